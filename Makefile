@@ -1,0 +1,66 @@
+# Every target sets up what it needs first, so each works on a fresh clone. `make` alone lists them.
+
+# The interpreter the environments are made with; any Python from 3.11 on.
+PYTHON ?= python3
+# `make demo CONTEXT=name` uses that cluster of your kubeconfig instead of starting one.
+CONTEXT ?=
+
+RUN := .venv/bin/python
+PREPARE := $(PYTHON) devcluster/prepare.py --for
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test check format test-unit test-packaging test-cluster test-browser bench constraints clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: ## Start Kubernetes and JupyterHub on http://127.0.0.1:8000 until Ctrl-C [CONTEXT=name of your own cluster]
+	@$(PREPARE) demo $(if $(CONTEXT),--context $(CONTEXT))
+	@$(RUN) -m devcluster.demo $(if $(CONTEXT),--context $(CONTEXT))
+
+test: ## Run everything: check, unit tests on both JupyterHubs, packaging, cluster, browser
+	@$(PREPARE) test
+	@$(RUN) tests/run.py check unit unit-hub5 packaging cluster browser
+
+check: ## Check format, lint, types, layers and sizes
+	@$(PREPARE) check
+	@$(RUN) tests/run.py check
+
+format: ## Put the code into shape
+	@$(PREPARE) check
+	@.venv/bin/ruff check --fix-only --quiet .
+	@.venv/bin/ruff format .
+
+test-unit: ## Run the unit tests on both JupyterHubs (no cluster)
+	@$(PREPARE) unit
+	@$(RUN) tests/run.py unit unit-hub5
+
+test-packaging: ## Build the wheel, install it elsewhere and render the form from there
+	@$(PREPARE) packaging
+	@$(RUN) tests/run.py packaging
+
+test-cluster: ## Run the tests that need Kubernetes
+	@$(PREPARE) cluster
+	@$(RUN) tests/run.py cluster
+
+test-browser: ## Run the tests that need Kubernetes and a browser
+	@$(PREPARE) browser
+	@$(RUN) tests/run.py browser
+
+bench: ## Measure spawns and form rendering against plain KubeSpawner
+	@$(PREPARE) bench
+	@$(RUN) tests/run.py bench
+
+constraints: ## Resolve the pins of both environments anew, to the newest versions
+	@$(PREPARE) check
+	@for pair in hub6 hub5; do \
+	  .venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --all-extras \
+	    --no-annotate --no-emit-index-url --no-emit-find-links --custom-compile-command 'make constraints' \
+	    pyproject.toml constraints/$$pair.in --output-file constraints/$$pair.txt || exit 1; \
+	done
+
+clean: ## Remove what the targets made in this folder (the cache of Kubernetes binaries stays)
+	rm -rf .venv .venv-hub5 node_modules .run dist build test-results .benchmarks \
+	  .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Measurements of gpuspawner against its budgets: ``python -m bench``."""

@@ -1,0 +1,47 @@
+"""Run the measurements, print ``name: value`` lines and write them to bench/results.
+
+    python -m bench [render] [spawn] [--rounds 5] [--servers 20]
+
+``spawn`` needs what the cluster tests need; ``render`` only Python. Exit status 1 where a budget is exceeded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from bench import render, spawn
+from bench.result import Result, save
+from devcluster.errors import DevclusterError
+
+SUITES = ("render", "spawn")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the suites named in ``arguments``, all without any."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure gpuspawner against its budgets.")
+    parser.add_argument("suites", nargs="*", metavar="suite", help="render, spawn (default: both)")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of spawns with each spawner (default 5)")
+    parser.add_argument("--servers", type=int, default=20, help="servers that are started at once (default 20)")
+    options = parser.parse_args(arguments)
+    if unknown := set(options.suites) - set(SUITES):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(SUITES)}")
+    results: list[Result] = []
+    try:
+        if "render" in (options.suites or SUITES):
+            results.append(render.measure())
+        if "spawn" in (options.suites or SUITES):
+            results.append(spawn.measure(rounds=options.rounds, servers=options.servers))
+    except DevclusterError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    print()
+    for result in results:
+        save(result)
+        print("\n".join(result.lines()))
+    return 0 if all(result.holds() for result in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,117 @@
+"""How long the form takes from a catalogue and an inventory to HTML, without any cluster.
+
+The catalogue is a rich one and the inventory that of a busy cluster of middle size; both are made here, so that runs
+compare. Counting what is free is part of what is measured, as it is on every visit.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+from bench.result import Result
+from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset, Unit
+from gpuspawner.core.formview import build_view
+from gpuspawner.core.inventory import Inventory, Node, Pod
+from gpuspawner.hub.rendering import render
+
+RENDERS = 1000
+WARM_UP = 20
+P99_BUDGET_MS = 5.0
+
+IMAGES = 10
+GPU_TYPES = 16
+PRESETS = 6
+NODES = 100
+PODS_PER_NODE = 10
+GIB = 1024**3
+LABEL = "nvidia.com/gpu.product"
+
+
+def measure() -> Result:
+    """Render the form many times and return the distribution."""
+    catalogue, inventory = rich_catalogue(), busy_inventory()
+    saved = {"v": 1, "image": "image-3", "cpu": 4, "memory": "16G", "gpu": "gpu-5", "gpu_count": 2}
+    times_ms: list[float] = []
+    html = ""
+    for _ in range(RENDERS + WARM_UP):
+        began = time.perf_counter()
+        html = render(build_view(catalogue, inventory, options=saved))
+        times_ms.append((time.perf_counter() - began) * 1000)
+    del times_ms[:WARM_UP]
+    percentiles = statistics.quantiles(times_ms, n=100)
+    return Result(
+        name="render",
+        values={"p50_ms": percentiles[49], "p99_ms": percentiles[98], "max_ms": max(times_ms)},
+        budgets={"p99_ms": P99_BUDGET_MS},
+        details={
+            "renders": RENDERS,
+            "images": IMAGES,
+            "gpu_types": GPU_TYPES,
+            "presets": PRESETS,
+            "nodes": NODES,
+            "pods": NODES * PODS_PER_NODE,
+            "html_bytes": len(html.encode()),
+        },
+    )
+
+
+def rich_catalogue() -> Catalogue:
+    """Return a catalogue as a large site would have it."""
+    text = "What it is for and what is in it, in a sentence that a user would read before choosing."
+    images = {
+        f"image-{n}": Image(
+            slug=f"image-{n}", display_name=f"Image {n}", description=text, image=f"registry.example/image:{n}"
+        )
+        for n in range(IMAGES)
+    }
+    gpus = {
+        f"gpu-{n}": GPUType(
+            slug=f"gpu-{n}",
+            display_name=f"NVIDIA Card {n} 80 GB",
+            resource="nvidia.com/gpu",
+            vendor="nvidia" if n % 3 else "amd",
+            unit=Unit.CARD,
+            match={LABEL: (f"CARD-{n}", f"CARD-{n}-PCIE")},
+            max_count=8,
+            memory_bytes=80 * GIB,
+            description=text,
+        )
+        for n in range(GPU_TYPES)
+    }
+    presets = {
+        f"preset-{n}": Preset(
+            slug=f"preset-{n}",
+            display_name=f"Preset {n}",
+            description=text,
+            options={"image": f"image-{n}", "cpu": 4, "memory": "16G", "gpu": f"gpu-{n}", "gpu_count": 1},
+        )
+        for n in range(PRESETS)
+    }
+    return Catalogue(
+        images=images,
+        cpu=Bounds(min=500, max=64_000, step=500, default=2_000),
+        memory=Bounds(min=GIB, max=512 * GIB, step=GIB, default=8 * GIB),
+        gpus=gpus,
+        presets=presets,
+    )
+
+
+def busy_inventory() -> Inventory:
+    """Return nodes of every GPU type, each with pods that hold some of it."""
+    amounts = {"cpu": 96_000, "memory": 768 * GIB, "nvidia.com/gpu": 8}
+    nodes = tuple(
+        Node(name=f"node-{n}", labels={LABEL: f"CARD-{n % GPU_TYPES}"}, allocatable=amounts, capacity=amounts)
+        for n in range(NODES)
+    )
+    pods = tuple(
+        Pod(
+            name=f"pod-{n}-{m}",
+            namespace="hub",
+            node=f"node-{n}",
+            requests={"cpu": 4_000, "memory": 16 * GIB, "nvidia.com/gpu": int(m < n % 9)},
+        )
+        for n in range(NODES)
+        for m in range(PODS_PER_NODE)
+    )
+    return Inventory(nodes=nodes, pods=pods)

@@ -1,0 +1,181 @@
+"""Many servers at once through GPUSpawner against the same through plain KubeSpawner.
+
+Two hubs on one real cluster take turns, in alternating order; the figure is the median of the rounds' ratios. Both ask
+for equal pods: CPU, memory and one GPU on a node with a label. In them runs busybox's web server, which answers the
+hub's check at once (with 404, which is an answer): twenty JupyterLabs would measure JupyterLab. The GPU is an extended
+resource that the node's status was given for the purpose, because its stand-in GPUs are fewer than the servers.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kubernetes.client import ApiClient, CoreV1Api
+
+from bench.result import Result
+from devcluster import Cluster, DevclusterError
+from devcluster.hub import Hub
+from devcluster.hub_config import HubSettings
+from devcluster.processes import poll
+
+RATIO_BUDGET = 1.05
+RESOURCE = "bench.example/gpu"
+LABEL = "bench.example/card"
+START_TIMEOUT_S = 180
+POLL_INTERVAL_S = 0.2
+FLEET = Path(__file__).resolve().parent.parent / "devcluster" / "fleet.yaml"
+WEB_SERVER = ["/bin/busybox", "httpd", "-f", "-p", "8888", "-h", "/mnt"]
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one start of all servers took.
+
+    :param wall_s: from the first request until the hub calls the last server ready.
+    :param cpu_s: processor time of the hub's process meanwhile.
+    """
+
+    wall_s: float
+    cpu_s: float
+
+
+def measure(*, rounds: int, servers: int) -> Result:
+    """Start a cluster and two hubs, measure the rounds and stop everything."""
+    with ExitStack() as started:
+        name = f"bench-{os.getpid()}"
+        started.callback(Cluster.remove, name)
+        print(f"spawn: starting cluster {name}", flush=True)
+        cluster = Cluster.up(name=name, simulated_nodes=FLEET)
+        _offer_resource(cluster, servers)
+        hubs = {
+            "gpuspawner": started.enter_context(Hub(cluster, _gpuspawner(cluster))),
+            "kubespawner": started.enter_context(Hub(cluster, _kubespawner(cluster))),
+        }
+        api = started.enter_context(cluster.api_client())
+        # The first spawn of a hub loads modules and opens connections: not what is compared.
+        for hub in hubs.values():
+            _round(hub, api, 1)
+        found: dict[str, list[Round]] = {which: [] for which in hubs}
+        for number in range(rounds):
+            for which in sorted(hubs, reverse=bool(number % 2)):
+                found[which].append(_round(hubs[which], api, servers))
+                one = found[which][-1]
+                print(f"spawn: {number + 1}/{rounds} {which:<12}{one.wall_s:6.2f} s wall, {one.cpu_s:5.2f} s hub CPU")
+    return _compare(found, servers)
+
+
+def _compare(found: Mapping[str, list[Round]], servers: int) -> Result:
+    ours, theirs = found["gpuspawner"], found["kubespawner"]
+    pairs = list(zip(ours, theirs, strict=True))
+    return Result(
+        name="spawn",
+        values={
+            "wall_ratio": statistics.median(one.wall_s / other.wall_s for one, other in pairs),
+            "hub_cpu_ratio": statistics.median(one.cpu_s / other.cpu_s for one, other in pairs),
+            "gpuspawner_wall_s": statistics.median(one.wall_s for one in ours),
+            "kubespawner_wall_s": statistics.median(one.wall_s for one in theirs),
+            "gpuspawner_hub_cpu_s": statistics.median(one.cpu_s for one in ours),
+            "kubespawner_hub_cpu_s": statistics.median(one.cpu_s for one in theirs),
+        },
+        budgets={"wall_ratio": RATIO_BUDGET, "hub_cpu_ratio": RATIO_BUDGET},
+        details={
+            "servers": servers,
+            "rounds": {which: [[one.wall_s, one.cpu_s] for one in each] for which, each in found.items()},
+        },
+    )
+
+
+def _round(hub: Hub, api: ApiClient, servers: int) -> Round:
+    users = [f"user-{number}" for number in range(servers)]
+    for user in users:
+        hub.client.create_user(user)
+    options: dict[str, object] = {}
+    if "GPUSpawner" in hub.settings.spawner_class:
+        options = {"cpu": 0.5, "memory": "128M", "gpu": "bench", "gpu_count": 1}
+    cpu_before = _cpu_s(hub.hub_pid)
+    began = time.monotonic()
+    with ThreadPoolExecutor(servers) as people:
+        answers = list(people.map(lambda user: hub.client.start_server(user, options), users))
+    if refused := [answer for answer in answers if answer.status not in {201, 202}]:
+        raise DevclusterError(f"the hub refused a server: {refused[0]}")
+    if not poll(lambda: _ready(hub) == servers, timeout_s=START_TIMEOUT_S, interval_s=POLL_INTERVAL_S):
+        raise DevclusterError(
+            f"{_ready(hub)} of {servers} servers were ready in {START_TIMEOUT_S} s:\n{hub.log_tail()}"
+        )
+    done = Round(time.monotonic() - began, _cpu_s(hub.hub_pid) - cpu_before)
+    for user in users:
+        hub.client.stop_server(user)
+    core = CoreV1Api(api)
+    if not poll(lambda: not core.list_namespaced_pod(hub.settings.namespace).items, timeout_s=START_TIMEOUT_S):
+        raise DevclusterError("the servers' pods did not go away")
+    return done
+
+
+def _ready(hub: Hub) -> int:
+    return sum(bool(user["server"]) for user in hub.client.users())
+
+
+def _cpu_s(pid: int) -> float:
+    """Return the processor time of a process with all its threads, in user and kernel mode."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _offer_resource(cluster: Cluster, amount: int) -> None:
+    """Give the real node a label and an extended resource that no device plugin has to provide.
+
+    https://kubernetes.io/docs/tasks/administer-cluster/extended-resource-node/
+    """
+    with cluster.api_client() as api:
+        core: Any = CoreV1Api(api)
+        core.patch_node(cluster.real_node, {"metadata": {"labels": {LABEL: "yes"}}})
+        core.patch_node_status(cluster.real_node, {"status": {"capacity": {RESOURCE: str(amount)}}})
+        if not poll(
+            lambda: RESOURCE in core.read_node(cluster.real_node).status.allocatable, timeout_s=START_TIMEOUT_S
+        ):
+            raise DevclusterError(f"the node does not offer {RESOURCE}")
+
+
+def _common(cluster: Cluster) -> dict[str, Any]:
+    return {"image": cluster.notebook_image, "cmd": WEB_SERVER, "volumes": [], "volume_mounts": [], "working_dir": "/"}
+
+
+def _gpuspawner(cluster: Cluster) -> HubSettings:
+    card = {
+        "display_name": "GPU",
+        "vendor": "nvidia",
+        "resource": RESOURCE,
+        "match": {LABEL: ["yes"]},
+        "max_count": 1,
+    }
+    offer = {
+        "images": {"web": {"display_name": "Web server", "image": cluster.notebook_image}},
+        "cpu": {"min": 0.5, "max": 2, "step": 0.5, "default": 0.5, "guarantee": 0.02},
+        "memory": {"min": "128M", "max": "1G", "step": "128M", "default": "128M", "guarantee": 0.25},
+        "gpus": {"bench": card},
+    }
+    return HubSettings(namespace="bench-gpuspawner", gpuspawner=offer, extra={"KubeSpawner": _common(cluster)})
+
+
+def _kubespawner(cluster: Cluster) -> HubSettings:
+    equal = {
+        "cpu_limit": 0.5,
+        "cpu_guarantee": 0.01,
+        "mem_limit": "128M",
+        "mem_guarantee": "32M",
+        "extra_resource_limits": {RESOURCE: "1"},
+        "node_selector": {LABEL: "yes"},
+    }
+    return HubSettings(
+        namespace="bench-kubespawner",
+        spawner_class="kubespawner.KubeSpawner",
+        extra={"KubeSpawner": {**_common(cluster), **equal}},
+    )

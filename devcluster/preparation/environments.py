@@ -1,0 +1,84 @@
+"""The steps that make Python and Node environments, each skipped while nothing they depend on has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from devcluster.preparation.runner import Step
+
+STAMP = ".gpuspawner-stamp.json"
+
+
+def python_steps(root: Path, *, hub5: bool) -> list[Step]:
+    """Make ``.venv`` and, where asked for, ``.venv-hub5``; the second one uses the first one's uv."""
+    steps = [_python_step(root, ".venv", constraints="hub6.txt", extra="dev")]
+    if hub5:
+        steps.append(_python_step(root, ".venv-hub5", constraints="hub5.txt", extra="test"))
+    return steps
+
+
+def node_step(root: Path) -> Step:
+    """Install the Node programs of package.json exactly as package-lock.json says."""
+    folder = root / "node_modules"
+    stamp = {"inputs": _digest(root / "package.json", root / "package-lock.json")}
+    return Step(
+        name="node",
+        what="configurable-http-proxy",
+        is_done=lambda: _read_stamp(folder) == stamp,
+        commands=lambda: [["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]],
+        finish=lambda: _write_stamp(folder, stamp),
+    )
+
+
+def _python_step(root: Path, name: str, *, constraints: str, extra: str) -> Step:
+    folder = root / name
+    pins = root / "constraints" / constraints
+    # Scripts and the editable install name the folder and the interpreter: when one moved, start afresh.
+    place = {"root": str(root), "python": f"{sys.executable} {sys.version}"}
+    stamp = place | {"inputs": _digest(root / "pyproject.toml", pins)}
+
+    def commands() -> Sequence[Sequence[str]]:
+        old = _read_stamp(folder)
+        moved = bool(old) and {key: old.get(key) for key in place} != place
+        make = [sys.executable, "-m", "venv", *(["--clear"] if moved else [])]
+        python = str(folder / "bin" / "python")
+        uv = str(root / ".venv" / "bin" / "uv")
+        install = [uv, "pip", "install", "--python", python, "--constraint", str(pins), "--build-constraint", str(pins)]
+        if name == ".venv":
+            quiet_pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            first = [[*make, str(folder)], [*quiet_pip, "--constraint", str(pins), "uv"]]
+        else:
+            first = [[*make, "--without-pip", str(folder)]]
+        return [*first, [*install, "--editable", f".[{extra}]"]]
+
+    return Step(
+        name=f"python {name}",
+        what=f"gpuspawner and what it needs, pinned by constraints/{constraints}",
+        is_done=lambda: _read_stamp(folder) == stamp and (folder / "bin" / "python").exists(),
+        commands=commands,
+        finish=partial(_write_stamp, folder, stamp),
+    )
+
+
+def _digest(*files: Path) -> str:
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _read_stamp(folder: Path) -> dict[str, str]:
+    try:
+        stamp = json.loads((folder / STAMP).read_text())
+    except (OSError, ValueError):
+        return {}
+    return stamp if isinstance(stamp, dict) else {}
+
+
+def _write_stamp(folder: Path, stamp: dict[str, str]) -> None:
+    (folder / STAMP).write_text(json.dumps(stamp, indent=1) + "\n")

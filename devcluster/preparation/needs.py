@@ -1,0 +1,39 @@
+"""Which make target needs what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What a purpose needs besides the Python environment, which everything needs.
+
+    :param hub5: a second environment with the oldest supported JupyterHub and KubeSpawner.
+    :param proxy: configurable-http-proxy, from npm.
+    :param cluster: a Kubernetes on this machine: root, Debian packages and Go binaries.
+    :param browser: Chromium.
+    """
+
+    hub5: bool = False
+    proxy: bool = False
+    cluster: bool = False
+    browser: bool = False
+
+
+PURPOSES = {
+    "demo": Needs(proxy=True, cluster=True),
+    "test": Needs(hub5=True, proxy=True, cluster=True, browser=True),
+    "check": Needs(),
+    "unit": Needs(hub5=True),
+    "packaging": Needs(),
+    "cluster": Needs(hub5=True, proxy=True, cluster=True),
+    "browser": Needs(proxy=True, cluster=True, browser=True),
+    "bench": Needs(proxy=True, cluster=True),
+}
+
+
+def of(purpose: str, *, context: str = "") -> Needs:
+    """Look up what ``purpose`` needs; with a ``context`` of the user's own cluster nothing is built or installed."""
+    needs = PURPOSES[purpose]
+    return Needs(hub5=needs.hub5, proxy=needs.proxy, browser=needs.browser) if context else needs

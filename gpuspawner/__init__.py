@@ -1,0 +1,40 @@
+"""A JupyterHub spawner for Kubernetes whose form lets people pick a GPU by type and count.
+
+The names below are loaded when they are first used, so that ``import gpuspawner`` costs nothing: tools that only want
+the version need neither JupyterHub nor pydantic.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gpuspawner.hub.spawner import GPUSpawner
+    from gpuspawner.hub.startup import configure
+
+    __version__: str
+
+__all__ = ["GPUSpawner", "__version__", "configure"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "GPUSpawner":
+        from gpuspawner.hub import spawner, startup  # noqa: PLC0415 - loaded when used
+
+        # JupyterHub resolves its spawner class while it reads its configuration: the moment to check our part of it.
+        startup.watch_hub_config()
+        return spawner.GPUSpawner
+    if name == "configure":
+        from gpuspawner.hub import startup  # noqa: PLC0415 - loaded when used
+
+        return startup.configure
+    if name == "__version__":
+        from importlib.metadata import version  # noqa: PLC0415 - loaded when used
+
+        return version("gpuspawner")
+    message = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(message)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,130 @@
+"""The catalogue: what the admin configured, completed by what the cluster has. The admin wins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from gpuspawner.core.accelerators import AcceleratorTable
+from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset
+from gpuspawner.core.counting import largest_node
+from gpuspawner.core.discovery import discover
+from gpuspawner.core.errors import SelectionError
+from gpuspawner.core.inventory import Inventory, Node
+from gpuspawner.core.selection import validate
+
+_GIB = 1024**3
+_HALF_CPU = 500
+"""Millicores."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configured:
+    """What the admin's settings say, before the cluster was looked at.
+
+    :param images: empty = the spawner's own image is the only one.
+    :param cpu: bounds in millicores, None = taken from the largest node.
+    :param memory: bounds in bytes, None as for ``cpu``.
+    :param uncounted: slugs of GPU types without a ``max_count``: the largest number on one node takes its place.
+    :param hidden: slugs of GPU types that are not offered even when the cluster has them.
+    :param discover: whether GPU types are also taken from node labels.
+    """
+
+    images: Mapping[str, Image] = field(default_factory=dict)
+    cpu: Bounds | None = None
+    memory: Bounds | None = None
+    gpus: Mapping[str, GPUType] = field(default_factory=dict)
+    uncounted: frozenset[str] = frozenset()
+    hidden: frozenset[str] = frozenset()
+    presets: Mapping[str, Preset] = field(default_factory=dict)
+    discover: bool = True
+
+
+def assemble(
+    configured: Configured, inventory: Inventory, *, table: AcceleratorTable, fallback_image: str
+) -> Catalogue:
+    """Return what may be asked for right now.
+
+    A preset that nobody could start, because what it names is not offered (any more), is left out.
+
+    :param fallback_image: image reference used when the settings name none.
+    """
+    nodes = inventory.nodes or ()
+    gpus = {
+        slug: replace(gpu, max_count=_most_on_one(gpu, nodes)) if slug in configured.uncounted else gpu
+        for slug, gpu in configured.gpus.items()
+    }
+    if configured.discover:
+        gpus |= _new_types(discover(nodes, table), configured, nodes=nodes)
+    largest = largest_node(inventory)
+    catalogue = Catalogue(
+        images=configured.images or {"default": _fallback(fallback_image)},
+        cpu=configured.cpu or (default_cpu(largest[0]) if largest else None),
+        memory=configured.memory or (default_memory(largest[1]) if largest else None),
+        gpus=gpus,
+        presets=configured.presets,
+    )
+    return replace(catalogue, presets=dict(_possible_presets(catalogue)))
+
+
+def default_cpu(largest_millis: int) -> Bounds | None:
+    """Return bounds of the CPU limit in millicores when the admin gave none, None for a node that is too small.
+
+    :param largest_millis: what the largest node has.
+    """
+    return _bounds(largest_millis, step=_HALF_CPU, default=4 * _HALF_CPU, guarantee=0.5)
+
+
+def default_memory(largest_bytes: int) -> Bounds | None:
+    """Return bounds of the memory limit in bytes when the admin gave none, None for a node that is too small.
+
+    :param largest_bytes: what the largest node has.
+    """
+    return _bounds(largest_bytes, step=_GIB, default=8 * _GIB, guarantee=1.0)
+
+
+def _bounds(largest: int, *, step: int, default: int, guarantee: float) -> Bounds | None:
+    """Return bounds from one step up to the largest amount, in whole steps."""
+    most = largest // step * step
+    if most < step:
+        return None
+    return Bounds(min=step, max=most, step=step, default=min(default, most), guarantee=guarantee)
+
+
+def _fallback(reference: str) -> Image:
+    """Return the one image there is without settings, named by the last part of its reference."""
+    return Image(slug="default", display_name=reference.rsplit("/", 1)[-1], image=reference, description=reference)
+
+
+def _most_on_one(gpu: GPUType, nodes: Iterable[Node]) -> int:
+    """Return the largest number of a type's units on one node, 1 while there is no such node."""
+    return max((node.allocatable.get(gpu.resource, 0) for node in nodes if gpu.is_on(node.labels)), default=0) or 1
+
+
+def _new_types(found: Iterable[GPUType], configured: Configured, *, nodes: tuple[Node, ...]) -> dict[str, GPUType]:
+    """Return the discovered types that the admin has neither described nor hidden."""
+    return {
+        gpu.slug: gpu
+        for gpu in found
+        if gpu.slug not in configured.gpus
+        and gpu.slug not in configured.hidden
+        and not any(_overlap(gpu, own, nodes=nodes) for own in configured.gpus.values())
+    }
+
+
+def _overlap(gpu: GPUType, own: GPUType, *, nodes: Iterable[Node]) -> bool:
+    """Tell whether two types offer the same resource of the same node."""
+    return gpu.resource == own.resource and any(
+        gpu.is_on(node.labels) and own.is_on(node.labels)
+        for node in nodes
+        if node.capacity.get(gpu.resource) or node.allocatable.get(gpu.resource)
+    )
+
+
+def _possible_presets(catalogue: Catalogue) -> Iterable[tuple[str, Preset]]:
+    for slug, preset in catalogue.presets.items():
+        try:
+            validate({"preset": slug}, catalogue)
+        except SelectionError:
+            continue
+        yield slug, preset

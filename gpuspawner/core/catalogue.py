@@ -1,0 +1,151 @@
+"""What may be asked for: images, CPU and memory bounds, GPU types, presets. Values only.
+
+The admin's settings (:mod:`gpuspawner.settings`) and the cluster's labels (:mod:`gpuspawner.core.discovery`) both end
+up as one :class:`Catalogue`; everything a user selects is checked against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Unit(StrEnum):
+    """What one unit of a GPU type's resource is."""
+
+    CARD = "card"
+    MIG = "mig"
+    SHARED = "shared"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """A container image a user may pick.
+
+    :param slug: key in settings and user options.
+    :param image: reference as the container runtime gets it.
+    :param cuda: CUDA version inside (``"12.8"``), or None when not declared.
+    :param vendors: GPU vendors the image can use (``nvidia``, ``amd``, ``intel``); None = not declared (any),
+        ``()`` = CPU only.
+    :param architectures: values of ``kubernetes.io/arch`` the image exists for; ``()`` = not declared.
+    """
+
+    slug: str
+    display_name: str
+    image: str
+    description: str = ""
+    cuda: str | None = None
+    vendors: tuple[str, ...] | None = None
+    architectures: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Range of a quantity a user may pick, in whole base units (millicores or bytes).
+
+    :param guarantee: part of the limit that becomes the request, 0 to 1.
+    """
+
+    min: int
+    max: int
+    step: int
+    default: int
+    guarantee: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toleration:
+    """A toleration as Kubernetes' core/v1 API holds it; an empty key with ``Exists`` tolerates every taint."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleUp:
+    """What an autoscaler may add for a GPU type, as the admin knows it; no API tells.
+
+    :param max_nodes: nodes the pool may grow to.
+    :param gpus_per_node: units of the type's resource on each.
+    :param minutes: how long a new node takes to be ready.
+    """
+
+    max_nodes: int
+    gpus_per_node: int
+    minutes: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GPUType:
+    """One kind of GPU a user may pick: a resource, the nodes that have it, and what one unit of it is.
+
+    :param resource: extended resource name (``nvidia.com/gpu``, ``nvidia.com/mig-1g.5gb``, ``amd.com/gpu``).
+    :param match: node label → allowed values; all labels must match. Empty = every node with the resource. A label
+        without values must not be on the node (GKE marks only the nodes whose GPUs are shared or sliced).
+    :param max_count: largest count a user may ask for in one server.
+    :param memory_bytes: memory of one unit, None when unknown (never parsed out of a product name).
+    :param shm: /dev/shm as a fraction of the memory limit, None = the container runtime's default (64 MiB).
+    :param start_timeout_s: seconds the hub waits for a server with this type, None = the spawner's own.
+    :param note: a sentence shown with the type (for instance that it is simulated).
+    :param discovered: True when it came from node labels, not from the admin's settings.
+    """
+
+    slug: str
+    display_name: str
+    resource: str
+    vendor: str
+    unit: Unit = Unit.CARD
+    match: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    max_count: int = 1
+    memory_bytes: int | None = None
+    description: str = ""
+    note: str = ""
+    tolerations: tuple[Toleration, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    runtime_class: str | None = None
+    shm: float | None = None
+    start_timeout_s: int | None = None
+    scale_up: ScaleUp | None = None
+    discovered: bool = False
+
+    def is_on(self, labels: Mapping[str, str]) -> bool:
+        """Tell whether a node with these labels is one of the type's (whether it has the resource is not asked)."""
+        return all(labels.get(key) in values if values else key not in labels for key, values in self.match.items())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """A named bundle of choices.
+
+    :param options: user options it stands for (``{"cpu": 8, "gpu": "a100-80gb", "gpu_count": 1}``), validated when
+        the settings were read.
+    """
+
+    slug: str
+    display_name: str
+    description: str = ""
+    options: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalogue:
+    """Everything that may be asked for, each mapping in the order it is shown.
+
+    :param cpu: bounds in millicores; None while unknown (nothing configured, no node could be read): the limit is then
+        left to KubeSpawner and the form shows no field.
+    :param memory: bounds in bytes; None as for ``cpu``.
+    """
+
+    images: Mapping[str, Image]
+    cpu: Bounds | None
+    memory: Bounds | None
+    gpus: Mapping[str, GPUType] = field(default_factory=dict)
+    presets: Mapping[str, Preset] = field(default_factory=dict)
+
+    @property
+    def default_image(self) -> str:
+        """Slug of the image used when none is asked for: the first one."""
+        return next(iter(self.images))

@@ -1,0 +1,139 @@
+"""GPU types from what nodes carry: their resources say that there are GPUs, their labels say which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import NamedTuple
+
+from gpuspawner.core.accelerators import AcceleratorTable
+from gpuspawner.core.catalogue import GPUType, Toleration, Unit
+from gpuspawner.core.inventory import Node
+from gpuspawner.core.node_gpus import GPU_RESOURCES, Offer, read_offer, slugify, vendor_of
+
+SIMULATED_LABEL = "gpuspawner.jupyter.org/simulated"
+"""Label (``"true"``) of nodes that only exist in the API, as devcluster's; what runs there never answers."""
+
+_SIMULATED_NOTE = "Simulated: the node has no machine behind it, so a server with this GPU never starts."
+_VENDOR_NAMES = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
+_LONGEST_SLUG = 63
+"""Characters of a label value in Kubernetes."""
+
+
+def discover(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[GPUType, ...]:
+    """Return the GPU types that nodes carry, in the order they are shown: by vendor, then whole, sliced, shared.
+
+    Nodes that take no pods right now count as well: their GPUs come back. Types whose nodes are labelled in ways that
+    one match cannot cover stay apart.
+    """
+    groups: dict[_Group, GPUType] = {}
+    for node in nodes:
+        for resource in _gpu_resources(node):
+            offer = read_offer(node, resource, table=table)
+            if offer is not None:
+                found = _as_type(offer, node)
+                group = _Group(found.slug, offer.source, resource, found.unit, tuple(sorted(found.match)))
+                groups[group] = _joined(groups[group], found) if group in groups else found
+    unique: dict[str, GPUType] = {}
+    for group in sorted(groups):
+        named = _unique(groups[group], group.source, taken=unique)
+        unique[named.slug] = named
+    return tuple(sorted(unique.values(), key=_shown_order))
+
+
+class _Group(NamedTuple):
+    """What the nodes of one type have in common: the values of their labels may differ, not which labels they have."""
+
+    slug: str
+    source: str
+    resource: str
+    unit: Unit
+    keys: tuple[str, ...]
+
+
+def _gpu_resources(node: Node) -> list[str]:
+    """Return the GPU resources that a node has, also while none of them works."""
+    names = {*node.capacity, *node.allocatable}
+    return sorted(
+        name
+        for name in names
+        if vendor_of(name) is not None and (node.capacity.get(name, 0) or node.allocatable.get(name, 0))
+    )
+
+
+def _as_type(offer: Offer, node: Node) -> GPUType:
+    """Return the type that an offer on one node stands for."""
+    slug, name = offer.model or _unlabelled(offer)
+    suffix, remarks = "", []
+    if offer.profile is not None and offer.model is not None:
+        suffix += f"-mig-{offer.profile}" if offer.vendor == "nvidia" else f"-{offer.profile}"
+        remarks.append(f"MIG {offer.profile}" if offer.vendor == "nvidia" else f"{offer.profile.upper()} partition")
+    if offer.shared:
+        suffix += "-shared"
+        remarks.append("shared")
+    return GPUType(
+        slug=_slug(slug, suffix),
+        display_name=f"{name} ({', '.join(remarks)})" if remarks else name,
+        resource=offer.resource,
+        vendor=offer.vendor,
+        unit=_unit(offer),
+        match=offer.match,
+        max_count=1 if offer.shared else max(1, node.allocatable.get(offer.resource, 0)),
+        memory_bytes=offer.memory_bytes,
+        description=f"One GPU for up to {offer.replicas} servers at a time." if offer.replicas > 1 else "",
+        note=_SIMULATED_NOTE if node.labels.get(SIMULATED_LABEL) == "true" else "",
+        tolerations=_tolerations(offer.resource),
+        discovered=True,
+    )
+
+
+def _slug(base: str, suffix: str) -> str:
+    """Return a slug that ends in the suffix, even when the base is too long to stay whole."""
+    ending = f"-{slugify(suffix)[: _LONGEST_SLUG // 2]}" if suffix else ""
+    return slugify(f"{base[: _LONGEST_SLUG - len(ending)].rstrip('-.')}{ending}")
+
+
+def _unit(offer: Offer) -> Unit:
+    if offer.shared:
+        return Unit.SHARED
+    return Unit.MIG if offer.profile is not None and offer.vendor == "nvidia" else Unit.CARD
+
+
+def _unlabelled(offer: Offer) -> tuple[str, str]:
+    """Return words for a resource on nodes that do not say which model it is."""
+    if offer.profile is not None:
+        return f"nvidia-mig-{offer.profile}", f"NVIDIA MIG {offer.profile}"
+    return f"{offer.vendor}-gpu", f"{_VENDOR_NAMES[offer.vendor]} GPU (any model)"
+
+
+def _tolerations(resource: str) -> tuple[Toleration, ...]:
+    """Return tolerations of the taints that keep other pods off GPU nodes by convention, and of no others."""
+    keys = dict.fromkeys((resource, f"{resource.partition('/')[0]}/gpu"))
+    return tuple(Toleration(key=key, operator="Exists", effect="NoSchedule") for key in keys)
+
+
+def _joined(one: GPUType, other: GPUType) -> GPUType:
+    """Return one type for the nodes of two that differ in label values only."""
+    match = {key: tuple(dict.fromkeys((*values, *other.match[key]))) for key, values in one.match.items()}
+    return replace(
+        one,
+        match={key: tuple(sorted(values)) for key, values in match.items()},
+        max_count=max(one.max_count, other.max_count),
+        memory_bytes=one.memory_bytes if one.memory_bytes == other.memory_bytes else None,
+        # A real node among them can start a server.
+        note=one.note if one.note == other.note else "",
+    )
+
+
+def _unique(found: GPUType, source: str, *, taken: Iterable[str]) -> GPUType:
+    """Return a type under a slug that no other has; people see where it differs."""
+    used = set(taken)
+    if found.slug not in used:
+        return found
+    names = [source, *(str(number) for number in range(2, len(used) + 3))]
+    name = next(name for name in names if name and f"{found.slug[:50]}-{name}" not in used)
+    return replace(found, slug=f"{found.slug[:50]}-{name}", display_name=f"{found.display_name} [{name.upper()}]")
+
+
+def _shown_order(gpu: GPUType) -> tuple[int, int, str]:
+    return list(GPU_RESOURCES).index(gpu.vendor), list(Unit).index(gpu.unit), gpu.slug

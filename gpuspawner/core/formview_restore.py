@@ -1,0 +1,130 @@
+"""What stands in the fields when the form opens: the saved choice as far as it is still offered, else the defaults.
+
+Saved user options are hostile input (the hub stores them unchecked, its REST API lets anyone with the right to change
+them write any JSON), so each field passes the same validation as a new choice, one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from gpuspawner.core.catalogue import Catalogue
+from gpuspawner.core.checks import Problems
+from gpuspawner.core.errors import SelectionError
+from gpuspawner.core.formview_types import FORM_LEVEL
+from gpuspawner.core.quantity import format_cpu, gib
+from gpuspawner.core.selection import VERSION, Selection, validate
+
+FIELDS = ("image", "cpu", "memory", "gpu", "gpu_count")
+"""Names of the form's fields, in the form's order."""
+
+_QUOTED_CHARS = 40
+
+
+def probe(options: Mapping[str, object], catalogue: Catalogue) -> Selection | None:
+    """Return the selection these options stand for, None if they are not valid."""
+    try:
+        return validate(options, catalogue)
+    except SelectionError:
+        return None
+
+
+def values_of(selection: Selection) -> dict[str, str]:
+    """Return a selection as field values, in form notation (cores; GiB)."""
+    cpu, memory = selection.cpu_millis, selection.memory_bytes
+    return {
+        "image": selection.image,
+        "cpu": "" if cpu is None else format_cpu(cpu),
+        "memory": "" if memory is None else gib(memory),
+        "gpu": selection.gpu or "",
+        "gpu_count": str(selection.gpu_count) if selection.gpu else "",
+    }
+
+
+def restore(options: Mapping[str, object] | None, catalogue: Catalogue) -> tuple[dict[str, str], dict[str, str]]:
+    """Return field values and notices (field name → sentence about what was saved and is gone)."""
+    form = _Form(catalogue, values_of(validate({}, catalogue)))
+    if not isinstance(options, Mapping):
+        return form.values, form.notices
+    if options.get("v", VERSION) != VERSION:
+        form.notices[FORM_LEVEL] = "Your last choice was saved by another version and could not be read."
+        return form.values, form.notices
+    if options.get("preset") is not None:
+        preset = probe({"preset": options["preset"]}, catalogue)
+        form.values = form.values if preset is None else values_of(preset)
+    for name, restore_field in form.fields().items():
+        # Absent and null both mean the default, but "no GPU" is a choice that a preset's GPU gives way to.
+        if options.get(name) is not None or (name == "gpu" and name in options):
+            restore_field(options[name])
+    return form.values, form.notices
+
+
+class _Form:
+    """Field values and notices while they are being restored, one field after the other."""
+
+    def __init__(self, catalogue: Catalogue, values: dict[str, str]) -> None:
+        self.catalogue = catalogue
+        self.values = values
+        self.notices: dict[str, str] = {}
+
+    def fields(self) -> dict[str, Callable[[object], None]]:
+        """Return field name → how to restore it, of the fields that are shown; a count comes after its type."""
+        fields: dict[str, Callable[[object], None]] = {"image": self._image}
+        if self.catalogue.cpu is not None:
+            fields["cpu"] = partial(self._amount, "cpu")
+        if self.catalogue.memory is not None:
+            fields["memory"] = partial(self._amount, "memory")
+        return {**fields, "gpu": self._gpu, "gpu_count": self._count}
+
+    def _image(self, saved: object) -> None:
+        if isinstance(saved, str) and saved in self.catalogue.images:
+            self.values["image"] = saved
+            return
+        # A preset's image may stand in the field already, so what is named is what the person sees selected.
+        selected = self.catalogue.images[self.values["image"]].display_name
+        self.notices["image"] = (
+            f"The image you had last time{_quoted(saved)} is no longer offered: {selected} is selected."
+        )
+
+    def _amount(self, name: str, saved: object) -> None:
+        selection = probe({name: saved}, self.catalogue)
+        if selection is not None:
+            self.values[name] = values_of(selection)[name]
+            return
+        what, unit = {"cpu": ("number of CPUs", ""), "memory": ("amount of memory", " GiB")}[name]
+        kept = f"{self.values[name]}{unit}"
+        self.notices[name] = f"Your last {what}{_quoted(saved)} is no longer offered: {kept} is filled in."
+
+    def _gpu(self, saved: object) -> None:
+        if isinstance(saved, str) and saved in self.catalogue.gpus:
+            if saved != self.values["gpu"]:
+                self.values.update(gpu=saved, gpu_count="1")
+            return
+        self.values.update(gpu="", gpu_count="")
+        if saved is not None and saved != "":
+            gone = f"The GPU type you had last time{_quoted(saved)} is no longer offered"
+            self.notices["gpu"] = f"{gone}: no GPU is selected."
+
+    def _count(self, saved: object) -> None:
+        if not self.values["gpu"]:
+            return
+        number = Problems().whole("gpu_count", saved, title="The number of GPUs")
+        if number is not None and 1 <= number <= self.catalogue.gpus[self.values["gpu"]].max_count:
+            self.values["gpu_count"] = str(number)
+            return
+        kept = self.values["gpu_count"]
+        self.notices["gpu_count"] = (
+            f"Your last number of GPUs{_quoted(saved)} is no longer offered: {kept} is filled in."
+        )
+
+
+def _quoted(saved: object) -> str:
+    """Return what was saved, shortened and in brackets, if it is something a person can have picked."""
+    if isinstance(saved, bool) or not isinstance(saved, str | int | float):
+        return ""
+    try:
+        text = str(saved)
+    except ValueError:  # Python refuses to write out an integer of thousands of digits
+        return ""
+    return f" ({text if len(text) <= _QUOTED_CHARS else text[:_QUOTED_CHARS] + '…'})"

@@ -1,0 +1,233 @@
+"""What one node's labels say about the GPUs of one of its resources, for each way clusters label them.
+
+Sources: NVIDIA GPU Feature Discovery, GKE, Karpenter and EKS Auto Mode, AMD's node labeller, Intel's NFD rules. A node
+whose labels cannot tell its GPUs apart (two models on one node, an invalid MIG layout) has no offer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpuspawner.core.accelerators import (
+    AMD_PRODUCT,
+    GFD_PRODUCT,
+    GKE_ACCELERATOR,
+    INTEL_PRODUCT,
+    KARPENTER_PREFIXES,
+    AcceleratorTable,
+    Known,
+    base_product,
+    reconcile,
+)
+from gpuspawner.core.inventory import Node
+
+GPU_RESOURCES = {
+    "nvidia": re.compile(r"nvidia\.com/(?:gpu|mig-(?P<profile>\d+g\.\d+gb[a-z.-]*?))(?P<shared>\.shared)?", re.ASCII),
+    "amd": re.compile(r"amd\.com/(?:gpu|(?P<partition>[a-z]+_nps\d+))", re.ASCII),
+    "intel": re.compile(r"gpu\.intel\.com/(?:i915|xe)", re.ASCII),
+}
+"""Vendor → extended resources that are its GPUs."""
+
+_GKE_PARTITION = "cloud.google.com/gke-gpu-partition-size"
+_GKE_SHARING = "cloud.google.com/gke-gpu-sharing-strategy"
+_GKE_CLIENTS = "cloud.google.com/gke-max-shared-clients-per-gpu"
+_AMD_PARTITION = "amd.com/gpu.compute-memory-partition"
+_AMD_WHOLE = frozenset({"", "spx_nps1"})
+_MIG_MEMORY = re.compile(r"\d+g\.(?P<gb>\d+)gb", re.ASCII)
+_GIB = 1024**3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What one unit of a resource on one node is.
+
+    :param model: words for the slug (``a100-40gb``) and for people (``A100 40 GB``); None when no label tells.
+    :param source: which labels told.
+    :param profile: MIG profile (``1g.5gb``) or AMD partition (``cpx_nps4``), None for a whole GPU.
+    :param replicas: servers that share one unit, 1 = not shared.
+    """
+
+    resource: str
+    vendor: str
+    model: tuple[str, str] | None = None
+    source: str = ""
+    match: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    memory_bytes: int | None = None
+    profile: str | None = None
+    shared: bool = False
+    replicas: int = 1
+
+
+def vendor_of(resource: str) -> str | None:
+    """Return whose GPUs an extended resource counts, None when it is no GPU."""
+    return next((vendor for vendor, pattern in GPU_RESOURCES.items() if pattern.fullmatch(resource)), None)
+
+
+def read_offer(node: Node, resource: str, *, table: AcceleratorTable) -> Offer | None:
+    """Return what one unit of a GPU resource on a node is, None when its labels cannot tell."""
+    vendor = vendor_of(resource) or ""
+    labels = node.labels
+    if vendor == "nvidia" and GKE_ACCELERATOR in labels:
+        return _gke(labels, resource, table=table)
+    if vendor == "nvidia" and GFD_PRODUCT in labels:
+        return _gfd(node, resource, table=table)
+    if vendor == "amd" and any(key.startswith((AMD_PRODUCT, f"beta.{AMD_PRODUCT}")) for key in labels):
+        return _amd(labels, resource, table=table)
+    if vendor == "intel" and INTEL_PRODUCT in labels:
+        return _intel(labels, resource, table=table)
+    for prefix in KARPENTER_PREFIXES:
+        if labels.get(f"{prefix}instance-gpu-manufacturer") == vendor and f"{prefix}instance-gpu-name" in labels:
+            return _karpenter(labels, resource, prefix=prefix, table=table)
+    shared, profile = _nvidia_parts(resource)
+    return Offer(resource=resource, vendor=vendor, shared=shared, profile=profile, memory_bytes=mig_memory(profile))
+
+
+def slugify(text: str) -> str:
+    """Return a text as a slug may hold it: lower-case letters, digits, ``-`` and ``.``, the last two only inside."""
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
+
+
+def mig_profile(resource: str) -> str | None:
+    """Return the MIG profile in a resource of the ``mixed`` strategy (``nvidia.com/mig-1g.5gb``), else None."""
+    return _nvidia_parts(resource)[1]
+
+
+def mig_memory(profile: str | None) -> int | None:
+    """Return the memory of a MIG slice: NVIDIA defines the profile's name as ``<slices>g.<memory>gb``."""
+    match = _MIG_MEMORY.match(profile or "")
+    return int(match["gb"]) * _GIB if match else None
+
+
+def _gfd(node: Node, resource: str, *, table: AcceleratorTable) -> Offer | None:
+    """Read GPU Feature Discovery; with mixed MIG each profile has labels of its own beside those of the cards."""
+    labels = node.labels
+    shared_resource, profile = _nvidia_parts(resource)
+    prefix = f"nvidia.com/mig-{profile}" if profile else "nvidia.com/gpu"
+    key = f"{prefix}.product" if f"{prefix}.product" in labels else GFD_PRODUCT
+    product, card = labels[key], labels[GFD_PRODUCT]
+    if profile is None and "-MIG-" in product:
+        profile = product.removesuffix("-SHARED").partition("-MIG-")[2]
+    replicas = max(1, _number(labels.get(f"{prefix}.replicas")) or 1)
+    count = _number(labels.get(f"{prefix}.count"))
+    # Cards sliced unequally under the single strategy; or labels name one model, while the resource counts them all.
+    if profile == "INVALID" or (count and node.capacity.get(resource, 0) > count * replicas):
+        return None
+    match = {key: (product,)}
+    if replicas > 1 and not (shared_resource or product.endswith("-SHARED")):
+        match[f"{prefix}.replicas"] = (str(replicas),)
+    known = table.find(GFD_PRODUCT, card)
+    labelled = reconcile(_number(labels.get(f"{prefix}.memory")), known.memory_bytes if known and not profile else None)
+    return Offer(
+        resource=resource,
+        vendor="nvidia",
+        model=_words(known, base_product(card)),
+        source="gfd",
+        match=match,
+        memory_bytes=labelled or mig_memory(profile),
+        profile=profile,
+        shared=replicas > 1 or shared_resource or product.endswith("-SHARED"),
+        replicas=replicas,
+    )
+
+
+def _gke(labels: Mapping[str, str], resource: str, *, table: AcceleratorTable) -> Offer:
+    """Read GKE's labels: unlike the others they are on a node before its driver works, also in the autoscaler's mind.
+
+    Nodes whose GPUs are sliced or shared carry the same accelerator and further labels, so a match says which.
+    """
+    accelerator = labels[GKE_ACCELERATOR]
+    profile, strategy = labels.get(_GKE_PARTITION), labels.get(_GKE_SHARING)
+    known = table.find(GKE_ACCELERATOR, accelerator)
+    memory = reconcile(_number(labels.get("nvidia.com/gpu.memory")), known.memory_bytes if known else None)
+    return Offer(
+        resource=resource,
+        vendor="nvidia",
+        model=_words(known, accelerator),
+        source="gke",
+        match={
+            GKE_ACCELERATOR: (accelerator,),
+            _GKE_PARTITION: () if profile is None else (profile,),
+            _GKE_SHARING: () if strategy is None else (strategy,),
+        },
+        memory_bytes=mig_memory(profile) if profile else memory,
+        profile=profile,
+        shared=bool(strategy),
+        replicas=_number(labels.get(_GKE_CLIENTS)) or 1,
+    )
+
+
+def _karpenter(labels: Mapping[str, str], resource: str, *, prefix: str, table: AcceleratorTable) -> Offer:
+    """Read Karpenter's labels; one name covers models that differ in memory only (``a100``), so both are matched."""
+    name_key, memory_key = f"{prefix}instance-gpu-name", f"{prefix}instance-gpu-memory"
+    memory_mib = _number(labels.get(memory_key))
+    known = table.find(name_key, labels[name_key], memory_mib=memory_mib)
+    shared, profile = _nvidia_parts(resource)
+    match = {key: (labels[key],) for key in (name_key, memory_key) if key in labels}
+    return Offer(
+        resource=resource,
+        vendor=labels[f"{prefix}instance-gpu-manufacturer"],
+        model=_words(known, labels[name_key]),
+        source="karpenter",
+        match=match,
+        memory_bytes=mig_memory(profile) or reconcile(memory_mib, known.memory_bytes if known else None),
+        profile=profile,
+        shared=shared,
+    )
+
+
+def _amd(labels: Mapping[str, str], resource: str, *, table: AcceleratorTable) -> Offer | None:
+    """Read AMD's node labeller; a node with several models has counters only (``….product-name.<model>=4``)."""
+    key = next((key for key in (AMD_PRODUCT, f"beta.{AMD_PRODUCT}") if key in labels), None)
+    if key is None:
+        return None
+    product = labels[key]
+    known = table.find(AMD_PRODUCT, product)
+    found = GPU_RESOURCES["amd"].fullmatch(resource)
+    partition = (found["partition"] if found else None) or labels.get(_AMD_PARTITION, "").lower()
+    whole = partition in _AMD_WHOLE
+    vram = labels.get(key.replace("product-name", "vram"), "").removesuffix("G")
+    gib = _number(vram)
+    match = {key: (product,)} | ({_AMD_PARTITION: (labels[_AMD_PARTITION],)} if _AMD_PARTITION in labels else {})
+    return Offer(
+        resource=resource,
+        vendor="amd",
+        model=_words(known, product),
+        source="amd",
+        match=match,
+        memory_bytes=reconcile(gib * 1024 if gib else None, known.memory_bytes if known else None) if whole else None,
+        profile=None if whole else partition,
+    )
+
+
+def _intel(labels: Mapping[str, str], resource: str, *, table: AcceleratorTable) -> Offer:
+    product = labels[INTEL_PRODUCT]
+    known = table.find(INTEL_PRODUCT, product)
+    return Offer(
+        resource=resource,
+        vendor="intel",
+        model=_words(known, product),
+        source="intel",
+        match={INTEL_PRODUCT: (product,)},
+        memory_bytes=known.memory_bytes if known else None,
+    )
+
+
+def _nvidia_parts(resource: str) -> tuple[bool, str | None]:
+    """Return whether an NVIDIA resource is a renamed shared one, and its MIG profile."""
+    found = GPU_RESOURCES["nvidia"].fullmatch(resource)
+    return (bool(found["shared"]), found["profile"]) if found else (False, None)
+
+
+def _words(known: Known | None, label: str) -> tuple[str, str]:
+    """Return words for a slug and for people: the table's, else the label's own."""
+    if known is not None:
+        return known.accelerator.slug, known.accelerator.name
+    words = re.sub(r"[^A-Za-z0-9.]+", " ", label, flags=re.ASCII).strip()
+    return slugify(re.sub(r"^(nvidia|amd) ", "", words.lower())) or "gpu", words or "GPU"
+
+
+def _number(text: str | None) -> int | None:
+    """Return a count or size in a label, None when there is none."""
+    return int(text) if text is not None and re.fullmatch(r"\d{1,9}", text, re.ASCII) else None

@@ -1,0 +1,105 @@
+"""From what a browser sends (form fields, query arguments) to user options; what they mean is checked elsewhere.
+
+A form is text, JSON is typed, so two things are read differently here: a bare memory number means GiB (so the field is
+labelled), and a count arrives as digits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from gpuspawner.core.checks import LONGEST_TEXT, Problems
+from gpuspawner.core.quoting import name_of, quote, suggest
+
+_FORM_FIELDS = ("image", "cpu", "memory", "gpu", "gpu_count")
+_QUERY_FIELDS = ("v", "preset", *_FORM_FIELDS)
+_START_PRESET = "start_preset"
+_IGNORED = frozenset({"_xsrf"})
+_QUERY_PREFIX = "opt-"
+
+_BARE_NUMBER = re.compile(r"\d+\.?\d*|\.\d+", re.ASCII)
+_COUNT = re.compile(r"\d{1,9}", re.ASCII)
+
+
+def from_form(form: Mapping[str, object]) -> dict[str, object]:
+    """Return the user options that a posted form stands for.
+
+    The button ``start_preset`` stands for its preset alone: what the other fields hold is ignored. So is the count
+    where "No GPU" is chosen.
+
+    :param form: field name → list of texts, as tornado reads a form; anything else is refused, not trusted.
+    :raises SelectionError: an unknown or repeated field, or a value that is no text.
+    """
+    problems = Problems()
+    texts = _texts(form, (*_FORM_FIELDS, _START_PRESET), problems=problems)
+    problems.raise_any()
+    preset = texts.pop(_START_PRESET, "")
+    if texts.get("gpu") == "":
+        # Without JavaScript the count of the last choice still stands beside "No GPU", where it means nothing.
+        texts.pop("gpu_count", None)
+    return {"preset": preset} if preset else _typed(texts)
+
+
+def from_query(query: Mapping[str, object]) -> dict[str, object]:
+    """Return the user options that the arguments of a link stand for, named bare or with JupyterHub's ``opt-`` prefix.
+
+    :param query: argument name → list of texts.
+    :raises SelectionError: as :func:`from_form`; a name given both ways is a repeated one.
+    """
+    problems = Problems()
+    bare: dict[str, object] = {}
+    for name, value in query.items():
+        short = str(name).removeprefix(_QUERY_PREFIX)
+        if short in bare:
+            problems.add(name_of(short), "conflict", message=f"The link gives {quote(short)} twice.")
+        bare[short] = value
+    texts = _texts(bare, _QUERY_FIELDS, problems=problems)
+    problems.raise_any()
+    return _typed(texts)
+
+
+def _texts(fields: Mapping[str, object], known: tuple[str, ...], *, problems: Problems) -> dict[str, str]:
+    """Return the one text each known field holds."""
+    texts: dict[str, str] = {}
+    for name, value in fields.items():
+        if name in known:
+            text = _text(name, value, problems=problems)
+            if text is not None:
+                texts[name] = text
+        elif name not in _IGNORED:
+            hint = f"{suggest(name, known)} Fields are {', '.join(known)}."
+            problems.add(name_of(name), "unknown_field", message=f"There is no field {quote(name)}.{hint}")
+    return texts
+
+
+def _text(name: str, value: object, *, problems: Problems) -> str | None:
+    """Return the one text that was sent under a name, None when there is none or after noting a problem."""
+    values = value if isinstance(value, list | tuple) else [value]
+    texts = [text for text in values if isinstance(text, str)]
+    if len(texts) < len(values):
+        problems.add(name, "wrong_type", message="This field must be a text.")
+    elif len(set(texts)) > 1:
+        problems.add(name, "conflict", message=f"This field was sent {len(texts)} times with different values.")
+    elif texts and len(texts[0]) > LONGEST_TEXT:
+        problems.add(name, "too_long", message=f"This field is longer than {LONGEST_TEXT} characters.")
+    elif texts:
+        return texts[0].strip()
+    return None
+
+
+def _typed(texts: Mapping[str, str]) -> dict[str, object]:
+    """Return texts as user options; what cannot be converted stays as it is, for the validation to report."""
+    options: dict[str, object] = dict(texts)
+    for name in ("v", "gpu_count"):
+        text = texts.get(name)
+        if text == "":
+            del options[name]
+        elif text is not None and _COUNT.fullmatch(text):
+            options[name] = int(text)
+    memory = texts.get("memory", "")
+    if _BARE_NUMBER.fullmatch(memory):
+        options["memory"] = f"{memory}G"
+    if texts.get("gpu") == "":
+        options["gpu"] = None
+    return options

@@ -1,0 +1,40 @@
+"""A user's own text inside a message: short, on one line, and visibly a quotation."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from difflib import get_close_matches
+
+_SHOWN = 40
+"""Characters of a user's text that a message repeats."""
+
+
+def quote(value: object) -> str:
+    """Return a value as a message may repeat it; what is no text or small number is only named by its type."""
+    if isinstance(value, str):
+        return repr(value if len(value) <= _SHOWN else value[: _SHOWN - 1] + "…")
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    # Python refuses to write very long numbers; nobody wants to read them either.
+    if isinstance(value, int | float) and abs(value) < 10**_SHOWN:
+        return repr(value)
+    if isinstance(value, int | float):
+        return "a number"
+    return "a list" if isinstance(value, list | tuple) else "an object"
+
+
+def name_of(key: object) -> str:
+    """Return the name of a field nobody knows, cut to what a message may repeat and without control characters."""
+    return quote(key)[1:-1] if isinstance(key, str) else quote(key)
+
+
+def suggest(wrong: object, allowed: Collection[str]) -> str:
+    """Return `` Did you mean 'gpu_count'?`` for the nearest allowed word, or an empty text."""
+    nearest = get_close_matches(wrong[:_SHOWN], allowed, n=1) if isinstance(wrong, str) else []
+    return f" Did you mean {nearest[0]!r}?" if nearest else ""
+
+
+def listing(slugs: Collection[str], *, longest: int = 12) -> str:
+    """Return slugs as a list for a sentence, cut after ``longest``."""
+    shown = ", ".join(list(slugs)[:longest])
+    return shown if len(slugs) <= longest else f"{shown} and {len(slugs) - longest} more"

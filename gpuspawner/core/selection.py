@@ -1,0 +1,169 @@
+"""What one user asked for, checked against the catalogue.
+
+``user_options`` are hostile input: the hub saves them before anyone looks, its REST API takes any JSON, and what was
+saved may be years old. :func:`validate` is total over all of it: a :class:`Selection` or a
+:class:`~gpuspawner.core.errors.SelectionError` with one problem per field, nothing else, and nothing is ever clamped.
+
+Codes of its problems: ``unknown_field``, ``unknown_choice``, ``not_a_number``, ``out_of_range``, ``off_step``,
+``wrong_type``, ``conflict``, ``unsupported_version``, ``too_long``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpuspawner.core.catalogue import Catalogue, GPUType, Image
+from gpuspawner.core.checks import Notation, Problems
+from gpuspawner.core.quantity import format_cpu, format_memory, memory_option, parse_cpu, parse_memory
+from gpuspawner.core.quoting import name_of, quote, suggest
+
+VERSION = 1
+"""Version of the user options written by :func:`to_options`."""
+
+FIELDS = ("v", "preset", "image", "cpu", "memory", "gpu", "gpu_count", "profile")
+"""Names of the user options, in the order they are written; ``profile`` is for people and ignored when read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """A valid choice: every slug is in the catalogue, every number inside its bounds.
+
+    :param cpu_millis: CPU limit in millicores, None = left to KubeSpawner.
+    :param memory_bytes: memory limit in bytes, None = left to KubeSpawner.
+    :param gpu: slug of the GPU type, None = no GPU.
+    :param gpu_count: 0 exactly when ``gpu`` is None.
+    """
+
+    image: str
+    cpu_millis: int | None
+    memory_bytes: int | None
+    gpu: str | None = None
+    gpu_count: int = 0
+    preset: str | None = None
+
+
+def validate(options: object, catalogue: Catalogue) -> Selection:
+    """Return the choice that user options stand for; missing fields take the preset's value, else the default.
+
+    :param options: any JSON value; None stands for no options.
+    :raises SelectionError: with one problem for each field that is wrong.
+    """
+    problems = Problems()
+    given = _known_fields(options, problems)
+    _check_version(given, problems)
+    preset = problems.choice("preset", given.get("preset"), title="preset", offered=catalogue.presets)
+    merged = _over_preset(given, catalogue.presets[preset].options if preset else {}, catalogue=catalogue)
+    image = problems.choice("image", merged.get("image"), title="image", offered=catalogue.images)
+    image = image or catalogue.default_image
+    cpu = problems.amount("cpu", merged.get("cpu"), notation=_CPU, bounds=catalogue.cpu)
+    memory = problems.amount("memory", merged.get("memory"), notation=_MEMORY, bounds=catalogue.memory)
+    gpu = problems.choice("gpu", merged.get("gpu"), title="GPU type", offered=catalogue.gpus)
+    count = _count(merged.get("gpu_count"), catalogue.gpus[gpu] if gpu else None, problems=problems)
+    if gpu:
+        _check_image_uses(catalogue.images[image], catalogue.gpus[gpu], problems=problems)
+    problems.raise_any()
+    return Selection(image=image, cpu_millis=cpu, memory_bytes=memory, gpu=gpu, gpu_count=count, preset=preset)
+
+
+def to_options(selection: Selection, catalogue: Catalogue) -> dict[str, object]:
+    """Return the user options that stand for a selection; :func:`validate` reads them back to the same."""
+    options: dict[str, object] = {"v": VERSION}
+    if selection.preset is not None:
+        options["preset"] = selection.preset
+    options["image"] = selection.image
+    if selection.cpu_millis is not None:
+        cpus = selection.cpu_millis / 1000
+        options["cpu"] = int(cpus) if cpus.is_integer() else cpus
+    if selection.memory_bytes is not None:
+        options["memory"] = memory_option(selection.memory_bytes)
+    options["gpu"] = selection.gpu
+    options["gpu_count"] = selection.gpu_count
+    options["profile"] = summarise(selection, catalogue)
+    return options
+
+
+def summarise(selection: Selection, catalogue: Catalogue) -> str:
+    """Return a selection for people: ``PyTorch · 4 CPUs · 16 GiB · 1 × A100 80 GB``."""
+    parts = [catalogue.images[selection.image].display_name]
+    if selection.cpu_millis is not None:
+        parts.append(_cpus(selection.cpu_millis))
+    if selection.memory_bytes is not None:
+        parts.append(format_memory(selection.memory_bytes))
+    if selection.gpu is not None:
+        parts.append(f"{selection.gpu_count} × {catalogue.gpus[selection.gpu].display_name}")
+    return " · ".join(parts)
+
+
+def _known_fields(options: object, problems: Problems) -> dict[str, object]:
+    """Return the options under known names, and note the others."""
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping):
+        message = "The options must be a JSON object with fields such as image and gpu."
+        problems.add("", "wrong_type", message=message)
+        return {}
+    known: dict[str, object] = {}
+    for name, value in options.items():
+        if isinstance(name, str) and name in FIELDS:
+            known[name] = value
+        else:
+            hint = f"{suggest(name, FIELDS)} Fields are {', '.join(FIELDS[:-1])}."
+            problems.add(name_of(name), "unknown_field", message=f"There is no field {quote(name)}.{hint}")
+    return known
+
+
+def _check_version(given: Mapping[str, object], problems: Problems) -> None:
+    version = given.get("v", VERSION)
+    if isinstance(version, bool) or version != VERSION:
+        message = f"The version of the options must be {VERSION}, not {quote(version)}."
+        problems.add("v", "unsupported_version", message=message)
+
+
+def _over_preset(
+    given: Mapping[str, object], preset: Mapping[str, object], *, catalogue: Catalogue
+) -> dict[str, object]:
+    """Return what was given over what a preset holds, and that over the defaults."""
+    merged = dict(preset)
+    if catalogue.cpu is None:
+        merged.pop("cpu", None)
+    if catalogue.memory is None:
+        merged.pop("memory", None)
+    # Another GPU than the preset's starts counting anew: a preset of 8 T4 is no wish for 8 A100.
+    if "gpu" in given and given["gpu"] != preset.get("gpu"):
+        merged.pop("gpu_count", None)
+    return {**merged, **given}
+
+
+def _count(count: object, gpu: GPUType | None, *, problems: Problems) -> int:
+    """Return how many GPUs are asked for: 0 without a GPU type, 1 when only the type is given."""
+    if count is None:
+        return 0 if gpu is None else 1
+    number = problems.whole("gpu_count", count, title="The number of GPUs")
+    if number is None:
+        return 0
+    if gpu is not None and not 1 <= number <= gpu.max_count:
+        allowed = "must be 1" if gpu.max_count == 1 else f"must be 1 to {gpu.max_count}"
+        message = f"The number of GPUs ({gpu.display_name}) in one server {allowed}, not {quote(number)}."
+        problems.add("gpu_count", "out_of_range", message=message)
+    if gpu is None and number != 0 and "gpu" not in problems:
+        message = "Without a GPU type the number of GPUs must be 0 or left out."
+        problems.add("gpu_count", "conflict", message=message)
+    return number
+
+
+def _check_image_uses(image: Image, gpu: GPUType, *, problems: Problems) -> None:
+    if image.vendors is None or gpu.vendor in image.vendors or "image" in problems:
+        return
+    made_for = "cannot use this vendor's GPUs" if image.vendors else "is made for work without a GPU"
+    message = f"{image.display_name} {made_for}: choose another image, or no {gpu.display_name}."
+    problems.add("gpu", "conflict", message=message)
+
+
+def _cpus(millis: int) -> str:
+    """Return a number of CPUs with its unit."""
+    return f"{format_cpu(millis)} {'CPU' if millis <= 1000 else 'CPUs'}"  # noqa: PLR2004 - one CPU
+
+
+_CPU = Notation(title="CPU", parse=parse_cpu, show=_cpus)
+_MEMORY = Notation(title="Memory", parse=parse_memory, show=format_memory)

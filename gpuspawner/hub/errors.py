@@ -1,0 +1,126 @@
+"""How an error reaches a person: the only module that knows HTTP statuses and JupyterHub's attributes for messages.
+
+JupyterHub 6 has :class:`~jupyterhub.spawner.SpawnException` for starts that were refused rightly: no traceback in the
+log, the reason as a label of its metrics, and not counted among the failures that end the hub
+(``consecutive_failure_limit``). Pages and progress read ``jupyterhub_message``, the REST API ``message`` or the log
+message, so the errors made here carry all of them. ``jupyterhub_html_message`` stays unset: nothing here is HTML.
+"""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+from typing import Any
+
+import aiohttp
+from kubernetes_asyncio.client.rest import ApiException
+from tornado import web
+
+from gpuspawner.core.errors import GPUSpawnerError
+
+try:
+    from jupyterhub.spawner import SpawnException
+except ImportError:  # JupyterHub 5
+
+    class SpawnException(web.HTTPError):  # type: ignore[no-redef]
+        """The same for JupyterHub 5, with the signature of JupyterHub 6."""
+
+        def __init__(self, message: str, *, reason: str, status_code: int = 400) -> None:
+            super().__init__(status_code, message, reason=reason)
+            self.message = message
+
+    COUNTS_REFUSALS = True
+else:
+    COUNTS_REFUSALS = False
+
+_MAX_PROBLEMS = 10
+_MAX_QUOTED = 300
+
+SEE_FORM = "Nothing was started. The form says what to change."
+
+UNREACHABLE = "The Kubernetes API server cannot be reached, so the server was not started. Please try again later."
+_STATUS_MESSAGES: dict[int, str] = {
+    HTTPStatus.UNAUTHORIZED: "Kubernetes refused the hub's credentials, so the server was not started.",
+    HTTPStatus.TOO_MANY_REQUESTS: "The Kubernetes API server is overloaded, so the server was not started.",
+}
+
+
+class RefusedStart(SpawnException):
+    """A start that is refused for a reason the user can do something about; no failure of the hub.
+
+    :param message: for the user, plain text.
+    :param reason: stable code, a label of JupyterHub's metrics.
+    """
+
+    def __init__(self, message: str, *, reason: str, status_code: int = 400) -> None:
+        super().__init__(message, reason=reason, status_code=status_code)
+        self.jupyterhub_message = message
+
+
+class ClusterFailure(web.HTTPError):
+    """The cluster does not do what it must; JupyterHub counts it among its failures.
+
+    :param message: for the user, plain text.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(HTTPStatus.SERVICE_UNAVAILABLE, message)
+        self.jupyterhub_message = message
+
+
+def refusal(error: GPUSpawnerError, *, beside_form: bool = False) -> RefusedStart:
+    """Return the answer to a choice that is not valid; it names each field and what is allowed there.
+
+    :param beside_form: the page shows the form again, with each message at its field; once is enough.
+    """
+    lines = [f"{problem.field}: {problem.message}" for problem in error.problems[:_MAX_PROBLEMS]]
+    if len(error.problems) > _MAX_PROBLEMS:
+        lines.append(f"and {len(error.problems) - _MAX_PROBLEMS} more.")
+    refused = RefusedStart(" ".join(lines), reason=error.code)
+    if beside_form:
+        refused.jupyterhub_message = SEE_FORM
+    return refused
+
+
+def undecided(error: GPUSpawnerError, reason: str) -> ClusterFailure | None:
+    """Return the answer where a GPU type is missed only because the cluster cannot be read; None for other errors.
+
+    :param reason: why it cannot be read, a sentence; empty when it was read.
+    """
+    if not reason or not any((problem.field, problem.code) == ("gpu", "unknown_choice") for problem in error.problems):
+        return None
+    return ClusterFailure(f"Which GPUs the cluster has is not known right now, so nothing was started. {reason}")
+
+
+def cluster_error(error: BaseException) -> web.HTTPError | None:
+    """Return one clear sentence for an error of the Kubernetes client; None when it is none of its errors.
+
+    KubeSpawner repeats a request that times out and then raises a :class:`TimeoutError` that says ``Could not …``; the
+    one that says a pod "did not start" is not about the API server.
+    """
+    if isinstance(error, ApiException):
+        return _refused_by_kubernetes(error)
+    if isinstance(error, aiohttp.ClientError) or (isinstance(error, TimeoutError) and "Could not" in str(error)):
+        return ClusterFailure(UNREACHABLE)
+    return None
+
+
+def _refused_by_kubernetes(error: ApiException) -> web.HTTPError:
+    known = _STATUS_MESSAGES.get(error.status)
+    if known is not None:
+        return ClusterFailure(known)
+    said = _message_of(error.body) or str(error.reason or "")
+    sentence = f"Kubernetes refused to create the server ({error.status}): {said[:_MAX_QUOTED]}"
+    if error.status == HTTPStatus.FORBIDDEN and "exceeded quota" in said:
+        return RefusedStart(sentence, reason="quota", status_code=HTTPStatus.CONFLICT)
+    return ClusterFailure(sentence)
+
+
+def _message_of(body: Any) -> str:
+    """Return the message of a metav1.Status, empty when the body is none."""
+    try:
+        status = json.loads(body)
+    except (TypeError, ValueError):
+        return ""
+    message = status.get("message") if isinstance(status, dict) else None
+    return message if isinstance(message, str) else ""

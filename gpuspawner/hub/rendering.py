@@ -1,0 +1,75 @@
+"""Turns a form view into HTML: knows jinja2 and the templates folder, not where the view comes from.
+
+The result is one fragment for the hub's own ``<form>``. CSS and JavaScript are inside it, because a spawner has no
+handler to serve files from; data reaches form.js as a JSON island.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from jinja2 import (
+    BaseLoader,
+    ChoiceLoader,
+    Environment,
+    FileSystemLoader,
+    PrefixLoader,
+    StrictUndefined,
+    select_autoescape,
+)
+from markupsafe import Markup
+
+from gpuspawner._resources import data_dir
+from gpuspawner.core.formview import FormView, as_json
+
+TEMPLATE = "form.html"
+
+_SCRIPT_BREAKERS = re.compile(r"<(?=!--|/?script)", re.IGNORECASE)
+_STYLE_BREAKERS = re.compile(r"</(?=style)", re.IGNORECASE)
+
+
+def render(view: FormView, *, template_dirs: Sequence[str] = ()) -> str:
+    """Render the form as an HTML fragment.
+
+    :param template_dirs: folders whose sub-folder ``gpuspawner`` holds a site's own templates, which come before the
+        package's (what else is in them is KubeSpawner's: it looks for a ``form.html`` of its own there). A template may
+        extend the package's one as ``gpuspawner/form.html``. Files are read once: a change needs a restart of the hub.
+    :raises jinja2.TemplateError: a site's template is broken or uses a name that does not exist.
+    """
+    return _environment(tuple(template_dirs)).get_template(TEMPLATE).render(view=view, view_json=as_json(view))
+
+
+@lru_cache(maxsize=8)
+def _environment(template_dirs: tuple[str, ...]) -> Environment:
+    """Return the environment for these folders; compiling the templates takes far longer than rendering them."""
+    own = FileSystemLoader(str(data_dir("templates")))
+    sites = FileSystemLoader([str(Path(folder) / "gpuspawner") for folder in template_dirs])
+    loader = ChoiceLoader([sites, own, PrefixLoader({"gpuspawner": own})])
+    environment = Environment(
+        loader=loader,
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    environment.globals["asset"] = _asset_reader(environment, loader)
+    return environment
+
+
+def _asset_reader(environment: Environment, loader: BaseLoader) -> Callable[[str], Markup]:
+    """Return the templates' ``asset(name)``: the text of a CSS or JavaScript file, safe inside its element."""
+
+    @lru_cache
+    def asset(name: str) -> Markup:
+        source, _, _ = loader.get_source(environment, name)
+        # Inside <script> and <style> nothing is unescaped by the browser, so what would end (or, for a script, swallow
+        # the end of) the element is written in a way that means the same in strings, regular expressions and comments.
+        if name.endswith(".js"):
+            return Markup(_SCRIPT_BREAKERS.sub(r"\\x3c", source))  # noqa: S704 - our own or the admin's file
+        return Markup(_STYLE_BREAKERS.sub(r"<\\/", source))  # noqa: S704 - our own or the admin's file
+
+    return asset

@@ -1,0 +1,52 @@
+"""Tells whether a server without a GPU has room elsewhere than on a GPU node, as far as the admin's traits allow it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from gpuspawner.core.catalogue import Catalogue, Toleration
+from gpuspawner.core.counting import cpu_node_has_room
+from gpuspawner.core.inventory import Inventory
+from gpuspawner.core.placement import Placement
+from gpuspawner.hub.apply import AdminValues
+
+_POD_FIELDS_THAT_PLACE = frozenset({"affinity", "nodeSelector", "node_selector", "nodeName", "node_name"})
+
+
+def has_room(placement: Placement, catalogue: Catalogue, *, inventory: Inventory, base: AdminValues) -> bool:
+    """Tell whether the pod could run on a node without GPUs right now; False where that cannot be told.
+
+    Only then may GPU nodes be ruled out altogether. An admin's node selector narrows what is looked at; an admin's
+    required affinity is not interpreted here, so with one the answer is False.
+    """
+    if base["node_affinity_required"] or _POD_FIELDS_THAT_PLACE & (base["extra_pod_config"] or {}).keys():
+        return False
+    selector = base["node_selector"] or {}
+    nodes = [node for node in inventory.nodes or () if selector.items() <= dict(node.labels).items()]
+    if not nodes:
+        return False
+    millis = placement.cpu_request_millis
+    size = placement.memory_request_bytes
+    return cpu_node_has_room(
+        int((base["cpu_guarantee"] or base["cpu_limit"] or 0) * 1000) if millis is None else millis,
+        (base["mem_guarantee"] or base["mem_limit"] or 0) if size is None else size,
+        inventory=replace(inventory, nodes=tuple(nodes)),
+        catalogue=catalogue,
+        tolerations=tolerations(base["tolerations"]),
+    )
+
+
+def tolerations(admins: Any) -> tuple[Toleration, ...]:
+    """Return an admin's tolerations as values; KubeSpawner takes a list of them or a dict."""
+    entries = admins.values() if isinstance(admins, dict) else admins or []
+    return tuple(
+        Toleration(
+            key=entry.get("key") or "",
+            operator=entry.get("operator") or "Equal",
+            value=entry.get("value") or "",
+            effect=entry.get("effect") or "",
+        )
+        for entry in entries
+        if isinstance(entry, dict)
+    )

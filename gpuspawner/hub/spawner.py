@@ -1,0 +1,200 @@
+"""The spawner: where JupyterHub's and KubeSpawner's calls meet the gate, the form and the placement.
+
+Each method does one of four things: show the form, read what was sent, let a choice through, or tell an error.
+Everything else is KubeSpawner's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from typing import Any
+
+from kubespawner import KubeSpawner
+from traitlets import default
+from typing_extensions import override
+
+from gpuspawner.core.errors import SelectionError
+from gpuspawner.core.formview import build_view
+from gpuspawner.core.options import from_form, from_query
+from gpuspawner.hub import drafts
+from gpuspawner.hub.apply import trait_values
+from gpuspawner.hub.base import Base
+from gpuspawner.hub.errors import cluster_error, refusal, undecided
+from gpuspawner.hub.gate import Admission, admit
+from gpuspawner.hub.offers import Offer, Offers, ParsedSettings
+from gpuspawner.hub.rendering import render
+from gpuspawner.hub.room import tolerations
+from gpuspawner.hub.traits import GPUSpawnerTraits
+from gpuspawner.hub.upkeep import drop_dead_reflectors, forgive_refusal
+
+_OWN_FORM = ("options_form", "options_from_form")
+
+
+class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
+    """A KubeSpawner whose form lets people pick an image, CPU, memory and a GPU by type and count.
+
+    Everything that can be set on KubeSpawner can be set here and keeps its meaning. A site that has a ``profile_list``
+    or a form of its own, and no gpuspawner settings, gets KubeSpawner as it is.
+
+    :raises SettingsError: the settings are wrong. JupyterHub is told so when it starts, see
+        :mod:`gpuspawner.hub.startup`.
+    """
+
+    _offers = Offers()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        # KubeSpawner's own constructor may come back to us, so these are there first.
+        self._base = Base(self)
+        self._removed_environment: tuple[str, ...] = ()
+        self._is_refused = False
+        super().__init__(*args, **kwargs)
+        self._parsed()
+
+    # -- the form ------------------------------------------------------------------------------------------------------
+
+    @default("options_form")
+    def _options_form_default(self) -> Any:
+        return self._show_form if self._is_ours() else super()._options_form_default()
+
+    def _show_form(self, spawner: KubeSpawner) -> Awaitable[str]:
+        # Not a coroutine itself: what this request sent is only to be found in the request's own task.
+        return self._render_form(drafts.take())
+
+    async def _render_form(self, draft: drafts.Draft | None) -> str:
+        offer = await self._offer()
+        view = build_view(
+            offer.catalogue,
+            offer.inventory,
+            options=self.user_options if isinstance(self.user_options, Mapping) else None,
+            typed=draft.typed if draft else None,
+            problems=draft.problems if draft else (),
+            tolerations=tolerations(self._base["tolerations"]),
+        )
+        return render(view, template_dirs=tuple(self.additional_profile_form_template_paths))
+
+    # -- what was sent -------------------------------------------------------------------------------------------------
+
+    @default("options_from_form")
+    def _options_from_form_default(self) -> Any:
+        return self._read_form if self._is_ours() else super()._options_from_form_default()
+
+    def _read_form(self, form_data: Mapping[str, object]) -> Awaitable[dict[str, object]]:
+        # Not a coroutine itself, for the same reason as the form.
+        return self._read(form_data, from_form, draft=drafts.keep(form_data))
+
+    @override
+    def options_from_query(self, query_data: Mapping[str, object]) -> Any:
+        """Return the user options a link stands for; called by JupyterHub, which waits for the result."""
+        if self.options_from_form != self._read_form:
+            return super().options_from_query(query_data)
+        return self._read(query_data, from_query, draft=drafts.keep(query_data))
+
+    async def _read(self, sent: Mapping[str, object], reader: Any, *, draft: drafts.Draft) -> dict[str, object]:
+        offer = await self._offer()
+        try:
+            return admit(reader(sent), offer, base=self._base).options
+        except SelectionError as error:
+            draft.problems = error.problems
+            raise undecided(error, offer.unread) or refusal(error, beside_form=True) from error
+
+    # -- the gate ------------------------------------------------------------------------------------------------------
+
+    @default("apply_user_options")
+    def _apply_user_options_default(self) -> Any:
+        return _apply_user_options if self._is_ours() else None
+
+    @override
+    async def load_user_options(self) -> None:
+        """Let the choice through a second time, and put it over what hooks have made of the admin's traits.
+
+        Called by KubeSpawner at the beginning of a start, before anything is created. With an ``apply_user_options`` of
+        the admin's own it is the first time.
+        """
+        if self._is_ours():
+            await self._pass_gate(self.user_options)
+        else:
+            await super().load_user_options()
+
+    async def _pass_gate(self, user_options: object) -> Admission:
+        offer = await self._offer()
+        try:
+            admission = admit(user_options, offer, base=self._base)
+        except SelectionError as error:
+            drafts.note(error.problems)
+            self._is_refused = True
+            if failure := undecided(error, offer.unread):
+                raise failure from error
+            forgive_refusal(self.user)
+            raise refusal(error) from error
+        self._base.assign(trait_values(admission.choice, self._base))
+        self._removed_environment = admission.choice.placement.removed_environment
+        return admission
+
+    @override
+    def get_env(self) -> dict[str, Any]:
+        """Return the pod's environment, without what must not be there whoever set it (``env_keep``, an auth hook)."""
+        environment: dict[str, Any] = super().get_env()
+        return {name: value for name, value in environment.items() if name not in self._removed_environment}
+
+    @override
+    def clear_state(self) -> None:
+        """Forget the last start; JupyterHub calls this before each start and after each stop."""
+        super().clear_state()
+        self._base.restore()
+        self._removed_environment = ()
+        self._is_refused = False
+
+    # -- starting ------------------------------------------------------------------------------------------------------
+
+    @override
+    def start(self) -> asyncio.Future[Any]:
+        """Start the pod; what Kubernetes refuses ends in one sentence."""
+        drop_dead_reflectors(type(self).reflectors)
+        self._start_future = asyncio.ensure_future(self._explained(super().start()))
+        return self._start_future
+
+    async def _explained(self, start: Awaitable[Any]) -> Any:
+        try:
+            return await start
+        except Exception as error:
+            explained = cluster_error(error)
+            if explained is None:
+                raise
+            self.log.exception("Starting %s failed in Kubernetes", self._log_name)
+            raise explained from error
+
+    @override
+    async def poll(self) -> int | None:
+        """Return None while the pod runs; nothing runs after a refusal, so the cluster need not be asked."""
+        if self._is_refused:
+            return 0
+        status: int | None = await super().poll()
+        return status
+
+    # -- settings and cluster ------------------------------------------------------------------------------------------
+
+    def _parsed(self) -> ParsedSettings:
+        return self._offers.parse(self.raw_settings())
+
+    def _is_ours(self) -> bool:
+        """Tell whether choices are gpuspawner's, or those of a KubeSpawner that was set up before."""
+        if not self._parsed().is_empty:
+            return True
+        configured = self._find_my_config(self.config)
+        return not self.profile_list and not any(name in configured for name in _OWN_FORM)
+
+    async def _offer(self) -> Offer:
+        reader = self._offers.reader(
+            self.api, request_timeout_s=self.capacity_timeout, max_age_s=self.capacity_max_age, log=self.log
+        )
+        return await self._offers.make(self._parsed(), reader, image=self._base["image"])
+
+
+async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None:
+    """Let a choice through before JupyterHub looks at the spawner's timeout, and store it as it was understood."""
+    admission = await spawner._pass_gate(user_options)
+    spawner.user_options = admission.options
+    if spawner.orm_spawner is not None:
+        # What came through the REST API has no summary yet; the hub's admin page shows it.
+        spawner.orm_spawner.user_options = admission.options

@@ -1,0 +1,122 @@
+"""Checks the settings when JupyterHub starts, and sets them from Python: broken settings stop the hub with a reason.
+
+Spawner objects are made when someone logs in, far too late to tell an admin that a key is wrong. JupyterHub resolves
+``spawner_class`` while it reads its configuration, by a name that is ours: the chance to be called again when it has
+read all of it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+from weakref import WeakSet
+
+import yaml
+from jupyterhub.app import JupyterHub
+from traitlets.config import Config
+from traitlets.config.loader import LazyConfigValue
+
+from gpuspawner.core.errors import Problem, SettingsError
+from gpuspawner.hub.spawner import GPUSpawner
+from gpuspawner.hub.traits import SETTINGS
+from gpuspawner.settings import Settings
+
+SECTION = "GPUSpawner"
+
+_SET_AFTER_CONFIG = ("cookie_secret", "session_factory")
+"""Traits JupyterHub sets after it has read its configuration, before it opens its database and right after.
+
+There is no event for "configuration read": traitlets merges a file into ``config`` only after it has set the traits
+that the file names, and without a notification. The first of the two is not set anew when it is configured.
+"""
+
+_watched: WeakSet[JupyterHub] = WeakSet()
+
+
+def configure(c: Config, path_or_mapping: str | Path | Mapping[str, Any] | None = None) -> None:
+    """Make gpuspawner the hub's spawner, in a ``jupyterhub_config.py``.
+
+    :param c: the configuration object there.
+    :param path_or_mapping: the section ``GPUSpawner`` as in Helm values, or the path of a YAML file that holds it.
+    :raises SettingsError: it is wrong, with one problem for each path.
+    :raises OSError: the file cannot be read.
+    """
+    given = path_or_mapping
+    section = _read(Path(given)) if isinstance(given, str | Path) else dict(given or {})
+    c.JupyterHub.spawner_class = "gpuspawner.GPUSpawner"
+    for name, value in section.items():
+        c[SECTION][name] = value
+    check(c)
+
+
+def check(config: Mapping[str, Any]) -> None:
+    """Check what a configuration says about GPUSpawner.
+
+    :param config: all sections.
+    :raises SettingsError: with one problem for each path that is wrong.
+    """
+    # An admin may as well have written c.KubeSpawner.gpus: sections of base classes count, the nearest one wins.
+    merged = Config()
+    for name in GPUSpawner.section_names():
+        merged.merge(_plain(config.get(name, {})))
+    problems = list(_unknown_traits(_plain(config.get(SECTION, {}))))
+    try:
+        Settings.parse({name: merged[name] for name in SETTINGS if merged.get(name) is not None})
+    except SettingsError as error:
+        problems += error.problems
+    if problems:
+        raise SettingsError(*problems)
+
+
+def watch_hub_config() -> None:
+    """Check the configuration of the hub in this process once it is read; ends the process when it is wrong."""
+    if not JupyterHub.initialized():
+        return
+    hub = JupyterHub.instance()
+    if hub not in _watched:
+        _watched.add(hub)
+        hub.observe(lambda change: _check_or_exit(change.owner), names=_SET_AFTER_CONFIG)
+
+
+def _check_or_exit(hub: JupyterHub) -> None:
+    try:
+        check(hub.config)
+    except SettingsError as error:
+        for problem in error.problems:
+            place = f"hub.config.{SECTION}.{problem.field}" if problem.field else f"hub.config.{SECTION}"
+            hub.log.critical("%s: %s", place, problem.message)
+        hub.log.critical("The settings of gpuspawner are wrong, so the hub does not start.")
+        # Not an Exception: traitlets turns those into a message about the trait that is being set.
+        raise SystemExit(1) from None
+
+
+def _unknown_traits(section: Mapping[str, Any]) -> Iterable[Problem]:
+    """Yield a problem for each key that is no trait: traitlets would ignore it with a warning in the log."""
+    known = GPUSpawner.class_trait_names(config=True)
+    for name in section:
+        if name not in known:
+            # The settings first: among KubeSpawner's hundred traits something always looks alike.
+            near = difflib.get_close_matches(name, SETTINGS, n=1) or difflib.get_close_matches(name, known, n=1)
+            hint = f" Did you mean {near[0]}?" if near else f" The settings are {', '.join(SETTINGS)}."
+            yield Problem(field=name, code="unknown_key", message=f"there is no such setting.{hint}")
+
+
+def _plain(section: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a section without traitlets' placeholders for values that are to be updated later."""
+    return {
+        name: value.get_value({}) if isinstance(value, LazyConfigValue) else value for name, value in section.items()
+    }
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        section = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise SettingsError(Problem(field="", code="bad_value", message=f"{path} is no YAML: {error}")) from error
+    if section is None:
+        return {}
+    if not isinstance(section, dict):
+        raise SettingsError(Problem(field="", code="wrong_type", message=f"{path} must hold a mapping"))
+    return section

@@ -1,0 +1,199 @@
+"""The traits of :class:`gpuspawner.GPUSpawner`: everything an admin can set, with examples as Helm values.
+
+What the structured ones may hold is checked by :mod:`gpuspawner.settings` alone, so they are plain dicts here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from traitlets import Bool, Dict, Float
+from traitlets.config import LoggingConfigurable
+
+SETTINGS = ("images", "cpu", "memory", "gpus", "presets", "accelerators", "discover_gpus")
+"""Names of the traits that together are the settings."""
+
+
+class GPUSpawnerTraits(LoggingConfigurable):
+    """What may be asked for, and how the cluster is read. Examples are Helm values of zero-to-jupyterhub."""
+
+    images = Dict(
+        allow_none=True,
+        help="""
+        Container images users may pick, by slug. Left out: `KubeSpawner.image` is the only one.
+
+        The first one (the smallest `order`, else as they stand) is selected at first. The slug is what is saved and
+        what links and the REST API name; changing it makes saved choices fall back to the default. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  images:
+                    pytorch:
+                      display_name: PyTorch 2.9, CUDA 12.8
+                      description: With torchvision and Lightning
+                      image: quay.io/jupyter/pytorch-notebook:cuda12-2026-10-01
+                      cuda: "12.8"
+                      vendors: [nvidia]
+                    minimal:
+                      display_name: Minimal
+                      image: quay.io/jupyter/minimal-notebook:2026-10-01
+                      vendors: []
+
+        `vendors` names the GPU vendors the image can use; `[]` stands for work without a GPU, and an image without
+        `vendors` goes with every GPU. `null` removes an entry of another values file, `enabled: false` hides it.
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    cpu = Dict(
+        allow_none=True,
+        help="""
+        Bounds of the CPU limit in cores. Left out: from half a core to what the largest node has. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  cpu: {min: 0.5, max: 32, step: 0.5, default: 2, guarantee: 0.5}
+
+        `guarantee` is the part of the limit that is requested, 0 to 1.
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    memory = Dict(
+        allow_none=True,
+        help="""
+        Bounds of the memory limit. Left out: from 1 GiB to what the largest node has. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  memory: {min: 1G, max: 256G, step: 1G, default: 8G, guarantee: 1.0}
+
+        As everywhere in JupyterHub K, M, G and T are powers of 1024. `guarantee` is the part of the limit that is
+        requested; with less than 1 a server can be ended when its node runs out of memory.
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    gpus = Dict(
+        allow_none=True,
+        help="""
+        GPU types users may pick, by slug. They come before those found by node labels (see `discover_gpus`) and take
+        the place of the ones that stand for the same GPUs. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  gpus:
+                    a100-80gb:
+                      display_name: NVIDIA A100 80 GB
+                      resource: nvidia.com/gpu
+                      match:
+                        nvidia.com/gpu.product: [NVIDIA-A100-SXM4-80GB, NVIDIA-A100-80GB-PCIe]
+                      max_count: 8
+                      tolerations:
+                        - {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}
+                      runtime_class: nvidia
+                      shm: 0.5
+                      start_timeout: 900
+
+        `match` holds node labels and their allowed values; all labels must match. `shm` is the size of /dev/shm as a
+        fraction of the memory limit. `start_timeout` takes the place of `KubeSpawner.start_timeout` for this type, in
+        seconds: for nodes that are made when they are needed.
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    presets = Dict(
+        allow_none=True,
+        help="""
+        Named bundles of choices, each started with one button, by slug. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  presets:
+                    small: {display_name: Small, cpu: 1, memory: 4G}
+                    train:
+                      display_name: Training
+                      image: pytorch
+                      cpu: 8
+                      memory: 64G
+                      gpu: a100-80gb
+                      gpu_count: 1
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    accelerators = Dict(
+        allow_none=True,
+        help="""
+        Changes to the built-in table of GPU models, from which the names and memory sizes of discovered types come, by
+        model. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  accelerators:
+                    a100-40gb: {name: A100 of the physics department}
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    discover_gpus = Bool(
+        default_value=True,
+        help="""
+        Whether GPU types are also taken from the labels of the cluster's nodes, as NVIDIA's GPU Feature Discovery,
+        AMD's node labeller, GKE and Karpenter set them. Needs the right to list nodes (`helm-values/rbac.yaml`). ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  discover_gpus: false
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    capacity_max_age = Float(
+        5.0,
+        min=0.0,
+        help="""
+        Seconds that what was read of the cluster is used for before it is read again, by all users together. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  capacity_max_age: 30
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    capacity_timeout = Float(
+        3.0,
+        min=0.1,
+        help="""
+        Seconds a form waits for the cluster before it is shown without numbers. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  capacity_timeout: 5
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    def raw_settings(self) -> dict[str, Any]:
+        """Return the settings as they were written; what is null is missing."""
+        written = {name: getattr(self, name) for name in SETTINGS}
+        return {name: value for name, value in written.items() if value is not None}

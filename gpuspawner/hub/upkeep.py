@@ -1,0 +1,41 @@
+"""Repairs two things around a start that JupyterHub and KubeSpawner leave behind."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any, Protocol
+
+from gpuspawner.hub.errors import COUNTS_REFUSALS
+
+
+class HubUser(Protocol):
+    """What is used of JupyterHub's user.
+
+    :param settings: the hub's own, which it counts failures in.
+    """
+
+    settings: MutableMapping[str, Any]
+
+
+def drop_dead_reflectors(reflectors: MutableMapping[Any, Any]) -> None:
+    """Forget KubeSpawner's reflectors that no longer watch, so that a start makes new ones.
+
+    KubeSpawner registers a reflector before its first list. When that fails (the API server is down), or when the watch
+    gave up after half a minute, the dead one is handed out for good: every later server would start and never be seen.
+    """
+    for key, reflector in list(reflectors.items()):
+        watch = reflector.watch_task
+        if reflector.first_load_future.done() and (watch is None or watch.done()):
+            # An exception nobody asked for would be reported when the future goes; those who waited have seen it.
+            _ = reflector.first_load_future.exception()
+            del reflectors[key]
+
+
+def forgive_refusal(user: HubUser) -> None:
+    """Take a refused start out of JupyterHub 5's count of consecutive failures, before it is added.
+
+    JupyterHub 5 counts each start that ends with an exception, whosever mistake it is, and ends the hub at
+    ``consecutive_failure_limit`` (5 under zero-to-jupyterhub): five wrong REST requests would restart it for everybody.
+    """
+    if COUNTS_REFUSALS:
+        user.settings["failure_count"] = user.settings.get("failure_count", 0) - 1

@@ -1,0 +1,60 @@
+"""The table of GPU models: the package's own data, with the admin's changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from gpuspawner.core.accelerators import Accelerator, AcceleratorTable
+from gpuspawner.settings.gpu_entries import AcceleratorEntry
+
+_GIB = 1024**3
+
+
+@cache
+def builtin_accelerators() -> Mapping[str, Accelerator]:
+    """Return the models the package knows, by slug."""
+    text = (files("gpuspawner") / "data" / "accelerators.json").read_text(encoding="utf-8")
+    return {slug: _accelerator(slug, raw) for slug, raw in json.loads(text)["accelerators"].items()}
+
+
+def accelerator_table(changes: Mapping[str, AcceleratorEntry | None]) -> AcceleratorTable:
+    """Return the built-in table with an admin's changes: fields replaced, models added, null ones removed."""
+    models = dict(builtin_accelerators())
+    for slug, change in changes.items():
+        if change is None:
+            models.pop(slug, None)
+        else:
+            known = models.get(slug) or Accelerator(
+                slug=slug, name=change.name or slug, vendor=change.vendor or "nvidia"
+            )
+            models[slug] = replace(known, **_changed(change))
+    return AcceleratorTable(models.values())
+
+
+def _changed(change: AcceleratorEntry) -> dict[str, Any]:
+    """Return the fields an admin set, as the core's model holds them."""
+    given = {name: getattr(change, name) for name in change.model_fields_set if getattr(change, name) is not None}
+    if "memory" in given:
+        given["memory_bytes"] = given.pop("memory")
+    if "labels" in given:
+        given["labels"] = {source: tuple(names) for source, names in given["labels"].items()}
+    if "mig_profiles" in given:
+        given["mig_profiles"] = tuple(given["mig_profiles"])
+    return given
+
+
+def _accelerator(slug: str, raw: Mapping[str, Any]) -> Accelerator:
+    """Return one entry of the data file; memory that no source confirms is left unknown."""
+    known = {field.name for field in fields(Accelerator)}
+    plain = {key: value for key, value in raw.items() if key in known}
+    plain["labels"] = {source: tuple(names) for source, names in raw["labels"].items()}
+    plain["mig_profiles"] = tuple(raw.get("mig_profiles", ()))
+    plain["fractional"] = tuple(raw.get("fractional", ()))
+    if "memory_gib" in raw and "memory_gib" not in raw.get("unverified", ()):
+        plain["memory_bytes"] = raw["memory_gib"] * _GIB
+    return Accelerator(slug=slug, **plain)

@@ -1,0 +1,143 @@
+"""From checked settings to the core's values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from gpuspawner.core.accelerators import GFD_PRODUCT, AcceleratorTable, Known
+from gpuspawner.core.assemble import Configured
+from gpuspawner.core.catalogue import Bounds, GPUType, Image, Preset, ScaleUp, Toleration, Unit
+from gpuspawner.core.node_gpus import mig_profile, vendor_of
+from gpuspawner.core.quantity import format_cpu, memory_option
+from gpuspawner.settings.gpu_entries import GPUEntry
+from gpuspawner.settings.models import CPUSetting, ImageEntry, MemorySetting, PresetEntry, SettingsModel
+from gpuspawner.settings.values import Entry
+
+_DEFAULT_CPU_MILLIS = 2000
+_DEFAULT_MEMORY_BYTES = 8 * 1024**3
+_CPU_GUARANTEE = 0.5
+"""Servers idle most of the time, and a CPU that is not used can be lent; memory cannot."""
+
+E = TypeVar("E", bound=Entry)
+
+
+def to_configured(settings: SettingsModel, table: AcceleratorTable) -> Configured:
+    """Return what the settings say; GPU types take what they leave out from the table."""
+    gpus = {slug: _gpu(slug, entry, table=table) for slug, entry in in_order(settings.gpus).items()}
+    return Configured(
+        images={slug: _image(slug, entry) for slug, entry in in_order(settings.images).items()},
+        cpu=bounds_of(settings.cpu, default=_DEFAULT_CPU_MILLIS, guarantee=_CPU_GUARANTEE) if settings.cpu else None,
+        memory=bounds_of(settings.memory, default=_DEFAULT_MEMORY_BYTES, guarantee=1.0) if settings.memory else None,
+        gpus=gpus,
+        uncounted=frozenset(
+            slug for slug, gpu in gpus.items() if settings.gpus[slug].max_count is None and gpu.unit is not Unit.SHARED
+        ),
+        hidden=frozenset(slug for slug, entry in settings.gpus.items() if not entry.enabled),
+        presets={slug: _preset(slug, entry) for slug, entry in in_order(settings.presets).items()},
+        discover=settings.discover_gpus,
+    )
+
+
+def in_order(entries: Mapping[str, E]) -> dict[str, E]:
+    """Return the enabled entries as they are shown."""
+    enabled = {slug: entry for slug, entry in entries.items() if entry.enabled}
+    return dict(sorted(enabled.items(), key=lambda item: (item[1].order is None, item[1].order or 0)))
+
+
+def bounds_of(setting: CPUSetting | MemorySetting, *, default: int, guarantee: float) -> Bounds:
+    """Return bounds in base units.
+
+    :param default: taken when the setting has none, moved to the nearest amount that its range and steps allow.
+    """
+    chosen = setting.default
+    if chosen is None:
+        inside = min(max(default, setting.min), setting.max)
+        chosen = inside - (inside - setting.min) % setting.step
+    return Bounds(
+        min=setting.min,
+        max=setting.max,
+        step=setting.step,
+        default=chosen,
+        guarantee=guarantee if setting.guarantee is None else setting.guarantee,
+    )
+
+
+def _image(slug: str, entry: ImageEntry) -> Image:
+    return Image(
+        slug=slug,
+        display_name=entry.display_name or slug,
+        image=entry.image or "",
+        description=entry.description,
+        cuda=entry.cuda,
+        vendors=None if entry.vendors is None else tuple(entry.vendors),
+        architectures=tuple(entry.architectures),
+    )
+
+
+def _gpu(slug: str, entry: GPUEntry, *, table: AcceleratorTable) -> GPUType:
+    resource = entry.resource or ""
+    unit = Unit(entry.unit) if entry.unit else _unit_of(entry)
+    known = _known(entry, table)
+    memory = entry.memory
+    if memory is None and known is not None and unit is not Unit.MIG:
+        memory = known.memory_bytes
+    return GPUType(
+        slug=slug,
+        display_name=entry.display_name or (known.accelerator.name if known and unit is Unit.CARD else slug),
+        resource=resource,
+        vendor=entry.vendor or vendor_of(resource) or "",
+        unit=unit,
+        match={key: tuple(values) for key, values in entry.match.items()},
+        max_count=entry.max_count or 1,
+        memory_bytes=memory,
+        description=entry.description,
+        note=entry.note,
+        tolerations=tuple(
+            Toleration(key=item.key, operator=item.operator, value=item.value, effect=item.effect or "")
+            for item in entry.tolerations
+        ),
+        environment=dict(entry.environment),
+        runtime_class=entry.runtime_class,
+        shm=entry.shm,
+        start_timeout_s=entry.start_timeout,
+        scale_up=ScaleUp(**entry.scale_up.model_dump()) if entry.scale_up else None,
+    )
+
+
+def _unit_of(entry: GPUEntry) -> Unit:
+    """Return what a unit is when the admin does not say: resource and product names tell."""
+    products = entry.match.get(GFD_PRODUCT, [])
+    if (entry.resource or "").endswith(".shared") or any(product.endswith("-SHARED") for product in products):
+        return Unit.SHARED
+    sliced = mig_profile(entry.resource or "") or any("-MIG-" in product for product in products)
+    return Unit.MIG if sliced else Unit.CARD
+
+
+def _known(entry: GPUEntry, table: AcceleratorTable) -> Known | None:
+    """Return the model that all label values of a match name, None when they name several or none."""
+    found = [table.find(key, value) for key, values in entry.match.items() for value in values]
+    models = {known.accelerator.slug: known for known in found if known is not None}
+    return next(iter(models.values())) if len(models) == 1 else None
+
+
+def _preset(slug: str, entry: PresetEntry) -> Preset:
+    return Preset(
+        slug=slug, display_name=entry.display_name or slug, description=entry.description, options=preset_options(entry)
+    )
+
+
+def preset_options(entry: PresetEntry) -> dict[str, object]:
+    """Return the user options that a preset stands for."""
+    options: dict[str, object] = {}
+    if entry.image is not None:
+        options["image"] = entry.image
+    if entry.cpu is not None:
+        options["cpu"] = format_cpu(entry.cpu)
+    if entry.memory is not None:
+        options["memory"] = memory_option(entry.memory)
+    if entry.gpu:
+        options["gpu"] = entry.gpu
+    if entry.gpu_count is not None:
+        options["gpu_count"] = entry.gpu_count
+    return options

@@ -1,0 +1,132 @@
+"""What settings must mean together: bounds that hold their default, presets that name what there is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gpuspawner.core.assemble import Configured
+from gpuspawner.core.catalogue import Catalogue, Image
+from gpuspawner.core.errors import Problem, SelectionError
+from gpuspawner.core.node_gpus import vendor_of
+from gpuspawner.core.quantity import format_cpu, format_memory
+from gpuspawner.core.quoting import quote, suggest
+from gpuspawner.core.selection import validate
+from gpuspawner.settings.gpu_entries import GPUEntry, TolerationSetting
+from gpuspawner.settings.models import CPUSetting, MemorySetting, SettingsModel
+
+_SLUG = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
+_SLUG_RULE = "must be lower-case letters, digits, - and ., at most 63, with a letter or digit at both ends"
+
+
+def crosschecks(settings: SettingsModel, accelerators: frozenset[str]) -> list[Problem]:
+    """Return everything wrong between settings that are each right.
+
+    :param accelerators: slugs of the built-in table; entries under other slugs must be complete.
+    """
+    problems = [
+        *_slugs(settings),
+        *_bounds("cpu", settings.cpu),
+        *_bounds("memory", settings.memory),
+        *_images(settings),
+        *_accelerators(settings, accelerators),
+    ]
+    for slug, entry in settings.gpus.items():
+        problems += _gpu(f"gpus.{slug}", entry) if entry.enabled else []
+    return problems
+
+
+def _slugs(settings: SettingsModel) -> Iterator[Problem]:
+    for section in ("images", "gpus", "presets", "accelerators"):
+        for slug in getattr(settings, section):
+            if not _SLUG.fullmatch(slug):
+                yield Problem(field=f"{section}.{slug}", code="bad_slug", message=f"{_SLUG_RULE}, not {quote(slug)}")
+
+
+def _bounds(path: str, setting: CPUSetting | MemorySetting | None) -> Iterator[Problem]:
+    if setting is None:
+        return
+    show = format_cpu if path == "cpu" else format_memory
+    if setting.step <= 0:
+        yield Problem(field=f"{path}.step", code="out_of_range", message="must be more than 0")
+    elif setting.min <= 0:
+        yield Problem(field=f"{path}.min", code="out_of_range", message="must be more than 0")
+    elif setting.max < setting.min:
+        message = f"must be at least {path}.min ({show(setting.min)}), not {show(setting.max)}"
+        yield Problem(field=f"{path}.max", code="out_of_range", message=message)
+    elif setting.default is not None and not setting.min <= setting.default <= setting.max:
+        message = f"must be {show(setting.min)} to {show(setting.max)}, not {show(setting.default)}"
+        yield Problem(field=f"{path}.default", code="out_of_range", message=message)
+    elif setting.default is not None and (setting.default - setting.min) % setting.step:
+        message = f"must be {path}.min ({show(setting.min)}) plus whole steps of {show(setting.step)}"
+        yield Problem(field=f"{path}.default", code="off_step", message=message)
+
+
+def _images(settings: SettingsModel) -> Iterator[Problem]:
+    for slug, entry in settings.images.items():
+        if entry.enabled and entry.image is None:
+            yield Problem(field=f"images.{slug}.image", code="missing", message="is required")
+
+
+def _gpu(path: str, entry: GPUEntry) -> Iterator[Problem]:
+    if entry.resource is None:
+        yield Problem(field=f"{path}.resource", code="missing", message="is required, such as nvidia.com/gpu")
+    elif entry.vendor is None and vendor_of(entry.resource) is None:
+        message = f"is required: {quote(entry.resource)} does not tell whose GPU it is"
+        yield Problem(field=f"{path}.vendor", code="missing", message=message)
+    if "NVIDIA_VISIBLE_DEVICES" in entry.environment:
+        message = "must not be set: it would override which GPUs the device plugin gave the server"
+        yield Problem(field=f"{path}.environment.NVIDIA_VISIBLE_DEVICES", code="conflict", message=message)
+    for index, toleration in enumerate(entry.tolerations):
+        yield from _toleration(f"{path}.tolerations.{index}", toleration)
+
+
+def _toleration(path: str, toleration: TolerationSetting) -> Iterator[Problem]:
+    """Check what the API server would refuse, at every spawn."""
+    if toleration.operator == "Exists" and toleration.value:
+        yield Problem(field=f"{path}.value", code="conflict", message="must be left out with operator Exists")
+    if toleration.operator == "Equal" and not toleration.key:
+        yield Problem(field=f"{path}.key", code="missing", message="is required, unless operator is Exists")
+
+
+def _accelerators(settings: SettingsModel, known: frozenset[str]) -> Iterator[Problem]:
+    for slug, entry in settings.accelerators.items():
+        if entry is None or slug in known:
+            continue
+        hint = suggest(slug, known)
+        for key in ("name", "vendor", "labels"):
+            if getattr(entry, key) is None:
+                message = f"is required for a model that the built-in table does not have.{hint}"
+                yield Problem(field=f"accelerators.{slug}.{key}", code="missing", message=message)
+
+
+def preset_problems(configured: Configured) -> list[Problem]:
+    """Return what is wrong with presets, by the very rules that user options pass, as far as no cluster is needed.
+
+    A GPU type that nodes may bring, and a count that they decide, are for them to say.
+    """
+    catalogue = Catalogue(
+        images=configured.images or {"default": Image(slug="default", display_name="", image="")},
+        cpu=configured.cpu,
+        memory=configured.memory,
+        gpus=configured.gpus,
+        presets=configured.presets,
+    )
+    found: list[Problem] = []
+    for slug, preset in configured.presets.items():
+        try:
+            validate({"preset": slug}, catalogue)
+        except SelectionError as error:
+            found += [
+                replace(problem, field=f"presets.{slug}.{problem.field}")
+                for problem in error.problems
+                if not _nodes_decide(problem, gpu=str(preset.options.get("gpu")), configured=configured)
+            ]
+    return found
+
+
+def _nodes_decide(problem: Problem, *, gpu: str, configured: Configured) -> bool:
+    if problem.field == "gpu" and problem.code == "unknown_choice":
+        return configured.discover and gpu not in configured.hidden
+    return problem.field == "gpu_count" and problem.code == "out_of_range" and gpu in configured.uncounted

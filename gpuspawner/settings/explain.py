@@ -1,0 +1,99 @@
+"""From pydantic's errors to problems an admin can act on: the YAML path, the reason, the nearest valid key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic_core import ErrorDetails
+
+from gpuspawner.core.errors import Problem
+from gpuspawner.core.quoting import listing, name_of, quote, suggest
+
+_WRONG_TYPE = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "string_type": "a text",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+}
+_LIMITS = {
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "finite_number": "must be a finite number",
+    "string_too_short": "must not be empty",
+    "string_too_long": "must have at most {max_length} characters",
+    "too_short": "must have at least {min_length} entry",
+}
+
+
+def explain(errors: Iterable[ErrorDetails], model: type[BaseModel]) -> list[Problem]:
+    """Return one problem for each error of a validation of ``model``."""
+    return [_problem(error, model) for error in errors]
+
+
+def _problem(error: ErrorDetails, model: type[BaseModel]) -> Problem:
+    place = tuple(part for part in error["loc"] if part != "[key]")
+    path = ".".join(name_of(str(part)) for part in place)
+    kind, value, context = error["type"], error["input"], error.get("ctx", {})
+    if kind == "extra_forbidden":
+        return Problem(field=path, code="unknown_key", message=_unknown_key(place, model))
+    if kind == "missing":
+        return Problem(field=path, code="missing", message="is required")
+    if kind in _WRONG_TYPE:
+        subject = "the key must be" if "[key]" in error["loc"] else "must be"
+        message = f"{subject} {_WRONG_TYPE[kind]}, not {quote(value)}"
+        return Problem(field=path, code="wrong_type", message=message)
+    if kind in _LIMITS:
+        return Problem(
+            field=path, code="out_of_range", message=f"{_LIMITS[kind].format(**context)}, not {quote(value)}"
+        )
+    if kind == "literal_error":
+        return Problem(field=path, code="unknown_choice", message=_unknown_choice(context, value))
+    return Problem(field=path, code="bad_value", message=_reason(error))
+
+
+def _reason(error: ErrorDetails) -> str:
+    kind, message, value, context = error["type"], error["msg"], error["input"], error.get("ctx", {})
+    if kind == "value_error":
+        return f"{context['error']}, not {quote(value)}"
+    if kind == "string_pattern_mismatch":
+        return f"is not written as it must be: {quote(value)} does not match {context['pattern']}"
+    return f"{message[:1].lower()}{message[1:]}"
+
+
+def _unknown_choice(context: Mapping[str, Any], value: object) -> str:
+    expected = str(context["expected"])
+    choices = [part.strip("'") for part in expected.replace(" or ", ", ").split(", ")]
+    return f"must be {expected}, not {quote(value)}.{suggest(value, choices)}".removesuffix(".")
+
+
+def _unknown_key(place: tuple[int | str, ...], model: type[BaseModel]) -> str:
+    keys = _keys_at(place[:-1], model)
+    return f"there is no such key.{suggest(place[-1], keys) or f' Keys here: {listing(keys, longest=20)}.'}"
+
+
+def _keys_at(place: tuple[int | str, ...], model: type[BaseModel]) -> list[str]:
+    """Return the keys that are valid at a place."""
+    current, inside = model, False
+    for part in place:
+        if inside:
+            inside = False
+            continue
+        annotation = current.model_fields[str(part)].annotation
+        inside = any(get_origin(kind) in (dict, list) for kind in (annotation, *get_args(annotation)))
+        current = _model_in(annotation) or current
+    return list(current.model_fields)
+
+
+def _model_in(annotation: object) -> type[BaseModel] | None:
+    """Return the model that an annotation holds, inside containers and alternatives as well."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((model for part in get_args(annotation) if (model := _model_in(part))), None)

@@ -1,0 +1,78 @@
+"""What an admin says about GPUs: the types users may pick, and models the built-in table does not know."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, StringConstraints
+
+from gpuspawner.settings.values import (
+    DOMAIN,
+    NAME,
+    Entry,
+    LabelKey,
+    LabelValue,
+    Memory,
+    Model,
+    Part,
+    Text,
+    Title,
+    Vendor,
+    Version,
+)
+
+
+def _one_or_many(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+LabelValues = Annotated[list[LabelValue], BeforeValidator(_one_or_many), Field(min_length=1)]
+EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+class TolerationSetting(Model):
+    """A toleration (core/v1), without ``tolerationSeconds``."""
+
+    key: Annotated[str, StringConstraints(pattern=rf"^(({DOMAIN}/)?{NAME})?$")] = ""
+    operator: Literal["Exists", "Equal"] = "Equal"
+    value: LabelValue = ""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+
+
+class ScaleUpSetting(Model):
+    """What an autoscaler may add."""
+
+    max_nodes: Annotated[int, Field(ge=1)]
+    gpus_per_node: Annotated[int, Field(ge=1)]
+    minutes: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class GPUEntry(Entry):
+    """A GPU type users may pick."""
+
+    resource: Annotated[str, StringConstraints(pattern=rf"^{DOMAIN}/{NAME}$")] | None = None
+    vendor: Vendor | None = None
+    unit: Literal["card", "mig", "shared"] | None = None
+    match: dict[LabelKey, LabelValues] = Field(default_factory=dict)
+    max_count: Annotated[int, Field(ge=1, le=1024)] | None = None
+    memory: Memory | None = None
+    note: Text = ""
+    tolerations: list[TolerationSetting] = Field(default_factory=list)
+    environment: dict[EnvironmentName, Text] = Field(default_factory=dict)
+    runtime_class: Annotated[str, StringConstraints(pattern=rf"^{DOMAIN}$")] | None = None
+    shm: Part | None = None
+    scale_up: ScaleUpSetting | None = None
+    start_timeout: Annotated[int, Field(ge=1, le=24 * 3600)] | None = None
+
+
+class AcceleratorEntry(Model):
+    """What is known of a GPU model; replaces single facts of the built-in table, or adds a model to it."""
+
+    name: Title | None = None
+    vendor: Vendor | None = None
+    architecture: Text | None = None
+    memory: Memory | None = None
+    compute_capability: Version | None = None
+    labels: dict[Literal["gfd", "gke", "karpenter", "amd", "intel"], list[LabelValue]] | None = None
+    karpenter_memory_mib: Annotated[int, Field(ge=1)] | None = None
+    mig_profiles: list[Text] | None = None

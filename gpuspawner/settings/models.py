@@ -1,0 +1,69 @@
+"""The admin's settings, key by key. What keys mean together is checked in :mod:`gpuspawner.settings.crosschecks`.
+
+Every dict with slugs as keys may be merged from several values files: ``order`` sorts it, ``enabled: false`` takes an
+entry out, null removes it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from gpuspawner.settings.gpu_entries import AcceleratorEntry, GPUEntry
+from gpuspawner.settings.values import CPUs, Entry, LabelValue, Memory, Model, Part, Slug, Vendor, Version
+
+
+class ImageEntry(Entry):
+    """An image users may pick."""
+
+    image: Annotated[str, StringConstraints(pattern=r"^[^\s{}]+$", max_length=1000)] | None = None
+    cuda: Version | None = None
+    vendors: list[Vendor] | None = None
+    architectures: list[LabelValue] = Field(default_factory=list)
+
+
+class Amount(Model):
+    """Guarantee of an amount, as a fraction of the limit."""
+
+    guarantee: Part | None = None
+
+
+class CPUSetting(Amount):
+    """Bounds of the CPU limit."""
+
+    min: CPUs = 500
+    max: CPUs
+    step: CPUs = 500
+    default: CPUs | None = None
+
+
+class MemorySetting(Amount):
+    """Bounds of the memory limit."""
+
+    min: Memory = 1024**3
+    max: Memory
+    step: Memory = 1024**3
+    default: Memory | None = None
+
+
+class PresetEntry(Entry):
+    """A named bundle of choices; what it leaves out takes the default."""
+
+    image: Slug | None = None
+    cpu: CPUs | None = None
+    memory: Memory | None = None
+    gpu: Slug | None = None
+    gpu_count: Annotated[int, Field(ge=0)] | None = None
+
+
+class SettingsModel(Model):
+    """Everything below ``hub.config.GPUSpawner`` that describes what may be asked for."""
+
+    images: dict[str, ImageEntry] = Field(default_factory=dict)
+    cpu: CPUSetting | None = None
+    memory: MemorySetting | None = None
+    gpus: dict[str, GPUEntry] = Field(default_factory=dict)
+    presets: dict[str, PresetEntry] = Field(default_factory=dict)
+    accelerators: dict[str, AcceleratorEntry | None] = Field(default_factory=dict)
+    discover_gpus: bool = True

@@ -1,0 +1,88 @@
+"""The door to the settings: from what traitlets holds to checked settings, or an error that names the YAML path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from gpuspawner.core.accelerators import AcceleratorTable
+from gpuspawner.core.assemble import Configured
+from gpuspawner.core.errors import Problem, SettingsError
+from gpuspawner.settings.accelerators import accelerator_table, builtin_accelerators
+from gpuspawner.settings.conversion import to_configured
+from gpuspawner.settings.crosschecks import crosschecks, preset_problems
+from gpuspawner.settings.explain import explain
+from gpuspawner.settings.models import SettingsModel
+
+_SLUGGED = ("images", "gpus", "presets")
+_DEEPEST = 12
+"""Levels of nesting; settings have five, and a YAML anchor can make a mapping contain itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What an admin configured, checked.
+
+    :param model: the settings, key by key.
+    """
+
+    model: SettingsModel
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, object]) -> Settings:
+        """Return checked settings.
+
+        :param raw: ``images``, ``cpu``, ``memory``, ``gpus``, ``presets``, ``accelerators``, ``discover_gpus`` as YAML
+            holds them; empty and missing ones are the same.
+        :raises SettingsError: with one problem for each path that is wrong.
+        """
+        try:
+            model = SettingsModel.model_validate(_without_nulls(_plain(raw, _DEEPEST)))
+        except ValidationError as error:
+            raise SettingsError(*explain(error.errors(include_url=False), SettingsModel)) from None
+        settings = cls(model)
+        # A preset can only be judged by rules that are themselves right.
+        problems = crosschecks(model, frozenset(builtin_accelerators())) or preset_problems(settings.configured())
+        if problems:
+            raise SettingsError(*problems)
+        return settings
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether nothing is configured at all."""
+        return self.model == SettingsModel()
+
+    def configured(self) -> Configured:
+        """Return what the settings say, as the core's values."""
+        return to_configured(self.model, self.table())
+
+    def table(self) -> AcceleratorTable:
+        """Return the known GPU models with the admin's changes."""
+        return accelerator_table(self.model.accelerators)
+
+
+def _plain(value: object, depth: int) -> object:
+    """Return dicts and lists for whatever mappings and sequences the configuration system has."""
+    if depth == 0:
+        message = f"settings are nested more than {_DEEPEST} deep"
+        raise SettingsError(Problem(field="", code="bad_value", message=message))
+    if isinstance(value, Mapping):
+        return {key: _plain(entry, depth - 1) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry, depth - 1) for entry in value]
+    return value
+
+
+def _without_nulls(raw: object) -> object:
+    """Return settings without what stands for nothing: sections that are null or empty, entries set to null."""
+    if not isinstance(raw, dict):
+        return raw
+    kept = {
+        key: value for key, value in raw.items() if key not in SettingsModel.model_fields or value not in (None, {})
+    }
+    for section in _SLUGGED:
+        if isinstance(kept.get(section), dict):
+            kept[section] = {slug: entry for slug, entry in kept[section].items() if entry is not None}
+    return kept

@@ -1,0 +1,63 @@
+"""How single values are written in settings, and what all settings have in common."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+
+from gpuspawner.core.quantity import parse_cpu, parse_memory
+
+Vendor = Literal["nvidia", "amd", "intel"]
+
+NAME = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
+DOMAIN = r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?"
+
+
+def _quoted_version(value: object) -> object:
+    """Refuse a number with a reason: only a text keeps what was written.
+
+    :raises ValueError: which pydantic reports, as it would not a TypeError.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        raise ValueError(f'must be in quotes, as in "{value}": YAML takes 12.10 for the number 12.1')  # noqa: TRY004
+    return value
+
+
+def _quoted_text(value: object) -> object:
+    """Refuse what YAML reads as something else than text, as :func:`_quoted_version` does."""
+    if isinstance(value, bool | int | float):
+        raise ValueError(f'must be in quotes, as in "{str(value).lower()}": it is a text')  # noqa: TRY004
+    return value
+
+
+CPUs = Annotated[int, BeforeValidator(parse_cpu)]
+"""Millicores, written as a number of CPUs or ``500m``."""
+Memory = Annotated[int, BeforeValidator(parse_memory)]
+"""Bytes, written as ``16G`` (1024^3, as everywhere in JupyterHub) or a number of bytes."""
+Version = Annotated[str, BeforeValidator(_quoted_version), StringConstraints(pattern=r"^[0-9]{1,3}\.[0-9]{1,3}$")]
+Part = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+Text = Annotated[str, BeforeValidator(_quoted_text), StringConstraints(max_length=2000)]
+Title = Annotated[str, BeforeValidator(_quoted_text), StringConstraints(min_length=1, max_length=200)]
+Slug = Annotated[str, BeforeValidator(_quoted_text)]
+LabelKey = Annotated[str, StringConstraints(pattern=rf"^({DOMAIN}/)?{NAME}$")]
+LabelValue = Annotated[str, BeforeValidator(_quoted_text), StringConstraints(pattern=rf"^({NAME})?$")]
+
+
+class Model(BaseModel):
+    """What all settings have in common: unknown keys are errors, and nothing is converted in silence."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Entry(Model):
+    """One entry of a dict whose keys are slugs.
+
+    :param order: sorts entries, smallest first; those without come after, as they stand.
+    :param enabled: false takes the entry out without deleting it from another values file.
+    """
+
+    order: int | None = None
+    enabled: bool = True
+    display_name: Title | None = None
+    description: Text = ""

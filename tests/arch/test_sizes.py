@@ -1,0 +1,151 @@
+"""Nothing grows too big: modules, classes, functions, parameter lists, templates."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+MODULE_LINES = 400
+TEST_MODULE_LINES = 500
+CLASS_LINES = 300
+FUNCTION_LINES = 50
+PARAMETERS = 6
+POSITIONAL_PARAMETERS = 2
+PUBLIC_NAMES = 10
+TEMPLATE_LINES = {".html": 120, ".js": 350, ".css": 250}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def too_big(source: str) -> list[str]:
+    """List classes and functions of ``source`` that are too long."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            limit = CLASS_LINES if isinstance(node, ast.ClassDef) else FUNCTION_LINES
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > limit:
+                found.append(f"{node.name}: {lines} lines, at most {limit}")
+    return found
+
+
+def too_many_parameters(source: str) -> list[str]:
+    """List functions of ``source`` with more parameters than six, or more than two that can be passed by position.
+
+    A method that replaces another class's takes what that one takes, a function inside another one what its caller
+    passes; Python decides about special methods.
+    """
+    found = []
+    for function in _functions(ast.parse(source)):
+        if _is_given_by_others(function):
+            continue
+        arguments = function.args
+        positional = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
+        if positional[:1] in (["self"], ["cls"], ["mcs"]):
+            del positional[0]
+        if len(positional) > POSITIONAL_PARAMETERS:
+            found.append(f"{function.name}: {len(positional)} positional parameters, at most {POSITIONAL_PARAMETERS}")
+        if (total := len(positional) + len(arguments.kwonlyargs)) > PARAMETERS:
+            found.append(f"{function.name}: {total} parameters, at most {PARAMETERS}")
+    return found
+
+
+def public_names(source: str) -> list[str]:
+    """List the functions and classes ``source`` defines for others, not counting the errors they raise."""
+    definitions = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    names = [node.name for node in ast.parse(source).body if isinstance(node, definitions)]
+    return [name for name in names if not name.startswith("_") and not name.endswith("Error")]
+
+
+def _functions(node: ast.AST) -> Iterator[Function]:
+    """Yield functions and methods, but no function that is inside another one."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, Function):
+            yield child
+        else:
+            yield from _functions(child)
+
+
+def _is_given_by_others(function: Function) -> bool:
+    special = function.name.startswith("__") and function.name not in {"__init__", "__new__", "__call__"}
+    decorators = {ast.unparse(decorator).rpartition(".")[2] for decorator in function.decorator_list}
+    return special or "override" in decorators
+
+
+def _is_test(source: Path, root: Path) -> bool:
+    return source.relative_to(root).parts[0] in {"tests", "bench"}
+
+
+def test_no_module_is_too_long(sources: list[Path], root: Path):
+    lengths = {source: len(source.read_text().splitlines()) for source in sources}
+    found = {
+        str(source.relative_to(root)): lines
+        for source, lines in lengths.items()
+        if lines > (TEST_MODULE_LINES if _is_test(source, root) else MODULE_LINES)
+    }
+    assert found == {}
+
+
+def test_no_class_or_function_is_too_long(sources: list[Path], root: Path):
+    found = {str(source.relative_to(root)): too_big(source.read_text()) for source in sources}
+    assert {name: problems for name, problems in found.items() if problems} == {}
+
+
+def test_no_function_takes_too_many_parameters(sources: list[Path], root: Path):
+    found = {
+        str(source.relative_to(root)): too_many_parameters(source.read_text())
+        for source in sources
+        if not _is_test(source, root)
+    }
+    assert {name: problems for name, problems in found.items() if problems} == {}
+
+
+def test_no_module_offers_too_many_names(sources: list[Path], root: Path):
+    counts = {
+        str(source.relative_to(root)): len(public_names(source.read_text()))
+        for source in sources
+        if not _is_test(source, root)
+    }
+    assert {name: count for name, count in counts.items() if count > PUBLIC_NAMES} == {}
+
+
+def test_no_template_is_too_long(root: Path):
+    lengths = {file: len(file.read_text().splitlines()) for file in (root / "templates").rglob("*") if file.is_file()}
+    found = {
+        str(file.relative_to(root)): lines
+        for file, lines in lengths.items()
+        if lines > TEMPLATE_LINES.get(file.suffix, 0)
+    }
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "problems"),
+    [
+        ("def f():\n" + "    x = 1\n" * 49, 0),
+        ("def f():\n" + "    x = 1\n" * 50, 1),
+        ("class C:\n" + "    x = 1\n" * 299, 0),
+        ("class C:\n" + "    x = 1\n" * 300, 1),
+    ],
+)
+def test_length_is_counted_from_the_first_to_the_last_line(source: str, problems: int):
+    assert len(too_big(source)) == problems
+
+
+@pytest.mark.parametrize(
+    ("source", "problems"),
+    [
+        ("def f(a, b, *, c, d, e, f): ...", 0),
+        ("def f(a, b, c): ...", 1),
+        ("def f(a, b, *, c, d, e, f, g): ...", 1),
+        ("class C:\n    def __init__(self, a, b, c): ...", 1),
+        ("class C:\n    def __exit__(self, a, b, c): ...", 0),
+        ("def f():\n    def callback(a, b, c): ...", 0),
+        ("class C:\n    @override\n    def get(self, a, b, c): ...", 0),
+    ],
+)
+def test_parameters_are_counted_without_the_instance(source: str, problems: int):
+    assert len(too_many_parameters(source)) == problems

@@ -1,0 +1,67 @@
+"""What a person does on the hub's pages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from playwright.async_api import Locator, Page, expect
+
+MOST_TABS = 80
+# A server starts, JupyterLab loads and a kernel answers, on a machine that may be busy.
+START_TIMEOUT_MS = 120_000
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """One person at one browser window.
+
+    :param url: address of the hub, without a slash at the end.
+    """
+
+    page: Page
+    url: str
+    password: str
+
+    async def log_in(self, name: str) -> None:
+        await self.page.goto(f"{self.url}/hub/login?next=%2Fhub%2Fspawn")
+        await self.page.fill("input[name=username]", name)
+        await self.page.fill("input[name=password]", self.password)
+        await self.page.click("#login_submit")
+        await expect(self.page.locator("#spawn_form")).to_be_visible()
+
+    def field(self, name: str) -> Locator:
+        return self.page.locator(f"#spawn_form input[name={name}]")
+
+    def choice(self, name: str, value: str) -> Locator:
+        return self.page.locator(f"#spawn_form input[name={name}][value='{value}']")
+
+    def row(self, name: str, value: str) -> Locator:
+        """Return a choice with everything that is said about it."""
+        return self.page.locator(f"#spawn_form label:has(input[name={name}][value='{value}'])")
+
+    async def pick(self, name: str, value: str) -> None:
+        await self.choice(name, value).check()
+
+    async def start(self) -> None:
+        await self.page.locator(".feedback-container button").click()
+
+    async def wait_for_lab(self) -> None:
+        await self.page.wait_for_url("**/user/*/lab**", timeout=START_TIMEOUT_MS)
+        await expect(self.page.locator(".jp-Launcher")).to_be_visible(timeout=START_TIMEOUT_MS)
+
+    async def run_cell(self, code: str) -> Locator:
+        """Open a notebook in JupyterLab, run one cell and return its output."""
+        await self.page.locator(".jp-LauncherCard[data-category=Notebook]").first.click()
+        cell = self.page.locator(".jp-Notebook .jp-Cell .cm-content").first
+        await cell.click(timeout=START_TIMEOUT_MS)
+        await self.page.keyboard.type(code)
+        await self.page.keyboard.press("Shift+Enter")
+        return self.page.locator(".jp-Notebook .jp-OutputArea-output").first
+
+    async def tab_to(self, selector: str) -> None:
+        """Press Tab until the focus is on an element, as someone without a mouse does."""
+        for _ in range(MOST_TABS):
+            await self.page.keyboard.press("Tab")
+            if await self.page.evaluate("selector => document.activeElement.matches(selector)", selector):
+                return
+        raise AssertionError(f"{MOST_TABS} times Tab never reached {selector}")

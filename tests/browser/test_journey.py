@@ -1,0 +1,95 @@
+"""The main job in a real browser: from the login page to a notebook cell that prints its GPU."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.async_api import expect
+
+from tests.browser.support.person import START_TIMEOUT_MS, Person
+from tests.cluster.support.servers import Servers
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+CARD = "a100-40gb"
+
+
+async def test_from_login_to_a_notebook_cell_that_prints_the_chosen_gpus(person: Person, servers: Servers) -> None:
+    try:
+        await person.log_in("ada")
+        await person.pick("image", "jupyterlab")
+        await person.field("cpu").fill("2")
+        await person.field("memory").fill("3")
+        await person.pick("gpu", CARD)
+        await person.field("gpu_count").fill("2")
+        await person.start()
+        await person.wait_for_lab()
+
+        output = await person.run_cell("!nvidia-smi")
+
+        await expect(output).to_contain_text("GPU 1: NVIDIA A100-SXM4-40GB", timeout=START_TIMEOUT_MS)
+        await expect(output).not_to_contain_text("GPU 2:")
+        assert servers.pods.of("ada").spec.containers[0].resources.limits == {
+            "cpu": "2",
+            "memory": str(3 * 1024**3),
+            "nvidia.com/gpu": "2",
+        }
+    finally:
+        servers.stop("ada")
+
+
+async def test_the_form_says_in_one_sentence_what_will_be_asked_for(person: Person) -> None:
+    await person.log_in("grace")
+    await person.field("cpu").fill("1.5")
+    await person.field("memory").fill("2")
+    await person.pick("gpu", CARD)
+    await person.field("gpu_count").fill("3")
+
+    sentence = person.page.locator("#gpuspawner-sentence")
+
+    await expect(sentence).to_have_text("JupyterLab with 1.5 CPUs, 2 GiB and 3 × A100 40 GB")
+
+
+async def test_a_preset_fills_in_the_form(person: Person) -> None:
+    await person.log_in("grace")
+
+    await person.page.get_by_role("button", name="Training").click()
+
+    await expect(person.choice("gpu", CARD)).to_be_checked()
+    await expect(person.field("gpu_count")).to_have_value("4")
+    await expect(person.field("memory")).to_have_value("8")
+
+
+async def test_a_simulated_type_says_so_and_shows_that_none_is_free(person: Person) -> None:
+    await person.log_in("grace")
+
+    row = person.row("gpu", "h100-80gb")
+
+    await expect(row).to_contain_text("Simulated")
+    await expect(row).to_contain_text(re.compile("(0|none) of 8 free", re.IGNORECASE))
+
+
+async def test_types_found_by_their_labels_stand_beside_the_administrators(person: Person) -> None:
+    await person.log_in("grace")
+
+    await expect(person.page.locator("#spawn_form")).to_contain_text(re.compile("MI300X"))
+    await expect(person.page.locator("#spawn_form")).to_contain_text(re.compile("1g.5gb", re.IGNORECASE))
+
+
+async def test_wrong_input_comes_back_at_its_field_with_everything_else_kept(person: Person) -> None:
+    await person.log_in("grace")
+    await person.pick("image", "jupyterlab")
+    await person.field("cpu").fill("1.1")
+    await person.field("memory").fill("4")
+    await person.pick("gpu", CARD)
+    await person.field("gpu_count").fill("2")
+
+    await person.start()
+
+    await expect(person.page.locator("#gpuspawner-cpu-error")).to_contain_text("0.25")
+    assert await person.field("cpu").get_attribute("aria-invalid") == "true"
+    await expect(person.field("cpu")).to_have_value("1.1")
+    await expect(person.field("memory")).to_have_value("4")
+    await expect(person.choice("gpu", CARD)).to_be_checked()
+    await expect(person.field("gpu_count")).to_have_value("2")

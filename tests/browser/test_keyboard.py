@@ -1,0 +1,66 @@
+"""Everything can be done with the keyboard alone."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import expect
+
+from tests.browser.support.person import Person
+from tests.cluster.support.servers import Servers
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+CARD = "a100-40gb"
+
+
+async def test_login_choice_and_start_without_a_mouse(person: Person, servers: Servers) -> None:
+    keys = person.page.keyboard
+    try:
+        await person.page.goto(f"{person.url}/hub/login?next=%2Fhub%2Fspawn")
+        await person.page.focus("input[name=username]")
+        await keys.type("keys")
+        await keys.press("Tab")
+        await keys.type(person.password)
+        await keys.press("Enter")
+        await expect(person.page.locator("#spawn_form")).to_be_visible()
+
+        await person.tab_to("input[name=cpu]")
+        await keys.press("Control+A")
+        await keys.type("1")
+        await keys.press("ArrowUp")
+        await person.tab_to("input[name=gpu]")
+        await keys.press("ArrowDown")
+        await expect(person.choice("gpu", CARD)).to_be_checked()
+        await person.tab_to("input[name=gpu_count]")
+        await keys.press("ArrowUp")
+        await person.tab_to(".feedback-container button")
+        await keys.press("Enter")
+        await person.page.wait_for_url("**/hub/spawn-pending/**")
+
+        limits = servers.pods.of("keys").spec.containers[0].resources.limits
+
+        assert (limits["cpu"], limits["nvidia.com/gpu"]) == ("1250m", "2")
+    finally:
+        servers.stop("keys")
+
+
+async def test_every_control_has_a_name_for_those_who_cannot_see_it(person: Person) -> None:
+    await person.log_in("listener")
+
+    unnamed = await person.page.evaluate(
+        """() => [...document.querySelectorAll('#spawn_form input:not([type=hidden]), #spawn_form button')]
+            .filter(control => control.checkVisibility() && control.getAttribute('aria-hidden') !== 'true')
+            .filter(control => !(control.ariaLabel || control.textContent.trim() || control.labels?.length
+                || document.getElementById(control.getAttribute('aria-labelledby'))?.textContent.trim()))
+            .map(control => control.outerHTML)"""
+    )
+
+    assert unnamed == []
+
+
+async def test_wrong_input_moves_the_focus_to_what_is_wrong(person: Person) -> None:
+    await person.log_in("listener")
+    await person.field("cpu").fill("1.1")
+    await person.field("cpu").press("Enter")
+
+    await expect(person.page.locator("#gpuspawner-errors")).to_be_focused()

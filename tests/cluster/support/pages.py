@@ -1,0 +1,86 @@
+"""The hub's pages as a browser without JavaScript sees them: cookies, redirects and forms, nothing else."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.cookiejar import CookieJar
+from typing import Any
+
+from bs4 import BeautifulSoup
+
+TIMEOUT_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page.
+
+    :param url: where the redirects ended.
+    """
+
+    status: int
+    url: str
+    soup: BeautifulSoup
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.soup.get_text(" ").split())
+
+    def offered(self) -> dict[str, dict[str, Any]]:
+        """Return the GPU types that the spawn form offers, by slug, as the server hands them to the page's script."""
+        island = self.soup.select_one("#gpuspawner-data")
+        assert island is not None, self.text
+        return {gpu["slug"]: gpu for gpu in json.loads(island.get_text())["gpus"]}
+
+    def fields(self) -> dict[str, str]:
+        """Return what the spawn form would send as it stands."""
+        form = self.soup.select_one("#spawn_form")
+        assert form is not None, self.text
+        values: dict[str, str] = {}
+        for field in form.select("input[name], select[name], textarea[name]"):
+            if field.get("type") in {"radio", "checkbox"} and not field.has_attr("checked"):
+                continue
+            values[str(field["name"])] = str(field.get("value", ""))
+        return values
+
+
+class Visitor:
+    """One person with a browser.
+
+    :param url: address of the hub, without a slash at the end.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._cookies = CookieJar()
+        self._opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor(self._cookies)
+        )
+
+    def get(self, path: str) -> Page:
+        return self._open(urllib.request.Request(self.url + path))
+
+    def post(self, path: str, fields: Mapping[str, str]) -> Page:
+        """Send a form with the cross-site token that its page would have put into it."""
+        data = urllib.parse.urlencode({**fields, "_xsrf": self._xsrf()}).encode()
+        return self._open(urllib.request.Request(self.url + path, data=data))
+
+    def log_in(self, name: str, password: str = "any password") -> Page:
+        self.get("/hub/login")
+        return self.post("/hub/login?next=%2Fhub%2Fhome", {"username": name, "password": password})
+
+    def _xsrf(self) -> str:
+        return next((cookie.value or "" for cookie in self._cookies if cookie.name == "_xsrf"), "")
+
+    def _open(self, request: urllib.request.Request) -> Page:
+        try:
+            with self._opener.open(request, timeout=TIMEOUT_S) as answer:
+                return Page(answer.status, answer.url, BeautifulSoup(answer.read(), "html.parser"))
+        except urllib.error.HTTPError as error:
+            with error:
+                return Page(error.code, error.url or "", BeautifulSoup(error.read(), "html.parser"))

@@ -1,0 +1,77 @@
+"""A way to the API server that a test can close and open again."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from pathlib import Path
+
+import yaml
+
+CHUNK = 65536
+
+
+class Relay:
+    """Passes connections on to an API server, until it is told not to.
+
+    It listens on the API server's own address, so that the server's certificate stays right.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self._target = (host, port)
+        self._open = False
+        self._connections: list[socket.socket] = []
+        self._listener = socket.create_server((host, 0))
+        self.port: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def open(self) -> None:
+        self._open = True
+
+    def close(self) -> None:
+        """Cut every connection and refuse new ones, as a machine that is down does."""
+        self._open = False
+        for connection in self._connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
+        self._connections.clear()
+
+    def end(self) -> None:
+        self.close()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            if not self._open:
+                connection.close()
+                continue
+            target = socket.create_connection(self._target)
+            self._connections += [connection, target]
+            for pair in ((connection, target), (target, connection)):
+                threading.Thread(target=_pump, args=pair, daemon=True).start()
+
+
+def _pump(source: socket.socket, target: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := source.recv(CHUNK):
+            target.sendall(data)
+    for end in (source, target):
+        with contextlib.suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
+
+
+def changed(kubeconfig: Path, path: Path, *, server: str = "", token: str = "") -> Path:
+    """Write a copy of a kubeconfig that leads to another server or holds another token."""
+    config = yaml.safe_load(kubeconfig.read_text())
+    if server:
+        config["clusters"][0]["cluster"]["server"] = server
+    if token:
+        config["users"][0]["user"] = {"token": token}
+    path.write_text(yaml.safe_dump(config))
+    return path

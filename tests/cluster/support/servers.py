@@ -1,0 +1,99 @@
+"""Servers as their users have them: through the hub's REST API and its pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.error import HTTPError
+
+from devcluster.hub import Hub
+from devcluster.hub_client import Answer
+from tests.cluster.support.pods import Pods
+from tests.cluster.support.waiting import wait_for
+
+READY_TIMEOUT_S = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """The servers of one hub, and the pods behind them."""
+
+    hub: Hub
+    pods: Pods
+
+    def ask(self, user: str, options: Mapping[str, object]) -> Answer:
+        """Make the user known and ask for a server; the answer may be a refusal."""
+        self.hub.client.create_user(user)
+        return self.hub.client.start_server(user, options)
+
+    def begin(self, user: str, options: Mapping[str, object]) -> None:
+        """Ask for a server that the hub has to accept."""
+        answer = self.ask(user, options)
+        assert answer.status in {201, 202}, answer
+
+    def state(self, user: str) -> dict[str, Any]:
+        """Return the hub's view of a user's server, empty where it has none."""
+        return dict(self.hub.client.servers(user).get("", {}))
+
+    def wait_ready(self, user: str) -> None:
+        """Wait until a server answers; fail as soon as the hub has given up."""
+
+        def look() -> bool:
+            state = self.state(user)
+            assert state.get("ready") or state.get("pending"), f"the server of {user} failed: {self.last_told(user)}"
+            return bool(state.get("ready"))
+
+        wait_for(look, f"the server of {user} ready", timeout_s=READY_TIMEOUT_S)
+
+    def wait_told(self, user: str, text: str) -> str:
+        """Follow the progress of a server that starts until a sentence with this text comes, and return it."""
+        told: list[str] = []
+        for event in self.hub.client.progress(user):
+            told.append(str(event.get("message", "")))
+            if text in told[-1]:
+                return told[-1]
+        raise AssertionError(f"{user} was told {told}, but nothing of {text!r}")
+
+    def last_told(self, user: str) -> str:
+        """Return the last sentence of the progress of a server that runs or has failed."""
+        try:
+            events = list(self.hub.client.progress(user))
+        except HTTPError as error:
+            return str(error)
+        return str(events[-1].get("message", "")) if events else ""
+
+    def start(self, user: str, options: Mapping[str, object]) -> None:
+        """Ask for a server and wait until it answers."""
+        self.begin(user, options)
+        self.wait_ready(user)
+
+    def stop(self, user: str) -> None:
+        """Stop a server, also one that waits or that failed, and wait until its pod is gone."""
+        if self.state(user).get("pending") or self.state(user).get("ready"):
+            self.hub.client.stop_server(user)
+        wait_for(lambda: not self.state(user).get("pending"), f"the server of {user} at rest")
+        self.pods.wait_gone(user)
+
+    @contextmanager
+    def running(self, choices: Mapping[str, Mapping[str, object]]) -> Iterator[None]:
+        """Start several users' servers at once, and stop them in the end."""
+        try:
+            for user, options in choices.items():
+                self.begin(user, options)
+            for user in choices:
+                self.wait_ready(user)
+            yield
+        finally:
+            for user in choices:
+                self.stop(user)
+
+    @contextmanager
+    def asked(self, user: str, options: Mapping[str, object]) -> Iterator[None]:
+        """Ask for one server without waiting for it, and stop it in the end."""
+        try:
+            self.begin(user, options)
+            yield
+        finally:
+            self.stop(user)

@@ -1,0 +1,75 @@
+"""Where servers land: the real scheduler binds each GPU type to a node that has it, and the others elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+from kubernetes.client import ApiClient
+
+from tests.cluster.support import nodes
+from tests.cluster.support.fleet import KINDS, TAINTED, Kind
+from tests.cluster.support.pages import Visitor
+from tests.cluster.support.pods import Pods
+from tests.cluster.support.servers import Servers
+
+
+def test_the_form_offers_every_gpu_type_of_the_fleet_with_its_numbers(servers: Servers) -> None:
+    visitor = Visitor(servers.hub.url)
+    visitor.log_in("reader")
+
+    offered = visitor.get("/hub/spawn").offered()
+
+    numbers = {slug: (gpu["total"], gpu["max_count"]) for slug, gpu in offered.items() if slug != "nowhere"}
+    assert numbers == {kind.slug: (kind.total, kind.most) for kind in KINDS.values()}
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_a_server_with_a_gpu_lands_on_a_node_that_has_this_gpu(
+    api: ApiClient, servers: Servers, pods: Pods, kind: Kind
+) -> None:
+    with servers.asked("lander", {"gpu": kind.slug, "gpu_count": kind.most}):
+        node = nodes.read(api, pods.wait_bound("lander"))
+        limits = pods.of("lander").spec.containers[0].resources.limits
+
+    assert all(node.metadata.labels.get(label) in values for label, values in kind.match.items())
+    assert nodes.gpu_resources(node)[kind.resource] >= kind.most
+    assert {name: int(amount) for name, amount in limits.items() if "/" in name} == {kind.resource: kind.most}
+
+
+def test_only_a_server_with_its_gpu_tolerates_a_pools_taint(servers: Servers, pods: Pods) -> None:
+    keys = {}
+    for user, gpu in (("gpu-user", TAINTED.slug), ("cpu-user", None)):
+        with servers.asked(user, {"gpu": gpu}):
+            keys[user] = {toleration.key for toleration in pods.of(user).spec.tolerations or []}
+
+    assert {user: "nvidia.com/gpu" in tolerated for user, tolerated in keys.items()} == {
+        "gpu-user": True,
+        "cpu-user": False,
+    }
+
+
+def test_servers_without_gpu_land_on_cpu_nodes_while_those_have_room(
+    api: ApiClient, servers: Servers, pods: Pods
+) -> None:
+    users = [f"cpu-{number}" for number in range(6)]
+    found: dict[str, dict[str, int]] = {}
+    try:
+        for user in users:
+            servers.begin(user, {"gpu": None, "cpu": 4, "memory": "8G"})
+        for user in users:
+            found[user] = nodes.gpu_resources(nodes.read(api, pods.wait_bound(user)))
+    finally:
+        for user in users:
+            servers.stop(user)
+
+    assert found == {user: {} for user in users}
+
+
+def test_a_server_without_gpu_still_starts_when_no_cpu_node_has_room(
+    api: ApiClient, servers: Servers, pods: Pods
+) -> None:
+    without_gpu = [node.metadata.name for node in nodes.simulated(api) if not nodes.gpu_resources(node)]
+
+    with nodes.cordoned(api, without_gpu), servers.asked("squeezed", {"gpu": None}):
+        node = nodes.read(api, pods.wait_bound("squeezed"))
+
+    assert nodes.gpu_resources(node)

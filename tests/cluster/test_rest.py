@@ -1,0 +1,142 @@
+"""The REST API: the contract's JSON does what the form does, and wrong options are refused with a reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kubernetes.client import V1Pod
+
+from tests.cluster.support.fleet import WHOLE_CARD
+from tests.cluster.support.pages import Visitor
+from tests.cluster.support.pods import Pods
+from tests.cluster.support.servers import Servers
+
+CARD = WHOLE_CARD.slug
+CONTRACT = {"v": 1, "image": "lab", "cpu": 2, "memory": "2G", "gpu": CARD, "gpu_count": 2}
+FORM = {"image": "lab", "cpu": "2", "memory": "2", "gpu": CARD, "gpu_count": "2"}
+
+WRONG: list[tuple[dict[str, object], str, str]] = [
+    ({"image": "nope"}, "image", "lab"),
+    ({"image": ["lab"]}, "image", "text"),
+    ({"image": "x" * 100_000}, "image", "200 characters"),
+    ({"cpu": 1000}, "cpu", "4"),
+    ({"cpu": -1}, "cpu", "0.5"),
+    ({"cpu": 0.7}, "cpu", "0.5"),
+    ({"cpu": "many"}, "cpu", "0.5"),
+    ({"cpu": True}, "cpu", "number"),
+    ({"memory": "1T"}, "memory", "8 GiB"),
+    ({"memory": "8"}, "memory", "16G"),
+    ({"memory": {"a": {"b": []}}}, "memory", "number"),
+    ({"gpu": "geforce"}, "gpu", CARD),
+    ({"gpu": 7}, "gpu", "text"),
+    ({"gpu": CARD, "gpu_count": 5}, "gpu_count", "4"),
+    ({"gpu": CARD, "gpu_count": 0}, "gpu_count", "4"),
+    ({"gpu": CARD, "gpu_count": 1.5}, "gpu_count", "whole number"),
+    ({"gpu": None, "gpu_count": 2}, "gpu_count", ""),
+    ({"preset": "nope"}, "preset", ""),
+    ({"v": 99}, "v", "1"),
+    ({"gpus": 1}, "gpus", "gpu_count"),
+    ({"extra_resource_limits": {"nvidia.com/gpu": 4}}, "extra_resource_limits", "gpu"),
+    ({"kubespawner_override": {"image": "evil"}}, "kubespawner_override", "image"),
+    ({"profile": {}, "image": "nope"}, "image", "lab"),
+]
+
+
+@pytest.mark.parametrize(
+    ("options", "field", "allowed"), WRONG, ids=[f"{n}-{wrong[1]}" for n, wrong in enumerate(WRONG)]
+)
+def test_a_wrong_field_is_refused_by_name_with_what_is_allowed(
+    servers: Servers, options: dict[str, object], field: str, allowed: str
+) -> None:
+    answer = servers.ask("mistaken", options)
+
+    assert (answer.status, field in answer.message, allowed in answer.message) == (400, True, True), answer
+
+
+def test_a_refused_request_leaves_neither_pod_nor_volume_claim(servers: Servers, pods: Pods) -> None:
+    for options, _, _ in WRONG[:4]:
+        servers.ask("tidy", options)
+
+    assert (pods.find("tidy"), "tidy" in pods.claims()) == (None, False)
+
+
+def test_an_accepted_request_makes_both(servers: Servers, pods: Pods) -> None:
+    with servers.asked("owner", {"gpu": None}):
+        pods.of("owner")
+
+        assert "owner" in pods.claims()
+
+
+def test_several_wrong_fields_are_named_together(servers: Servers) -> None:
+    message = servers.ask("mistaken", {"image": "nope", "cpu": 1000, "gpu": "geforce"}).message
+
+    assert all(field in message for field in ("image", "cpu", "gpu"))
+
+
+def test_a_body_that_is_no_mapping_is_refused(servers: Servers) -> None:
+    servers.hub.client.create_user("mistaken")
+
+    answer = servers.hub.client.request("POST", "/users/mistaken/server", body=["a", "list"])
+
+    assert 400 <= answer.status < 500, answer
+
+
+@pytest.fixture(scope="module")
+def both_pods(servers: Servers, pods: Pods) -> tuple[V1Pod, V1Pod]:
+    """The pods of one choice, made through the form and through REST, one after the other by the same user."""
+    visitor = Visitor(servers.hub.url)
+    visitor.log_in("twin")
+    fields = visitor.get("/hub/spawn").fields()
+    visitor.post("/hub/spawn/twin", {**fields, **FORM})
+    by_form = pods.of("twin")
+    servers.stop("twin")
+    with servers.asked("twin", CONTRACT):
+        return by_form, pods.of("twin")
+
+
+def test_the_contracts_json_makes_the_same_pod_as_the_form(both_pods: tuple[V1Pod, V1Pod]) -> None:
+    by_form, by_rest = both_pods
+
+    assert choice_in(by_rest) == choice_in(by_form)
+
+
+def test_the_pod_tells_people_what_was_chosen(both_pods: tuple[V1Pod, V1Pod]) -> None:
+    annotations = both_pods[1].metadata.annotations
+
+    assert (annotations["gpuspawner.jupyter.org/gpu"], annotations["gpuspawner.jupyter.org/gpu-count"]) == (CARD, "2")
+
+
+def test_the_options_the_hub_keeps_hold_a_summary_for_its_admin_page(servers: Servers) -> None:
+    with servers.asked("summed-up", CONTRACT):
+        kept = servers.state("summed-up")["user_options"]
+
+    assert "2 ×" in kept["profile"]
+
+
+def test_options_may_also_come_under_their_own_key(servers: Servers, pods: Pods) -> None:
+    servers.hub.client.create_user("wrapped")
+
+    answer = servers.hub.client.start_server("wrapped", {"user_options": CONTRACT})
+
+    try:
+        assert (answer.status in {201, 202}, pods.of("wrapped").metadata.annotations["gpuspawner.jupyter.org/gpu"]) == (
+            True,
+            CARD,
+        )
+    finally:
+        servers.stop("wrapped")
+
+
+def choice_in(pod: V1Pod) -> dict[str, Any]:
+    """Return the parts of a pod that a choice decides."""
+    notebook = pod.spec.containers[0]
+    ours = {key: value for key, value in pod.metadata.annotations.items() if key.startswith("gpuspawner.")}
+    return {
+        "image": notebook.image,
+        "limits": notebook.resources.limits,
+        "requests": notebook.resources.requests,
+        "node_selector": pod.spec.node_selector,
+        "tolerations": [(item.key, item.operator, item.effect) for item in pod.spec.tolerations],
+        "annotations": ours,
+    }

@@ -1,0 +1,58 @@
+"""What all tests share: which of them run, how long one may take, and what the report's first lines say.
+
+Nothing here needs a cluster, a browser or root: the unit tests run on any machine that has Python.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+# Folder below tests/ → what its tests need; each needs its flag, or to be named on the command line.
+SUITES_ON_REQUEST = {
+    "cluster": "a local Kubernetes: root, and what `python3 devcluster/prepare.py --for cluster` sets up",
+    "browser": "a local Kubernetes and Chromium: root, and what `python3 devcluster/prepare.py --for browser` sets up",
+    "packaging": "to build and install the wheel with uv, a minute the first time",
+}
+# Generous for a busy machine; a unit test that needs more waits for something it should have been given.
+UNIT_TEST_TIMEOUT_S = 30
+
+# No deadline for a single example: a busy machine is no bug. Under continuous integration examples are always the same,
+# so that a failure there is one of the change that is tested.
+hypothesis.settings.register_profile("gpuspawner", deadline=None, derandomize=os.environ.get("CI") == "true")
+hypothesis.settings.load_profile("gpuspawner")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("gpuspawner")
+    for suite, need in SUITES_ON_REQUEST.items():
+        group.addoption(f"--{suite}", action="store_true", help=f"run tests/{suite}; they need {need}")
+
+
+def pytest_report_header() -> str:
+    names = ("jupyterhub", "jupyterhub-kubespawner", "kubernetes_asyncio", "pydantic")
+    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if not item.path.is_relative_to(TESTS):
+            continue
+        suite = item.path.relative_to(TESTS).parts[0]
+        if suite == "unit" and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(UNIT_TEST_TIMEOUT_S))
+        if suite in SUITES_ON_REQUEST:
+            item.add_marker(suite)
+            if not _is_wanted(config, suite):
+                need = SUITES_ON_REQUEST[suite]
+                item.add_marker(pytest.mark.skip(reason=f"needs {need}; run `make test-{suite}` or pass --{suite}"))
+
+
+def _is_wanted(config: pytest.Config, suite: str) -> bool:
+    named = [Path(argument.partition("::")[0]).resolve() for argument in config.args]
+    return bool(config.getoption(f"--{suite}")) or any(path.is_relative_to(TESTS / suite) for path in named)

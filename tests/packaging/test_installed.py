@@ -1,0 +1,84 @@
+"""Installed where no checkout is, the package works: names, entry point, data, form."""
+
+from __future__ import annotations
+
+import json
+from typing import Protocol
+
+
+class Installation(Protocol):
+    """An environment that holds the wheel."""
+
+    def python(self, script: str) -> str: ...
+
+
+RENDER = """
+    from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image
+    from gpuspawner.core.formview import build_view
+    from gpuspawner.core.inventory import Inventory
+    from gpuspawner.hub.rendering import render
+
+    image = Image(slug="pytorch", display_name="PyTorch", image="registry.example/pytorch:1")
+    gpu = GPUType(slug="a100", display_name="A100 80 GB", resource="nvidia.com/gpu", vendor="nvidia", max_count=4)
+    catalogue = Catalogue(
+        images={"pytorch": image},
+        cpu=Bounds(min=500, max=8000, step=500, default=2000),
+        memory=Bounds(min=2**30, max=64 * 2**30, step=2**30, default=8 * 2**30),
+        gpus={"a100": gpu},
+    )
+    print(render(build_view(catalogue, Inventory())))
+"""
+
+CHECKOUT_FREE = """
+    import json, sys, gpuspawner
+    print(json.dumps({"file": gpuspawner.__file__, "prefix": sys.prefix}))
+"""
+
+ENTRY_POINT = """
+    from importlib.metadata import entry_points
+    from kubespawner import KubeSpawner
+    (entry,) = entry_points(group="jupyterhub.spawners", name="gpu")
+    spawner = entry.load()
+    print(spawner.__name__, issubclass(spawner, KubeSpawner))
+"""
+
+EVERY_MODULE = """
+    import importlib, pkgutil, gpuspawner
+    names = [module.name for module in pkgutil.walk_packages(gpuspawner.__path__, "gpuspawner.")]
+    for name in names:
+        importlib.import_module(name)
+    print(len(names))
+"""
+
+TABLE = """
+    import json
+    from importlib.resources import files
+    print(len(json.loads((files("gpuspawner") / "data/accelerators.json").read_text())))
+"""
+
+
+def test_the_package_comes_from_its_own_environment(installation: Installation):
+    found = json.loads(installation.python(CHECKOUT_FREE))
+    assert found["file"].startswith(found["prefix"])
+
+
+def test_every_module_can_be_imported_with_the_declared_dependencies(installation: Installation):
+    assert int(installation.python(EVERY_MODULE)) > 5
+
+
+def test_jupyterhub_finds_the_spawner_by_its_short_name(installation: Installation):
+    assert installation.python(ENTRY_POINT).split() == ["GPUSpawner", "True"]
+
+
+def test_the_form_renders(installation: Installation):
+    page = installation.python(RENDER)
+    assert [word for word in ("PyTorch", "A100 80 GB", "gpu_count", "<style", "<script") if word not in page] == []
+
+
+def test_the_accelerator_table_can_be_read(installation: Installation):
+    assert int(installation.python(TABLE)) > 0
+
+
+def test_the_version_is_known(installation: Installation):
+    version = installation.python("import gpuspawner, importlib.metadata as m; print(gpuspawner.__version__)")
+    assert version.strip() == "0.1.0"

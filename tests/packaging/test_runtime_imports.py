@@ -1,0 +1,61 @@
+"""At run time the package needs only what zero-to-jupyterhub's hub image already holds."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+# Distribution in the hub image → names imported from it. JupyterHub or KubeSpawner needs each of them, so every image
+# that can run KubeSpawner has them.
+IN_THE_HUB_IMAGE = {
+    "aiohttp": {"aiohttp"},
+    "jinja2": {"jinja2"},
+    "jupyterhub": {"jupyterhub"},
+    "jupyterhub-kubespawner": {"kubespawner"},
+    "kubernetes-asyncio": {"kubernetes_asyncio"},
+    "markupsafe": {"markupsafe"},
+    "prometheus-client": {"prometheus_client"},
+    "pydantic": {"pydantic", "pydantic_core"},
+    "pyyaml": {"yaml"},
+    "tornado": {"tornado"},
+    "traitlets": {"traitlets"},
+    "typing-extensions": {"typing_extensions"},
+}
+# Come with a declared dependency that cannot do without them: kubernetes_asyncio, jinja2, pydantic.
+BROUGHT_ALONG = {"aiohttp", "markupsafe", "typing-extensions"}
+# The command line may say that its extra is not installed.
+WITH_AN_EXTRA = {"gpuspawner/cli": {"kubernetes"}}
+
+
+def imported_names(source: str) -> set[str]:
+    """Name the top-level packages a module imports, wherever in it that happens."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            names.add(node.module.partition(".")[0])
+    return names
+
+
+def test_every_import_is_satisfied_by_the_hub_image():
+    allowed = set(sys.stdlib_module_names) | {"gpuspawner"} | set().union(*IN_THE_HUB_IMAGE.values())
+    found = {}
+    for module in (ROOT / "gpuspawner").rglob("*.py"):
+        folder = str(module.parent.relative_to(ROOT))
+        if unknown := imported_names(module.read_text()) - allowed - WITH_AN_EXTRA.get(folder, set()):
+            found[str(module.relative_to(ROOT))] = sorted(unknown)
+    assert found == {}
+
+
+def test_every_declared_dependency_is_in_the_hub_image():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = {requirement.partition(">")[0].strip().replace("_", "-") for requirement in project["dependencies"]}
+    assert names | BROUGHT_ALONG == set(IN_THE_HUB_IMAGE)
+
+
+def test_an_import_inside_a_function_is_seen():
+    assert imported_names("def f():\n    import torch.cuda\n") == {"torch"}

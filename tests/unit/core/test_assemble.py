@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpuspawner.core.accelerators import AcceleratorTable
+from gpuspawner.core.assemble import Configured, assemble, default_cpu, default_memory
+from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset
+from gpuspawner.core.inventory import Inventory, Node
+
+GIB = 1 << 30
+GPU, PRODUCT = "nvidia.com/gpu", "nvidia.com/gpu.product"
+
+
+def node(product: str | None, number: int = 4, **labels: str) -> Node:
+    amounts = {"cpu": 63_800, "memory": 100 * GIB - 1, GPU: number}
+    return Node(
+        name="n", labels=labels | ({PRODUCT: product} if product else {}), allocatable=amounts, capacity=amounts
+    )
+
+
+def own(slug: str, **changes: Any) -> GPUType:
+    return replace(
+        GPUType(slug=slug, display_name=slug, resource=GPU, vendor="nvidia", match={PRODUCT: ("T4",)}), **changes
+    )
+
+
+def made(configured: Configured, *nodes: Node) -> Catalogue:
+    return assemble(configured, Inventory(nodes=nodes), table=AcceleratorTable(), fallback_image="quay.io/some/base:1")
+
+
+def test_without_settings_everything_comes_from_the_cluster_and_the_spawner():
+    catalogue = made(Configured(), node("T4"))
+    assert catalogue.images == {
+        "default": Image(
+            slug="default", display_name="base:1", image="quay.io/some/base:1", description="quay.io/some/base:1"
+        )
+    }
+    assert catalogue.cpu == Bounds(min=500, max=63_500, step=500, default=2000, guarantee=0.5)
+    assert catalogue.memory == Bounds(min=GIB, max=99 * GIB, step=GIB, default=8 * GIB, guarantee=1.0)
+    assert list(catalogue.gpus) == ["t4"]
+
+
+def test_while_nodes_are_unknown_so_are_bounds():
+    catalogue = assemble(Configured(), Inventory(), table=AcceleratorTable(), fallback_image="i")
+    assert (catalogue.cpu, catalogue.memory, catalogue.gpus) == (None, None, {})
+
+
+def test_what_the_admin_configured_stands():
+    bounds = Bounds(min=1, max=2, step=1, default=1)
+    image = Image(slug="i", display_name="I", image="i")
+    catalogue = made(Configured(images={"i": image}, cpu=bounds, memory=bounds), node(None))
+    assert (catalogue.images, catalogue.cpu, catalogue.memory) == ({"i": image}, bounds, bounds)
+
+
+@pytest.mark.parametrize(
+    "configured",
+    [
+        Configured(gpus={"t4": own("t4", match={"pool": ("x",)})}),
+        Configured(gpus={"mine": own("mine")}),
+        Configured(gpus={"mine": own("mine", match={"pool": ("small",)})}),
+        Configured(gpus={"mine": own("mine", match={})}),
+        Configured(hidden=frozenset({"t4"})),
+        Configured(discover=False),
+    ],
+    ids=["same slug", "same label", "same node by another label", "every node", "hidden", "switched off"],
+)
+def test_the_admin_wins_over_what_is_discovered(configured: Configured):
+    catalogue = made(configured, node("T4", pool="small"))
+    assert dict(catalogue.gpus) == dict(configured.gpus)
+
+
+def test_a_discovered_type_joins_the_admins_others():
+    catalogue = made(Configured(gpus={"t4": own("t4")}), node("T4"), node("V100"))
+    assert list(catalogue.gpus) == ["t4", "v100"]
+
+
+def test_another_resource_of_the_same_node_is_another_type():
+    mig = own("mig", resource="nvidia.com/mig-1g.5gb")
+    assert list(made(Configured(gpus={"mig": mig}), node("T4")).gpus) == ["mig", "t4"]
+
+
+def test_a_count_that_was_left_out_is_the_largest_on_one_node():
+    configured = Configured(gpus={"t4": own("t4")}, uncounted=frozenset({"t4"}))
+    assert made(configured, node("T4", 2), node("T4", 8), node("V100", 16)).gpus["t4"].max_count == 8
+
+
+def test_a_count_that_was_left_out_is_one_while_no_node_is_known():
+    configured = Configured(gpus={"t4": own("t4")}, uncounted=frozenset({"t4"}))
+    assert made(configured).gpus["t4"].max_count == 1
+
+
+def test_a_preset_that_nobody_could_start_is_left_out():
+    presets = {
+        "small": Preset(slug="small", display_name="S", options={"cpu": "1"}),
+        "train": Preset(slug="train", display_name="T", options={"gpu": "t4", "gpu_count": 8}),
+        "gone": Preset(slug="gone", display_name="G", options={"gpu": "k80"}),
+    }
+    assert list(made(Configured(presets=presets), node("T4", 4)).presets) == ["small"]
+    assert list(made(Configured(presets=presets), node("T4", 8)).presets) == ["small", "train"]
+
+
+@pytest.mark.parametrize(
+    ("millis", "expected"), [(499, None), (700, (500, 500)), (1000, (1000, 1000)), (9999, (9500, 2000))]
+)
+def test_cpu_bounds_end_at_whole_steps_of_the_largest_node(millis: int, expected: tuple[int, int] | None):
+    bounds = default_cpu(millis)
+    assert (bounds and (bounds.max, bounds.default)) == expected
+
+
+@pytest.mark.parametrize(("size", "expected"), [(GIB - 1, None), (3 * GIB + 5, (3, 3)), (64 * GIB, (64, 8))])
+def test_memory_bounds_end_at_whole_gib_of_the_largest_node(size: int, expected: tuple[int, int] | None):
+    bounds = default_memory(size)
+    assert (bounds and (bounds.max // GIB, bounds.default // GIB)) == expected

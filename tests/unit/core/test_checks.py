@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import pytest
+
+from gpuspawner.core.catalogue import Bounds
+from gpuspawner.core.checks import Notation, Problems
+from gpuspawner.core.errors import SelectionError
+from gpuspawner.core.quantity import format_cpu, parse_cpu
+
+CPU = Notation(title="CPU", parse=parse_cpu, show=format_cpu)
+BOUNDS = Bounds(min=500, max=4000, step=500, default=1000)
+
+
+def noted(problems: Problems) -> dict[str, tuple[str, str]]:
+    try:
+        problems.raise_any()
+    except SelectionError as error:
+        return {problem.field: (problem.code, problem.message) for problem in error.problems}
+    return {}
+
+
+def test_without_a_problem_nothing_is_raised():
+    assert noted(Problems()) == {}
+
+
+def test_the_first_problem_of_a_field_stays():
+    problems = Problems()
+    problems.add("cpu", "not_a_number", message="first")
+    problems.add("cpu", "out_of_range", message="second")
+    assert noted(problems) == {"cpu": ("not_a_number", "first")}
+
+
+def test_many_problems_are_cut():
+    problems = Problems()
+    for number in range(1000):
+        problems.add(str(number), "unknown_field", message="no")
+    assert len(noted(problems)) == 20
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "message"),
+    [
+        ("a10", "unknown_choice", "There is no GPU type 'a10'. Did you mean 'a100'? Offered: t4, a100."),
+        ("zz", "unknown_choice", "There is no GPU type 'zz'. Offered: t4, a100."),
+        (["t4"], "wrong_type", "The GPU type must be a text, not a list."),
+        ("x" * 201, "too_long", "The name of the GPU type is longer than 200 characters."),
+    ],
+)
+def test_a_choice_that_is_not_offered_is_noted(value: object, code: str, message: str):
+    problems = Problems()
+    assert problems.choice("gpu", value, title="GPU type", offered=("t4", "a100")) is None
+    assert noted(problems) == {"gpu": (code, message)}
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_nothing_chosen_is_no_problem(value: object):
+    problems = Problems()
+    assert problems.choice("gpu", value, title="GPU type", offered=("t4",)) is None
+    assert noted(problems) == {}
+
+
+@pytest.mark.parametrize(("value", "millis"), [("2", 2000), (0.5, 500), (None, 1000)])
+def test_an_amount_is_read_and_null_means_the_default(value: object, millis: int):
+    assert Problems().amount("cpu", value, notation=CPU, bounds=BOUNDS) == millis
+
+
+@pytest.mark.parametrize(("value", "codes"), [("0.8", []), ("0.5", ["off_step"]), ("4", ["off_step"])])
+def test_steps_count_from_the_lower_bound(value: str, codes: list[str]):
+    problems = Problems()
+    problems.amount("cpu", value, notation=CPU, bounds=Bounds(min=300, max=4000, step=500, default=800))
+    assert [code for code, _ in noted(problems).values()] == codes
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "message"),
+    [
+        (5, "out_of_range", "CPU must be 0.5 to 4, not 5."),
+        (-1, "not_a_number", "CPU must be a number of CPUs, such as 0.5 or 4, not -1."),
+        ("0.75", "off_step", "CPU must be 0.5 to 4 in steps of 0.5, not 0.75."),
+        ("0.0001", "off_step", "CPU must be 0.5 to 4 in steps of 0.5, not '0.0001'."),
+        ("many", "not_a_number", "CPU must be a number of CPUs, such as 0.5 or 4, not 'many'."),
+        (True, "wrong_type", "CPU must be a number or a text, not true."),
+        ({}, "wrong_type", "CPU must be a number or a text, not an object."),
+        ("1" * 201, "too_long", "CPU is longer than 200 characters."),
+    ],
+)
+def test_an_amount_outside_its_bounds_is_noted_with_what_is_allowed(value: object, code: str, message: str):
+    problems = Problems()
+    problems.amount("cpu", value, notation=CPU, bounds=BOUNDS)
+    assert noted(problems) == {"cpu": (code, message)}
+
+
+def test_an_amount_without_bounds_cannot_be_chosen():
+    problems = Problems()
+    problems.amount("cpu", 2, notation=CPU, bounds=None)
+    assert noted(problems) == {"cpu": ("unknown_field", "CPU cannot be chosen here: its bounds are not known.")}
+
+
+@pytest.mark.parametrize(("value", "number"), [(3, 3), (2.0, 2), (-1, -1)])
+def test_a_whole_number_is_one_however_json_writes_it(value: object, number: int):
+    assert Problems().whole("gpu_count", value, title="The number of GPUs") == number
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        ("2", "not_a_number"),
+        (1.5, "not_a_number"),
+        (float("nan"), "not_a_number"),
+        (True, "wrong_type"),
+        ([], "wrong_type"),
+    ],
+)
+def test_what_is_no_whole_number_is_noted(value: object, code: str):
+    problems = Problems()
+    assert problems.whole("gpu_count", value, title="The number of GPUs") is None
+    assert noted(problems)["gpu_count"][0] == code

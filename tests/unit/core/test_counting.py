@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuspawner.core.catalogue import Catalogue, GPUType, Image, Toleration
+from gpuspawner.core.counting import Count, count, cpu_node_has_room, largest_node, tolerates
+from gpuspawner.core.inventory import Inventory, Node, Pod, Taint
+
+GIB = 1 << 30
+GPU = "nvidia.com/gpu"
+PRODUCT = "nvidia.com/gpu.product"
+T4 = GPUType(slug="t4", display_name="T4", resource=GPU, vendor="nvidia", match={PRODUCT: ("T4",)}, max_count=4)
+CATALOGUE = Catalogue(
+    images={"i": Image(slug="i", display_name="I", image="i")}, cpu=None, memory=None, gpus={"t4": T4}
+)
+PRESENT = Taint(key=GPU, value="present", effect="NoSchedule")
+
+
+def node(name: str, gpus: int = 0, **changes: Any) -> Node:
+    allocatable = {"cpu": 8000, "memory": 32 * GIB, "pods": 110} | ({GPU: gpus} if gpus else {})
+    return replace(Node(name=name, labels={PRODUCT: "T4"} if gpus else {}, allocatable=allocatable), **changes)
+
+
+def pod(on: str | None, **requests: int) -> Pod:
+    names = {"gpus": GPU}
+    return Pod(name="p", namespace="n", node=on, requests={names.get(key, key): n for key, n in requests.items()})
+
+
+def room(cpu: int, memory: int, *nodes: Node, pods: tuple[Pod, ...] | None = (), **tolerated: Any) -> bool:
+    inventory = Inventory(nodes=nodes, pods=pods)
+    return cpu_node_has_room(cpu, memory, inventory=inventory, catalogue=CATALOGUE, **tolerated)
+
+
+def test_units_on_matching_nodes_are_counted():
+    nodes = (node("a", 4), node("b", 2), node("c", 8, labels={PRODUCT: "A100"}), node("d"))
+    pods = (pod("a", gpus=3), pod("c", gpus=1), pod(None, gpus=2))
+    assert count(T4, Inventory(nodes=nodes, pods=pods)) == Count(total=6, free=3)
+
+
+def test_unread_nodes_make_everything_unknown():
+    assert count(T4, Inventory(nodes=None, pods=())) == Count(total=None, free=None)
+
+
+def test_unread_pods_make_what_is_free_unknown():
+    assert count(T4, Inventory(nodes=(node("a", 4),), pods=None)) == Count(total=4, free=None)
+
+
+def test_a_node_that_takes_no_pods_does_not_count():
+    assert count(T4, Inventory(nodes=(node("a", 4, schedulable=False),), pods=())) == Count(total=0, free=0)
+
+
+def test_a_tainted_node_counts_for_a_type_that_tolerates_it():
+    inventory = Inventory(nodes=(node("a", 4, taints=(PRESENT,)),), pods=())
+    tolerant = replace(T4, tolerations=(Toleration(key=GPU, operator="Exists", effect="NoSchedule"),))
+    assert (count(T4, inventory).total, count(tolerant, inventory).total) == (0, 4)
+
+
+def test_a_tainted_node_counts_when_every_server_tolerates_it():
+    inventory = Inventory(nodes=(node("a", 4, taints=(PRESENT,)),), pods=())
+    everyones = (Toleration(key=GPU, value="present"),)
+    assert count(T4, inventory, tolerations=everyones) == Count(total=4, free=4)
+
+
+def test_a_broken_gpu_does_not_eat_up_another_nodes_free_ones():
+    nodes = (node("a", 1), node("b", 4))
+    assert count(T4, Inventory(nodes=nodes, pods=(pod("a", gpus=4),))) == Count(total=5, free=4)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a", "b", None]), st.integers(0, 6)), max_size=8))
+def test_another_pod_never_frees_anything(asked: list[tuple[str | None, int]]):
+    nodes = (node("a", 4), node("b", 8))
+    frees = [
+        count(T4, Inventory(nodes=nodes, pods=tuple(pod(on, gpus=n) for on, n in asked[:length]))).free or 0
+        for length in range(len(asked) + 1)
+    ]
+    assert frees == sorted(frees, reverse=True)
+    assert min(frees) >= 0
+
+
+@pytest.mark.parametrize(
+    ("taint", "toleration", "expected"),
+    [
+        (PRESENT, None, False),
+        (replace(PRESENT, effect="PreferNoSchedule"), None, True),
+        (PRESENT, Toleration(operator="Exists"), True),
+        (PRESENT, Toleration(key=GPU, operator="Exists"), True),
+        (PRESENT, Toleration(key=GPU, operator="Exists", effect="NoExecute"), False),
+        (PRESENT, Toleration(key=GPU, value="present", effect="NoSchedule"), True),
+        (PRESENT, Toleration(key=GPU, value="other"), False),
+        (PRESENT, Toleration(key="other", operator="Exists"), False),
+    ],
+)
+def test_taints_are_tolerated_as_kube_scheduler_decides(taint: Taint, toleration: Toleration | None, expected: bool):
+    assert tolerates(node("a", taints=(taint,)), (toleration,) if toleration else ()) is expected
+
+
+def test_a_cpu_node_with_room_has_room():
+    assert room(8000, 32 * GIB, node("a"))
+
+
+@pytest.mark.parametrize(
+    ("cpu", "memory", "changed"),
+    [
+        (8001, GIB, {}),
+        (1000, 33 * GIB, {}),
+        (1000, GIB, {"schedulable": False}),
+        (1000, GIB, {"taints": (PRESENT,)}),
+        (1000, GIB, {"labels": {PRODUCT: "T4"}}),
+        (1000, GIB, {"allocatable": {"cpu": 8000, "memory": 32 * GIB, "pods": 110, GPU: 1}}),
+        (1000, GIB, {"allocatable": {"cpu": 8000, "memory": 32 * GIB, "pods": 0}}),
+    ],
+)
+def test_a_node_that_would_not_take_the_server_has_no_room(cpu: int, memory: int, changed: dict[str, Any]):
+    assert not room(cpu, memory, node("a", **changed))
+
+
+def test_what_other_pods_request_is_no_room():
+    assert not room(1000, GIB, node("a"), pods=(pod("a", cpu=7500),))
+
+
+def test_a_node_that_holds_as_many_pods_as_it_may_has_no_room():
+    full = node("a", allocatable={"cpu": 8000, "memory": 32 * GIB, "pods": 1})
+    assert not room(1000, GIB, full, pods=(pod("a"),))
+
+
+def test_a_taint_that_every_server_tolerates_leaves_room():
+    assert room(1000, GIB, node("a", taints=(PRESENT,)), tolerations=(Toleration(operator="Exists"),))
+
+
+def test_room_is_not_assumed_while_pods_are_unknown():
+    assert not room(1000, GIB, node("a"), pods=None)
+
+
+def test_the_largest_node_is_the_one_with_the_most_memory():
+    nodes = (
+        Node(name="a", allocatable={"cpu": 64_000, "memory": 32 * GIB}),
+        Node(name="b", allocatable={"cpu": 8000, "memory": 64 * GIB}),
+    )
+    assert largest_node(Inventory(nodes=nodes)) == (8000, 64 * GIB)
+
+
+@pytest.mark.parametrize("nodes", [None, ()])
+def test_without_nodes_there_is_no_largest_one(nodes: tuple[Node, ...] | None):
+    assert largest_node(Inventory(nodes=nodes)) is None
+
+
+def test_the_control_plane_is_no_node_for_servers():
+    taint = Taint(key="node-role.kubernetes.io/control-plane", effect="NoSchedule")
+    nodes = (node("control", taints=(taint,), allocatable={"cpu": 64_000, "memory": 256 * GIB}), node("a"))
+    assert largest_node(Inventory(nodes=nodes)) == (8000, 32 * GIB)

@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset, Toleration, Unit
+from gpuspawner.core.errors import Problem
+from gpuspawner.core.formview import as_json, build_view
+from gpuspawner.core.inventory import Inventory, Node, Pod, Taint
+
+GIB = 1 << 30
+JS_TESTS = Path(__file__).resolve().parents[1] / "js"
+
+A100 = GPUType(
+    slug="a100-80gb",
+    display_name="A100 80 GB",
+    resource="nvidia.com/gpu",
+    vendor="nvidia",
+    match={"nvidia.com/gpu.product": ("NVIDIA-A100-SXM4-80GB",)},
+    max_count=4,
+    memory_bytes=80 * GIB,
+)
+MI210 = GPUType(slug="mi210", display_name="MI210", resource="amd.com/gpu", vendor="amd", max_count=2)
+CATALOGUE = Catalogue(
+    images={
+        "pytorch": Image(slug="pytorch", display_name="PyTorch", image="pytorch:1", vendors=("nvidia",)),
+        "plain": Image(slug="plain", display_name="Plain Python", image="plain:1"),
+    },
+    cpu=Bounds(min=500, max=32_000, step=500, default=2000),
+    memory=Bounds(min=GIB // 2, max=256 * GIB, step=GIB // 2, default=8 * GIB),
+    gpus={"a100-80gb": A100, "mi210": MI210},
+    presets={
+        "train": Preset(
+            slug="train",
+            display_name="Training",
+            options={"image": "pytorch", "cpu": 8, "memory": "64G", "gpu": "a100-80gb", "gpu_count": 2},
+        ),
+        "small": Preset(slug="small", display_name="Small", options={"image": "plain", "cpu": 1, "memory": "512M"}),
+    },
+)
+NODES = (
+    Node(
+        name="a",
+        labels={"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"},
+        allocatable={"nvidia.com/gpu": 4},
+    ),
+    Node(name="b", allocatable={"amd.com/gpu": 2}),
+)
+PODS = (Pod(name="p", namespace="n", node="a", requests={"nvidia.com/gpu": 3}),)
+INVENTORY = Inventory(nodes=NODES, pods=PODS)
+
+DEFAULTS = {"image": "pytorch", "cpu": "2", "memory": "8", "gpu": "", "gpu_count": ""}
+
+
+def types_of(catalogue: Catalogue, inventory: Inventory = INVENTORY):
+    view = build_view(catalogue, inventory)
+    return {gpu.slug: gpu for vendor in view.vendors for gpu in vendor.types}
+
+
+def test_a_first_visit_shows_the_defaults():
+    view = build_view(CATALOGUE, INVENTORY)
+    assert (dict(view.values), dict(view.errors), dict(view.notices)) == (DEFAULTS, {}, {})
+    assert view.summary == "PyTorch with 2 CPUs, 8 GiB and no GPU"
+
+
+def test_the_island_is_the_one_that_the_script_is_tested_with():
+    island = json.loads((JS_TESTS / "island.json").read_text())
+    assert json.loads(json.dumps(as_json(build_view(CATALOGUE, INVENTORY)))) == island
+
+
+def test_the_island_of_a_form_without_bounds_is_json():
+    view = build_view(replace(CATALOGUE, cpu=None, memory=None), Inventory())
+    island = json.loads(json.dumps(as_json(view)))
+    assert (island["cpu"], island["memory"], island["gpus"][0]["free"]) == (None, None, None)
+
+
+@pytest.mark.parametrize("case", json.loads((JS_TESTS / "sentences.json").read_text()))
+def test_the_sentence_is_the_one_that_the_script_writes(case: dict[str, Any]):
+    assert build_view(CATALOGUE, INVENTORY, typed=case["values"]).summary == case["sentence"]
+
+
+def test_a_pinned_down_form_has_no_cpu_and_memory_in_its_sentence():
+    view = build_view(replace(CATALOGUE, cpu=None, memory=None), INVENTORY)
+    assert view.summary == "PyTorch with no GPU"
+
+
+def test_what_is_typed_is_shown_as_it_was_typed_and_wins_over_what_was_saved():
+    typed = {"image": "plain", "cpu": " 64 cores", "memory": "<b>", "gpu": "a100-80gb", "gpu_count": "007"}
+    view = build_view(CATALOGUE, INVENTORY, options={"image": "gone", "cpu": 4}, typed=typed)
+    assert (dict(view.values), dict(view.notices)) == (typed, {})
+
+
+def test_a_field_that_was_not_sent_back_keeps_its_saved_value():
+    view = build_view(CATALOGUE, INVENTORY, options={"cpu": 4}, typed={"memory": "16"})
+    assert dict(view.values) == {**DEFAULTS, "cpu": "4", "memory": "16"}
+
+
+def test_a_count_that_was_not_sent_does_not_stay_with_another_gpu_type():
+    saved = {"gpu": "a100-80gb", "gpu_count": 3}
+    assert build_view(CATALOGUE, INVENTORY, options=saved, typed={"gpu": ""}).values["gpu_count"] == ""
+    assert build_view(CATALOGUE, INVENTORY, options=saved, typed={"gpu": "a100-80gb"}).values["gpu_count"] == "3"
+
+
+def test_a_preset_in_a_link_fills_in_what_the_link_does_not_name():
+    values = build_view(CATALOGUE, INVENTORY, options={"cpu": 4}, typed={"preset": "train", "memory": "x"}).values
+    assert dict(values) == {"image": "pytorch", "cpu": "8", "memory": "x", "gpu": "a100-80gb", "gpu_count": "2"}
+
+
+def test_problems_stand_at_their_fields_and_leave_no_summary():
+    problems = (
+        Problem(field="cpu", code="out_of_range", message="Too much."),
+        Problem(field="cpu", code="off_step", message="Odd."),
+        Problem(field="colour", code="unknown_field", message="There is no field 'colour'."),
+    )
+    view = build_view(CATALOGUE, INVENTORY, problems=problems)
+    assert dict(view.errors) == {"cpu": "Too much. Odd.", "colour": "There is no field 'colour'."}
+    assert view.summary == ""
+
+
+def test_bounds_are_in_the_unit_of_the_field():
+    view = build_view(CATALOGUE, INVENTORY)
+    assert view.cpu is not None
+    assert (view.cpu.min, view.cpu.max, view.cpu.step, view.cpu.default) == ("0.5", "32", "0.5", "2")
+    assert view.memory is not None
+    assert (view.memory.min, view.memory.max, view.memory.step, view.memory.default) == ("0.5", "256", "0.5", "8")
+
+
+def test_types_are_grouped_by_vendor_in_the_order_of_the_catalogue():
+    v100 = replace(A100, slug="v100", display_name="V100")
+    view = build_view(replace(CATALOGUE, gpus={"mi210": MI210, "a100-80gb": A100, "v100": v100}), INVENTORY)
+    groups = [(vendor.display_name, [gpu.slug for gpu in vendor.types]) for vendor in view.vendors]
+    assert groups == [("AMD", ["mi210"]), ("NVIDIA", ["a100-80gb", "v100"])]
+
+
+def test_the_largest_count_is_over_all_types():
+    assert build_view(CATALOGUE, INVENTORY).max_gpu_count == 4
+    assert build_view(replace(CATALOGUE, gpus={}), INVENTORY).max_gpu_count == 0
+
+
+@pytest.mark.parametrize(
+    ("inventory", "text"),
+    [
+        (INVENTORY, "1 of 4 free"),
+        (Inventory(nodes=NODES), "4 in total"),
+        (Inventory(), "capacity unknown"),
+        (Inventory(nodes=(), pods=()), "none at the moment"),
+    ],
+)
+def test_capacity_says_what_is_known_and_no_more(inventory: Inventory, text: str):
+    assert types_of(CATALOGUE, inventory)["a100-80gb"].capacity_text == text
+
+
+@pytest.mark.parametrize(
+    ("inventory", "notice"),
+    [
+        (INVENTORY, ""),
+        (Inventory(nodes=NODES, reason="No right to list pods."), "How many GPUs are free is unknown."),
+        (Inventory(reason="The API server did not answer."), "GPU capacity is unknown right now."),
+    ],
+)
+def test_unknown_capacity_is_said_with_its_reason(inventory: Inventory, notice: str):
+    assert build_view(CATALOGUE, inventory).capacity_notice == f"{notice} {inventory.reason}".strip()
+
+
+def test_nodes_that_every_server_tolerates_count():
+    tainted = (replace(NODES[0], taints=(Taint(key="team", value="ml", effect="NoSchedule"),)),)
+    inventory = Inventory(nodes=tainted, pods=())
+    assert build_view(CATALOGUE, inventory).vendors[0].types[0].free == 0
+    view = build_view(CATALOGUE, inventory, tolerations=(Toleration(key="team", value="ml"),))
+    assert view.vendors[0].types[0].free == 4
+
+
+@pytest.mark.parametrize(("unit", "text"), [(Unit.CARD, "card"), (Unit.MIG, "MIG slice"), (Unit.SHARED, "shared")])
+def test_the_unit_is_in_words(unit: Unit, text: str):
+    assert types_of(replace(CATALOGUE, gpus={"a100-80gb": replace(A100, unit=unit)}))["a100-80gb"].unit_text == text
+
+
+def test_a_preset_holds_a_sentence_and_the_value_of_every_field():
+    train, small = build_view(CATALOGUE, INVENTORY).presets
+    assert train.summary == "PyTorch with 8 CPUs, 64 GiB and 2 × A100 80 GB"
+    assert dict(small.values) == {"image": "plain", "cpu": "1", "memory": "0.5", "gpu": "", "gpu_count": ""}
+
+
+def test_a_preset_whose_gpu_type_is_gone_is_not_offered():
+    view = build_view(replace(CATALOGUE, gpus={"mi210": MI210}), INVENTORY)
+    assert [preset.slug for preset in view.presets] == ["small"]

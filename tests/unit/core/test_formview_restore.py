@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset
+from gpuspawner.core.formview_restore import FIELDS, probe, restore, values_of
+from gpuspawner.core.selection import Selection, to_options, validate
+
+GIB = 1 << 30
+CATALOGUE = Catalogue(
+    images={
+        "pytorch": Image(slug="pytorch", display_name="PyTorch", image="pytorch:1", vendors=("nvidia",)),
+        "plain": Image(slug="plain", display_name="Plain Python", image="plain:1"),
+    },
+    cpu=Bounds(min=500, max=32_000, step=500, default=2000),
+    memory=Bounds(min=GIB // 2, max=256 * GIB, step=GIB // 2, default=8 * GIB),
+    gpus={
+        "t4": GPUType(slug="t4", display_name="T4", resource="nvidia.com/gpu", vendor="nvidia", max_count=4),
+        "mi210": GPUType(slug="mi210", display_name="MI210", resource="amd.com/gpu", vendor="amd", max_count=1),
+    },
+    presets={
+        "train": Preset(
+            slug="train", display_name="T", options={"image": "plain", "cpu": 8, "gpu": "t4", "gpu_count": 2}
+        )
+    },
+)
+DEFAULTS = {"image": "pytorch", "cpu": "2", "memory": "8", "gpu": "", "gpu_count": ""}
+
+
+@pytest.mark.parametrize("nothing", [None, {}, {"profile": "large"}, {"something": ["else"]}])
+def test_without_a_saved_choice_the_defaults_stand_there(nothing: dict[str, object] | None):
+    assert restore(nothing, CATALOGUE) == (DEFAULTS, {})
+
+
+def test_a_saved_choice_stands_there_again():
+    saved = {"v": 1, "image": "plain", "cpu": 4, "memory": "16G", "gpu": "t4", "gpu_count": 3, "profile": "words"}
+    values = {"image": "plain", "cpu": "4", "memory": "16", "gpu": "t4", "gpu_count": "3"}
+    assert restore(saved, CATALOGUE) == (values, {})
+
+
+def test_fields_are_restored_one_by_one():
+    saved = {"image": "gone", "cpu": 64, "memory": "16G", "gpu": "t4", "gpu_count": 9}
+    assert restore(saved, CATALOGUE) == (
+        {"image": "pytorch", "cpu": "2", "memory": "16", "gpu": "t4", "gpu_count": "1"},
+        {
+            "image": "The image you had last time (gone) is no longer offered: PyTorch is selected.",
+            "cpu": "Your last number of CPUs (64) is no longer offered: 2 is filled in.",
+            "gpu_count": "Your last number of GPUs (9) is no longer offered: 1 is filled in.",
+        },
+    )
+
+
+def test_a_gpu_type_that_is_gone_leaves_no_gpu_and_no_count():
+    values, notices = restore({"gpu": "h100", "gpu_count": 2}, CATALOGUE)
+    assert values == DEFAULTS
+    assert notices == {"gpu": "The GPU type you had last time (h100) is no longer offered: no GPU is selected."}
+
+
+def test_an_amount_of_memory_that_is_gone_is_told_with_its_unit():
+    _, notices = restore({"memory": "512G"}, CATALOGUE)
+    assert notices == {"memory": "Your last amount of memory (512G) is no longer offered: 8 GiB is filled in."}
+
+
+def test_image_and_gpu_that_no_longer_fit_are_both_shown_for_the_person_to_decide():
+    values, notices = restore({"image": "pytorch", "gpu": "mi210"}, CATALOGUE)
+    assert (values["image"], values["gpu"], notices) == ("pytorch", "mi210", {})
+
+
+def test_a_preset_fills_in_what_was_saved_with_it():
+    values = {"image": "plain", "cpu": "16", "memory": "8", "gpu": "t4", "gpu_count": "2"}
+    assert restore({"preset": "train", "cpu": 16}, CATALOGUE) == (values, {})
+
+
+def test_a_preset_with_another_gpu_starts_counting_anew():
+    values, _ = restore({"preset": "train", "gpu": "mi210"}, CATALOGUE)
+    assert (values["gpu"], values["gpu_count"]) == ("mi210", "1")
+
+
+def test_a_preset_with_its_own_gpu_keeps_its_count():
+    values, _ = restore({"preset": "train", "gpu": "t4"}, CATALOGUE)
+    assert values["gpu_count"] == "2"
+
+
+def test_no_gpu_wins_over_the_gpu_of_a_preset():
+    values, notices = restore({"preset": "train", "gpu": None}, CATALOGUE)
+    assert (values["gpu"], values["gpu_count"], notices) == ("", "", {})
+
+
+def test_a_preset_that_is_gone_leaves_the_fields_saved_beside_it():
+    assert restore({"preset": "gone", "cpu": 4}, CATALOGUE) == ({**DEFAULTS, "cpu": "4"}, {})
+
+
+def test_what_another_version_wrote_is_not_guessed_at():
+    values, notices = restore({"v": 2, "image": "plain"}, CATALOGUE)
+    assert values == DEFAULTS
+    assert notices == {"": "Your last choice was saved by another version and could not be read."}
+
+
+def test_a_field_that_the_form_does_not_show_has_no_notice():
+    values, notices = restore({"cpu": 4, "memory": "4G"}, replace(CATALOGUE, cpu=None, memory=None))
+    assert (values["cpu"], values["memory"], notices) == ("", "", {})
+
+
+def test_a_long_saved_text_is_cut_in_its_notice():
+    _, notices = restore({"image": "x" * 500}, CATALOGUE)
+    assert f"({'x' * 40}…)" in notices["image"]
+
+
+@pytest.mark.parametrize("junk", [True, [1], {"a": 1}, 10**6000], ids=["bool", "list", "object", "huge"])
+def test_what_nobody_can_have_picked_is_not_quoted(junk: object):
+    _, notices = restore({"cpu": junk}, CATALOGUE)
+    assert notices == {"cpu": "Your last number of CPUs is no longer offered: 2 is filled in."}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+OPTIONS = st.dictionaries(st.sampled_from(["v", "preset", *FIELDS]) | st.text(max_size=5), JSON, max_size=7)
+
+
+@given(JSON | OPTIONS)
+def test_whatever_is_saved_the_form_opens_with_values_that_can_be_started(saved: Any):
+    values, notices = restore(saved, CATALOGUE)
+    assert set(values) == set(FIELDS)
+    assert set(notices) <= {"", *FIELDS}
+    assert values["image"] in CATALOGUE.images
+    assert values["gpu"] in {"", *CATALOGUE.gpus}
+    assert probe({"cpu": values["cpu"], "memory": f"{values['memory']}G"}, CATALOGUE) is not None
+
+
+SELECTIONS = st.builds(
+    Selection,
+    image=st.sampled_from(["plain"]),
+    cpu_millis=st.integers(1, 64).map(lambda steps: steps * 500),
+    memory_bytes=st.integers(1, 512).map(lambda steps: steps * GIB // 2),
+    gpu=st.just("t4"),
+    gpu_count=st.integers(1, 4),
+)
+
+
+@given(SELECTIONS)
+def test_a_valid_choice_comes_back_whole(selection: Selection):
+    assert validate(to_options(selection, CATALOGUE), CATALOGUE) == selection
+    assert restore(to_options(selection, CATALOGUE), CATALOGUE) == (values_of(selection), {})

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Toleration
+from gpuspawner.core.placement import MatchExpression, Placement, place
+from gpuspawner.core.selection import Selection
+
+GIB = 1 << 30
+PRODUCT = "nvidia.com/gpu.product"
+A100 = GPUType(
+    slug="a100",
+    display_name="A100",
+    resource="nvidia.com/gpu",
+    vendor="nvidia",
+    match={PRODUCT: ("A100-SXM", "A100-PCIe"), "pool": ("big",), "shared": ()},
+    max_count=8,
+    tolerations=(Toleration(key="nvidia.com/gpu", operator="Exists", effect="NoSchedule"),),
+    environment={"NCCL_DEBUG": "INFO", "NVIDIA_VISIBLE_DEVICES": "all"},
+    runtime_class="nvidia",
+    shm=0.5,
+    start_timeout_s=900,
+)
+MI210 = GPUType(slug="mi210", display_name="MI210", resource="amd.com/gpu", vendor="amd", match={"amd.com/gpu": ("x",)})
+CATALOGUE = Catalogue(
+    images={"pytorch": Image(slug="pytorch", display_name="PyTorch", image="registry/pytorch:1")},
+    cpu=Bounds(min=500, max=32_000, step=500, default=2000, guarantee=0.3),
+    memory=Bounds(min=GIB, max=256 * GIB, step=GIB, default=8 * GIB),
+    gpus={"a100": A100, "mi210": MI210},
+)
+GPU_SERVER = Selection(image="pytorch", cpu_millis=4000, memory_bytes=16 * GIB, gpu="a100", gpu_count=2)
+CPU_SERVER = Selection(image="pytorch", cpu_millis=4000, memory_bytes=16 * GIB)
+AVOIDED = (
+    MatchExpression(key=PRODUCT, operator="NotIn", values=("A100-SXM", "A100-PCIe")),
+    MatchExpression(key="amd.com/gpu", operator="NotIn", values=("x",)),
+)
+
+
+def test_a_server_with_gpus_asks_for_exactly_those():
+    assert place(GPU_SERVER, CATALOGUE) == Placement(
+        image="registry/pytorch:1",
+        cpu_limit_millis=4000,
+        cpu_request_millis=1200,
+        memory_limit_bytes=16 * GIB,
+        memory_request_bytes=16 * GIB,
+        extended_resources={"nvidia.com/gpu": 2},
+        node_selector={"pool": "big"},
+        required=(
+            MatchExpression(key=PRODUCT, operator="In", values=("A100-SXM", "A100-PCIe")),
+            MatchExpression(key="shared", operator="DoesNotExist"),
+        ),
+        tolerations=A100.tolerations,
+        environment={"NCCL_DEBUG": "INFO"},
+        removed_environment=("NVIDIA_VISIBLE_DEVICES",),
+        runtime_class="nvidia",
+        shm_bytes=8 * GIB,
+        annotations={
+            "gpuspawner.jupyter.org/image": "pytorch",
+            "gpuspawner.jupyter.org/summary": "PyTorch · 4 CPUs · 16 GiB · 2 × A100",
+            "gpuspawner.jupyter.org/gpu": "a100",
+            "gpuspawner.jupyter.org/gpu-count": "2",
+        },
+        start_timeout_s=900,
+    )
+
+
+def test_a_server_without_a_gpu_sees_none_and_prefers_other_nodes():
+    placement = place(CPU_SERVER, CATALOGUE)
+    assert placement.environment == {"NVIDIA_VISIBLE_DEVICES": "void"}
+    assert (placement.extended_resources, placement.tolerations, placement.node_selector) == ({}, (), {})
+    assert (placement.required, placement.avoided) == ((), AVOIDED)
+    assert set(placement.annotations) == {"gpuspawner.jupyter.org/image", "gpuspawner.jupyter.org/summary"}
+
+
+def test_a_server_without_a_gpu_is_kept_off_gpu_nodes_while_another_has_room():
+    placement = place(CPU_SERVER, CATALOGUE, cpu_node_has_room=True)
+    assert (placement.required, placement.avoided) == (AVOIDED, ())
+
+
+def test_room_on_other_nodes_says_nothing_to_a_server_with_a_gpu():
+    assert place(GPU_SERVER, CATALOGUE, cpu_node_has_room=True) == place(GPU_SERVER, CATALOGUE)
+
+
+def test_a_server_with_another_vendors_gpu_sees_none_of_nvidias():
+    placement = place(replace(GPU_SERVER, gpu="mi210", gpu_count=1), CATALOGUE)
+    assert (placement.environment, placement.removed_environment) == ({"NVIDIA_VISIBLE_DEVICES": "void"}, ())
+
+
+@pytest.mark.parametrize(("guarantee", "request_millis"), [(1.0, 4000), (0.1, 400), (1e-9, 1), (0.3333, 1334)])
+def test_the_request_is_the_guaranteed_part_rounded_up(guarantee: float, request_millis: int):
+    bounds = Bounds(min=500, max=32_000, step=500, default=2000, guarantee=guarantee)
+    assert place(CPU_SERVER, replace(CATALOGUE, cpu=bounds)).cpu_request_millis == request_millis
+
+
+def test_without_amounts_limits_are_left_to_the_spawner():
+    unknown = replace(CATALOGUE, cpu=None, memory=None)
+    placement = place(replace(GPU_SERVER, cpu_millis=None, memory_bytes=None), unknown)
+    amounts = (
+        placement.cpu_limit_millis,
+        placement.cpu_request_millis,
+        placement.memory_limit_bytes,
+        placement.memory_request_bytes,
+        placement.shm_bytes,
+    )
+    assert amounts == (None, None, None, None, None)
+
+
+@given(
+    st.sampled_from([None, "a100", "mi210"]), st.integers(1, 8), st.integers(1, 64), st.integers(1, 256), st.booleans()
+)
+def test_a_placement_never_asks_for_more_than_was_selected(
+    gpu: str | None, count: int, steps: int, gib: int, room: bool
+):
+    selection = Selection(
+        image="pytorch",
+        cpu_millis=steps * 500,
+        memory_bytes=gib * GIB,
+        gpu=gpu,
+        gpu_count=0 if gpu is None else count,
+    )
+    placement = place(selection, CATALOGUE, cpu_node_has_room=room)
+    chosen = {} if gpu is None else {CATALOGUE.gpus[gpu].resource: count}
+    assert placement.extended_resources == chosen
+    assert 0 < (placement.cpu_request_millis or 0) <= steps * 500
+    assert 0 < (placement.memory_request_bytes or 0) <= gib * GIB
+    assert ("NVIDIA_VISIBLE_DEVICES" in placement.environment) == (gpu != "a100")
+    assert set(placement.node_selector) <= set(CATALOGUE.gpus[gpu].match if gpu else ())

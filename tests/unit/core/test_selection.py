@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset
+from gpuspawner.core.errors import SelectionError
+from gpuspawner.core.selection import Selection, summarise, to_options, validate
+
+GIB = 1 << 30
+CATALOGUE = Catalogue(
+    images={
+        "pytorch": Image(slug="pytorch", display_name="PyTorch", image="pytorch:1", vendors=("nvidia",)),
+        "plain": Image(slug="plain", display_name="Plain", image="plain:1"),
+        "cpu": Image(slug="cpu", display_name="CPU only", image="cpu:1", vendors=()),
+    },
+    cpu=Bounds(min=500, max=32_000, step=500, default=2000),
+    memory=Bounds(min=GIB, max=256 * GIB, step=GIB, default=8 * GIB),
+    gpus={
+        "t4": GPUType(slug="t4", display_name="T4", resource="nvidia.com/gpu", vendor="nvidia", max_count=4),
+        "mi210": GPUType(slug="mi210", display_name="MI210", resource="amd.com/gpu", vendor="amd"),
+    },
+    presets={
+        "train": Preset(
+            slug="train",
+            display_name="Training",
+            options={"image": "plain", "cpu": "8", "memory": "64G", "gpu": "t4", "gpu_count": 2},
+        )
+    },
+)
+NOTHING_KNOWN = Catalogue(
+    images=CATALOGUE.images, cpu=None, memory=None, gpus=CATALOGUE.gpus, presets=CATALOGUE.presets
+)
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=300),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=20), inner, max_size=4),
+    max_leaves=10,
+)
+CODES = {
+    "unknown_field",
+    "unknown_choice",
+    "not_a_number",
+    "out_of_range",
+    "off_step",
+    "wrong_type",
+    "conflict",
+    "unsupported_version",
+    "too_long",
+}
+FIELDS = ("v", "preset", "image", "cpu", "memory", "gpu", "gpu_count", "profile")
+NEAR_MISSES = st.dictionaries(
+    st.sampled_from(FIELDS) | st.text(max_size=10),
+    JSON | st.sampled_from([1, 2, 0.5, "2", "16G", "t4", "mi210", "train", "plain", "cpu", ""]),
+)
+SELECTIONS = st.one_of(
+    st.builds(
+        Selection,
+        image=st.just("plain"),
+        cpu_millis=st.integers(1, 64).map(lambda steps: steps * 500),
+        memory_bytes=st.integers(1, 256).map(lambda steps: steps * GIB),
+        gpu=st.just("t4"),
+        gpu_count=st.integers(1, 4),
+        preset=st.sampled_from([None, "train"]),
+    ),
+    st.builds(
+        Selection,
+        image=st.sampled_from(["pytorch", "plain", "cpu"]),
+        cpu_millis=st.integers(1, 64).map(lambda steps: steps * 500),
+        memory_bytes=st.integers(1, 256).map(lambda steps: steps * GIB),
+        preset=st.sampled_from([None, "train"]),
+    ),
+)
+
+
+def codes(options: object, catalogue: Catalogue = CATALOGUE) -> dict[str, str]:
+    try:
+        validate(options, catalogue)
+    except SelectionError as error:
+        return {problem.field: problem.code for problem in error.problems}
+    return {}
+
+
+@given(JSON | NEAR_MISSES)
+def test_any_json_is_a_selection_or_a_selection_error(options: object):
+    if problems := codes(options):
+        assert set(problems.values()) <= CODES
+        return
+    selection = validate(options, CATALOGUE)
+    assert selection.image in CATALOGUE.images
+    assert selection.cpu_millis is not None
+    assert 500 <= selection.cpu_millis <= 32_000
+    assert (selection.gpu is None) == (selection.gpu_count == 0)
+    assert selection.gpu is None or 1 <= selection.gpu_count <= CATALOGUE.gpus[selection.gpu].max_count
+
+
+@given(SELECTIONS)
+def test_a_selection_reads_back_from_its_options_also_through_json(selection: Selection):
+    options = json.loads(json.dumps(to_options(selection, CATALOGUE)))
+    assert validate(options, CATALOGUE) == selection
+
+
+@given(NEAR_MISSES)
+def test_options_that_were_read_once_read_the_same_again(options: dict[str, object]):
+    if codes(options):
+        return
+    first = to_options(validate(options, CATALOGUE), CATALOGUE)
+    assert to_options(validate(first, CATALOGUE), CATALOGUE) == first
+
+
+@pytest.mark.parametrize("nothing", [None, {}, {"profile": ["anything"]}, {"image": None, "cpu": None, "gpu": ""}])
+def test_what_is_missing_takes_the_default(nothing: object):
+    assert validate(nothing, CATALOGUE) == Selection(image="pytorch", cpu_millis=2000, memory_bytes=8 * GIB)
+
+
+def test_a_gpu_without_a_count_is_one():
+    assert validate({"gpu": "t4"}, CATALOGUE).gpu_count == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], {"": "wrong_type"}),
+        ("image=plain", {"": "wrong_type"}),
+        ({"gpu_cuont": 1}, {"gpu_cuont": "unknown_field"}),
+        ({3: 1}, {"3": "unknown_field"}),
+        ({"v": 2}, {"v": "unsupported_version"}),
+        ({"v": True}, {"v": "unsupported_version"}),
+        ({"image": "nope"}, {"image": "unknown_choice"}),
+        ({"image": 3}, {"image": "wrong_type"}),
+        ({"cpu": 64}, {"cpu": "out_of_range"}),
+        ({"cpu": 0.75}, {"cpu": "off_step"}),
+        ({"cpu": float("nan")}, {"cpu": "not_a_number"}),
+        ({"cpu": 10**400}, {"cpu": "not_a_number"}),
+        ({"memory": "8"}, {"memory": "not_a_number"}),
+        ({"memory": "1.5G"}, {"memory": "off_step"}),
+        ({"memory": {"max": 1}}, {"memory": "wrong_type"}),
+        ({"gpu": "zz", "gpu_count": 2}, {"gpu": "unknown_choice"}),
+        ({"gpu": "t4", "gpu_count": 0}, {"gpu_count": "out_of_range"}),
+        ({"gpu": "t4", "gpu_count": 5}, {"gpu_count": "out_of_range"}),
+        ({"gpu": "t4", "gpu_count": "2"}, {"gpu_count": "not_a_number"}),
+        ({"gpu": None, "gpu_count": 1}, {"gpu_count": "conflict"}),
+        ({"image": "cpu", "gpu": "t4"}, {"gpu": "conflict"}),
+        ({"image": "pytorch", "gpu": "mi210"}, {"gpu": "conflict"}),
+        ({"preset": "nope", "cpu": "x"}, {"preset": "unknown_choice", "cpu": "not_a_number"}),
+        ({"image": "x" * 1000}, {"image": "too_long"}),
+    ],
+)
+def test_each_bad_field_is_one_problem_with_its_code(options: Any, expected: dict[str, str]):
+    assert codes(options) == expected
+
+
+def test_a_message_names_what_is_allowed_instead():
+    with pytest.raises(SelectionError) as caught:
+        validate({"gpu": "t4", "gpu_count": 5}, CATALOGUE)
+    assert str(caught.value) == "gpu_count: The number of GPUs (T4) in one server must be 1 to 4, not 5."
+
+
+def test_a_preset_stands_for_its_options():
+    expected = Selection(image="plain", cpu_millis=8000, memory_bytes=64 * GIB, gpu="t4", gpu_count=2, preset="train")
+    assert validate({"preset": "train"}, CATALOGUE) == expected
+
+
+def test_fields_beside_a_preset_override_it():
+    selection = validate({"preset": "train", "cpu": 4, "gpu_count": 1}, CATALOGUE)
+    assert (selection.cpu_millis, selection.gpu, selection.gpu_count) == (4000, "t4", 1)
+
+
+def test_another_gpu_than_the_presets_counts_anew():
+    selection = validate({"preset": "train", "gpu": "mi210"}, CATALOGUE)
+    assert (selection.gpu, selection.gpu_count) == ("mi210", 1)
+
+
+def test_no_gpu_beside_a_preset_means_none():
+    selection = validate({"preset": "train", "gpu": None}, CATALOGUE)
+    assert (selection.gpu, selection.gpu_count) == (None, 0)
+
+
+def test_without_bounds_amounts_are_left_to_the_spawner():
+    selection = validate({"preset": "train"}, NOTHING_KNOWN)
+    assert (selection.cpu_millis, selection.memory_bytes) == (None, None)
+
+
+def test_without_bounds_an_amount_is_refused():
+    assert codes({"cpu": 2}, NOTHING_KNOWN) == {"cpu": "unknown_field"}
+
+
+def test_options_are_written_in_the_contracts_notation():
+    selection = Selection(image="plain", cpu_millis=2500, memory_bytes=16 * GIB, gpu="t4", gpu_count=1)
+    assert to_options(selection, CATALOGUE) == {
+        "v": 1,
+        "image": "plain",
+        "cpu": 2.5,
+        "memory": "16G",
+        "gpu": "t4",
+        "gpu_count": 1,
+        "profile": "Plain · 2.5 CPUs · 16 GiB · 1 × T4",
+    }
+
+
+@pytest.mark.parametrize(
+    ("millis", "text"),
+    [(500, "Plain · 0.5 CPU · 8 GiB"), (1000, "Plain · 1 CPU · 8 GiB"), (2000, "Plain · 2 CPUs · 8 GiB")],
+)
+def test_the_summary_counts_cpus_in_words_people_use(millis: int, text: str):
+    assert summarise(Selection(image="plain", cpu_millis=millis, memory_bytes=8 * GIB), CATALOGUE) == text

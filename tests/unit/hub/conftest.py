@@ -1,0 +1,107 @@
+"""Real spawner objects, without a hub, in front of a server that answers list requests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import kubespawner.clients
+import pytest
+import yaml
+from jupyterhub.objects import Hub
+from kubernetes_asyncio.client import Configuration
+from kubernetes_asyncio.config import kube_config
+from traitlets.config import Config
+
+from gpuspawner.hub.offers import Offers
+from gpuspawner.hub.spawner import GPUSpawner
+from tests.unit.kube.list_server import ListServer, serve
+
+A100 = "NVIDIA-A100-SXM4-80GB"
+
+SETTINGS: dict[str, Any] = {
+    "images": {
+        "pytorch": {"display_name": "PyTorch", "image": "registry.example/pytorch:1", "vendors": ["nvidia"]},
+        "minimal": {"display_name": "Minimal", "image": "registry.example/minimal:1"},
+    },
+    "cpu": {"min": 1, "max": 8, "step": 1, "default": 2, "guarantee": 0.5},
+    "memory": {"min": "1G", "max": "64G", "step": "1G", "default": "4G"},
+    "gpus": {
+        "a100": {
+            "display_name": "A100",
+            "resource": "nvidia.com/gpu",
+            "vendor": "nvidia",
+            "match": {"nvidia.com/gpu.product": [A100]},
+            "max_count": 4,
+            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+            "runtime_class": "nvidia",
+            "shm": 0.5,
+            "start_timeout": 900,
+        },
+        "mi210": {
+            "display_name": "MI210",
+            "resource": "amd.com/gpu",
+            "vendor": "amd",
+            "match": {"amd.com/gpu.product": ["MI210", "MI210-B"]},
+            "max_count": 2,
+        },
+    },
+}
+
+
+def node(name: str, labels: dict[str, str] | None = None, **allocatable: str) -> dict[str, Any]:
+    resources = {"cpu": "16", "memory": "64Gi", "pods": "110", **allocatable}
+    return {
+        "metadata": {"name": name, "labels": labels or {}},
+        "status": {"allocatable": resources, "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+GPU_NODE = node("gpu-1", {"nvidia.com/gpu.product": A100}, **{"nvidia.com/gpu": "4"})
+CPU_NODE = node("cpu-1")
+
+MakeSpawner = Callable[..., GPUSpawner]
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ListServer]:
+    async with serve() as answering:
+        answering.objects = {"/api/v1/nodes": [GPU_NODE, CPU_NODE]}
+        yield answering
+
+
+@pytest.fixture
+def use_api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
+    """Make KubeSpawner talk to an address: it reads a kubeconfig once and shares its clients."""
+
+    def use(url: str) -> None:
+        kubeconfig = tmp_path / "kubeconfig"
+        cluster = {"name": "c", "cluster": {"server": url}}
+        context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+        users = [{"name": "u", "user": {"token": "t"}}]
+        document = {"clusters": [cluster], "contexts": [context], "users": users, "current-context": "c"}
+        kubeconfig.write_text(yaml.safe_dump(document))
+        monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(kubeconfig))
+        monkeypatch.setattr(Configuration, "_default", None)
+        kubespawner.clients.load_config.cache_clear()
+
+    return use
+
+
+@pytest.fixture
+async def make_spawner(
+    server: ListServer, use_api: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[MakeSpawner]:
+    use_api(server.url)
+    monkeypatch.setattr(GPUSpawner, "_offers", Offers())
+
+    def make(*, settings: Any = SETTINGS, kubespawner: Any = None, name: str = "ada", **traits: Any) -> GPUSpawner:
+        config = Config({"GPUSpawner": dict(settings or {}), "KubeSpawner": dict(kubespawner or {})})
+        user = SimpleNamespace(name=name, id=1, url=f"/user/{name}/", settings={}, groups=[], escaped_name=name)
+        traits = {"api_token": "secret", "oauth_client_id": "unused", **traits}
+        return GPUSpawner(hub=Hub(ip="127.0.0.1", port=8081), user=user, config=config, **traits)
+
+    yield make
+    await GPUSpawner._stop_all_reflectors()

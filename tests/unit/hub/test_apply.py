@@ -1,0 +1,169 @@
+"""A placement becomes trait values: appended to the admin's, in the admin's shape, never in place."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kubernetes_asyncio.client import V1NodeSelectorRequirement, V1NodeSelectorTerm
+
+from gpuspawner.core.catalogue import Toleration
+from gpuspawner.core.placement import MatchExpression, Placement
+from gpuspawner.hub.apply import Choice, literal, trait_values
+
+EMPTY: dict[str, Any] = {
+    "image": "base",
+    "cpu_limit": None,
+    "cpu_guarantee": None,
+    "mem_limit": None,
+    "mem_guarantee": None,
+    "extra_resource_limits": {},
+    "extra_resource_guarantees": {},
+    "node_selector": {},
+    "node_affinity_required": [],
+    "node_affinity_preferred": [],
+    "tolerations": [],
+    "environment": {},
+    "extra_annotations": {},
+    "extra_pod_config": {},
+    "volumes": [],
+    "volume_mounts": [],
+    "start_timeout": 60,
+}
+WANTED = {"key": "product", "operator": "In", "values": ["a", "b"]}
+REQUIRED = (MatchExpression(key="product", operator="In", values=("a", "b")),)
+OWN = {"key": "pool", "operator": "Exists"}
+
+
+def placement(**changes: Any) -> Placement:
+    amounts = {"cpu_limit_millis": 1500, "cpu_request_millis": 750, "memory_limit_bytes": 8, "memory_request_bytes": 4}
+    return Placement(**{"image": "chosen", **amounts, **changes})
+
+
+def values(admins: dict[str, Any] | None = None, *, resources: frozenset[str] = frozenset(), **changes: Any) -> Any:
+    return trait_values(Choice(placement=placement(**changes), resources=resources), {**EMPTY, **(admins or {})})
+
+
+def test_amounts_are_cores_and_bytes():
+    found = values()
+    assert [found[name] for name in ("cpu_limit", "cpu_guarantee", "mem_limit", "mem_guarantee")] == [1.5, 0.75, 8, 4]
+
+
+def test_an_amount_nobody_chose_is_the_admins():
+    found = values({"cpu_limit": 3.0, "mem_limit": 99}, cpu_limit_millis=None, memory_limit_bytes=None)
+    assert (found["cpu_limit"], found["mem_limit"]) == (3.0, 99)
+
+
+def test_the_number_of_an_offered_resource_is_the_users_choice_alone():
+    admins = {
+        "extra_resource_limits": {"nvidia.com/gpu": "8", "example.com/fpga": "1"},
+        "extra_resource_guarantees": {"nvidia.com/gpu": "8"},
+    }
+    found = values(admins, resources=frozenset({"nvidia.com/gpu"}), extended_resources={"nvidia.com/gpu": 2})
+    assert found["extra_resource_limits"] == {"example.com/fpga": "1", "nvidia.com/gpu": "2"}
+    assert found["extra_resource_guarantees"] == {}
+
+
+@pytest.mark.parametrize(
+    ("admins", "expected"),
+    [
+        ([], [{"matchExpressions": [WANTED]}]),
+        ({}, [{"matchExpressions": [WANTED]}]),
+        (
+            [{"matchExpressions": [OWN]}, {"match_expressions": [OWN]}],
+            [{"matchExpressions": [OWN, WANTED]}, {"match_expressions": [OWN, WANTED]}],
+        ),
+        ([{"matchExpressions": [OWN, WANTED]}], [{"matchExpressions": [OWN, WANTED]}]),
+        ({"a": {"matchExpressions": [OWN]}}, {"a": {"matchExpressions": [OWN, WANTED]}}),
+        ([{"matchFields": [OWN]}], [{"matchFields": [OWN], "matchExpressions": [WANTED]}]),
+        ([{}], [{}]),
+        ([{"matchExpressions": []}], [{"matchExpressions": []}]),
+    ],
+)
+def test_every_required_term_gets_the_expressions(admins: Any, expected: Any):
+    assert values({"node_affinity_required": admins}, required=REQUIRED)["node_affinity_required"] == expected
+
+
+def test_a_required_term_that_is_a_model_gets_the_expressions_too():
+    own = V1NodeSelectorRequirement(key="pool", operator="Exists")
+    term = V1NodeSelectorTerm(match_expressions=[own])
+    (found,) = values({"node_affinity_required": [term]}, required=REQUIRED)["node_affinity_required"]
+    assert found == {"matchExpressions": [own, WANTED], "matchFields": None}
+    assert term.match_expressions == [own]
+
+
+def test_an_expression_without_values_has_no_list_of_them():
+    expressions = (MatchExpression(key="shared", operator="DoesNotExist"),)
+    (term,) = values(required=expressions)["node_affinity_required"]
+    assert term == {"matchExpressions": [{"key": "shared", "operator": "DoesNotExist"}]}
+
+
+def test_avoided_nodes_become_one_preference():
+    found = values({"node_affinity_preferred": [{"weight": 1, "preference": {}}]}, avoided=REQUIRED)
+    assert found["node_affinity_preferred"] == [
+        {"weight": 1, "preference": {}},
+        {"weight": 100, "preference": {"matchExpressions": [WANTED]}},
+    ]
+
+
+def test_tolerations_are_appended_once():
+    gpu = {"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}
+    wanted = (Toleration(key="gpu", operator="Exists", effect="NoSchedule"), Toleration(key="new", value="x"))
+    found = values({"tolerations": [gpu]}, tolerations=wanted)
+    assert found["tolerations"] == [gpu, {"key": "new", "operator": "Equal", "value": "x"}]
+
+
+def test_an_admins_dict_stays_a_dict():
+    found = values({"tolerations": {"01": {"key": "hub"}}}, tolerations=(Toleration(key="gpu", operator="Exists"),))
+    assert list(found["tolerations"].values()) == [{"key": "hub"}, {"key": "gpu", "operator": "Exists"}]
+
+
+def test_variables_that_must_not_be_there_are_taken_out_of_the_admins():
+    admins = {"environment": {"NVIDIA_VISIBLE_DEVICES": "all", "A": "1"}}
+    found = values(admins, removed_environment=("NVIDIA_VISIBLE_DEVICES",), environment={"B": "2"})
+    assert found["environment"] == {"A": "1", "B": "2"}
+
+
+def test_an_admins_runtime_class_stays():
+    admins = {"extra_pod_config": {"runtime_class_name": "kata"}}
+    assert values(admins, runtime_class="nvidia")["extra_pod_config"] == {"runtime_class_name": "kata"}
+
+
+def test_an_admins_shared_memory_stays_the_only_one():
+    admins = {"volumes": [{"name": "shm"}], "volume_mounts": [{"name": "shm", "mountPath": "/dev/shm"}]}
+    found = values(admins, shm_bytes=1024)
+    assert (found["volumes"], found["volume_mounts"]) == (admins["volumes"], admins["volume_mounts"])
+
+
+def test_the_admins_timeout_counts_without_one_of_the_type():
+    assert (values()["start_timeout"], values(start_timeout_s=900)["start_timeout"]) == (60, 900)
+
+
+def test_applying_twice_adds_nothing():
+    choice = Choice(
+        placement=placement(
+            required=REQUIRED,
+            avoided=REQUIRED,
+            tolerations=(Toleration(key="gpu", operator="Exists"),),
+            shm_bytes=5,
+            runtime_class="nvidia",
+            node_selector={"a": "b"},
+        )
+    )
+    once = trait_values(choice, EMPTY)
+    assert trait_values(choice, once) == once
+
+
+def test_the_admins_values_are_not_touched():
+    admins = {**EMPTY, "node_affinity_required": [{"matchExpressions": [OWN]}], "tolerations": [{"key": "hub"}]}
+    before = copy.deepcopy(admins)
+    trait_values(Choice(placement=placement(required=REQUIRED, shm_bytes=5)), admins)
+    assert admins == before
+
+
+@given(st.text())
+def test_a_literal_text_survives_formatting(text: str):
+    assert literal(text).format(username="ada") == text

@@ -1,0 +1,73 @@
+"""The admin's values stay apart from what is put over them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from gpuspawner.hub.base import Base, fresh
+
+
+@pytest.fixture
+def owner() -> SimpleNamespace:
+    return SimpleNamespace(image="base", volumes=[{"name": "home"}])
+
+
+@pytest.fixture
+def base(owner: SimpleNamespace) -> Base:
+    return Base(owner)
+
+
+def test_without_an_assignment_the_base_is_what_is_there(base: Base):
+    assert base["image"] == "base"
+
+
+def test_what_was_assigned_is_not_the_base(owner: SimpleNamespace, base: Base):
+    base.assign({"image": "chosen"})
+    assert (owner.image, base["image"]) == ("chosen", "base")
+
+
+def test_what_a_hook_made_of_it_is_the_new_base(owner: SimpleNamespace, base: Base):
+    base.assign({"image": "chosen"})
+    owner.image = "hook"
+    assert base["image"] == "hook"
+
+
+def test_what_a_hook_changed_in_place_is_the_new_base(owner: SimpleNamespace, base: Base):
+    base.assign({"volumes": [{"name": "home"}, {"name": "shm"}]})
+    owner.volumes.append({"name": "hook"})
+    assert [volume["name"] for volume in base["volumes"]] == ["home", "shm", "hook"]
+
+
+def test_an_assigned_value_can_be_changed_without_touching_the_base(owner: SimpleNamespace, base: Base):
+    base.assign({"volumes": base["volumes"]})
+    owner.volumes[0]["name"] = "changed"
+    base.restore()
+    assert owner.volumes == [{"name": "home"}]
+
+
+def test_restoring_gives_back_the_value_before_the_first_assignment(owner: SimpleNamespace, base: Base):
+    base.assign({"image": "first"})
+    owner.image = "hook"
+    base.assign({"image": "second"})
+    base.restore()
+    assert (owner.image, base["image"]) == ("base", "base")
+
+
+def test_a_trait_that_is_no_longer_assigned_goes_back(owner: SimpleNamespace, base: Base):
+    base.assign({"image": "chosen"})
+    base.assign({"volumes": []})
+    assert (owner.image, owner.volumes) == ("base", [])
+
+
+def test_functions_and_models_are_not_copied():
+    model = object()
+    assert fresh({"a": [model, len]}) == {"a": [model, len]}
+
+
+def test_dicts_and_lists_are_copied():
+    value = {"a": [{"b": 1}]}
+    copy = fresh(value)
+    copy["a"][0]["b"] = 2
+    assert value == {"a": [{"b": 1}]}

@@ -1,0 +1,111 @@
+"""Errors reach people as one sentence, in JupyterHub's pages, progress and REST API alike."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import aiohttp
+import pytest
+from jupyterhub.utils import format_exception
+from kubernetes_asyncio.client.rest import ApiException
+from tornado import web
+
+from gpuspawner.core.errors import Problem, SelectionError
+from gpuspawner.hub.errors import COUNTS_REFUSALS, ClusterFailure, RefusedStart, cluster_error, refusal
+
+PROBLEMS = (
+    Problem(field="cpu", code="off_step", message="The number of CPUs must be a multiple of 1."),
+    Problem(field="gpu", code="unknown_choice", message='There is no "100%s".'),
+)
+SENTENCE = 'cpu: The number of CPUs must be a multiple of 1. gpu: There is no "100%s".'
+
+
+def api_error(status: int, message: str = "") -> ApiException:
+    error = ApiException(status=status, reason="Reason")
+    error.body = json.dumps({"kind": "Status", "message": message}) if message else None
+    return error
+
+
+def told(error: BaseException) -> tuple[int, str]:
+    explained = cluster_error(error)
+    assert explained is not None
+    return explained.status_code, format_exception(explained)[0]
+
+
+def test_a_refusal_names_every_field():
+    error = refusal(SelectionError(*PROBLEMS))
+    assert (error.status_code, error.reason) == (400, "off_step")
+    assert format_exception(error) == (SENTENCE, None)
+
+
+def test_a_refusal_of_many_fields_stays_readable():
+    problems = [Problem(field=f"f{number}", code="unknown_field", message="No.") for number in range(500)]
+    message = refusal(SelectionError(*problems)).jupyterhub_message
+    assert message.endswith("f9: No. and 490 more.")
+
+
+def test_the_rest_api_tells_the_same_sentence():
+    error = refusal(SelectionError(*PROBLEMS))
+    # What JupyterHub 5 and JupyterHub 6 write into the answer.
+    written = error.log_message % error.args if COUNTS_REFUSALS else error.message
+    assert written == SENTENCE
+
+
+def test_a_refusal_is_what_the_hub_takes_for_one():
+    error = RefusedStart("No.", reason="quota", status_code=409)
+    assert isinstance(error, web.HTTPError)
+    assert (error.status_code, error.reason) == (409, "quota")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        aiohttp.ClientConnectionError("refused"),
+        aiohttp.ServerTimeoutError(),
+        TimeoutError("Could not create pod jupyterhub/jupyter-ada"),
+    ],
+)
+def test_an_api_server_that_does_not_answer_is_told_in_one_sentence(error: Exception):
+    sentence = "The Kubernetes API server cannot be reached, so the server was not started. Please try again later."
+    assert told(error) == (503, sentence)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "sentence"),
+    [
+        (api_error(401), 503, "Kubernetes refused the hub's credentials, so the server was not started."),
+        (api_error(429), 503, "The Kubernetes API server is overloaded, so the server was not started."),
+        (api_error(500), 503, "Kubernetes refused to create the server (500): Reason"),
+        (api_error(422, "spec is wrong"), 503, "Kubernetes refused to create the server (422): spec is wrong"),
+        (api_error(403, "may not"), 503, "Kubernetes refused to create the server (403): may not"),
+        (
+            api_error(403, "exceeded quota: gpus"),
+            409,
+            "Kubernetes refused to create the server (403): exceeded quota: gpus",
+        ),
+    ],
+)
+def test_what_kubernetes_refuses_is_told_in_one_sentence(error: Exception, status: int, sentence: str):
+    assert told(error) == (status, sentence)
+
+
+def test_a_quota_is_no_failure_of_the_hub():
+    assert isinstance(cluster_error(api_error(403, "exceeded quota: gpus")), RefusedStart)
+    assert isinstance(cluster_error(api_error(403, "may not")), ClusterFailure)
+
+
+def test_a_long_answer_is_cut():
+    assert len(told(api_error(422, "x" * 5000))[1]) < 400
+
+
+@pytest.mark.parametrize("body", ["", "<html>", "[]", '{"message": 3}', b"\xff"])
+def test_an_answer_without_a_message_is_told_by_its_reason(body: Any):
+    error = api_error(500)
+    error.body = body
+    assert told(error) == (503, "Kubernetes refused to create the server (500): Reason")
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), TimeoutError("pod a/b did not start in 60 seconds!"), OSError("x")])
+def test_other_errors_are_left_alone(error: Exception):
+    assert cluster_error(error) is None

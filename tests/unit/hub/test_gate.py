@@ -1,0 +1,61 @@
+"""Whatever the options are, the gate lets a valid choice through or raises a SelectionError."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuspawner.core.assemble import assemble
+from gpuspawner.core.errors import SelectionError
+from gpuspawner.core.inventory import Inventory
+from gpuspawner.hub.gate import admit
+from gpuspawner.hub.offers import Offer
+from gpuspawner.settings import Settings
+from tests.unit.hub.conftest import SETTINGS
+from tests.unit.hub.test_room import BASE
+
+PARSED = Settings.parse(SETTINGS)
+OFFER = Offer(
+    catalogue=assemble(PARSED.configured(), Inventory(), table=PARSED.table(), fallback_image="base"),
+    inventory=Inventory(),
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+)
+FIELDS = st.sampled_from(["v", "preset", "image", "cpu", "memory", "gpu", "gpu_count", "profile", "x"])
+
+
+def test_a_choice_is_let_through_in_the_form_it_is_stored_in():
+    admission = admit({"gpu": "a100"}, OFFER, base=BASE)
+    assert {name: admission.options[name] for name in ("v", "gpu", "gpu_count")} == {
+        "v": 1,
+        "gpu": "a100",
+        "gpu_count": 1,
+    }
+
+
+def test_the_stored_form_is_let_through_again():
+    options = admit({"gpu": "a100", "cpu": 4}, OFFER, base=BASE).options
+    assert admit(options, OFFER, base=BASE).options == options
+
+
+def test_the_choice_knows_every_offered_resource():
+    assert admit({}, OFFER, base=BASE).choice.resources == {"nvidia.com/gpu", "amd.com/gpu"}
+
+
+def test_a_choice_that_is_not_offered_is_refused():
+    with pytest.raises(SelectionError):
+        admit({"gpu": "h900"}, OFFER, base=BASE)
+
+
+@given(st.dictionaries(FIELDS, JSON, max_size=6) | JSON)
+def test_any_json_is_let_through_or_refused(options: Any):
+    try:
+        image = admit(options, OFFER, base=BASE).choice.placement.image
+    except SelectionError:
+        return
+    assert image

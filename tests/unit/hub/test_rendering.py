@@ -1,0 +1,291 @@
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import jinja2
+import pytest
+from bs4 import BeautifulSoup, Tag
+
+from gpuspawner._resources import data_dir
+from gpuspawner.core.formview import FormView, as_json
+from gpuspawner.core.formview_types import GPUTypeView, ImageView, NumberView, PresetView, VendorView
+from gpuspawner.hub.rendering import render
+
+HOSTILE = (
+    """</script><script>alert(1)</script><img src=x onerror=alert(1)>"'`{{ 7 * 7 }}{% raw %}${1}<!--""" + "x" * 2000
+)
+
+T4 = GPUTypeView(
+    slug="t4",
+    display_name="Tesla T4",
+    vendor="nvidia",
+    memory_text="15 GiB",
+    memory_gib=15.0,
+    unit="card",
+    unit_text="card",
+    max_count=4,
+    total=4,
+    free=3,
+    capacity_text="3 of 4 free",
+    description="",
+    note="Simulated.",
+)
+MI210 = replace(T4, slug="mi210", display_name="MI210", vendor="amd", max_count=2, total=None, free=None)
+VIEW = FormView(
+    images=(
+        ImageView(slug="pytorch", display_name="PyTorch", description="With CUDA.", vendors=("nvidia",)),
+        ImageView(slug="plain", display_name="Plain Python", description="", vendors=None),
+    ),
+    cpu=NumberView(min="0.5", max="32", step="0.5", default="2"),
+    memory=NumberView(min="1", max="256", step="1", default="8"),
+    vendors=(
+        VendorView(slug="nvidia", display_name="NVIDIA", types=(T4,)),
+        VendorView(slug="amd", display_name="AMD", types=(MI210,)),
+    ),
+    presets=(
+        PresetView(
+            slug="train",
+            display_name="Training",
+            description="",
+            summary="PyTorch with 1 × Tesla T4",
+            values={"image": "pytorch", "cpu": "8", "memory": "64", "gpu": "t4", "gpu_count": "1"},
+        ),
+    ),
+    values={"image": "pytorch", "cpu": "2", "memory": "8", "gpu": "", "gpu_count": ""},
+)
+ERRORS = {"image": "No such image.", "cpu": "Too many.", "memory": "Odd.", "gpu": "Gone.", "gpu_count": "Too many."}
+
+
+def page(view: FormView, template_dirs: tuple[str, ...] = ()) -> BeautifulSoup:
+    return BeautifulSoup(render(view, template_dirs=template_dirs), "html.parser")
+
+
+def one(soup: BeautifulSoup | Tag, selector: str) -> Tag:
+    found = soup.select(selector)
+    assert len(found) == 1, f"{len(found)} elements match {selector}"
+    return found[0]
+
+
+def hostile_view() -> FormView:
+    gpu = replace(T4, slug=HOSTILE, display_name=HOSTILE, description=HOSTILE, note=HOSTILE, capacity_text=HOSTILE)
+    values = {"image": HOSTILE, "cpu": HOSTILE, "memory": HOSTILE, "gpu": HOSTILE, "gpu_count": HOSTILE}
+    return replace(
+        VIEW,
+        images=(ImageView(slug=HOSTILE, display_name=HOSTILE, description=HOSTILE, vendors=(HOSTILE,)),),
+        vendors=(VendorView(slug=HOSTILE, display_name=HOSTILE, types=(gpu,)),),
+        presets=(replace(VIEW.presets[0], slug=HOSTILE, display_name=HOSTILE, summary=HOSTILE, values=values),),
+        values=values,
+        errors={"cpu": HOSTILE, HOSTILE: HOSTILE},
+        notices={"image": HOSTILE, "": HOSTILE},
+        capacity_notice=HOSTILE,
+        summary=HOSTILE,
+    )
+
+
+EMPTY = replace(VIEW, cpu=None, memory=None, vendors=(), presets=())
+STATES = {
+    "first visit": VIEW,
+    "nothing but an image": EMPTY,
+    "errors": replace(VIEW, errors={**ERRORS, "colour": "There is no such field.", "": "Not now."}),
+    "notices": replace(VIEW, notices=dict(ERRORS), capacity_notice="Capacity is unknown."),
+    "hostile": hostile_view(),
+}
+every_state = pytest.mark.parametrize("view", STATES.values(), ids=STATES)
+
+
+@every_state
+def test_the_form_sends_only_the_fields_of_the_contract(view: FormView):
+    names = {str(control["name"]) for control in page(view).select("[name]")}
+    assert names <= {"image", "cpu", "memory", "gpu", "gpu_count", "start_preset"}
+
+
+@every_state
+def test_ids_are_unique_and_carry_the_prefix(view: FormView):
+    ids = [str(element["id"]) for element in page(view).select("[id]")]
+    assert sorted(set(ids)) == sorted(ids)
+    assert [each for each in ids if not each.startswith("gpuspawner-")] == []
+
+
+@every_state
+def test_what_names_and_describes_a_control_is_there(view: FormView):
+    soup = page(view)
+    ids = {str(element["id"]) for element in soup.select("[id]")}
+    attributes = ("aria-labelledby", "aria-describedby", "for")
+    referred = {
+        each for element in soup.find_all(True) for name in attributes for each in str(element.get(name, "")).split()
+    }
+    assert referred <= ids
+
+
+@every_state
+def test_every_field_has_a_label(view: FormView):
+    soup = page(view)
+    labelled = {str(label["for"]) for label in soup.select("label[for]")}
+    bare = [field for field in soup.select("input") if field["id"] not in labelled and not field.get("aria-labelledby")]
+    assert bare == []
+
+
+@every_state
+def test_nothing_runs_or_loads_but_what_the_form_brings_with_it(view: FormView):
+    soup = page(view)
+    assert [script.get("type") for script in soup.select("script")] == ["application/json", "module"]
+    assert soup.select("img, iframe, object, embed, link, base, form, [src], [style], [srcdoc]") == []
+    assert [tag for tag in soup.find_all(True) for name in tag.attrs if name.startswith("on")] == []
+    assert [link["href"] for link in soup.select("[href]") if not str(link["href"]).startswith("#gpuspawner-")] == []
+
+
+@every_state
+def test_the_island_holds_the_view(view: FormView):
+    assert json.loads(one(page(view), "#gpuspawner-data").text) == json.loads(json.dumps(as_json(view)))
+
+
+def test_hostile_text_is_shown_as_it_is():
+    soup = page(hostile_view())
+    assert one(soup, "#gpuspawner-image-1-name").text == HOSTILE
+    assert one(soup, "#gpuspawner-gpu-1-name").text == HOSTILE
+    assert one(soup, "#gpuspawner-cpu")["value"] == HOSTILE
+    assert one(soup, "input[name=image]")["value"] == HOSTILE
+    assert one(soup, "#gpuspawner-cpu-error").get_text().strip().endswith(HOSTILE)
+
+
+def test_each_choice_is_a_radio_button_and_the_value_is_checked():
+    soup = page(replace(VIEW, values={**VIEW.values, "image": "plain", "gpu": "t4"}))
+    assert [radio["value"] for radio in soup.select("input[type=radio][name=image]")] == ["pytorch", "plain"]
+    assert [radio["value"] for radio in soup.select("input[type=radio][name=gpu]")] == ["", "t4", "mi210"]
+    assert [radio["value"] for radio in soup.select("input[checked]")] == ["plain", "t4"]
+
+
+def test_a_value_that_is_not_offered_leaves_the_decision_open():
+    soup = page(replace(VIEW, values={**VIEW.values, "image": "gone"}))
+    assert [radio["value"] for radio in soup.select("input[name=image][checked]")] == []
+
+
+def test_bounds_are_shown_before_they_are_hit():
+    soup = page(VIEW)
+    assert " ".join(one(soup, "#gpuspawner-cpu-help").text.split()) == "0.5 to 32 cores, in steps of 0.5."
+    assert one(soup, "#gpuspawner-memory-help").text.split()[:4] == ["1", "to", "256", "GiB,"]
+    assert one(soup, "#gpuspawner-gpu_count")["max"] == "4"
+
+
+def test_a_gpu_type_shows_memory_unit_capacity_and_note():
+    soup = page(VIEW)
+    assert one(soup, "#gpuspawner-gpu-1-facts").text.split() == ["15", "GiB", "card", "up", "to", "4"]
+    assert one(soup, "#gpuspawner-gpu-1-capacity").text == "3 of 4 free"
+    assert one(soup, "#gpuspawner-gpu-1-text").text.strip() == "Simulated."
+
+
+def test_the_bar_stands_only_where_it_is_known_what_is_free():
+    rows = page(VIEW).select(".gs-vendor .gs-choice")
+    assert [len(row.select("svg")) for row in rows] == [1, 0]
+    assert one(rows[0], "rect")["width"] == "3"
+
+
+def test_without_bounds_and_gpus_their_fields_are_not_there():
+    soup = page(EMPTY)
+    assert {str(control["name"]) for control in soup.select("[name]")} == {"image", "gpu"}
+    assert one(soup, "#gpuspawner-gpu-0-text").text.strip() == "No GPU is offered at the moment."
+
+
+def test_a_vendor_filter_needs_two_vendors_and_the_script():
+    assert one(page(VIEW), ".gs-filter").has_attr("hidden")
+    assert page(replace(VIEW, vendors=VIEW.vendors[:1])).select(".gs-filter") == []
+
+
+def test_a_preset_starts_without_the_script():
+    button = one(page(VIEW), "button[name=start_preset]")
+    assert (button["type"], button["value"], button.has_attr("formnovalidate")) == ("submit", "train", True)
+
+
+def test_enter_in_a_field_starts_what_is_filled_in_and_no_preset():
+    first = page(VIEW).select("button[type=submit]")[0]
+    assert first.get("name") is None
+
+
+def test_what_only_the_script_keeps_true_is_hidden_without_it():
+    soup = page(VIEW)
+    assert one(soup, "#gpuspawner-summary").has_attr("hidden")
+    assert all(button.has_attr("hidden") for button in soup.select("[data-step]"))
+
+
+def test_an_error_stands_at_its_field_and_in_the_summary_with_a_link():
+    soup = page(STATES["errors"])
+    for name, text in ERRORS.items():
+        assert text in one(soup, f"#gpuspawner-{name}-error").text
+        fields = soup.select(f"input[name={name}]")
+        assert {field.get("aria-invalid") for field in fields} == {"true"}
+        assert all(f"gpuspawner-{name}-error" in str(field["aria-describedby"]).split() for field in fields)
+    links = one(soup, "#gpuspawner-errors").select("a")
+    assert [link.text for link in links] == list(ERRORS.values())
+    assert all(one(soup, str(link["href"])).name == "input" for link in links)
+
+
+def test_an_error_of_no_field_stands_in_the_summary():
+    items = [item.text.strip() for item in page(STATES["errors"]).select("#gpuspawner-errors li")]
+    assert items[-2:] == ["There is no such field.", "Not now."]
+
+
+def test_an_error_of_a_field_that_is_not_shown_is_not_lost():
+    view = replace(EMPTY, errors={"cpu": "CPU cannot be chosen here."})
+    assert "CPU cannot be chosen here." in one(page(view), "#gpuspawner-errors").text
+
+
+def test_without_errors_there_is_no_summary_of_them():
+    assert page(VIEW).select("#gpuspawner-errors, [aria-invalid]") == []
+
+
+def test_a_notice_stands_at_its_field_once():
+    soup = page(replace(VIEW, notices={"image": "It is gone.", "": "Read anew."}))
+    assert one(soup, "#gpuspawner-image-notice").text == "It is gone."
+    assert [note.text for note in soup.select("[role=note]")] == ["Read anew."]
+
+
+@pytest.fixture
+def own_templates(tmp_path: Path) -> Path:
+    folder = tmp_path / "gpuspawner"
+    folder.mkdir()
+    return folder
+
+
+def test_a_sites_template_for_kubespawner_is_not_taken_for_ours(tmp_path: Path):
+    (tmp_path / "form.html").write_text("{{ profile_list }}")
+    assert render(VIEW, template_dirs=(str(tmp_path),)) == render(VIEW)
+
+
+def test_a_sites_template_replaces_a_block_of_the_form(tmp_path: Path, own_templates: Path):
+    block = '{% block extra %}<p class="site">{{ view.images[0].slug }}</p>{% endblock %}'
+    (own_templates / "form.html").write_text('{% extends "gpuspawner/form.html" %}' + block)
+    soup = page(VIEW, (str(tmp_path),))
+    assert one(soup, "p.site").text == "pytorch"
+    assert one(soup, "#gpuspawner-cpu")["value"] == "2"
+
+
+def test_a_sites_script_cannot_end_its_element(tmp_path: Path, own_templates: Path):
+    (own_templates / "form.js").write_text('const a = "</script><b>";\nconst c = "<!-- <script>";')
+    (own_templates / "form.css").write_text('.site::after { content: "</style><b>"; }')
+    soup = page(VIEW, (str(tmp_path),))
+    assert soup.select("b") == []
+    assert one(soup, "script[type=module]").text == 'const a = "\\x3c/script><b>";\nconst c = "\\x3c!-- \\x3cscript>";'
+    assert one(soup, "style").text == '.site::after { content: "<\\/style><b>"; }'
+
+
+def test_a_name_that_is_not_in_the_view_is_an_error_and_not_an_empty_text(tmp_path: Path, own_templates: Path):
+    (own_templates / "form.html").write_text("{{ view.colour }}")
+    with pytest.raises(jinja2.UndefinedError):
+        render(VIEW, template_dirs=(str(tmp_path),))
+
+
+def test_no_rule_of_the_style_sheet_reaches_outside_the_form():
+    css = re.sub(r"/\*.*?\*/", "", (data_dir("templates") / "form.css").read_text(), flags=re.DOTALL)
+    nested = re.compile(r"\{[^{}]*\}")
+    while nested.search(css):
+        css = nested.sub(";", css)
+    assert css.split() == [".gpuspawner", ";"]
+
+
+@pytest.mark.parametrize("name", ["form.css", "form.js"])
+def test_style_sheet_and_script_load_nothing(name: str):
+    text = (data_dir("templates") / name).read_text()
+    assert re.findall(r"https?:|//[a-z]|url\(|@import|\bimport\b|\bfetch\b", text) == []

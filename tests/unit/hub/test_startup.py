@@ -1,0 +1,128 @@
+"""Broken settings end the hub when it starts, with the path and the reason of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jupyterhub.app import JupyterHub
+from traitlets.config import Config
+
+import gpuspawner
+from gpuspawner.core.errors import SettingsError
+from gpuspawner.hub.startup import check, configure
+
+BROKEN = {"gpus": {"a100": {"max_cnt": 3}}}
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[JupyterHub]:
+    JupyterHub.clear_instance()
+    yield JupyterHub.instance(log_level=50, cookie_secret_file=str(tmp_path / "secret"))
+    JupyterHub.clear_instance()
+
+
+def fields(**sections: Any) -> list[str]:
+    with pytest.raises(SettingsError) as wrong:
+        check(Config(sections))
+    return [problem.field for problem in wrong.value.problems]
+
+
+def test_right_settings_pass():
+    check(Config({"GPUSpawner": {"gpus": None, "cpu": {"max": 4}, "start_timeout": 5}}))
+
+
+def test_every_wrong_place_is_told():
+    assert fields(GPUSpawner={**BROKEN, "memory": {"max": "lots"}, "gpu": {}}) == [
+        "gpu",
+        "memory.max",
+        "gpus.a100.max_cnt",
+    ]
+
+
+def test_an_unknown_key_is_told_with_the_nearest_one():
+    with pytest.raises(SettingsError, match="Did you mean gpus"):
+        check(Config({"GPUSpawner": {"gpu": {}}}))
+
+
+def test_an_unknown_key_that_is_like_no_other_is_told_with_all_settings():
+    with pytest.raises(SettingsError, match="images, cpu, memory"):
+        check(Config({"GPUSpawner": {"zzzzzz": {}}}))
+
+
+def test_settings_in_the_section_of_a_base_class_count():
+    assert fields(KubeSpawner=BROKEN) == ["gpus.a100.max_cnt"]
+
+
+def test_unknown_keys_of_other_sections_are_theirs():
+    check(Config({"KubeSpawner": {"gpu": {}}}))
+
+
+def test_values_that_python_configuration_updates_are_checked():
+    config = Config()
+    config.GPUSpawner.gpus.update(BROKEN["gpus"])
+    with pytest.raises(SettingsError, match="max_cnt"):
+        check(config)
+
+
+def _load(hub: JupyterHub, folder: Path, text: str) -> None:
+    """Do what JupyterHub does when it starts: read its configuration, then its secret."""
+    path = folder / "jupyterhub_config.py"
+    path.write_text(text)
+    hub.load_config_file(str(path))
+    hub.init_secrets()
+
+
+@pytest.mark.parametrize(
+    "spawner",
+    [
+        "c.JupyterHub.spawner_class = 'gpu'",
+        "c.JupyterHub.spawner_class = 'gpuspawner.GPUSpawner'",
+        "import gpuspawner; c.JupyterHub.spawner_class = gpuspawner.GPUSpawner",
+        "from gpuspawner import GPUSpawner\nclass Own(GPUSpawner): pass\nc.JupyterHub.spawner_class = Own",
+    ],
+)
+def test_a_hub_with_wrong_settings_ends(
+    hub: JupyterHub, tmp_path: Path, caplog: pytest.LogCaptureFixture, spawner: str
+):
+    hub.log.propagate = True
+    with pytest.raises(SystemExit) as ended:
+        _load(hub, tmp_path, f"{spawner}\nc.GPUSpawner.gpus = {BROKEN['gpus']}")
+    assert ended.value.code == 1
+    told = [record.message for record in caplog.records if record.levelname == "CRITICAL"]
+    assert told[0].startswith("hub.config.GPUSpawner.gpus.a100.max_cnt: ")
+
+
+def test_a_hub_with_right_settings_goes_on(hub: JupyterHub, tmp_path: Path):
+    _load(hub, tmp_path, "c.JupyterHub.spawner_class = 'gpu'\nc.GPUSpawner.cpu = {'max': 4}")
+    assert hub.spawner_class is gpuspawner.GPUSpawner
+
+
+def test_configure_sets_spawner_and_settings():
+    config = Config()
+    configure(config, {"cpu": {"max": 4}})
+    assert (config.JupyterHub.spawner_class, config.GPUSpawner.cpu) == ("gpuspawner.GPUSpawner", {"max": 4})
+
+
+def test_configure_reads_a_file(tmp_path: Path):
+    (tmp_path / "gpuspawner.yaml").write_text("cpu: {max: 4}\n")
+    config = Config()
+    configure(config, tmp_path / "gpuspawner.yaml")
+    assert config.GPUSpawner.cpu == {"max": 4}
+
+
+@pytest.mark.parametrize("text", ["gpus: {a100: {max_cnt: 3}}", "a: [", "- 1", "gpu: {}"])
+def test_configure_refuses_a_wrong_file(tmp_path: Path, text: str):
+    (tmp_path / "gpuspawner.yaml").write_text(text)
+    with pytest.raises(SettingsError):
+        configure(Config(), str(tmp_path / "gpuspawner.yaml"))
+
+
+def test_configure_alone_only_sets_the_spawner(tmp_path: Path):
+    (tmp_path / "empty.yaml").write_text("")
+    for nothing in (None, {}, tmp_path / "empty.yaml"):
+        config = Config()
+        configure(config, nothing)
+        assert list(config) == ["JupyterHub"]

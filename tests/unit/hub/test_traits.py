@@ -1,0 +1,57 @@
+"""Every trait can be set by an admin and says how."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from traitlets.config import Config
+
+from gpuspawner.hub.traits import SETTINGS, GPUSpawnerTraits
+from gpuspawner.settings import Settings
+
+OWN = sorted(set(GPUSpawnerTraits.class_own_traits()))
+
+
+def example(name: str) -> object:
+    """Return the value a trait's help text shows."""
+    help_text = GPUSpawnerTraits.class_own_traits()[name].help
+    block = help_text.partition("::\n")[2]
+    lines = [line for line in block.splitlines() if line.startswith(" " * 12) or not line.strip()]
+    return yaml.safe_load("\n".join(lines))["hub"]["config"]["GPUSpawner"][name]
+
+
+def test_the_settings_are_traits():
+    assert set(SETTINGS) <= set(OWN)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_trait_can_be_configured_and_says_since_when(name: str):
+    trait = GPUSpawnerTraits.class_own_traits()[name]
+    assert trait.metadata["config"]
+    assert ".. versionadded::" in trait.help
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_the_example_of_a_trait_can_be_set(name: str):
+    value = example(name)
+    traits = GPUSpawnerTraits(config=Config({"GPUSpawnerTraits": {name: value}}))
+    assert getattr(traits, name) == value
+
+
+def test_the_examples_are_right_together():
+    assert not Settings.parse({name: example(name) for name in SETTINGS}).is_empty
+
+
+def test_null_is_the_same_as_nothing():
+    assert GPUSpawnerTraits(gpus=None, cpu={"max": 4}).raw_settings() == {
+        "images": {},
+        "cpu": {"max": 4},
+        "memory": {},
+        "presets": {},
+        "accelerators": {},
+        "discover_gpus": True,
+    }
+
+
+def test_without_configuration_the_settings_are_empty():
+    assert Settings.parse(GPUSpawnerTraits().raw_settings()).is_empty

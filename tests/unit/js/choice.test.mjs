@@ -1,0 +1,80 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { form, island, sentences } from "./load.mjs";
+
+const { hintOf, holdsPreset, sentenceOf, totalOf, wrongNumbers } = form;
+const [train, small] = island.presets;
+
+function values(changes = {}) {
+  return { image: "pytorch", cpu: "4", memory: "16", gpu: "a100-80gb", gpu_count: "1", ...changes };
+}
+
+for (const { values: each, sentence } of sentences) {
+  test(`the sentence of ${JSON.stringify(each)} is ${JSON.stringify(sentence)}`, () => {
+    assert.equal(sentenceOf(each, island), sentence);
+  });
+}
+
+test("what the form does not ask for is not in the sentence", () => {
+  const without = { ...island, cpu: null, memory: null };
+  assert.equal(sentenceOf(values({ cpu: "", memory: "" }), without), "PyTorch with 1 × A100 80 GB");
+});
+
+test("an empty number of GPUs means one", () => {
+  assert.deepEqual(wrongNumbers(values({ gpu_count: " " }), island), []);
+  assert.equal(totalOf(values({ gpu_count: "" }), island), "1 × A100 80 GB = 80 GiB GPU memory");
+});
+
+test("the number of GPUs does not matter without a GPU", () => {
+  assert.deepEqual(wrongNumbers(values({ gpu: "", gpu_count: "99" }), island), []);
+});
+
+test("the total multiplies the memory of one GPU", () => {
+  assert.equal(totalOf(values({ gpu_count: "2" }), island), "2 × A100 80 GB = 160 GiB GPU memory");
+});
+
+test("memory that is no round number of GiB is told to two decimals", () => {
+  const data = { ...island, gpus: [{ ...island.gpus[0], memory_gib: 11441 / 1024 }] };
+  assert.equal(totalOf(values({ gpu_count: "2" }), data), "2 × A100 80 GB = 22.35 GiB GPU memory");
+});
+
+test("there is no total without a GPU, without its memory, or with a wrong number", () => {
+  assert.equal(totalOf(values({ gpu: "" }), island), "");
+  assert.equal(totalOf(values({ gpu: "mi210" }), island), "");
+  assert.equal(totalOf(values({ gpu_count: "9" }), island), "");
+});
+
+test("an image made for another vendor is hinted at", () => {
+  const hint = "PyTorch is made for NVIDIA GPUs: it cannot use this GPU.";
+  assert.equal(hintOf(values({ gpu: "mi210" }), island), hint);
+});
+
+test("an image that declares no vendor is not hinted at", () => {
+  assert.equal(hintOf(values({ image: "plain", gpu: "mi210" }), island), "");
+});
+
+test("asking for more than is free is hinted at", () => {
+  const hint = "Only 1 of 4 is free right now: the server may have to wait.";
+  assert.equal(hintOf(values({ gpu_count: "2" }), island), hint);
+});
+
+test("asking for all that are free is fine", () => assert.equal(hintOf(values(), island), ""));
+
+test("nothing is hinted while it is unknown what is free", () => {
+  const data = { ...island, gpus: [{ ...island.gpus[0], free: null }] };
+  assert.equal(hintOf(values({ gpu_count: "4" }), data), "");
+});
+
+test("a preset is held however its numbers are written", () => {
+  assert.equal(holdsPreset({ ...train.values, cpu: "8000m", memory: "65536M" }, train, island), true);
+});
+
+for (const change of [{ image: "plain" }, { cpu: "7" }, { memory: "x" }, { gpu: "" }, { gpu_count: "1" }]) {
+  test(`a preset is not held with ${JSON.stringify(change)}`, () => {
+    assert.equal(holdsPreset({ ...train.values, ...change }, train, island), false);
+  });
+}
+
+test("a preset without a GPU is held whatever the number of GPUs was", () => {
+  assert.equal(holdsPreset({ ...small.values, gpu_count: "3" }, small, island), true);
+});

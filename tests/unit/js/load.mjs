@@ -1,0 +1,16 @@
+// The form's script as the page gets it, and what tests/unit/core/test_formview.py checks against the Python side: the
+// island of a sample form, and the sentences that both sides write about it.
+import { readFileSync } from "node:fs";
+
+const root = new URL("../../../", import.meta.url);
+
+function read(name) {
+  return JSON.parse(readFileSync(new URL(name, import.meta.url), "utf8"));
+}
+
+export const island = read("island.json");
+export const sentences = read("sentences.json");
+
+// A data URL makes node read the file as the module it is in the page, whatever package.json says.
+const source = readFileSync(new URL("templates/form.js", root), "utf8");
+export const form = await import(`data:text/javascript,${encodeURIComponent(source)}`);

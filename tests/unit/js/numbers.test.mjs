@@ -1,0 +1,85 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { form, island } from "./load.mjs";
+
+const { amountOf, complaintOf, countBounds, stepped, textOf } = form;
+
+for (const [text, cores] of [["2", 2], ["0.5", 0.5], [".5", 0.5], [" 4 ", 4], ["500m", 0.5], ["2500m", 2.5]]) {
+  test(`${JSON.stringify(text)} is ${cores} cores`, () => assert.equal(amountOf("cpu", text), cores));
+}
+
+for (const text of ["", "two", "-1", "1e3", "0x10", "NaN", "Infinity", "1,5", "4G", "4 4", "500mi", "500mb", "٣"]) {
+  test(`${JSON.stringify(text)} is no number of cores`, () => assert.equal(amountOf("cpu", text), NaN));
+}
+
+for (const text of ["8", "8.0", "8G", "8Gi", "8GiB", "8 GiB", " 8 ", "8192M", "8192MiB", "8388608K", "8g", "8GB", "8 gib", "8192mb"]) {
+  test(`${JSON.stringify(text)} is 8 GiB of memory`, () => assert.equal(amountOf("memory", text), 8));
+}
+
+for (const text of ["8  G", "8 B", "8m", "8 m", "8Gbit", "-8", "1e3"]) {
+  test(`${JSON.stringify(text)} is no amount of memory`, () => assert.equal(amountOf("memory", text), NaN));
+}
+
+test("a TiB is 1024 GiB", () => assert.equal(amountOf("memory", "1T"), 1024));
+
+test("a number of GPUs has no unit", () => assert.equal(amountOf("gpu_count", "2G"), NaN));
+
+test("numbers are written without exponent and trailing zeros", () => {
+  assert.deepEqual([0.5, 2, 100, 0.1 + 0.2, 0.000001].map(textOf), ["0.5", "2", "100", "0.3", "0.000001"]);
+});
+
+test("a step goes to the next value of the grid", () => {
+  assert.equal(stepped("cpu", "2", 1, island.cpu), "2.5");
+  assert.equal(stepped("cpu", "2", -1, island.cpu), "1.5");
+});
+
+test("a step from between two values goes to the nearer end of the gap in its direction", () => {
+  assert.equal(stepped("cpu", "2.3", 1, island.cpu), "2.5");
+  assert.equal(stepped("cpu", "2.2", -1, island.cpu), "2");
+});
+
+test("steps of a tenth do not drift", () => {
+  const bounds = { min: "0.1", max: "2", step: "0.1", default: "1" };
+  let text = "0.1";
+  for (let i = 0; i < 19; i += 1) text = stepped("cpu", text, 1, bounds);
+  assert.equal(text, "2");
+});
+
+test("a step never leaves the bounds", () => {
+  assert.equal(stepped("cpu", "32", 1, island.cpu), "32");
+  assert.equal(stepped("cpu", "0.5", -1, island.cpu), "0.5");
+  assert.equal(stepped("cpu", "9999", 1, island.cpu), "32");
+});
+
+test("a maximum off the grid is not stepped onto", () => {
+  assert.equal(stepped("cpu", "2.5", 1, { min: "0.5", max: "3.2", step: "1", default: "1" }), "2.5");
+});
+
+test("a step from something that is no number gives the default", () => {
+  assert.equal(stepped("memory", "lots", 1, island.memory), "8");
+});
+
+test("a step understands units", () => assert.equal(stepped("memory", "8192M", 1, island.memory), "8.5"));
+
+test("a number inside its bounds and on the grid is not complained about", () => {
+  assert.equal(complaintOf("memory", "512M", island.memory), "");
+});
+
+test("a complaint names the bounds", () => {
+  assert.equal(complaintOf("cpu", "33", island.cpu), "From 0.5 to 32 cores can be asked for.");
+});
+
+test("a complaint names the step", () => {
+  assert.equal(complaintOf("memory", "8.2", island.memory), "Goes in steps of 0.5 GiB.");
+});
+
+test("a complaint about something that is no number gives an example", () => {
+  assert.equal(complaintOf("memory", "lots", island.memory), "Write a number, for example 8G.");
+});
+
+test("the number of GPUs is bounded by the type", () => {
+  const bounds = countBounds(island.gpus[0]);
+  assert.equal(complaintOf("gpu_count", "4", bounds), "");
+  assert.equal(complaintOf("gpu_count", "5", bounds), "From 1 to 4 can be asked for.");
+  assert.equal(complaintOf("gpu_count", "1.5", bounds), "Goes in steps of 1.");
+});

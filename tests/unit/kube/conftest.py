@@ -1,0 +1,34 @@
+"""A server that answers list requests, and clients for it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
+
+from tests.unit.kube.list_server import ListServer, serve
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ListServer]:
+    async with serve() as answering:
+        yield answering
+
+
+@pytest.fixture
+async def make_api() -> AsyncIterator[Callable[[str], CoreV1Api]]:
+    clients: list[ApiClient] = []
+
+    def make(url: str) -> CoreV1Api:
+        clients.append(ApiClient(Configuration(host=url)))
+        return CoreV1Api(clients[-1])
+
+    yield make
+    for client in clients:
+        await client.close()
+
+
+@pytest.fixture
+async def api(server: ListServer, make_api: Callable[[str], CoreV1Api]) -> CoreV1Api:
+    return make_api(server.url)

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import json
+import re
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+from gpuspawner.settings.accelerators import accelerator_table, builtin_accelerators
+from gpuspawner.settings.gpu_entries import AcceleratorEntry
+
+GIB = 1 << 30
+PRODUCT = "nvidia.com/gpu.product"
+RAW = json.loads((files("gpuspawner") / "data" / "accelerators.json").read_text(encoding="utf-8"))["accelerators"]
+
+
+def memory_of(changes: dict[str, Any], key: str, value: str) -> int | None:
+    entries = {slug: change and AcceleratorEntry.model_validate(change) for slug, change in changes.items()}
+    known = accelerator_table(entries).find(key, value)
+    return None if known is None else known.memory_bytes
+
+
+def test_every_entry_has_a_slug_a_name_a_vendor_and_a_label():
+    for slug, accelerator in builtin_accelerators().items():
+        assert re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", slug)
+        assert accelerator.slug == slug
+        assert accelerator.name
+        assert accelerator.vendor in {"nvidia", "amd", "intel"}
+        assert any(accelerator.labels.values())
+
+
+def test_no_label_but_karpenters_names_two_models():
+    names = [
+        (source, name)
+        for accelerator in builtin_accelerators().values()
+        for source, values in accelerator.labels.items()
+        for name in values
+        if source != "karpenter"
+    ]
+    assert len(names) == len(set(names))
+
+
+def test_karpenters_memory_tells_models_of_one_name_apart():
+    found = {
+        size: accelerator_table({}).find("karpenter.k8s.aws/instance-gpu-name", "a100", memory_mib=size)
+        for size in (40960, 81920)
+    }
+    assert [known and known.accelerator.slug for known in found.values()] == ["a100-40gb", "a100-80gb"]
+
+
+def test_memory_that_no_source_confirms_is_unknown():
+    for slug, raw in RAW.items():
+        known = builtin_accelerators()[slug].memory_bytes
+        confirmed = "memory_gib" in raw and "memory_gib" not in raw.get("unverified", ())
+        assert known == (raw["memory_gib"] * GIB if confirmed else None)
+
+
+@pytest.mark.parametrize(
+    ("product", "gib"),
+    [("NVIDIA-GH200-480GB", 96), ("NVIDIA-H100-80GB-HBM3", 80), ("Tesla-T4", 15), ("Tesla-K80", None)],
+)
+def test_memory_is_never_read_out_of_a_name(product: str, gib: int | None):
+    assert memory_of({}, PRODUCT, product) == (None if gib is None else gib * GIB)
+
+
+def test_an_admin_replaces_one_fact():
+    assert memory_of({"k80": {"memory": "11G"}}, PRODUCT, "Tesla-K80") == 11 * GIB
+
+
+def test_an_admin_adds_a_model():
+    new = {
+        "name": "X9",
+        "vendor": "nvidia",
+        "memory": "512G",
+        "labels": {"gfd": ["NVIDIA-X9"]},
+        "mig_profiles": ["1g.64gb"],
+    }
+    assert memory_of({"x9": new}, PRODUCT, "NVIDIA-X9") == 512 * GIB
+
+
+def test_an_admin_removes_a_model():
+    assert accelerator_table({"t4": None}).find(PRODUCT, "Tesla-T4") is None
+
+
+def test_the_data_file_stays_small():
+    assert len(json.dumps(RAW)) < 60_000

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpuspawner.core.accelerators import Accelerator, AcceleratorTable
+from gpuspawner.core.assemble import Configured
+from gpuspawner.core.catalogue import Bounds, GPUType, Image, Preset, ScaleUp, Toleration, Unit
+from gpuspawner.settings.conversion import to_configured
+from gpuspawner.settings.models import SettingsModel
+
+GIB = 1 << 30
+PRODUCT = "nvidia.com/gpu.product"
+TABLE = AcceleratorTable(
+    [
+        Accelerator(slug="t4", name="T4", vendor="nvidia", memory_bytes=15 * GIB, labels={"gfd": ("Tesla-T4",)}),
+        Accelerator(slug="l4", name="L4", vendor="nvidia", memory_bytes=22 * GIB, labels={"gfd": ("NVIDIA-L4",)}),
+    ]
+)
+
+
+def configured(**raw: Any) -> Configured:
+    return to_configured(SettingsModel.model_validate(raw), TABLE)
+
+
+def gpu(**keys: Any) -> GPUType:
+    return configured(gpus={"g": {"resource": "nvidia.com/gpu", **keys}}).gpus["g"]
+
+
+def test_an_image_keeps_what_was_said():
+    raw = {
+        "display_name": "I",
+        "image": "r/i:1",
+        "description": "D",
+        "cuda": "12.8",
+        "vendors": [],
+        "architectures": ["arm64"],
+    }
+    assert configured(images={"i": raw}).images == {
+        "i": Image(
+            slug="i",
+            display_name="I",
+            image="r/i:1",
+            description="D",
+            cuda="12.8",
+            vendors=(),
+            architectures=("arm64",),
+        )
+    }
+
+
+def test_an_image_without_a_name_is_called_by_its_slug():
+    image = configured(images={"i": {"image": "r"}}).images["i"]
+    assert (image.display_name, image.vendors) == ("i", None)
+
+
+def test_a_gpu_keeps_what_was_said():
+    assert gpu(
+        display_name="G",
+        vendor="amd",
+        unit="mig",
+        match={"pool": ["a", "b"]},
+        max_count=2,
+        memory="5G",
+        description="D",
+        note="N",
+        tolerations=[{"key": "k", "value": "v", "effect": "NoExecute"}, {"operator": "Exists"}],
+        environment={"A": "1"},
+        runtime_class="nvidia",
+        shm=0.25,
+        scale_up={"max_nodes": 1, "gpus_per_node": 2, "minutes": 3},
+        start_timeout=60,
+    ) == GPUType(
+        slug="g",
+        display_name="G",
+        resource="nvidia.com/gpu",
+        vendor="amd",
+        unit=Unit.MIG,
+        match={"pool": ("a", "b")},
+        max_count=2,
+        memory_bytes=5 * GIB,
+        description="D",
+        note="N",
+        tolerations=(Toleration(key="k", value="v", effect="NoExecute"), Toleration(operator="Exists")),
+        environment={"A": "1"},
+        runtime_class="nvidia",
+        shm=0.25,
+        scale_up=ScaleUp(max_nodes=1, gpus_per_node=2, minutes=3.0),
+        start_timeout_s=60,
+    )
+
+
+def test_a_gpu_takes_name_and_memory_from_the_table():
+    found = gpu(match={PRODUCT: ["Tesla-T4"]})
+    assert (found.display_name, found.vendor, found.memory_bytes) == ("T4", "nvidia", 15 * GIB)
+
+
+@pytest.mark.parametrize("products", [["Tesla-T4", "NVIDIA-L4"], ["NVIDIA-X9"]])
+def test_a_gpu_of_several_or_unknown_models_takes_nothing_from_the_table(products: list[str]):
+    found = gpu(match={PRODUCT: products})
+    assert (found.display_name, found.memory_bytes) == ("g", None)
+
+
+@pytest.mark.parametrize(
+    ("keys", "unit"),
+    [
+        ({}, Unit.CARD),
+        ({"resource": "nvidia.com/mig-1g.5gb"}, Unit.MIG),
+        ({"match": {PRODUCT: ["Tesla-T4-MIG-1g.5gb"]}}, Unit.MIG),
+        ({"resource": "nvidia.com/gpu.shared"}, Unit.SHARED),
+        ({"match": {PRODUCT: ["Tesla-T4-SHARED"]}}, Unit.SHARED),
+    ],
+)
+def test_resource_and_product_tell_what_a_unit_is(keys: dict[str, Any], unit: Unit):
+    assert gpu(**keys).unit is unit
+
+
+def test_a_slice_does_not_have_the_whole_cards_memory():
+    assert gpu(match={PRODUCT: ["Tesla-T4-MIG-1g.5gb"]}).memory_bytes is None
+
+
+def test_a_count_that_was_left_out_is_for_the_nodes_to_say():
+    gpus = {
+        "a": {"resource": "nvidia.com/gpu"},
+        "b": {"resource": "nvidia.com/gpu", "max_count": 2},
+        "c": {"resource": "nvidia.com/gpu.shared"},
+    }
+    assert configured(gpus=gpus).uncounted == {"a"}
+
+
+def test_disabled_entries_are_left_out_and_their_types_hidden():
+    found = configured(
+        gpus={"t4": {"enabled": False}, "l4": {"resource": "nvidia.com/gpu"}}, images={"i": {"enabled": False}}
+    )
+    assert (list(found.gpus), found.hidden, found.images) == (["l4"], {"t4"}, {})
+
+
+def test_entries_are_sorted_by_their_order_and_then_as_they_stand():
+    images = {
+        "d": {"image": "d"},
+        "c": {"image": "c"},
+        "b": {"image": "b", "order": 2},
+        "a": {"image": "a", "order": -1},
+    }
+    assert list(configured(images=images).images) == ["a", "b", "d", "c"]
+
+
+@pytest.mark.parametrize(
+    ("cpu", "bounds"),
+    [
+        ({"max": 8}, Bounds(min=500, max=8000, step=500, default=2000, guarantee=0.5)),
+        ({"max": 1}, Bounds(min=500, max=1000, step=500, default=1000, guarantee=0.5)),
+        (
+            {"min": 3, "max": 8, "step": 1, "guarantee": 1},
+            Bounds(min=3000, max=8000, step=1000, default=3000, guarantee=1.0),
+        ),
+        ({"min": 0.3, "max": 8, "step": 1}, Bounds(min=300, max=8000, step=1000, default=1300, guarantee=0.5)),
+        ({"max": 8, "default": 4}, Bounds(min=500, max=8000, step=500, default=4000, guarantee=0.5)),
+    ],
+)
+def test_bounds_are_completed(cpu: dict[str, Any], bounds: Bounds):
+    assert configured(cpu=cpu).cpu == bounds
+
+
+def test_memory_is_guaranteed_in_full():
+    assert configured(memory={"max": "64G"}).memory == Bounds(
+        min=GIB, max=64 * GIB, step=GIB, default=8 * GIB, guarantee=1.0
+    )
+
+
+def test_a_preset_becomes_user_options():
+    raw = {
+        "display_name": "P",
+        "description": "D",
+        "image": "i",
+        "cpu": 0.5,
+        "memory": "4G",
+        "gpu": "t4",
+        "gpu_count": 2,
+    }
+    assert configured(presets={"p": raw}).presets == {
+        "p": Preset(
+            slug="p",
+            display_name="P",
+            description="D",
+            options={"image": "i", "cpu": "0.5", "memory": "4G", "gpu": "t4", "gpu_count": 2},
+        )
+    }
+
+
+def test_discovery_can_be_switched_off():
+    assert (configured().discover, configured(discover_gpus=False).discover) == (True, False)

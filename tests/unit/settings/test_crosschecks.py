@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpuspawner.core.assemble import Configured
+from gpuspawner.core.catalogue import Bounds, GPUType, Image, Preset
+from gpuspawner.settings.crosschecks import crosschecks, preset_problems
+from gpuspawner.settings.models import SettingsModel
+
+
+def found(**raw: Any) -> dict[str, str]:
+    problems = crosschecks(SettingsModel.model_validate(raw), frozenset({"a100"}))
+    return {problem.field: problem.message for problem in problems}
+
+
+def gpu(**keys: Any) -> dict[str, Any]:
+    return {"g": {"resource": "nvidia.com/gpu", **keys}}
+
+
+@pytest.mark.parametrize("slug", ["a", "a100-80gb", "mig-1g.5gb", "x" * 63])
+def test_a_good_slug_is_no_problem(slug: str):
+    assert found(images={slug: {"image": "i"}}) == {}
+
+
+@pytest.mark.parametrize("slug", ["", "A100", "a b", "-a", "a-", "a/b", "<b>", "x" * 64, "a\n"])
+def test_a_bad_slug_is_a_problem(slug: str):
+    (message,) = found(images={slug: {"image": "i"}}).values()
+    assert message.startswith("must be lower-case letters, digits, - and .")
+
+
+@pytest.mark.parametrize(
+    ("cpu", "path", "message"),
+    [
+        ({"max": 4, "min": 8}, "cpu.max", "must be at least cpu.min (8), not 4"),
+        ({"max": 4, "min": 0}, "cpu.min", "must be more than 0"),
+        ({"max": 4, "step": 0}, "cpu.step", "must be more than 0"),
+        ({"max": 4, "default": 5}, "cpu.default", "must be 0.5 to 4, not 5"),
+        ({"max": 4, "default": 0.25}, "cpu.default", "must be 0.5 to 4, not 0.25"),
+        ({"max": 4, "min": 1, "step": 1, "default": 1.5}, "cpu.default", "must be cpu.min (1) plus whole steps of 1"),
+    ],
+)
+def test_bounds_must_hold_their_default(cpu: dict[str, Any], path: str, message: str):
+    assert found(cpu=cpu) == {path: message}
+
+
+def test_steps_count_from_the_lower_bound():
+    assert found(cpu={"min": 0.3, "max": 4, "default": 0.8}) == {}
+
+
+def test_memory_is_checked_in_its_own_words():
+    assert found(memory={"max": "8G", "default": "9G"}) == {"memory.default": "must be 1 GiB to 8 GiB, not 9 GiB"}
+
+
+def test_an_image_needs_a_reference_unless_it_is_disabled():
+    assert found(images={"a": {"enabled": False}, "b": {}}) == {"images.b.image": "is required"}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "path", "message"),
+    [
+        ({"g": {}}, "gpus.g.resource", "is required, such as nvidia.com/gpu"),
+        (
+            {"g": {"resource": "example.com/npu"}},
+            "gpus.g.vendor",
+            "is required: 'example.com/npu' does not tell whose GPU it is",
+        ),
+        (
+            gpu(environment={"NVIDIA_VISIBLE_DEVICES": "all"}),
+            "gpus.g.environment.NVIDIA_VISIBLE_DEVICES",
+            "must not be set: it would override which GPUs the device plugin gave the server",
+        ),
+        (
+            gpu(tolerations=[{"key": "a", "operator": "Exists", "value": "b"}]),
+            "gpus.g.tolerations.0.value",
+            "must be left out with operator Exists",
+        ),
+        (gpu(tolerations=[{}]), "gpus.g.tolerations.0.key", "is required, unless operator is Exists"),
+    ],
+)
+def test_what_kubernetes_or_isolation_would_break_is_refused(gpus: dict[str, Any], path: str, message: str):
+    assert found(gpus=gpus) == {path: message}
+
+
+def test_a_disabled_type_needs_nothing():
+    assert found(gpus={"t4": {"enabled": False}}) == {}
+
+
+def test_a_model_of_the_table_may_be_changed_in_one_fact_but_a_new_one_must_be_complete():
+    changes = {"a100": {"memory": "80G"}, "a1000": {"memory": "80G"}}
+    assert set(found(accelerators=changes)) == {
+        "accelerators.a1000.name",
+        "accelerators.a1000.vendor",
+        "accelerators.a1000.labels",
+    }
+
+
+T4 = GPUType(slug="t4", display_name="T4", resource="nvidia.com/gpu", vendor="nvidia", max_count=4)
+CONFIGURED = {
+    "images": {"i": Image(slug="i", display_name="I", image="i")},
+    "cpu": Bounds(min=500, max=8000, step=500, default=2000),
+    "gpus": {"t4": T4},
+}
+
+
+def preset(options: dict[str, object], **changes: Any) -> dict[str, str]:
+    presets = {"p": Preset(slug="p", display_name="P", options=options)}
+    configured = Configured(**{**CONFIGURED, "presets": presets, **changes})
+    return {problem.field: problem.code for problem in preset_problems(configured)}
+
+
+def test_a_preset_of_what_is_configured_is_fine():
+    assert preset({"image": "i", "cpu": "8", "gpu": "t4", "gpu_count": 4}) == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"image": "x"}, {"presets.p.image": "unknown_choice"}),
+        ({"cpu": "16"}, {"presets.p.cpu": "out_of_range"}),
+        ({"cpu": "0.75"}, {"presets.p.cpu": "off_step"}),
+        ({"gpu": "t4", "gpu_count": 5}, {"presets.p.gpu_count": "out_of_range"}),
+        ({"gpu_count": 1}, {"presets.p.gpu_count": "conflict"}),
+    ],
+)
+def test_a_preset_passes_the_rules_of_user_options(options: dict[str, object], expected: dict[str, str]):
+    assert preset(options) == expected
+
+
+def test_a_preset_may_name_a_gpu_that_nodes_may_bring():
+    assert preset({"gpu": "h100"}) == {}
+
+
+@pytest.mark.parametrize("changes", [{"discover": False}, {"hidden": frozenset({"h100"})}])
+def test_a_preset_must_not_name_a_gpu_that_nobody_brings(changes: dict[str, Any]):
+    assert preset({"gpu": "h100"}, **changes) == {"presets.p.gpu": "unknown_choice"}
+
+
+def test_a_count_that_nodes_decide_is_not_judged():
+    assert preset({"gpu": "t4", "gpu_count": 8}, uncounted=frozenset({"t4"})) == {}

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from gpuspawner.settings.explain import explain
+from gpuspawner.settings.models import SettingsModel
+
+
+def messages(raw: dict[str, Any]) -> dict[str, str]:
+    with pytest.raises(ValidationError) as caught:
+        SettingsModel.model_validate(raw)
+    return {problem.field: problem.message for problem in explain(caught.value.errors(), SettingsModel)}
+
+
+def gpu(**keys: Any) -> dict[str, Any]:
+    return {"gpus": {"resource": {"resource": "nvidia.com/gpu", **keys}}}
+
+
+@pytest.mark.parametrize(
+    ("raw", "path", "message"),
+    [
+        ({"imges": {}}, "imges", "there is no such key. Did you mean 'images'?"),
+        (
+            {"zzz": {}},
+            "zzz",
+            "there is no such key. Keys here: images, cpu, memory, gpus, presets, accelerators, discover_gpus.",
+        ),
+        # The slug of the entry is a key of the entry as well: the place is found all the same.
+        (gpu(toleration=[]), "gpus.resource.toleration", "there is no such key. Did you mean 'tolerations'?"),
+        (
+            gpu(tolerations=[{"keyy": "a"}]),
+            "gpus.resource.tolerations.0.keyy",
+            "there is no such key. Did you mean 'key'?",
+        ),
+        (
+            gpu(scale_up={"max_node": 1, "gpus_per_node": 1, "minutes": 1, "max_nodes": 1}),
+            "gpus.resource.scale_up.max_node",
+            "there is no such key. Did you mean 'max_nodes'?",
+        ),
+        ({"cpu": {}}, "cpu.max", "is required"),
+        (gpu(max_count=1.5), "gpus.resource.max_count", "must be a whole number, not 1.5"),
+        (gpu(max_count=0), "gpus.resource.max_count", "must be at least 1, not 0"),
+        (gpu(shm=2), "gpus.resource.shm", "must be at most 1.0, not 2"),
+        (gpu(match={"pool": []}), "gpus.resource.match.pool", "must have at least 1 entry, not a list"),
+        (gpu(unit="slice"), "gpus.resource.unit", "must be 'card', 'mig' or 'shared', not 'slice'"),
+        (
+            gpu(tolerations=[{"operator": "Exist"}]),
+            "gpus.resource.tolerations.0.operator",
+            "must be 'Exists' or 'Equal', not 'Exist'. Did you mean 'Exists'?",
+        ),
+        ({"images": {4: {}}}, "images.4", "the key must be a text, not 4"),
+        ({"cpu": {"max": "x"}}, "cpu.max", "must be a number of CPUs, such as 0.5 or 4, not 'x'"),
+    ],
+)
+def test_an_error_says_what_to_do(raw: dict[str, Any], path: str, message: str):
+    assert messages(raw) == {path: message}
+
+
+def test_a_pattern_is_shown():
+    found = messages(gpu(runtime_class="Not A Name"))["gpus.resource.runtime_class"]
+    assert found.startswith("is not written as it must be: 'Not A Name' does not match ")

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import copy
+from collections import UserDict
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuspawner.core.errors import SettingsError
+from gpuspawner.settings import Settings
+
+FULL = yaml.safe_load("""
+images:
+  pytorch:
+    display_name: PyTorch 2.9, CUDA 12.8
+    image: quay.io/jupyter/pytorch-notebook:cuda12-2026-10-01
+    cuda: "12.8"
+    vendors: [nvidia]
+    architectures: [amd64]
+cpu: {min: 0.5, max: 32, step: 0.5, default: 2, guarantee: 0.5}
+memory: {min: 1G, max: 256G, step: 1G, default: 8G, guarantee: 1.0}
+gpus:
+  a100-80gb:
+    display_name: NVIDIA A100 80 GB
+    resource: nvidia.com/gpu
+    match: {nvidia.com/gpu.product: [NVIDIA-A100-SXM4-80GB, NVIDIA-A100-80GB-PCIe]}
+    max_count: 8
+    tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+    runtime_class: nvidia
+    shm: 0.5
+    scale_up: {max_nodes: 4, gpus_per_node: 8, minutes: 6}
+    start_timeout: 900
+presets:
+  small: {display_name: Small, cpu: 1, memory: 4G}
+  train: {display_name: Training, image: pytorch, cpu: 8, memory: 64G, gpu: a100-80gb, gpu_count: 1}
+""")
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10) | st.integers(), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+SECTIONS = ["images", "cpu", "memory", "gpus", "presets", "accelerators", "discover_gpus", "nonsense"]
+KEYS = st.sampled_from(
+    [
+        "image",
+        "resource",
+        "match",
+        "min",
+        "max",
+        "step",
+        "default",
+        "cpu",
+        "gpu",
+        "gpu_count",
+        "enabled",
+        "order",
+        "cuda",
+    ]
+)
+NEAR_MISSES = st.dictionaries(
+    st.sampled_from(SECTIONS),
+    JSON
+    | st.dictionaries(st.sampled_from(["a", "A b", ""]), st.dictionaries(KEYS, JSON | st.just("8G")))
+    | st.dictionaries(KEYS, JSON),
+)
+
+
+def problems(raw: Any) -> dict[str, str]:
+    try:
+        Settings.parse(raw)
+    except SettingsError as error:
+        return {problem.field: problem.code for problem in error.problems}
+    return {}
+
+
+def test_the_documented_example_is_valid():
+    configured = Settings.parse(FULL).configured()
+    assert (list(configured.images), list(configured.gpus), list(configured.presets)) == (
+        ["pytorch"],
+        ["a100-80gb"],
+        ["small", "train"],
+    )
+
+
+def test_parsing_leaves_what_it_was_given_alone():
+    raw = copy.deepcopy(FULL)
+    Settings.parse(raw)
+    assert raw == FULL
+
+
+def test_any_kind_of_mapping_will_do():
+    assert Settings.parse(UserDict(FULL)) == Settings.parse(FULL)
+
+
+@pytest.mark.parametrize(
+    "nothing",
+    [{}, {"images": {}, "cpu": None, "memory": {}, "gpus": None, "discover_gpus": True}, {"gpus": {"t4": None}}],
+)
+def test_nothing_configured_is_empty(nothing: dict[str, Any]):
+    assert Settings.parse(nothing).is_empty
+
+
+@pytest.mark.parametrize("something", [FULL, {"discover_gpus": False}, {"gpus": {"t4": {"enabled": False}}}])
+def test_something_configured_is_not_empty(something: dict[str, Any]):
+    assert not Settings.parse(something).is_empty
+
+
+@pytest.mark.parametrize(
+    ("raw", "path", "code"),
+    [
+        ({"imges": {}}, "imges", "unknown_key"),
+        ({"policy": {"default": {}}}, "policy", "unknown_key"),
+        ({"gpus": {"a": {"resource": "nvidia.com/gpu", "max_cuont": 2}}}, "gpus.a.max_cuont", "unknown_key"),
+        ({"cpu": {"max": 4, "defualt": 2}}, "cpu.defualt", "unknown_key"),
+        ({"cpu": {"default": 2}}, "cpu.max", "missing"),
+        ({"cpu": {"max": "lots"}}, "cpu.max", "bad_value"),
+        ({"memory": {"max": "16GB"}}, "memory.max", "bad_value"),
+        ({"cpu": 4}, "cpu", "wrong_type"),
+        ({"gpus": [{"slug": "a"}]}, "gpus", "wrong_type"),
+        ({"images": {"a": "quay.io/a"}}, "images.a", "wrong_type"),
+        ({"images": {4090: {"image": "a"}}}, "images.4090", "wrong_type"),
+        ({"gpus": {"a": {"resource": "nvidia.com/gpu", "max_count": "8"}}}, "gpus.a.max_count", "wrong_type"),
+        ({"gpus": {"a": {"resource": "nvidia.com/gpu", "shm": 1.5}}}, "gpus.a.shm", "out_of_range"),
+        ({"gpus": {"a": {"resource": "gpu"}}}, "gpus.a.resource", "bad_value"),
+        ({"presets": {"p": {"gpu": "nope"}}, "discover_gpus": False}, "presets.p.gpu", "unknown_choice"),
+        ({"images": {"A b": {"image": "a"}}}, "images.A b", "bad_slug"),
+    ],
+)
+def test_what_is_wrong_is_named_by_its_path(raw: dict[str, Any], path: str, code: str):
+    assert problems(raw) == {path: code}
+
+
+def test_all_problems_are_reported_at_once():
+    raw = {"cpu": {"max": "x"}, "gpus": {"a": {"shm": 0}}, "nonsense": 1}
+    assert set(problems(raw)) == {"cpu.max", "gpus.a.shm", "nonsense"}
+
+
+def test_settings_that_contain_themselves_are_refused():
+    raw: dict[str, Any] = {"images": {}}
+    raw["images"]["a"] = raw
+    assert problems(raw) == {"": "bad_value"}
+
+
+@given(NEAR_MISSES | JSON)
+def test_any_yaml_is_settings_or_a_settings_error(raw: Any):
+    if not problems(raw):
+        assert Settings.parse(raw).configured().images is not None
