@@ -15,6 +15,8 @@ from devcluster.components import REAL_NODE, Component, Plan, flags
 from devcluster.images import PAUSE_IMAGE
 from devcluster.run_dir import RunDir, write
 
+STATUS_PERIOD_S = 2
+"""How often the kubelet tells the API server what the node has."""
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 
 LABELS = {
@@ -128,8 +130,8 @@ def _kubelet_config(plan: Plan) -> Path:
         "resolvConf": str(resolv),
         "maxPods": 200,
         "serializeImagePulls": False,
-        # Also the time-out of each update, so not too short for a busy machine; GPUs show after at most this long.
-        "nodeStatusUpdateFrequency": "2s",
+        # Also the time-out of each update, so not too short for a busy machine.
+        "nodeStatusUpdateFrequency": f"{STATUS_PERIOD_S}s",
         # A developer's disk is often nearly full, and nothing here is worth evicting for it.
         "evictionHard": {"memory.available": "50Mi", "nodefs.available": "0%", "imagefs.available": "0%"},
         "imageGCHighThresholdPercent": 100,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 
 from devcluster.run_dir import write
@@ -22,6 +23,11 @@ def kubelet_identity(plugins: Path = PLUGINS) -> str:
 def note(devices: Path, identity: str) -> None:
     """Note that all GPUs are registered with this kubelet."""
     write(devices / "registered", identity)
+
+
+def noted_at(devices: Path) -> datetime.datetime:
+    """Return when that was; raises FileNotFoundError before there was one."""
+    return datetime.datetime.fromtimestamp((devices / "registered").stat().st_mtime, datetime.UTC)
 
 
 def noted(devices: Path) -> str:

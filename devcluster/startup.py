@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import subprocess
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -12,10 +13,10 @@ from devcluster import certificates, cgroups, gpus, images, kubeconfig, network,
 from devcluster.api import Api
 from devcluster.components import REAL_NODE, Plan
 from devcluster.errors import DevclusterError
-from devcluster.node import CONTAINERD_SOCKET
+from devcluster.node import CONTAINERD_SOCKET, STATUS_PERIOD_S
 from devcluster.prerequisites import Prerequisites
 from devcluster.processes import Process
-from devcluster.registration import kubelet_identity, noted
+from devcluster.registration import kubelet_identity, noted, noted_at
 from devcluster.run_dir import RunDir
 from devcluster.waiting import Waiting
 
@@ -58,7 +59,7 @@ def complete(run_dir: RunDir, pools: tuple[simulated.Pool, ...] | None, *, busyb
             simulated.apply(lambda: Api(run_dir, addresses), pools)
         wait.until("every program", lambda: _all_programs_run(run_dir))
         wait.until("the device plugin", lambda: _gpus_registered(run_dir))
-        wait.until("the node and its GPUs", lambda: _real_node_ready(api))
+        wait.until("the node and its GPUs", lambda: _real_node_ready(api, run_dir))
         wait.until("the simulated nodes", lambda: _all_nodes_ready(api))
         wait.until("the default ServiceAccount", lambda: _pods_may_start(api))
         imported.result()
@@ -106,12 +107,25 @@ def _is_ready(node: Mapping[str, Any]) -> bool:
     return conditions.get("Ready") == "True" and "node.kubernetes.io/not-ready" not in taints
 
 
-def _real_node_ready(api: Api) -> bool:
+def _real_node_ready(api: Api, run_dir: RunDir) -> bool:
     node = api.get(f"/api/v1/nodes/{REAL_NODE}")
     if node is None or not _is_ready(node):
         return False
     allocatable = node["status"].get("allocatable", {})
-    return all(allocatable.get(kind.resource) == str(kind.count) for kind in gpus.KINDS)
+    return _is_current(node, run_dir) and all(allocatable.get(kind.resource) == str(kind.count) for kind in gpus.KINDS)
+
+
+def _is_current(node: Mapping[str, Any], run_dir: RunDir) -> bool:
+    """Say whether the node's status is the running kubelet's: one that was killed may have written it.
+
+    The next one then writes that there are no GPUs, and in a later update that there are.
+    """
+    created = datetime.datetime.fromisoformat(node["metadata"]["creationTimestamp"])  # in whole seconds
+    started = datetime.datetime.fromtimestamp((run_dir.pids / "kubelet").stat().st_mtime, datetime.UTC)
+    if created >= started.replace(microsecond=0):
+        return True
+    age = datetime.datetime.now(datetime.UTC) - noted_at(run_dir.devices)
+    return age.total_seconds() > 2 * STATUS_PERIOD_S
 
 
 def _all_nodes_ready(api: Api) -> bool:
