@@ -54,7 +54,8 @@ def _python_step(root: Path, name: str, *, constraints: str, extra: str) -> Step
             first = [[*make, str(folder)], [*quiet_pip, "--constraint", str(pins), "uv"]]
         else:
             first = [[*make, "--without-pip", str(folder)]]
-        return [*first, [*install, "--editable", f".[{extra}]"]]
+        # Notebook servers run from a read-only mount of it, where Python could not keep what it compiles.
+        return [*first, [*install, "--compile-bytecode", "--editable", f".[{extra}]"]]
 
     return Step(
         name=f"python {name}",
