@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ from kubernetes.client import ApiClient, CoreV1Api
 from bench.result import Result
 from devcluster import Cluster, DevclusterError
 from devcluster.hub import Hub
+from devcluster.hub_client import Answer
 from devcluster.hub_config import HubSettings
 from devcluster.processes import poll
 
@@ -60,15 +61,18 @@ def measure(*, rounds: int, servers: int) -> Result:
             "kubespawner": started.enter_context(Hub(cluster, _kubespawner(cluster))),
         }
         api = started.enter_context(cluster.api_client())
-        # The first spawn of a hub loads modules and opens connections: not what is compared.
+        # A hub's first spawns load modules and open connections: not what is compared.
         for hub in hubs.values():
-            _round(hub, api, 1)
+            _round(hub, api, servers)
         found: dict[str, list[Round]] = {which: [] for which in hubs}
         for number in range(rounds):
             for which in sorted(hubs, reverse=bool(number % 2)):
                 found[which].append(_round(hubs[which], api, servers))
                 one = found[which][-1]
-                print(f"spawn: {number + 1}/{rounds} {which:<12}{one.wall_s:6.2f} s wall, {one.cpu_s:5.2f} s hub CPU")
+                print(
+                    f"spawn: {number + 1}/{rounds} {which:<12}{one.wall_s:6.2f} s wall, {one.cpu_s:5.2f} s hub CPU",
+                    flush=True,
+                )
     return _compare(found, servers)
 
 
@@ -102,8 +106,7 @@ def _round(hub: Hub, api: ApiClient, servers: int) -> Round:
         options = {"cpu": 0.5, "memory": "128M", "gpu": "bench", "gpu_count": 1}
     cpu_before = _cpu_s(hub.hub_pid)
     began = time.monotonic()
-    with ThreadPoolExecutor(servers) as people:
-        answers = list(people.map(lambda user: hub.client.start_server(user, options), users))
+    answers = _all_at_once(lambda user: hub.client.start_server(user, options), users)
     if refused := [answer for answer in answers if answer.status not in {201, 202}]:
         raise DevclusterError(f"the hub refused a server: {refused[0]}")
     if not poll(lambda: _ready(hub) == servers, timeout_s=START_TIMEOUT_S, interval_s=POLL_INTERVAL_S):
@@ -111,12 +114,21 @@ def _round(hub: Hub, api: ApiClient, servers: int) -> Round:
             f"{_ready(hub)} of {servers} servers were ready in {START_TIMEOUT_S} s:\n{hub.log_tail()}"
         )
     done = Round(time.monotonic() - began, _cpu_s(hub.hub_pid) - cpu_before)
-    for user in users:
-        hub.client.stop_server(user)
+    _all_at_once(hub.client.stop_server, users)
     core = CoreV1Api(api)
-    if not poll(lambda: not core.list_namespaced_pod(hub.settings.namespace).items, timeout_s=START_TIMEOUT_S):
+
+    def at_rest() -> bool:
+        pending = any(user["pending"] or user["servers"] for user in hub.client.users())
+        return not pending and not core.list_namespaced_pod(hub.settings.namespace).items
+
+    if not poll(at_rest, timeout_s=START_TIMEOUT_S, interval_s=POLL_INTERVAL_S):
         raise DevclusterError("the servers' pods did not go away")
     return done
+
+
+def _all_at_once(act: Callable[[str], Answer], users: Sequence[str]) -> list[Answer]:
+    with ThreadPoolExecutor(len(users)) as people:
+        return list(people.map(act, users))
 
 
 def _ready(hub: Hub) -> int:

@@ -108,7 +108,7 @@ def test_a_spawn_fails_with_one_sentence_when_credentials_are_refused(refused: S
 
 
 def test_wrong_input_is_still_told_from_a_failure_when_credentials_are_refused(refused: Servers) -> None:
-    assert refused.ask("mistaken", {"gpu": "geforce"}).status == 400
+    assert refused.ask("mistaken", {"cpu": 1000}).status == 400
 
 
 def test_the_form_says_that_capacity_is_unknown_when_the_api_server_is_down(relayed: Servers, relay: Relay) -> None:
