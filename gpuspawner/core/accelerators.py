@@ -40,12 +40,9 @@ class Accelerator:
     slug: str
     name: str
     vendor: str
-    architecture: str = ""
     memory_bytes: int | None = None
-    compute_capability: str | None = None
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     karpenter_memory_mib: int | None = None
-    mig_profiles: tuple[str, ...] = ()
     fractional: tuple[str, ...] = ()
 
 
@@ -69,13 +66,6 @@ class AcceleratorTable:
             for source, names in accelerator.labels.items():
                 for name in names:
                     self._by_name.setdefault((source, name), []).append(accelerator)
-
-    def lookup(self, labels: Mapping[str, str]) -> Known | None:
-        """Return the model that a node's labels name, the most telling label first; None when no label is known."""
-        for key in _SOURCES:
-            if key in labels and (known := self.find(key, labels[key], memory_mib=_karpenter_memory(key, labels))):
-                return known
-        return None
 
     def find(self, key: str, value: str, *, memory_mib: int | None = None) -> Known | None:
         """Return the model that one label names.
@@ -115,13 +105,6 @@ def reconcile(labelled_mib: int | None, known_bytes: int | None) -> int | None:
         return known_bytes
     whole_gib = round(labelled_mib / 1024)
     return whole_gib * 1024 * _MIB if whole_gib else labelled
-
-
-def _karpenter_memory(key: str, labels: Mapping[str, str]) -> int | None:
-    if _SOURCES[key] != "karpenter":
-        return None
-    text = labels.get(key.replace("gpu-name", "gpu-memory"), "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None  # noqa: PLR2004 - 10 digits
 
 
 def _karpenter_size(model: Accelerator) -> int:

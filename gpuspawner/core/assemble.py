@@ -27,6 +27,7 @@ class Configured:
     :param memory: bounds in bytes, None as for ``cpu``.
     :param uncounted: slugs of GPU types without a ``max_count``: the largest number on one node takes its place.
     :param hidden: slugs of GPU types that are not offered even when the cluster has them.
+    :param hidden_gpus: those of them that the settings describe: what they stand for is not offered under another slug.
     :param discover: whether GPU types are also taken from node labels.
     """
 
@@ -36,6 +37,7 @@ class Configured:
     gpus: Mapping[str, GPUType] = field(default_factory=dict)
     uncounted: frozenset[str] = frozenset()
     hidden: frozenset[str] = frozenset()
+    hidden_gpus: tuple[GPUType, ...] = ()
     presets: Mapping[str, Preset] = field(default_factory=dict)
     discover: bool = True
 
@@ -45,7 +47,8 @@ def assemble(
 ) -> Catalogue:
     """Return what may be asked for right now.
 
-    A preset that nobody could start, because what it names is not offered (any more), is left out.
+    A preset that nobody could start, because what it names is not offered (any more), is left out; while nodes are not
+    known all stay, so that a start with one says what is not known instead of calling the preset wrong.
 
     :param fallback_image: image reference used when the settings name none.
     """
@@ -54,8 +57,9 @@ def assemble(
         slug: replace(gpu, max_count=_most_on_one(gpu, nodes)) if slug in configured.uncounted else gpu
         for slug, gpu in configured.gpus.items()
     }
-    if configured.discover:
-        gpus |= _new_types(discover(nodes, table), configured, nodes=nodes)
+    found = discover(nodes, table) if configured.discover else ()
+    hidden = tuple(gpu for gpu in found if _is_hidden(gpu, configured, nodes=nodes))
+    gpus |= _new_types((gpu for gpu in found if gpu not in hidden), configured, nodes=nodes)
     largest = largest_node(inventory)
     catalogue = Catalogue(
         images=configured.images or {"default": _fallback(fallback_image)},
@@ -63,7 +67,10 @@ def assemble(
         memory=configured.memory or (default_memory(largest[1]) if largest else None),
         gpus=gpus,
         presets=configured.presets,
+        hidden=(*configured.hidden_gpus, *hidden),
     )
+    if inventory.nodes is None:
+        return catalogue
     return replace(catalogue, presets=dict(_possible_presets(catalogue)))
 
 
@@ -97,19 +104,24 @@ def _fallback(reference: str) -> Image:
 
 
 def _most_on_one(gpu: GPUType, nodes: Iterable[Node]) -> int:
-    """Return the largest number of a type's units on one node, 1 while there is no such node."""
-    return max((node.allocatable.get(gpu.resource, 0) for node in nodes if gpu.is_on(node.labels)), default=0) or 1
+    """Return the largest number of a type's units on one node that is there or may be added, 1 when none is known."""
+    added = gpu.scale_up.gpus_per_node if gpu.scale_up is not None else 0
+    return max(added, *(node.allocatable.get(gpu.resource, 0) for node in nodes if gpu.is_on(node.labels)), 1)
 
 
 def _new_types(found: Iterable[GPUType], configured: Configured, *, nodes: tuple[Node, ...]) -> dict[str, GPUType]:
-    """Return the discovered types that the admin has neither described nor hidden."""
+    """Return the discovered types that the admin has not described."""
     return {
         gpu.slug: gpu
         for gpu in found
         if gpu.slug not in configured.gpus
-        and gpu.slug not in configured.hidden
         and not any(_overlap(gpu, own, nodes=nodes) for own in configured.gpus.values())
     }
+
+
+def _is_hidden(gpu: GPUType, configured: Configured, *, nodes: tuple[Node, ...]) -> bool:
+    """Tell whether the admin took a discovered type out, by its slug or by what it is."""
+    return gpu.slug in configured.hidden or any(_overlap(gpu, own, nodes=nodes) for own in configured.hidden_gpus)
 
 
 def _overlap(gpu: GPUType, own: GPUType, *, nodes: Iterable[Node]) -> bool:

@@ -25,7 +25,10 @@ _GENERAL_LABELS = ("kubernetes.io/", "topology.kubernetes.io/", "node.kubernetes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchExpression:
-    """One node selector requirement (core/v1 NodeSelectorRequirement)."""
+    """One node selector requirement (core/v1 NodeSelectorRequirement).
+
+    :param operator: ``In``, ``NotIn`` or ``DoesNotExist``.
+    """
 
     key: str
     operator: str
@@ -35,11 +38,13 @@ class MatchExpression:
 def avoidance(catalogue: Catalogue) -> tuple[MatchExpression, ...]:
     """Return expressions that no node of any GPU type fulfils: one ``NotIn`` for each label, values of all types.
 
+    Types that nobody may pick count as well: their nodes are no less GPU nodes.
+
     All labels of a type must match, so one that it does not have is enough to be none of its nodes. Labels that only
     GPU nodes carry are taken where there are any: ``kubernetes.io/arch`` in a type's match must not rule out all.
     """
     values: dict[str, list[str]] = {}
-    for gpu in catalogue.gpus.values():
+    for gpu in (*catalogue.gpus.values(), *catalogue.hidden):
         for key in _telling_keys(gpu.match):
             values.setdefault(key, []).extend(gpu.match[key])
     return tuple(
@@ -48,8 +53,14 @@ def avoidance(catalogue: Catalogue) -> tuple[MatchExpression, ...]:
 
 
 def fulfils(labels: Mapping[str, str], expressions: tuple[MatchExpression, ...]) -> bool:
-    """Tell whether a node with these labels fulfils ``NotIn`` expressions; a label that is missing fulfils it."""
-    return all(labels.get(expression.key) not in expression.values for expression in expressions)
+    """Tell whether a node with these labels fulfils all expressions; a label that is missing fulfils ``NotIn``."""
+    return all(_fulfils(labels, each) for each in expressions)
+
+
+def _fulfils(labels: Mapping[str, str], expression: MatchExpression) -> bool:
+    if expression.operator == "DoesNotExist":
+        return expression.key not in labels
+    return (labels.get(expression.key) in expression.values) == (expression.operator == "In")
 
 
 def _telling_keys(match: Mapping[str, tuple[str, ...]]) -> list[str]:

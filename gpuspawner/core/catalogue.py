@@ -25,10 +25,11 @@ class Image:
 
     :param slug: key in settings and user options.
     :param image: reference as the container runtime gets it.
-    :param cuda: CUDA version inside (``"12.8"``), or None when not declared.
+    :param cuda: CUDA version inside (``"12.8"``), or None when not declared; nothing depends on it yet.
     :param vendors: GPU vendors the image can use (``nvidia``, ``amd``, ``intel``); None = not declared (any),
         ``()`` = CPU only.
-    :param architectures: values of ``kubernetes.io/arch`` the image exists for; ``()`` = not declared.
+    :param architectures: values of ``kubernetes.io/arch`` the image exists for, of the only nodes it is started on;
+        ``()`` = not declared.
     """
 
     slug: str
@@ -68,6 +69,8 @@ class Toleration:
 class ScaleUp:
     """What an autoscaler may add for a GPU type, as the admin knows it; no API tells.
 
+    Only ``gpus_per_node`` is used yet: it bounds the count while no such node exists.
+
     :param max_nodes: nodes the pool may grow to.
     :param gpus_per_node: units of the type's resource on each.
     :param minutes: how long a new node takes to be ready.
@@ -90,7 +93,6 @@ class GPUType:
     :param shm: /dev/shm as a fraction of the memory limit, None = the container runtime's default (64 MiB).
     :param start_timeout_s: seconds the hub waits for a server with this type, None = the spawner's own.
     :param note: a sentence shown with the type (for instance that it is simulated).
-    :param discovered: True when it came from node labels, not from the admin's settings.
     """
 
     slug: str
@@ -109,7 +111,6 @@ class GPUType:
     shm: float | None = None
     start_timeout_s: int | None = None
     scale_up: ScaleUp | None = None
-    discovered: bool = False
 
     def is_on(self, labels: Mapping[str, str]) -> bool:
         """Tell whether a node with these labels is one of the type's (whether it has the resource is not asked)."""
@@ -141,6 +142,7 @@ class Catalogue:
     :param cpu: bounds in millicores; None while unknown (nothing configured, no node could be read): the limit is then
         left to KubeSpawner and the form shows no field.
     :param memory: bounds in bytes; None as for ``cpu``.
+    :param hidden: GPU types that nodes may have and nobody may pick; servers without a GPU avoid their nodes as well.
     """
 
     images: Mapping[str, Image]
@@ -148,6 +150,7 @@ class Catalogue:
     memory: Bounds | None
     gpus: Mapping[str, GPUType] = field(default_factory=dict)
     presets: Mapping[str, Preset] = field(default_factory=dict)
+    hidden: tuple[GPUType, ...] = ()
 
     @property
     def default_image(self) -> str:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from gpuspawner.core.avoidance import avoidance, fulfils
+from gpuspawner.core.avoidance import MatchExpression, avoidance, fulfils
 from gpuspawner.core.catalogue import Catalogue, GPUType, Toleration
 from gpuspawner.core.inventory import Inventory, Node, Pod, Taint
 
@@ -28,20 +28,12 @@ class Count:
     free: int | None
 
 
-def count(gpu: GPUType, inventory: Inventory, *, tolerations: tuple[Toleration, ...] = ()) -> Count:
-    """Return how many units of a type there are and how many are free.
-
-    :param tolerations: what every server tolerates besides the type's own (KubeSpawner's).
-    """
-    return count_each((gpu,), inventory, tolerations=tolerations)[0]
-
-
 def count_each(
     gpus: Iterable[GPUType], inventory: Inventory, *, tolerations: tuple[Toleration, ...] = ()
 ) -> tuple[Count, ...]:
     """Return the count of each type, in their order; goes through the pods once, however many types there are.
 
-    :param tolerations: as for :func:`count`.
+    :param tolerations: what every server tolerates besides the types' own (KubeSpawner's).
     """
     wanted = tuple(gpus)
     taken = None if inventory.pods is None else _requested(inventory.pods, {gpu.resource for gpu in wanted})
@@ -97,23 +89,29 @@ def cpu_node_has_room(
     inventory: Inventory,
     catalogue: Catalogue,
     tolerations: Iterable[Toleration] = (),
+    required: tuple[MatchExpression, ...] = (),
 ) -> bool:
     """Tell whether a server without a GPU would find room on a node without GPUs right now; False when not known.
+
+    Pods without GPUs that wait for a node may take what is free there first. Which node each gets is for the scheduler
+    to say, so there is room only on a node that would take all of them and this server.
 
     :param cpu_millis: request in millicores.
     :param memory_bytes: request in bytes.
     :param tolerations: what every server tolerates (KubeSpawner's).
+    :param required: what the server demands of its node in any case.
     """
     if inventory.nodes is None or inventory.pods is None:
         return False
-    wanted = {"cpu": cpu_millis, "memory": memory_bytes, "pods": 1}
     tolerated = tuple(tolerations)
+    resources = {gpu.resource for gpu in (*catalogue.gpus.values(), *catalogue.hidden)}
+    wanted = Counter({"cpu": cpu_millis, "memory": memory_bytes, "pods": 1})
+    wanted.update(_waiting(inventory.pods, resources))
     taken = _requested(inventory.pods, ("cpu", "memory"))
-    avoided = avoidance(catalogue)
-    resources = {gpu.resource for gpu in catalogue.gpus.values()}
+    demanded = (*avoidance(catalogue), *required)
     return any(
         node.schedulable
-        and fulfils(node.labels, avoided)
+        and fulfils(node.labels, demanded)
         and not any(node.allocatable.get(resource) for resource in resources)
         and tolerates(node, tolerated)
         and all(_free(node, name, taken=taken) >= number for name, number in wanted.items())
@@ -152,6 +150,15 @@ def _requested(pods: Iterable[Pod], resources: Collection[str]) -> Mapping[str, 
             if requested := pod.requests.get(resource):
                 on_node[resource] += requested
     return taken
+
+
+def _waiting(pods: Iterable[Pod], gpu_resources: Collection[str]) -> Mapping[str, int]:
+    """Return what pods request that have no node yet and could get one without GPUs."""
+    total: Counter[str] = Counter()
+    for pod in pods:
+        if pod.node is None and not any(pod.requests.get(resource) for resource in gpu_resources):
+            total.update({name: pod.requests.get(name, 0) for name in ("cpu", "memory")}, pods=1)
+    return total
 
 
 def _free(node: Node, resource: str, *, taken: Mapping[str, Counter[str]]) -> int:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gpuspawner.core.accelerators import AcceleratorTable
 from gpuspawner.core.catalogue import GPUType, Toleration, Unit
 from gpuspawner.core.inventory import Node
-from gpuspawner.core.node_gpus import GPU_RESOURCES, Offer, read_offer, slugify, vendor_of
+from gpuspawner.core.node_gpus import GPU_RESOURCES, Offer, divided_models, read_offer, slugify, vendor_of
 
 SIMULATED_LABEL = "gpuspawner.jupyter.org/simulated"
 """Label (``"true"``) of nodes that only exist in the API, as devcluster's; what runs there never answers."""
@@ -27,9 +27,11 @@ def discover(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[GPUType, .
     one match cannot cover stay apart.
     """
     groups: dict[_Group, GPUType] = {}
+    nodes = tuple(nodes)
+    ambiguous = divided_models(nodes)
     for node in nodes:
         for resource in _gpu_resources(node):
-            offer = read_offer(node, resource, table=table)
+            offer = read_offer(node, resource, table=table, ambiguous=ambiguous)
             if offer is not None:
                 found = _as_type(offer, node)
                 group = _Group(found.slug, offer.source, resource, found.unit, tuple(sorted(found.match)))
@@ -83,7 +85,6 @@ def _as_type(offer: Offer, node: Node) -> GPUType:
         description=f"One GPU for up to {offer.replicas} servers at a time." if offer.replicas > 1 else "",
         note=_SIMULATED_NOTE if node.labels.get(SIMULATED_LABEL) == "true" else "",
         tolerations=_tolerations(offer.resource),
-        discovered=True,
     )
 
 

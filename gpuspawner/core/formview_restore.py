@@ -14,7 +14,7 @@ from gpuspawner.core.checks import Problems
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.formview_types import FORM_LEVEL
 from gpuspawner.core.quantity import format_cpu, gib
-from gpuspawner.core.selection import VERSION, Selection, validate
+from gpuspawner.core.selection import VERSION, Selection, is_given, validate
 
 FIELDS = ("image", "cpu", "memory", "gpu", "gpu_count")
 """Names of the form's fields, in the form's order."""
@@ -54,8 +54,7 @@ def restore(options: Mapping[str, object] | None, catalogue: Catalogue) -> tuple
         preset = probe({"preset": options["preset"]}, catalogue)
         form.values = form.values if preset is None else values_of(preset)
     for name, restore_field in form.fields().items():
-        # Absent and null both mean the default, but "no GPU" is a choice that a preset's GPU gives way to.
-        if options.get(name) is not None or (name == "gpu" and name in options):
+        if name in options and is_given(name, options[name]):
             restore_field(options[name])
     return form.values, form.notices
 

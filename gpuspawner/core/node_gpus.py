@@ -7,8 +7,9 @@ whose labels cannot tell its GPUs apart (two models on one node, an invalid MIG 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gpuspawner.core.accelerators import (
     AMD_PRODUCT,
@@ -30,6 +31,8 @@ GPU_RESOURCES = {
 }
 """Vendor → extended resources that are its GPUs."""
 
+_NVIDIA_CARD = "nvidia.com/gpu"
+
 _GKE_PARTITION = "cloud.google.com/gke-gpu-partition-size"
 _GKE_SHARING = "cloud.google.com/gke-gpu-sharing-strategy"
 _GKE_CLIENTS = "cloud.google.com/gke-max-shared-clients-per-gpu"
@@ -37,6 +40,19 @@ _AMD_PARTITION = "amd.com/gpu.compute-memory-partition"
 _AMD_WHOLE = frozenset({"", "spx_nps1"})
 _MIG_MEMORY = re.compile(r"\d+g\.(?P<gb>\d+)gb", re.ASCII)
 _GIB = 1024**3
+
+
+class KarpenterModel(NamedTuple):
+    """What Karpenter or EKS Auto Mode call the GPUs of a machine.
+
+    :param prefix: which of the two.
+    :param memory: the label's text, None when there is none.
+    """
+
+    prefix: str
+    vendor: str
+    name: str
+    memory: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,21 +81,50 @@ def vendor_of(resource: str) -> str | None:
     return next((vendor for vendor, pattern in GPU_RESOURCES.items() if pattern.fullmatch(resource)), None)
 
 
-def read_offer(node: Node, resource: str, *, table: AcceleratorTable) -> Offer | None:
-    """Return what one unit of a GPU resource on a node is, None when its labels cannot tell."""
+def divided_models(nodes: Iterable[Node]) -> frozenset[KarpenterModel]:
+    """Return what Karpenter calls the models of which some node counts parts as ``nvidia.com/gpu``.
+
+    Its labels describe the machine, whatever the device plugin makes of it, so they do not tell these nodes apart.
+    """
+    found = (
+        karpenter_model(node.labels) for node in nodes if _NVIDIA_CARD in node.capacity and _is_divided(node.labels)
+    )
+    return frozenset(model for model in found if model is not None)
+
+
+def karpenter_model(labels: Mapping[str, str]) -> KarpenterModel | None:
+    """Return what Karpenter or EKS Auto Mode call a node's GPU model, None when neither does."""
+    for prefix in KARPENTER_PREFIXES:
+        names = ("name", "memory", "manufacturer")
+        name, memory, vendor = (labels.get(f"{prefix}instance-gpu-{each}") for each in names)
+        if name is not None and vendor is not None:
+            return KarpenterModel(prefix, vendor, name, memory)
+    return None
+
+
+def read_offer(
+    node: Node, resource: str, *, table: AcceleratorTable, ambiguous: Collection[KarpenterModel] = ()
+) -> Offer | None:
+    """Return what one unit of a GPU resource on a node is, None when its labels cannot tell.
+
+    :param ambiguous: what Karpenter calls models that some nodes offer whole and others in parts.
+    """
     vendor = vendor_of(resource) or ""
     labels = node.labels
+    model = karpenter_model(labels)
+    if model is not None and model.vendor != vendor:
+        model = None
     if vendor == "nvidia" and GKE_ACCELERATOR in labels:
         return _gke(labels, resource, table=table)
-    if vendor == "nvidia" and GFD_PRODUCT in labels:
+    cards = model if resource == _NVIDIA_CARD and model not in ambiguous else None
+    if vendor == "nvidia" and GFD_PRODUCT in labels and not (cards and _tells_cards(labels, cards, table=table)):
         return _gfd(node, resource, table=table)
     if vendor == "amd" and any(key.startswith((AMD_PRODUCT, f"beta.{AMD_PRODUCT}")) for key in labels):
         return _amd(labels, resource, table=table)
     if vendor == "intel" and INTEL_PRODUCT in labels:
         return _intel(labels, resource, table=table)
-    for prefix in KARPENTER_PREFIXES:
-        if labels.get(f"{prefix}instance-gpu-manufacturer") == vendor and f"{prefix}instance-gpu-name" in labels:
-            return _karpenter(labels, resource, prefix=prefix, table=table)
+    if model is not None:
+        return _karpenter(model, resource, table=table)
     shared, profile = _nvidia_parts(resource)
     return Offer(resource=resource, vendor=vendor, shared=shared, profile=profile, memory_bytes=mig_memory(profile))
 
@@ -138,7 +183,10 @@ def _gke(labels: Mapping[str, str], resource: str, *, table: AcceleratorTable) -
     Nodes whose GPUs are sliced or shared carry the same accelerator and further labels, so a match says which.
     """
     accelerator = labels[GKE_ACCELERATOR]
-    profile, strategy = labels.get(_GKE_PARTITION), labels.get(_GKE_SHARING)
+    partition, strategy = labels.get(_GKE_PARTITION), labels.get(_GKE_SHARING)
+    # A device plugin other than GKE's names slices and shares in the resource.
+    shared_resource, profile = _nvidia_parts(resource)
+    profile = profile or partition
     known = table.find(GKE_ACCELERATOR, accelerator)
     memory = reconcile(_number(labels.get("nvidia.com/gpu.memory")), known.memory_bytes if known else None)
     return Offer(
@@ -148,33 +196,55 @@ def _gke(labels: Mapping[str, str], resource: str, *, table: AcceleratorTable) -
         source="gke",
         match={
             GKE_ACCELERATOR: (accelerator,),
-            _GKE_PARTITION: () if profile is None else (profile,),
+            _GKE_PARTITION: () if partition is None else (partition,),
             _GKE_SHARING: () if strategy is None else (strategy,),
         },
         memory_bytes=mig_memory(profile) if profile else memory,
         profile=profile,
-        shared=bool(strategy),
+        shared=shared_resource or bool(strategy),
         replicas=_number(labels.get(_GKE_CLIENTS)) or 1,
     )
 
 
-def _karpenter(labels: Mapping[str, str], resource: str, *, prefix: str, table: AcceleratorTable) -> Offer:
+def _karpenter(model: KarpenterModel, resource: str, *, table: AcceleratorTable) -> Offer:
     """Read Karpenter's labels; one name covers models that differ in memory only (``a100``), so both are matched."""
-    name_key, memory_key = f"{prefix}instance-gpu-name", f"{prefix}instance-gpu-memory"
-    memory_mib = _number(labels.get(memory_key))
-    known = table.find(name_key, labels[name_key], memory_mib=memory_mib)
+    known = _karpenters(model, table)
     shared, profile = _nvidia_parts(resource)
-    match = {key: (labels[key],) for key in (name_key, memory_key) if key in labels}
+    match = {f"{model.prefix}instance-gpu-name": (model.name,)}
+    if model.memory is not None:
+        match[f"{model.prefix}instance-gpu-memory"] = (model.memory,)
+    memory = reconcile(_number(model.memory), known.memory_bytes if known else None)
     return Offer(
         resource=resource,
-        vendor=labels[f"{prefix}instance-gpu-manufacturer"],
-        model=_words(known, labels[name_key]),
+        vendor=model.vendor,
+        model=_words(known, model.name),
         source="karpenter",
         match=match,
-        memory_bytes=mig_memory(profile) or reconcile(memory_mib, known.memory_bytes if known else None),
+        memory_bytes=mig_memory(profile) or memory,
         profile=profile,
         shared=shared,
     )
+
+
+def _karpenters(model: KarpenterModel, table: AcceleratorTable) -> Known | None:
+    return table.find(f"{model.prefix}instance-gpu-name", model.name, memory_mib=_number(model.memory))
+
+
+def _tells_cards(labels: Mapping[str, str], model: KarpenterModel, *, table: AcceleratorTable) -> bool:
+    """Tell whether Karpenter's labels say as much of a node's whole cards as GPU Feature Discovery's.
+
+    They are then the better match: Karpenter promises them for nodes it has yet to make, and a node has them before
+    GPU Feature Discovery has run there.
+    """
+    if _is_divided(labels):
+        return False
+    return _karpenters(model, table) is not None or table.find(GFD_PRODUCT, labels[GFD_PRODUCT]) is None
+
+
+def _is_divided(labels: Mapping[str, str]) -> bool:
+    """Tell whether GPU Feature Discovery says that a node's ``nvidia.com/gpu`` are slices or shares."""
+    product = labels.get(GFD_PRODUCT, "")
+    return product != base_product(product) or (_number(labels.get("nvidia.com/gpu.replicas")) or 1) > 1
 
 
 def _amd(labels: Mapping[str, str], resource: str, *, table: AcceleratorTable) -> Offer | None:

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from gpuspawner.core.avoidance import MatchExpression, avoidance
-from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Toleration
+from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Toleration
 from gpuspawner.core.selection import Selection, summarise
 
 __all__ = ["ANNOTATION_PREFIX", "MatchExpression", "Placement", "place"]
 
 ANNOTATION_PREFIX = "gpuspawner.jupyter.org/"
 
+_ARCHITECTURE = "kubernetes.io/arch"
 _VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 
 
@@ -61,17 +62,18 @@ def place(selection: Selection, catalogue: Catalogue, *, cpu_node_has_room: bool
     """
     gpu = catalogue.gpus[selection.gpu] if selection.gpu is not None else None
     avoided = avoidance(catalogue) if gpu is None else ()
+    image = catalogue.images[selection.image]
     selector, required = _node_match(gpu) if gpu is not None else ({}, avoided if cpu_node_has_room else ())
     shm = gpu.shm if gpu is not None else None
     return Placement(
-        image=catalogue.images[selection.image].image,
+        image=image.image,
         cpu_limit_millis=selection.cpu_millis,
         cpu_request_millis=_request(selection.cpu_millis, catalogue.cpu),
         memory_limit_bytes=selection.memory_bytes,
         memory_request_bytes=_request(selection.memory_bytes, catalogue.memory),
         extended_resources={gpu.resource: selection.gpu_count} if gpu is not None else {},
         node_selector=selector,
-        required=required,
+        required=(*required, *_architectures(image)),
         avoided=() if cpu_node_has_room else avoided,
         tolerations=gpu.tolerations if gpu is not None else (),
         environment=_environment(gpu),
@@ -104,6 +106,13 @@ def _node_match(gpu: GPUType) -> tuple[dict[str, str], tuple[MatchExpression, ..
         if len(values) != 1
     )
     return selector, required
+
+
+def _architectures(image: Image) -> tuple[MatchExpression, ...]:
+    """Return what keeps an image off nodes it was not built for; elsewhere its first program could not even start."""
+    if not image.architectures:
+        return ()
+    return (MatchExpression(key=_ARCHITECTURE, operator="In", values=image.architectures),)
 
 
 def _environment(gpu: GPUType | None) -> dict[str, str]:

@@ -22,7 +22,7 @@ VERSION = 1
 """Version of the user options written by :func:`to_options`."""
 
 FIELDS = ("v", "preset", "image", "cpu", "memory", "gpu", "gpu_count", "profile")
-"""Names of the user options, in the order they are written; ``profile`` is for people and ignored when read."""
+"""Names of the user options; ``preset`` is only read, ``profile`` is only written, for people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,6 @@ class Selection:
     memory_bytes: int | None
     gpu: str | None = None
     gpu_count: int = 0
-    preset: str | None = None
 
 
 def validate(options: object, catalogue: Catalogue) -> Selection:
@@ -63,15 +62,15 @@ def validate(options: object, catalogue: Catalogue) -> Selection:
     if gpu:
         _check_image_uses(catalogue.images[image], catalogue.gpus[gpu], problems=problems)
     problems.raise_any()
-    return Selection(image=image, cpu_millis=cpu, memory_bytes=memory, gpu=gpu, gpu_count=count, preset=preset)
+    return Selection(image=image, cpu_millis=cpu, memory_bytes=memory, gpu=gpu, gpu_count=count)
 
 
 def to_options(selection: Selection, catalogue: Catalogue) -> dict[str, object]:
-    """Return the user options that stand for a selection; :func:`validate` reads them back to the same."""
-    options: dict[str, object] = {"v": VERSION}
-    if selection.preset is not None:
-        options["preset"] = selection.preset
-    options["image"] = selection.image
+    """Return the user options that stand for a selection; :func:`validate` reads them back to the same.
+
+    A preset the choice began with is not among them: the fields say it all, also when the preset is gone.
+    """
+    options: dict[str, object] = {"v": VERSION, "image": selection.image}
     if selection.cpu_millis is not None:
         cpus = selection.cpu_millis / 1000
         options["cpu"] = int(cpus) if cpus.is_integer() else cpus
@@ -93,6 +92,14 @@ def summarise(selection: Selection, catalogue: Catalogue) -> str:
     if selection.gpu is not None:
         parts.append(f"{selection.gpu_count} × {catalogue.gpus[selection.gpu].display_name}")
     return " · ".join(parts)
+
+
+def is_given(name: str, value: object) -> bool:
+    """Tell whether a field stands for a choice of its own; null and an empty name leave it to the preset or default.
+
+    No GPU is a choice: a preset's GPU gives way to it.
+    """
+    return name == "gpu" or not (value is None or (name == "image" and value == ""))
 
 
 def _known_fields(options: object, problems: Problems) -> dict[str, object]:
@@ -132,7 +139,7 @@ def _over_preset(
     # Another GPU than the preset's starts counting anew: a preset of 8 T4 is no wish for 8 A100.
     if "gpu" in given and given["gpu"] != preset.get("gpu"):
         merged.pop("gpu_count", None)
-    return {**merged, **given}
+    return merged | {name: value for name, value in given.items() if is_given(name, value)}
 
 
 def _count(count: object, gpu: GPUType | None, *, problems: Problems) -> int:

@@ -43,8 +43,6 @@ def _changed(change: AcceleratorEntry) -> dict[str, Any]:
         given["memory_bytes"] = given.pop("memory")
     if "labels" in given:
         given["labels"] = {source: tuple(names) for source, names in given["labels"].items()}
-    if "mig_profiles" in given:
-        given["mig_profiles"] = tuple(given["mig_profiles"])
     return given
 
 
@@ -53,7 +51,6 @@ def _accelerator(slug: str, raw: Mapping[str, Any]) -> Accelerator:
     known = {field.name for field in fields(Accelerator)}
     plain = {key: value for key, value in raw.items() if key in known}
     plain["labels"] = {source: tuple(names) for source, names in raw["labels"].items()}
-    plain["mig_profiles"] = tuple(raw.get("mig_profiles", ()))
     plain["fractional"] = tuple(raw.get("fractional", ()))
     if "memory_gib" in raw and "memory_gib" not in raw.get("unverified", ()):
         plain["memory_bytes"] = raw["memory_gib"] * _GIB

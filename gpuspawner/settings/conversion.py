@@ -34,6 +34,11 @@ def to_configured(settings: SettingsModel, table: AcceleratorTable) -> Configure
             slug for slug, gpu in gpus.items() if settings.gpus[slug].max_count is None and gpu.unit is not Unit.SHARED
         ),
         hidden=frozenset(slug for slug, entry in settings.gpus.items() if not entry.enabled),
+        hidden_gpus=tuple(
+            _gpu(slug, entry, table=table)
+            for slug, entry in settings.gpus.items()
+            if not entry.enabled and entry.resource is not None
+        ),
         presets={slug: _preset(slug, entry) for slug, entry in in_order(settings.presets).items()},
         discover=settings.discover_gpus,
     )

@@ -18,7 +18,6 @@ from gpuspawner.settings.values import (
     Text,
     Title,
     Vendor,
-    Version,
 )
 
 
@@ -42,9 +41,14 @@ class TolerationSetting(Model):
 class ScaleUpSetting(Model):
     """What an autoscaler may add."""
 
-    max_nodes: Annotated[int, Field(ge=1)]
-    gpus_per_node: Annotated[int, Field(ge=1)]
-    minutes: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    max_nodes: Annotated[int, Field(ge=1, description="Nodes the pool may grow to. Nothing uses it yet.")]
+    gpus_per_node: Annotated[
+        int, Field(ge=1, description="Units on each node; without max_count as many may be asked for in one server.")
+    ]
+    minutes: Annotated[
+        float,
+        Field(gt=0, allow_inf_nan=False, description="How long a new node takes to be ready. Nothing uses it yet."),
+    ]
 
 
 class GPUEntry(Entry):
@@ -70,9 +74,6 @@ class AcceleratorEntry(Model):
 
     name: Title | None = None
     vendor: Vendor | None = None
-    architecture: Text | None = None
     memory: Memory | None = None
-    compute_capability: Version | None = None
     labels: dict[Literal["gfd", "gke", "karpenter", "amd", "intel"], list[LabelValue]] | None = None
     karpenter_memory_mib: Annotated[int, Field(ge=1)] | None = None
-    mig_profiles: list[Text] | None = None

@@ -18,9 +18,11 @@ class ImageEntry(Entry):
     """An image users may pick."""
 
     image: Annotated[str, StringConstraints(pattern=r"^[^\s{}]+$", max_length=1000)] | None = None
-    cuda: Version | None = None
+    cuda: Version | None = Field(default=None, description="CUDA version inside. Nothing uses it yet.")
     vendors: list[Vendor] | None = None
-    architectures: list[LabelValue] = Field(default_factory=list)
+    architectures: list[LabelValue] = Field(
+        default_factory=list, description="Values of kubernetes.io/arch that the image is started on; empty: any."
+    )
 
 
 class Amount(Model):

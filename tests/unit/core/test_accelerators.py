@@ -29,43 +29,38 @@ PRO = Accelerator(
     fractional=("gke",),
 )
 TABLE = AcceleratorTable([A100_40, A100_80, PRO])
-NAME, MEMORY = "karpenter.k8s.aws/instance-gpu-name", "karpenter.k8s.aws/instance-gpu-memory"
+PRODUCT, NAME = "nvidia.com/gpu.product", "karpenter.k8s.aws/instance-gpu-name"
 
 
 @pytest.mark.parametrize(
-    ("labels", "slug"),
+    ("key", "value", "memory_mib", "slug"),
     [
-        ({"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB"}, "a100-40gb"),
-        ({"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb-SHARED"}, "a100-40gb"),
-        ({"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB-SHARED"}, "a100-40gb"),
-        ({"cloud.google.com/gke-accelerator": "nvidia-tesla-a100"}, "a100-40gb"),
-        ({NAME: "a100", MEMORY: "81920"}, "a100-80gb"),
-        ({NAME: "a100", MEMORY: "40960"}, "a100-40gb"),
-        (
-            {"eks.amazonaws.com/instance-gpu-name": "a100", "eks.amazonaws.com/instance-gpu-memory": "81920"},
-            "a100-80gb",
-        ),
+        (PRODUCT, "NVIDIA-A100-SXM4-40GB", None, "a100-40gb"),
+        (PRODUCT, "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb-SHARED", None, "a100-40gb"),
+        (PRODUCT, "NVIDIA-A100-SXM4-40GB-SHARED", None, "a100-40gb"),
+        ("cloud.google.com/gke-accelerator", "nvidia-tesla-a100", None, "a100-40gb"),
+        (NAME, "a100", 81920, "a100-80gb"),
+        (NAME, "a100", 40960, "a100-40gb"),
+        ("eks.amazonaws.com/instance-gpu-name", "a100", 81920, "a100-80gb"),
     ],
 )
-def test_a_model_is_found_by_what_labels_call_it(labels: dict[str, str], slug: str):
-    known = TABLE.lookup(labels)
+def test_a_model_is_found_by_what_labels_call_it(key: str, value: str, memory_mib: int | None, slug: str):
+    known = TABLE.find(key, value, memory_mib=memory_mib)
     assert known is not None
     assert known.accelerator.slug == slug
 
 
 @pytest.mark.parametrize(
-    "labels",
+    ("key", "value", "memory_mib"),
     [
-        {},
-        {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-41GB"},
-        {"zone": "NVIDIA-A100-SXM4-40GB"},
+        (PRODUCT, "NVIDIA-A100-SXM4-41GB", None),
         # One name for two models, and nothing that tells them apart.
-        {NAME: "a100"},
-        {NAME: "a100", MEMORY: "20480"},
+        (NAME, "a100", None),
+        (NAME, "a100", 20480),
     ],
 )
-def test_what_labels_do_not_tell_is_not_guessed(labels: dict[str, str]):
-    assert TABLE.lookup(labels) is None
+def test_what_labels_do_not_tell_is_not_guessed(key: str, value: str, memory_mib: int | None):
+    assert TABLE.find(key, value, memory_mib=memory_mib) is None
 
 
 def test_a_label_that_also_stands_for_parts_tells_no_memory():

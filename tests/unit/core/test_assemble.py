@@ -7,8 +7,11 @@ import pytest
 
 from gpuspawner.core.accelerators import AcceleratorTable
 from gpuspawner.core.assemble import Configured, assemble, default_cpu, default_memory
-from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset
+from gpuspawner.core.avoidance import avoidance
+from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset, ScaleUp
+from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.inventory import Inventory, Node
+from gpuspawner.core.selection import validate
 
 GIB = 1 << 30
 GPU, PRODUCT = "nvidia.com/gpu", "nvidia.com/gpu.product"
@@ -63,13 +66,39 @@ def test_what_the_admin_configured_stands():
         Configured(gpus={"mine": own("mine", match={"pool": ("small",)})}),
         Configured(gpus={"mine": own("mine", match={})}),
         Configured(hidden=frozenset({"t4"})),
+        Configured(hidden=frozenset({"mine"}), hidden_gpus=(own("mine"),)),
+        Configured(hidden=frozenset({"mine"}), hidden_gpus=(own("mine", match={"pool": ("small",)}),)),
         Configured(discover=False),
     ],
-    ids=["same slug", "same label", "same node by another label", "every node", "hidden", "switched off"],
+    ids=[
+        "same slug",
+        "same label",
+        "same node by another label",
+        "every node",
+        "hidden",
+        "hidden by label",
+        "hidden by node",
+        "switched off",
+    ],
 )
 def test_the_admin_wins_over_what_is_discovered(configured: Configured):
     catalogue = made(configured, node("T4", pool="small"))
     assert dict(catalogue.gpus) == dict(configured.gpus)
+
+
+def test_another_type_stays_beside_a_hidden_one():
+    configured = Configured(hidden=frozenset({"mine"}), hidden_gpus=(own("mine"),))
+    assert list(made(configured, node("T4"), node("V100")).gpus) == ["v100"]
+
+
+@pytest.mark.parametrize(
+    "configured",
+    [Configured(hidden=frozenset({"t4"})), Configured(hidden=frozenset({"mine"}), hidden_gpus=(own("mine"),))],
+    ids=["by slug", "by label"],
+)
+def test_servers_without_a_gpu_avoid_nodes_of_hidden_types(configured: Configured):
+    (expression,) = avoidance(made(configured, node("T4")))
+    assert (expression.key, expression.operator, expression.values) == (PRODUCT, "NotIn", ("T4",))
 
 
 def test_a_discovered_type_joins_the_admins_others():
@@ -90,6 +119,24 @@ def test_a_count_that_was_left_out_is_the_largest_on_one_node():
 def test_a_count_that_was_left_out_is_one_while_no_node_is_known():
     configured = Configured(gpus={"t4": own("t4")}, uncounted=frozenset({"t4"}))
     assert made(configured).gpus["t4"].max_count == 1
+
+
+def test_a_count_that_was_left_out_includes_nodes_that_may_be_added():
+    scale_up = ScaleUp(max_nodes=4, gpus_per_node=8, minutes=6)
+    configured = Configured(gpus={"t4": own("t4", scale_up=scale_up)}, uncounted=frozenset({"t4"}))
+    assert [made(configured, *nodes).gpus["t4"].max_count for nodes in ((), (node("T4", 2),), (node("T4", 16),))] == [
+        8,
+        8,
+        16,
+    ]
+
+
+def test_while_nodes_are_unknown_presets_stay():
+    presets = {"train": Preset(slug="train", display_name="T", options={"gpu": "t4"})}
+    catalogue = assemble(Configured(presets=presets), Inventory(), table=AcceleratorTable(), fallback_image="i")
+    with pytest.raises(SelectionError) as caught:
+        validate({"preset": "train"}, catalogue)
+    assert [(problem.field, problem.code) for problem in caught.value.problems] == [("gpu", "unknown_choice")]
 
 
 def test_a_preset_that_nobody_could_start_is_left_out():

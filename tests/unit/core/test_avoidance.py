@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpuspawner.core.avoidance import MatchExpression, avoidance, fulfils
@@ -49,3 +51,22 @@ def test_gpu_nodes_are_avoided_by_the_labels_that_tell_them(
 )
 def test_a_node_without_the_label_is_not_avoided(labels: dict[str, str], expected: bool):
     assert fulfils(labels, (not_in(PRODUCT, "A", "B"),)) is expected
+
+
+def test_types_that_nobody_may_pick_are_avoided_as_well():
+    both = catalogue({PRODUCT: ("A",)}, {PRODUCT: ("B",)})
+    one_hidden = replace(both, gpus={"0": both.gpus["0"]}, hidden=(both.gpus["1"],))
+    assert avoidance(one_hidden) == (not_in(PRODUCT, "A", "B"),)
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "expected"),
+    [
+        ("In", ("A",), [False, True, False]),
+        ("NotIn", ("A",), [True, False, True]),
+        ("DoesNotExist", (), [True, False, False]),
+    ],
+)
+def test_expressions_are_fulfilled_as_kubernetes_decides(operator: str, values: tuple[str, ...], expected: list[bool]):
+    expressions = (MatchExpression(key=PRODUCT, operator=operator, values=values),)
+    assert [fulfils(labels, expressions) for labels in ({}, {PRODUCT: "A"}, {PRODUCT: "B"})] == expected

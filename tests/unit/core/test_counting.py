@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuspawner.core.avoidance import MatchExpression
 from gpuspawner.core.catalogue import Catalogue, GPUType, Image, Toleration
-from gpuspawner.core.counting import Count, count, cpu_node_has_room, largest_node, tolerates
+from gpuspawner.core.counting import Count, count_each, cpu_node_has_room, largest_node, tolerates
 from gpuspawner.core.inventory import Inventory, Node, Pod, Taint
 
 GIB = 1 << 30
@@ -34,6 +35,11 @@ def pod(on: str | None, **requests: int) -> Pod:
 def room(cpu: int, memory: int, *nodes: Node, pods: tuple[Pod, ...] | None = (), **tolerated: Any) -> bool:
     inventory = Inventory(nodes=nodes, pods=pods)
     return cpu_node_has_room(cpu, memory, inventory=inventory, catalogue=CATALOGUE, **tolerated)
+
+
+def count(gpu: GPUType, inventory: Inventory, **tolerated: Any) -> Count:
+    (counted,) = count_each((gpu,), inventory, **tolerated)
+    return counted
 
 
 def test_units_on_matching_nodes_are_counted():
@@ -121,6 +127,34 @@ def test_a_node_that_would_not_take_the_server_has_no_room(cpu: int, memory: int
 
 def test_what_other_pods_request_is_no_room():
     assert not room(1000, GIB, node("a"), pods=(pod("a", cpu=7500),))
+
+
+def test_what_waiting_pods_request_is_no_room():
+    assert room(1000, GIB, node("a"), pods=(pod(None, cpu=7000),))
+    assert not room(1000, GIB, node("a"), pods=(pod(None, cpu=4000), pod(None, cpu=3500)))
+
+
+def test_a_pod_that_waits_for_a_gpu_leaves_room_elsewhere():
+    assert room(1000, GIB, node("a"), pods=(pod(None, cpu=8000, gpus=1),))
+
+
+def test_waiting_pods_count_against_how_many_a_node_holds():
+    small = node("a", allocatable={"cpu": 8000, "memory": 32 * GIB, "pods": 2})
+    assert room(1000, GIB, small, pods=(pod(None),))
+    assert not room(1000, GIB, small, pods=(pod(None), pod(None)))
+
+
+def test_the_node_of_a_hidden_type_is_no_room():
+    hidden = replace(CATALOGUE, gpus={}, hidden=(T4,))
+    for gpu_node in (node("a", labels={PRODUCT: "T4"}), node("a", 4, labels={})):
+        inventory = Inventory(nodes=(gpu_node,), pods=())
+        assert not cpu_node_has_room(1000, GIB, inventory=inventory, catalogue=hidden)
+
+
+@pytest.mark.parametrize(("architecture", "expected"), [("arm64", True), ("amd64", False)])
+def test_a_node_that_the_image_was_not_built_for_is_no_room(architecture: str, expected: bool):
+    required = (MatchExpression(key="kubernetes.io/arch", operator="In", values=("arm64",)),)
+    assert room(1000, GIB, node("a", labels={"kubernetes.io/arch": architecture}), required=required) is expected
 
 
 def test_a_node_that_holds_as_many_pods_as_it_may_has_no_room():

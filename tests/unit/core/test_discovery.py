@@ -21,7 +21,7 @@ TABLE = AcceleratorTable(
             name="A100",
             vendor="nvidia",
             memory_bytes=40 * GIB,
-            labels={"gfd": ("A100-SXM", "A100-PCIe"), "gke": ("nvidia-tesla-a100",)},
+            labels={"gfd": ("A100-SXM", "A100-PCIe"), "gke": ("nvidia-tesla-a100",), "karpenter": ("a100",)},
         )
     ]
 )
@@ -53,7 +53,6 @@ def test_nodes_of_one_model_are_one_type():
             max_count=8,
             memory_bytes=40 * GIB,
             tolerations=(Toleration(key=GPU, operator="Exists", effect="NoSchedule"),),
-            discovered=True,
         ),
     )
 
@@ -88,6 +87,29 @@ def test_vendors_come_in_a_fixed_order():
 def test_one_model_under_two_kinds_of_labels_is_two_types():
     found = discover([gpus({GKE: "nvidia-tesla-a100"}), gpus({PRODUCT: "A100-SXM"})], TABLE)
     assert [(gpu.slug, gpu.display_name) for gpu in found] == [("a100", "A100"), ("a100-gke", "A100 [GKE]")]
+
+
+KARPENTER = {
+    f"karpenter.k8s.aws/instance-gpu-{name}": text
+    for name, text in (("name", "a100"), ("manufacturer", "nvidia"), ("memory", "40960"))
+}
+
+
+def test_a_karpenter_node_is_of_one_type_before_and_after_its_gpus_were_looked_at():
+    (found,) = discover(
+        [gpus(KARPENTER), gpus({**KARPENTER, PRODUCT: "A100-SXM", "nvidia.com/gpu.replicas": "1"})], TABLE
+    )
+    assert (found.slug, found.display_name, found.memory_bytes) == ("a100", "A100", 40 * GIB)
+    assert set(found.match) == {"karpenter.k8s.aws/instance-gpu-name", "karpenter.k8s.aws/instance-gpu-memory"}
+
+
+def test_whole_cards_of_a_machine_that_other_nodes_share_are_told_by_their_product():
+    shared = gpus({**KARPENTER, PRODUCT: "A100-SXM-SHARED", "nvidia.com/gpu.replicas": "4"}, 16)
+    found = discover([shared, gpus({**KARPENTER, PRODUCT: "A100-SXM"})], TABLE)
+    assert [(gpu.slug, gpu.match[PRODUCT]) for gpu in found] == [
+        ("a100", ("A100-SXM",)),
+        ("a100-shared", ("A100-SXM-SHARED",)),
+    ]
 
 
 def test_nodes_without_labels_offer_any_model():
@@ -143,6 +165,7 @@ LABELS = st.dictionaries(
             "cloud.google.com/gke-gpu-partition-size",
             "karpenter.k8s.aws/instance-gpu-name",
             "karpenter.k8s.aws/instance-gpu-manufacturer",
+            "karpenter.k8s.aws/instance-gpu-memory",
             "amd.com/gpu.product-name",
             "amd.com/gpu.compute-memory-partition",
         ]

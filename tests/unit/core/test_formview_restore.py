@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset
@@ -149,3 +149,23 @@ SELECTIONS = st.builds(
 def test_a_valid_choice_comes_back_whole(selection: Selection):
     assert validate(to_options(selection, CATALOGUE), CATALOGUE) == selection
     assert restore(to_options(selection, CATALOGUE), CATALOGUE) == (values_of(selection), {})
+
+
+CHOICES = st.fixed_dictionaries(
+    {},
+    optional={
+        "preset": st.sampled_from([None, "train"]),
+        "image": st.sampled_from([None, "", "plain", "pytorch"]),
+        "cpu": st.sampled_from([None, 4]),
+        "memory": st.sampled_from([None, "16G"]),
+        "gpu": st.sampled_from([None, "", "t4", "mi210"]),
+        "gpu_count": st.sampled_from([None, 0, 1, 3]),
+    },
+)
+
+
+@given(CHOICES)
+def test_the_form_shows_what_a_start_with_the_same_options_would_take(options: dict[str, object]):
+    selection = probe(options, CATALOGUE)
+    assume(selection is not None)
+    assert restore(options, CATALOGUE) == (selection and values_of(selection), {})

@@ -4,7 +4,16 @@ import pytest
 
 from gpuspawner.core.accelerators import Accelerator, AcceleratorTable
 from gpuspawner.core.inventory import Node
-from gpuspawner.core.node_gpus import Offer, mig_memory, mig_profile, read_offer, slugify, vendor_of
+from gpuspawner.core.node_gpus import (
+    Offer,
+    divided_models,
+    karpenter_model,
+    mig_memory,
+    mig_profile,
+    read_offer,
+    slugify,
+    vendor_of,
+)
 
 GIB = 1 << 30
 PRODUCT = "nvidia.com/gpu.product"
@@ -100,6 +109,9 @@ def test_only_gpu_resources_have_a_vendor(resource: str, vendor: str | None):
         ("nvidia.com/gpu", {GKE: "nvidia-tesla-a100", PARTITION: "1g.5gb"}, ("a100-40gb", "1g.5gb", False, 5)),
         ("nvidia.com/gpu", {GKE: "nvidia-tesla-a100", SHARING: "mps", CLIENTS: "3"}, ("a100-40gb", None, True, 40)),
         ("nvidia.com/gpu", {GKE: "nvidia-x1"}, ("x1", None, False, None)),
+        # A device plugin other than GKE's, on a node of GKE's.
+        ("nvidia.com/mig-1g.5gb", {GKE: "nvidia-tesla-a100", PRODUCT: "A100-40"}, ("a100-40gb", "1g.5gb", False, 5)),
+        ("nvidia.com/gpu.shared", {GKE: "nvidia-tesla-a100"}, ("a100-40gb", None, True, 40)),
     ],
 )
 def test_labels_say_what_one_unit_is(
@@ -171,6 +183,44 @@ def test_karpenters_labels_are_matched_with_the_memory(prefix: str):
     found = offer("nvidia.com/gpu", labels)
     assert summary(found) == ("a100-40gb", None, False, 40)
     assert found.match == {f"{prefix}instance-gpu-name": ("a100",), f"{prefix}instance-gpu-memory": ("40960",)}
+
+
+KARPENTER = {
+    f"eks.amazonaws.com/instance-gpu-{name}": text
+    for name, text in (("name", "a100"), ("manufacturer", "nvidia"), ("memory", "40960"))
+}
+
+
+@pytest.mark.parametrize(
+    ("resource", "labels", "source"),
+    [
+        ("nvidia.com/gpu", {PRODUCT: "A100-40"}, "karpenter"),
+        ("nvidia.com/gpu", {PRODUCT: "A100-40", "nvidia.com/gpu.replicas": "1"}, "karpenter"),
+        ("nvidia.com/gpu", {PRODUCT: "A100-40-SHARED"}, "gfd"),
+        ("nvidia.com/gpu", {PRODUCT: "A100-40", "nvidia.com/gpu.replicas": "4"}, "gfd"),
+        ("nvidia.com/gpu", {PRODUCT: "A100-40-MIG-1g.5gb"}, "gfd"),
+        ("nvidia.com/mig-1g.5gb", {PRODUCT: "A100-40"}, "gfd"),
+        # The table knows only what GPU Feature Discovery calls it.
+        ("nvidia.com/gpu", {PRODUCT: "A100-40", "eks.amazonaws.com/instance-gpu-name": "a900"}, "gfd"),
+        ("nvidia.com/gpu", {PRODUCT: "A900", "eks.amazonaws.com/instance-gpu-name": "a900"}, "karpenter"),
+    ],
+)
+def test_whole_cards_are_told_by_labels_that_new_nodes_have_from_the_start(
+    resource: str, labels: dict[str, str], source: str
+):
+    assert offer(resource, {**KARPENTER, **labels}).source == source
+
+
+def test_a_machine_is_ambiguous_when_one_of_its_nodes_counts_parts_as_cards():
+    parts = Node(name="n", labels={**KARPENTER, PRODUCT: "A100-40-SHARED"}, capacity={"nvidia.com/gpu": 8})
+    renamed = Node(name="n", labels={**KARPENTER, PRODUCT: "A100-40-SHARED"}, capacity={"nvidia.com/gpu.shared": 8})
+    whole = Node(name="n", labels={**KARPENTER, PRODUCT: "A100-40"}, capacity={"nvidia.com/gpu": 8})
+    assert divided_models([whole, parts]) == {karpenter_model(KARPENTER)}
+    assert divided_models([whole, renamed]) == frozenset()
+
+
+def test_a_node_without_karpenters_labels_has_no_model_of_its():
+    assert karpenter_model({PRODUCT: "A100-40"}) is None
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,15 @@ def test_a_server_with_another_vendors_gpu_sees_none_of_nvidias():
     assert (placement.environment, placement.removed_environment) == ({"NVIDIA_VISIBLE_DEVICES": "void"}, ())
 
 
+def test_an_image_starts_only_on_nodes_it_was_built_for():
+    image = replace(CATALOGUE.images["pytorch"], architectures=("arm64",))
+    catalogue = replace(CATALOGUE, images={"pytorch": image})
+    arch = MatchExpression(key="kubernetes.io/arch", operator="In", values=("arm64",))
+    assert place(CPU_SERVER, catalogue).required == (arch,)
+    assert place(CPU_SERVER, catalogue, cpu_node_has_room=True).required == (*AVOIDED, arch)
+    assert place(GPU_SERVER, catalogue).required == (*place(GPU_SERVER, CATALOGUE).required, arch)
+
+
 @pytest.mark.parametrize(("guarantee", "request_millis"), [(1.0, 4000), (0.1, 400), (1e-9, 1), (0.3333, 1334)])
 def test_the_request_is_the_guaranteed_part_rounded_up(guarantee: float, request_millis: int):
     bounds = Bounds(min=500, max=32_000, step=500, default=2000, guarantee=guarantee)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset
 from gpuspawner.core.errors import SelectionError
-from gpuspawner.core.selection import Selection, summarise, to_options, validate
+from gpuspawner.core.selection import Selection, is_given, summarise, to_options, validate
 
 GIB = 1 << 30
 CATALOGUE = Catalogue(
@@ -65,14 +66,12 @@ SELECTIONS = st.one_of(
         memory_bytes=st.integers(1, 256).map(lambda steps: steps * GIB),
         gpu=st.just("t4"),
         gpu_count=st.integers(1, 4),
-        preset=st.sampled_from([None, "train"]),
     ),
     st.builds(
         Selection,
         image=st.sampled_from(["pytorch", "plain", "cpu"]),
         cpu_millis=st.integers(1, 64).map(lambda steps: steps * 500),
         memory_bytes=st.integers(1, 256).map(lambda steps: steps * GIB),
-        preset=st.sampled_from([None, "train"]),
     ),
 )
 
@@ -161,7 +160,7 @@ def test_a_message_names_what_is_allowed_instead():
 
 
 def test_a_preset_stands_for_its_options():
-    expected = Selection(image="plain", cpu_millis=8000, memory_bytes=64 * GIB, gpu="t4", gpu_count=2, preset="train")
+    expected = Selection(image="plain", cpu_millis=8000, memory_bytes=64 * GIB, gpu="t4", gpu_count=2)
     assert validate({"preset": "train"}, CATALOGUE) == expected
 
 
@@ -173,6 +172,24 @@ def test_fields_beside_a_preset_override_it():
 def test_another_gpu_than_the_presets_counts_anew():
     selection = validate({"preset": "train", "gpu": "mi210"}, CATALOGUE)
     assert (selection.gpu, selection.gpu_count) == ("mi210", 1)
+
+
+@pytest.mark.parametrize("name", ["image", "cpu", "memory", "gpu_count"])
+def test_null_beside_a_preset_is_not_given(name: str):
+    assert validate({"preset": "train", name: None}, CATALOGUE) == validate({"preset": "train"}, CATALOGUE)
+
+
+def test_a_choice_that_began_with_a_preset_outlives_it():
+    stored = to_options(validate({"preset": "train"}, CATALOGUE), CATALOGUE)
+    selection = validate(stored, replace(CATALOGUE, presets={}))
+    assert (selection.cpu_millis, selection.gpu, selection.gpu_count) == (8000, "t4", 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"), [("gpu", None, True), ("image", "", False), ("cpu", None, False), ("cpu", "", True)]
+)
+def test_only_no_gpu_is_a_choice_of_nothing(name: str, value: object, expected: bool):
+    assert is_given(name, value) is expected
 
 
 def test_no_gpu_beside_a_preset_means_none():

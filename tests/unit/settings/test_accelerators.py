@@ -74,7 +74,6 @@ def test_an_admin_adds_a_model():
         "vendor": "nvidia",
         "memory": "512G",
         "labels": {"gfd": ["NVIDIA-X9"]},
-        "mig_profiles": ["1g.64gb"],
     }
     assert memory_of({"x9": new}, PRODUCT, "NVIDIA-X9") == 512 * GIB
 

@@ -136,6 +136,14 @@ def test_disabled_entries_are_left_out_and_their_types_hidden():
     assert (list(found.gpus), found.hidden, found.images) == (["l4"], {"t4"}, {})
 
 
+def test_a_disabled_type_that_is_described_is_hidden_under_every_name():
+    entry = {"resource": "nvidia.com/gpu", "match": {PRODUCT: ["Tesla-T4"]}, "enabled": False}
+    found = configured(gpus={"mine": entry, "t4": {"enabled": False}})
+    assert [(gpu.slug, gpu.resource, gpu.match) for gpu in found.hidden_gpus] == [
+        ("mine", "nvidia.com/gpu", {PRODUCT: ("Tesla-T4",)})
+    ]
+
+
 def test_entries_are_sorted_by_their_order_and_then_as_they_stand():
     images = {
         "d": {"image": "d"},

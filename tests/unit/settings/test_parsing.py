@@ -119,7 +119,7 @@ def test_something_configured_is_not_empty(something: dict[str, Any]):
         ({"cpu": {"max": 4, "defualt": 2}}, "cpu.defualt", "unknown_key"),
         ({"cpu": {"default": 2}}, "cpu.max", "missing"),
         ({"cpu": {"max": "lots"}}, "cpu.max", "bad_value"),
-        ({"memory": {"max": "16GB"}}, "memory.max", "bad_value"),
+        ({"memory": {"max": "16X"}}, "memory.max", "bad_value"),
         ({"cpu": 4}, "cpu", "wrong_type"),
         ({"gpus": [{"slug": "a"}]}, "gpus", "wrong_type"),
         ({"images": {"a": "quay.io/a"}}, "images.a", "wrong_type"),

@@ -36,7 +36,7 @@ def test_values_are_written_as_people_write_them(kind: Any, written: object, val
     [
         (CPUs, True),
         (CPUs, "two"),
-        (Memory, "8GB"),
+        (Memory, "8X"),
         (Part, 0),
         (Part, 1.01),
         (Part, float("nan")),
