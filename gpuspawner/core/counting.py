@@ -6,7 +6,7 @@ Unknown stays unknown: None is never turned into 0.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuspawner.core.avoidance import MatchExpression, avoidance, fulfils
@@ -36,27 +36,36 @@ def count_each(
     :param tolerations: what every server tolerates besides the types' own (KubeSpawner's).
     """
     wanted = tuple(gpus)
+    if inventory.nodes is None:
+        return tuple(Count(total=None, free=None) for _ in wanted)
+    pools = _alike(inventory.nodes, {key for gpu in wanted for key in gpu.match})
     taken = None if inventory.pods is None else _requested(inventory.pods, {gpu.resource for gpu in wanted})
-    return tuple(_count(gpu, inventory.nodes, taken=taken, tolerations=tolerations) for gpu in wanted)
+    return tuple(_count(gpu, pools, taken=taken, tolerations=tolerations) for gpu in wanted)
+
+
+def _alike(nodes: Iterable[Node], keys: Collection[str]) -> list[list[Node]]:
+    """Return nodes that take pods in groups that carry the same of these labels: few, however many nodes there are."""
+    pools: dict[tuple[str | None, ...], list[Node]] = {}
+    for node in nodes:
+        if node.schedulable:
+            pools.setdefault(tuple(map(node.labels.get, keys)), []).append(node)
+    return list(pools.values())
 
 
 def _count(
     gpu: GPUType,
-    all_nodes: tuple[Node, ...] | None,
+    pools: Iterable[Sequence[Node]],
     *,
     taken: Mapping[str, Counter[str]] | None,
     tolerations: tuple[Toleration, ...],
 ) -> Count:
-    if all_nodes is None:
-        return Count(total=None, free=None)
     tolerated = (*gpu.tolerations, *tolerations)
     nodes = [
         node
-        for node in all_nodes
-        if node.allocatable.get(gpu.resource)
-        and node.schedulable
-        and gpu.is_on(node.labels)
-        and tolerates(node, tolerated)
+        for pool in pools
+        if gpu.is_on(pool[0].labels)
+        for node in pool
+        if node.allocatable.get(gpu.resource) and tolerates(node, tolerated)
     ]
     total = sum(node.allocatable[gpu.resource] for node in nodes)
     if taken is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from fractions import Fraction
+from functools import lru_cache
 
 _LONGEST = 64
 """Characters: the longest text worth reading; nobody types more, and arithmetic on it would cost time."""
@@ -159,6 +160,8 @@ def _bounded(number: Fraction) -> int:
     return int(number)
 
 
+# A form shows the same few bounds and sizes to everybody, several times a page.
+@lru_cache(maxsize=4096)
 def _decimal(number: Fraction) -> str:
     """Return a fraction whose denominator has no prime factors but 2 and 5 as decimal text."""
     digits = 0
