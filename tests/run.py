@@ -185,5 +185,7 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
 
 
 if __name__ == "__main__":
+    # Started in the background of a script, a program inherits that Ctrl-C is ignored, and its children do from it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _interrupt)
     sys.exit(main(sys.argv[1:]))

@@ -29,6 +29,8 @@ def main(arguments: Sequence[str], root: Path) -> int:
     parser.add_argument("--for", dest="purpose", required=True, choices=sorted(purposes.PURPOSES))
     parser.add_argument("--context", default="", help="name of a cluster of your own; nothing is built then")
     options = parser.parse_args(arguments)
+    # Started in the background of a script, a program inherits that Ctrl-C is ignored, and its children do from it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _interrupt)
     run_dir = root / ".run"
     run_dir.mkdir(exist_ok=True)

@@ -84,9 +84,11 @@ def test_commands_run_without_variables_that_point_elsewhere(
 def test_ctrl_c_ends_the_commands_and_their_children(tmp_path: Path):
     script = textwrap.dedent(
         """
+        import signal
         import sys
         from pathlib import Path
         from devcluster.preparation.runner import Runner, Step
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
         command = ["sh", "-c", "sleep 1000 & echo $! > child; echo started > started; wait"]
         endless = Step(name="endless", what="", is_done=lambda: False, commands=lambda: [command])
         try:
