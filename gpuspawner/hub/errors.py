@@ -82,14 +82,12 @@ def refusal(error: GPUSpawnerError, *, beside_form: bool = False) -> RefusedStar
     return refused
 
 
-def undecided(error: GPUSpawnerError, reason: str) -> ClusterFailure | None:
-    """Return the answer where a GPU type is missed only because the cluster cannot be read; None for other errors.
+def undecided(reason: str) -> ClusterFailure:
+    """Return the answer to a choice that cannot be judged while the cluster cannot be read.
 
-    :param reason: why it cannot be read, a sentence; empty when it was read.
+    :param reason: why it cannot be read, a sentence.
     """
-    if not reason or not any((problem.field, problem.code) == ("gpu", "unknown_choice") for problem in error.problems):
-        return None
-    return ClusterFailure(f"Which GPUs the cluster has is not known right now, so nothing was started. {reason}")
+    return ClusterFailure(f"What the cluster has is not known right now, so nothing was started. {reason}")
 
 
 def cluster_error(error: BaseException) -> web.HTTPError | None:

@@ -5,13 +5,27 @@ What comes out is all a start needs to know. Nothing is changed here, and nothin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
 
+from gpuspawner.core.catalogue import Catalogue
+from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.placement import place
-from gpuspawner.core.selection import to_options, validate
+from gpuspawner.core.selection import Selection, to_options, validate
+from gpuspawner.hub import gpu_resources
 from gpuspawner.hub.apply import AdminValues, Choice
 from gpuspawner.hub.offers import Offer
 from gpuspawner.hub.room import has_room
+
+_OPEN = frozenset({("gpu", "unknown_choice"), ("cpu", "unknown_field"), ("memory", "unknown_field")})
+"""Field and code of problems that the cluster's nodes may solve: they name GPU types, and bound CPU and memory.
+
+Presets stand in the settings alone, so one that is not there is wrong whatever the cluster has.
+"""
+
+
+class UnreadClusterError(SelectionError):
+    """A choice is wrong only as far as is known: the cluster's nodes, which cannot be read, may make it right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +46,45 @@ def admit(options: object, offer: Offer, *, base: AdminValues) -> Admission:
     :param options: any JSON value.
     :param base: the admin's values of the spawner's traits.
     :raises SelectionError: with one problem for each field that is wrong.
+    :raises UnreadClusterError: it cannot be told now.
     """
     catalogue = offer.catalogue
-    selection = validate(options, catalogue)
+    selection = _validated(options, offer)
     placement = place(selection, catalogue)
     if selection.gpu is None and has_room(placement, catalogue, inventory=offer.inventory, base=base):
         placement = place(selection, catalogue, cpu_node_has_room=True)
-    resources = frozenset(gpu.resource for gpu in catalogue.gpus.values())
-    return Admission(options=to_options(selection, catalogue), choice=Choice(placement=placement, resources=resources))
+    choice = Choice(placement=placement, resources=gpu_resources.of_catalogue(catalogue))
+    return Admission(options=to_options(selection, catalogue), choice=choice)
+
+
+def _validated(options: object, offer: Offer) -> Selection:
+    try:
+        return validate(options, offer.catalogue)
+    except SelectionError as error:
+        if offer.unread and (_problems(error) & _OPEN or _is_count_open(error, options, offer=offer)):
+            raise UnreadClusterError(*error.problems) from error
+        raise
+
+
+def _is_count_open(error: SelectionError, options: object, *, offer: Offer) -> bool:
+    """Tell whether a number of GPUs is too large only for a type whose largest number comes from the cluster."""
+    too_large = ("gpu_count", "out_of_range")
+    if too_large not in _problems(error):
+        return False
+    try:
+        validate(options, _unbounded(offer))
+    except SelectionError as still:
+        return too_large not in _problems(still)
+    return True
+
+
+def _unbounded(offer: Offer) -> Catalogue:
+    gpus = {
+        slug: replace(gpu, max_count=sys.maxsize) if slug in offer.uncounted else gpu
+        for slug, gpu in offer.catalogue.gpus.items()
+    }
+    return replace(offer.catalogue, gpus=gpus)
+
+
+def _problems(error: SelectionError) -> set[tuple[str, str]]:
+    return {(problem.field, problem.code) for problem in error.problems}

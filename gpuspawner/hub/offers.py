@@ -24,10 +24,14 @@ _MAX_SETTINGS = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What may be asked for, and the inventory it was made from."""
+    """What may be asked for, and the inventory it was made from.
+
+    :param uncounted: slugs of GPU types whose ``max_count`` comes from the cluster.
+    """
 
     catalogue: Catalogue
     inventory: Inventory
+    uncounted: frozenset[str] = frozenset()
 
     @property
     def unread(self) -> str:
@@ -93,4 +97,4 @@ class Offers:
         key = (settings, image)
         if key not in self._catalogues:
             self._catalogues[key] = assemble(settings.configured, inventory, table=settings.table, fallback_image=image)
-        return Offer(catalogue=self._catalogues[key], inventory=inventory)
+        return Offer(catalogue=self._catalogues[key], inventory=inventory, uncounted=settings.configured.uncounted)

@@ -9,18 +9,26 @@ from gpuspawner.core.catalogue import Catalogue, Toleration
 from gpuspawner.core.counting import cpu_node_has_room
 from gpuspawner.core.inventory import Inventory
 from gpuspawner.core.placement import Placement
+from gpuspawner.hub import gpu_resources
 from gpuspawner.hub.apply import AdminValues
 
-_POD_FIELDS_THAT_PLACE = frozenset({"affinity", "nodeSelector", "node_selector", "nodeName", "node_name"})
+_PLACING_POD_FIELDS = frozenset(
+    {"affinity", "nodeSelector", "node_selector", "nodeName", "node_name", "tolerations"}
+    | {"resources", "overhead", "containers", "initContainers", "init_containers"}
+)
+"""Fields of ``extra_pod_config`` that have a say in where a pod fits; they are not interpreted here."""
 
 
 def has_room(placement: Placement, catalogue: Catalogue, *, inventory: Inventory, base: AdminValues) -> bool:
     """Tell whether the pod could run on a node without GPUs right now; False where that cannot be told.
 
     Only then may GPU nodes be ruled out altogether. An admin's node selector narrows what is looked at; an admin's
-    required affinity is not interpreted here, so with one the answer is False.
+    required affinity is not interpreted here, and what pods need besides CPU and memory of the notebook's container is
+    not counted, so with any of these the answer is False.
     """
-    if base["node_affinity_required"] or _POD_FIELDS_THAT_PLACE & (base["extra_pod_config"] or {}).keys():
+    if base["node_affinity_required"] or _PLACING_POD_FIELDS & (base["extra_pod_config"] or {}).keys():
+        return False
+    if _needs_more(catalogue, base):
         return False
     selector = base["node_selector"] or {}
     nodes = [node for node in inventory.nodes or () if selector.items() <= dict(node.labels).items()]
@@ -33,7 +41,25 @@ def has_room(placement: Placement, catalogue: Catalogue, *, inventory: Inventory
         (base["mem_guarantee"] or base["mem_limit"] or 0) if size is None else size,
         inventory=replace(inventory, nodes=tuple(nodes)),
         catalogue=catalogue,
+        required=placement.required,
         tolerations=tolerations(base["tolerations"]),
+    )
+
+
+def _needs_more(catalogue: Catalogue, base: AdminValues) -> bool:
+    """Tell whether pods need something that is not counted; GPUs the admin gave them are taken away from them."""
+    gpus = gpu_resources.of_catalogue(catalogue)
+    amounts = (base[f"extra_resource_{kind}"] for kind in ("limits", "guarantees"))
+    if any(gpu_resources.without_gpus(each, gpus) for each in amounts):
+        return True
+    others = (base[kind] for kind in ("extra_containers", "init_containers"))
+    containers = [
+        *(each for some in others for each in (some.values() if isinstance(some, dict) else some or [])),
+        base["extra_container_config"] or {},
+    ]
+    # A container that asks for nothing needs nothing; zero-to-jupyterhub gives each pod such an init container.
+    return any(
+        container.get("resources") if isinstance(container, dict) else container.resources for container in containers
     )
 
 

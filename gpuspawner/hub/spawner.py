@@ -20,8 +20,8 @@ from gpuspawner.core.options import from_form, from_query
 from gpuspawner.hub import drafts
 from gpuspawner.hub.apply import trait_values
 from gpuspawner.hub.base import Base
-from gpuspawner.hub.errors import cluster_error, refusal, undecided
-from gpuspawner.hub.gate import Admission, admit
+from gpuspawner.hub.errors import RefusedStart, cluster_error, refusal, undecided
+from gpuspawner.hub.gate import Admission, UnreadClusterError, admit
 from gpuspawner.hub.offers import Offer, Offers, ParsedSettings
 from gpuspawner.hub.rendering import render
 from gpuspawner.hub.room import tolerations
@@ -94,9 +94,11 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         offer = await self._offer()
         try:
             return admit(reader(sent), offer, base=self._base).options
+        except UnreadClusterError as error:
+            raise undecided(offer.unread) from error
         except SelectionError as error:
             draft.problems = error.problems
-            raise undecided(error, offer.unread) or refusal(error, beside_form=True) from error
+            raise refusal(error, beside_form=True) from error
 
     # -- the gate ------------------------------------------------------------------------------------------------------
 
@@ -111,25 +113,25 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         Called by KubeSpawner at the beginning of a start, before anything is created. With an ``apply_user_options`` of
         the admin's own it is the first time.
         """
-        if self._is_ours():
-            await self._pass_gate(self.user_options)
-        else:
+        if not self._is_ours():
             await super().load_user_options()
+            return
+        choice = (await self._pass_gate(self.user_options)).choice
+        self._base.assign(trait_values(choice, self._base))
+        self._removed_environment = choice.placement.removed_environment
 
     async def _pass_gate(self, user_options: object) -> Admission:
         offer = await self._offer()
         try:
-            admission = admit(user_options, offer, base=self._base)
+            return admit(user_options, offer, base=self._base)
+        except UnreadClusterError as error:
+            self._is_refused = True
+            raise undecided(offer.unread) from error
         except SelectionError as error:
             drafts.note(error.problems)
             self._is_refused = True
-            if failure := undecided(error, offer.unread):
-                raise failure from error
             forgive_refusal(self.user)
             raise refusal(error) from error
-        self._base.assign(trait_values(admission.choice, self._base))
-        self._removed_environment = admission.choice.placement.removed_environment
-        return admission
 
     @override
     def get_env(self) -> dict[str, Any]:
@@ -161,6 +163,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             explained = cluster_error(error)
             if explained is None:
                 raise
+            if isinstance(explained, RefusedStart):
+                forgive_refusal(self.user)
             self.log.exception("Starting %s failed in Kubernetes", self._log_name)
             raise explained from error
 
@@ -192,8 +196,15 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
 
 async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None:
-    """Let a choice through before JupyterHub looks at the spawner's timeout, and store it as it was understood."""
+    """Let a choice through, set its timeout, which JupyterHub reads before the start, and store it as understood.
+
+    Everything else waits for the start, after the admin's hooks: one that changes a list in place must not get to hold
+    what a choice added there.
+    """
     admission = await spawner._pass_gate(user_options)
+    timeout_s = admission.choice.placement.start_timeout_s
+    if timeout_s is not None:
+        spawner._base.assign({"start_timeout": timeout_s})
     spawner.user_options = admission.options
     if spawner.orm_spawner is not None:
         # What came through the REST API has no summary yet; the hub's admin page shows it.

@@ -33,6 +33,7 @@ that the file names, and without a notification. The first of the two is not set
 """
 
 _watched: WeakSet[JupyterHub] = WeakSet()
+_warned: WeakSet[JupyterHub] = WeakSet()
 
 
 def configure(c: Config, path_or_mapping: str | Path | Mapping[str, Any] | None = None) -> None:
@@ -57,13 +58,10 @@ def check(config: Mapping[str, Any]) -> None:
     :param config: all sections.
     :raises SettingsError: with one problem for each path that is wrong.
     """
-    # An admin may as well have written c.KubeSpawner.gpus: sections of base classes count, the nearest one wins.
-    merged = Config()
-    for name in GPUSpawner.section_names():
-        merged.merge(_plain(config.get(name, {})))
+    merged = _merged(config)
     problems = list(_unknown_traits(_plain(config.get(SECTION, {}))))
     try:
-        Settings.parse({name: merged[name] for name in SETTINGS if merged.get(name) is not None})
+        _settings(merged)
     except SettingsError as error:
         problems += error.problems
     if problems:
@@ -90,6 +88,28 @@ def _check_or_exit(hub: JupyterHub) -> None:
         hub.log.critical("The settings of gpuspawner are wrong, so the hub does not start.")
         # Not an Exception: traitlets turns those into a message about the trait that is being set.
         raise SystemExit(1) from None
+    merged = _merged(hub.config)
+    if hub not in _warned and merged.get("profile_list") and not _settings(merged).is_empty:
+        _warned.add(hub)
+        hub.log.warning(
+            "gpuspawner's form takes the place of KubeSpawner.profile_list, which users do not see any more; remove the"
+            " settings of gpuspawner to go back to it, or profile_list."
+        )
+
+
+def _merged(config: Mapping[str, Any]) -> Config:
+    """Return all that is set on the spawner, whichever section it stands in; the nearest one wins.
+
+    An admin may as well have written c.KubeSpawner.gpus: sections of base classes count.
+    """
+    merged = Config()
+    for name in GPUSpawner.section_names():
+        merged.merge(_plain(config.get(name, {})))
+    return merged
+
+
+def _settings(merged: Config) -> Settings:
+    return Settings.parse({name: merged[name] for name in SETTINGS if merged.get(name) is not None})
 
 
 def _unknown_traits(section: Mapping[str, Any]) -> Iterable[Problem]:

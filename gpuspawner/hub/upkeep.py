@@ -26,8 +26,10 @@ def drop_dead_reflectors(reflectors: MutableMapping[Any, Any]) -> None:
     for key, reflector in list(reflectors.items()):
         watch = reflector.watch_task
         if reflector.first_load_future.done() and (watch is None or watch.done()):
-            # An exception nobody asked for would be reported when the future goes; those who waited have seen it.
-            _ = reflector.first_load_future.exception()
+            # An exception nobody asked for would be reported when the future goes; those who waited have seen it. The
+            # future is cancelled when one of them gave up while others waited for it as well.
+            if not reflector.first_load_future.cancelled():
+                _ = reflector.first_load_future.exception()
             del reflectors[key]
 
 

@@ -6,13 +6,11 @@ import copy
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from kubernetes_asyncio.client import V1NodeSelectorRequirement, V1NodeSelectorTerm
 
 from gpuspawner.core.catalogue import Toleration
 from gpuspawner.core.placement import MatchExpression, Placement
-from gpuspawner.hub.apply import Choice, literal, trait_values
+from gpuspawner.hub.apply import Choice, trait_values
 
 EMPTY: dict[str, Any] = {
     "image": "base",
@@ -29,9 +27,9 @@ EMPTY: dict[str, Any] = {
     "environment": {},
     "extra_annotations": {},
     "extra_pod_config": {},
+    "extra_container_config": {},
     "volumes": [],
     "volume_mounts": [],
-    "start_timeout": 60,
 }
 WANTED = {"key": "product", "operator": "In", "values": ["a", "b"]}
 REQUIRED = (MatchExpression(key="product", operator="In", values=("a", "b")),)
@@ -65,6 +63,12 @@ def test_the_number_of_an_offered_resource_is_the_users_choice_alone():
     found = values(admins, resources=frozenset({"nvidia.com/gpu"}), extended_resources={"nvidia.com/gpu": 2})
     assert found["extra_resource_limits"] == {"example.com/fpga": "1", "nvidia.com/gpu": "2"}
     assert found["extra_resource_guarantees"] == {}
+
+
+def test_gpus_that_are_not_offered_are_no_admins_gift_either():
+    admins = {"extra_resource_limits": {"nvidia.com/gpu": "8"}, "extra_resource_guarantees": {"amd.com/gpu": "1"}}
+    found = values(admins, resources=frozenset({"nvidia.com/mig-1g.5gb"}))
+    assert (found["extra_resource_limits"], found["extra_resource_guarantees"]) == ({}, {})
 
 
 @pytest.mark.parametrize(
@@ -138,8 +142,23 @@ def test_an_admins_shared_memory_stays_the_only_one():
     assert (found["volumes"], found["volume_mounts"]) == (admins["volumes"], admins["volume_mounts"])
 
 
-def test_the_admins_timeout_counts_without_one_of_the_type():
-    assert (values()["start_timeout"], values(start_timeout_s=900)["start_timeout"]) == (60, 900)
+def test_shared_memory_mounted_by_the_containers_own_configuration_stays_the_only_one():
+    own = [{"name": "shm", "mountPath": "/dev/shm"}]
+    found = values({"extra_container_config": {"volumeMounts": own}, "extra_pod_config": {"volumes": []}}, shm_bytes=5)
+    assert found["extra_container_config"]["volumeMounts"] == own
+    assert found["extra_pod_config"]["volumes"] == []
+
+
+def test_shared_memory_reaches_a_pod_whose_volumes_and_mounts_are_replaced():
+    admins = {"extra_pod_config": {"volumes": [{"name": "x"}]}, "extra_container_config": {"volume_mounts": None}}
+    found = values(admins, shm_bytes=5)
+    volume = {"name": "gpuspawner-shm", "emptyDir": {"medium": "Memory", "sizeLimit": "5"}}
+    assert found["extra_pod_config"]["volumes"] == [{"name": "x"}, volume]
+    assert found["extra_container_config"]["volume_mounts"] == [{"name": "gpuspawner-shm", "mountPath": "/dev/shm"}]
+
+
+def test_the_timeout_is_not_among_the_values_of_a_start():
+    assert "start_timeout" not in values(start_timeout_s=900)
 
 
 def test_applying_twice_adds_nothing():
@@ -162,8 +181,3 @@ def test_the_admins_values_are_not_touched():
     before = copy.deepcopy(admins)
     trait_values(Choice(placement=placement(required=REQUIRED, shm_bytes=5)), admins)
     assert admins == before
-
-
-@given(st.text())
-def test_a_literal_text_survives_formatting(text: str):
-    assert literal(text).format(username="ada") == text

@@ -12,7 +12,7 @@ from kubernetes_asyncio.client.rest import ApiException
 from tornado import web
 
 from gpuspawner.core.errors import Problem, SelectionError
-from gpuspawner.hub.errors import COUNTS_REFUSALS, ClusterFailure, RefusedStart, cluster_error, refusal
+from gpuspawner.hub.errors import COUNTS_REFUSALS, ClusterFailure, RefusedStart, cluster_error, refusal, undecided
 
 PROBLEMS = (
     Problem(field="cpu", code="off_step", message="The number of CPUs must be a multiple of 1."),
@@ -56,6 +56,12 @@ def test_a_refusal_is_what_the_hub_takes_for_one():
     error = RefusedStart("No.", reason="quota", status_code=409)
     assert isinstance(error, web.HTTPError)
     assert (error.status_code, error.reason) == (409, "quota")
+
+
+def test_a_cluster_that_cannot_be_read_is_no_mistake_of_the_user():
+    error = undecided("It is down.")
+    sentence = "What the cluster has is not known right now, so nothing was started. It is down."
+    assert (error.status_code, format_exception(error)[0]) == (503, sentence)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gpuspawner.core.assemble import assemble
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.inventory import Inventory
-from gpuspawner.hub.gate import admit
+from gpuspawner.hub.gate import UnreadClusterError, admit
 from gpuspawner.hub.offers import Offer
 from gpuspawner.settings import Settings
 from tests.unit.hub.conftest import SETTINGS
@@ -50,6 +50,52 @@ def test_the_choice_knows_every_offered_resource():
 def test_a_choice_that_is_not_offered_is_refused():
     with pytest.raises(SelectionError):
         admit({"gpu": "h900"}, OFFER, base=BASE)
+
+
+def unread(settings: dict[str, Any]) -> Offer:
+    parsed, inventory = Settings.parse(settings), Inventory(reason="Down.")
+    configured = parsed.configured()
+    catalogue = assemble(configured, inventory, table=parsed.table(), fallback_image="base")
+    return Offer(catalogue=catalogue, inventory=inventory, uncounted=configured.uncounted)
+
+
+UNCOUNTED = {"resource": "nvidia.com/gpu"}
+PRESETS = {"new": {"gpu": "t4"}, "four": {"gpu": "own", "gpu_count": 4}}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"gpu": "t4"},
+        {"preset": "new"},
+        {"preset": "four"},
+        {"cpu": 2},
+        {"memory": "8G"},
+        {"gpu": "own", "gpu_count": 4},
+    ],
+)
+def test_what_the_unread_cluster_may_make_right_is_not_called_wrong(options: Any):
+    with pytest.raises(UnreadClusterError):
+        admit(options, unread({"gpus": {"own": UNCOUNTED}, "presets": PRESETS}), base=BASE)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"image": "x"},
+        {"preset": "x"},
+        {"color": "red"},
+        {"gpu": "own", "gpu_count": 0},
+        {"gpu": "own", "gpu_count": "many"},
+        {"gpu": "fixed", "gpu_count": 3},
+        {"v": 2},
+    ],
+)
+def test_what_no_cluster_can_make_right_is_wrong_while_it_is_unread(options: Any):
+    offer = unread({"gpus": {"own": UNCOUNTED, "fixed": {**UNCOUNTED, "max_count": 2}}, "presets": PRESETS})
+    with pytest.raises(SelectionError) as wrong:
+        admit(options, offer, base=BASE)
+    assert type(wrong.value) is SelectionError
 
 
 @given(st.dictionaries(FIELDS, JSON, max_size=6) | JSON)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from kubernetes_asyncio.client import V1Container, V1ResourceRequirements
 
 from gpuspawner.core.catalogue import Catalogue, GPUType, Image
 from gpuspawner.core.inventory import Inventory, Node, Taint
-from gpuspawner.core.placement import Placement
+from gpuspawner.core.placement import MatchExpression, Placement
 from gpuspawner.hub.room import has_room
 
 CATALOGUE = Catalogue(
@@ -26,6 +28,11 @@ PLACEMENT = Placement(
 BASE: dict[str, Any] = {
     "node_affinity_required": [],
     "extra_pod_config": {},
+    "extra_container_config": {},
+    "extra_resource_limits": {},
+    "extra_resource_guarantees": {},
+    "extra_containers": [],
+    "init_containers": [],
     "node_selector": {},
     "tolerations": [],
     "cpu_guarantee": None,
@@ -71,6 +78,39 @@ def test_an_admins_required_affinity_leaves_it_open(base: dict[str, Any]):
     assert not room(inventory(), **base)
 
 
+ASKING = {"name": "x", "resources": {"requests": {"cpu": 1}}}
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        {"extra_resource_limits": {"example.com/fpga": "1"}},
+        {"extra_resource_guarantees": {"example.com/fpga": "1"}},
+        {"extra_containers": [ASKING]},
+        {"init_containers": {"a": ASKING}},
+        {"init_containers": [V1Container(name="x", resources=V1ResourceRequirements())]},
+        {"extra_container_config": {"resources": {"limits": {"example.com/fpga": "1"}}}},
+        {"extra_pod_config": {"tolerations": []}},
+        {"extra_pod_config": {"initContainers": [ASKING]}},
+    ],
+)
+def test_needs_that_are_not_counted_leave_it_open(base: dict[str, Any]):
+    assert not room(inventory(), **base)
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        {"extra_resource_limits": {"nvidia.com/gpu": "1"}},
+        {"init_containers": [{"name": "block-cloud-metadata"}]},
+        {"extra_containers": {"a": V1Container(name="x")}},
+        {"extra_pod_config": {"dnsPolicy": "None"}},
+    ],
+)
+def test_what_takes_no_room_is_no_matter(base: dict[str, Any]):
+    assert room(inventory(), **base)
+
+
 @pytest.mark.parametrize("shape", ["list", "dict"])
 def test_a_tainted_node_is_room_when_the_admin_tolerates_it(shape: str):
     taint = Taint(key="hub", value="user", effect="NoSchedule")
@@ -78,6 +118,13 @@ def test_a_tainted_node_is_room_when_the_admin_tolerates_it(shape: str):
     found = inventory(taints=(taint,))
     assert not room(found)
     assert room(found, tolerations=tolerations if shape == "list" else {"a": tolerations[0]})
+
+
+def test_a_node_that_the_image_does_not_run_on_is_no_room():
+    expression = MatchExpression(key="kubernetes.io/arch", operator="In", values=("amd64",))
+    placement = replace(PLACEMENT, required=(expression,))
+    assert room(inventory(labels={"kubernetes.io/arch": "amd64"}), placement)
+    assert not room(inventory(labels={"kubernetes.io/arch": "arm64"}), placement)
 
 
 @pytest.mark.parametrize(("guarantee", "expected"), [(4.0, True), (4.5, False)])

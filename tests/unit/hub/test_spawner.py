@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from bs4 import BeautifulSoup
 from jupyterhub.utils import maybe_future
+from kubernetes_asyncio.client.rest import ApiException
 from kubespawner import KubeSpawner
 from tornado import web
 
@@ -91,6 +92,18 @@ async def test_a_gpu_type_that_cannot_be_looked_up_is_no_mistake_of_the_user(
             await attempt
         assert failed.value.status_code == 503
         assert "API server cannot be reached" in failed.value.jupyterhub_message
+
+
+async def test_a_form_that_cannot_be_judged_comes_back_without_a_word_against_it(
+    make_spawner: MakeSpawner, use_api: Callable[[str], None]
+):
+    use_api("http://127.0.0.1:1")
+    spawner = make_spawner()
+    with pytest.raises(web.HTTPError):
+        await read_form(spawner, {**FORM, "cpu": ["3"], "gpu": ["t4"]})
+    page = await spawner.get_options_form()
+    assert BeautifulSoup(page, "html.parser").find(attrs={"name": "cpu"})["value"] == "3"
+    assert "There is no GPU type" not in page
 
 
 async def test_gpus_behind_a_taint_that_every_server_tolerates_are_counted(
@@ -190,6 +203,20 @@ def _hub_knows_refusals() -> bool:
     return hasattr(jupyterhub.spawner, "SpawnException")
 
 
+async def test_a_quota_does_not_count_as_a_failure_of_the_hub(make_spawner: MakeSpawner):
+    def hook(*_: Any) -> None:
+        error = ApiException(status=403, reason="Forbidden")
+        error.body = '{"message": "exceeded quota: gpus"}'
+        raise error
+
+    spawner = make_spawner(kubespawner={"modify_pod_hook": hook})
+    await begin(spawner, {})
+    with pytest.raises(web.HTTPError, match="exceeded quota"):
+        await spawner.start()
+    counted = 0 if _hub_knows_refusals() else 1
+    assert spawner.user.settings.get("failure_count", 0) + counted == 0
+
+
 async def test_options_are_stored_as_they_were_understood(make_spawner: MakeSpawner):
     stored = SimpleNamespace(user_options={"gpu": "a100"}, server=None, name="", state={})
     spawner = make_spawner()
@@ -273,6 +300,32 @@ async def test_braces_in_names_reach_the_pod_as_they_are(make_spawner: MakeSpawn
     assert pod["metadata"]["annotations"]["gpuspawner.jupyter.org/summary"].startswith("{odd} {")
 
 
+NODES = {"key": "amd.com/gpu.product", "operator": "In", "values": ["MI210", "MI210-B"]}
+
+
+async def test_fields_the_admin_writes_over_keep_the_gpus_nodes(make_spawner: MakeSpawner):
+    config = {"node_selector": {"pool": "users"}, "affinity": {"podAntiAffinity": {}}, "tolerations": []}
+    spawner = make_spawner(kubespawner={"extra_pod_config": config})
+    spec = (await pod_of(spawner, GPU_OPTIONS))["spec"]
+    assert spec["nodeSelector"] == {"pool": "users", "nvidia.com/gpu.product": A100}
+    assert spec["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+    spec = (await pod_of(spawner, {"image": "minimal", "gpu": "mi210"}))["spec"]
+    (terms,) = spec["affinity"]["nodeAffinity"].values()
+    assert (terms, spec["affinity"]["podAntiAffinity"]) == ({"nodeSelectorTerms": [{"matchExpressions": [NODES]}]}, {})
+
+
+async def test_resources_and_variables_the_admin_writes_over_keep_the_choice(make_spawner: MakeSpawner):
+    shown = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
+    config = {"resources": {"limits": {"nvidia.com/gpu": "4"}}, "env": shown}
+    spawner = make_spawner(kubespawner={"extra_container_config": config})
+    (container,) = (await pod_of(spawner, GPU_OPTIONS))["spec"]["containers"]
+    assert container["resources"]["limits"] == {"cpu": 4.0, "memory": 16 * 2**30, "nvidia.com/gpu": "2"}
+    assert container["env"] == []
+    pod = await pod_of(spawner, {})
+    assert "nvidia.com/gpu" not in pod["spec"]["containers"][0]["resources"]["limits"]
+    assert environment(pod) == {"NVIDIA_VISIBLE_DEVICES": "void"}
+
+
 # -- one start after another -----------------------------------------------------------------------------------------
 
 
@@ -328,6 +381,32 @@ async def test_a_hook_that_replaces_what_was_set_does_not_lose_the_gpus_nodes(ma
     assert pod["spec"]["nodeSelector"] == {"pool": "users", "nvidia.com/gpu.product": A100}
     assert [toleration["key"] for toleration in pod["spec"]["tolerations"]] == ["hub", "nvidia.com/gpu"]
     assert environment(pod)["FROM_HOOK"] == "1"
+
+
+async def test_a_hook_sees_the_admins_values_and_adds_to_them(make_spawner: MakeSpawner):
+    seen: list[Any] = []
+
+    def hook(spawner: Any) -> None:
+        seen.append((spawner.node_affinity_required, spawner.tolerations, spawner.extra_resource_limits))
+        spawner.node_affinity_required.append({"matchExpressions": [{"key": "pool", "operator": "Exists"}]})
+
+    spawner = make_spawner(kubespawner={"pre_spawn_hook": hook, "image": "registry.example/base:1"})
+    pod = await pod_of(spawner, {"image": "minimal", "gpu": "mi210"})
+    terms = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    pool = {"key": "pool", "operator": "Exists"}
+    assert terms == {"nodeSelectorTerms": [{"matchExpressions": [pool, NODES]}]}
+    assert [each[1:] for each in seen] == [([], {})]
+
+
+async def test_a_timeout_set_by_a_hook_counts_for_this_start(make_spawner: MakeSpawner):
+    def hook(spawner: Any) -> None:
+        spawner.start_timeout = 5
+
+    spawner = make_spawner(kubespawner={"pre_spawn_hook": hook, "start_timeout": 77})
+    await begin(spawner, GPU_OPTIONS)
+    assert spawner.start_timeout == 5
+    spawner.clear_state()
+    assert spawner.start_timeout == 77
 
 
 # -- KubeSpawner as it was -------------------------------------------------------------------------------------------

@@ -100,6 +100,29 @@ def test_a_hub_with_right_settings_goes_on(hub: JupyterHub, tmp_path: Path):
     assert hub.spawner_class is gpuspawner.GPUSpawner
 
 
+PROFILES = "c.JupyterHub.spawner_class = 'gpu'\nc.KubeSpawner.profile_list = [{'display_name': 'Small'}]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"{PROFILES}c.GPUSpawner.cpu = {{'max': 4}}", 1),
+        (f"{PROFILES}c.KubeSpawner.discover_gpus = False", 1),
+        (PROFILES, 0),
+        ("c.JupyterHub.spawner_class = 'gpu'\nc.GPUSpawner.cpu = {'max': 4}", 0),
+    ],
+)
+def test_a_profile_list_that_nobody_will_see_is_told_once(
+    hub: JupyterHub, tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, expected: int
+):
+    hub.log.propagate = True
+    hub.log.setLevel("WARNING")
+    _load(hub, tmp_path, text)
+    hub.session_factory = None
+    told = [record.message for record in caplog.records if "profile_list" in record.message]
+    assert len(told) == expected
+
+
 def test_configure_sets_spawner_and_settings():
     config = Config()
     configure(config, {"cpu": {"max": 4}})

@@ -10,12 +10,16 @@ from gpuspawner.hub.errors import COUNTS_REFUSALS
 from gpuspawner.hub.upkeep import drop_dead_reflectors, forgive_refusal
 
 
-def reflector(*, loaded: bool = True, error: Exception | None = None, watch: Any = None) -> Any:
+def reflector(
+    *, loaded: bool = True, cancelled: bool = False, error: Exception | None = None, watch: Any = None
+) -> Any:
     future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     if error is not None:
         future.set_exception(error)
     elif loaded:
         future.set_result(None)
+    elif cancelled:
+        future.cancel()
     return SimpleNamespace(first_load_future=future, watch_task=watch)
 
 
@@ -28,6 +32,7 @@ async def test_only_reflectors_that_load_or_watch_stay():
         "watching": reflector(watch=watching),
         "failed": reflector(error=ValueError("x")),
         "gave up": reflector(watch=ended),
+        "cancelled": reflector(loaded=False, cancelled=True),
     }
     drop_dead_reflectors(reflectors)
     assert sorted(reflectors) == ["loading", "watching"]
