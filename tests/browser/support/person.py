@@ -55,6 +55,8 @@ class Person:
         cell = self.page.locator(".jp-Notebook .jp-Cell .cm-content").first
         await cell.click(timeout=START_TIMEOUT_MS)
         await self.page.keyboard.type(code)
+        # Before there is a kernel, JupyterLab clears a cell's output instead of running it.
+        await expect(self.page.locator("#jp-main-statusbar")).to_contain_text("| Idle", timeout=START_TIMEOUT_MS)
         await self.page.keyboard.press("Shift+Enter")
         return self.page.locator(".jp-Notebook .jp-OutputArea-output").first
 

@@ -118,7 +118,7 @@ def test_a_profile_list_that_nobody_will_see_is_told_once(
     hub.log.propagate = True
     hub.log.setLevel("WARNING")
     _load(hub, tmp_path, text)
-    hub.session_factory = None
+    hub.session_factory = object()
     told = [record.message for record in caplog.records if "profile_list" in record.message]
     assert len(told) == expected
 
