@@ -65,5 +65,5 @@ def test_a_wheel_made_from_the_source_archive_is_the_same(
 def test_the_readme_is_the_page_of_the_package(wheel: Path):
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
-        metadata = email.message_from_bytes(archive.read(name))
+        metadata = email.message_from_string(archive.read(name).decode())
     assert metadata.get_payload() == (ROOT / "README.md").read_text()
