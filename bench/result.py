@@ -15,6 +15,9 @@ from typing import Any
 RESULTS = Path(__file__).with_name("results")
 PACKAGES = ("gpuspawner", "jupyterhub", "jupyterhub-kubespawner", "kubernetes_asyncio", "tornado", "jinja2")
 
+LOAD_BEFORE = round(os.getloadavg()[0], 2)
+"""Load of the machine when the run began: at the end it would be the run's own."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
@@ -68,7 +71,7 @@ def _machine() -> dict[str, Any]:
         "memory_gib": round(memory / 1024**3, 1),
         "architecture": platform.machine(),
         "kernel": platform.release(),
-        "load_before": round(os.getloadavg()[0], 2),
+        "load_before": LOAD_BEFORE,
     }
 
 
