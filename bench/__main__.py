@@ -1,6 +1,6 @@
 """Run the measurements, print ``name: value`` lines and write them to bench/results.
 
-    python -m bench [render] [spawn] [--rounds 8] [--servers 20]
+    python -m bench [render] [spawn] [--rounds 16] [--servers 20]
 
 ``spawn`` needs what the cluster tests need; ``render`` only Python. Exit status 1 where a budget is exceeded.
 """
@@ -22,7 +22,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the suites named in ``arguments``, all without any."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure gpuspawner against its budgets.")
     parser.add_argument("suites", nargs="*", metavar="suite", help="render, spawn (default: both)")
-    parser.add_argument("--rounds", type=int, default=8, help="rounds of spawns with each spawner (default 8)")
+    parser.add_argument("--rounds", type=int, default=16, help="rounds of spawns with each spawner (default 16)")
     parser.add_argument("--servers", type=int, default=20, help="servers that are started at once (default 20)")
     options = parser.parse_args(arguments)
     if unknown := set(options.suites) - set(SUITES):

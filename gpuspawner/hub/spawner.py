@@ -116,9 +116,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         if not self._is_ours():
             await super().load_user_options()
             return
-        choice = (await self._pass_gate(self.user_options)).choice
-        self._base.assign(trait_values(choice, self._base))
-        self._removed_environment = choice.placement.removed_environment
+        admission = await self._pass_gate(self.user_options)
+        self._base.assign(trait_values(admission.choice, self._base))
+        self._removed_environment = admission.choice.placement.removed_environment
 
     async def _pass_gate(self, user_options: object) -> Admission:
         offer = await self._offer()
@@ -206,6 +206,8 @@ async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None
     if timeout_s is not None:
         spawner._base.assign({"start_timeout": timeout_s})
     spawner.user_options = admission.options
-    if spawner.orm_spawner is not None:
-        # What came through the REST API has no summary yet; the hub's admin page shows it.
-        spawner.orm_spawner.user_options = admission.options
+    stored = spawner.orm_spawner
+    if stored is not None and stored.user_options != admission.options:
+        # What came through the REST API has no summary yet; the hub's admin page shows it. The hub commits right after
+        # this; left for later, the end of any other request would roll it back.
+        stored.user_options = admission.options
