@@ -26,7 +26,7 @@ from gpuspawner.hub.offers import Offer, Offers, ParsedSettings
 from gpuspawner.hub.rendering import render
 from gpuspawner.hub.room import tolerations
 from gpuspawner.hub.traits import GPUSpawnerTraits
-from gpuspawner.hub.upkeep import drop_dead_reflectors, forgive_refusal
+from gpuspawner.hub.upkeep import drop_dead_reflectors, forgive_refusal, no_abandoned_reflectors
 
 _OWN_FORM = ("options_form", "options_from_form")
 
@@ -148,6 +148,12 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self._is_refused = False
 
     # -- starting ------------------------------------------------------------------------------------------------------
+
+    @override
+    async def _start_reflector(self, kind: str, *args: Any, **kwargs: Any) -> Any:
+        """Start the watch of pods or events, or find the one there is; nobody waits for one that was given up."""
+        with no_abandoned_reflectors(type(self).reflectors, self._get_reflector_key(kind)):
+            return await super()._start_reflector(kind, *args, **kwargs)
 
     @override
     def start(self) -> asyncio.Future[Any]:

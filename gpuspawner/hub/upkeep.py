@@ -1,8 +1,9 @@
-"""Repairs two things around a start that JupyterHub and KubeSpawner leave behind."""
+"""Repairs what JupyterHub and KubeSpawner leave behind around a start that fails."""
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from gpuspawner.hub.errors import COUNTS_REFUSALS
@@ -31,6 +32,25 @@ def drop_dead_reflectors(reflectors: MutableMapping[Any, Any]) -> None:
             if not reflector.first_load_future.cancelled():
                 _ = reflector.first_load_future.exception()
             del reflectors[key]
+
+
+@contextmanager
+def no_abandoned_reflectors(reflectors: MutableMapping[Any, Any], key: Any) -> Iterator[None]:
+    """Let nobody wait for a reflector whose first list was cancelled in the middle.
+
+    KubeSpawner starts the watches of pods and events together and cancels one when the other fails. What was cancelled
+    stays registered and would be waited for in vain, by the clean-up of this start and by every start after it.
+    """
+    before = reflectors.get(key)
+    try:
+        yield
+    except BaseException:
+        made = reflectors.get(key)
+        if made is not None and made is not before and not made.first_load_future.done():
+            del reflectors[key]
+            made.first_load_future.set_exception(TimeoutError("Could not watch what was started."))
+            _ = made.first_load_future.exception()  # asked for, or asyncio reports it where nobody waits
+        raise
 
 
 def forgive_refusal(user: HubUser) -> None:

@@ -81,7 +81,9 @@ def test_all_tools_of_a_suite_run_and_every_failure_is_named(
 def test_a_suite_that_leaves_a_process_behind_fails(
     main: Callable[..., int], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ):
-    command = ["sh", "-c", "setsid sleep 600 > /dev/null 2>&1 & echo $! > pid"]
+    # Until it is a `sleep`, it has no environment that could be read.
+    running = 'until [ "$(cat /proc/$!/comm)" = sleep ]; do :; done'
+    command = ["sh", "-c", f"setsid sleep 600 > /dev/null 2>&1 & echo $! > pid; {running}"]
     status = main(["leaky"], suites={"leaky": [command]}, root=tmp_path)
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
     assert (status, "FAILED: left running: sleep (" in capfd.readouterr().out) == (1, True)

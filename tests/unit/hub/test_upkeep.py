@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+from tornado import web
+
 from gpuspawner.hub.errors import COUNTS_REFUSALS
-from gpuspawner.hub.upkeep import drop_dead_reflectors, forgive_refusal
+from gpuspawner.hub.upkeep import drop_dead_reflectors, forgive_refusal, no_abandoned_reflectors
+from tests.unit.hub.conftest import MakeSpawner
+from tests.unit.kube.list_server import ListServer
 
 
 def reflector(
@@ -37,6 +43,38 @@ async def test_only_reflectors_that_load_or_watch_stay():
     drop_dead_reflectors(reflectors)
     assert sorted(reflectors) == ["loading", "watching"]
     watching.cancel()
+
+
+async def test_nobody_waits_for_a_first_list_that_was_cancelled():
+    reflectors: dict[str, Any] = {}
+    made = reflector(loaded=False)
+    with suppress(asyncio.CancelledError), no_abandoned_reflectors(reflectors, "pods"):
+        reflectors["pods"] = made
+        raise asyncio.CancelledError
+    assert reflectors == {}
+    with pytest.raises(TimeoutError, match="Could not"):
+        await made.first_load_future
+
+
+async def test_whoever_gives_up_waiting_leaves_the_list_to_the_others():
+    loading = reflector(loaded=False)
+    reflectors = {"pods": loading}
+    with suppress(asyncio.CancelledError), no_abandoned_reflectors(reflectors, "pods"):
+        raise asyncio.CancelledError
+    assert (reflectors, loading.first_load_future.done()) == ({"pods": loading}, False)
+
+
+async def test_the_hub_can_clean_up_when_one_of_two_watches_was_cancelled(
+    make_spawner: MakeSpawner, server: ListServer
+):
+    spawner = make_spawner()
+    folder = f"/api/v1/namespaces/{spawner.namespace}"
+    server.held, server.status = {f"{folder}/pods"}, {f"{folder}/events": 401}
+    with pytest.raises(web.HTTPError, match="credentials"):
+        await spawner.start()
+    server.held, server.status = set(), {}
+    async with asyncio.timeout(5):
+        assert await spawner.poll() == 1
 
 
 def test_a_refused_start_counts_for_nothing():

@@ -13,12 +13,13 @@ from aiohttp import web
 
 @dataclass
 class ListServer:
-    """Lists of objects by path; ``status`` of a path answers all its requests with an error."""
+    """Lists of objects by path; a path in ``status`` answers all requests with an error, one in ``held`` none."""
 
     url: str = ""
     objects: dict[str, list[Any]] = field(default_factory=dict)
     status: dict[str, int] = field(default_factory=dict)
     bodies: dict[str, str] = field(default_factory=dict)
+    held: set[str] = field(default_factory=set)
     requests: list[web.Request] = field(default_factory=list)
     asked: asyncio.Event = field(default_factory=asyncio.Event)
     gate: asyncio.Event = field(default_factory=asyncio.Event)
@@ -27,6 +28,8 @@ class ListServer:
         self.requests.append(request)
         self.asked.set()
         await self.gate.wait()
+        if request.path in self.held:
+            await asyncio.Event().wait()
         if request.path in self.status:
             return web.json_response({"kind": "Status", "message": "no"}, status=self.status[request.path])
         if request.path in self.bodies:
