@@ -39,12 +39,19 @@ class Result:
 
     def lines(self) -> list[str]:
         """Return one line ``name: value`` for each figure."""
-        return [f"{self.name}_{name}: {value:.4g}{self._verdict(name, value)}" for name, value in self.values.items()]
+        return [
+            f"{self.name}_{name}: {_shown(value)}{self._verdict(name, value)}" for name, value in self.values.items()
+        ]
 
     def _verdict(self, name: str, value: float) -> str:
         if name not in self.budgets:
             return ""
         return f" (at most {self.budgets[name]:g}{'' if value <= self.budgets[name] else ': EXCEEDED'})"
+
+
+def _shown(value: float) -> str:
+    """Return a count as it is, anything measured with four digits."""
+    return str(value) if isinstance(value, int) else f"{value:.4g}"
 
 
 def save(result: Result) -> Path:

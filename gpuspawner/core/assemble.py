@@ -12,6 +12,7 @@ from gpuspawner.core.discovery import discover
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.inventory import Inventory, Node
 from gpuspawner.core.selection import validate
+from gpuspawner.core.unions import Union, unite
 
 _GIB = 1024**3
 _HALF_CPU = 500
@@ -25,7 +26,9 @@ class Configured:
     :param images: empty = the spawner's own image is the only one.
     :param cpu: bounds in millicores, None = taken from the largest node.
     :param memory: bounds in bytes, None as for ``cpu``.
-    :param uncounted: slugs of GPU types without a ``max_count``: the largest number on one node takes its place.
+    :param uncounted: slugs of GPU types without a ``max_count``: the largest number on one node takes its place; of
+        unions without one, what their types say.
+    :param unions: slug → several GPU types as one choice; shown after the types themselves.
     :param hidden: slugs of GPU types that are not offered even when the cluster has them.
     :param hidden_gpus: those of them that the settings describe: what they stand for is not offered under another slug.
     :param discover: whether GPU types are also taken from node labels.
@@ -36,6 +39,7 @@ class Configured:
     memory: Bounds | None = None
     gpus: Mapping[str, GPUType] = field(default_factory=dict)
     uncounted: frozenset[str] = frozenset()
+    unions: Mapping[str, Union] = field(default_factory=dict)
     hidden: frozenset[str] = frozenset()
     hidden_gpus: tuple[GPUType, ...] = ()
     presets: Mapping[str, Preset] = field(default_factory=dict)
@@ -60,6 +64,8 @@ def assemble(
     found = discover(nodes, table) if configured.discover else ()
     hidden = tuple(gpu for gpu in found if _is_hidden(gpu, configured, nodes=nodes))
     gpus |= _new_types((gpu for gpu in found if gpu not in hidden), configured, nodes=nodes)
+    united = {slug: unite(union, gpus) for slug, union in configured.unions.items()}
+    gpus |= {slug: gpu for slug, gpu in united.items() if gpu is not None}
     largest = largest_node(inventory)
     catalogue = Catalogue(
         images=configured.images or {"default": _fallback(fallback_image)},
@@ -115,6 +121,7 @@ def _new_types(found: Iterable[GPUType], configured: Configured, *, nodes: tuple
         gpu.slug: gpu
         for gpu in found
         if gpu.slug not in configured.gpus
+        and gpu.slug not in configured.unions
         and not any(_overlap(gpu, own, nodes=nodes) for own in configured.gpus.values())
     }
 

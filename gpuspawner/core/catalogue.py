@@ -69,9 +69,7 @@ class Toleration:
 class ScaleUp:
     """What an autoscaler may add for a GPU type, as the admin knows it; no API tells.
 
-    Only ``gpus_per_node`` is used yet: it bounds the count while no such node exists.
-
-    :param max_nodes: nodes the pool may grow to.
+    :param max_nodes: nodes of the type that there may be at most.
     :param gpus_per_node: units of the type's resource on each.
     :param minutes: how long a new node takes to be ready.
     """
@@ -93,6 +91,7 @@ class GPUType:
     :param shm: /dev/shm as a fraction of the memory limit, None = the container runtime's default (64 MiB).
     :param start_timeout_s: seconds the hub waits for a server with this type, None = the spawner's own.
     :param note: a sentence shown with the type (for instance that it is simulated).
+    :param members: other types, of the same resource, any of which will do; ``match`` is then empty and not looked at.
     """
 
     slug: str
@@ -111,9 +110,17 @@ class GPUType:
     shm: float | None = None
     start_timeout_s: int | None = None
     scale_up: ScaleUp | None = None
+    members: tuple[GPUType, ...] = ()
+
+    @property
+    def matches(self) -> tuple[Mapping[str, tuple[str, ...]], ...]:
+        """What ``match`` says, once for each type that would do."""
+        return tuple(each.match for each in self.members) or (self.match,)
 
     def is_on(self, labels: Mapping[str, str]) -> bool:
         """Tell whether a node with these labels is one of the type's (whether it has the resource is not asked)."""
+        if self.members:
+            return any(each.is_on(labels) for each in self.members)
         # A loop instead of all(…): asked for each node and type whenever a form is shown, and twice as fast.
         for key, values in self.match.items():
             if (labels.get(key) not in values) if values else (key in labels):

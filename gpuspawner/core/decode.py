@@ -6,11 +6,16 @@ form away from everybody.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from sys import intern
 
+from gpuspawner.core import interning
+from gpuspawner.core.decode_demands import demands, demands_on_others
 from gpuspawner.core.inventory import Node, Pod, Taint
 from gpuspawner.core.quantity import QuantityError, to_millis, to_units
+from gpuspawner.core.rawjson import mapping, mappings, text, text_map, whole
+from gpuspawner.core.requests import requests
 
 _FINISHED = frozenset({"Succeeded", "Failed"})
 
@@ -19,102 +24,86 @@ def node(raw: object) -> Node:
     """Return what matters of a v1 Node; a node without a name has an empty one."""
     metadata, spec, status = _parts(raw)
     return Node(
-        name=_text(metadata.get("name")),
-        labels=_texts(metadata.get("labels")),
-        taints=tuple(_taints(spec.get("taints"))),
-        allocatable=_resources(status.get("allocatable")),
-        capacity=_resources(status.get("capacity")),
-        schedulable=spec.get("unschedulable") is not True and _is_ready(status.get("conditions")),
+        name=intern(text(metadata.get("name"))),
+        labels={intern(key): intern(value) for key, value in text_map(metadata.get("labels")).items()},
+        taints=_shared_taints(tuple(_taints(spec.get("taints")))),
+        allocatable=interning.amounts(_resources(status.get("allocatable"))),
+        capacity=interning.amounts(_resources(status.get("capacity"))),
+        unschedulable=spec.get("unschedulable") is True,
+        ready=_is_ready(status.get("conditions")),
     )
 
 
 def pod(raw: object) -> Pod | None:
-    """Return what matters of a v1 Pod, None when it has finished: it holds nothing any more."""
-    metadata, spec, status = _parts(raw)
-    if _text(status.get("phase")) in _FINISHED:
-        return None
-    return Pod(
-        name=_text(metadata.get("name")),
-        namespace=_text(metadata.get("namespace")),
-        node=_text(spec.get("nodeName")) or None,
-        requests=_pod_requests(spec),
-    )
+    """Return what matters of a v1 Pod, None when it has finished: it holds nothing any more.
 
-
-def _pod_requests(spec: Mapping[str, object]) -> dict[str, int]:
-    """Return what the scheduler reserves for a pod.
-
-    Init containers run one after the other and before the others, so the largest of them counts, not the sum; those
-    that keep running (sidecars, ``restartPolicy: Always``) add to everything that starts after them. Amounts on the pod
-    itself take the place of its containers'.
-    https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers
+    A manifest of a pod that does not exist yet is read as the API server would complete it.
     """
-    total: Counter[str] = Counter()
-    for container in _objects(spec.get("containers")):
-        total.update(_requests(container.get("resources")))
-    sidecars: Counter[str] = Counter()
-    largest: Counter[str] = Counter()
-    for container in _objects(spec.get("initContainers")):
-        needed = Counter(_requests(container.get("resources")))
-        if container.get("restartPolicy") == "Always":
-            sidecars.update(needed)
-            largest |= sidecars
-        else:
-            largest |= needed + sidecars
-    total.update(sidecars)
-    total |= largest
-    requests = {**total, **_resources(_object(spec.get("resources")).get("requests"))}
-    for name, number in _resources(spec.get("overhead")).items():
-        requests[name] = requests.get(name, 0) + number
-    return requests
-
-
-def _requests(resources: object) -> dict[str, int]:
-    """Return a container's requests; Kubernetes lets a limit without a request stand for both."""
-    asked = _object(resources)
-    return {**_resources(asked.get("limits")), **_resources(asked.get("requests"))}
+    metadata, spec, status = _parts(raw)
+    if text(status.get("phase")) in _FINISHED:
+        return None
+    namespace = intern(text(metadata.get("namespace")))
+    labels = interning.labels(text_map(metadata.get("labels")))
+    on_node = intern(text(spec.get("nodeName"))) or None
+    requested = interning.amounts(requests(spec, status if on_node else None))
+    created = bool(text(metadata.get("uid")))
+    return Pod(
+        name=text(metadata.get("name")),
+        namespace=namespace,
+        node=on_node,
+        requests=requested,
+        labels=labels,
+        deleting=bool(text(metadata.get("deletionTimestamp"))),
+        priority=whole(spec.get("priority")) or 0,
+        created=intern(text(metadata.get("creationTimestamp"))),
+        demands=(
+            demands_on_others(spec, namespace=namespace, labels=labels)
+            if on_node
+            else demands(spec, namespace=namespace, labels=labels, requests=requested, created=created)
+        ),
+        nominated=intern(text(status.get("nominatedNodeName"))) or None,
+    )
 
 
 def _resources(raw: object) -> dict[str, int]:
     """Return resource name → whole base units, without what is no quantity."""
     found: dict[str, int] = {}
-    for name, value in _object(raw).items():
-        try:
-            found[name] = to_millis(value) if name == "cpu" else to_units(value)
-        except QuantityError:
-            continue
+    for name, value in mapping(raw).items():
+        number = _text_amount(name == "cpu", value) if isinstance(value, str) else _amount(name == "cpu", value)
+        if number is not None and isinstance(name, str):
+            found[name] = number
     return found
 
 
+@lru_cache(maxsize=4096)
+def _text_amount(is_cpu: bool, value: str) -> int | None:
+    return _amount(is_cpu, value)
+
+
+def _amount(is_cpu: bool, value: object) -> int | None:
+    try:
+        return to_millis(value) if is_cpu else to_units(value)
+    except QuantityError:
+        return None
+
+
 def _taints(raw: object) -> Iterable[Taint]:
-    for taint in _objects(raw):
-        if key := _text(taint.get("key")):
-            yield Taint(key=key, effect=_text(taint.get("effect")), value=_text(taint.get("value")))
+    for taint in mappings(raw):
+        if key := text(taint.get("key")):
+            yield Taint(key=key, effect=text(taint.get("effect")), value=text(taint.get("value")))
+
+
+@lru_cache(maxsize=1024)
+def _shared_taints(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
+    return taints
 
 
 def _is_ready(conditions: object) -> bool:
     return any(
-        condition.get("type") == "Ready" and condition.get("status") == "True" for condition in _objects(conditions)
+        condition.get("type") == "Ready" and condition.get("status") == "True" for condition in mappings(conditions)
     )
 
 
 def _parts(raw: object) -> tuple[Mapping[str, object], Mapping[str, object], Mapping[str, object]]:
-    whole = _object(raw)
-    return _object(whole.get("metadata")), _object(whole.get("spec")), _object(whole.get("status"))
-
-
-def _object(raw: object) -> dict[str, object]:
-    """Return a JSON object, an empty one for anything else."""
-    return {key: value for key, value in raw.items() if isinstance(key, str)} if isinstance(raw, Mapping) else {}
-
-
-def _objects(raw: object) -> list[dict[str, object]]:
-    return [_object(entry) for entry in raw] if isinstance(raw, list) else []
-
-
-def _text(raw: object) -> str:
-    return raw if isinstance(raw, str) else ""
-
-
-def _texts(raw: object) -> dict[str, str]:
-    return {key: value for key, value in _object(raw).items() if isinstance(value, str)}
+    whole_object = mapping(raw)
+    return mapping(whole_object.get("metadata")), mapping(whole_object.get("spec")), mapping(whole_object.get("status"))

@@ -7,13 +7,16 @@ its field. Knows no HTML.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 
-from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Toleration, Unit
-from gpuspawner.core.counting import Count, count_each
+from gpuspawner.core.availability import Availability, availability
+from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Unit
 from gpuspawner.core.errors import Problem, SelectionError
+from gpuspawner.core.formview_live import Live, details_text, scales, state_of, verdict_view
 from gpuspawner.core.formview_restore import FIELDS, probe, restore, values_of
 from gpuspawner.core.formview_text import (
     BYTES_PER_GIB,
+    age_text,
     capacity_sentence,
     gpu_memory_text,
     made_for,
@@ -32,11 +35,19 @@ from gpuspawner.core.formview_types import (
 from gpuspawner.core.inventory import Inventory
 from gpuspawner.core.options import from_form
 from gpuspawner.core.quantity import format_cpu, gib
+from gpuspawner.core.selection import Selection
+from gpuspawner.core.shapes import Shape
 
-__all__ = ["FORM_LEVEL", "FormView", "as_json", "build_view"]
+__all__ = ["FORM_LEVEL", "FormView", "Live", "as_json", "build_view", "selected"]
 
 UNIT_TEXTS = {Unit.CARD: "card", Unit.MIG: "MIG slice", Unit.SHARED: "shared"}
 """What one unit of a GPU type is, in people's words."""
+
+_NUMBER = ("min", "max", "step", "default", "guarantee")
+_GPU = (
+    *("slug", "display_name", "vendor", "memory_gib", "max_count", "total", "healthy", "free"),
+    *("capacity_text", "details_text", "state", "reason", "shapes", "largest_shapes", "scales"),
+)
 
 
 def build_view(
@@ -46,31 +57,54 @@ def build_view(
     options: Mapping[str, object] | None = None,
     typed: Mapping[str, str] | None = None,
     problems: tuple[Problem, ...] = (),
-    tolerations: tuple[Toleration, ...] = (),
+    live: Live | None = None,
 ) -> FormView:
     """Build the form for one person.
 
+    :param inventory: says what is not known and how old the rest is; counted if ``live`` holds no counts.
     :param options: user options saved by an earlier start; hostile input, restored field by field.
     :param typed: the form as it came back, shown as it is; wins over ``options``.
     :param problems: what was wrong with it.
-    :param tolerations: what every server tolerates besides its GPU type's own (KubeSpawner's); more nodes count then.
+    :param live: what each GPU type has, and the verdict on what stands in the fields.
     """
-    values, notices = restore(options, catalogue)
-    if typed is not None:
-        values, notices = _over(values, typed, catalogue=catalogue), {}
+    live = live or Live()
+    values, notices = _fields(catalogue, options=options, typed=typed)
     errors = _by_field(problems)
+    selection = None if errors else _selection(values, catalogue)
     return FormView(
         images=tuple(_image(image) for image in catalogue.images.values()),
         cpu=_number(catalogue.cpu, format_cpu),
         memory=_number(catalogue.memory, gib),
-        vendors=_vendors(catalogue, inventory, tolerations=tolerations),
+        vendors=_vendors(catalogue, inventory, counts=live.availabilities),
         presets=tuple(_presets(catalogue)),
         values=values,
         errors=errors,
         notices=notices,
         capacity_notice=_capacity_notice(inventory),
-        summary="" if errors else _summary(values, catalogue),
+        summary="" if selection is None else sentence(selection, catalogue),
+        verdict=verdict_view(live, selection, catalogue=catalogue),
+        age_s=inventory.age_s,
+        age_text=age_text(inventory.age_s),
     )
+
+
+def selected(
+    catalogue: Catalogue, *, options: Mapping[str, object] | None = None, typed: Mapping[str, str] | None = None
+) -> Selection | None:
+    """Return the choice that will stand in the fields of a form, None where it is no valid one.
+
+    :param options: as for :func:`build_view`.
+    :param typed: as for :func:`build_view`.
+    """
+    return _selection(_fields(catalogue, options=options, typed=typed)[0], catalogue)
+
+
+def _fields(
+    catalogue: Catalogue, *, options: Mapping[str, object] | None, typed: Mapping[str, str] | None
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what stands in the fields, and notices about what is no longer offered."""
+    values, notices = restore(options, catalogue)
+    return (values, notices) if typed is None else (_over(values, typed, catalogue=catalogue), {})
 
 
 def _over(values: Mapping[str, str], typed: Mapping[str, str], *, catalogue: Catalogue) -> dict[str, str]:
@@ -85,21 +119,22 @@ def _over(values: Mapping[str, str], typed: Mapping[str, str], *, catalogue: Cat
 
 
 def as_json(view: FormView) -> dict[str, object]:
-    """Return the part of a view that form.js reads, as a value ``json.dumps`` takes.
+    """Return the part of a view that the form's script reads, as a value ``json.dumps`` takes.
 
-    ``version`` counts the changes of this shape that an older form.js (a site's own copy) could not read.
+    ``version`` counts the changes of this shape that an older script (a site's own copy, or that of a page that was
+    open while the hub was upgraded) could not read. ``values`` is what the verdict is about.
     """
     return {
         "version": view.version,
         "images": [_pick(image, "slug", "display_name", "vendors", "made_for") for image in view.images],
-        "cpu": view.cpu and _pick(view.cpu, "min", "max", "step", "default"),
-        "memory": view.memory and _pick(view.memory, "min", "max", "step", "default"),
-        "gpus": [
-            _pick(gpu, "slug", "display_name", "vendor", "memory_gib", "max_count", "total", "free")
-            for vendor in view.vendors
-            for gpu in vendor.types
-        ],
+        "cpu": view.cpu and _pick(view.cpu, *_NUMBER),
+        "memory": view.memory and _pick(view.memory, *_NUMBER),
+        "gpus": [_pick(gpu, *_GPU) for vendor in view.vendors for gpu in vendor.types],
         "presets": [{"slug": preset.slug, "values": dict(preset.values)} for preset in view.presets],
+        "values": dict(view.values),
+        "verdict": view.verdict and asdict(view.verdict),
+        "capacity_notice": view.capacity_notice,
+        "age_s": view.age_s,
     }
 
 
@@ -133,24 +168,26 @@ def _number(bounds: Bounds | None, notation: Callable[[int], str]) -> NumberView
         max=notation(bounds.max),
         step=notation(bounds.step),
         default=notation(bounds.default),
+        guarantee=bounds.guarantee,
     )
 
 
 def _vendors(
-    catalogue: Catalogue, inventory: Inventory, *, tolerations: tuple[Toleration, ...]
+    catalogue: Catalogue, inventory: Inventory, *, counts: tuple[Availability, ...] | None
 ) -> tuple[VendorView, ...]:
     """Group the GPU types by vendor, vendors and types in the catalogue's order."""
     groups: dict[str, list[GPUTypeView]] = {}
-    gpus = catalogue.gpus.values()
-    for gpu, counted in zip(gpus, count_each(gpus, inventory, tolerations=tolerations), strict=True):
-        groups.setdefault(gpu.vendor, []).append(_gpu_type(gpu, counted))
+    gpus = tuple(catalogue.gpus.values())
+    for gpu, available in zip(gpus, availability(gpus, inventory) if counts is None else counts, strict=True):
+        groups.setdefault(gpu.vendor, []).append(_gpu_type(gpu, available))
     return tuple(
         VendorView(slug=vendor, display_name=vendor_name(vendor), types=tuple(types))
         for vendor, types in groups.items()
     )
 
 
-def _gpu_type(gpu: GPUType, counted: Count) -> GPUTypeView:
+def _gpu_type(gpu: GPUType, available: Availability) -> GPUTypeView:
+    state, reason = state_of(gpu, available)
     return GPUTypeView(
         slug=gpu.slug,
         display_name=gpu.display_name,
@@ -160,12 +197,25 @@ def _gpu_type(gpu: GPUType, counted: Count) -> GPUTypeView:
         unit=gpu.unit.value,
         unit_text=UNIT_TEXTS[gpu.unit],
         max_count=gpu.max_count,
-        total=counted.total,
-        free=counted.free,
-        capacity_text=capacity_sentence(counted.total, counted.free),
+        total=available.total,
+        healthy=available.healthy,
+        free=available.free,
+        largest=available.largest,
+        waiting=available.waiting,
+        capacity_text=capacity_sentence(available.total, available.free),
+        details_text=details_text(gpu, available),
+        state=state,
+        reason=reason,
+        shapes=_triples(available.shapes),
+        largest_shapes=_triples(available.largest_shapes),
+        scales=scales(gpu),
         description=gpu.description,
         note=gpu.note,
     )
+
+
+def _triples(shapes: Iterable[Shape] | None) -> tuple[tuple[int, int, int], ...]:
+    return tuple((shape.cpu_millis, shape.memory_bytes, shape.count) for shape in shapes or ())
 
 
 def _presets(catalogue: Catalogue) -> Iterable[PresetView]:
@@ -183,6 +233,8 @@ def _presets(catalogue: Catalogue) -> Iterable[PresetView]:
 
 
 def _capacity_notice(inventory: Inventory) -> str:
+    if inventory.occupancy is not None:
+        return ""
     if inventory.nodes is None:
         known = "GPU capacity is unknown right now."
     elif inventory.pods is None:
@@ -192,12 +244,11 @@ def _capacity_notice(inventory: Inventory) -> str:
     return f"{known} {inventory.reason}".rstrip()
 
 
-def _summary(values: Mapping[str, str], catalogue: Catalogue) -> str:
-    """Return the sentence for what stands in the fields, empty where that is no valid choice."""
+def _selection(values: Mapping[str, str], catalogue: Catalogue) -> Selection | None:
+    """Return the choice that stands in the fields, None where it is no valid one."""
     hidden = {name for name, bounds in (("cpu", catalogue.cpu), ("memory", catalogue.memory)) if bounds is None}
     try:
         options = from_form({name: [text] for name, text in values.items() if name not in hidden})
     except SelectionError:
-        return ""
-    selection = probe(options, catalogue)
-    return "" if selection is None else sentence(selection, catalogue)
+        return None
+    return probe(options, catalogue)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from gpuspawner.core.catalogue import Catalogue
 from gpuspawner.core.quantity import format_cpu, format_memory
 from gpuspawner.core.selection import Selection
+from gpuspawner.core.verdict import FRESH_S
+from gpuspawner.core.words import age
 
 BYTES_PER_GIB = 1 << 30
 
@@ -42,13 +44,45 @@ def capacity_sentence(total: int | None, free: int | None) -> str:
     return f"{total} in total" if free is None else f"{free} of {total} free"
 
 
+def age_text(age_s: float | None) -> str:
+    """Return how old counts are in words (``"as of 2 min ago"``); empty while they are fresh and when nobody knows."""
+    return "" if age_s is None or age_s <= FRESH_S else f"as of {age(age_s)} ago"
+
+
+def difference(other: Selection, selection: Selection | None, *, catalogue: Catalogue) -> str:
+    """Return what another choice has that this one has not: "2 × A100 80 GB and 16 GiB"; all of it without this one."""
+    if selection is None or other == selection:
+        return sentence(other, catalogue)
+    parts = []
+    if other.image != selection.image:
+        parts.append(catalogue.images[other.image].display_name)
+    if (other.gpu, other.gpu_count) != (selection.gpu, selection.gpu_count):
+        parts.append(_gpus(other, catalogue))
+    if other.cpu_millis is not None and other.cpu_millis != selection.cpu_millis:
+        parts.append(_cpus(other.cpu_millis))
+    if other.memory_bytes is not None and other.memory_bytes != selection.memory_bytes:
+        parts.append(format_memory(other.memory_bytes))
+    return _joined(parts)
+
+
 def sentence(selection: Selection, catalogue: Catalogue) -> str:
     """Return a selection as one sentence part: "PyTorch with 4 CPUs, 16 GiB and 1 × A100 80 GB"."""
     parts = []
     if selection.cpu_millis is not None:
-        parts.append(f"{format_cpu(selection.cpu_millis)} {'CPU' if selection.cpu_millis <= _ONE_CORE else 'CPUs'}")
+        parts.append(_cpus(selection.cpu_millis))
     if selection.memory_bytes is not None:
         parts.append(format_memory(selection.memory_bytes))
-    gpu = f"{selection.gpu_count} × {catalogue.gpus[selection.gpu].display_name}" if selection.gpu else "no GPU"
-    what = f"{', '.join(parts)} and {gpu}" if parts else gpu
-    return f"{catalogue.images[selection.image].display_name} with {what}"
+    parts.append(_gpus(selection, catalogue))
+    return f"{catalogue.images[selection.image].display_name} with {_joined(parts)}"
+
+
+def _cpus(millis: int) -> str:
+    return f"{format_cpu(millis)} {'CPU' if millis <= _ONE_CORE else 'CPUs'}"
+
+
+def _gpus(selection: Selection, catalogue: Catalogue) -> str:
+    return f"{selection.gpu_count} × {catalogue.gpus[selection.gpu].display_name}" if selection.gpu else "no GPU"
+
+
+def _joined(parts: list[str]) -> str:
+    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else "".join(parts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 FORM_LEVEL = ""
 """Key of :attr:`FormView.errors` and :attr:`FormView.notices` for what belongs to no single field."""
@@ -25,24 +26,49 @@ class ImageView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberView:
-    """Bounds of a number field, in the unit the form shows (cores; GiB), as decimal strings (``"0.5"``)."""
+    """Bounds of a number field, in the unit the form shows (cores; GiB), as decimal strings (``"0.5"``).
+
+    :param guarantee: part of the amount that the pod requests, 0 to 1: what has to be free on a node.
+    """
 
     min: str
     max: str
     step: str
     default: str
+    guarantee: float = 1.0
+
+
+class State(StrEnum):
+    """Whether one GPU of a type could start right now, whatever else is asked for."""
+
+    FREE = "free"
+    BUSY = "busy"
+    """Other servers have all of them: one would wait."""
+    NONE = "none"
+    """No node can give one right now, and one may be able to later (a new node, a repaired one)."""
+    NEVER = "never"
+    """The cluster has none and none can come."""
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GPUTypeView:
-    """One GPU type as the form shows it.
+    """One GPU type as the form shows it. Numbers are units of the type's resource, None where they are not known.
 
     :param memory_text: memory of one unit (``"80 GiB"``), empty when unknown.
     :param unit: value of :class:`gpuspawner.core.catalogue.Unit`.
     :param unit_text: ``"card"``, ``"MIG slice"`` or ``"shared"``, in people's words.
-    :param total: units in the cluster, None = unknown.
-    :param free: units not requested by any pod, None = unknown.
-    :param capacity_text: the same as a sentence (``"3 of 4 free"``, ``"4 in total"``, ``"capacity unknown"``).
+    :param total: in the cluster, broken ones among them.
+    :param healthy: of these, what the nodes can give out.
+    :param free: of these, what no pod has.
+    :param largest: largest count that one node can still give.
+    :param waiting: asked for by pods that have no node yet.
+    :param capacity_text: total and free as a sentence part (``"3 of 4 free"``, ``"capacity unknown"``).
+    :param details_text: what else is to say about the counts (``"1 of 8 broken"``), one thing a line; may be empty.
+    :param reason: why none can start now, a sentence; empty when one can or when it is not known.
+    :param shapes: (millicores, bytes, count) that single nodes still have, without those that another covers.
+    :param largest_shapes: the same of the nodes as if they were empty.
+    :param scales: an autoscaler may add nodes with it.
     """
 
     slug: str
@@ -54,8 +80,17 @@ class GPUTypeView:
     unit_text: str
     max_count: int
     total: int | None
+    healthy: int | None
     free: int | None
+    largest: int | None
+    waiting: int | None
     capacity_text: str
+    details_text: str
+    state: State
+    reason: str
+    shapes: tuple[tuple[int, int, int], ...] = ()
+    largest_shapes: tuple[tuple[int, int, int], ...] = ()
+    scales: bool = False
     description: str
     note: str
 
@@ -81,6 +116,31 @@ class PresetView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AlternativeView:
+    """A choice that fits where the one in the fields does not.
+
+    :param sentence: what would be different (``"1 × A100 80 GB"``).
+    :param values: the field values it fills in (form notation).
+    """
+
+    sentence: str
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictView:
+    """Whether the choice that stands in the fields can start.
+
+    :param outcome: value of :class:`gpuspawner.core.verdict.Outcome`.
+    :param sentence: the whole of it for people (``"Starts now: 3 places left."``).
+    """
+
+    outcome: str
+    sentence: str
+    alternatives: tuple[AlternativeView, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FormView:
     """The whole form.
 
@@ -92,9 +152,12 @@ class FormView:
     :param capacity_notice: why capacity is unknown, empty when it is known.
     :param summary: the selection as a sentence ("PyTorch with 4 CPUs, 16 GiB and 1 × A100 80 GB"), empty while
         something is wrong with it.
+    :param verdict: whether the selection can start; None where nobody looked, as while something is wrong with it.
+    :param age_s: seconds since the cluster confirmed the counts, None when that is not known.
+    :param age_text: the same in words where the counts are too old to go by (``"as of 2 min ago"``), else empty.
     """
 
-    version: int = 1
+    version: int = 2
     images: tuple[ImageView, ...]
     cpu: NumberView | None
     memory: NumberView | None
@@ -105,6 +168,9 @@ class FormView:
     notices: Mapping[str, str] = field(default_factory=dict)
     capacity_notice: str = ""
     summary: str = ""
+    verdict: VerdictView | None = None
+    age_s: float | None = None
+    age_text: str = ""
 
     @property
     def max_gpu_count(self) -> int:

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gpuspawner.core.demands import NO_DEMANDS, Demands
+
+if TYPE_CHECKING:
+    from gpuspawner.core.occupancy import Occupancy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +27,8 @@ class Node:
 
     :param allocatable: resource name → whole base units (``cpu`` in millicores, ``memory`` in bytes, others counts).
     :param capacity: same form; ``capacity - allocatable`` of a GPU resource is broken hardware.
-    :param schedulable: Ready and not cordoned.
+    :param unschedulable: cordoned (``spec.unschedulable``).
+    :param ready: its condition Ready is True.
     """
 
     name: str
@@ -29,7 +36,13 @@ class Node:
     taints: tuple[Taint, ...] = ()
     allocatable: Mapping[str, int] = field(default_factory=dict)
     capacity: Mapping[str, int] = field(default_factory=dict)
-    schedulable: bool = True
+    unschedulable: bool = False
+    ready: bool = True
+
+    @property
+    def schedulable(self) -> bool:
+        """Ready and not cordoned."""
+        return self.ready and not self.unschedulable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +51,22 @@ class Pod:
 
     :param node: name of the node it is bound to, None while it waits.
     :param requests: effective requests, in the units of :class:`Node`.
+    :param deleting: it was told to go (``metadata.deletionTimestamp``), and still holds what it requested.
+    :param created: ``metadata.creationTimestamp`` as the API server wrote it, so texts sort by age; empty if unknown.
+    :param demands: of a bound pod only what still matters to others: its anti-affinity and its host ports.
+    :param nominated: name of the node that is being cleared for it (``status.nominatedNodeName``).
     """
 
     name: str
     namespace: str
     node: str | None
     requests: Mapping[str, int] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    deleting: bool = False
+    priority: int = 0
+    created: str = ""
+    demands: Demands = NO_DEMANDS
+    nominated: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +76,14 @@ class Inventory:
     :param nodes: None when nodes could not be read: capacity is then unknown, never zero.
     :param pods: None when the pods of all namespaces could not be read: what is free is then unknown.
     :param reason: one sentence for people why something is unknown, empty when all was read.
+    :param occupancy: nodes and pods as they are kept up to date; None when the pods of all namespaces are not known.
+    :param age_s: seconds since the API server last confirmed all this; None when unknown, or when it never did.
+    :param generation: grows when anything changes.
     """
 
     nodes: tuple[Node, ...] | None = None
     pods: tuple[Pod, ...] | None = None
     reason: str = ""
+    occupancy: Occupancy | None = None
+    age_s: float | None = None
+    generation: int = 0

@@ -10,6 +10,7 @@ from fractions import Fraction
 from gpuspawner.core.avoidance import MatchExpression, avoidance
 from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Toleration
 from gpuspawner.core.selection import Selection, summarise
+from gpuspawner.core.unions import Match, one_match
 
 __all__ = ["ANNOTATION_PREFIX", "MatchExpression", "Placement", "place"]
 
@@ -29,6 +30,7 @@ class Placement:
         to requests); empty without a GPU.
     :param node_selector: labels the node must carry with exactly this value.
     :param required: expressions to be merged into EVERY required node selector term (terms are ORed).
+    :param alternatives: of these, all expressions of at least one must hold as well; empty = nothing more is required.
     :param avoided: expressions of one preferred term of weight 100 (keeps servers without a GPU off GPU nodes).
     :param environment: variables to set.
     :param removed_environment: variables that must not be on the pod, whoever set them.
@@ -43,6 +45,7 @@ class Placement:
     extended_resources: Mapping[str, int] = field(default_factory=dict)
     node_selector: Mapping[str, str] = field(default_factory=dict)
     required: tuple[MatchExpression, ...] = ()
+    alternatives: tuple[tuple[MatchExpression, ...], ...] = ()
     avoided: tuple[MatchExpression, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -64,6 +67,7 @@ def place(selection: Selection, catalogue: Catalogue, *, cpu_node_has_room: bool
     avoided = avoidance(catalogue) if gpu is None else ()
     image = catalogue.images[selection.image]
     selector, required = _node_match(gpu) if gpu is not None else ({}, avoided if cpu_node_has_room else ())
+    alternatives = _alternatives(gpu) if gpu is not None else ()
     shm = gpu.shm if gpu is not None else None
     return Placement(
         image=image.image,
@@ -74,6 +78,7 @@ def place(selection: Selection, catalogue: Catalogue, *, cpu_node_has_room: bool
         extended_resources={gpu.resource: selection.gpu_count} if gpu is not None else {},
         node_selector=selector,
         required=(*required, *_architectures(image)),
+        alternatives=alternatives,
         avoided=() if cpu_node_has_room else avoided,
         tolerations=gpu.tolerations if gpu is not None else (),
         environment=_environment(gpu),
@@ -99,13 +104,21 @@ def _part(whole: int | None, fraction: float | None) -> int | None:
 
 def _node_match(gpu: GPUType) -> tuple[dict[str, str], tuple[MatchExpression, ...]]:
     """Return the node match of a type: a node selector says one value, an expression says several or none."""
-    selector = {key: values[0] for key, values in gpu.match.items() if len(values) == 1}
-    required = tuple(
+    match = one_match(gpu) or {}
+    selector = {key: values[0] for key, values in match.items() if len(values) == 1}
+    return selector, _expressions({key: values for key, values in match.items() if len(values) != 1})
+
+
+def _alternatives(gpu: GPUType) -> tuple[tuple[MatchExpression, ...], ...]:
+    """Return the matches of a type's members, where no single match stands for all of them."""
+    return () if one_match(gpu) is not None else tuple(_expressions(match) for match in gpu.matches)
+
+
+def _expressions(match: Match) -> tuple[MatchExpression, ...]:
+    return tuple(
         MatchExpression(key=key, operator="In" if values else "DoesNotExist", values=tuple(values))
-        for key, values in gpu.match.items()
-        if len(values) != 1
+        for key, values in match.items()
     )
-    return selector, required
 
 
 def _architectures(image: Image) -> tuple[MatchExpression, ...]:

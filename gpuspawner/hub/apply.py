@@ -52,7 +52,9 @@ def trait_values(choice: Choice, base: AdminValues) -> dict[str, Any]:
         },
         "extra_resource_guarantees": without_gpus(base["extra_resource_guarantees"], choice.resources),
         "node_selector": {**(base["node_selector"] or {}), **placement.node_selector},
-        "node_affinity_required": required_terms(base["node_affinity_required"], placement.required),
+        "node_affinity_required": required_terms(
+            base["node_affinity_required"], placement.required, alternatives=placement.alternatives
+        ),
         "node_affinity_preferred": added(base["node_affinity_preferred"], preferences(placement.avoided)),
         "tolerations": added(base["tolerations"], toleration_entries(placement.tolerations)),
         "environment": {

@@ -44,6 +44,10 @@ class Base:
             # A copy: whoever changes it in place must not change what it was made from.
             setattr(self.owner, trait, fresh(value))
 
+    def of(self, twin: Any) -> Base:
+        """Return the same values as those of another spawner, a copy of the owner."""
+        return Base(twin, dict(self._remembered))
+
     def restore(self) -> None:
         """Give every trait the value it had before the first assignment."""
         for trait, value in self._remembered.items():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, replace
 
-from gpuspawner.core.catalogue import Catalogue
+from gpuspawner.core.catalogue import Catalogue, GPUType
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.placement import place
 from gpuspawner.core.selection import Selection, to_options, validate
@@ -34,10 +34,12 @@ class Admission:
 
     :param options: user options in the form they are stored in.
     :param choice: what the pod must carry.
+    :param gpu: the GPU type, None for a server without one.
     """
 
     options: dict[str, object]
     choice: Choice
+    gpu: GPUType | None = None
 
 
 def admit(options: object, offer: Offer, *, base: AdminValues) -> Admission:
@@ -54,7 +56,8 @@ def admit(options: object, offer: Offer, *, base: AdminValues) -> Admission:
     if selection.gpu is None and has_room(placement, catalogue, inventory=offer.inventory, base=base):
         placement = place(selection, catalogue, cpu_node_has_room=True)
     choice = Choice(placement=placement, resources=gpu_resources.of_catalogue(catalogue))
-    return Admission(options=to_options(selection, catalogue), choice=choice)
+    gpu = None if selection.gpu is None else catalogue.gpus[selection.gpu]
+    return Admission(options=to_options(selection, catalogue), choice=choice, gpu=gpu)
 
 
 def _validated(options: object, offer: Offer) -> Selection:

@@ -34,15 +34,28 @@ def added(admins: Any, entries: Iterable[dict[str, Any]]) -> Any:
     return merged | {f"{_KEY}-{len(merged) + index}": entry for index, entry in enumerate(new)}
 
 
-def required_terms(admins: Any, expressions: tuple[MatchExpression, ...]) -> Any:
-    """Return the admin's required terms, each with the expressions; a term of its own where there is none."""
+def required_terms(
+    admins: Any,
+    expressions: tuple[MatchExpression, ...],
+    *,
+    alternatives: tuple[tuple[MatchExpression, ...], ...] = (),
+) -> Any:
+    """Return the admin's required terms, each with the expressions; a term of its own where there is none.
+
+    :param alternatives: each term is repeated with each of them, so that one of both must hold.
+    """
     terms = fresh(admins) if admins else []
-    if not expressions:
+    wanted = [[_expression(each) for each in (*expressions, *more)] for more in alternatives or ((),)]
+    if not any(wanted):
         return terms
-    wanted = [_expression(each) for each in expressions]
     if isinstance(terms, dict):
-        return {key: _narrowed(term, wanted) for key, term in terms.items()}
-    return [_narrowed(term, wanted) for term in terms] or [{"matchExpressions": wanted}]
+        return {
+            key if index == 0 else f"{key}-{_KEY}-{index}": _narrowed(term, each)
+            for key, term in terms.items()
+            for index, each in enumerate(wanted)
+        }
+    narrowed = [_narrowed(term, each) for term in terms for each in wanted]
+    return narrowed or [{"matchExpressions": each} for each in wanted]
 
 
 def preferences(avoided: tuple[MatchExpression, ...]) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """What one spawner can offer right now: the admin's settings and the cluster put together.
 
-Parsing settings, reading the cluster and assembling the catalogue are done once for all spawners of the hub process,
+Parsing settings, watching the cluster and assembling the catalogue are done once for all spawners of the hub process,
 as long as nothing they depend on has changed.
 """
 
@@ -8,18 +8,24 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
+from gpuspawner.core import decode
 from gpuspawner.core.accelerators import AcceleratorTable
 from gpuspawner.core.assemble import Configured, assemble
 from gpuspawner.core.catalogue import Catalogue
-from gpuspawner.core.inventory import Inventory
-from gpuspawner.kube.reader import ClusterReader, CoreAPI
+from gpuspawner.core.inventory import Inventory, Node, Pod
+from gpuspawner.kube.homes import Homes, VolumesAPI
+from gpuspawner.kube.store import ClusterStore, CoreAPI
 from gpuspawner.settings import Settings
 
 _MAX_SETTINGS = 32
 """Different settings kept parsed; group overrides may give some users others than the rest."""
+
+
+class ClusterAPI(CoreAPI, VolumesAPI, Protocol):
+    """What is used of ``kubernetes_asyncio.client.CoreV1Api``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +33,20 @@ class Offer:
     """What may be asked for, and the inventory it was made from.
 
     :param uncounted: slugs of GPU types whose ``max_count`` comes from the cluster.
+    :param homes: finds the volumes behind a pod's claims; None where nobody can be asked.
     """
 
     catalogue: Catalogue
     inventory: Inventory
     uncounted: frozenset[str] = frozenset()
+    homes: Homes | None = None
+
+    async def located(self, manifest: Mapping[str, Any]) -> Pod | None:
+        """Return the pod of a manifest, with the nodes that its volumes can be used on among its demands."""
+        pod = decode.pod(manifest)
+        if pod is None or self.homes is None:
+            return pod
+        return replace(pod, demands=await self.homes.located(pod.demands, namespace=pod.namespace))
 
     @property
     def unread(self) -> str:
@@ -52,16 +67,18 @@ class ParsedSettings:
 
 
 class Offers:
-    """Makes offers from the one reader of this process.
+    """Makes offers from the one store of this process.
 
-    An event loop has its own API client, so another client means another loop (in tests) and another reader.
+    An event loop has its own API client, so another client means another loop (in tests) and another store. When the
+    hub ends it cancels all tasks of its loop, the store's among them.
     """
 
     def __init__(self) -> None:
-        self._api: CoreAPI | None = None
-        self._reader: ClusterReader | None = None
+        self._api: ClusterAPI | None = None
+        self._store: ClusterStore | None = None
+        self._homes: Homes | None = None
         self._settings: OrderedDict[str, ParsedSettings] = OrderedDict()
-        self._inventory: Inventory | None = None
+        self._nodes: tuple[Node, ...] | None = None
         self._catalogues: dict[tuple[ParsedSettings, str], Catalogue] = {}
 
     def parse(self, raw: Mapping[str, Any]) -> ParsedSettings:
@@ -80,21 +97,31 @@ class Offers:
             self._settings.popitem(last=False)
         return self._settings[text]
 
-    def reader(self, api: CoreAPI, **options: Any) -> ClusterReader:
-        """Return the reader for an API client; ``options`` as for :class:`ClusterReader`, of whoever asks first."""
-        if self._reader is None or self._api is not api:
-            self._api, self._reader = api, ClusterReader(api, **options)
-        return self._reader
+    def store(self, api: ClusterAPI, **options: Any) -> ClusterStore:
+        """Return the store for an API client; ``options`` as for :class:`ClusterStore`, of whoever asks first."""
+        if self._store is None or self._api is not api:
+            self._api, self._store, self._homes = api, ClusterStore(api, **options), Homes(api)
+        return self._store
 
-    async def make(self, settings: ParsedSettings, reader: ClusterReader, *, image: str) -> Offer:
+    async def stop(self) -> None:
+        """End the watches of the cluster; nothing happens where there are none."""
+        if self._store is not None:
+            await self._store.stop()
+
+    async def make(self, settings: ParsedSettings, store: ClusterStore, *, image: str) -> Offer:
         """Return what can be offered now.
 
         :param image: reference used when the settings name no image.
         """
-        inventory = await reader.inventory()
-        if inventory is not self._inventory or len(self._catalogues) > _MAX_SETTINGS:
-            self._inventory, self._catalogues = inventory, {}
+        inventory = await store.inventory()
+        if inventory.nodes is not self._nodes or len(self._catalogues) > _MAX_SETTINGS:
+            self._nodes, self._catalogues = inventory.nodes, {}
         key = (settings, image)
         if key not in self._catalogues:
             self._catalogues[key] = assemble(settings.configured, inventory, table=settings.table, fallback_image=image)
-        return Offer(catalogue=self._catalogues[key], inventory=inventory, uncounted=settings.configured.uncounted)
+        return Offer(
+            catalogue=self._catalogues[key],
+            inventory=inventory,
+            uncounted=settings.configured.uncounted,
+            homes=self._homes,
+        )

@@ -56,7 +56,7 @@ def container_config(
     config: dict[str, Any] = {}
     for name, own in fresh(dict(admins or {})).items():
         if name == "resources":
-            config[name] = _resources(plain(own) or {}, placement, resources=resources)
+            config[name] = notebook_resources(plain(own) or {}, placement, resources=resources)
         elif name == "env":
             config[name] = _variables(own, placement)
         else:
@@ -84,15 +84,20 @@ def _affinity(own: Any, placement: Placement) -> Any:
     """Return an affinity with the placement's expressions in its node affinity."""
     nodes = dict((own or {}).get("nodeAffinity") or {})
     required = dict(nodes.get(_REQUIRED) or {})
-    if terms := required_terms(required.get("nodeSelectorTerms"), placement.required):
+    own_terms = required.get("nodeSelectorTerms")
+    if terms := required_terms(own_terms, placement.required, alternatives=placement.alternatives):
         nodes[_REQUIRED] = {**required, "nodeSelectorTerms": terms}
     if preferred := added(nodes.get(_PREFERRED), preferences(placement.avoided)):
         nodes[_PREFERRED] = preferred
     return {**(own or {}), "nodeAffinity": nodes} if nodes else own
 
 
-def _resources(own: dict[str, Any], placement: Placement, *, resources: Collection[str]) -> dict[str, Any]:
-    """Return limits and requests: what was chosen wins, what nobody could choose is the admin's."""
+def notebook_resources(own: Config, placement: Placement, *, resources: Collection[str]) -> dict[str, Any]:
+    """Return limits and requests of the notebook's container: what was chosen wins, the rest stays as it is.
+
+    :param own: limits and requests as they are.
+    :param resources: extended resources of the catalogue.
+    """
     limits = _amounts(placement.cpu_limit_millis, placement.memory_limit_bytes)
     requests = _amounts(placement.cpu_request_millis, placement.memory_request_bytes)
     extended = {name: str(number) for name, number in placement.extended_resources.items()}

@@ -15,18 +15,21 @@ from traitlets import default
 from typing_extensions import override
 
 from gpuspawner.core.errors import SelectionError
-from gpuspawner.core.formview import build_view
+from gpuspawner.core.formview import build_view, selected
 from gpuspawner.core.options import from_form, from_query
 from gpuspawner.hub import drafts
 from gpuspawner.hub.apply import trait_values
 from gpuspawner.hub.base import Base
+from gpuspawner.hub.choice_header import chosen
 from gpuspawner.hub.errors import RefusedStart, cluster_error, refusal, undecided
 from gpuspawner.hub.gate import Admission, UnreadClusterError, admit
 from gpuspawner.hub.offers import Offer, Offers, ParsedSettings
+from gpuspawner.hub.outlook import look
+from gpuspawner.hub.rehearsal import rehearse
 from gpuspawner.hub.rendering import render
-from gpuspawner.hub.room import tolerations
 from gpuspawner.hub.traits import GPUSpawnerTraits
 from gpuspawner.hub.upkeep import drop_dead_reflectors, forgive_refusal, no_abandoned_reflectors
+from gpuspawner.kube.store import Pace
 
 _OWN_FORM = ("options_form", "options_from_form")
 
@@ -59,17 +62,20 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     def _show_form(self, spawner: KubeSpawner) -> Awaitable[str]:
         # Not a coroutine itself: what this request sent is only to be found in the request's own task.
-        return self._render_form(drafts.take())
+        return self._render_form(drafts.take(), chosen(self.handler))
 
-    async def _render_form(self, draft: drafts.Draft | None) -> str:
+    async def _render_form(self, draft: drafts.Draft | None, asked: Mapping[str, str] | None) -> str:
         offer = await self._offer()
+        options = self.user_options if isinstance(self.user_options, Mapping) else None
+        typed = draft.typed if draft else asked
+        problems = draft.problems if draft else ()
         view = build_view(
             offer.catalogue,
             offer.inventory,
-            options=self.user_options if isinstance(self.user_options, Mapping) else None,
-            typed=draft.typed if draft else None,
-            problems=draft.problems if draft else (),
-            tolerations=tolerations(self._base["tolerations"]),
+            options=options,
+            typed=typed,
+            problems=problems,
+            live=await look(self, offer, selection=selected(offer.catalogue, options=options, typed=typed)),
         )
         return render(view, template_dirs=tuple(self.additional_profile_form_template_paths))
 
@@ -119,6 +125,12 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         admission = await self._pass_gate(self.user_options)
         self._base.assign(trait_values(admission.choice, self._base))
         self._removed_environment = admission.choice.placement.removed_environment
+        try:
+            await rehearse(self, await self._offer(), gpu=admission.gpu)
+        except RefusedStart:
+            self._is_refused = True
+            forgive_refusal(self.user)
+            raise
 
     async def _pass_gate(self, user_options: object) -> Admission:
         offer = await self._offer()
@@ -195,10 +207,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return not self.profile_list and not any(name in configured for name in _OWN_FORM)
 
     async def _offer(self) -> Offer:
-        reader = self._offers.reader(
-            self.api, request_timeout_s=self.capacity_timeout, max_age_s=self.capacity_max_age, log=self.log
-        )
-        return await self._offers.make(self._parsed(), reader, image=self._base["image"])
+        store = self._offers.store(self.api, pace=Pace(first_sync_timeout_s=self.capacity_timeout), log=self.log)
+        return await self._offers.make(self._parsed(), store, image=self._base["image"])
 
 
 async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None:

@@ -163,21 +163,6 @@ class GPUSpawnerTraits(LoggingConfigurable):
         """,
     ).tag(config=True)
 
-    capacity_max_age = Float(
-        5.0,
-        min=0.0,
-        help="""
-        Seconds that what was read of the cluster is used for before it is read again, by all users together. ::
-
-            hub:
-              config:
-                GPUSpawner:
-                  capacity_max_age: 30
-
-        .. versionadded:: 0.1
-        """,
-    ).tag(config=True)
-
     capacity_timeout = Float(
         3.0,
         min=0.1,
@@ -188,6 +173,22 @@ class GPUSpawnerTraits(LoggingConfigurable):
               config:
                 GPUSpawner:
                   capacity_timeout: 5
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    dry_run = Bool(
+        True,
+        help="""
+        Have the API server look at each pod before anything is created for it, so that a quota, an admission webhook or
+        a mistake in the settings refuses a start at once and leaves no volume claim behind. ``modify_pod_hook`` is
+        called once more for it. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  dry_run: false
 
         .. versionadded:: 0.1
         """,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from gpuspawner.core.accelerators import GFD_PRODUCT, AcceleratorTable, Known
@@ -10,6 +11,7 @@ from gpuspawner.core.assemble import Configured
 from gpuspawner.core.catalogue import Bounds, GPUType, Image, Preset, ScaleUp, Toleration, Unit
 from gpuspawner.core.node_gpus import mig_profile, vendor_of
 from gpuspawner.core.quantity import format_cpu, memory_option
+from gpuspawner.core.unions import Union
 from gpuspawner.settings.gpu_entries import GPUEntry
 from gpuspawner.settings.models import CPUSetting, ImageEntry, MemorySetting, PresetEntry, SettingsModel
 from gpuspawner.settings.values import Entry
@@ -24,20 +26,25 @@ E = TypeVar("E", bound=Entry)
 
 def to_configured(settings: SettingsModel, table: AcceleratorTable) -> Configured:
     """Return what the settings say; GPU types take what they leave out from the table."""
-    gpus = {slug: _gpu(slug, entry, table=table) for slug, entry in in_order(settings.gpus).items()}
+    entries = in_order(settings.gpus)
+    unions = {slug: _union(slug, entry, table=table) for slug, entry in entries.items() if entry.is_union}
+    gpus = {slug: _gpu(slug, entry, table=table) for slug, entry in entries.items() if not entry.is_union}
     return Configured(
         images={slug: _image(slug, entry) for slug, entry in in_order(settings.images).items()},
         cpu=bounds_of(settings.cpu, default=_DEFAULT_CPU_MILLIS, guarantee=_CPU_GUARANTEE) if settings.cpu else None,
         memory=bounds_of(settings.memory, default=_DEFAULT_MEMORY_BYTES, guarantee=1.0) if settings.memory else None,
         gpus=gpus,
         uncounted=frozenset(
-            slug for slug, gpu in gpus.items() if settings.gpus[slug].max_count is None and gpu.unit is not Unit.SHARED
+            slug
+            for slug, entry in entries.items()
+            if entry.max_count is None and (slug in unions or gpus[slug].unit is not Unit.SHARED)
         ),
+        unions=unions,
         hidden=frozenset(slug for slug, entry in settings.gpus.items() if not entry.enabled),
         hidden_gpus=tuple(
             _gpu(slug, entry, table=table)
             for slug, entry in settings.gpus.items()
-            if not entry.enabled and entry.resource is not None
+            if not entry.enabled and entry.resource is not None and not entry.is_union
         ),
         presets={slug: _preset(slug, entry) for slug, entry in in_order(settings.presets).items()},
         discover=settings.discover_gpus,
@@ -107,6 +114,15 @@ def _gpu(slug: str, entry: GPUEntry, *, table: AcceleratorTable) -> GPUType:
         shm=entry.shm,
         start_timeout_s=entry.start_timeout,
         scale_up=ScaleUp(**entry.scale_up.model_dump()) if entry.scale_up else None,
+    )
+
+
+def _union(slug: str, entry: GPUEntry, *, table: AcceleratorTable) -> Union:
+    gpu = _gpu(slug, entry, table=table)
+    return Union(
+        gpu=replace(gpu, display_name=entry.display_name or "", max_count=entry.max_count or 0),
+        any_of=tuple(entry.any_of),
+        min_memory_bytes=entry.min_memory,
     )
 
 

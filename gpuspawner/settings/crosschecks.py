@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpuspawner.core.assemble import Configured
-from gpuspawner.core.catalogue import Catalogue, Image
+from gpuspawner.core.catalogue import Catalogue, GPUType, Image
 from gpuspawner.core.errors import Problem, SelectionError
 from gpuspawner.core.node_gpus import vendor_of
 from gpuspawner.core.quantity import format_cpu, format_memory
 from gpuspawner.core.quoting import quote, suggest
 from gpuspawner.core.selection import validate
+from gpuspawner.core.unions import unite
 from gpuspawner.settings.gpu_entries import GPUEntry, TolerationSetting
 from gpuspawner.settings.models import CPUSetting, MemorySetting, SettingsModel
+from gpuspawner.settings.union_checks import union_problems
 
 _SLUG = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
 _SLUG_RULE = "must be lower-case letters, digits, - and ., at most 63, with a letter or digit at both ends"
@@ -33,7 +35,9 @@ def crosschecks(settings: SettingsModel, accelerators: frozenset[str]) -> list[P
         *_accelerators(settings, accelerators),
     ]
     for slug, entry in settings.gpus.items():
-        problems += _gpu(f"gpus.{slug}", entry) if entry.enabled else []
+        if entry.enabled:
+            problems += union_problems(slug, settings) if entry.is_union else []
+            problems += _gpu(f"gpus.{slug}", entry)
     return problems
 
 
@@ -70,7 +74,9 @@ def _images(settings: SettingsModel) -> Iterator[Problem]:
 
 
 def _gpu(path: str, entry: GPUEntry) -> Iterator[Problem]:
-    if entry.resource is None:
+    if entry.any_of:
+        pass  # its types say both
+    elif entry.resource is None:
         yield Problem(field=f"{path}.resource", code="missing", message="is required, such as nvidia.com/gpu")
     elif entry.vendor is None and vendor_of(entry.resource) is None:
         message = f"is required: {quote(entry.resource)} does not tell whose GPU it is"
@@ -110,7 +116,7 @@ def preset_problems(configured: Configured) -> list[Problem]:
         images=configured.images or {"default": Image(slug="default", display_name="", image="")},
         cpu=configured.cpu,
         memory=configured.memory,
-        gpus=configured.gpus,
+        gpus={**configured.gpus, **_unions(configured)},
         presets=configured.presets,
     )
     found: list[Problem] = []
@@ -126,7 +132,21 @@ def preset_problems(configured: Configured) -> list[Problem]:
     return found
 
 
+def _unions(configured: Configured) -> dict[str, GPUType]:
+    """Return the choices of several types, as far as the types are configured."""
+    return {slug: unite(union, configured.gpus) or union.gpu for slug, union in configured.unions.items()}
+
+
 def _nodes_decide(problem: Problem, *, gpu: str, configured: Configured) -> bool:
     if problem.field == "gpu" and problem.code == "unknown_choice":
         return configured.discover and gpu not in configured.hidden
-    return problem.field == "gpu_count" and problem.code == "out_of_range" and gpu in configured.uncounted
+    if gpu in configured.unions and configured.discover:
+        return problem.field in ("gpu", "gpu_count")
+    return problem.field == "gpu_count" and problem.code == "out_of_range" and _is_uncounted(gpu, configured)
+
+
+def _is_uncounted(gpu: str, configured: Configured) -> bool:
+    if gpu in configured.unions:
+        union = configured.unions[gpu]
+        return union.gpu.max_count == 0 and not configured.uncounted.isdisjoint(union.any_of or configured.gpus)
+    return gpu in configured.uncounted

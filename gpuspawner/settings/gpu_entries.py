@@ -15,6 +15,7 @@ from gpuspawner.settings.values import (
     Memory,
     Model,
     Part,
+    Slug,
     Text,
     Title,
     Vendor,
@@ -41,19 +42,25 @@ class TolerationSetting(Model):
 class ScaleUpSetting(Model):
     """What an autoscaler may add."""
 
-    max_nodes: Annotated[int, Field(ge=1, description="Nodes the pool may grow to. Nothing uses it yet.")]
+    max_nodes: Annotated[int, Field(ge=1, description="Nodes of the type that there may be at most.")]
     gpus_per_node: Annotated[
         int, Field(ge=1, description="Units on each node; without max_count as many may be asked for in one server.")
     ]
     minutes: Annotated[
         float,
-        Field(gt=0, allow_inf_nan=False, description="How long a new node takes to be ready. Nothing uses it yet."),
+        Field(gt=0, allow_inf_nan=False, description="How long a new node takes to be ready."),
     ]
 
 
 class GPUEntry(Entry):
-    """A GPU type users may pick."""
+    """A GPU type users may pick, or several as one choice (``any_of``, ``min_memory``)."""
 
+    any_of: Annotated[
+        list[Slug], Field(min_length=1, description="GPU types of which any will do, all of the same resource.")
+    ] = Field(default_factory=list)
+    min_memory: Memory | None = Field(
+        default=None, description="Any GPU type of this resource with at least so much memory will do."
+    )
     resource: Annotated[str, StringConstraints(pattern=rf"^{DOMAIN}/{NAME}$")] | None = None
     vendor: Vendor | None = None
     unit: Literal["card", "mig", "shared"] | None = None
@@ -67,6 +74,11 @@ class GPUEntry(Entry):
     shm: Part | None = None
     scale_up: ScaleUpSetting | None = None
     start_timeout: Annotated[int, Field(ge=1, le=24 * 3600)] | None = None
+
+    @property
+    def is_union(self) -> bool:
+        """Whether it stands for several types."""
+        return bool(self.any_of) or self.min_memory is not None
 
 
 class AcceleratorEntry(Model):

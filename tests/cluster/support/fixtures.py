@@ -54,8 +54,6 @@ def offer(cluster: Cluster, **more: Any) -> dict[str, Any]:
         },
         "cpu": {"min": 0.5, "max": 4, "step": 0.5, "default": 1, "guarantee": 0.05},
         "memory": {"min": "512M", "max": "8G", "step": "512M", "default": "1G", "guarantee": 0.05},
-        # Tests change the cluster and look at the form right after.
-        "capacity_max_age": 0,
         **more,
     }
 
@@ -76,6 +74,8 @@ def hub(cluster: Cluster) -> Iterator[Hub]:
         "environment": {"NOWHERE": "yes"},
         "shm": 0.5,
         "start_timeout": 4,
+        # Otherwise a start would be refused at once: nothing here could ever take it.
+        "scale_up": {"max_nodes": 1, "gpus_per_node": 2, "minutes": 5},
     }
     settings = HubSettings(
         namespace="hub",

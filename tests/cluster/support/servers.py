@@ -71,9 +71,15 @@ class Servers:
 
     def stop(self, user: str) -> None:
         """Stop a server, also one that waits or that failed, and wait until its pod is gone."""
-        if self.state(user).get("pending") or self.state(user).get("ready"):
-            self.hub.client.stop_server(user)
-        wait_for(lambda: not self.state(user).get("pending"), f"the server of {user} at rest")
+
+        def at_rest() -> bool:
+            state = self.state(user)
+            # Asked again as long as it takes: a start that is interrupted as it succeeds leaves a server that runs.
+            if state.get("ready") or state.get("pending") == "spawn":
+                self.hub.client.stop_server(user)
+            return not state.get("pending") and not state.get("ready")
+
+        wait_for(at_rest, f"the server of {user} at rest")
         self.pods.wait_gone(user)
 
     @contextmanager

@@ -12,6 +12,7 @@ from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset,
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.inventory import Inventory, Node
 from gpuspawner.core.selection import validate
+from gpuspawner.core.unions import Union
 
 GIB = 1 << 30
 GPU, PRODUCT = "nvidia.com/gpu", "nvidia.com/gpu.product"
@@ -161,3 +162,20 @@ def test_cpu_bounds_end_at_whole_steps_of_the_largest_node(millis: int, expected
 def test_memory_bounds_end_at_whole_gib_of_the_largest_node(size: int, expected: tuple[int, int] | None):
     bounds = default_memory(size)
     assert (bounds and (bounds.max // GIB, bounds.default // GIB)) == expected
+
+
+def test_several_types_are_one_choice_beside_them():
+    either = Union(gpu=own("any", max_count=0), any_of=("t4", "l4"))
+    catalogue = made(Configured(gpus={"t4": own("t4", max_count=2)}, unions={"any": either}), node("L4"))
+    assert list(catalogue.gpus) == ["t4", "l4", "any"]
+    assert [gpu.slug for gpu in catalogue.gpus["any"].members] == ["t4", "l4"]
+    assert catalogue.gpus["any"].max_count == 4
+
+
+def test_a_choice_of_types_that_are_not_there_is_not_offered():
+    assert list(made(Configured(unions={"any": Union(gpu=own("any"), any_of=("l4",))})).gpus) == []
+
+
+def test_servers_without_a_gpu_avoid_the_same_nodes_with_and_without_a_choice_of_several():
+    both = Configured(unions={"any": Union(gpu=own("any"), any_of=("t4",))})
+    assert avoidance(made(both, node("T4"))) == avoidance(made(Configured(), node("T4")))

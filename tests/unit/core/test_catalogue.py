@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpuspawner.core.catalogue import GPUType
@@ -31,3 +33,15 @@ def test_a_node_is_of_a_type_when_every_label_matches(labels: dict[str, str], ex
 
 def test_a_type_without_a_match_is_on_every_node():
     assert GPUType(slug="g", display_name="G", resource="nvidia.com/gpu", vendor="nvidia").is_on({})
+
+
+def test_any_of_several_types_is_on_the_nodes_of_each():
+    t4 = replace(GPU, slug="t4", match={PRODUCT: ("T4",)})
+    either = replace(GPU, match={}, members=(GPU, t4))
+    assert [either.is_on({PRODUCT: product}) for product in ("A100-SXM", "T4", "L4")] == [True, True, False]
+
+
+def test_a_type_says_what_its_nodes_are_once_for_each_that_would_do():
+    t4 = replace(GPU, slug="t4", match={PRODUCT: ("T4",)})
+    assert GPU.matches == (GPU.match,)
+    assert replace(GPU, match={}, members=(GPU, t4)).matches == (GPU.match, t4.match)

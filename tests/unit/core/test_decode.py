@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core import decode
+from gpuspawner.core.demands import NO_DEMANDS, Demands, HostPort
 from gpuspawner.core.inventory import Node, Pod, Taint
 
 GIB = 1 << 30
@@ -14,6 +16,24 @@ JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3),
     max_leaves=8,
+)
+SELECTOR = JSON | st.fixed_dictionaries({"matchLabels": JSON, "matchExpressions": JSON | st.lists(JSON)})
+SPREAD = st.fixed_dictionaries(
+    {"whenUnsatisfiable": st.just("DoNotSchedule"), "labelSelector": SELECTOR, "maxSkew": JSON}
+)
+TERMS = JSON | st.lists(
+    st.fixed_dictionaries(
+        {"labelSelector": SELECTOR, "namespaces": JSON, "namespaceSelector": SELECTOR, "topologyKey": JSON}
+    )
+)
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+AFFINITY = st.fixed_dictionaries(
+    {
+        "podAffinity": JSON | st.fixed_dictionaries({REQUIRED: TERMS}),
+        "podAntiAffinity": JSON | st.fixed_dictionaries({REQUIRED: TERMS}),
+        "nodeAffinity": JSON
+        | st.fixed_dictionaries({REQUIRED: JSON | st.fixed_dictionaries({"nodeSelectorTerms": JSON})}),
+    }
 )
 OBJECTS = st.fixed_dictionaries(
     {},
@@ -28,6 +48,13 @@ OBJECTS = st.fixed_dictionaries(
                 "containers": JSON | st.lists(st.fixed_dictionaries({"resources": JSON})),
                 "initContainers": JSON,
                 "overhead": JSON,
+                "resources": JSON,
+                "tolerations": JSON | st.lists(st.fixed_dictionaries({"key": JSON, "operator": JSON})),
+                "nodeSelector": JSON,
+                "affinity": JSON | AFFINITY,
+                "topologySpreadConstraints": JSON | st.lists(SPREAD),
+                "volumes": JSON,
+                "schedulingGates": JSON,
             },
         ),
         "status": JSON | st.fixed_dictionaries({"allocatable": JSON, "conditions": JSON, "phase": JSON}),
@@ -38,12 +65,6 @@ READY = [{"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "statu
 
 def container(cpu: str, **extra: Any) -> dict[str, Any]:
     return {"resources": {"requests": {"cpu": cpu}}, **extra}
-
-
-def requests(**spec: Any) -> dict[str, int]:
-    pod = decode.pod({"spec": spec})
-    assert pod is not None
-    return dict(pod.requests)
 
 
 def test_a_node_keeps_what_matters():
@@ -62,7 +83,8 @@ def test_a_node_keeps_what_matters():
         taints=(Taint(key="nvidia.com/gpu", value="present", effect="NoSchedule"),),
         allocatable={"cpu": 7910, "memory": 16 * GIB, "nvidia.com/gpu": 3},
         capacity={"cpu": 8000, "nvidia.com/gpu": 4},
-        schedulable=True,
+        unschedulable=False,
+        ready=True,
     )
 
 
@@ -100,37 +122,76 @@ def test_a_finished_pod_holds_nothing(phase: str):
     assert decode.pod({"status": {"phase": phase}}) is None
 
 
-@pytest.mark.parametrize(
-    ("init", "millis"),
-    [
-        ([], 1000),
-        ([container("500m")], 1000),
-        ([container("3"), container("2")], 3000),
-        ([container("500m", restartPolicy="Always")], 1500),
-        # The sidecar runs already while the second one initialises.
-        ([container("500m", restartPolicy="Always"), container("2")], 2500),
-        ([container("2"), container("500m", restartPolicy="Always")], 2000),
-    ],
-)
-def test_init_containers_count_as_kube_scheduler_counts_them(init: list[Any], millis: int):
-    assert requests(containers=[container("1")], initContainers=init) == {"cpu": millis}
-
-
-def test_a_limit_without_a_request_stands_for_both():
-    resources = {"limits": {"nvidia.com/gpu": "2", "cpu": "2"}, "requests": {"cpu": "1"}}
-    assert requests(containers=[{"resources": resources}]) == {"nvidia.com/gpu": 2, "cpu": 1000}
-
-
-def test_amounts_of_the_pod_itself_take_the_place_of_its_containers():
-    spec = {"containers": [container("1")], "resources": {"requests": {"cpu": "4"}, "limits": {"memory": "1Gi"}}}
-    assert requests(**spec) == {"cpu": 4000}
-
-
-def test_overhead_is_added():
-    assert requests(containers=[container("1")], overhead={"cpu": "250m", "memory": "1Gi"}) == {
-        "cpu": 1250,
-        "memory": GIB,
+def test_a_pod_that_exists_keeps_what_others_and_the_queue_need():
+    raw = {
+        "metadata": {
+            "name": "p",
+            "namespace": "hub",
+            "uid": "1",
+            "labels": {"app": "web", "broken": 1},
+            "creationTimestamp": "2026-11-21T12:00:00Z",
+            "deletionTimestamp": "2026-11-21T13:00:00Z",
+        },
+        "spec": {"priority": 100, "containers": [container("1")], "nodeSelector": {"zone": "a"}},
+        "status": {"phase": "Pending", "nominatedNodeName": "gpu-1"},
     }
+    assert decode.pod(raw) == Pod(
+        name="p",
+        namespace="hub",
+        node=None,
+        requests={"cpu": 1000},
+        labels={"app": "web"},
+        deleting=True,
+        priority=100,
+        created="2026-11-21T12:00:00Z",
+        demands=Demands(node_selector={"zone": "a"}),
+        nominated="gpu-1",
+    )
+
+
+def test_a_bound_pod_demands_only_what_keeps_others_away():
+    port = {"hostPort": 80}
+    spec = {"nodeName": "a", "nodeSelector": {"zone": "a"}, "containers": [{"ports": [port]}]}
+    pod = decode.pod({"spec": spec})
+    assert pod is not None
+    assert pod.demands == Demands(host_ports=frozenset({HostPort("0.0.0.0", "TCP", 80)}))
+
+
+def test_bound_pods_without_demands_share_one_object():
+    pod = decode.pod({"spec": {"nodeName": "a", "nodeSelector": {"zone": "a"}, "containers": [container("1")]}})
+    assert pod is not None
+    assert pod.demands is NO_DEMANDS
+
+
+def test_replicas_share_labels_requests_and_terms():
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    raw = {
+        "metadata": {"namespace": "n", "labels": {"app": "web"}},
+        "spec": {"nodeName": "a", "affinity": affinity, "containers": [container("1")]},
+    }
+    one, other = (decode.pod(json.loads(json.dumps(raw))) for _ in range(2))
+    assert one is not None
+    assert other is not None
+    assert one.labels is other.labels
+    assert one.requests is other.requests
+    assert one.demands is other.demands
+
+
+def test_what_a_bound_pod_holds_while_it_is_resized_counts():
+    main = {"name": "main", **container("1")}
+    held = {"name": "main", "resources": {"requests": {"cpu": "3"}}}
+    pod = decode.pod({"spec": {"nodeName": "a", "containers": [main]}, "status": {"containerStatuses": [held]}})
+    assert pod is not None
+    assert pod.requests == {"cpu": 3000}
+
+
+def test_a_waiting_pod_holds_nothing_yet():
+    main = {"name": "main", **container("1")}
+    held = {"name": "main", "resources": {"requests": {"cpu": "3"}}}
+    pod = decode.pod({"spec": {"containers": [main]}, "status": {"containerStatuses": [held]}})
+    assert pod is not None
+    assert pod.requests == {"cpu": 1000}
 
 
 @given(OBJECTS | JSON)

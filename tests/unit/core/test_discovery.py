@@ -128,7 +128,7 @@ def test_without_gpus_there_are_no_types(nodes: list[Node]):
 
 
 def test_gpus_that_do_not_work_right_now_are_still_a_type():
-    broken = Node(name="n", labels={PRODUCT: "A100-SXM"}, allocatable={GPU: 0}, capacity={GPU: 4}, schedulable=False)
+    broken = Node(name="n", labels={PRODUCT: "A100-SXM"}, allocatable={GPU: 0}, capacity={GPU: 4}, ready=False)
     (found,) = discover([broken], TABLE)
     assert found.max_count == 1
 

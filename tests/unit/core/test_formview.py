@@ -7,10 +7,15 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset, Toleration, Unit
+from gpuspawner.core.availability import Availability
+from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset, Unit
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.formview import as_json, build_view
-from gpuspawner.core.inventory import Inventory, Node, Pod, Taint
+from gpuspawner.core.formview import Live, as_json, build_view, selected
+from gpuspawner.core.inventory import Inventory, Node, Pod
+from gpuspawner.core.occupancy import Occupancy
+from gpuspawner.core.selection import validate
+from gpuspawner.core.shapes import Shape
+from gpuspawner.core.verdict import Outcome, Verdict
 
 GIB = 1 << 30
 JS_TESTS = Path(__file__).resolve().parents[1] / "js"
@@ -46,12 +51,37 @@ NODES = (
     Node(
         name="a",
         labels={"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"},
-        allocatable={"nvidia.com/gpu": 4},
+        allocatable={"nvidia.com/gpu": 4, "pods": 110},
+        capacity={"nvidia.com/gpu": 4},
     ),
-    Node(name="b", allocatable={"amd.com/gpu": 2}),
+    Node(name="b", allocatable={"amd.com/gpu": 2, "pods": 110}, capacity={"amd.com/gpu": 2}),
 )
 PODS = (Pod(name="p", namespace="n", node="a", requests={"nvidia.com/gpu": 3}),)
-INVENTORY = Inventory(nodes=NODES, pods=PODS)
+INVENTORY = Inventory(occupancy=Occupancy.of(NODES, PODS), age_s=2.5)
+LIVE = Live(
+    availabilities=(
+        Availability(
+            total=5,
+            healthy=4,
+            free=1,
+            largest=1,
+            waiting=2,
+            shapes=(Shape(count=1, cpu_millis=4000, memory_bytes=16 * GIB),),
+            largest_shapes=(Shape(count=4, cpu_millis=32_000, memory_bytes=256 * GIB),),
+        ),
+        Availability(
+            total=2,
+            healthy=2,
+            free=0,
+            largest=0,
+            waiting=0,
+            shapes=(),
+            largest_shapes=(Shape(count=2, cpu_millis=16_000, memory_bytes=64 * GIB),),
+        ),
+    ),
+    verdict=Verdict(outcome=Outcome.WAITS, reason="Only 1 of 5 is free.", ahead=2),
+    alternatives=(validate({"gpu": "a100-80gb"}, CATALOGUE),),
+)
 
 DEFAULTS = {"image": "pytorch", "cpu": "2", "memory": "8", "gpu": "", "gpu_count": ""}
 
@@ -69,7 +99,8 @@ def test_a_first_visit_shows_the_defaults():
 
 def test_the_island_is_the_one_that_the_script_is_tested_with():
     island = json.loads((JS_TESTS / "island.json").read_text())
-    assert json.loads(json.dumps(as_json(build_view(CATALOGUE, INVENTORY)))) == island
+    view = build_view(CATALOGUE, INVENTORY, options={"gpu": "a100-80gb", "gpu_count": 2}, live=LIVE)
+    assert json.loads(json.dumps(as_json(view))) == island
 
 
 def test_the_island_of_a_form_without_bounds_is_json():
@@ -147,7 +178,7 @@ def test_the_largest_count_is_over_all_types():
         (INVENTORY, "1 of 4 free"),
         (Inventory(nodes=NODES), "4 in total"),
         (Inventory(), "capacity unknown"),
-        (Inventory(nodes=(), pods=()), "none at the moment"),
+        (Inventory(occupancy=Occupancy.of((), ())), "none at the moment"),
     ],
 )
 def test_capacity_says_what_is_known_and_no_more(inventory: Inventory, text: str):
@@ -166,12 +197,32 @@ def test_unknown_capacity_is_said_with_its_reason(inventory: Inventory, notice: 
     assert build_view(CATALOGUE, inventory).capacity_notice == f"{notice} {inventory.reason}".strip()
 
 
-def test_nodes_that_every_server_tolerates_count():
-    tainted = (replace(NODES[0], taints=(Taint(key="team", value="ml", effect="NoSchedule"),)),)
-    inventory = Inventory(nodes=tainted, pods=())
-    assert build_view(CATALOGUE, inventory).vendors[0].types[0].free == 0
-    view = build_view(CATALOGUE, inventory, tolerations=(Toleration(key="team", value="ml"),))
-    assert view.vendors[0].types[0].free == 4
+def test_counts_that_are_given_are_not_made_anew():
+    (nvidia, amd) = build_view(CATALOGUE, Inventory(), live=LIVE).vendors
+    assert (nvidia.types[0].capacity_text, amd.types[0].capacity_text) == ("1 of 5 free", "0 of 2 free")
+
+
+def test_what_one_node_has_is_in_the_order_the_script_reads():
+    gpu = build_view(CATALOGUE, INVENTORY, live=LIVE).vendors[0].types[0]
+    assert (gpu.shapes, gpu.largest_shapes) == (((4000, 16 * GIB, 1),), ((32_000, 256 * GIB, 4),))
+
+
+def test_a_new_count_needs_no_words_about_its_age_and_an_old_one_has_them():
+    views = [build_view(CATALOGUE, replace(INVENTORY, age_s=age_s)) for age_s in (None, 2.5, 130.0)]
+    assert [(view.age_s, view.age_text) for view in views] == [(None, ""), (2.5, ""), (130.0, "as of 2 min ago")]
+
+
+def test_the_choice_is_the_one_that_the_form_shows():
+    typed = {"image": "plain", "cpu": "1", "memory": "512M", "gpu": "mi210", "gpu_count": ""}
+    assert selected(CATALOGUE) == validate({}, CATALOGUE)
+    assert selected(CATALOGUE, options={"cpu": 4}) == validate({"cpu": 4}, CATALOGUE)
+    wanted = validate({"image": "plain", "cpu": 1, "memory": "512M", "gpu": "mi210"}, CATALOGUE)
+    assert selected(CATALOGUE, options={"cpu": 4}, typed=typed) == wanted
+    assert selected(CATALOGUE, typed={"cpu": "lots"}) is None
+
+
+def test_a_form_without_live_capacity_has_no_verdict():
+    assert build_view(CATALOGUE, INVENTORY).verdict is None
 
 
 @pytest.mark.parametrize(("unit", "text"), [(Unit.CARD, "card"), (Unit.MIG, "MIG slice"), (Unit.SHARED, "shared")])

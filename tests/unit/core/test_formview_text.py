@@ -1,10 +1,28 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from gpuspawner.core.formview_text import gpu_memory_text, made_for, vendor_name
+from gpuspawner.core.catalogue import Catalogue, GPUType, Image
+from gpuspawner.core.formview_text import (
+    age_text,
+    difference,
+    gpu_memory_text,
+    made_for,
+    vendor_name,
+)
+from gpuspawner.core.selection import Selection
 
 GIB = 1 << 30
+CATALOGUE = Catalogue(
+    images={slug: Image(slug=slug, display_name=slug.title(), image=slug) for slug in ("plain", "torch")},
+    cpu=None,
+    memory=None,
+    gpus={"t4": GPUType(slug="t4", display_name="T4", resource="nvidia.com/gpu", vendor="nvidia")},
+)
+WANTED = Selection(image="plain", cpu_millis=4000, memory_bytes=8 * GIB, gpu="t4", gpu_count=2)
 
 
 @pytest.mark.parametrize(
@@ -28,3 +46,38 @@ def test_gpu_memory_is_told_to_two_decimals(memory_bytes: int | None, text: str)
 )
 def test_an_image_says_what_it_is_made_for(vendors: tuple[str, ...] | None, text: str):
     assert made_for(vendors) == text
+
+
+@pytest.mark.parametrize(
+    ("age_s", "text"),
+    [
+        (None, ""),
+        (0.0, ""),
+        (60.0, ""),
+        (60.5, "as of 60 s ago"),
+        (179.0, "as of 2 min ago"),
+        (5399.9, "as of 89 min ago"),
+        (5400.0, "as of 1 h ago"),
+        (90_000.0, "as of 25 h ago"),
+    ],
+)
+def test_counts_of_more_than_a_minute_are_told_with_their_age(age_s: float | None, text: str):
+    assert age_text(age_s) == text
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"gpu_count": 1}, "1 × T4"),
+        ({"gpu": None, "gpu_count": 0}, "no GPU"),
+        ({"cpu_millis": 2000, "memory_bytes": 4 * GIB}, "2 CPUs and 4 GiB"),
+        ({"image": "torch", "gpu_count": 1, "cpu_millis": 500}, "Torch, 1 × T4 and 0.5 CPU"),
+        ({}, "Plain with 4 CPUs, 8 GiB and 2 × T4"),
+    ],
+)
+def test_another_choice_is_told_by_what_differs(changes: dict[str, Any], text: str):
+    assert difference(replace(WANTED, **changes), WANTED, catalogue=CATALOGUE) == text
+
+
+def test_another_choice_is_told_whole_where_there_is_none_to_differ_from():
+    assert difference(WANTED, None, catalogue=CATALOGUE) == "Plain with 4 CPUs, 8 GiB and 2 × T4"

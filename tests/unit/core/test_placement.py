@@ -138,3 +138,30 @@ def test_a_placement_never_asks_for_more_than_was_selected(
     assert 0 < (placement.memory_request_bytes or 0) <= gib * GIB
     assert ("NVIDIA_VISIBLE_DEVICES" in placement.environment) == (gpu != "a100")
     assert set(placement.node_selector) <= set(CATALOGUE.gpus[gpu].match if gpu else ())
+
+
+def test_any_of_several_types_becomes_one_expression_where_one_label_differs():
+    l4 = replace(MI210, slug="l4", match={PRODUCT: ("L4",)})
+    t4 = replace(MI210, slug="t4", match={PRODUCT: ("T4",)})
+    placed = _placed_any(l4, t4)
+    assert (placed.node_selector, placed.alternatives) == ({}, ())
+    assert placed.required == (MatchExpression(key=PRODUCT, operator="In", values=("L4", "T4")),)
+
+
+def test_any_of_several_types_becomes_alternatives_where_labels_differ():
+    t4 = replace(MI210, slug="t4", match={PRODUCT: ("T4",), "sharing": ()})
+    placed = _placed_any(MI210, t4)
+    assert (placed.node_selector, placed.required) == ({}, ())
+    assert placed.alternatives == (
+        (MatchExpression(key="amd.com/gpu", operator="In", values=("x",)),),
+        (
+            MatchExpression(key=PRODUCT, operator="In", values=("T4",)),
+            MatchExpression(key="sharing", operator="DoesNotExist"),
+        ),
+    )
+
+
+def _placed_any(*members: GPUType) -> Placement:
+    either = replace(MI210, slug="any", match={}, members=members)
+    catalogue = replace(CATALOGUE, gpus={"any": either})
+    return place(Selection(image="pytorch", cpu_millis=None, memory_bytes=None, gpu="any", gpu_count=1), catalogue)

@@ -1,4 +1,4 @@
-"""Real spawner objects, without a hub, in front of a server that answers list requests."""
+"""Real spawner objects, without a hub, in front of a server that answers lists and watches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from traitlets.config import Config
 
 from gpuspawner.hub.offers import Offers
 from gpuspawner.hub.spawner import GPUSpawner
-from tests.unit.kube.list_server import ListServer, serve
+from tests.unit.kube.watch_server import NODES, WatchServer, serve_watches
 
 A100 = "NVIDIA-A100-SXM4-80GB"
 
@@ -60,15 +60,16 @@ def node(name: str, labels: dict[str, str] | None = None, **allocatable: str) ->
 
 
 GPU_NODE = node("gpu-1", {"nvidia.com/gpu.product": A100}, **{"nvidia.com/gpu": "4"})
-CPU_NODE = node("cpu-1")
+# Karpenter may add nodes of any kind, so no start is refused because the few that are here would not do.
+CPU_NODE = node("cpu-1", {"karpenter.sh/nodepool": "default"})
 
 MakeSpawner = Callable[..., GPUSpawner]
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[ListServer]:
-    async with serve() as answering:
-        answering.objects = {"/api/v1/nodes": [GPU_NODE, CPU_NODE]}
+async def server() -> AsyncIterator[WatchServer]:
+    async with serve_watches() as answering:
+        answering.put(NODES, GPU_NODE, CPU_NODE)
         yield answering
 
 
@@ -92,7 +93,7 @@ def use_api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], 
 
 @pytest.fixture
 async def make_spawner(
-    server: ListServer, use_api: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+    server: WatchServer, use_api: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[MakeSpawner]:
     use_api(server.url)
     monkeypatch.setattr(GPUSpawner, "_offers", Offers())
@@ -105,3 +106,4 @@ async def make_spawner(
 
     yield make
     await GPUSpawner._stop_all_reflectors()
+    await GPUSpawner._offers.stop()

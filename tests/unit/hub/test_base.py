@@ -58,3 +58,10 @@ def test_dicts_and_lists_are_copied():
     copy = fresh(value)
     copy["a"][0]["b"] = 2
     assert value == {"a": [{"b": 1}]}
+
+
+def test_a_twin_has_the_same_base_and_leaves_the_owner_alone(owner: SimpleNamespace, base: Base):
+    base.assign({"image": "chosen"})
+    twin = SimpleNamespace(**vars(owner))
+    base.of(twin).assign({"image": "other"})
+    assert (twin.image, base.of(twin)["image"], owner.image, base["image"]) == ("other", "base", "chosen", "base")

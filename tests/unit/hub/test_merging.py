@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.catalogue import Toleration
-from gpuspawner.hub.merging import added, literal, toleration_entries
+from gpuspawner.core.placement import MatchExpression
+from gpuspawner.hub.merging import added, literal, required_terms, toleration_entries
 
 HOME, SHM = {"name": "home"}, {"name": "shm"}
 
@@ -35,3 +36,34 @@ def test_what_is_empty_in_a_toleration_is_left_out():
 @given(st.text())
 def test_a_literal_text_survives_formatting(text: str):
     assert literal(text).format(username="ada") == text
+
+
+A = (MatchExpression(key="a", operator="In", values=("1",)),)
+B = (MatchExpression(key="b", operator="DoesNotExist"),)
+WANTED_A, WANTED_B = {"key": "a", "operator": "In", "values": ["1"]}, {"key": "b", "operator": "DoesNotExist"}
+OWN = {"key": "own", "operator": "Exists"}
+
+
+@pytest.mark.parametrize(
+    ("admins", "expected"),
+    [
+        (None, [{"matchExpressions": [WANTED_A]}, {"matchExpressions": [WANTED_B]}]),
+        (
+            [{"matchExpressions": [OWN]}],
+            [{"matchExpressions": [OWN, WANTED_A]}, {"matchExpressions": [OWN, WANTED_B]}],
+        ),
+        (
+            {"x": {"matchExpressions": [OWN]}},
+            {"x": {"matchExpressions": [OWN, WANTED_A]}, "x-gpuspawner-1": {"matchExpressions": [OWN, WANTED_B]}},
+        ),
+    ],
+)
+def test_every_term_is_repeated_with_each_alternative(admins: Any, expected: Any):
+    assert required_terms(admins, (), alternatives=(A, B)) == expected
+
+
+def test_every_alternative_has_what_is_required_in_any_case():
+    assert required_terms([], A, alternatives=(A, B)) == [
+        {"matchExpressions": [WANTED_A, WANTED_A]},
+        {"matchExpressions": [WANTED_A, WANTED_B]},
+    ]

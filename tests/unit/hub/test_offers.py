@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+
 import pytest
 from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
 
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.hub.offers import Offers
-from tests.unit.hub.conftest import SETTINGS
-from tests.unit.kube.list_server import ListServer
+from gpuspawner.kube.store import ClusterStore
+from tests.unit.hub.conftest import GPU_NODE, SETTINGS
+from tests.unit.kube.watch_server import NODES, WatchServer
 
 
 @pytest.fixture
@@ -43,28 +47,31 @@ def test_no_settings_are_empty(offers: Offers):
     assert not offers.parse(SETTINGS).is_empty
 
 
-async def test_an_offer_is_assembled_once_for_an_inventory(offers: Offers, server: ListServer):
+@pytest.fixture
+async def store(offers: Offers, server: WatchServer) -> AsyncIterator[ClusterStore]:
     async with ApiClient(Configuration(host=server.url)) as client:
-        reader = offers.reader(CoreV1Api(client), max_age_s=60)
-        parsed = offers.parse({})
-        first = await offers.make(parsed, reader, image="base:1")
-        assert (await offers.make(parsed, reader, image="base:1")).catalogue is first.catalogue
-        other = await offers.make(parsed, reader, image="base:2")
-        assert [image.image for image in other.catalogue.images.values()] == ["base:2"]
+        yield offers.store(CoreV1Api(client))
+        await offers.stop()
 
 
-async def test_a_new_inventory_makes_a_new_offer(offers: Offers, server: ListServer):
+async def test_an_offer_is_assembled_once_for_the_same_nodes(offers: Offers, store: ClusterStore):
+    parsed = offers.parse({})
+    first = await offers.make(parsed, store, image="base:1")
+    assert (await offers.make(parsed, store, image="base:1")).catalogue is first.catalogue
+    other = await offers.make(parsed, store, image="base:2")
+    assert [image.image for image in other.catalogue.images.values()] == ["base:2"]
+
+
+async def test_other_nodes_make_another_offer(offers: Offers, store: ClusterStore, server: WatchServer):
+    parsed = offers.parse({})
+    assert (await offers.make(parsed, store, image="base")).catalogue.gpus
+    server.delete(NODES, GPU_NODE)
+    async with asyncio.timeout(5):
+        while (await offers.make(parsed, store, image="base")).catalogue.gpus:  # noqa: ASYNC110 - it knows no event
+            await asyncio.sleep(0.01)
+
+
+async def test_one_client_has_one_store(offers: Offers, store: ClusterStore, server: WatchServer):
     async with ApiClient(Configuration(host=server.url)) as client:
-        reader = offers.reader(CoreV1Api(client), max_age_s=0)
-        parsed = offers.parse({})
-        assert (await offers.make(parsed, reader, image="base")).catalogue.gpus
-        server.objects = {"/api/v1/nodes": []}
-        assert not (await offers.make(parsed, reader, image="base")).catalogue.gpus
-
-
-async def test_one_client_has_one_reader(offers: Offers, server: ListServer):
-    async with ApiClient(Configuration(host=server.url)) as client:
-        one, other = CoreV1Api(client), CoreV1Api(client)
-        reader = offers.reader(one)
-        assert offers.reader(one) is reader
-        assert offers.reader(other) is not reader
+        other = CoreV1Api(client)
+        assert offers.store(other) is offers.store(other) is not store

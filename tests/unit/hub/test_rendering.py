@@ -11,7 +11,16 @@ from bs4 import BeautifulSoup, Tag
 
 from gpuspawner._resources import data_dir
 from gpuspawner.core.formview import FormView, as_json
-from gpuspawner.core.formview_types import GPUTypeView, ImageView, NumberView, PresetView, VendorView
+from gpuspawner.core.formview_types import (
+    AlternativeView,
+    GPUTypeView,
+    ImageView,
+    NumberView,
+    PresetView,
+    State,
+    VendorView,
+    VerdictView,
+)
 from gpuspawner.hub.rendering import render
 
 HOSTILE = (
@@ -27,13 +36,32 @@ T4 = GPUTypeView(
     unit="card",
     unit_text="card",
     max_count=4,
-    total=4,
+    total=8,
+    healthy=7,
     free=3,
-    capacity_text="3 of 4 free",
+    largest=2,
+    waiting=0,
+    capacity_text="3 of 8 free",
+    details_text="1 of 8 broken,\nup to 2 at once",
+    state=State.FREE,
+    reason="",
+    shapes=((4000, 16 << 30, 2),),
+    largest_shapes=((8000, 32 << 30, 4),),
     description="",
     note="Simulated.",
 )
-MI210 = replace(T4, slug="mi210", display_name="MI210", vendor="amd", max_count=2, total=None, free=None)
+MI210 = replace(T4, slug="mi210", display_name="MI210", vendor="amd", max_count=2, total=None, healthy=None, free=None)
+NEVER = replace(T4, slug="h100", display_name="H100", state=State.NEVER, reason="There is none.", total=0, free=0)
+VERDICT = VerdictView(
+    outcome="waits",
+    sentence="Waits: none is free.",
+    alternatives=(
+        AlternativeView(
+            sentence="1 × Tesla T4",
+            values={"image": "pytorch", "cpu": "2", "memory": "8", "gpu": "t4", "gpu_count": "1"},
+        ),
+    ),
+)
 VIEW = FormView(
     images=(
         ImageView(slug="pytorch", display_name="PyTorch", description="With CUDA.", vendors=("nvidia",)),
@@ -70,7 +98,16 @@ def one(soup: BeautifulSoup | Tag, selector: str) -> Tag:
 
 
 def hostile_view() -> FormView:
-    gpu = replace(T4, slug=HOSTILE, display_name=HOSTILE, description=HOSTILE, note=HOSTILE, capacity_text=HOSTILE)
+    gpu = replace(
+        T4,
+        slug=HOSTILE,
+        display_name=HOSTILE,
+        description=HOSTILE,
+        note=HOSTILE,
+        capacity_text=HOSTILE,
+        details_text=HOSTILE,
+        reason=HOSTILE,
+    )
     values = {"image": HOSTILE, "cpu": HOSTILE, "memory": HOSTILE, "gpu": HOSTILE, "gpu_count": HOSTILE}
     return replace(
         VIEW,
@@ -82,6 +119,12 @@ def hostile_view() -> FormView:
         notices={"image": HOSTILE, "": HOSTILE},
         capacity_notice=HOSTILE,
         summary=HOSTILE,
+        verdict=VerdictView(
+            outcome=HOSTILE,
+            sentence=HOSTILE,
+            alternatives=(AlternativeView(sentence=HOSTILE, values=values),),
+        ),
+        age_text=HOSTILE,
     )
 
 
@@ -91,6 +134,8 @@ STATES = {
     "nothing but an image": EMPTY,
     "errors": replace(VIEW, errors={**ERRORS, "colour": "There is no such field.", "": "Not now."}),
     "notices": replace(VIEW, notices=dict(ERRORS), capacity_notice="Capacity is unknown."),
+    "verdict": replace(VIEW, verdict=VERDICT, vendors=(VendorView(slug="x", display_name="X", types=(NEVER, T4)),)),
+    "old": replace(VIEW, age_s=130.0, age_text="as of 2 min ago"),
     "hostile": hostile_view(),
 }
 every_state = pytest.mark.parametrize("view", STATES.values(), ids=STATES)
@@ -173,14 +218,59 @@ def test_bounds_are_shown_before_they_are_hit():
 def test_a_gpu_type_shows_memory_unit_capacity_and_note():
     soup = page(VIEW)
     assert one(soup, "#gpuspawner-gpu-1-facts").text.split() == ["15", "GiB", "card", "up", "to", "4"]
-    assert one(soup, "#gpuspawner-gpu-1-capacity").text == "3 of 4 free"
+    assert one(soup, "#gpuspawner-gpu-1-capacity").text == "3 of 8 free"
+    assert one(soup, "#gpuspawner-gpu-1-details").text == "1 of 8 broken,\nup to 2 at once"
     assert one(soup, "#gpuspawner-gpu-1-text").text.strip() == "Simulated."
 
 
 def test_the_bar_stands_only_where_it_is_known_what_is_free():
-    rows = page(VIEW).select(".gs-vendor .gs-choice")
-    assert [len(row.select("svg")) for row in rows] == [1, 0]
-    assert one(rows[0], "rect")["width"] == "3"
+    bars = page(VIEW).select(".gs-vendor .gs-choice svg")
+    assert [bar.has_attr("hidden") for bar in bars] == [False, True]
+    free, broken = bars[0].select("rect")
+    assert (bars[0]["viewbox"], free["width"], broken["x"], broken["width"]) == ("0 0 8 1", "3", "7", "1")
+
+
+def test_a_type_that_can_never_start_is_disabled_and_says_why():
+    soup = page(STATES["verdict"])
+    assert [radio["value"] for radio in soup.select("input[name=gpu][disabled]")] == ["h100"]
+    assert one(soup, "#gpuspawner-gpu-1-reason").text == "There is none."
+
+
+def test_a_type_that_can_never_start_is_sent_while_it_is_picked():
+    soup = page(replace(STATES["verdict"], values={**VIEW.values, "gpu": "h100"}))
+    assert soup.select("input[name=gpu][disabled]") == []
+
+
+def test_the_verdict_is_announced_and_shown_without_the_script():
+    soup = page(STATES["verdict"])
+    verdict = one(soup, "#gpuspawner-verdict")
+    assert (verdict["role"], verdict["aria-live"], verdict["data-outcome"]) == ("status", "polite", "waits")
+    assert verdict.text.strip() == "Waits: none is free."
+    assert [item.text for item in soup.select("#gpuspawner-alternatives li")] == ["1 × Tesla T4"]
+    assert not one(soup, "#gpuspawner-summary").has_attr("hidden")
+
+
+def test_what_the_verdict_is_about_is_said_without_the_script():
+    assert one(page(STATES["verdict"]), "#gpuspawner-as-loaded").text == "When this page was loaded:"
+    assert page(VIEW).select("#gpuspawner-as-loaded") == []
+
+
+def test_old_counts_are_marked_with_their_age():
+    soup = page(STATES["old"])
+    assert one(soup, "#gpuspawner-age").text == "These counts are as of 2 min ago."
+    assert one(soup, "#gpuspawner-form")["data-old"] == "true"
+
+
+def test_old_counts_are_no_reason_except_where_nothing_can_ever_start():
+    types = (replace(T4, state=State.BUSY, reason="None is free right now."), NEVER)
+    soup = page(replace(STATES["old"], vendors=(VendorView(slug="x", display_name="X", types=types),)))
+    assert [reason.text for reason in soup.select(".gs-reason")] == ["", "There is none."]
+
+
+def test_new_counts_are_not_marked():
+    soup = page(VIEW)
+    assert one(soup, "#gpuspawner-age").has_attr("hidden")
+    assert not one(soup, "#gpuspawner-form").has_attr("data-old")
 
 
 def test_without_bounds_and_gpus_their_fields_are_not_there():
@@ -267,8 +357,9 @@ def test_a_sites_script_cannot_end_its_element(tmp_path: Path, own_templates: Pa
     (own_templates / "form.css").write_text('.site::after { content: "</style><b>"; }')
     soup = page(VIEW, (str(tmp_path),))
     assert soup.select("b") == []
-    assert one(soup, "script[type=module]").text == 'const a = "\\x3c/script><b>";\nconst c = "\\x3c!-- \\x3cscript>";'
-    assert one(soup, "style").text == '.site::after { content: "<\\/style><b>"; }'
+    script = 'const a = "\\x3c/script><b>";\nconst c = "\\x3c!-- \\x3cscript>";'
+    assert one(soup, "script[type=module]").text.strip().endswith(script)
+    assert one(soup, "style").text.startswith('.site::after { content: "<\\/style><b>"; }')
 
 
 def test_a_name_that_is_not_in_the_view_is_an_error_and_not_an_empty_text(tmp_path: Path, own_templates: Path):
@@ -277,15 +368,28 @@ def test_a_name_that_is_not_in_the_view_is_an_error_and_not_an_empty_text(tmp_pa
         render(VIEW, template_dirs=(str(tmp_path),))
 
 
-def test_no_rule_of_the_style_sheet_reaches_outside_the_form():
-    css = re.sub(r"/\*.*?\*/", "", (data_dir("templates") / "form.css").read_text(), flags=re.DOTALL)
+STYLE_SHEETS = sorted(data_dir("templates").glob("*.css"))
+SCRIPTS = sorted(data_dir("templates").glob("*.js"))
+every_style_sheet = pytest.mark.parametrize("file", STYLE_SHEETS, ids=lambda file: file.name)
+every_asset = pytest.mark.parametrize("file", [*STYLE_SHEETS, *SCRIPTS], ids=lambda file: file.name)
+
+
+@every_style_sheet
+def test_no_rule_of_a_style_sheet_reaches_outside_the_form(file: Path):
+    css = re.sub(r"/\*.*?\*/", "", file.read_text(), flags=re.DOTALL)
     nested = re.compile(r"\{[^{}]*\}")
     while nested.search(css):
         css = nested.sub(";", css)
     assert css.split() == [".gpuspawner", ";"]
 
 
-@pytest.mark.parametrize("name", ["form.css", "form.js"])
-def test_style_sheet_and_script_load_nothing(name: str):
-    text = (data_dir("templates") / name).read_text()
-    assert re.findall(r"https?:|//[a-z]|url\(|@import|\bimport\b|\bfetch\b", text) == []
+@every_asset
+def test_style_sheets_and_scripts_load_nothing_but_the_page_they_are_on(file: Path):
+    text = file.read_text().replace("await fetch(location.pathname, {", "")
+    found = re.findall(r"https?:|//[a-z]|url\(|@import|\bimport\b|\bfetch\b|XMLHttpRequest|sendBeacon", text)
+    assert found == []
+
+
+@every_asset
+def test_every_asset_is_in_the_form(file: Path):
+    assert file.read_text().strip() in render(VIEW)

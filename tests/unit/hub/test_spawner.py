@@ -16,8 +16,9 @@ from tornado import web
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.hub.errors import SEE_FORM
 from gpuspawner.hub.spawner import GPUSpawner
-from tests.unit.hub.conftest import A100, GPU_NODE, MakeSpawner
-from tests.unit.kube.list_server import ListServer
+from tests.unit.hub.conftest import A100, CPU_NODE, GPU_NODE, MakeSpawner
+from tests.unit.kube.watch_server import NODES as NODES_PATH
+from tests.unit.kube.watch_server import REVIEWS, WatchServer
 
 GPU_OPTIONS = {"image": "pytorch", "cpu": 4, "memory": "16G", "gpu": "a100", "gpu_count": 2}
 FORM = {"image": ["pytorch"], "cpu": ["4"], "memory": ["16"], "gpu": ["a100"], "gpu_count": ["2"]}
@@ -107,10 +108,10 @@ async def test_a_form_that_cannot_be_judged_comes_back_without_a_word_against_it
 
 
 async def test_gpus_behind_a_taint_that_every_server_tolerates_are_counted(
-    make_spawner: MakeSpawner, server: ListServer
+    make_spawner: MakeSpawner, server: WatchServer
 ):
     tainted = {**GPU_NODE, "spec": {"taints": [{"key": "dedicated", "value": "user", "effect": "NoSchedule"}]}}
-    server.objects = {"/api/v1/nodes": [tainted], "/api/v1/pods": []}
+    server.put(NODES_PATH, tainted)
     tolerations = [{"key": "dedicated", "operator": "Equal", "value": "user", "effect": "NoSchedule"}]
     assert "4 of 4 free" in await make_spawner(kubespawner={"tolerations": tolerations}).get_options_form()
 
@@ -179,13 +180,14 @@ async def test_wrong_options_are_refused_again_in_the_start(make_spawner: MakeSp
 
 
 async def test_a_refused_start_asks_the_cluster_for_nothing_and_leaves_nothing(
-    make_spawner: MakeSpawner, server: ListServer
+    make_spawner: MakeSpawner, server: WatchServer
 ):
     spawner = make_spawner()
     with pytest.raises(web.HTTPError):
         await begin(spawner, {"gpu": "h900"})
     assert await spawner.poll() == 0
-    assert {request.path for request in server.requests} <= {"/api/v1/nodes", "/api/v1/pods"}
+    assert {request.method for request in server.requests if request.path != REVIEWS} == {"GET"}
+    assert not any("namespaces" in request.path for request in server.requests)
 
 
 async def test_a_refusal_does_not_count_as_a_failure_of_the_hub(make_spawner: MakeSpawner):
@@ -210,7 +212,6 @@ async def test_a_quota_does_not_count_as_a_failure_of_the_hub(make_spawner: Make
         raise error
 
     spawner = make_spawner(kubespawner={"modify_pod_hook": hook})
-    await begin(spawner, {})
     with pytest.raises(web.HTTPError, match="exceeded quota"):
         await spawner.start()
     counted = 0 if _hub_knows_refusals() else 1
@@ -276,9 +277,9 @@ async def test_a_pod_without_a_gpu_sees_none_and_avoids_nodes_that_have_some(mak
 
 
 async def test_without_room_elsewhere_a_pod_without_a_gpu_only_prefers_other_nodes(
-    make_spawner: MakeSpawner, server: ListServer
+    make_spawner: MakeSpawner, server: WatchServer
 ):
-    server.objects["/api/v1/nodes"] = [server.objects["/api/v1/nodes"][0]]
+    server.delete(NODES_PATH, CPU_NODE)
     affinity = (await pod_of(make_spawner(), {}))["spec"]["affinity"]["nodeAffinity"]
     assert list(affinity) == ["preferredDuringSchedulingIgnoredDuringExecution"]
 
@@ -464,7 +465,7 @@ async def test_without_an_api_server_a_start_fails_with_one_sentence(
     assert "API server cannot be reached" in failed.value.jupyterhub_message
 
 
-async def test_refused_credentials_are_told_in_one_sentence(make_spawner: MakeSpawner, server: ListServer):
+async def test_refused_credentials_are_told_in_one_sentence(make_spawner: MakeSpawner, server: WatchServer):
     spawner = make_spawner()
     server.status = {f"/api/v1/namespaces/{spawner.namespace}/{kind}": 401 for kind in ("pods", "events")}
     await begin(spawner, {})
@@ -476,7 +477,7 @@ async def test_refused_credentials_are_told_in_one_sentence(make_spawner: MakeSp
     )
 
 
-async def test_a_later_start_watches_anew_after_the_api_server_was_down(make_spawner: MakeSpawner, server: ListServer):
+async def test_a_later_start_watches_anew_after_the_api_server_was_down(make_spawner: MakeSpawner, server: WatchServer):
     spawner = make_spawner()
     pods = f"/api/v1/namespaces/{spawner.namespace}/pods"
     server.status = {pods: 503}

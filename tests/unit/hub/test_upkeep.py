@@ -13,7 +13,7 @@ from tornado import web
 from gpuspawner.hub.errors import COUNTS_REFUSALS
 from gpuspawner.hub.upkeep import drop_dead_reflectors, forgive_refusal, no_abandoned_reflectors
 from tests.unit.hub.conftest import MakeSpawner
-from tests.unit.kube.list_server import ListServer
+from tests.unit.kube.watch_server import WatchServer
 
 
 def reflector(
@@ -65,7 +65,7 @@ async def test_whoever_gives_up_waiting_leaves_the_list_to_the_others():
 
 
 async def test_the_hub_can_clean_up_when_one_of_two_watches_was_cancelled(
-    make_spawner: MakeSpawner, server: ListServer
+    make_spawner: MakeSpawner, server: WatchServer
 ):
     spawner = make_spawner()
     folder = f"/api/v1/namespaces/{spawner.namespace}"

@@ -53,18 +53,6 @@ test("an image that declares no vendor is not hinted at", () => {
   assert.equal(hintOf(values({ image: "plain", gpu: "mi210" }), island), "");
 });
 
-test("asking for more than is free is hinted at", () => {
-  const hint = "Only 1 of 4 is free right now: the server may have to wait.";
-  assert.equal(hintOf(values({ gpu_count: "2" }), island), hint);
-});
-
-test("asking for all that are free is fine", () => assert.equal(hintOf(values(), island), ""));
-
-test("nothing is hinted while it is unknown what is free", () => {
-  const data = { ...island, gpus: [{ ...island.gpus[0], free: null }] };
-  assert.equal(hintOf(values({ gpu_count: "4" }), data), "");
-});
-
 test("a preset is held however its numbers are written", () => {
   assert.equal(holdsPreset({ ...train.values, cpu: "8000m", memory: "65536M" }, train, island), true);
 });

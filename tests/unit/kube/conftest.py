@@ -1,4 +1,4 @@
-"""A server that answers list requests, and clients for it."""
+"""Servers that answer as an API server does, and clients for them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,18 @@ import pytest
 from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
 
 from tests.unit.kube.list_server import ListServer, serve
+from tests.unit.kube.watch_server import WatchServer, serve_watches
 
 
 @pytest.fixture
 async def server() -> AsyncIterator[ListServer]:
     async with serve() as answering:
+        yield answering
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[WatchServer]:
+    async with serve_watches() as answering:
         yield answering
 
 
@@ -32,3 +39,8 @@ async def make_api() -> AsyncIterator[Callable[[str], CoreV1Api]]:
 @pytest.fixture
 async def api(server: ListServer, make_api: Callable[[str], CoreV1Api]) -> CoreV1Api:
     return make_api(server.url)
+
+
+@pytest.fixture
+async def cluster_api(cluster: WatchServer, make_api: Callable[[str], CoreV1Api]) -> CoreV1Api:
+    return make_api(cluster.url)

@@ -199,3 +199,18 @@ def test_a_preset_becomes_user_options():
 
 def test_discovery_can_be_switched_off():
     assert (configured().discover, configured(discover_gpus=False).discover) == (True, False)
+
+
+def test_an_entry_for_several_types_is_a_choice_and_no_type():
+    gpus = {
+        "t4": {"resource": "nvidia.com/gpu", "max_count": 1},
+        "any": {"any_of": ["t4", "l4"], "order": 1},
+        "big": {"min_memory": "40G", "resource": "nvidia.com/gpu", "max_count": 2, "display_name": "Big"},
+        "off": {"any_of": ["t4"], "enabled": False},
+    }
+    found = configured(gpus=gpus)
+    assert (list(found.gpus), list(found.unions), found.uncounted) == (["t4"], ["any", "big"], {"any"})
+    assert found.unions["any"].any_of == ("t4", "l4")
+    assert (found.unions["any"].gpu.display_name, found.unions["any"].gpu.max_count) == ("", 0)
+    big = found.unions["big"]
+    assert (big.min_memory_bytes, big.gpu.resource, big.gpu.max_count) == (40 * 1024**3, "nvidia.com/gpu", 2)

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gpuspawner.core.assemble import Configured
 from gpuspawner.core.catalogue import Bounds, GPUType, Image, Preset
+from gpuspawner.core.unions import Union
 from gpuspawner.settings.crosschecks import crosschecks, preset_problems
 from gpuspawner.settings.models import SettingsModel
 
@@ -139,3 +141,39 @@ def test_a_preset_must_not_name_a_gpu_that_nobody_brings(changes: dict[str, Any]
 
 def test_a_count_that_nodes_decide_is_not_judged():
     assert preset({"gpu": "t4", "gpu_count": 8}, uncounted=frozenset({"t4"})) == {}
+
+
+def test_a_choice_of_several_types_needs_no_resource_of_its_own():
+    assert found(gpus={**gpu(), "any": {"any_of": ["g"]}}) == {}
+
+
+@pytest.mark.parametrize(
+    ("keys", "path", "message"),
+    [
+        ({"min_memory": "40G"}, "gpus.any.resource", "is required, such as nvidia.com/gpu"),
+        ({"any_of": ["g"], "match": {"a": "b"}}, "gpus.any.match", "must be left out: the types it stands for say it"),
+    ],
+)
+def test_a_choice_of_several_types_is_checked_as_well(keys: dict[str, Any], path: str, message: str):
+    assert found(gpus={**gpu(), "any": keys}) == {path: message}
+
+
+def _either(*any_of: str, **changes: Any) -> dict[str, Union]:
+    own = replace(T4, slug="any", **{"max_count": 0, **changes})
+    return {"any": Union(gpu=own, any_of=any_of)}
+
+
+@pytest.mark.parametrize(
+    ("unions", "changes", "expected"),
+    [
+        (_either("t4"), {"discover": False}, {"presets.p.gpu_count": "out_of_range"}),
+        (_either("t4"), {"discover": False, "uncounted": frozenset({"t4", "any"})}, {}),
+        (_either("t4", max_count=8), {"discover": False}, {}),
+        (_either("t4", "l4"), {}, {}),
+        (_either("l4"), {}, {}),
+    ],
+)
+def test_a_preset_may_name_a_choice_of_several_types(
+    unions: dict[str, Union], changes: dict[str, Any], expected: dict[str, str]
+):
+    assert preset({"gpu": "any", "gpu_count": 8}, unions=unions, **changes) == expected

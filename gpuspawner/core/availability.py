@@ -1,0 +1,182 @@
+"""How many units of each GPU type there are, how many a new server could get, and beside how much CPU and memory.
+
+What counts:
+
+- ``total``: all units the type's nodes have, also those that do not work and those of nodes that take no new server
+  for the time being (cordoned, not ready, about to go): they are there, and may come back.
+- ``healthy``: those of them that work: ``allocatable`` instead of ``capacity``, on nodes that are ready.
+- ``free``: what a new server could get: no pod asked for it, and its node takes new servers and has a pod to spare.
+
+Nodes reserved for others, by a taint that neither the type nor the server tolerates, do not count at all: nobody here
+could ever get their units. Unknown stays unknown: None is never turned into 0.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import compress
+
+from gpuspawner.core.catalogue import GPUType, Toleration
+from gpuspawner.core.demands import Demands
+from gpuspawner.core.inventory import Inventory
+from gpuspawner.core.node_table import NodeTable, Pool
+from gpuspawner.core.occupancy import PODS, Occupancy
+from gpuspawner.core.overview import overview
+from gpuspawner.core.shapes import Amounts, Shape, largest
+from gpuspawner.core.stocks import Stock, stocks, units
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Availability:
+    """The units of one GPU type: cards, MIG slices or shares, whatever one unit is. ``free <= healthy <= total``.
+
+    All are None while nodes are unknown; ``free``, ``largest``, ``waiting`` and ``shapes`` also while the pods of all
+    namespaces are.
+
+    :param largest: the largest count that one node can still give.
+    :param waiting: units that pods without a node ask for, by selector and affinity from this type's nodes.
+    :param shapes: what single nodes still have, without what another one has all of and more; empty when nothing is
+        free.
+    :param largest_shapes: the same for the type's nodes when nothing runs there, also while they take no new server.
+    """
+
+    total: int | None = None
+    healthy: int | None = None
+    free: int | None = None
+    largest: int | None = None
+    waiting: int | None = None
+    shapes: tuple[Shape, ...] | None = None
+    largest_shapes: tuple[Shape, ...] | None = None
+
+
+UNKNOWN = Availability()
+
+
+def availability(
+    gpus: Iterable[GPUType], inventory: Inventory, *, tolerations: tuple[Toleration, ...] = ()
+) -> tuple[Availability, ...]:
+    """Return what there is of each type, in their order, in one pass over their nodes.
+
+    :param tolerations: what every server tolerates besides the types' own (KubeSpawner's).
+    """
+    wanted = tuple(gpus)
+    known = overview(inventory)
+    if known is None:
+        return (UNKNOWN,) * len(wanted)
+    basis = _basis(wanted, known.occupancy, tolerations=tolerations)
+    if not known.pods_known:
+        return basis.there_is
+    waiting = basis.waiting()
+    return tuple(basis.left(index, waiting=number) for index, number in enumerate(waiting))
+
+
+class _Basis:
+    """What is said of some types as long as no node changes."""
+
+    def __init__(self, gpus: tuple[GPUType, ...], occupancy: Occupancy, *, tolerations: tuple[Toleration, ...]) -> None:
+        self.gpus = gpus
+        self.occupancy = occupancy
+        self.tolerations = tolerations
+        self.generation = occupancy.nodes_generation
+        self._table = occupancy.table
+        self._stocks = stocks(gpus, occupancy.table, tolerations=tolerations)
+        self._resources = {gpu.resource for gpu in gpus}
+        self._asking: dict[int, tuple[Demands, list[bool]]] = {}
+        self.there_is = tuple(_there_is(stock, self._table) for stock in self._stocks)
+
+    def left(self, index: int, *, waiting: int) -> Availability:
+        """Return what there is of a type and what nobody has of it."""
+        columns = [self._table.free(name) for name in (self.gpus[index].resource, "cpu", "memory", PODS)]
+        rows: list[tuple[int, ...]] = []
+        for pool in self._stocks[index].open:
+            units_left = _of_ready(pool, self._table, column=columns[0])
+            if max(units_left) > 0:
+                others = (_of_ready(pool, self._table, column=column) for column in columns[1:])
+                # A node whose GPU broke may have promised more than it still has: that takes nothing from others.
+                rows += [row for row in zip(units_left, *others, strict=True) if row[0] > 0 and row[3] > 0]
+        counts = [row[0] for row in rows]
+        return replace(
+            self.there_is[index],
+            free=sum(counts),
+            largest=max(counts, default=0),
+            waiting=waiting,
+            shapes=largest(_amounts(rows)),
+        )
+
+    def waiting(self) -> list[int]:
+        """Return for each type how many units pods wait for; one that would take any of several counts for each."""
+        asked: dict[tuple[int, str], int] = {}
+        for pod in self.occupancy.waiting:
+            for resource in self._resources & pod.requests.keys():
+                if not pod.demands.gated:
+                    key = (id(pod.demands), resource)
+                    if key[0] not in self._asking:
+                        # Kept with the answer: as long as they are, no other demands have their id.
+                        self._asking[key[0]] = pod.demands, self._asked_types(pod.demands)
+                    asked[key] = asked.get(key, 0) + pod.requests[resource]
+        total = [0] * len(self.gpus)
+        for (demands, resource), number in asked.items():
+            for index, is_asked in enumerate(self._asking[demands][1]):
+                if is_asked and self.gpus[index].resource == resource:
+                    total[index] += number
+        return total
+
+    def _asked_types(self, demands: Demands) -> list[bool]:
+        return [stock.is_asked_for(demands, self._table) for stock in self._stocks]
+
+
+_BASES: deque[_Basis] = deque(maxlen=8)
+"""The last ones asked for: forms are shown far more often than nodes change, and most people are offered the same."""
+
+
+def _basis(gpus: tuple[GPUType, ...], occupancy: Occupancy, *, tolerations: tuple[Toleration, ...]) -> _Basis:
+    for basis in _BASES:
+        if (
+            basis.occupancy is occupancy
+            and basis.generation == occupancy.nodes_generation
+            and basis.gpus == gpus
+            and basis.tolerations == tolerations
+        ):
+            return basis
+    basis = _Basis(gpus, occupancy, tolerations=tolerations)
+    _BASES.appendleft(basis)
+    return basis
+
+
+def _there_is(stock: Stock, table: NodeTable) -> Availability:
+    """Return what there is of a type, whoever has it."""
+    resource = stock.gpu.resource
+    columns = [table.allocatable(name) for name in (resource, "cpu", "memory", PODS)]
+    rows = {row for pool in stock.pools for row in zip(*map(pool.pick, columns), strict=True) if row[0] > 0}
+    return Availability(
+        total=sum(_total(pool, table, resource=resource) for pool in stock.pools),
+        healthy=sum(sum(_of_ready(pool, table, column=columns[0])) for pool in stock.pools),
+        largest_shapes=largest(_amounts(rows)),
+    )
+
+
+def _amounts(rows: Iterable[tuple[int, ...]]) -> Iterator[Amounts]:
+    """Yield units, CPU and memory of nodes that have a pod to spare; what was promised twice is nothing."""
+    for count, cpu, memory, slots in rows:
+        if slots > 0:
+            yield count, max(0, cpu), max(0, memory)
+
+
+def _total(pool: Pool, table: NodeTable, *, resource: str) -> int:
+    """Return the units of all nodes of a pool, whether they work or not."""
+    key = ("units", resource)
+    if key not in pool.memory:
+        pool.memory[key] = sum(units(table.at(row), resource) for row in pool.rows)
+    return pool.memory[key]
+
+
+def _of_ready(pool: Pool, table: NodeTable, *, column: list[int]) -> Sequence[int]:
+    """Return the values a column has for the nodes of a pool that are ready; one 0 where none is."""
+    if "unready" not in pool.memory:
+        pool.memory["unready"] = sum(not table.at(row).ready for row in pool.rows)
+    values = pool.pick(column)
+    if not pool.memory["unready"]:
+        return values
+    return tuple(compress(values, (table.at(row).ready for row in pool.rows))) or (0,)

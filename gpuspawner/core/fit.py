@@ -1,0 +1,34 @@
+"""Whether kube-scheduler would put a pod on a node: the same filters with the same results, and with reasons.
+
+The filters are those that Kubernetes 1.36 has on by default (pkg/scheduler/apis/config/v1/default_plugins.go). What
+they look at and nobody read here (namespaces' labels, claims, devices) makes an answer UNKNOWN where it could be YES.
+
+Like kube-scheduler, nobody here looks at whether a node is ready: one that is not gets taints.
+"""
+
+from __future__ import annotations
+
+from gpuspawner.core.amounts import lacking, needs
+from gpuspawner.core.inventory import Node, Pod
+from gpuspawner.core.node_filters import node_obstacles
+from gpuspawner.core.obstacles import Answer, Fit, Group, Obstacle, Reason, Survey, answer_to, in_order
+from gpuspawner.core.occupancy import Occupancy
+from gpuspawner.core.pod_filters import GATED, PodFilters, undecided
+from gpuspawner.core.survey import survey
+
+__all__ = ["Answer", "Fit", "Group", "Obstacle", "Reason", "Survey", "check", "survey"]
+
+
+def check(pod: Pod, node: Node, *, occupancy: Occupancy) -> Fit:
+    """Return whether a pod that waits, or does not exist yet, could be bound to a node right now.
+
+    Obstacles of the node itself hide those that come from other pods: whoever ends, they stay.
+
+    :param node: one of the occupancy's nodes.
+    """
+    obstacles = GATED if pod.demands.gated else node_obstacles(pod, node)
+    if not obstacles:
+        filters = PodFilters(pod, occupancy)
+        lacks = lacking(needs(pod), node, requested=filters.requested(node.name))
+        obstacles = in_order((*filters.obstacles(node), *lacks, *undecided(pod)))
+    return Fit(answer=answer_to(obstacles), obstacles=obstacles)

@@ -1,0 +1,94 @@
+"""The part of the form that changes with the cluster: what each GPU type has, and whether the choice can start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuspawner.core.availability import Availability
+from gpuspawner.core.catalogue import Catalogue, GPUType, ScaleUp
+from gpuspawner.core.formview_restore import values_of
+from gpuspawner.core.formview_text import difference
+from gpuspawner.core.formview_types import AlternativeView, State, VerdictView
+from gpuspawner.core.selection import Selection
+from gpuspawner.core.verdict import Verdict
+from gpuspawner.core.verdict_text import verdict_sentence
+from gpuspawner.core.words import duration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Live:
+    """What is known of the cluster at the moment the form is shown.
+
+    :param availabilities: of each GPU type, in the catalogue's order; None: to be counted from the inventory.
+    :param verdict: on the choice that stands in the fields; None where it is no valid one.
+    :param alternatives: choices that fit where that one does not, the nearest first.
+    """
+
+    availabilities: tuple[Availability, ...] | None = None
+    verdict: Verdict | None = None
+    alternatives: tuple[Selection, ...] = ()
+
+
+def state_of(gpu: GPUType, available: Availability) -> tuple[State, str]:
+    """Return whether one GPU of a type can start now, and why not, a sentence."""
+    if available.total is None:
+        return State.UNKNOWN, ""
+    if available.total == 0:
+        if not scales(gpu):
+            return State.NEVER, "The cluster has no node with this GPU."
+        return State.NONE, _with_new_node("No node with this GPU is running.", gpu)
+    if available.healthy == 0:
+        return State.NONE, "Out of order right now." if available.total == 1 else "All are out of order right now."
+    if available.free is None:
+        return State.UNKNOWN, ""
+    if available.free:
+        return State.FREE, ""
+    # Not "in use": their nodes may be closed to new servers for the time being.
+    reason = "Not free right now." if available.total == 1 else "None is free right now."
+    return State.BUSY, _with_new_node(reason, gpu)
+
+
+def details_text(gpu: GPUType, available: Availability) -> str:
+    """Return what there is to say about the counts besides total and free, one thing a line."""
+    total, healthy, free, largest = available.total, available.healthy, available.free, available.largest
+    details = []
+    if total and healthy is not None and healthy < total:
+        details.append(f"{total - healthy} of {total} broken")
+    if free and largest is not None and 0 < largest < min(free, gpu.max_count):
+        details.append(f"up to {largest} at once")
+    if available.waiting:
+        details.append(f"{available.waiting} waited for")
+    return ",\n".join(details)
+
+
+def verdict_view(live: Live, selection: Selection | None, *, catalogue: Catalogue) -> VerdictView | None:
+    """Return the verdict in words, with what each alternative fills in; None where there is none.
+
+    :param selection: what stands in the fields.
+    """
+    if live.verdict is None:
+        return None
+    return VerdictView(
+        outcome=live.verdict.outcome.value,
+        sentence=verdict_sentence(live.verdict),
+        alternatives=tuple(
+            AlternativeView(sentence=difference(other, selection, catalogue=catalogue), values=values_of(other))
+            for other in live.alternatives
+        ),
+    )
+
+
+def scales(gpu: GPUType) -> bool:
+    """Tell whether an autoscaler may add nodes with a type, as far as the admin said so."""
+    return _fastest(gpu) is not None
+
+
+def _fastest(gpu: GPUType) -> ScaleUp | None:
+    """Return the soonest that an autoscaler may add, of a type or of those that will do for it."""
+    known = [each.scale_up for each in (gpu, *gpu.members) if each.scale_up is not None]
+    return min(known, key=lambda each: each.minutes, default=None)
+
+
+def _with_new_node(reason: str, gpu: GPUType) -> str:
+    scale_up = _fastest(gpu)
+    return reason if scale_up is None else f"{reason} A new one takes {duration(scale_up.minutes)}."

@@ -1,0 +1,123 @@
+"""What an autoscaler would add: plain values, whoever knows them, and whether a pod would run on such a node.
+
+No API of Kubernetes tells what a node that does not exist yet will be. The admin's ``scale_up`` does for a GPU type;
+what an autoscaler publishes can be put into the same :class:`Growth`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+from gpuspawner.core.catalogue import GPUType, ScaleUp
+from gpuspawner.core.demands import Demands
+from gpuspawner.core.inventory import Node, Pod
+from gpuspawner.core.node_choice import Labels, admits, may_admit
+from gpuspawner.core.node_states import is_reserved
+from gpuspawner.core.node_terms import matches_any
+from gpuspawner.core.obstacles import Answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """A pool of nodes that may grow.
+
+    :param pool: what people call it.
+    :param minutes: how long a new node takes to be ready, None when not known.
+    :param shape: resource name → what a new node has for pods, in the units of
+        :class:`~gpuspawner.core.inventory.Node`. What every node has (CPU, memory) and is missing is taken to suffice;
+        of extended resources (with a ``/`` in the name) it has none that are missing.
+    :param nodes_left: nodes it may grow by, None for no limit.
+    :param labels: what is known of a new node's labels.
+    :param examples: nodes of the pool that are there: a new one will be like them in labels and taints.
+    """
+
+    pool: str
+    minutes: float | None
+    shape: Mapping[str, int]
+    nodes_left: int | None
+    labels: Labels = field(default_factory=dict)
+    examples: tuple[Node, ...] = ()
+
+
+def growths(gpu: GPUType, nodes: Iterable[Node]) -> tuple[Growth, ...]:
+    """Return what the admin's ``scale_up`` of a type says may be added, also when nothing more may be.
+
+    A node counts against ``max_nodes`` once it has the type's GPUs. While it starts it may have the labels, but not yet
+    the resource: it is then taken for one to be added, which it is for whoever waits.
+
+    :param nodes: those of the type, or all.
+    """
+    own = tuple(nodes)
+    types = gpu.members or (gpu,)
+    return tuple(_growth(each, each.scale_up, nodes=own) for each in types if each.scale_up is not None)
+
+
+def would_take(growth: Growth, pod: Pod) -> Answer:
+    """Return whether a pod would run on a node that a pool grows by, as far as that can be known.
+
+    UNKNOWN is for what depends on what only an existing node has: its zone, labels and taints that nobody told of, the
+    pods near it.
+    """
+    demands = pod.demands
+    if growth.nodes_left == 0 or not _holds(growth.shape, pod.requests) or not may_admit(growth.labels, demands):
+        return Answer.NO
+    if demands.undecided or demands.claims or demands.affinity or demands.spread:
+        return Answer.UNKNOWN
+    if not growth.examples:
+        return Answer.UNKNOWN if demands.volume_terms else Answer.YES
+    return Answer.YES if any(_would_admit(node, demands) for node in growth.examples) else Answer.UNKNOWN
+
+
+def has_room_after(growth: Growth, pod: Pod, *, ahead: Sequence[Pod]) -> bool:
+    """Tell whether the nodes a pool may grow by have room for a pod, when those ahead of it get theirs there first.
+
+    Pods are put on one new node after the other, the largest first; that wastes a little, so a yes can be relied on.
+    """
+    if growth.nodes_left is None:
+        return True
+    nodes, room = 1, dict(growth.shape)
+    first = sorted(ahead, key=lambda other: _size(other, growth.shape), reverse=True)
+    for each in (*(other for other in first if would_take(growth, other) is not Answer.NO), pod):
+        if not _holds(room, each.requests):
+            nodes, room = nodes + 1, dict(growth.shape)
+        for name in room:
+            room[name] -= 1 if name == "pods" else each.requests.get(name, 0)
+    return nodes <= growth.nodes_left
+
+
+def _growth(gpu: GPUType, scale_up: ScaleUp, *, nodes: Iterable[Node]) -> Growth:
+    own = [node for node in nodes if node.capacity.get(gpu.resource) and gpu.is_on(node.labels)]
+    # A type may be on nodes of several sizes; those with another number of GPUs say nothing of this pool's.
+    examples = tuple(node for node in own if node.capacity[gpu.resource] == scale_up.gpus_per_node)
+    names = {name for node in examples for name in node.allocatable}
+    shape = {name: max(node.allocatable.get(name, 0) for node in examples) for name in names}
+    return Growth(
+        pool=gpu.display_name,
+        minutes=scale_up.minutes,
+        shape={**shape, gpu.resource: scale_up.gpus_per_node},
+        nodes_left=max(0, scale_up.max_nodes - len(own)),
+        labels=gpu.match,
+        examples=examples,
+    )
+
+
+def _holds(shape: Mapping[str, int], requests: Mapping[str, int]) -> bool:
+    if shape.get("pods", inf) < 1:
+        return False
+    return all(shape.get(name, 0 if "/" in name else inf) >= number for name, number in requests.items() if number)
+
+
+def _size(pod: Pod, shape: Mapping[str, int]) -> float:
+    """Return the largest part of a node that a pod takes of anything."""
+    return max((number / shape[name] for name, number in pod.requests.items() if shape.get(name)), default=0)
+
+
+def _would_admit(example: Node, demands: Demands) -> bool:
+    """Tell whether a node like an existing one would be admitted; that one may be busy or out of service."""
+    return (
+        not is_reserved(example, demands.tolerations)
+        and admits(example, demands)
+        and all(matches_any(example, terms) for terms in demands.volume_terms)
+    )

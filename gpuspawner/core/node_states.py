@@ -1,0 +1,41 @@
+"""Which nodes take new servers, and for which of the others that will pass."""
+
+from __future__ import annotations
+
+from gpuspawner.core.catalogue import Toleration
+from gpuspawner.core.inventory import Node, Taint
+from gpuspawner.core.tolerations import tolerates, tolerates_cordon, untolerated
+
+_PASSING = (
+    "node.kubernetes.io/",
+    "node.cloudprovider.kubernetes.io/",
+    "karpenter.sh/",
+    "ToBeDeletedByClusterAutoscaler",
+    "DeletionCandidateOfClusterAutoscaler",
+    "startup-taint.cluster-autoscaler.kubernetes.io/",
+    "ignore-taint.cluster-autoscaler.kubernetes.io/",
+    "node.cilium.io/agent-not-ready",
+)
+"""Beginnings of taints that say what a node is going through, not whom it is for: those of Kubernetes' node life cycle
+(https://kubernetes.io/docs/reference/labels-annotations-taints/), of the autoscalers when they add or remove a node,
+and of daemons that have yet to start there."""
+
+
+def takes_servers(node: Node, tolerations: tuple[Toleration, ...]) -> bool:
+    """Tell whether a node takes new servers with these tolerations right now.
+
+    As for kube-scheduler, only a cordon and taints say that it does not: a node that is not ready gets taints.
+    """
+    if node.unschedulable and not tolerates_cordon(tolerations):
+        return False
+    return not node.taints or tolerates(node, tolerations)
+
+
+def is_reserved(node: Node, tolerations: tuple[Toleration, ...]) -> bool:
+    """Tell whether a node is for others: a taint that lasts keeps servers with these tolerations away for good."""
+    return bool(node.taints) and not all(map(is_passing, untolerated(node, tolerations)))
+
+
+def is_passing(taint: Taint) -> bool:
+    """Tell whether a taint says that something is going on at a node, which will be over."""
+    return taint.key.startswith(_PASSING)

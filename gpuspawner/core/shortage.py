@@ -1,0 +1,224 @@
+"""What is missing when a pod finds no node, in one clause for people: GPUs, CPU, memory, in this order.
+
+A clause names the GPU type and amounts, never a pod, a node, a label or a taint. Amounts are what the scheduler sets
+aside for the whole pod: the guarantee of what somebody picked, and what the admin adds to every server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from gpuspawner.core.catalogue import GPUType
+from gpuspawner.core.demands import Demands
+from gpuspawner.core.growth import Growth
+from gpuspawner.core.inventory import Node, Pod
+from gpuspawner.core.node_choice import admits
+from gpuspawner.core.node_states import is_reserved, takes_servers
+from gpuspawner.core.node_terms import matches_any
+from gpuspawner.core.occupancy import Occupancy
+from gpuspawner.core.words import cpus, memory, with_article
+
+_ARCHITECTURE = "kubernetes.io/arch"
+_UNLIMITED = 2**63
+"""More than any amount in Kubernetes."""
+
+Amounts = Mapping[str, int]
+
+
+def candidates(pod: Pod, groups: Iterable[Sequence[Node]]) -> list[Node]:
+    """Return nodes that would take a pod some day, with all their hardware working and nothing running there.
+
+    :param groups: nodes that are the same to the pod, but for the amounts they have.
+    """
+    needs = [(name, number) for name, number in pod.requests.items() if number]
+    for_it = (node for group in groups if group and _is_for(group[0], pod.demands) for node in group)
+    return [node for node in for_it if _could_hold(node, needs)]
+
+
+def never_clause(
+    pod: Pod,
+    groups: Sequence[Sequence[Node]],
+    *,
+    gpu: GPUType | None,
+    reserved: bool = False,
+    growths: Sequence[Growth] = (),
+) -> str:
+    """Return why no node would ever take a pod.
+
+    :param groups: nodes of the GPU type, all without one, as for :func:`candidates`.
+    :param reserved: the type has further nodes, which are reserved for others.
+    :param growths: what may be added; it is then no reason that nothing is there yet.
+    """
+    subject = f"node with {with_article(gpu.display_name)}" if gpu else "node"
+    may_grow = [growth for growth in growths if growth.nodes_left != 0]
+    demands = pod.demands
+    there = [group for group in groups if group]
+    if not there and not may_grow:
+        return (
+            f"there is no {gpu.display_name if gpu else 'node'} in the cluster" if not reserved else _reserved(subject)
+        )
+    ours = [group for group in there if not is_reserved(group[0], demands.tolerations)]
+    chosen = [group for group in ours if admits(group[0], demands)]
+    reached = [group for group in chosen if _is_reached(group[0], demands)]
+    if not reached and there:
+        if not ours:
+            return _reserved(subject)
+        if not chosen:
+            return _not_chosen(subject, [group[0] for group in ours], demands=demands)
+        return f"no {subject} can reach the server's storage"
+    has = [node.allocatable for group in reached for node in group] + [_new(growth, pod) for growth in may_grow]
+    return _too_little(pod, has, gpu=gpu, left=False)
+
+
+def wait_clause(
+    could: Sequence[Node], pod: Pod, *, nodes: Sequence[Node], gpu: GPUType | None, occupancy: Occupancy
+) -> str:
+    """Return why a pod that some node could take has to wait.
+
+    :param could: its :func:`candidates`.
+    :param nodes: all nodes of the GPU type, all without one.
+    """
+    subject = f"nodes with {with_article(gpu.display_name)}" if gpu else "nodes"
+    now = [node for node in could if takes_servers(node, pod.demands.tolerations)]
+    if not now:
+        return f"the {subject} take no new servers right now"
+    free = [(node, _left(node, pod, occupancy=occupancy)) for node in now]
+    if gpu is not None:
+        wanted = pod.requests.get(gpu.resource, 0)
+        if all(left[gpu.resource] < wanted for _, left in free):
+            return _in_use(gpu.resource, [left for _, left in free], now=now, nodes=nodes, wanted=wanted)
+        free = [(node, left) for node, left in free if left[gpu.resource] >= wanted]
+    with_slots = [left for _, left in free if left["pods"] > 0]
+    if not with_slots:
+        return f"the {_free_ones(gpu, pod)} hold as many servers as they may"
+    if all(any(left.get(name, 0) < number for name, number in pod.requests.items()) for left in with_slots):
+        return _too_little(pod, with_slots, gpu=gpu, left=True)
+    return f"other servers keep it off the {_free_ones(gpu, pod)}"
+
+
+def _reserved(subject: str) -> str:
+    return f"every {subject} is reserved for others"
+
+
+def _not_chosen(subject: str, nodes: Iterable[Node], *, demands: Demands) -> str:
+    """Return why none of the nodes is one that the pod asks for; of its demands people chose the image's alone."""
+    relaxed = _on_any_processor(demands)
+    if relaxed is not None and any(admits(node, relaxed) for node in nodes):
+        return f"no {subject} has the kind of processor that the image is made for"
+    return f"no {subject} is one that servers may use here"
+
+
+def _on_any_processor(demands: Demands) -> Demands | None:
+    """Return demands that say nothing of processors, None when they do not anyway."""
+    terms = demands.node_terms or ()
+    relaxed = [
+        replace(term, expressions=tuple(each for each in term.expressions if each.key != _ARCHITECTURE))
+        for term in terms
+    ]
+    if relaxed == list(terms):
+        return None
+    # A term that says nothing matches no node; of one that said nothing else, nothing is left to match.
+    is_any = any(not term.expressions and not term.fields for term in relaxed)
+    return replace(demands, node_terms=None if is_any else tuple(relaxed))
+
+
+def _in_use(resource: str, left: Iterable[Amounts], *, now: Sequence[Node], nodes: Iterable[Node], wanted: int) -> str:
+    """Return how many units are in use, where none of the nodes that take servers now has enough of them left."""
+    frees = [amounts[resource] for amounts in left]
+    free, healthy = sum(frees), sum(node.allocatable.get(resource, 0) for node in now)
+    broken = sum(max(0, node.capacity.get(resource, 0) - node.allocatable.get(resource, 0)) for node in now)
+    others = sum(node.allocatable.get(resource, 0) for node in nodes) - healthy
+    if healthy == 0:
+        return "the only one does not work right now" if broken == 1 else f"all {broken} do not work right now"
+    usable = " that the server could use now" if others > 0 else ""
+    if 0 < free < wanted:
+        text = f"only {free} of {healthy}{usable} {'is' if free == 1 else 'are'} free"
+    elif free:
+        text = f"{free} are free, but no more than {max(frees)} on one node"
+    elif healthy == 1:
+        text = f"the only one{usable} is in use"
+    else:
+        text = f"all {healthy}{usable} are in use"
+    return f"{text}, {broken} {'does' if broken == 1 else 'do'} not work" if broken else text
+
+
+def _too_little(pod: Pod, has: Sequence[Amounts], *, gpu: GPUType | None, left: bool) -> str:
+    """Return what there is too little of on each node.
+
+    :param has: what each of the nodes has.
+    :param left: it is what the nodes have left, not all they have.
+    """
+    needs = {name: number for name, number in pod.requests.items() if number}
+    units = needs.pop(gpu.resource, 0) if gpu is not None else 0
+    if gpu is not None:
+        most = max((amounts.get(gpu.resource, 0) for amounts in has), default=0)
+        if most < units:
+            return f"no node has {units} × {gpu.display_name}; the most on one node is {most}"
+        has = [amounts for amounts in has if amounts.get(gpu.resource, 0) >= units]
+    subject = f"no node with {_gpus(gpu, units, free=left)}" if gpu is not None else "no node"
+    suffix = " left" if left else ""
+    known = {"cpu": cpus, "memory": memory}
+    for name, show in known.items():
+        most = max((amounts.get(name, 0) for amounts in has), default=0)
+        if most < needs.get(name, 0):
+            noun = " of memory" if name == "memory" else ""
+            number = show(most, up=False).removesuffix(" CPUs").removesuffix(" CPU")
+            return (
+                f"{subject} has {show(needs[name])}{noun}{suffix}; the {'most is' if left else 'largest has'} {number}"
+            )
+    if not any(all(amounts.get(name, 0) >= needs.get(name, 0) for name in known) for amounts in has):
+        return f"{subject} has both {cpus(needs['cpu'])} and {memory(needs['memory'])} of memory{suffix}"
+    return f"{subject} has everything{suffix} that the server needs"
+
+
+def _gpus(gpu: GPUType, units: int, *, free: bool) -> str:
+    if units > 1:
+        return f"{units} × {gpu.display_name}{' free' if free else ''}"
+    return with_article(f"free {gpu.display_name}" if free else gpu.display_name)
+
+
+def _free_ones(gpu: GPUType | None, pod: Pod) -> str:
+    if gpu is None:
+        return "nodes with room"
+    return f"nodes with {_gpus(gpu, pod.requests.get(gpu.resource, 0), free=True)}"
+
+
+def _could_hold(node: Node, needs: Iterable[tuple[str, int]]) -> bool:
+    """Tell whether a node has these amounts when nothing runs there and its hardware works."""
+    allocatable, capacity = node.allocatable, node.capacity
+    for name, number in needs:
+        # What the node's own daemons take of CPU and memory is never given back; a device that broke may be.
+        if allocatable.get(name, 0) < number and ("/" not in name or capacity.get(name, 0) < number):
+            return False
+    return True
+
+
+def _is_for(node: Node, demands: Demands) -> bool:
+    return (
+        not is_reserved(node, demands.tolerations)
+        and admits(node, demands)
+        and _is_reached(node, demands)
+        and _says_where(node, demands)
+    )
+
+
+def _is_reached(node: Node, demands: Demands) -> bool:
+    """Tell whether volumes of the pod, which may be bound to a zone, can be mounted on a node."""
+    return all(matches_any(node, terms) for terms in demands.volume_terms)
+
+
+def _says_where(node: Node, demands: Demands) -> bool:
+    """Tell whether a node has the labels that rules about other pods, and about spreading, need."""
+    keys = (*(each.topology_key for each in demands.spread), *(each.topology_key for each in demands.affinity))
+    return all(key in node.labels for key in keys)
+
+
+def _left(node: Node, pod: Pod, *, occupancy: Occupancy) -> dict[str, int]:
+    requested = occupancy.requested(node.name)
+    return {name: max(0, node.allocatable.get(name, 0) - requested.get(name, 0)) for name in (*pod.requests, "pods")}
+
+
+def _new(growth: Growth, pod: Pod) -> dict[str, int]:
+    """Return what a new node has; what nobody told of it is taken to suffice."""
+    return {name: growth.shape.get(name, 0 if "/" in name else _UNLIMITED) for name in pod.requests}

@@ -1,0 +1,98 @@
+"""The nodes of each GPU type, in pools of nodes that are alike, without those that are reserved for others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from gpuspawner.core.catalogue import GPUType, Toleration
+from gpuspawner.core.demands import Demands
+from gpuspawner.core.inventory import Node
+from gpuspawner.core.node_choice import admits, may_admit
+from gpuspawner.core.node_states import is_reserved, takes_servers
+from gpuspawner.core.node_table import Layout, NodeTable, Pool
+
+_ANY = Layout()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stock:
+    """The nodes of one GPU type.
+
+    :param pools: nodes with the type's labels; not all of them need to have its resource.
+    :param open: those of the pools whose nodes take new servers, as far as taints and cordons go.
+    :param reserved: pools that a taint reserves for others.
+    """
+
+    gpu: GPUType
+    pools: tuple[Pool, ...] = ()
+    open: tuple[Pool, ...] = ()
+    reserved: tuple[Pool, ...] = ()
+
+    def nodes(self, table: NodeTable) -> Iterator[Node]:
+        """Yield the nodes that have units of the type, whether they work or not."""
+        return (node for group in self.groups(table) for node in group)
+
+    def groups(self, table: NodeTable) -> Iterator[list[Node]]:
+        """Yield the same nodes in groups that are alike."""
+        for pool in self.pools:
+            yield [node for node in map(table.at, pool.rows) if units(node, self.gpu.resource)]
+
+    def has_reserved(self, table: NodeTable) -> bool:
+        """Tell whether others have nodes with units of the type to themselves."""
+        rows = (row for pool in self.reserved for row in pool.rows)
+        return any(units(table.at(row), self.gpu.resource) for row in rows)
+
+    def is_asked_for(self, demands: Demands, table: NodeTable) -> bool:
+        """Tell whether a pod asks for one of the nodes by its node selector and affinity.
+
+        Where the type has no node, it is enough that the pod asks for nothing that such nodes will not have.
+        """
+        if not any(may_admit(match, demands) for match in self.gpu.matches):
+            return False
+        has_none = True
+        for node in self.nodes(table):
+            if admits(node, demands):
+                return True
+            has_none = False
+        return has_none
+
+
+def stocks(
+    gpus: Iterable[GPUType], table: NodeTable, *, tolerations: tuple[Toleration, ...] = (), alike: Layout = _ANY
+) -> tuple[Stock, ...]:
+    """Return the stock of each type, in their order.
+
+    :param tolerations: what every server tolerates besides the types' own (KubeSpawner's).
+    :param alike: in what else the nodes of a pool are alike: a layout that others ask for as well, because the table
+        keeps only so many up to date.
+    """
+    wanted = tuple(gpus)
+    keys = {key for gpu in wanted for match in gpu.matches for key in match}
+    found: list[list[Pool]] = [[] for _ in wanted]
+    for pool in table.pools(replace(alike, values=tuple(sorted(keys.union(alike.values))))):
+        labels = pool.example.labels
+        for own, gpu in zip(found, wanted, strict=True):
+            if gpu.is_on(labels):
+                own.append(pool)
+    return tuple(
+        _stock(gpu, own, tolerated=(*gpu.tolerations, *tolerations)) for gpu, own in zip(wanted, found, strict=True)
+    )
+
+
+def units(node: Node, resource: str) -> int:
+    """Return the units of a resource that a node has, whether they work or not."""
+    return max(node.capacity.get(resource, 0), node.allocatable.get(resource, 0))
+
+
+def _stock(gpu: GPUType, found: Iterable[Pool], *, tolerated: tuple[Toleration, ...]) -> Stock:
+    ours: list[Pool] = []
+    reserved: list[Pool] = []
+    for pool in found:
+        (reserved if is_reserved(pool.example, tolerated) else ours).append(pool)
+    return Stock(
+        gpu=gpu,
+        pools=tuple(ours),
+        open=tuple(pool for pool in ours if takes_servers(pool.example, tolerated)),
+        reserved=tuple(reserved),
+    )

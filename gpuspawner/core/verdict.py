@@ -1,0 +1,209 @@
+"""What becomes of a server that somebody would start now: for the pod that would really be created, in one value.
+
+A verdict is advice. NEVER alone stops a start, so it is said only where no node that is there would take the pod if it
+were empty and in order, nothing that the admin says may be added would, and no autoscaler left a trace from which one
+could not be sure. Everything else that is not sure is UNKNOWN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gpuspawner.core.autoscalers import traces
+from gpuspawner.core.catalogue import GPUType
+from gpuspawner.core.fit import Answer, Survey, survey
+from gpuspawner.core.growth import Growth, growths, has_room_after, would_take
+from gpuspawner.core.inventory import Inventory, Node, Pod
+from gpuspawner.core.node_filters import layout
+from gpuspawner.core.occupancy import Occupancy
+from gpuspawner.core.overview import overview
+from gpuspawner.core.queue import ahead_of
+from gpuspawner.core.shortage import candidates, never_clause, wait_clause
+from gpuspawner.core.stocks import stocks
+from gpuspawner.core.words import as_sentence
+
+FRESH_S = 60.0
+"""Seconds: what is known of the cluster and older than this is not relied on."""
+
+_MOST_PLACES = 100
+"""Places that are counted at most; nobody needs to know of more."""
+
+_UNREADABLE = "the nodes of the cluster cannot be read"
+_UNREADABLE_PODS = "what is free cannot be read"
+_UNCONFIRMED = "what is known of the cluster is not up to date"
+_GATED = "another system decides when it may start"
+_SPOKEN_FOR = "all nodes that may be added are spoken for"
+_TAKEN = "all nodes that would do are taken"
+_NEW_NODE_IN_DOUBT = "whether a new node would do for it cannot be told beforehand"
+
+
+class Outcome(StrEnum):
+    """What becomes of it."""
+
+    NOW = "now"
+    AFTER_SCALE_UP = "after-scale-up"
+    WAITS = "waits"
+    NEVER = "never"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What becomes of a server, and why. What does not belong to the outcome is None or empty.
+
+    :param places: for NOW, how many such servers could start.
+    :param places_exact: there are that many; otherwise at least that many.
+    :param minutes: for AFTER_SCALE_UP, how long a new node takes; None when not known.
+    :param pool: for AFTER_SCALE_UP, what people call the nodes that are added to.
+    :param ahead: for WAITS and AFTER_SCALE_UP, how many pods wait for the same and come first.
+    :param reason: one sentence for people why it is not NOW, empty where the outcome says it all.
+    :param age_s: seconds since what is known of the cluster was confirmed; None when unknown.
+    """
+
+    outcome: Outcome
+    places: int | None = None
+    places_exact: bool = True
+    minutes: float | None = None
+    pool: str = ""
+    ahead: int | None = None
+    reason: str = ""
+    age_s: float | None = None
+
+
+def verdict(
+    pod: Pod, inventory: Inventory, *, gpu: GPUType | None = None, more_growths: Iterable[Growth] = ()
+) -> Verdict:
+    """Return what becomes of a pod that does not exist yet, or still waits.
+
+    :param pod: as it would be created, with what the admin and KubeSpawner put into it.
+    :param gpu: the type chosen; its name is used in reasons, its ``scale_up`` says what may be added.
+    :param more_growths: what else an autoscaler may add.
+    """
+    known = overview(inventory)
+    if known is None:
+        return _unknown(inventory, inventory.reason or _UNREADABLE)
+    case = _Case(pod, known.occupancy, gpu=gpu, more_growths=more_growths)
+    blocked = case.blocked()
+    if blocked and not case.may_change():
+        return Verdict(outcome=Outcome.NEVER, reason=as_sentence(blocked), age_s=inventory.age_s)
+    if not _is_fresh(inventory):
+        return _unknown(inventory, inventory.reason or _UNCONFIRMED)
+    if not known.pods_known:
+        return _unknown(inventory, inventory.reason or _UNREADABLE_PODS)
+    return _unknown(inventory, f"{blocked}; a new node may change that") if blocked else case.now_or_later(inventory)
+
+
+def starts_now(pod: Pod, inventory: Inventory) -> bool:
+    """Tell whether the verdict is NOW: for questions about many pods, which nobody wants a reason for."""
+    known = overview(inventory)
+    if known is None or not known.pods_known or not _is_fresh(inventory):
+        return False
+    return survey(pod, known.occupancy, limit=0).answer is Answer.YES
+
+
+def _is_fresh(inventory: Inventory) -> bool:
+    return inventory.age_s is not None and inventory.age_s <= FRESH_S
+
+
+class _Case:
+    """One pod in one cluster."""
+
+    def __init__(self, pod: Pod, occupancy: Occupancy, *, gpu: GPUType | None, more_growths: Iterable[Growth]) -> None:
+        self._pod = pod
+        self._occupancy = occupancy
+        self._gpu = gpu
+        self._survey: Survey = survey(pod, occupancy, limit=_MOST_PLACES)
+        self._more = tuple(more_growths)
+        self._groups: list[list[Node]] = []
+        self._nodes: list[Node] = []
+        self._reserved = False
+        # Most pods fit, and then nobody asks for what they would not fit into.
+        if self._survey.answer is Answer.NO:
+            self._find_nodes()
+
+    def blocked(self) -> str:
+        """Return why no node that is there or declared would ever take the pod, empty when one might."""
+        # Whoever takes the gates away may add tolerations and a node selector, as Kueue does.
+        if self._survey.could or self._survey.answer is not Answer.NO or self._pod.demands.gated:
+            return ""
+        growing = self._growths()
+        if candidates(self._pod, self._groups) or any(would_take(each, self._pod) is not Answer.NO for each in growing):
+            return ""
+        return never_clause(self._pod, self._groups, gpu=self._gpu, reserved=self._reserved, growths=growing)
+
+    def may_change(self) -> bool:
+        """Tell whether an autoscaler that nobody described may add a node for a pod that is blocked.
+
+        What the admin says of a type is all there is to it. Nodes of a pool are alike: where the type has some, another
+        one will not do either, unless machines are chosen for the pods that wait.
+        """
+        if self._gpu is not None and any(each.scale_up for each in (self._gpu, *self._gpu.members)):
+            return False
+        left = traces(self._occupancy.table)
+        return left.any_shape or (left.pools and (self._gpu is None or not self._nodes))
+
+    def now_or_later(self, inventory: Inventory) -> Verdict:
+        """Return the verdict for a pod that some node may take, where what is known is fresh and complete."""
+        found, age_s = self._survey, inventory.age_s
+        if found.answer is Answer.YES:
+            return Verdict(outcome=Outcome.NOW, places=found.places, places_exact=found.places_exact, age_s=age_s)
+        if self._pod.demands.gated:
+            return _unknown(inventory, _GATED)
+        if found.answer is Answer.UNKNOWN:
+            return _unknown(inventory, f"it depends on {_listed(found.undecided)}")
+        return self._later(inventory)
+
+    def _later(self, inventory: Inventory) -> Verdict:
+        """Return what a pod waits for that fits nowhere now."""
+        pod, nodes = self._pod, self._nodes
+        could = candidates(pod, self._groups)
+        ahead = ahead_of(pod, self._occupancy.waiting, nodes=could, gpu=self._gpu)
+        growing = [each for each in self._growths() if would_take(each, pod) is Answer.YES]
+        roomy = [each for each in growing if has_room_after(each, pod, ahead=ahead)]
+        why = (
+            as_sentence(wait_clause(could, pod, nodes=nodes, gpu=self._gpu, occupancy=self._occupancy)) if could else ""
+        )
+        if roomy:
+            first = min(roomy, key=_minutes)
+            return Verdict(
+                outcome=Outcome.AFTER_SCALE_UP,
+                minutes=first.minutes,
+                pool=first.pool,
+                ahead=len(ahead),
+                reason=why,
+                age_s=inventory.age_s,
+            )
+        if not could and not growing and not self._survey.could:
+            return _unknown(inventory, _NEW_NODE_IN_DOUBT)
+        why = why or as_sentence(_SPOKEN_FOR if growing else _TAKEN)
+        return Verdict(outcome=Outcome.WAITS, ahead=len(ahead), reason=why, age_s=inventory.age_s)
+
+    def _find_nodes(self) -> None:
+        """Find the nodes of the GPU type that are not reserved for others; without a type, all."""
+        table, alike = self._occupancy.table, layout(self._pod)
+        if self._gpu is None:
+            self._groups = [[table.at(row) for row in pool.rows] for pool in table.pools(alike)]
+        else:
+            (stock,) = stocks([self._gpu], table, tolerations=self._pod.demands.tolerations, alike=alike)
+            self._groups = list(stock.groups(table))
+            self._reserved = stock.has_reserved(table)
+        self._nodes = [node for group in self._groups for node in group]
+
+    def _growths(self) -> Sequence[Growth]:
+        own = growths(self._gpu, self._nodes) if self._gpu is not None else ()
+        return (*own, *self._more)
+
+
+def _unknown(inventory: Inventory, reason: str) -> Verdict:
+    return Verdict(outcome=Outcome.UNKNOWN, reason=as_sentence(reason), age_s=inventory.age_s)
+
+
+def _minutes(growth: Growth) -> tuple[bool, float]:
+    return growth.minutes is None, growth.minutes or 0.0
+
+
+def _listed(words: Sequence[str]) -> str:
+    """Return words as a list inside a sentence."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -1,0 +1,33 @@
+"""What stands in the fields of an open form whose script asks for a newer one.
+
+The script fetches the page's own address, where a query would start a server, so it says in a header what it wants the
+verdict for. Input from a stranger: whatever is not a small mapping of texts is nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+HEADER = "Gpuspawner-Choice"
+
+_LONGEST = 2000
+"""Characters of the header that are read at all."""
+
+
+def chosen(handler: Any) -> dict[str, str] | None:
+    """Return field name → text, None where the request does not ask for anything.
+
+    :param handler: tornado's, of the request for the form; None outside of one.
+    """
+    request = getattr(handler, "request", None)
+    text = None if request is None else request.headers.get(HEADER)
+    if text is None or len(text) > _LONGEST:
+        return None
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(values, dict):
+        return None
+    return {name: value for name, value in values.items() if isinstance(value, str)}

@@ -1,0 +1,62 @@
+"""A start before the start: what could never run, or Kubernetes would not take, is refused before anything is made.
+
+KubeSpawner creates a user's volume claim first and the pod after it. A quota, an admission webhook or a mistake in the
+admin's settings would leave the claim behind, and be found out half a minute later.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+import aiohttp
+from jupyterhub.utils import maybe_future
+from kubernetes_asyncio.client.rest import ApiException
+
+from gpuspawner.core.catalogue import GPUType
+from gpuspawner.core.verdict import Outcome, verdict
+from gpuspawner.core.verdict_text import verdict_sentence
+from gpuspawner.hub.errors import RefusedStart
+from gpuspawner.hub.offers import Offer
+from gpuspawner.hub.preview import twin_of, written
+
+_ALL = "All"
+"""The only value of ``dryRun`` there is: https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run"""
+
+_REFUSALS = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY})
+"""What will not be different a moment later. Everything else is for the start itself to find out: it tries again where
+that helps, waits for a last pod that is still going (409) and makes a user's namespace (404)."""
+
+
+async def rehearse(spawner: Any, offer: Offer, *, gpu: GPUType | None) -> None:
+    """Look at the very pod that is about to be created, and have the API server look at it.
+
+    The admin's ``modify_pod_hook`` is called for it, and once more for the pod itself.
+
+    :param spawner: with the choice in its traits; not changed.
+    :param gpu: the type chosen.
+    :raises RefusedStart: no node would ever take the pod.
+    :raises ApiException: the API server would not take it.
+    """
+    twin = twin_of(spawner)
+    pod = await twin.get_pod_manifest()
+    if spawner.modify_pod_hook:
+        pod = await maybe_future(spawner.modify_pod_hook(twin, pod))
+    located = await offer.located(written(twin, pod))
+    if located is not None:
+        found = verdict(located, offer.inventory, gpu=gpu)
+        if found.outcome is Outcome.NEVER:
+            raise RefusedStart(verdict_sentence(found), reason="never_fits", status_code=HTTPStatus.CONFLICT)
+    if spawner.dry_run:
+        await _create_dry(twin, pod)
+
+
+async def _create_dry(spawner: Any, pod: Any) -> None:
+    create = spawner.api.create_namespaced_pod
+    try:
+        await create(spawner.namespace, pod, dry_run=_ALL, _request_timeout=spawner.k8s_api_request_timeout)
+    except (TimeoutError, aiohttp.ClientError):
+        return  # the start itself tries more often and for longer
+    except ApiException as error:
+        if error.status in _REFUSALS:
+            raise

@@ -1,0 +1,112 @@
+"""Finds out where the volumes behind a pod's claims can be used: a home in one zone keeps its server there.
+
+Asked for one person's claims at a time, so nothing is watched; what was found is good for a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Any, NamedTuple, Protocol
+
+from gpuspawner.core.demands import Demands
+from gpuspawner.core.node_terms import NodeTerm
+from gpuspawner.core.volumes import volume_terms
+from gpuspawner.kube.requests import APIUnavailableError, ListMethod, body_of, send
+
+KEPT_S = 60.0
+_MOST_KEPT = 4096
+
+_UNREAD = "where the home volume is, which the hub cannot read"
+_UNBOUND = "where the home volume will be made"
+
+
+class VolumesAPI(Protocol):
+    """What is used of ``kubernetes_asyncio.client.CoreV1Api``."""
+
+    @property
+    def read_namespaced_persistent_volume_claim(self) -> ListMethod:
+        """Read a claim."""
+
+    @property
+    def read_persistent_volume(self) -> ListMethod:
+        """Read a volume."""
+
+
+class _Home(NamedTuple):
+    """Where a claim's volume can be used.
+
+    :param undecided: why that is not known, in people's words; empty when it is.
+    """
+
+    terms: tuple[tuple[NodeTerm, ...], ...] = ()
+    undecided: str = ""
+
+
+class Homes:
+    """Remembers what claims lead to, for everybody in this process.
+
+    :param timeout_s: seconds for each of the two requests that a claim takes.
+    :param clock: monotonic seconds.
+    """
+
+    def __init__(self, api: VolumesAPI, *, timeout_s: float = 3.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._api = api
+        self._timeout_s = timeout_s
+        self._clock = clock
+        self._kept: OrderedDict[tuple[str, str], tuple[float, _Home]] = OrderedDict()
+
+    async def located(self, demands: Demands, *, namespace: str) -> Demands:
+        """Return demands with the nodes that the volumes behind their claims can be used on.
+
+        A claim that does not exist is made together with the server, and its volume then where the server is: the
+        storage class of a home should say ``WaitForFirstConsumer``.
+        https://kubernetes.io/docs/concepts/storage/storage-classes/#volume-binding-mode
+        """
+        if not demands.claims:
+            return demands
+        homes = await asyncio.gather(*(self._home(namespace, claim) for claim in demands.claims))
+        return replace(
+            demands,
+            claims=(),
+            volume_terms=(*demands.volume_terms, *(terms for home in homes for terms in home.terms)),
+            undecided=(*demands.undecided, *(home.undecided for home in homes if home.undecided)),
+        )
+
+    async def _home(self, namespace: str, claim: str) -> _Home:
+        key, now = (namespace, claim), self._clock()
+        if key in self._kept and now - self._kept[key][0] < KEPT_S:
+            return self._kept[key][1]
+        home = await self._find(namespace, claim)
+        self._kept[key] = (now, home)
+        self._kept.move_to_end(key)
+        if len(self._kept) > _MOST_KEPT:
+            self._kept.popitem(last=False)
+        return home
+
+    async def _find(self, namespace: str, claim: str) -> _Home:
+        try:
+            found = await self._read(self._api.read_namespaced_persistent_volume_claim, claim, namespace=namespace)
+        except APIUnavailableError as error:
+            return _Home() if error.status == HTTPStatus.NOT_FOUND else _Home(undecided=_UNREAD)
+        spec = found.get("spec")
+        volume = spec.get("volumeName") if isinstance(spec, dict) else None
+        if not isinstance(volume, str) or not volume:
+            return _Home(undecided=_UNBOUND)
+        try:
+            return _Home(terms=volume_terms(await self._read(self._api.read_persistent_volume, volume)))
+        except APIUnavailableError:
+            return _Home(undecided=_UNREAD)
+
+    async def _read(self, method: ListMethod, name: str, **arguments: Any) -> Mapping[str, Any]:
+        response = await send(method, name=name, _request_timeout=self._timeout_s, **arguments)
+        try:
+            found = json.loads(await body_of(response))
+        except ValueError as error:
+            raise APIUnavailableError("the answer is no JSON") from error
+        return found if isinstance(found, dict) else {}

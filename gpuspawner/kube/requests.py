@@ -1,0 +1,67 @@
+"""Sends requests through the hub's Kubernetes client and turns every way to fail into one error.
+
+Answers stay raw: the client's model objects cost many times what parsing costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from http import HTTPStatus
+from typing import Any, Protocol
+
+import aiohttp
+
+_ANSWERED = frozenset({HTTPStatus.OK, HTTPStatus.CREATED})
+
+
+class ListMethod(Protocol):
+    """A list method of a kubernetes_asyncio API class (``CoreV1Api.list_node``); it watches as well."""
+
+    def __call__(self, **arguments: Any) -> Awaitable[Any]:
+        """Send the request and return the HTTP response (with ``_preload_content=False``)."""
+
+
+class APIUnavailableError(Exception):
+    """The API server did not answer a request, or refused it.
+
+    :param status: HTTP status, None without an answer.
+    """
+
+    def __init__(self, reason: str, *, status: int | None = None) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+async def send(method: ListMethod, **arguments: Any) -> aiohttp.ClientResponse:
+    """Send a request and return its response as soon as its headers are there; reading and closing is the caller's.
+
+    :raises APIUnavailableError: no answer in time, or a refusal.
+    """
+    try:
+        response: aiohttp.ClientResponse = await method(_preload_content=False, **arguments)
+    except (TimeoutError, aiohttp.ClientError, OSError) as error:
+        raise unavailable(error) from error
+    if response.status not in _ANSWERED:
+        response.close()
+        raise APIUnavailableError(f"HTTP status {response.status}", status=response.status)
+    return response
+
+
+async def body_of(response: aiohttp.ClientResponse) -> bytes:
+    """Read a response to its end.
+
+    :raises APIUnavailableError: it does not end in time, or ends too early.
+    """
+    try:
+        return await response.read()
+    except (TimeoutError, aiohttp.ClientError, OSError) as error:
+        raise unavailable(error) from error
+    finally:
+        response.close()
+
+
+def unavailable(error: Exception) -> APIUnavailableError:
+    """Return what a failure of the connection means."""
+    if isinstance(error, TimeoutError):
+        return APIUnavailableError("no answer in time")
+    return APIUnavailableError(str(error) or type(error).__name__)

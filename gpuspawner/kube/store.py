@@ -1,0 +1,187 @@
+"""What the cluster has and what is taken, always at hand: nodes and pods, watched once for everybody in this process.
+
+Whatever goes wrong ends up as an inventory that says what is not known and why, or how old it is: a form must not fail,
+nor wait, because the API server does. Knows neither forms nor users.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random as random_numbers
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+from gpuspawner.core.inventory import Inventory
+from gpuspawner.core.occupancy import Occupancy
+from gpuspawner.kube.access import missing_verb
+from gpuspawner.kube.follower import Follower, Pauses
+from gpuspawner.kube.pacing import SteadyClock
+from gpuspawner.kube.reasons import NOT_READ_YET, READ_AGAIN, STOPPED
+from gpuspawner.kube.requests import ListMethod
+from gpuspawner.kube.targets import NodeTarget, PodTarget, Target
+from gpuspawner.kube.watch import Resource, Timing, Watch
+
+NODES_PER_PAGE = 100
+PODS_PER_PAGE = 500
+"""About as many bytes as :data:`NODES_PER_PAGE` nodes: a node carries its labels and the list of its images."""
+
+RUNNING_PODS = "status.phase!=Succeeded,status.phase!=Failed"
+"""Pods that hold or wait for resources; one without a phase yet is among them. In a watch, one that finishes leaves the
+selection and arrives as DELETED (``cacher/cache_watcher.go``, ``convertToWatchEvent``)."""
+
+STALE_S = 45.0
+"""Age in seconds that is never reached while all goes well."""
+
+
+class CoreAPI(Protocol):
+    """What is used of ``kubernetes_asyncio.client.CoreV1Api``."""
+
+    @property
+    def api_client(self) -> Any:
+        """The client it sends through."""
+
+    @property
+    def list_node(self) -> ListMethod:
+        """List or watch nodes."""
+
+    @property
+    def list_pod_for_all_namespaces(self) -> ListMethod:
+        """List or watch pods everywhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How long things take, and by what clock.
+
+    :param first_sync_timeout_s: seconds that questions wait for the first reading of the cluster.
+    :param clock: monotonic seconds; :param random: numbers from 0 up to 1.
+    """
+
+    first_sync_timeout_s: float = 3.0
+    timing: Timing = field(default_factory=Timing)
+    pauses: Pauses = field(default_factory=Pauses)
+    clock: Callable[[], float] = time.monotonic
+    random: Callable[[], float] = random_numbers.random
+
+
+class ClusterStore:
+    """One per hub process and event loop. It begins to read with the first question and ends with :meth:`stop`.
+
+    :param api: a client that belongs to the running event loop.
+    :param log: gets one line when what can be read changes.
+    """
+
+    def __init__(
+        self,
+        api: CoreAPI,
+        *,
+        pace: Pace | None = None,
+        log: logging.Logger | logging.LoggerAdapter[logging.Logger] | None = None,
+    ) -> None:
+        self._api = api
+        self._pace = pace or Pace()
+        self._log = log or logging.getLogger(__name__)
+        self._clock = SteadyClock(self._pace.clock)
+        self._occupancy = Occupancy()
+        self._nodes = self._follower("the cluster's nodes", "nodes")
+        self._pods = self._follower("the pods of all namespaces", "pods")
+        self._tasks: list[asyncio.Task[None]] = []
+        self._patient_until = 0.0
+        self._is_stopped = False
+        self._known = (False, False)
+        self._switches = 0
+        self._said = ""
+
+    async def inventory(self) -> Inventory:
+        """Return what the cluster has, from memory; only before the first reading is done this waits for a moment."""
+        if self._is_stopped:
+            return Inventory(reason=STOPPED)
+        now = asyncio.get_running_loop().time()
+        if not self._tasks:
+            self._start()
+            self._patient_until = now + self._pace.first_sync_timeout_s
+        if now < self._patient_until:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._patient_until - now):
+                    await self._nodes.tried.wait()
+                    await self._pods.tried.wait()
+        return self._answer()
+
+    async def stop(self) -> None:
+        """End the watches; afterwards nothing of the cluster is known."""
+        self._is_stopped = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+
+    def _follower(self, what: str, resource: str) -> Follower:
+        pace = self._pace
+        review = partial(missing_verb, self._api.api_client, resource, timeout_s=pace.timing.answer_s)
+        return Follower(what, missing_verb=review, pauses=pace.pauses, random=pace.random, changed=self._note)
+
+    def _start(self) -> None:
+        nodes = Resource(method=self._api.list_node, page_size=NODES_PER_PAGE)
+        pods = Resource(
+            method=self._api.list_pod_for_all_namespaces,
+            page_size=PODS_PER_PAGE,
+            selectors={"field_selector": RUNNING_PODS},
+        )
+        self._tasks = [
+            self._run(self._nodes, nodes, target=NodeTarget(self._occupancy)),
+            self._run(self._pods, pods, target=PodTarget(self._occupancy)),
+        ]
+
+    def _run(self, follower: Follower, resource: Resource, *, target: Target[Any]) -> asyncio.Task[None]:
+        watch = Watch(
+            resource,
+            target,
+            confirm=follower.confirm,
+            timing=self._pace.timing,
+            clock=self._clock,
+            random=self._pace.random,
+        )
+        return asyncio.create_task(follower.run(watch))
+
+    def _answer(self) -> Inventory:
+        nodes, pods = self._nodes, self._pods
+        generation = self._occupancy.generation + self._switches
+        if not nodes.is_known:
+            return Inventory(reason=nodes.reason or NOT_READ_YET, generation=generation)
+        known = [follower for follower in (nodes, pods) if follower.is_known]
+        return Inventory(
+            nodes=self._occupancy.nodes,
+            occupancy=self._occupancy if pods.is_known else None,
+            reason=self._reason(),
+            age_s=self._clock() - min(follower.confirmed_at or 0.0 for follower in known),
+            generation=generation,
+        )
+
+    def _reason(self) -> str:
+        """Return why something is not known, or is old; empty when all is as it should be."""
+        now = self._clock()
+        for follower in (self._nodes, self._pods):
+            if not follower.is_known:
+                return follower.reason or NOT_READ_YET
+            if now - (follower.confirmed_at or 0.0) > STALE_S:
+                return follower.reason or READ_AGAIN
+        return ""
+
+    def _note(self) -> None:
+        """Take notice of a change in what is known: answers are different ones from now on, and the log says so."""
+        known = (self._nodes.is_known, self._pods.is_known)
+        self._switches += known != self._known
+        if not (self._nodes.tried.is_set() and self._pods.tried.is_set()):
+            self._known = known
+            return
+        reason = self._reason()
+        if known != self._known or bool(reason) != bool(self._said):
+            if reason or self._said:
+                self._log.warning("Capacity: %s", reason or "Everything can be read again.")
+            self._said = reason
+        self._known = known

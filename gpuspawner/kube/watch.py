@@ -1,0 +1,243 @@
+"""Follows one resource: a list, and then whatever changes, from one request to the next.
+
+How a watch works: https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+import aiohttp
+
+from gpuspawner.kube.lines import Lines
+from gpuspawner.kube.listing import list_each
+from gpuspawner.kube.pacing import Pacer
+from gpuspawner.kube.reconcile import Reconciliation
+from gpuspawner.kube.requests import APIUnavailableError, ListMethod, send, unavailable
+from gpuspawner.kube.targets import Key, Target, key_of, read
+
+
+class RelistError(Exception):
+    """The watch cannot be taken up again where it ended: what is in memory has to be compared with a new list."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """How long a watch waits for what, in seconds.
+
+    :param answer_s: for a connection, and then for each piece of a list.
+    :param watch_s: after which the API server is asked to end each watch; two seconds before it does, it sends a
+        bookmark (``cacher/cache_watcher.go``, ``nextBookmarkTime``). Asking for the next one is what confirms, so this
+        is also the age that data reaches while all goes well. And it bounds how long a connection that died in silence
+        is taken for an idle one.
+    :param grace_s: silence beyond ``watch_s`` after which a connection is given up.
+    :param settle_s: after the answer to a watch until what was missed in between is taken to have arrived.
+    """
+
+    answer_s: float = 10.0
+    watch_s: float = 10.0
+    grace_s: float = 2.0
+    settle_s: float = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """What is followed.
+
+    :param page_size: objects in a page of the list.
+    :param selectors: ``field_selector``, for list and watch.
+    """
+
+    method: ListMethod
+    page_size: int
+    selectors: Mapping[str, str] = field(default_factory=dict)
+
+
+SILENT_WATCHES = 6
+"""Watches in a row that end without an event or a bookmark, after which the list is read again: an API server whose
+data was set back to an older state waits in silence for the versions that the watch has seen already."""
+
+
+class Watch:
+    """One resource, as far as it is known: :meth:`relist` first, then :meth:`stream` again and again.
+
+    :param confirm: called with the moment as of which everything the target holds is confirmed.
+    :param clock: steady seconds; :param random: numbers from 0 up to 1.
+    """
+
+    def __init__(
+        self,
+        resource: Resource,
+        target: Target[Any],
+        *,
+        confirm: Callable[[float], None],
+        timing: Timing,
+        clock: Callable[[], float],
+        random: Callable[[], float],
+    ) -> None:
+        self._resource = resource
+        self._target = target
+        self._confirm = confirm
+        self._timing = timing
+        self._clock = clock
+        self._random = random
+        self._pacer = Pacer()
+        self._version = ""
+        self._silent_watches = 0
+
+    @property
+    def needs_list(self) -> bool:
+        """Tell whether there is no state (any more) that a watch could go on from."""
+        return not self._version
+
+    def forget(self) -> None:
+        """Begin with a list next time."""
+        self._version = ""
+        self._silent_watches = 0
+
+    async def relist(self) -> None:
+        """Bring the target to the state of a new list, see :mod:`gpuspawner.kube.reconcile`.
+
+        :raises APIUnavailableError: the list could not be read to its end. Nothing was dropped then.
+        """
+        asked_at = self._clock()
+        reconciliation = Reconciliation(self._target, pacer=self._pacer)
+        await reconciliation.begin()
+        timing, resource = self._timing, self._resource
+        version = await list_each(
+            resource.method,
+            reconciliation.keep,
+            pacer=self._pacer,
+            limit=resource.page_size,
+            _request_timeout=(timing.answer_s, timing.answer_s),
+            **resource.selectors,
+        )
+        await reconciliation.finish()
+        self._version = version
+        self._confirm(asked_at)
+
+    async def clear(self) -> None:
+        """Forget everything the target holds: the hub may not know it any more."""
+        self.forget()
+        for value in self._target.held():
+            self._target.drop(self._target.key(value))
+            await self._pacer.turn()
+
+    async def stream(self) -> None:
+        """Take changes in, from the last one known on, until the API server ends the watch.
+
+        :raises APIUnavailableError: the API server did not answer, refused, or the connection broke.
+        :raises RelistError: there is no way on from the last change known.
+        """
+        timing = self._timing
+        watch_s = max(1, round(timing.watch_s * (1 - self._random() / 5)))
+        asked_at = self._clock()
+        try:
+            response = await send(
+                self._resource.method,
+                watch=True,
+                resource_version=self._version,
+                allow_watch_bookmarks=True,
+                timeout_seconds=watch_s,
+                _request_timeout=(timing.answer_s, watch_s + timing.grace_s),
+                **self._resource.selectors,
+            )
+        except APIUnavailableError as error:
+            if error.status is not None and not _is_passing(error.status):
+                raise RelistError(str(error)) from error
+            raise
+        before = self._version
+        try:
+            has_lasted = await self._read(response, asked_at=asked_at)
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            raise unavailable(error) from error
+        finally:
+            response.close()
+        if not has_lasted:
+            raise APIUnavailableError("the watch ended at once")
+        self._silent_watches = self._silent_watches + 1 if before == self._version else 0
+        if self._silent_watches >= SILENT_WATCHES:
+            raise RelistError("the API server has nothing to say")
+
+    async def _read(self, response: aiohttp.ClientResponse, *, asked_at: float) -> bool:
+        """Read a watch to its end; tell whether it lasted.
+
+        What confirms is the way there and back: whatever had changed when the watch was asked for has arrived once its
+        first rush is over, or with a bookmark, which stands behind everything before it. An event alone confirms
+        nothing, as nobody knows how long it was on its way.
+        """
+        time = asyncio.get_running_loop().time
+        answered_at = time()
+        lines = Lines()
+        is_settled = False
+        while True:
+            chunk = response.content.read_nowait()
+            has_waited = not chunk
+            if has_waited:
+                patience = asyncio.timeout(None if is_settled else self._timing.settle_s)
+                try:
+                    async with patience:
+                        chunk = await response.content.readany()
+                except TimeoutError:
+                    if not patience.expired():
+                        raise
+                    if lines.is_empty:
+                        is_settled = True
+                        self._confirm(asked_at)
+                    continue
+                self._pacer.begin()
+            if not chunk:
+                return is_settled
+            is_over = has_waited and time() - answered_at >= self._timing.settle_s
+            for line in lines.feed(chunk):
+                is_over = self._take(line) or is_over
+                await self._pacer.turn()
+            if is_over and lines.is_empty and not is_settled:
+                is_settled = True
+                self._confirm(asked_at)
+
+    def _take(self, line: bytes) -> bool:
+        """Take one line of a watch in; tell whether it is a bookmark."""
+        try:
+            event = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise RelistError("an event is no JSON") from error
+        kind = event.get("type") if isinstance(event, dict) else None
+        raw = event.get("object") if isinstance(event, dict) else None
+        if kind == "ERROR":
+            # 410 Gone mostly: the version is too old. What the others mean for the next watch, nobody says.
+            raise RelistError("the API server ended the watch with an error")
+        if kind in ("ADDED", "MODIFIED"):
+            if found := read(raw, self._target):
+                self._put(*found)
+        elif kind == "DELETED":
+            if key := key_of(raw):
+                self._target.drop(key)
+        elif kind != "BOOKMARK":
+            # Something new; it stays without effect, and the version where it is.
+            return False
+        self._version = _version(raw) or self._version
+        return bool(kind == "BOOKMARK")
+
+    def _put(self, key: Key, value: Any) -> None:
+        if value is None:
+            self._target.drop(key)
+        else:
+            self._target.put(value)
+
+
+def _version(raw: object) -> str:
+    metadata = raw.get("metadata") if isinstance(raw, Mapping) else None
+    version = metadata.get("resourceVersion") if isinstance(metadata, Mapping) else None
+    return version if isinstance(version, str) else ""
+
+
+def _is_passing(status: int) -> bool:
+    """Tell whether the same request may be answered another time: refusals of who asks, and troubles of the server."""
+    refusals = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
+    return status in refusals or status >= HTTPStatus.INTERNAL_SERVER_ERROR

@@ -1,0 +1,143 @@
+// What the page knows of the cluster, shown and kept up to date; comes after choice.js and live.js.
+
+const VERSION = 2;
+const TIMEOUT_MS = 30_000;
+const TICK_MS = 10_000;
+// A type that the server no longer offers.
+const GONE = {
+  ...{ total: null, healthy: null, free: null, shapes: [], largest_shapes: [], scales: false, details_text: "" },
+  ...{ state: "unknown", capacity_text: "no longer offered", reason: "Reload the page to see what is offered now." },
+};
+
+/** Text of an element, touched only where it changes: whoever listens to the page hears of nothing else. */
+function say(element, text) {
+  if (!element) return;
+  element.toggleAttribute("hidden", !text);
+  if (element.textContent !== text) element.textContent = text;
+}
+
+function set(element, name, value) {
+  if (element && element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
+}
+
+/** The JSON island of a page, undefined where it has none that this script can read. */
+function islandOf(page) {
+  const text = page.getElementById("gpuspawner-data")?.textContent;
+  const data = text ? JSON.parse(text) : undefined;
+  return data?.version === VERSION ? data : undefined;
+}
+
+/** The page's own data as the server has it now for these values; undefined when this is no form any more. */
+async function fetchIsland(sent) {
+  // Without the query: one on this address would start a server.
+  const answer = await fetch(location.pathname, {
+    headers: { "Gpuspawner-Choice": headerOf(sent) },
+    credentials: "same-origin",
+    cache: "no-store",
+    redirect: "manual", // to the running server, or to the login page
+    signal: AbortSignal.timeout(TIMEOUT_MS),
+  });
+  if (answer.type === "opaqueredirect" || answer.status === 401 || answer.status === 403) return undefined;
+  if (!answer.ok) throw new Error(`status ${answer.status}`);
+  return islandOf(new DOMParser().parseFromString(await answer.text(), "text/html"));
+}
+
+/** What is known of the cluster, on the page: counts and bars of each type, the verdict on the choice. */
+function display(root, data, fill) {
+  const find = (id) => root.querySelector(`#gpuspawner-${id}`);
+  let alternatives;
+
+  function showBar(bar, { total, healthy, free }) {
+    if (!bar) return;
+    const isKnown = Boolean(total) && free !== null;
+    bar.toggleAttribute("hidden", !isKnown);
+    if (!isKnown) return;
+    const broken = total - (healthy ?? total);
+    const [left, right] = bar.querySelectorAll("rect");
+    set(bar, "viewBox", `0 0 ${total} 1`);
+    set(left, "width", free);
+    set(right, "width", broken);
+    set(right, "x", total - broken);
+  }
+
+  function showTypes(values, age) {
+    data.gpus.forEach((gpu, index) => {
+      const id = `gpu-${index + 1}`;
+      const radio = find(id);
+      if (!radio) return;
+      // What is picked stays so until the person picks something else: a disabled one would not be sent.
+      radio.toggleAttribute("disabled", gpu.state === "never" && !radio.checked);
+      const row = radio.closest("label");
+      set(row, "data-state", gpu.state);
+      say(find(`${id}-capacity`), gpu.capacity_text);
+      say(find(`${id}-details`), gpu.details_text);
+      say(find(`${id}-reason`), reasonOf(gpu, values, data, age));
+      showBar(row.querySelector("svg"), gpu);
+    });
+  }
+
+  function showAlternatives(found) {
+    const [block, list] = [find("instead"), find("alternatives")];
+    const text = JSON.stringify(found);
+    if (!list || text === alternatives) return;
+    alternatives = text;
+    if (list.contains(document.activeElement)) find("verdict").focus();
+    block.toggleAttribute("hidden", !found.length);
+    list.replaceChildren(...found.map(({ sentence, values }) => {
+      const [item, button] = ["li", "button"].map((name) => document.createElement(name));
+      button.type = "button";
+      button.textContent = sentence;
+      button.addEventListener("click", () => fill(values));
+      item.append(button);
+      return item;
+    }));
+  }
+
+  return (values, state) => {
+    showTypes(values, state.age);
+    const old = ageText(state.age);
+    set(root, "data-old", Boolean(old));
+    say(find("age"), old && `These counts are ${old}.`);
+    say(find("capacity-notice"), data.capacity_notice);
+    const verdict = shownVerdict(values, data, state);
+    set(find("verdict"), "data-outcome", verdict?.outcome ?? "");
+    say(find("verdict-text"), verdict?.sentence ?? "");
+    showAlternatives(verdict?.alternatives ?? []);
+  };
+}
+
+/**
+ * Keep what is known of the cluster on the page, and as new as the server has it; the fields are only read. Returns what
+ * is to be called after every change of a field.
+ */
+function keepLive(root, data, { read, fill, isLeaving }) {
+  const show = display(root, data, fill);
+  let answered = JSON.stringify(sentValues(data.values, data)); // the values that data.verdict is about
+  let since = Date.now(); // also counts while the computer sleeps, unlike performance.now()
+  const asker = refresher({ ask, isVisible: () => !document.hidden && !isLeaving(), onFailure: refresh });
+
+  /** Returns whether there is nothing to ask the server right away. */
+  function refresh() {
+    const values = read();
+    const age = data.age_s === null ? null : data.age_s + Math.max(0, Date.now() - since) / 1000;
+    const isAnswered = JSON.stringify(sentValues(values, data)) === answered;
+    show(values, { isAnswered, isAsking: asker.isHopeful(), age });
+    return isAnswered || !sentenceOf(values, data);
+  }
+
+  async function ask() {
+    const fresh = await fetchIsland(sentValues(read(), data));
+    if (!fresh) return false;
+    [answered, since] = [JSON.stringify(sentValues(fresh.values, data)), Date.now()];
+    data.gpus.forEach((gpu) => Object.assign(gpu, fresh.gpus.find(({ slug }) => slug === gpu.slug) ?? GONE));
+    for (const name of ["verdict", "age_s", "capacity_notice"]) data[name] = fresh[name];
+    refresh();
+    return true;
+  }
+
+  document.addEventListener("visibilitychange", () => (document.hidden ? asker.rest() : asker.now()));
+  window.addEventListener("pageshow", ({ persisted }) => persisted && asker.now());
+  setInterval(refresh, TICK_MS);
+  asker.rest();
+  return () => refresh() || asker.soon();
+}

@@ -1,0 +1,151 @@
+// Whether a choice can start, as far as the counts in the page tell, and how the page asks the server again. No document
+// here either: tested with node.
+
+const REFRESH_MS = 10_000;
+const SETTLE_MS = 300;
+const LONGEST_MS = 60_000;
+const LONGEST_TEXT = 200;
+const OLD_S = 60;
+
+const NOT_KNOWN = { outcome: "unknown", sentence: "Unknown: what is free cannot be read.", alternatives: [] };
+const TOO_OLD = { ...NOT_KNOWN, sentence: "Unknown: what is known of the cluster is not up to date." };
+const CHECKING = { outcome: "checking", sentence: "Checking…", alternatives: [] };
+
+/** What the form would send: field name → text. What is typed for a GPU that is not picked stays out of it. */
+export function sentValues(values, data) {
+  const names = ["image", ...["cpu", "memory"].filter((name) => data[name]), "gpu"];
+  const sent = Object.fromEntries(names.map((name) => [name, values[name].trim().slice(0, LONGEST_TEXT)]));
+  if (values.gpu) sent.gpu_count = values.gpu_count.trim().slice(0, LONGEST_TEXT) || "1";
+  return sent;
+}
+
+/** Values as a request header carries them: JSON in plain ASCII. */
+export function headerOf(sent) {
+  const escaped = (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return JSON.stringify(sent).replace(/[^\x20-\x7e]/g, escaped);
+}
+
+/** "as of 2 min ago" for what is too old to go by, empty for what is not. */
+export function ageText(seconds) {
+  if (seconds === null || seconds <= OLD_S) return "";
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 2) return `as of ${Math.floor(seconds)} s ago`;
+  return `as of ${minutes < 90 ? `${minutes} min` : `${Math.floor(minutes / 60)} h`} ago`;
+}
+
+/** [millicores, bytes] that have to be free on a node, null where the form does not say. */
+function requestOf(values, data) {
+  if (!data.cpu || !data.memory) return null;
+  const whole = (amount) => Math.ceil(amount - 1e-3);
+  return [
+    whole(amountOf("cpu", values.cpu) * 1000 * data.cpu.guarantee),
+    whole(amountOf("memory", values.memory) * 1024 ** 3 * data.memory.guarantee),
+  ];
+}
+
+function holds(shapes, [cpu, memory], count) {
+  return shapes.some((shape) => shape[0] >= cpu && shape[1] >= memory && shape[2] >= count);
+}
+
+function mostOf(shapes) {
+  return Math.max(0, ...shapes.map((shape) => shape[2]));
+}
+
+/** Why a count does not fit at once, from what nodes have left. */
+function shortage(gpu, count) {
+  if (gpu.free === 0) return gpu.total === 1 ? "it is not free" : `none of ${gpu.total} is free`;
+  if (gpu.free < count) return `only ${gpu.free} of ${gpu.total} ${gpu.free === 1 ? "is" : "are"} free`;
+  const most = mostOf(gpu.shapes);
+  if (most && most < count) return `no node has more than ${most} of them free`;
+  return "no node with them has enough CPU and memory free";
+}
+
+/**
+ * { outcome, sentence } of a choice as far as the counts tell, null where only the server can: of a choice without a GPU,
+ * one that is wrong, and one that may get a new node.
+ */
+export function localVerdict(values, data) {
+  const { gpu } = chosen(values, data);
+  if (!gpu || wrongNumbers(values, data).length) return null;
+  if (gpu.state === "unknown") return NOT_KNOWN;
+  const request = requestOf(values, data);
+  const count = countOf(values);
+  const least = request ?? [0, 0];
+  if (holds(gpu.shapes, least, count)) return request && { outcome: "now", sentence: "Starts now.", alternatives: [] };
+  if (gpu.scales) return null;
+  const tell = (outcome, word, why) => ({ outcome, sentence: `${word}: ${why}.`, alternatives: [] });
+  if (holds(gpu.largest_shapes, least, count)) return tell("waits", "Waits", shortage(gpu, count));
+  const most = mostOf(gpu.largest_shapes);
+  if (!most) return gpu.state === "never" ? tell("never", "Can't start", "the cluster has no node with this GPU") : null;
+  if (most < count) return tell("never", "Can't start", `no node has more than ${most} of them`);
+  return tell("never", "Can't start", "no node with them has that much CPU and memory");
+}
+
+/** Why one GPU of a type cannot start now beside the CPU and memory asked for; empty where it can or counts are too old. */
+export function reasonOf(gpu, values, data, age = 0) {
+  if (ageText(age) && gpu.state !== "never") return "";
+  if (gpu.state !== "free") return gpu.reason;
+  const wrong = wrongNumbers({ ...values, gpu: "" }, data);
+  const request = wrong.length ? null : requestOf(values, data);
+  if (!request || holds(gpu.shapes, request, 1)) return "";
+  if (holds(gpu.largest_shapes, request, 1)) return "Not with this much CPU and memory right now.";
+  return gpu.scales ? "" : "Its nodes are too small for this much CPU and memory.";
+}
+
+/**
+ * The verdict to show: the server's where it is about these very values, else what the counts tell, else that it is being
+ * asked for. Old counts tell nothing any more, except that something is impossible. Null where there is none.
+ */
+export function shownVerdict(values, data, { isAnswered, isAsking, age }) {
+  if (!sentenceOf(values, data)) return null;
+  if (isAnswered && (age === null || data.verdict?.outcome === "never")) return data.verdict;
+  const found = (isAnswered && data.verdict) || localVerdict(values, data);
+  if (found?.outcome === "never") return found;
+  if (age === null || ageText(age)) return TOO_OLD;
+  return found ?? (isAnswered ? null : isAsking ? CHECKING : NOT_KNOWN);
+}
+
+/**
+ * Asks again and again while the page is visible, one question at a time: `REFRESH_MS` after the last, `SETTLE_MS` after
+ * `soon()`, at once after `now()`, and less and less often while `ask` fails, which `onFailure` hears of. It ends when
+ * `ask` returns false.
+ */
+export function refresher({ ask, isVisible, onFailure, clock = globalThis }) {
+  let timer;
+  let [busy, again, over] = [false, false, false];
+  let failures = 0;
+
+  function plan(delay) {
+    clock.clearTimeout(timer);
+    timer = over || !isVisible() ? undefined : clock.setTimeout(run, delay);
+  }
+
+  async function run() {
+    clock.clearTimeout(timer);
+    if (busy) again = true;
+    if (busy || over || !isVisible()) return;
+    [busy, again] = [true, false];
+    try {
+      over = !(await ask()) || over;
+      failures = 0;
+    } catch {
+      failures += 1;
+      onFailure();
+    }
+    busy = false;
+    const wait = Math.min(REFRESH_MS * 2 ** failures, LONGEST_MS);
+    plan(again && !failures ? SETTLE_MS : wait);
+  }
+
+  return {
+    now: run,
+    soon() {
+      if (busy) again = true;
+      else if (!failures) plan(SETTLE_MS);
+    },
+    /** Start counting down to the next question, or stop doing so while the page is hidden. */
+    rest: () => plan(REFRESH_MS),
+    /** Whether an answer can be expected soon. */
+    isHopeful: () => !over && !failures,
+  };
+}

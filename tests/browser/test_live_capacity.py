@@ -1,0 +1,332 @@
+"""What a page shows of live capacity: counts, bars and the verdict, and how it keeps them true while somebody chooses.
+
+The page is the form with its script in a real browser; what answers it is a small site of this test, so that each count
+and failure is the test's to choose. That the hub answers the same is for the tests on the hub.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import pytest
+import pytest_asyncio
+from aiohttp import web
+from playwright.async_api import Locator, Page, expect
+
+from gpuspawner.core.availability import Availability
+from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image
+from gpuspawner.core.errors import SelectionError
+from gpuspawner.core.formview import Live, build_view
+from gpuspawner.core.inventory import Inventory
+from gpuspawner.core.options import from_form
+from gpuspawner.core.selection import Selection, validate
+from gpuspawner.core.shapes import Shape
+from gpuspawner.core.verdict import Outcome, Verdict
+from gpuspawner.hub.rendering import render
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+GIB = 1 << 30
+PATH = "/hub/spawn"
+REFRESH_MS = 10_000
+SETTLED_MS = 300
+CATALOGUE = Catalogue(
+    images={"lab": Image(slug="lab", display_name="JupyterLab", image="lab:1")},
+    cpu=Bounds(min=500, max=64_000, step=500, default=2000),
+    memory=Bounds(min=GIB, max=512 * GIB, step=GIB, default=8 * GIB),
+    gpus={
+        slug: GPUType(slug=slug, display_name=name, resource="nvidia.com/gpu", vendor="nvidia", max_count=8)
+        for slug, name in [("a100", "A100 80 GB"), ("h100", "H100 80 GB"), ("t4", "Tesla T4")]
+    },
+)
+EMPTY_NODE = Shape(count=8, cpu_millis=32_000, memory_bytes=256 * GIB)
+GONE = Availability(total=0, healthy=0, free=0, largest=0, waiting=0, shapes=(), largest_shapes=())
+
+
+def available(free: int, *, healthy: int = 8) -> Availability:
+    """Return what one node with eight cards has left."""
+    left = (Shape(count=free, cpu_millis=16_000, memory_bytes=64 * GIB),) if free else ()
+    return Availability(
+        total=8, healthy=healthy, free=free, largest=free, waiting=0, shapes=left, largest_shapes=(EMPTY_NODE,)
+    )
+
+
+@dataclass
+class Site:
+    """Answers as the hub does: the form for the choice in the header, or whatever the test wants.
+
+    :param asked: the choices that were asked about, in order; None for a page that was opened.
+    """
+
+    free: int = 3
+    places: int = 2
+    age_s: float = 0.0
+    status: int = 200
+    is_running: bool = False
+    asked: list[dict[str, str] | None] = field(default_factory=list)
+    queries: list[str] = field(default_factory=list)
+    url: str = ""
+
+    async def answer(self, request: web.Request) -> web.Response:
+        choice = request.headers.get("Gpuspawner-Choice")
+        self.asked.append(None if choice is None else json.loads(choice))
+        self.queries.append(request.query_string)
+        if self.is_running:
+            raise web.HTTPFound("/user/ada/lab")
+        html = self.form(self.asked[-1]) if self.status == 200 else "no form"
+        return web.Response(text=PAGE.format(html), status=self.status, content_type="text/html")
+
+    def form(self, choice: dict[str, str] | None) -> str:
+        typed = choice or {"gpu": "a100", "gpu_count": "1"}
+        return render(
+            build_view(
+                CATALOGUE,
+                Inventory(nodes=(), pods=(), age_s=self.age_s),
+                typed=typed,
+                live=Live(
+                    availabilities=(available(self.free, healthy=7), GONE, available(8)),
+                    verdict=self.verdict(typed),
+                    alternatives=(Selection(image="lab", cpu_millis=2000, memory_bytes=8 * GIB, gpu="t4", gpu_count=4),)
+                    if int(typed.get("gpu_count") or 0) > self.free
+                    else (),
+                ),
+            )
+        )
+
+    def verdict(self, typed: dict[str, str]) -> Verdict | None:
+        try:
+            selection = validate(from_form({name: [text] for name, text in typed.items()}), CATALOGUE)
+        except SelectionError:
+            return None
+        if selection.gpu == "a100" and selection.gpu_count > self.free:
+            return Verdict(outcome=Outcome.WAITS, reason=f"{self.free} of 8 are free.", ahead=2)
+        return Verdict(outcome=Outcome.NOW, places=self.places, places_exact=True)
+
+
+PAGE = """<!DOCTYPE html><html lang="en"><head><title>Form</title></head><body>
+<form id="spawn_form" method="post">{}
+<div class="feedback-container"><button type="submit">Start</button></div></form></body></html>"""
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def site() -> AsyncIterator[Site]:
+    site = Site()
+    app = web.Application()
+    app.router.add_get(PATH, site.answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    tcp = web.TCPSite(runner, "127.0.0.1", 0)
+    await tcp.start()
+    host, port = runner.addresses[0][:2]
+    site.url = f"http://{host}:{port}{PATH}"
+    yield site
+    await runner.cleanup()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def opened(page: Page, site: Site) -> Page:
+    """Open the form on a clock that stands still until a test lets time pass."""
+    await page.clock.install(time=0)
+    await page.goto(site.url)
+    await expect(verdict(page)).to_contain_text("Starts now")
+    await page.clock.pause_at(1)
+    return page
+
+
+def verdict(page: Page) -> Locator:
+    return page.get_by_role("status")
+
+
+def capacity(page: Page, number: int) -> Locator:
+    return page.locator(f"#gpuspawner-gpu-{number}-capacity")
+
+
+def count(page: Page) -> Locator:
+    return page.locator("input[name=gpu_count]")
+
+
+async def set_visible(page: Page, visible: bool) -> None:
+    """Tell the page that it is shown or hidden; a headless browser shows every tab."""
+    hidden = "false" if visible else "true"
+    await page.evaluate(f"Object.defineProperty(document, 'hidden', {{ value: {hidden}, configurable: true }})")
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+
+
+async def test_each_type_shows_free_of_total_broken_ones_and_a_bar(opened: Page) -> None:
+    await expect(capacity(opened, 1)).to_have_text("3 of 8 free")
+    await expect(opened.locator("#gpuspawner-gpu-1-details")).to_contain_text("1 of 8 broken")
+    bar = opened.locator("label:has(#gpuspawner-gpu-1) svg")
+    await expect(bar).to_be_visible()
+    free, broken = [await rect.get_attribute("width") for rect in await bar.locator("rect").all()]
+    assert (free, broken) == ("3", "1")
+
+
+async def test_what_can_never_start_is_disabled_and_says_why_and_nothing_else_is(opened: Page) -> None:
+    await expect(opened.locator("input[name=gpu][value=h100]")).to_be_disabled()
+    await expect(opened.locator("#gpuspawner-gpu-2-reason")).to_have_text("The cluster has no node with this GPU.")
+    assert await opened.locator("input[name=gpu]:disabled").count() == 1
+
+
+async def test_the_verdict_follows_the_count_without_a_request(opened: Page, site: Site) -> None:
+    await count(opened).fill("5")
+
+    await expect(verdict(opened)).to_have_text("Waits: only 3 of 8 are free.")
+    await expect(verdict(opened)).to_have_attribute("data-outcome", "waits")
+    await count(opened).fill("2")
+    await expect(verdict(opened)).to_have_attribute("data-outcome", "now")
+    assert site.asked == [None]
+
+
+async def test_the_server_says_it_exactly_once_the_choice_has_settled(opened: Page, site: Site) -> None:
+    await count(opened).fill("4")
+    await count(opened).fill("5")
+    await opened.clock.run_for(SETTLED_MS)
+
+    await expect(verdict(opened)).to_contain_text("2 servers are ahead of yours.")
+    sent = {"image": "lab", "cpu": "2", "memory": "8", "gpu": "a100", "gpu_count": "5"}
+    assert site.asked == [None, sent]
+
+
+async def test_a_choice_without_a_gpu_is_the_servers_to_judge(opened: Page) -> None:
+    await opened.locator("input[name=gpu][value='']").check()
+
+    await expect(verdict(opened)).to_contain_text("Checking")
+    await opened.clock.run_for(SETTLED_MS)
+    await expect(verdict(opened)).to_contain_text("Starts now: 2 places left.")
+
+
+async def test_the_counts_are_new_every_ten_seconds(opened: Page, site: Site) -> None:
+    site.free = 0
+    await opened.clock.run_for(REFRESH_MS)
+
+    await expect(capacity(opened, 1)).to_have_text("0 of 8 free")
+    await expect(opened.locator("#gpuspawner-gpu-1-reason")).to_have_text("None is free right now.")
+    await expect(verdict(opened)).to_contain_text("Waits:")
+    site.free = 8
+    await opened.clock.run_for(REFRESH_MS)
+    await expect(capacity(opened, 1)).to_have_text("8 of 8 free")
+    await expect(verdict(opened)).to_contain_text("Starts now")
+
+
+async def test_asking_again_starts_nothing_and_loads_nothing_from_elsewhere(opened: Page, site: Site) -> None:
+    urls: list[str] = []
+    opened.on("request", lambda request: urls.append(request.url))
+    await opened.evaluate("history.replaceState(null, '', location.pathname + '?opt-gpu=t4')")
+    await opened.clock.run_for(REFRESH_MS)
+    await expect(verdict(opened)).to_contain_text("Starts now")
+
+    assert (set(urls), site.queries) == ({site.url}, ["", ""])
+
+
+async def test_a_refresh_keeps_what_is_being_typed_and_the_focus(opened: Page, site: Site) -> None:
+    memory = opened.locator("input[name=memory]")
+    await memory.click()
+    await memory.fill("1")
+    await opened.keyboard.type("6.")
+    site.free = 1
+    await opened.clock.run_for(REFRESH_MS)
+    await expect(capacity(opened, 1)).to_have_text("1 of 8 free")
+
+    await opened.keyboard.type("5")
+    await expect(memory).to_be_focused()
+    await expect(memory).to_have_value("16.5")
+
+
+async def test_a_refresh_moves_nothing(opened: Page, site: Site) -> None:
+    places = """() => [...document.querySelectorAll('#spawn_form :is(label, input, fieldset, section)')]
+        .map(each => Object.values(each.getBoundingClientRect().toJSON()).map(Math.round).join())"""
+    before = await opened.evaluate(places)
+    site.free = 2
+    await opened.clock.run_for(REFRESH_MS)
+    await expect(capacity(opened, 1)).to_have_text("2 of 8 free")
+
+    assert await opened.evaluate(places) == before
+
+
+async def test_a_refresh_without_news_changes_nothing_that_could_be_read_out(opened: Page, site: Site) -> None:
+    await opened.evaluate(
+        """() => { window.changes = []; new MutationObserver(found => window.changes.push(
+            ...found.map(each => `${each.target.id || each.target.nodeName} ${each.attributeName}`)))
+            .observe(document.body, { subtree: true, childList: true, characterData: true, attributes: true }); }"""
+    )
+    async with opened.expect_response(site.url):
+        await opened.clock.run_for(REFRESH_MS)
+    await opened.clock.run_for(SETTLED_MS)
+
+    assert await opened.evaluate("window.changes") == []
+
+
+async def test_a_hidden_page_does_not_ask_and_a_shown_one_asks_at_once(opened: Page, site: Site) -> None:
+    await set_visible(opened, visible=False)
+    await opened.clock.run_for(6 * REFRESH_MS)
+    assert site.asked == [None]
+
+    site.free = 1
+    await set_visible(opened, visible=True)
+    await expect(capacity(opened, 1)).to_have_text("1 of 8 free")
+
+
+async def test_counts_that_cannot_be_renewed_are_marked_with_their_age(opened: Page, site: Site) -> None:
+    site.status = 503
+    await opened.clock.run_for(7 * REFRESH_MS)
+
+    await expect(opened.locator("#gpuspawner-age")).to_have_text(re.compile(r"These counts are as of 7\d s ago\."))
+    await expect(verdict(opened)).to_contain_text("Unknown: what is known of the cluster is not up to date.")
+    assert len(site.asked) <= 4  # after 10, 30 and 70 s
+    site.status = 200
+    async with asyncio.timeout(30):
+        while await opened.locator("#gpuspawner-age").is_visible():
+            await opened.clock.run_for(REFRESH_MS)  # an answer takes its time, whatever the page's clock says
+    await expect(verdict(opened)).to_contain_text("Starts now")
+
+
+async def test_counts_that_are_old_already_say_so_from_the_start(page: Page, site: Site) -> None:
+    site.age_s = 125.0
+    await page.goto(site.url)
+
+    await expect(page.locator("#gpuspawner-age")).to_have_text("These counts are as of 2 min ago.")
+    await expect(verdict(page)).to_have_attribute("data-outcome", "unknown")
+
+
+async def test_it_stops_asking_once_the_server_runs(opened: Page, site: Site) -> None:
+    site.is_running = True
+    async with opened.expect_response(site.url):
+        await opened.clock.run_for(REFRESH_MS)
+    await opened.clock.run_for(9 * REFRESH_MS)
+
+    assert len(site.asked) == 2
+
+
+async def test_an_alternative_fills_in_the_fields(opened: Page) -> None:
+    await count(opened).fill("5")
+    await opened.clock.run_for(SETTLED_MS)
+    await opened.get_by_role("button", name="4 × Tesla T4").click()
+
+    await expect(opened.locator("input[name=gpu][value=t4]")).to_be_checked()
+    await expect(count(opened)).to_have_value("4")
+    await expect(verdict(opened)).to_contain_text("Starts now")
+    await expect(verdict(opened)).to_be_focused()
+    await expect(opened.locator("#gpuspawner-instead")).to_be_hidden()
+
+
+@pytest.mark.window(java_script_enabled=False)
+async def test_without_javascript_it_is_the_verdict_on_what_stands_in_the_fields(page: Page, site: Site) -> None:
+    site.free = 0
+    await page.goto(site.url)
+
+    await expect(page.locator("#gpuspawner-summary")).to_contain_text("When this page was loaded:")
+    await expect(verdict(page)).to_contain_text("Waits: 0 of 8 are free, 2 servers are ahead of yours.")
+    await expect(page.locator("#gpuspawner-alternatives")).to_have_text("4 × Tesla T4")
+
+
+@pytest.mark.window(viewport={"width": 320, "height": 700})
+async def test_a_narrow_window_needs_no_sideways_scrolling(opened: Page) -> None:
+    await count(opened).fill("5")
+    await opened.clock.run_for(SETTLED_MS)
+    await expect(opened.locator("#gpuspawner-instead")).to_be_visible()
+
+    assert await opened.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -1,0 +1,59 @@
+"""The verdict on a choice, and what to pick instead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuspawner.core.formview import Live
+from gpuspawner.core.selection import validate
+from gpuspawner.core.verdict import Outcome
+from gpuspawner.hub.outlook import look
+from tests.unit.hub.conftest import GPU_NODE, MakeSpawner, node
+from tests.unit.kube.watch_server import NODES, PODS, WatchServer, eventually, pod
+
+
+async def live(spawner: Any, options: dict[str, Any] | None) -> Live:
+    offer = await spawner._offer()
+    selection = None if options is None else validate(options, offer.catalogue)
+    return await look(spawner, offer, selection=selection)
+
+
+async def test_a_choice_that_fits_starts_now(make_spawner: MakeSpawner):
+    found = await live(make_spawner(), {"gpu": "a100", "gpu_count": 2, "cpu": 1, "memory": "1G"})
+    assert found.verdict is not None
+    assert (found.verdict.outcome, found.verdict.places) == (Outcome.NOW, 2)
+    assert found.alternatives == ()
+
+
+async def test_a_choice_that_has_to_wait_comes_with_a_nearer_one(make_spawner: MakeSpawner, server: WatchServer):
+    spawner = make_spawner()
+    await spawner._offer()
+    server.put(PODS, pod("other", on="gpu-1", gpus=2))
+    store = spawner._offers._store
+    assert store is not None
+    await eventually(lambda: store._occupancy.requested("gpu-1"))
+    found = await live(spawner, {"gpu": "a100", "gpu_count": 4, "cpu": 1, "memory": "1G"})
+    assert found.verdict is not None
+    assert found.verdict.outcome is Outcome.WAITS
+    assert [(each.gpu, each.gpu_count) for each in found.alternatives] == [("a100", 2)]
+
+
+async def test_another_type_that_is_free_is_an_alternative(make_spawner: MakeSpawner, server: WatchServer):
+    server.put(NODES, node("amd-1", {"amd.com/gpu.product": "MI210"}, **{"amd.com/gpu": "2"}))
+    server.put(PODS, pod("other", on="gpu-1", gpus=4))
+    found = await live(make_spawner(), {"gpu": "a100", "gpu_count": 1, "image": "minimal"})
+    assert [each.gpu for each in found.alternatives] == ["mi210"]
+
+
+async def test_where_no_node_can_be_read_it_is_unknown(make_spawner: MakeSpawner, server: WatchServer):
+    server.status[NODES] = 403
+    found = await live(make_spawner(), {"gpu": "a100", "gpu_count": 1})
+    assert found.verdict is not None
+    assert (found.verdict.outcome, found.alternatives) == (Outcome.UNKNOWN, ())
+
+
+async def test_without_a_valid_choice_there_are_only_counts(make_spawner: MakeSpawner):
+    found = await live(make_spawner(), None)
+    assert found.verdict is None
+    assert found.availabilities is not None
+    assert [each.free for each in found.availabilities] == [int(GPU_NODE["status"]["allocatable"]["nvidia.com/gpu"]), 0]

@@ -1,0 +1,75 @@
+"""The pod a choice would become: as KubeSpawner writes it, with everything the admin has set, and created nowhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuspawner.core.catalogue import Toleration
+from gpuspawner.core.selection import Selection, validate
+from gpuspawner.hub.preview import Previews, twin_of
+from tests.unit.hub.conftest import A100, MakeSpawner
+
+ADMINS: dict[str, Any] = {
+    "node_selector": {"pool": "users"},
+    "tolerations": [{"key": "users", "operator": "Exists", "effect": "NoSchedule"}],
+    "extra_containers": [{"name": "side", "image": "x", "resources": {"requests": {"cpu": "500m"}}}],
+    "volumes": [{"name": "home", "persistentVolumeClaim": {"claimName": "claim-{username}"}}],
+}
+
+
+async def previews(spawner: Any, options: dict[str, Any], *more_types: str) -> tuple[Previews, Selection]:
+    found = Previews(spawner, await spawner._offer())
+    selection = validate(options, found.offer.catalogue)
+    await found.prepare(selection, more_types=more_types)
+    return found, selection
+
+
+async def test_it_has_what_the_choice_and_the_admin_demand(make_spawner: MakeSpawner):
+    found, selection = await previews(make_spawner(kubespawner=ADMINS), {"gpu": "a100", "gpu_count": 2, "cpu": 4})
+    pod = found.pod(selection)
+    assert pod is not None
+    assert pod.demands.node_selector == {"pool": "users", "nvidia.com/gpu.product": A100}
+    assert Toleration(key="users", operator="Exists", effect="NoSchedule") in pod.demands.tolerations
+    # Half of 4 CPUs is guaranteed, and the admin's other container has its own.
+    assert (pod.requests["nvidia.com/gpu"], pod.requests["cpu"]) == (2, 2500)
+
+
+async def test_other_amounts_take_no_other_manifest(make_spawner: MakeSpawner):
+    found, selection = await previews(make_spawner(kubespawner=ADMINS), {"gpu": "a100", "gpu_count": 2, "cpu": 4})
+    wanted = validate({"gpu": "a100", "gpu_count": 1, "cpu": 2, "memory": "1G"}, found.offer.catalogue)
+    changed, written = found.pod(wanted), (await previews(make_spawner(kubespawner=ADMINS), {}))[0]
+    await written.prepare(wanted)
+    assert selection != wanted
+    assert changed == written.pod(wanted)
+
+
+async def test_a_type_that_was_not_prepared_is_not_known(make_spawner: MakeSpawner):
+    found, _ = await previews(make_spawner(), {"gpu": "a100", "gpu_count": 1}, "mi210")
+    catalogue = found.offer.catalogue
+    assert found.pod(validate({"gpu": "mi210", "gpu_count": 1, "image": "minimal"}, catalogue)) is not None
+    assert found.pod(validate({"image": "minimal"}, catalogue)) is None
+
+
+async def test_a_claim_that_does_not_exist_yet_demands_nothing(make_spawner: MakeSpawner, server: Any):
+    spawner = make_spawner(kubespawner=ADMINS)
+    server.status[f"/api/v1/namespaces/{spawner.namespace}/persistentvolumeclaims/claim-ada"] = 404
+    found, selection = await previews(spawner, {})
+    pod = found.pod(selection)
+    assert pod is not None
+    assert (pod.demands.claims, pod.demands.undecided, pod.demands.volume_terms) == ((), (), ())
+
+
+async def test_the_spawner_keeps_its_values(make_spawner: MakeSpawner):
+    spawner = make_spawner(kubespawner=ADMINS)
+    traits = ("image", "cpu_limit", "extra_resource_limits", "node_selector", "tolerations", "environment", "volumes")
+    before = {name: getattr(spawner, name) for name in traits}
+    await previews(spawner, {"gpu": "a100", "gpu_count": 2})
+    assert {name: getattr(spawner, name) for name in traits} == before
+
+
+async def test_a_twin_knows_the_admins_values_and_keeps_its_own(make_spawner: MakeSpawner):
+    spawner = make_spawner(kubespawner={"node_selector": {"pool": "users"}})
+    twin = twin_of(spawner)
+    twin._base.assign({"node_selector": {"pool": "gpus"}})
+    assert (twin.node_selector, twin._base["node_selector"]) == ({"pool": "gpus"}, {"pool": "users"})
+    assert spawner.node_selector == {"pool": "users"}

@@ -1,0 +1,69 @@
+"""What could never run, or what Kubernetes would not take, is refused before anything is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kubernetes_asyncio.client.rest import ApiException
+
+from gpuspawner.hub.errors import RefusedStart
+from gpuspawner.hub.rehearsal import rehearse
+from tests.unit.hub.conftest import MakeSpawner, node
+from tests.unit.kube.watch_server import NODES, WatchServer
+
+BARE = node("cpu-1")
+
+
+def pods_path(spawner: Any) -> str:
+    return f"/api/v1/namespaces/{spawner.namespace}/pods"
+
+
+async def rehearsed(spawner: Any, gpu: str | None = None) -> None:
+    offer = await spawner._offer()
+    spawner.user_options = {} if gpu is None else {"gpu": gpu, "gpu_count": 1, "image": "minimal"}
+    await rehearse(spawner, offer, gpu=offer.catalogue.gpus.get(gpu))
+
+
+async def test_the_api_server_sees_the_very_pod_and_creates_nothing(make_spawner: MakeSpawner, server: WatchServer):
+    def hook(_: Any, pod: Any) -> Any:
+        pod.metadata.labels["from-the-hook"] = "yes"
+        return pod
+
+    spawner = make_spawner(kubespawner={"modify_pod_hook": hook})
+    await rehearsed(spawner)
+    (asked,) = [each for each in server.requests if each.path == pods_path(spawner)]
+    assert (asked.method, asked.query["dryRun"]) == ("POST", "All")
+    assert (await asked.json())["metadata"]["labels"]["from-the-hook"] == "yes"
+
+
+@pytest.mark.parametrize("status", [400, 403, 422])
+async def test_what_kubernetes_refuses_is_refused(make_spawner: MakeSpawner, server: WatchServer, status: int):
+    spawner = make_spawner()
+    server.status[pods_path(spawner)] = status
+    with pytest.raises(ApiException):
+        await rehearsed(spawner)
+
+
+@pytest.mark.parametrize("status", [401, 404, 409, 429, 500, 503])
+async def test_what_may_be_different_a_moment_later_is_not(make_spawner: MakeSpawner, server: WatchServer, status: int):
+    spawner = make_spawner()
+    server.status[pods_path(spawner)] = status
+    await rehearsed(spawner)
+
+
+async def test_an_admin_can_do_without(make_spawner: MakeSpawner, server: WatchServer):
+    spawner = make_spawner(settings={"dry_run": False})
+    await rehearsed(spawner)
+    assert not [each for each in server.requests if each.path == pods_path(spawner)]
+
+
+async def test_a_server_that_no_node_would_ever_take_is_refused_in_words(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    server.put(NODES, BARE)
+    spawner = make_spawner(kubespawner={"node_selector": {"pool": "nowhere"}})
+    with pytest.raises(RefusedStart, match="Can't start") as refused:
+        await rehearsed(spawner)
+    assert (refused.value.status_code, refused.value.reason) == (409, "never_fits")
+    assert not [each for each in server.requests if each.path == pods_path(spawner)]

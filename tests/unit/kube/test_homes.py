@@ -1,0 +1,83 @@
+"""Where the volumes behind claims can be used, as a server answers that has the two kinds of objects."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
+
+from gpuspawner.core.demands import Demands
+from gpuspawner.core.node_terms import NodeTerm, Requirement
+from gpuspawner.kube.homes import KEPT_S, Homes
+from tests.unit.kube.list_server import ListServer, serve
+
+CLAIM = "/api/v1/namespaces/hub/persistentvolumeclaims/claim-ada"
+VOLUME = "/api/v1/persistentvolumes/pv-1"
+ZONE = "topology.kubernetes.io/zone"
+ASKS = Demands(claims=("claim-ada",))
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ListServer]:
+    async with serve() as answering:
+        yield answering
+
+
+@pytest.fixture
+async def api(server: ListServer) -> AsyncIterator[CoreV1Api]:
+    async with ApiClient(Configuration(host=server.url)) as client:
+        yield CoreV1Api(client)
+
+
+def bound(server: ListServer) -> None:
+    server.bodies[CLAIM] = '{"spec": {"volumeName": "pv-1"}}'
+    expression = f'{{"key": "{ZONE}", "operator": "In", "values": ["a"]}}'
+    terms = f'{{"nodeSelectorTerms": [{{"matchExpressions": [{expression}]}}]}}'
+    server.bodies[VOLUME] = f'{{"spec": {{"nodeAffinity": {{"required": {terms}}}}}}}'
+
+
+async def located(api: Any) -> Demands:
+    return await Homes(api).located(ASKS, namespace="hub")
+
+
+async def test_a_bound_claim_keeps_the_server_where_its_volume_is(server: ListServer, api: CoreV1Api):
+    bound(server)
+    term = NodeTerm(expressions=(Requirement(key=ZONE, operator="In", values=("a",)),))
+    assert await located(api) == Demands(volume_terms=((term,),))
+
+
+async def test_a_claim_that_is_still_to_be_made_demands_nothing(server: ListServer, api: CoreV1Api):
+    server.status[CLAIM] = 404
+    assert await located(api) == Demands()
+
+
+@pytest.mark.parametrize(("path", "status"), [(CLAIM, 403), (CLAIM, 500), (VOLUME, 403), (VOLUME, 404)])
+async def test_what_cannot_be_read_is_undecided(server: ListServer, api: CoreV1Api, path: str, status: int):
+    bound(server)
+    server.status[path] = status
+    (words,) = (await located(api)).undecided
+    assert "home volume" in words
+
+
+@pytest.mark.parametrize("body", ["{}", "[]", '{"spec": {"volumeName": ""}}', '{"spec": 3}', "no JSON"])
+async def test_a_claim_without_a_volume_is_undecided(server: ListServer, api: CoreV1Api, body: str):
+    server.bodies[CLAIM] = body
+    found = await located(api)
+    assert (found.claims, len(found.undecided)) == ((), 1)
+
+
+async def test_a_claim_is_asked_about_once_a_minute(server: ListServer, api: CoreV1Api):
+    bound(server)
+    now = [0.0]
+    homes = Homes(api, clock=lambda: now[0])
+    for moment in (0.0, KEPT_S - 1, KEPT_S + 1):
+        now[0] = moment
+        await homes.located(ASKS, namespace="hub")
+    assert len(server.requests) == 4
+
+
+async def test_without_claims_nothing_is_asked(server: ListServer, api: CoreV1Api):
+    await Homes(api).located(Demands(), namespace="hub")
+    assert server.requests == []

@@ -1,0 +1,313 @@
+"""One inventory for everybody, always at once, that says how old it is and what it does not know."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+from kubernetes_asyncio.client import CoreV1Api
+
+from gpuspawner.core.inventory import Inventory
+from gpuspawner.kube.follower import Pauses
+from gpuspawner.kube.store import STALE_S, ClusterStore, Pace
+from gpuspawner.kube.watch import Timing
+from tests.unit.kube.watch_server import HANG, NODES, PODS, REVIEWS, WatchServer, eventually, node, pod
+
+RESOURCE = "nvidia.com/gpu"
+UNREACHABLE = "The Kubernetes API server cannot be reached."
+TIMING = Timing(answer_s=5, watch_s=10, grace_s=5, settle_s=0.02)
+PAUSES = Pauses(first_s=0.005, longest_s=0.02, lost_s=0.02, never_had_s=0.02)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+MakeStore = Callable[..., ClusterStore]
+
+
+@pytest.fixture
+async def make_store(cluster_api: CoreV1Api, clock: Clock) -> AsyncIterator[MakeStore]:
+    stores: list[ClusterStore] = []
+
+    def make(
+        api: CoreV1Api | None = None, *, first_sync_timeout_s: float = 5.0, timing: Timing = TIMING
+    ) -> ClusterStore:
+        pace = Pace(first_sync_timeout_s=first_sync_timeout_s, timing=timing, pauses=PAUSES, clock=clock)
+        stores.append(ClusterStore(api or cluster_api, pace=pace, log=logging.getLogger("test")))
+        return stores[-1]
+
+    yield make
+    for store in stores:
+        await store.stop()
+
+
+@pytest.fixture
+def store(cluster: WatchServer, make_store: MakeStore) -> ClusterStore:
+    cluster.put(NODES, node("n1", gpus=4))
+    cluster.put(PODS, pod("p1", gpus=1))
+    return make_store()
+
+
+async def free(store: ClusterStore) -> int | None:
+    inventory = await store.inventory()
+    return None if inventory.occupancy is None else inventory.occupancy.free("n1")[RESOURCE]
+
+
+def followers() -> list[object]:
+    """List the running tasks that are a store's; the server's run in the same loop."""
+    return [task for task in asyncio.all_tasks() if "Follower" in getattr(task.get_coro(), "__qualname__", "")]
+
+
+async def until(store: ClusterStore, condition: Callable[[Inventory], object]) -> Inventory:
+    """Ask until an answer is as expected."""
+    async with asyncio.timeout(10):
+        while not condition(inventory := await store.inventory()):  # noqa: ASYNC110  # an answer is no event
+            await asyncio.sleep(0.002)
+    return inventory
+
+
+async def test_nothing_is_asked_for_before_the_first_question(store: ClusterStore, cluster: WatchServer):
+    assert cluster.requests == []
+
+
+async def test_the_first_question_waits_for_the_cluster(store: ClusterStore):
+    inventory = await store.inventory()
+    assert inventory.nodes is not None
+    assert inventory.occupancy is not None
+    assert [each.name for each in inventory.nodes] == ["n1"]
+    assert inventory.occupancy.free("n1")[RESOURCE] == 3
+    assert (inventory.reason, inventory.age_s) == ("", 0.0)
+
+
+async def test_only_pods_that_are_not_finished_are_followed(store: ClusterStore, cluster: WatchServer):
+    await store.inventory()
+    await eventually(lambda: cluster.asked(PODS, watch=True))
+    asked = [each.query["fieldSelector"] for watch in (False, True) for each in cluster.asked(PODS, watch=watch)]
+    assert asked == ["status.phase!=Succeeded,status.phase!=Failed"] * 2
+
+
+async def test_who_asks_at_the_same_time_shares_one_reading(store: ClusterStore, cluster: WatchServer):
+    await asyncio.gather(*(store.inventory() for _ in range(20)))
+    assert len(cluster.asked(NODES, watch=False)) == 1
+
+
+async def test_changes_show_without_another_list(store: ClusterStore, cluster: WatchServer):
+    before = (await store.inventory()).generation
+    cluster.put(PODS, pod("p2", gpus=2))
+    await until(store, lambda inventory: inventory.occupancy.free("n1")[RESOURCE] == 1)
+    cluster.delete(PODS, pod("p1"))
+    inventory = await until(store, lambda inventory: inventory.occupancy.free("n1")[RESOURCE] == 2)
+    assert inventory.generation > before
+    assert len(cluster.asked(PODS, watch=False)) == 1
+
+
+async def test_the_same_again_is_no_new_generation(store: ClusterStore, cluster: WatchServer):
+    before = (await store.inventory()).generation
+    cluster.put(NODES, node("n1", gpus=4))
+    cluster.put(NODES, node("n2"))
+    inventory = await until(store, lambda inventory: len(inventory.nodes) == 2)
+    assert inventory.generation == before + 1
+
+
+async def test_an_answer_does_not_wait_for_a_slow_first_reading(cluster: WatchServer, make_store: MakeStore):
+    cluster.open_.clear()
+    store = make_store(first_sync_timeout_s=0.05)
+    expected = "The cluster is still being read; open this page again in a few seconds."
+    assert (await store.inventory()).reason == expected
+    async with asyncio.timeout(0.04):
+        assert (await store.inventory()).reason == expected
+    cluster.open_.set()
+    await until(store, lambda inventory: inventory.occupancy is not None)
+
+
+async def test_nodes_are_known_while_pods_are_still_being_read(cluster: WatchServer, make_store: MakeStore):
+    cluster.put(NODES, node("n1"))
+    cluster.status[PODS] = 500
+    inventory = await make_store().inventory()
+    assert inventory.nodes is not None
+    assert (inventory.occupancy, inventory.age_s) == (None, 0.0)
+    assert inventory.reason == "The Kubernetes API server answered with an error (500)."
+
+
+async def test_without_an_api_server_nothing_is_known(make_api: Callable[[str], CoreV1Api], make_store: MakeStore):
+    inventory = await make_store(make_api("http://127.0.0.1:1")).inventory()
+    assert (inventory.nodes, inventory.occupancy, inventory.age_s, inventory.reason) == (None, None, None, UNREACHABLE)
+
+
+async def test_without_the_right_to_read_nodes_nothing_is_known(store: ClusterStore, cluster: WatchServer):
+    cluster.denied = {("list", "nodes")}
+    inventory = await store.inventory()
+    assert (inventory.nodes, inventory.occupancy) == (None, None)
+    assert inventory.reason == "The hub may not list the cluster's nodes."
+
+
+async def test_without_the_right_to_read_pods_the_nodes_are_known(store: ClusterStore, cluster: WatchServer):
+    cluster.denied = {("watch", "pods")}
+    inventory = await store.inventory()
+    assert inventory.nodes is not None
+    assert (inventory.occupancy, inventory.reason) == (None, "The hub may not watch the pods of all namespaces.")
+    assert cluster.asked(PODS, watch=False) == []
+
+
+async def test_rights_are_found_out_where_they_cannot_be_asked_for(store: ClusterStore, cluster: WatchServer):
+    cluster.status = {REVIEWS: 403, PODS: 403}
+    inventory = await store.inventory()
+    assert (inventory.occupancy, inventory.reason) == (None, "The hub may not list the pods of all namespaces.")
+
+
+async def test_a_right_given_at_run_time_is_used(store: ClusterStore, cluster: WatchServer):
+    cluster.denied = {("list", "pods")}
+    before = await store.inventory()
+    cluster.denied.clear()
+    after = await until(store, lambda inventory: inventory.occupancy is not None)
+    assert (await free(store), after.generation > before.generation) == (3, True)
+
+
+async def test_a_right_taken_at_run_time_leaves_no_old_count(store: ClusterStore, cluster: WatchServer):
+    before = await store.inventory()
+    cluster.denied = {("watch", "pods")}
+    cluster.cut()
+    after = await until(store, lambda inventory: inventory.occupancy is None)
+    assert after.generation > before.generation
+    assert after.nodes is not None
+    cluster.delete(PODS, pod("p1"))
+    cluster.denied.clear()
+    await until(store, lambda inventory: inventory.occupancy is not None)
+    assert await free(store) == 4
+
+
+async def test_age_grows_while_nothing_is_confirmed(store: ClusterStore, clock: Clock):
+    await store.inventory()
+    clock.now += 7
+    assert (await store.inventory()).age_s == 7
+
+
+async def test_the_resource_that_was_confirmed_longer_ago_decides(
+    store: ClusterStore, cluster: WatchServer, clock: Clock
+):
+    cluster.scripts[NODES] = [[HANG]]
+    cluster.lifetime_s = 0.05
+    await store.inventory()
+    await eventually(lambda: cluster.asked(NODES, watch=True))
+    clock.now += 30
+    asked = len(cluster.asked(PODS, watch=True))
+    await eventually(lambda: len(cluster.asked(PODS, watch=True)) > asked + 2)
+    inventory = await store.inventory()
+    assert (inventory.age_s, inventory.reason) == (30, "")
+
+
+async def test_a_watch_confirms_again_and_again(cluster: WatchServer, make_store: MakeStore, clock: Clock):
+    cluster.lifetime_s = 0.05
+    store = make_store()
+    await store.inventory()
+    clock.now += 1000
+    inventory = await until(store, lambda inventory: inventory.age_s == 0)
+    assert inventory.reason == ""
+
+
+async def test_what_is_old_is_served_with_its_age_and_a_reason(store: ClusterStore, cluster: WatchServer, clock: Clock):
+    await store.inventory()
+    cluster.status = {NODES: 503, PODS: 503}
+    cluster.cut()
+    await eventually(lambda: len(cluster.asked(PODS, watch=True)) > 3)
+    assert (await store.inventory()).reason == ""
+    clock.now += STALE_S + 1
+    inventory = await store.inventory()
+    assert inventory.occupancy is not None
+    assert inventory.age_s is not None
+    assert inventory.age_s > STALE_S
+    assert inventory.reason == "The Kubernetes API server answered with an error (503)."
+    cluster.status = {}
+    await until(store, lambda inventory: inventory.age_s == 0 and not inventory.reason)
+
+
+async def test_a_list_that_is_read_again_leaves_no_gap(store: ClusterStore, cluster: WatchServer):
+    await store.inventory()
+    cluster.delete(PODS, pod("p1"))
+    cluster.put(PODS, pod("p2", gpus=4))
+    cluster.expire()
+    cluster.cut()
+    seen: set[int | None] = set()
+    while len(cluster.asked(PODS, watch=False)) < 2 or len(cluster.streams) < 2:
+        seen.add(await free(store))
+        await asyncio.sleep(0)
+    await until(store, lambda inventory: inventory.occupancy.free("n1")[RESOURCE] == 0)
+    assert None not in seen
+
+
+async def test_a_clock_that_is_set_back_makes_nothing_fresh(store: ClusterStore, clock: Clock):
+    await store.inventory()
+    clock.now += 20
+    await store.inventory()
+    clock.now -= 3600
+    await store.inventory()
+    clock.now += 20
+    assert (await store.inventory()).age_s == 40
+
+
+async def test_stopping_leaves_no_task(store: ClusterStore):
+    await store.inventory()
+    assert len(followers()) == 2
+    await store.stop()
+    assert followers() == []
+    assert await store.inventory() == Inventory(reason="The hub is shutting down.")
+
+
+async def test_a_store_that_was_never_asked_can_be_stopped(store: ClusterStore, cluster: WatchServer):
+    await store.stop()
+    await store.stop()
+    assert cluster.requests == []
+
+
+async def test_who_stops_waiting_does_not_stop_the_reading(store: ClusterStore, cluster: WatchServer):
+    cluster.open_.clear()
+    impatient = asyncio.create_task(store.inventory())
+    await eventually(lambda: cluster.requests)
+    impatient.cancel()
+    cluster.open_.set()
+    assert (await store.inventory()).occupancy is not None
+
+
+async def test_the_log_says_once_what_cannot_be_read_and_when_it_can_again(
+    store: ClusterStore, cluster: WatchServer, caplog: pytest.LogCaptureFixture
+):
+    cluster.denied = {("list", "pods")}
+    await store.inventory()
+    await eventually(lambda: len([each for each in cluster.requests if each.path == REVIEWS]) > 8)
+    cluster.denied.clear()
+    await until(store, lambda inventory: inventory.occupancy is not None)
+    assert caplog.messages == [
+        "Capacity: The hub may not list the pods of all namespaces.",
+        "Capacity: Everything can be read again.",
+    ]
+
+
+async def test_the_log_says_once_that_what_is_known_is_old(
+    store: ClusterStore, cluster: WatchServer, clock: Clock, caplog: pytest.LogCaptureFixture
+):
+    await store.inventory()
+    cluster.status = {NODES: 500, PODS: 500}
+    cluster.cut()
+    await eventually(lambda: len(cluster.asked(PODS, watch=True)) > 3)
+    assert caplog.messages == []
+    clock.now += STALE_S + 1
+    asked = len(cluster.requests)
+    await eventually(lambda: len(cluster.requests) > asked + 10)
+    cluster.status = {}
+    await until(store, lambda inventory: inventory.age_s == 0 and not inventory.reason)
+    assert caplog.messages == [
+        "Capacity: The Kubernetes API server answered with an error (500).",
+        "Capacity: Everything can be read again.",
+    ]
