@@ -10,7 +10,7 @@ PREPARE := $(PYTHON) devcluster/prepare.py --for
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check format test-unit test-packaging test-cluster test-browser bench constraints clean
+.PHONY: help demo test check format test-unit test-packaging test-cluster test-browser bench bench-fit constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,10 @@ test-browser: ## Run the tests that need Kubernetes and a browser
 bench: ## Measure spawns and form rendering against plain KubeSpawner
 	@$(PREPARE) bench
 	@$(RUN) tests/run.py bench
+
+bench-fit: ## Compare our fit with kube-scheduler's decisions [DECISIONS=10000] [SEED=number of the first case]
+	@$(PREPARE) bench
+	@$(RUN) -m bench fit $(if $(DECISIONS),--decisions $(DECISIONS)) $(if $(SEED),--seed $(SEED))
 
 constraints: ## Resolve the pins of both environments anew, to the newest versions
 	@$(PREPARE) check

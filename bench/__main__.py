@@ -1,8 +1,10 @@
 """Run the measurements, print ``name: value`` lines and write them to bench/results.
 
     python -m bench [render] [spawn] [--rounds 16] [--servers 20]
+    python -m bench fit [--decisions 10000] [--seed N]
 
-``spawn`` needs what the cluster tests need; ``render`` only Python. Exit status 1 where a budget is exceeded.
+``spawn`` needs what the cluster tests need, ``fit`` the binaries of Kubernetes, ``render`` only Python. Exit status 1
+where a budget is exceeded.
 """
 
 from __future__ import annotations
@@ -12,27 +14,33 @@ import sys
 from collections.abc import Sequence
 
 from bench import render, spawn
+from bench.fit import suite as fit
 from bench.result import Result, save
 from devcluster.errors import DevclusterError
 
-SUITES = ("render", "spawn")
+SUITES = ("render", "spawn", "fit")
+BY_DEFAULT = ("render", "spawn")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the suites named in ``arguments``, all without any."""
+    """Run the suites named in ``arguments``, those against plain KubeSpawner without any."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure gpuspawner against its budgets.")
-    parser.add_argument("suites", nargs="*", metavar="suite", help="render, spawn (default: both)")
+    parser.add_argument("suites", nargs="*", metavar="suite", help="render, spawn, fit (default: the first two)")
     parser.add_argument("--rounds", type=int, default=16, help="rounds of spawns with each spawner (default 16)")
     parser.add_argument("--servers", type=int, default=20, help="servers that are started at once (default 20)")
+    parser.add_argument("--decisions", type=int, default=10_000, help="cases for kube-scheduler (default 10000)")
+    parser.add_argument("--seed", type=int, help="number of the first case (default: a random one, which is printed)")
     options = parser.parse_args(arguments)
     if unknown := set(options.suites) - set(SUITES):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(SUITES)}")
     results: list[Result] = []
     try:
-        if "render" in (options.suites or SUITES):
+        if "render" in (options.suites or BY_DEFAULT):
             results.append(render.measure())
-        if "spawn" in (options.suites or SUITES):
+        if "spawn" in (options.suites or BY_DEFAULT):
             results.append(spawn.measure(rounds=options.rounds, servers=options.servers))
+        if "fit" in options.suites:
+            results.append(fit.measure(decisions=options.decisions, seed=options.seed))
     except DevclusterError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1

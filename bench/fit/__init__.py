@@ -1,0 +1,1 @@
+"""Our fit against the real kube-scheduler: random clusters and pods, decided by both."""

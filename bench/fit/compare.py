@@ -1,0 +1,119 @@
+"""Our answer about a case beside the scheduler's."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from bench.fit.oracle import Decision
+from bench.fit.scene import Case, Manifest, Scene
+from gpuspawner.core import decode, fit
+from gpuspawner.core.fit import Answer, Fit, Survey
+from gpuspawner.core.inventory import Pod
+from gpuspawner.core.occupancy import Occupancy
+from gpuspawner.core.volumes import volume_terms
+
+UNBOUND = "a volume that is chosen when the pod is placed"
+
+
+class Outcome(StrEnum):
+    """How two answers compare."""
+
+    AGREED = "agreed"
+    DISAGREED = "disagreed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opinion:
+    """What we say about a case: of each node, by its name, and of all of them at one look."""
+
+    nodes: Mapping[str, Fit]
+    survey: Survey
+
+    @property
+    def answer(self) -> Answer:
+        """Return what the single nodes come to."""
+        answers = {found.answer for found in self.nodes.values()}
+        return next((answer for answer in (Answer.YES, Answer.UNKNOWN) if answer in answers), Answer.NO)
+
+    @property
+    def contradicts_itself(self) -> bool:
+        """Say whether the look at all nodes says something else than the looks at each."""
+        takers = sum(found.answer is Answer.YES for found in self.nodes.values())
+        groups = sum(group.nodes for group in self.survey.groups if not group.obstacles)
+        return (
+            self.survey.answer is not self.answer
+            or groups != takers
+            or (self.survey.places > 0) != (takers > 0)
+            or self.survey.could < takers
+        )
+
+
+def occupancy(nodes: Sequence[Manifest], pods: Sequence[Manifest]) -> Occupancy:
+    """Return a scene, as the API server has it, in the form that we answer from."""
+    known = (decode.pod(pod) for pod in pods)
+    return Occupancy.of((decode.node(node) for node in nodes), (pod for pod in known if pod is not None))
+
+
+def ask_ourselves(case: Case, known: Occupancy) -> Opinion:
+    """Return what we say about a pod that is not created yet, read from the very manifest that will be sent."""
+    pod = decode.pod(case.pod)
+    if pod is None:
+        raise ValueError(f"case {case.seed} is no pod that may start")
+    pod = _with_volumes(pod, case.scene)
+    nodes = {node.name: fit.check(pod, node, occupancy=known) for node in known.nodes}
+    return Opinion(nodes=nodes, survey=fit.survey(pod, known))
+
+
+def _with_volumes(pod: Pod, scene: Scene) -> Pod:
+    """Return the pod with what its claims' volumes say of nodes, as somebody who may read volumes would fill it in."""
+    names = {claim["metadata"]["name"]: claim["spec"]["volumeName"] for claim in scene.claims}
+    volumes = {volume["metadata"]["name"]: volume for volume in scene.volumes}
+    demands = pod.demands
+    unbound = tuple(UNBOUND for claim in demands.claims if claim not in names)
+    terms = [term for claim in demands.claims if claim in names for term in volume_terms(volumes[names[claim]])]
+    return dataclasses.replace(
+        pod,
+        demands=dataclasses.replace(
+            demands, claims=(), volume_terms=tuple(terms), undecided=(*demands.undecided, *unbound)
+        ),
+    )
+
+
+def compare(opinion: Opinion, decision: Decision) -> Outcome:
+    """Return how our opinion stands beside the scheduler's decision.
+
+    Where it bound the pod, some node has to be a yes and the one it chose must not be a no. Where not, none may be one.
+    """
+    chosen = opinion.nodes[decision.node].answer if decision.node else None
+    if opinion.contradicts_itself or chosen is Answer.NO:
+        return Outcome.DISAGREED
+    if opinion.answer is Answer.UNKNOWN or chosen is Answer.UNKNOWN:
+        return Outcome.UNKNOWN
+    return Outcome.AGREED if bool(decision.node) == (opinion.answer is Answer.YES) else Outcome.DISAGREED
+
+
+def describe(case: Case, opinion: Opinion, decision: Decision) -> str:
+    """Return everything about a case, for people: how to see it again, both answers, and all objects."""
+    ours = [f"  {name}: {found.answer} {_words(found)}" for name, found in opinion.nodes.items()]
+    scheduler = f"bound to {decision.node}" if decision.node else f"{decision.reason}: {decision.message}"
+    objects = {"nodes": case.scene.nodes, "pods": case.scene.pods, "volumes": case.scene.volumes}
+    return "\n".join(
+        [
+            f"case {case.seed}: python -m bench fit --decisions 1 --seed {case.seed}",
+            f"scheduler: {scheduler}",
+            f"ours: {opinion.answer}; all nodes at one look: {opinion.survey}",
+            *ours,
+            f"pod: {json.dumps(case.pod)}",
+            *(f"{kind}: {json.dumps(each)}" for kind, found in objects.items() for each in found),
+            f"leaving: {sorted(case.scene.leaving)}, statuses: {json.dumps(case.scene.statuses)}",
+        ]
+    )
+
+
+def _words(found: Fit) -> str:
+    return ", ".join(f"{obstacle.reason}({obstacle.detail})" for obstacle in found.obstacles)

@@ -1,0 +1,166 @@
+"""etcd, an API server and kube-scheduler, and nothing else: nobody changes what is put in there.
+
+No controller manager taints nodes or binds volumes, no kubelet starts pods, so a scene stays as it was drawn. The
+scheduler runs with the plugins and settings it has by default.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.fit.api import Api
+from devcluster import build
+from devcluster.certificates import Authority
+from devcluster.components import flags
+from devcluster.errors import DevclusterError
+from devcluster.processes import poll
+
+HOST = "127.0.0.1"
+START_TIMEOUT_S = 120
+SCHEDULER_USER = "system:kube-scheduler"
+# Those write on their own what a scene should not hold: a taint on every new node that no kubelet vouches for,
+# finalizers that only the controller manager takes away, ServiceAccounts that only it makes.
+SWITCHED_OFF = "TaintNodesByCondition,StorageObjectInUseProtection,ServiceAccount"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlPlane:
+    """A running control plane; ``control_plane()`` starts one."""
+
+    folder: Path
+    port: int
+
+    def connect(self) -> Api:
+        """Return a connection with all rights; closing it is the caller's."""
+        return Api((HOST, self.port), folder=self.folder)
+
+    def log_tail(self) -> str:
+        """Return the ends of the programs' logs."""
+        logs = sorted(self.folder.glob("*.log"))
+        return "\n".join(f"-- {log.name}\n{log.read_text(errors='replace')[-2000:]}" for log in logs)
+
+
+@contextlib.contextmanager
+def control_plane() -> Iterator[ControlPlane]:
+    """Start a control plane of its own and remove every trace of it at the end.
+
+    Raises DevclusterError where it does not come up in time.
+    """
+    binaries = build.ensure(report=print)
+    with contextlib.ExitStack() as started:
+        folder = Path(started.enter_context(tempfile.TemporaryDirectory(prefix="gpuspawner-fit-")))
+        etcd_port, peer_port, port = _free_ports(3)
+        authority = Authority.create(folder)
+        authority.issue("apiserver", "kube-apiserver", group="system:masters", addresses=(HOST,))
+        authority.issue("admin", "admin", group="system:masters")
+        # Not bound by RBAC, because waiting for the default roles to appear would take longer than all else.
+        authority.issue("scheduler", SCHEDULER_USER, group="system:masters")
+        plane = ControlPlane(folder=folder, port=port)
+        started.enter_context(
+            _running(folder, "etcd", command=[str(binaries / "etcd"), *_etcd(folder, etcd_port, peer_port)])
+        )
+        command = [str(binaries / "kube-apiserver"), *_api_server(folder, etcd_port, port)]
+        started.enter_context(_running(folder, "kube-apiserver", command=command))
+        with plane.connect() as api:
+            if not poll(api.ready, timeout_s=START_TIMEOUT_S):
+                raise DevclusterError(f"the API server did not come up in time:\n{plane.log_tail()}")
+        command = [str(binaries / "kube-scheduler"), *_scheduler(folder, port)]
+        started.enter_context(_running(folder, "kube-scheduler", command=command))
+        yield plane
+
+
+@contextlib.contextmanager
+def _running(folder: Path, name: str, *, command: list[str]) -> Iterator[None]:
+    """Run a program, which the kernel ends should this one end first."""
+    with (
+        (folder / f"{name}.log").open("wb") as log,
+        subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", "--", *command],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=folder,
+        ) as process,
+    ):
+        try:
+            yield
+        finally:
+            process.kill()  # nothing that it holds is needed any more
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as opened:
+        probes = [opened.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind((HOST, 0))
+        return [probe.getsockname()[1] for probe in probes]
+
+
+def _etcd(folder: Path, port: int, peer_port: int) -> tuple[str, ...]:
+    client, peer = f"http://{HOST}:{port}", f"http://{HOST}:{peer_port}"
+    return flags(
+        data_dir=folder / "etcd",
+        listen_client_urls=client,
+        advertise_client_urls=client,
+        listen_peer_urls=peer,
+        initial_advertise_peer_urls=peer,
+        initial_cluster=f"default={peer}",
+        unsafe_no_fsync="true",
+        log_level="warn",
+    )
+
+
+def _api_server(folder: Path, etcd_port: int, port: int) -> tuple[str, ...]:
+    return flags(
+        etcd_servers=f"http://{HOST}:{etcd_port}",
+        bind_address=HOST,
+        advertise_address=HOST,
+        secure_port=port,
+        tls_cert_file=folder / "apiserver.crt",
+        tls_private_key_file=folder / "apiserver.key",
+        client_ca_file=folder / "ca.crt",
+        authorization_mode="AlwaysAllow",
+        disable_admission_plugins=SWITCHED_OFF,
+        service_account_issuer="https://kubernetes.default.svc",
+        service_account_key_file=folder / "apiserver.key",
+        service_account_signing_key_file=folder / "apiserver.key",
+        service_cluster_ip_range="198.19.0.0/25",
+        endpoint_reconciler_type="none",
+        # One client asks at a time; queues for fairness would only cost.
+        enable_priority_and_fairness="false",
+        profiling="false",
+    )
+
+
+def _scheduler(folder: Path, port: int) -> tuple[str, ...]:
+    config = folder / "scheduler.kubeconfig"
+    config.write_text(json.dumps(_kubeconfig(folder, port)))
+    return flags(
+        kubeconfig=config,
+        leader_elect="false",
+        secure_port=0,
+        kube_api_qps=5000,
+        kube_api_burst=10_000,
+        profiling="false",
+    )
+
+
+def _kubeconfig(folder: Path, port: int) -> dict[str, Any]:
+    cluster = {"server": f"https://{HOST}:{port}", "certificate-authority": str(folder / "ca.crt")}
+    user = {"client-certificate": str(folder / "scheduler.crt"), "client-key": str(folder / "scheduler.key")}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "fit", "cluster": cluster}],
+        "users": [{"name": "scheduler", "user": user}],
+        "contexts": [{"name": "fit", "context": {"cluster": "fit", "user": "scheduler"}}],
+        "current-context": "fit",
+    }

@@ -1,0 +1,177 @@
+"""The real scheduler as one that answers: put a scene up, ask about a pod, take the scene down.
+
+One question is open at a time in each control plane: pods under way together would count each other. The scheduler sees
+all pods in the order they are written, but nodes and volumes on streams of their own; a witness, a pod that can only go
+to the node that was made last, shows that it has seen the whole scene.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from bench.fit.api import Api
+from bench.fit.control_plane import ControlPlane
+from bench.fit.pods import witness
+from bench.fit.scene import Manifest, Scene
+from bench.fit.vocabulary import DELAYED, DEVICE, NAMESPACES, RUNTIME_CLASSES
+from devcluster.errors import DevclusterError
+
+NODES = "/api/v1/nodes"
+VOLUMES = "/api/v1/persistentvolumes"
+PODS = "/api/v1/pods"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the scheduler did with a pod.
+
+    :param node: where it was bound, empty where nowhere.
+    :param reason: of the condition PodScheduled, where it was not bound.
+    :param message: the scheduler's words about it.
+    """
+
+    node: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class Oracle:
+    """Asks one control plane; for one thread."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+        self._api = plane.connect()
+        self._watching: Api | None = None
+        self._lines: Iterator[bytes] = iter(())
+        self._prepare()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._api.close()
+        if self._watching is not None:
+            self._watching.close()
+
+    def put_up(self, scene: Scene) -> tuple[list[Manifest], list[Manifest]]:
+        """Make the scene and return its nodes and pods as the API server has them."""
+        for volume in scene.volumes:
+            self._api.create(VOLUMES, volume)
+        for claim in scene.claims:
+            self._api.create(_collection("persistentvolumeclaims", claim), claim)
+        for node in scene.nodes:
+            self._api.create(NODES, node)
+        for pod in scene.pods:
+            self._put_up_pod(pod, scene)
+        self._wait_until_seen(scene)
+        return self._api.get(NODES)["items"], self._api.get(PODS)["items"]
+
+    def take_down(self, scene: Scene) -> None:
+        """Remove the scene."""
+        for namespace in NAMESPACES:
+            self._api.delete(f"/api/v1/namespaces/{namespace}/pods")
+        self._api.delete(NODES)
+        for claim in scene.claims:
+            self._api.delete(f"{_collection('persistentvolumeclaims', claim)}/{claim['metadata']['name']}")
+        for volume in scene.volumes:
+            self._api.delete(f"{VOLUMES}/{volume['metadata']['name']}")
+
+    def decide(self, pod: Manifest) -> Decision:
+        """Return what the scheduler does with a pod, which is gone afterwards.
+
+        Raises RefusedError where the API server does not take it, DevclusterError where the scheduler says nothing.
+        """
+        created = self._api.create(_collection("pods", pod), pod)
+        try:
+            return self._decision(created)
+        finally:
+            self._api.delete(f"{_collection('pods', pod)}/{pod['metadata']['name']}")
+
+    def _prepare(self) -> None:
+        """Make what all scenes share."""
+        for name, labels in NAMESPACES.items():
+            self._api.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": dict(labels)}})
+        for name, overhead in RUNTIME_CLASSES.items():
+            body = {"metadata": {"name": name}, "handler": name, "overhead": {"podFixed": dict(overhead)}}
+            self._api.create("/apis/node.k8s.io/v1/runtimeclasses", body)
+        # Nobody makes volumes of this class: what the scheduler looks for are ready ones, which there never are.
+        self._api.create(
+            "/apis/storage.k8s.io/v1/storageclasses",
+            {
+                "metadata": {"name": DELAYED},
+                "provisioner": "kubernetes.io/no-provisioner",
+                "volumeBindingMode": "WaitForFirstConsumer",
+            },
+        )
+        spec = {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": DELAYED,
+            "resources": {"requests": {"storage": "1Gi"}},
+        }
+        self._api.create("/apis/resource.k8s.io/v1/deviceclasses", {"metadata": {"name": DEVICE}, "spec": {}})
+        request = {"name": "one", "exactly": {"deviceClassName": DEVICE}}
+        for namespace in NAMESPACES:
+            claim = {"metadata": {"name": DELAYED, "namespace": namespace}, "spec": spec}
+            self._api.create(_collection("persistentvolumeclaims", claim), claim)
+            devices = {"metadata": {"name": DEVICE}, "spec": {"devices": {"requests": [request]}}}
+            self._api.create(f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims", devices)
+
+    def _put_up_pod(self, pod: Manifest, scene: Scene) -> None:
+        name = pod["metadata"]["name"]
+        created = self._api.create(_collection("pods", pod), pod)
+        status = scene.statuses.get(name, {})
+        if "nominatedNodeName" in status:
+            self._decision(created)  # the scheduler takes back what was written before its first look
+        if status:
+            self._api.patch(f"{_collection('pods', pod)}/{name}/status", {"status": status})
+        if name in scene.leaving:
+            self._api.delete(f"{_collection('pods', pod)}/{name}", grace_s=None)
+
+    def _wait_until_seen(self, scene: Scene) -> None:
+        name = f"witness-{scene.seed}"
+        amounts = {"pods": "1"}
+        node = {"metadata": {"name": name, "labels": {}}, "status": {"allocatable": amounts, "capacity": amounts}}
+        self._api.create(NODES, node)
+        pod = witness(name, node=name)
+        # Where the scheduler saw the pod before the node, it says no first and tries again once it sees the node.
+        self._decision(self._api.create(_collection("pods", pod), pod), only_bound=True)
+
+    def _decision(self, created: Manifest, *, only_bound: bool = False) -> Decision:
+        """Return the first decision about a pod that was just created."""
+        if decision := _read(created):
+            return decision
+        metadata = created["metadata"]
+        mark = f'"uid":"{metadata["uid"]}"'.encode()
+        while True:
+            try:
+                for line in self._lines:
+                    decision = _read(json.loads(line)["object"]) if mark in line else None
+                    if decision is not None and (decision.node or not only_bound):
+                        return decision
+            except TimeoutError as error:
+                name = metadata["name"]
+                raise DevclusterError(f"the scheduler says nothing about {name}:\n{self._plane.log_tail()}") from error
+            self._watch(since=metadata["resourceVersion"])
+
+    def _watch(self, *, since: str) -> None:
+        """Watch all pods, first or again: the API server ends each watch after a while."""
+        if self._watching is not None:
+            self._watching.close()
+        self._watching = self._plane.connect()
+        self._lines = self._watching.watch(PODS, since=since)
+
+
+def _collection(resource: str, thing: Manifest) -> str:
+    return f"/api/v1/namespaces/{thing['metadata']['namespace']}/{resource}"
+
+
+def _read(pod: Manifest) -> Decision | None:
+    """Return what was decided about a pod, None where nothing was yet."""
+    if node := pod["spec"].get("nodeName"):
+        return Decision(node=node)
+    conditions: list[dict[str, Any]] = pod["status"].get("conditions", [])
+    for condition in conditions:
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return Decision(reason=condition.get("reason", ""), message=condition.get("message", ""))
+    return None

@@ -1,0 +1,111 @@
+"""What core.fit says of a pod and a cluster is what kube-scheduler does with them.
+
+`make bench-fit` compares many more cases, others in each run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from bench.fit import cases
+from bench.fit.compare import Opinion, Outcome, compare
+from bench.fit.features import FEATURES, features
+from bench.fit.oracle import Decision
+from bench.fit.suite import UNKNOWN_BUDGET_PERCENT, Tally, run
+from gpuspawner.core.obstacles import Answer, Fit, Group, Obstacle, Reason, Survey
+
+SEEDS = range(500)
+
+
+@pytest.fixture(scope="module")
+def tally() -> Tally:
+    """Let kube-scheduler decide about the sample."""
+    found = Tally()
+    run(SEEDS, tally=found)
+    return found
+
+
+def test_our_fit_agrees_with_kube_scheduler_on_every_case(tally: Tally):
+    assert tally.disagreements == []
+    assert tally.decisions == len(SEEDS)
+
+
+def test_hardly_any_case_is_unknown_to_our_fit(tally: Tally):
+    assert tally.outcomes[Outcome.UNKNOWN] <= len(SEEDS) * UNKNOWN_BUDGET_PERCENT / 100
+
+
+def test_the_sample_has_pods_that_fit_and_pods_that_do_not(tally: Tally):
+    assert 0.3 < tally.bound / tally.decisions < 0.7
+
+
+def test_everything_that_the_generator_can_draw_occurs():
+    counted = Counter(name for seed in range(10_000) for name in features(cases.case(seed)))
+    assert [name for name in FEATURES if counted[name] == 0] == []
+
+
+def fingerprint(seeds: range) -> str:
+    drawn = [cases.case(seed) for seed in seeds]
+    text = json.dumps([[case.pod, case.scene.nodes, case.scene.pods, case.scene.volumes] for case in drawn])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_a_seed_gives_the_same_case_in_every_process():
+    script = "from tests.cluster.test_scheduler_agreement import fingerprint; print(fingerprint(range(300)))"
+    answers = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            check=True,
+            capture_output=True,
+            text=True,
+            # Sets of texts have another order in each.
+            env={**os.environ, "PYTHONHASHSEED": number},
+        ).stdout.strip()
+        for number in ("1", "2")
+    }
+    assert answers == {fingerprint(range(300))}
+
+
+YES, NO = Fit(answer=Answer.YES), Fit(answer=Answer.NO, obstacles=(Obstacle(reason=Reason.TAINT),))
+UNKNOWN = Fit(answer=Answer.UNKNOWN, obstacles=(Obstacle(reason=Reason.UNDECIDED),))
+
+
+def opinion(a: Fit, b: Fit) -> Opinion:
+    """Say something about two nodes, and the same about both at one look."""
+    takers = [a, b].count(YES)
+    answers = [found.answer for found in (a, b)]
+    answer = next(answer for answer in (Answer.YES, Answer.UNKNOWN, Answer.NO) if answer in answers)
+    groups = tuple(Group(nodes=1, obstacles=found.obstacles) for found in (a, b))
+    whole = Survey(answer=answer, places=takers, places_exact=True, could=takers, groups=groups)
+    return Opinion(nodes={"a": a, "b": b}, survey=whole)
+
+
+@pytest.mark.parametrize(
+    ("ours", "node", "outcome"),
+    [
+        ((YES, NO), "a", Outcome.AGREED),
+        ((YES, YES), "b", Outcome.AGREED),
+        ((NO, NO), "", Outcome.AGREED),
+        ((YES, NO), "b", Outcome.DISAGREED),
+        ((YES, NO), "", Outcome.DISAGREED),
+        ((NO, NO), "a", Outcome.DISAGREED),
+        ((UNKNOWN, NO), "", Outcome.UNKNOWN),
+        ((UNKNOWN, NO), "a", Outcome.UNKNOWN),
+        ((UNKNOWN, NO), "b", Outcome.DISAGREED),
+        ((YES, UNKNOWN), "a", Outcome.AGREED),
+        ((YES, UNKNOWN), "", Outcome.DISAGREED),
+    ],
+)
+def test_answers_agree_only_where_the_pod_goes_where_we_said(ours: tuple[Fit, Fit], node: str, outcome: Outcome):
+    assert compare(opinion(*ours), Decision(node=node)) is outcome
+
+
+def test_two_answers_of_ours_that_differ_are_no_agreement():
+    one, other = opinion(YES, NO), opinion(NO, NO)
+    assert compare(Opinion(nodes=one.nodes, survey=other.survey), Decision(node="a")) is Outcome.DISAGREED
