@@ -204,6 +204,8 @@ def _gpuspawner(cluster: Cluster) -> HubSettings:
         "cpu": {"min": 0.5, "max": 2, "step": 0.5, "default": 0.5, "guarantee": 0.02},
         "memory": {"min": "128M", "max": "1G", "step": "128M", "default": "128M", "guarantee": 0.25},
         "gpus": {"bench": card},
+        # One more question to the API server for each start, which KubeSpawner does not ask.
+        "dry_run": False,
     }
     return HubSettings(namespace="bench-gpuspawner", gpuspawner=offer, extra={"KubeSpawner": _common(cluster)})
 

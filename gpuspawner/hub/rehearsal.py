@@ -18,7 +18,7 @@ from gpuspawner.core.verdict import Outcome, verdict
 from gpuspawner.core.verdict_text import verdict_sentence
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.offers import Offer
-from gpuspawner.hub.preview import twin_of, written
+from gpuspawner.hub.preview import written
 
 _ALL = "All"
 """The only value of ``dryRun`` there is: https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run"""
@@ -33,22 +33,21 @@ async def rehearse(spawner: Any, offer: Offer, *, gpu: GPUType | None) -> None:
 
     The admin's ``modify_pod_hook`` is called for it, and once more for the pod itself.
 
-    :param spawner: with the choice in its traits; not changed.
+    :param spawner: with the choice in its traits.
     :param gpu: the type chosen.
     :raises RefusedStart: no node would ever take the pod.
     :raises ApiException: the API server would not take it.
     """
-    twin = twin_of(spawner)
-    pod = await twin.get_pod_manifest()
+    pod = await spawner.get_pod_manifest()
     if spawner.modify_pod_hook:
-        pod = await maybe_future(spawner.modify_pod_hook(twin, pod))
-    located = await offer.located(written(twin, pod))
+        pod = await maybe_future(spawner.modify_pod_hook(spawner, pod))
+    located = await offer.located(written(spawner, pod))
     if located is not None:
         found = verdict(located, offer.inventory, gpu=gpu)
         if found.outcome is Outcome.NEVER:
             raise RefusedStart(verdict_sentence(found), reason="never_fits", status_code=HTTPStatus.CONFLICT)
     if spawner.dry_run:
-        await _create_dry(twin, pod)
+        await _create_dry(spawner, pod)
 
 
 async def _create_dry(spawner: Any, pod: Any) -> None:
