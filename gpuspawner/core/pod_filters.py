@@ -56,7 +56,7 @@ class PodFilters:
         """Return what keeps the pod off a node that :func:`gpuspawner.core.node_filters.node_obstacles` lets pass."""
         found = self._by_place(node) if self._keys else ()
         if node.name in self.crowded:
-            found = (*found, *self._nominated.obstacles(node), *self._uneven(node))
+            found = (*found, *self._kept(node), *self._uneven(node))
         ports = self._demands.host_ports
         if ports and _collide(ports, self._nominated.ports(node.name)):
             return (Obstacle(reason=Reason.HOST_PORT), *found)
@@ -65,6 +65,19 @@ class PodFilters:
     def requested(self, node: str) -> Mapping[str, int]:
         """Return what is requested on a node, with the pods it is kept for."""
         return self._nominated.requested(node)
+
+    def _kept(self, node: Node) -> tuple[Obstacle, ...]:
+        """Return the obstacles that rules between the pod and those a node is kept for are.
+
+        Where neither the pod has such rules nor those that run have any that mean it, kube-scheduler leaves the whole
+        filter out (``Skip`` in InterPodAffinity's PreFilter), and with it the rules of pods that are to come.
+        """
+        (_, _), (guarded, _) = self._avoided
+        rules = self._demands.affinity or self._demands.anti_affinity
+        if not rules and not guarded.sure and not guarded.maybe:
+            return ()
+        found = tuple(self._nominated.obstacles(node))
+        return found if rules or guarded.sure else (NAMESPACES,) * bool(found)
 
     def _uneven(self, node: Node) -> Iterator[Obstacle]:
         for spread in self._spread:

@@ -59,9 +59,22 @@ def test_their_ports_are_taken():
 
 def test_they_keep_pods_away_and_are_kept_away_from():
     apart = {"anti_affinity": (APART,)}
-    assert reasons(pod(), nominated(demands=apart)) == [Reason.EXISTING_ANTI_AFFINITY]
+    elsewhere = {"anti_affinity": (replace(APART, namespaces=frozenset({"other"})),)}
+    assert reasons(pod(demands=elsewhere), nominated(demands=apart)) == [Reason.EXISTING_ANTI_AFFINITY]
     assert reasons(pod(demands=apart), nominated()) == [Reason.POD_ANTI_AFFINITY]
     assert reasons(pod(demands={"anti_affinity": (OF_A_TEAM,)}), nominated()) == [Reason.UNDECIDED]
+
+
+def test_their_rules_do_not_count_where_nobody_else_has_any():
+    assert reasons(pod(), nominated(demands={"anti_affinity": (APART,)})) == []
+
+
+def test_their_rules_count_with_those_of_pods_that_run():
+    apart = {"anti_affinity": (APART,)}
+    far = Node(name="b", labels={"zone": "y"}, allocatable={"cpu": 8, "pods": 5})
+    running = pod("running", node="b", demands=apart)
+    known = Occupancy.of([NODE, far], [running, nominated(demands=apart)])
+    assert [each.reason for each in check(pod(), NODE, occupancy=known).obstacles] == [Reason.EXISTING_ANTI_AFFINITY]
 
 
 def test_they_make_no_place_to_be_near_to():
