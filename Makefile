@@ -10,7 +10,7 @@ PREPARE := $(PYTHON) devcluster/prepare.py --for
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check format test-unit test-packaging test-cluster test-browser bench bench-fit constraints clean
+.PHONY: help demo test check format test-unit test-packaging test-cluster test-browser test-faults bench bench-fit constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,10 @@ test-cluster: ## Run the tests that need Kubernetes
 test-browser: ## Run the tests that need Kubernetes and a browser
 	@$(PREPARE) browser
 	@$(RUN) tests/run.py browser
+
+test-faults: ## Break the API server in 33 ways and compare what the hub says of the cluster
+	@$(PREPARE) cluster
+	@$(RUN) tests/run.py faults
 
 bench: ## Measure spawns and form rendering against plain KubeSpawner
 	@$(PREPARE) bench

@@ -40,6 +40,8 @@ def _pytest(report: str, *arguments: str, environment: str = ".venv") -> list[st
     return [f"{environment}/bin/python", "-m", "pytest", f"--junitxml={REPORTS}/{report}.xml", *arguments]
 
 
+FAULTS = "tests/cluster/test_faults.py"
+
 # Suite → its commands, all of which run. A suite's report carries its name.
 Suites = Mapping[str, Sequence[Sequence[str]]]
 SUITES: Suites = {
@@ -52,7 +54,9 @@ SUITES: Suites = {
     "unit": [_pytest("unit", "tests/unit")],
     "unit-hub5": [_pytest("unit-hub5", "tests/unit", environment=".venv-hub5")],
     "packaging": [_pytest("packaging", "--packaging", "tests/packaging")],
-    "cluster": [_pytest("cluster", "--cluster", "tests/cluster")],
+    # The faults take minutes and a machine with nothing else to do.
+    "cluster": [_pytest("cluster", "--cluster", "tests/cluster", f"--ignore={FAULTS}")],
+    "faults": [_pytest("faults", "--cluster", FAULTS)],
     "browser": [_pytest("browser", "--browser", "tests/browser")],
     "bench": [[".venv/bin/python", "-m", "bench"]],
 }

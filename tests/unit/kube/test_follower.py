@@ -26,6 +26,7 @@ class Script:
         self.calls: list[str] = []
         self.cleared = 0
         self.needs_list = True
+        self.is_idle = False
 
     def forget(self) -> None:
         self.needs_list = True
@@ -42,6 +43,7 @@ class Script:
     async def stream(self) -> None:
         self.calls.append("watch")
         if not self.streams:
+            self.is_idle = True
             await asyncio.Event().wait()
         await self._step(self.streams)
 
@@ -85,7 +87,7 @@ class Run:
     async def until_idle(self) -> None:
         """Start, and wait until the watch waits for changes."""
         self.start()
-        await eventually(lambda: not self.watch.streams and self.watch.calls[-1:] == ["watch"])
+        await eventually(lambda: self.watch.is_idle)
 
     async def _sleep(self, pause_s: float) -> None:
         self.pauses.append(pause_s)
