@@ -41,6 +41,8 @@ def _pytest(report: str, *arguments: str, environment: str = ".venv") -> list[st
 
 
 FAULTS = "tests/cluster/test_faults.py"
+# On all cores, with no test waiting behind a slow one.
+PARALLEL = ("--numprocesses=auto", "--dist=worksteal")
 
 # Suite → its commands, all of which run. A suite's report carries its name.
 Suites = Mapping[str, Sequence[Sequence[str]]]
@@ -51,8 +53,8 @@ SUITES: Suites = {
         [".venv/bin/mypy"],
         _pytest("check", "tests/arch"),
     ],
-    "unit": [_pytest("unit", "tests/unit")],
-    "unit-hub5": [_pytest("unit-hub5", "tests/unit", environment=".venv-hub5")],
+    "unit": [_pytest("unit", *PARALLEL, "tests/unit")],
+    "unit-hub5": [_pytest("unit-hub5", *PARALLEL, "tests/unit", environment=".venv-hub5")],
     "packaging": [_pytest("packaging", "--packaging", "tests/packaging")],
     # The faults take minutes and a machine with nothing else to do.
     "cluster": [_pytest("cluster", "--cluster", "tests/cluster", f"--ignore={FAULTS}")],

@@ -101,17 +101,22 @@ class Problems:
 
     def _bounded(self, field: str, value: object, *, notation: Notation, bounds: Bounds) -> int | None:
         title, show = notation.title, notation.show
-        allowed = f"{title} must be {show(bounds.min)} to {show(bounds.max)}"
         try:
             number = notation.parse(value)
         except TooFineError:
-            self.add(field, "off_step", message=f"{allowed} in steps of {show(bounds.step)}, not {quote(value)}.")
+            self.add(field, "off_step", message=f"{_allowed(notation, bounds, steps=True)}, not {quote(value)}.")
             return None
         except QuantityError as error:
             self.add(field, "not_a_number", message=f"{title} {error}, not {quote(value)}.")
             return None
         if not bounds.min <= number <= bounds.max:
-            self.add(field, "out_of_range", message=f"{allowed}, not {show(number)}.")
+            self.add(field, "out_of_range", message=f"{_allowed(notation, bounds)}, not {show(number)}.")
         elif (number - bounds.min) % bounds.step:
-            self.add(field, "off_step", message=f"{allowed} in steps of {show(bounds.step)}, not {show(number)}.")
+            self.add(field, "off_step", message=f"{_allowed(notation, bounds, steps=True)}, not {show(number)}.")
         return number
+
+
+def _allowed(notation: Notation, bounds: Bounds, *, steps: bool = False) -> str:
+    show = notation.show
+    text = f"{notation.title} must be {show(bounds.min)} to {show(bounds.max)}"
+    return f"{text} in steps of {show(bounds.step)}" if steps else text

@@ -32,6 +32,7 @@ def twin_of(spawner: Any) -> Any:
     """
     twin = copy.copy(spawner)
     twin._base = spawner._base.of(twin)
+    twin._rehearsed = None
     return twin
 
 

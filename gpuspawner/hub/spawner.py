@@ -51,6 +51,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self._base = Base(self)
         self._removed_environment: tuple[str, ...] = ()
         self._is_refused = False
+        self._rehearsed: tuple[str, Any] | None = None
         super().__init__(*args, **kwargs)
         self._parsed()
 
@@ -122,18 +123,18 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         if not self._is_ours():
             await super().load_user_options()
             return
-        admission = await self._pass_gate(self.user_options)
+        offer = await self._offer()
+        admission = self._pass_gate(self.user_options, offer)
         self._base.assign(trait_values(admission.choice, self._base))
         self._removed_environment = admission.choice.placement.removed_environment
         try:
-            await rehearse(self, await self._offer(), gpu=admission.gpu)
+            self._rehearsed = (self.pvc_name, await rehearse(self, offer, gpu=admission.gpu))
         except RefusedStart:
             self._is_refused = True
             forgive_refusal(self.user)
             raise
 
-    async def _pass_gate(self, user_options: object) -> Admission:
-        offer = await self._offer()
+    def _pass_gate(self, user_options: object, offer: Offer) -> Admission:
         try:
             return admit(user_options, offer, base=self._base)
         except UnreadClusterError as error:
@@ -158,6 +159,18 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self._base.restore()
         self._removed_environment = ()
         self._is_refused = False
+        self._rehearsed = None
+
+    @override
+    async def get_pod_manifest(self) -> Any:
+        """Return the pod's manifest; once after a rehearsal, the one that was looked at."""
+        rehearsed, self._rehearsed = self._rehearsed, None
+        # Not where a subclass changes what it gets from here, nor where KubeSpawner has found the person's volume under
+        # another name since.
+        is_ours = type(self).get_pod_manifest is GPUSpawner.get_pod_manifest
+        if is_ours and rehearsed and rehearsed[0] == self.pvc_name and rehearsed[1] is not None:
+            return rehearsed[1]
+        return await super().get_pod_manifest()
 
     # -- starting ------------------------------------------------------------------------------------------------------
 
@@ -217,7 +230,7 @@ async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None
     Everything else waits for the start, after the admin's hooks: one that changes a list in place must not get to hold
     what a choice added there.
     """
-    admission = await spawner._pass_gate(user_options)
+    admission = spawner._pass_gate(user_options, await spawner._offer())
     timeout_s = admission.choice.placement.start_timeout_s
     if timeout_s is not None:
         spawner._base.assign({"start_timeout": timeout_s})

@@ -6,7 +6,6 @@ How a watch works: https://kubernetes.io/docs/reference/using-api/api-concepts/#
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -14,16 +13,15 @@ from typing import Any
 
 import aiohttp
 
+from gpuspawner.kube.changes import Changes, RelistError
 from gpuspawner.kube.lines import Lines
 from gpuspawner.kube.listing import list_each
 from gpuspawner.kube.pacing import Pacer
 from gpuspawner.kube.reconcile import Reconciliation
 from gpuspawner.kube.requests import APIUnavailableError, ListMethod, send, unavailable
-from gpuspawner.kube.targets import Key, Target, key_of, read
+from gpuspawner.kube.targets import Target
 
-
-class RelistError(Exception):
-    """The watch cannot be taken up again where it ended: what is in memory has to be compared with a new list."""
+__all__ = ["RelistError", "Resource", "Timing", "Watch"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +35,14 @@ class Timing:
         is taken for an idle one.
     :param grace_s: silence beyond ``watch_s`` after which a connection is given up.
     :param settle_s: after the answer to a watch until what was missed in between is taken to have arrived.
+    :param gather_s: from the first change until those that followed it are taken in together.
     """
 
     answer_s: float = 10.0
     watch_s: float = 10.0
     grace_s: float = 2.0
     settle_s: float = 0.5
+    gather_s: float = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +57,9 @@ class Resource:
     page_size: int
     selectors: Mapping[str, str] = field(default_factory=dict)
 
+
+MANY_BYTES = 32 * 1024
+"""Changes that come together in such a piece need no gathering, and what follows would only pile up."""
 
 SILENT_WATCHES = 6
 """Watches in a row that end without an event or a bookmark, after which the list is read again: an API server whose
@@ -173,16 +176,16 @@ class Watch:
         """
         time = asyncio.get_running_loop().time
         answered_at = time()
-        lines = Lines()
+        content, lines, changes = response.content, Lines(), Changes(self._target)
         is_settled = False
         while True:
-            chunk = response.content.read_nowait()
+            chunk = content.read_nowait()
             has_waited = not chunk
             if has_waited:
                 patience = asyncio.timeout(None if is_settled else self._timing.settle_s)
                 try:
                     async with patience:
-                        chunk = await response.content.readany()
+                        chunk = await content.readany()
                 except TimeoutError:
                     if not patience.expired():
                         raise
@@ -190,51 +193,27 @@ class Watch:
                         is_settled = True
                         self._confirm(asked_at)
                     continue
+                if not chunk:
+                    return is_settled
+                if len(chunk) < MANY_BYTES:
+                    chunk += await self._gather(content)
                 self._pacer.begin()
-            if not chunk:
-                return is_settled
             is_over = has_waited and time() - answered_at >= self._timing.settle_s
             for line in lines.feed(chunk):
-                is_over = self._take(line) or is_over
+                is_over = changes.take(line) or is_over
                 await self._pacer.turn()
+            self._version = await changes.apply(self._pacer) or self._version
             if is_over and lines.is_empty and not is_settled:
                 is_settled = True
                 self._confirm(asked_at)
 
-    def _take(self, line: bytes) -> bool:
-        """Take one line of a watch in; tell whether it is a bookmark."""
+    async def _gather(self, content: aiohttp.StreamReader) -> bytes:
+        """Return what follows a change shortly after it."""
+        await asyncio.sleep(self._timing.gather_s)
         try:
-            event = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise RelistError("an event is no JSON") from error
-        kind = event.get("type") if isinstance(event, dict) else None
-        raw = event.get("object") if isinstance(event, dict) else None
-        if kind == "ERROR":
-            # 410 Gone mostly: the version is too old. What the others mean for the next watch, nobody says.
-            raise RelistError("the API server ended the watch with an error")
-        if kind in ("ADDED", "MODIFIED"):
-            if found := read(raw, self._target):
-                self._put(*found)
-        elif kind == "DELETED":
-            if key := key_of(raw):
-                self._target.drop(key)
-        elif kind != "BOOKMARK":
-            # Something new; it stays without effect, and the version where it is.
-            return False
-        self._version = _version(raw) or self._version
-        return bool(kind == "BOOKMARK")
-
-    def _put(self, key: Key, value: Any) -> None:
-        if value is None:
-            self._target.drop(key)
-        else:
-            self._target.put(value)
-
-
-def _version(raw: object) -> str:
-    metadata = raw.get("metadata") if isinstance(raw, Mapping) else None
-    version = metadata.get("resourceVersion") if isinstance(metadata, Mapping) else None
-    return version if isinstance(version, str) else ""
+            return content.read_nowait()
+        except (TimeoutError, aiohttp.ClientError, OSError):
+            return b""  # why the connection broke, the next attempt to read says
 
 
 def _is_passing(status: int) -> bool:

@@ -17,7 +17,7 @@ from tests.unit.kube.watch_server import HANG, NODES, PODS, REVIEWS, WatchServer
 
 RESOURCE = "nvidia.com/gpu"
 UNREACHABLE = "The Kubernetes API server cannot be reached."
-TIMING = Timing(answer_s=5, watch_s=10, grace_s=5, settle_s=0.02)
+TIMING = Timing(answer_s=5, watch_s=10, grace_s=5, settle_s=0.02, gather_s=0.02)
 PAUSES = Pauses(first_s=0.005, longest_s=0.02, lost_s=0.02, never_had_s=0.02)
 
 

@@ -25,6 +25,7 @@ from tests.unit.kube.watch_server import (
     pod,
 )
 
+TIMING = {"answer_s": 5, "watch_s": 10, "grace_s": 5, "settle_s": 0.02, "gather_s": 0.02}
 SELECTOR = "status.phase!=Succeeded"
 
 
@@ -69,7 +70,7 @@ class Followed:
             Resource(method=api.list_pod_for_all_namespaces, page_size=2, selectors={"field_selector": SELECTOR}),
             self.target,
             confirm=self.confirmed.append,
-            timing=Timing(**{"answer_s": 5, "watch_s": 10, "grace_s": 5, "settle_s": 0.02, **seconds}),
+            timing=Timing(**{**TIMING, **seconds}),
             clock=lambda: self.now,
             random=lambda: 0.0,
         )

@@ -1,0 +1,113 @@
+"""What a watch sends, taken in by the handful: of an object that changed several times, only the last state is read.
+
+A pod changes about five times within a second while it starts. Reading a state costs more than everything else that is
+done with it: a pod has ten kilobytes, and is hundreds of Python objects for a moment.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from gpuspawner.kube.pacing import Pacer
+from gpuspawner.kube.targets import Key, Target, key_of, read
+
+_CHANGES = ("ADDED", "MODIFIED", "DELETED")
+_CHANGE = re.compile(
+    rb'\{"type":"(?:ADDED|MODIFIED|DELETED)","object":\{"kind":"\w+","apiVersion":"v1","metadata":\{'
+    rb'"name":"(?P<name>[-.a-z0-9]+)"(?:,"generateName":"[-.a-z0-9]*")?(?:,"namespace":"(?P<namespace>[-a-z0-9]+)")?,'
+)
+"""How the API server begins an event. One that begins in another way is read to find its key, and once more later."""
+
+
+class RelistError(Exception):
+    """The watch cannot be taken up again where it ended: what is in memory has to be compared with a new list."""
+
+
+class Changes:
+    """Events of a watch since the last :meth:`apply`."""
+
+    def __init__(self, target: Target[Any]) -> None:
+        self._target = target
+        self._last: dict[Key, bytes] = {}
+        """The last event of each object, in the order they came in."""
+        self._bookmark = ""
+
+    def take(self, line: bytes) -> bool:
+        """Take note of one line of a watch; tell whether it is a bookmark.
+
+        :raises RelistError: the API server ended the watch for good, or what it sends is no watch.
+        """
+        if match := _CHANGE.match(line):
+            self._note(((match["namespace"] or b"").decode(), match["name"].decode()), line)
+            return False
+        event = _event(line)
+        kind = event.get("type")
+        if kind == "ERROR":
+            # 410 Gone mostly: the version is too old. What the others mean for the next watch, nobody says.
+            raise RelistError("the API server ended the watch with an error")
+        if kind == "BOOKMARK":
+            self._bookmark = _version(event) or self._bookmark
+            return True
+        # Something new stays without effect, and the version where it is.
+        if kind in _CHANGES and (key := key_of(event.get("object"))):
+            self._note(key, line)
+        return False
+
+    async def apply(self, pacer: Pacer) -> str:
+        """Bring the target to the last state of everything that changed.
+
+        :returns: ``resourceVersion`` of the last change or bookmark, empty without one.
+        :raises RelistError: what the API server sends is no watch.
+        """
+        version = ""
+        for key, line in self._last.items():
+            version = self._put(key, _event(line)) or version
+            await pacer.turn()
+        version = self._bookmark or version
+        self._last.clear()
+        self._bookmark = ""
+        return version
+
+    def _note(self, key: Key, line: bytes) -> None:
+        self._last.pop(key, None)
+        self._last[key] = line
+        # A bookmark counts only behind all changes; which of two versions is the later one cannot be told from them.
+        self._bookmark = ""
+
+    def _put(self, key: Key, event: Mapping[str, object]) -> str:
+        found = None if event.get("type") == "DELETED" else read(event.get("object"), self._target)
+        if found is None or found[1] is None:
+            self._target.drop(key)
+        else:
+            self._target.put(found[1])
+        return _version(event)
+
+
+def _event(line: bytes) -> Mapping[str, object]:
+    try:
+        event = json.loads(_without_managers(line))
+    except (ValueError, RecursionError) as error:
+        raise RelistError("an event is no JSON") from error
+    return event if isinstance(event, dict) else {}
+
+
+def _version(event: Mapping[str, object]) -> str:
+    raw = event.get("object")
+    metadata = raw.get("metadata") if isinstance(raw, dict) else None
+    version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
+    return version if isinstance(version, str) else ""
+
+
+def _without_managers(line: bytes) -> bytes:
+    """Return an event without ``metadata.managedFields``, half of a pod's bytes, of which nothing is read.
+
+    The API server writes it as the last of the metadata, and ``spec`` next. Neither text can stand inside of a JSON
+    string, where quotes are escaped. Where they are not found this way, nothing is left out.
+    https://kubernetes.io/docs/reference/using-api/server-side-apply/#managed-fields
+    """
+    begin = line.find(b',"managedFields":[')
+    end = line.find(b']},"spec":{', begin)
+    return line if begin < 0 or end < 0 else line[:begin] + line[end + 1 :]
