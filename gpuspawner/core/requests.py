@@ -145,17 +145,14 @@ def _amounts(raw: object) -> Amounts:
 
 def _readable(items: Iterable[tuple[object, object]]) -> Iterable[tuple[str, int]]:
     for name, value in items:
-        nanos = _text_nanos(value) if isinstance(value, str) else _nanos(value)
+        nanos = _nanos(value) if isinstance(value, str | int | float) else None
         if nanos is not None and isinstance(name, str):
             yield name, nanos
 
 
-@lru_cache(maxsize=4096)
-def _text_nanos(value: str) -> int | None:
-    return _nanos(value)
-
-
-def _nanos(value: object) -> int | None:
+# Typed, as True is no 1 here.
+@lru_cache(maxsize=4096, typed=True)
+def _nanos(value: str | float) -> int | None:
     try:
         return math.ceil(parse_kubernetes(value) * _BILLION)
     except QuantityError:

@@ -1,7 +1,6 @@
 """What a watch sends, taken in by the handful: of an object that changed several times, only the last state is read.
 
-A pod changes about five times within a second while it starts. Reading a state costs more than everything else that is
-done with it: a pod has ten kilobytes, and is hundreds of Python objects for a moment.
+A pod changes about five times while it starts, and each state has ten kilobytes.
 """
 
 from __future__ import annotations
@@ -27,12 +26,22 @@ class RelistError(Exception):
 
 
 class Changes:
-    """Events of a watch since the last :meth:`apply`."""
+    """Events that wait to be read, and how far the target has come.
+
+    :ivar version: ``resourceVersion`` up to which everything is in the target; empty when that is not known.
+    """
 
     def __init__(self, target: Target[Any]) -> None:
+        self.version = ""
         self._target = target
         self._last: dict[Key, bytes] = {}
         """The last event of each object, in the order they came in."""
+        self._bookmark = ""
+
+    def begin(self, version: str) -> None:
+        """Forget what waits, and go on from a version."""
+        self.version = version
+        self._last.clear()
         self._bookmark = ""
 
     def take(self, line: bytes) -> bool:
@@ -56,20 +65,15 @@ class Changes:
             self._note(key, line)
         return False
 
-    async def apply(self, pacer: Pacer) -> str:
+    async def apply(self, pacer: Pacer) -> None:
         """Bring the target to the last state of everything that changed.
 
-        :returns: ``resourceVersion`` of the last change or bookmark, empty without one.
         :raises RelistError: what the API server sends is no watch.
         """
-        version = ""
         for key, line in self._last.items():
-            version = self._put(key, _event(line)) or version
+            self.version = self._put(key, _event(line)) or self.version
             await pacer.turn()
-        version = self._bookmark or version
-        self._last.clear()
-        self._bookmark = ""
-        return version
+        self.begin(self._bookmark or self.version)
 
     def _note(self, key: Key, line: bytes) -> None:
         self._last.pop(key, None)

@@ -91,6 +91,7 @@ class ClusterStore:
         self._nodes = self._follower("the cluster's nodes", "nodes")
         self._pods = self._follower("the pods of all namespaces", "pods")
         self._tasks: list[asyncio.Task[None]] = []
+        self._watches: list[Watch] = []
         self._patient_until = 0.0
         self._is_stopped = False
         self._known = (False, False)
@@ -110,6 +111,8 @@ class ClusterStore:
                 async with asyncio.timeout(self._patient_until - now):
                     await self._nodes.tried.wait()
                     await self._pods.tried.wait()
+        for watch in self._watches:
+            await watch.catch_up()
         return self._answer()
 
     async def stop(self) -> None:
@@ -146,6 +149,7 @@ class ClusterStore:
             clock=self._clock,
             random=self._pace.random,
         )
+        self._watches.append(watch)
         return asyncio.create_task(follower.run(watch))
 
     def _answer(self) -> Inventory:

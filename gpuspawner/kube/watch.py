@@ -14,6 +14,7 @@ from typing import Any
 import aiohttp
 
 from gpuspawner.kube.changes import Changes, RelistError
+from gpuspawner.kube.gathering import Gathering
 from gpuspawner.kube.lines import Lines
 from gpuspawner.kube.listing import list_each
 from gpuspawner.kube.pacing import Pacer
@@ -35,14 +36,14 @@ class Timing:
         is taken for an idle one.
     :param grace_s: silence beyond ``watch_s`` after which a connection is given up.
     :param settle_s: after the answer to a watch until what was missed in between is taken to have arrived.
-    :param gather_s: from the first change until those that followed it are taken in together.
+    :param gather_s: longest time that a change waits to be taken in, unless somebody asks.
     """
 
     answer_s: float = 10.0
     watch_s: float = 10.0
     grace_s: float = 2.0
     settle_s: float = 0.5
-    gather_s: float = 0.2
+    gather_s: float = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +58,6 @@ class Resource:
     page_size: int
     selectors: Mapping[str, str] = field(default_factory=dict)
 
-
-MANY_BYTES = 32 * 1024
-"""Changes that come together in such a piece need no gathering, and what follows would only pile up."""
 
 SILENT_WATCHES = 6
 """Watches in a row that end without an event or a bookmark, after which the list is read again: an API server whose
@@ -90,17 +88,18 @@ class Watch:
         self._clock = clock
         self._random = random
         self._pacer = Pacer()
-        self._version = ""
+        self._changes = Changes(target)
+        self._gathering = Gathering(timing.gather_s)
         self._silent_watches = 0
 
     @property
     def needs_list(self) -> bool:
         """Tell whether there is no state (any more) that a watch could go on from."""
-        return not self._version
+        return not self._changes.version
 
     def forget(self) -> None:
         """Begin with a list next time."""
-        self._version = ""
+        self._changes.begin("")
         self._silent_watches = 0
 
     async def relist(self) -> None:
@@ -121,7 +120,7 @@ class Watch:
             **resource.selectors,
         )
         await reconciliation.finish()
-        self._version = version
+        self._changes.begin(version)
         self._confirm(asked_at)
 
     async def clear(self) -> None:
@@ -131,6 +130,10 @@ class Watch:
             self._target.drop(self._target.key(value))
             await self._pacer.turn()
 
+    async def catch_up(self) -> None:
+        """Have everything in the target that has arrived; whoever asks calls this first."""
+        await self._gathering.catch_up()
+
     async def stream(self) -> None:
         """Take changes in, from the last one known on, until the API server ends the watch.
 
@@ -139,12 +142,14 @@ class Watch:
         """
         timing = self._timing
         watch_s = max(1, round(timing.watch_s * (1 - self._random() / 5)))
+        version = self._changes.version
+        self._changes.begin(version)
         asked_at = self._clock()
         try:
             response = await send(
                 self._resource.method,
                 watch=True,
-                resource_version=self._version,
+                resource_version=version,
                 allow_watch_bookmarks=True,
                 timeout_seconds=watch_s,
                 _request_timeout=(timing.answer_s, watch_s + timing.grace_s),
@@ -154,16 +159,16 @@ class Watch:
             if error.status is not None and not _is_passing(error.status):
                 raise RelistError(str(error)) from error
             raise
-        before = self._version
         try:
             has_lasted = await self._read(response, asked_at=asked_at)
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise unavailable(error) from error
         finally:
             response.close()
+            self._gathering.end()
         if not has_lasted:
             raise APIUnavailableError("the watch ended at once")
-        self._silent_watches = self._silent_watches + 1 if before == self._version else 0
+        self._silent_watches = self._silent_watches + 1 if version == self._changes.version else 0
         if self._silent_watches >= SILENT_WATCHES:
             raise RelistError("the API server has nothing to say")
 
@@ -176,12 +181,13 @@ class Watch:
         """
         time = asyncio.get_running_loop().time
         answered_at = time()
-        content, lines, changes = response.content, Lines(), Changes(self._target)
+        content, lines, changes = response.content, Lines(), self._changes
         is_settled = False
         while True:
             chunk = content.read_nowait()
             has_waited = not chunk
             if has_waited:
+                self._gathering.end()
                 patience = asyncio.timeout(None if is_settled else self._timing.settle_s)
                 try:
                     async with patience:
@@ -195,25 +201,17 @@ class Watch:
                     continue
                 if not chunk:
                     return is_settled
-                if len(chunk) < MANY_BYTES:
-                    chunk += await self._gather(content)
                 self._pacer.begin()
             is_over = has_waited and time() - answered_at >= self._timing.settle_s
             for line in lines.feed(chunk):
                 is_over = changes.take(line) or is_over
                 await self._pacer.turn()
-            self._version = await changes.apply(self._pacer) or self._version
+            await changes.apply(self._pacer)
             if is_over and lines.is_empty and not is_settled:
                 is_settled = True
                 self._confirm(asked_at)
-
-    async def _gather(self, content: aiohttp.StreamReader) -> bytes:
-        """Return what follows a change shortly after it."""
-        await asyncio.sleep(self._timing.gather_s)
-        try:
-            return content.read_nowait()
-        except (TimeoutError, aiohttp.ClientError, OSError):
-            return b""  # why the connection broke, the next attempt to read says
+            if is_settled:
+                await self._gathering.pause(response.connection, after_bytes=len(chunk))
 
 
 def _is_passing(status: int) -> bool:

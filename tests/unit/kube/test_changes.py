@@ -57,14 +57,13 @@ async def state_of(*lines: bytes, at_once: bool = True) -> tuple[dict[tuple[str,
     """Return how many GPUs each pod holds after some events, and the version."""
     occupancy = Occupancy()
     changes = Changes(PodTarget(occupancy))
-    version = ""
     for each in lines:
         changes.take(each)
         if not at_once:
-            version = await changes.apply(Pacer()) or version
-    version = await changes.apply(Pacer()) or version
+            await changes.apply(Pacer())
+    await changes.apply(Pacer())
     held = {(each.namespace, each.name): each.requests.get("nvidia.com/gpu", 0) for each in occupancy.pods()}
-    return held, version
+    return held, changes.version
 
 
 async def test_the_last_state_of_each_object_counts():

@@ -1,0 +1,74 @@
+"""Lets what a connection brings pile up for a moment, unless somebody wants to know.
+
+Taken in one by one, the changes of a pod that starts would wake the hub five times, and that costs more than reading
+them does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+MOST_BYTES = 192 * 1024
+"""What may pile up: less than asyncio keeps of a TLS connection that is not read from (256 KiB,
+``sslproto.SSLProtocol._set_read_buffer_limits``), so that all of it is at hand when somebody asks."""
+
+_TURNS = 3
+"""Turns of the event loop from a transport that is read from again to the bytes that it has: one for the transport, one
+for TLS, and one to be sure."""
+
+
+class Connection(Protocol):
+    """What is used of ``aiohttp.connector.Connection``."""
+
+    @property
+    def transport(self) -> asyncio.Transport | None:
+        """The transport, None once it is closed."""
+
+
+class Gathering:
+    """When to read from one connection: what has come is taken in, then comes a pause, and so on.
+
+    :param longest_s: longest pause; the more comes, the shorter it is.
+    """
+
+    def __init__(self, longest_s: float) -> None:
+        self._longest_s = longest_s
+        self._pause_s = longest_s
+        self._asked: asyncio.Event | None = None
+        self._taken = asyncio.Event()
+
+    async def pause(self, connection: Connection | None, *, after_bytes: int) -> None:
+        """Leave what comes where it is for a while.
+
+        :param connection: None once everything has come.
+        :param after_bytes: came since the last pause.
+        """
+        self.end()
+        self._pause_s = min(self._longest_s, self._pause_s * MOST_BYTES / max(1, after_bytes))
+        transport = connection.transport if connection else None
+        if transport is None:
+            return
+        self._taken.clear()
+        self._asked = asyncio.Event()
+        transport.pause_reading()
+        try:
+            async with asyncio.timeout(self._pause_s):
+                await self._asked.wait()
+        except TimeoutError:
+            pass
+        finally:
+            transport.resume_reading()
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+
+    def end(self) -> None:
+        """Note that everything that piled up in the last pause was taken in."""
+        self._asked = None
+        self._taken.set()
+
+    async def catch_up(self) -> None:
+        """End a pause, and wait until what has piled up is taken in."""
+        if self._asked is not None:
+            self._asked.set()
+            await self._taken.wait()
