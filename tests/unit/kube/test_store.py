@@ -311,3 +311,21 @@ async def test_the_log_says_once_that_what_is_known_is_old(
         "Capacity: The Kubernetes API server answered with an error (500).",
         "Capacity: Everything can be read again.",
     ]
+
+
+async def test_whoever_asks_gets_what_has_arrived_however_long_changes_may_wait(
+    cluster: WatchServer, make_store: MakeStore
+):
+    cluster.put(NODES, node("n1", gpus=8))
+    store = make_store(timing=Timing(answer_s=5, watch_s=60, grace_s=5, settle_s=0.02, gather_s=60))
+    await store.inventory()
+    pods = store._watches[1]
+    async with asyncio.timeout(10):
+        # Once the first rush is over, nothing is read until somebody asks.
+        while not pods._gathering._asked:
+            cluster.put(PODS, pod("p0", gpus=1))
+            await asyncio.sleep(0.03)
+    for number in range(1, 8):
+        cluster.put(PODS, pod(f"p{number}", gpus=1))
+        await until(store, lambda inventory, left=7 - number: inventory.occupancy.free("n1")[RESOURCE] == left)
+        await eventually(lambda: pods._gathering._asked)
