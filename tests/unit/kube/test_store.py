@@ -177,6 +177,7 @@ async def test_a_right_given_at_run_time_is_used(store: ClusterStore, cluster: W
 
 async def test_a_right_taken_at_run_time_leaves_no_old_count(store: ClusterStore, cluster: WatchServer):
     before = await store.inventory()
+    await eventually(lambda: len(cluster.streams) == 2)
     cluster.denied = {("watch", "pods")}
     cluster.cut()
     after = await until(store, lambda inventory: inventory.occupancy is None)
@@ -219,6 +220,7 @@ async def test_a_watch_confirms_again_and_again(cluster: WatchServer, make_store
 
 async def test_what_is_old_is_served_with_its_age_and_a_reason(store: ClusterStore, cluster: WatchServer, clock: Clock):
     await store.inventory()
+    await eventually(lambda: len(cluster.streams) == 2)
     cluster.status = {NODES: 503, PODS: 503}
     cluster.cut()
     await eventually(lambda: len(cluster.asked(PODS, watch=True)) > 3)
@@ -229,12 +231,17 @@ async def test_what_is_old_is_served_with_its_age_and_a_reason(store: ClusterSto
     assert inventory.age_s is not None
     assert inventory.age_s > STALE_S
     assert inventory.reason == "The Kubernetes API server answered with an error (503)."
+    # A request that was on its way would confirm nothing but the moment it was sent.
+    for path in (NODES, PODS):
+        asked = len(cluster.asked(path, watch=True))
+        await eventually(lambda path=path, asked=asked: len(cluster.asked(path, watch=True)) > asked + 1)
     cluster.status = {}
     await until(store, lambda inventory: inventory.age_s == 0 and not inventory.reason)
 
 
 async def test_a_list_that_is_read_again_leaves_no_gap(store: ClusterStore, cluster: WatchServer):
     await store.inventory()
+    await eventually(lambda: len(cluster.streams) == 2)
     cluster.delete(PODS, pod("p1"))
     cluster.put(PODS, pod("p2", gpus=4))
     cluster.expire()
@@ -298,6 +305,7 @@ async def test_the_log_says_once_that_what_is_known_is_old(
     store: ClusterStore, cluster: WatchServer, clock: Clock, caplog: pytest.LogCaptureFixture
 ):
     await store.inventory()
+    await eventually(lambda: len(cluster.streams) == 2)
     cluster.status = {NODES: 500, PODS: 500}
     cluster.cut()
     await eventually(lambda: len(cluster.asked(PODS, watch=True)) > 3)
