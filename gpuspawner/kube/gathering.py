@@ -13,6 +13,9 @@ MOST_BYTES = 192 * 1024
 """What may pile up: less than asyncio keeps of a TLS connection that is not read from (256 KiB,
 ``sslproto.SSLProtocol._set_read_buffer_limits``), so that all of it is at hand when somebody asks."""
 
+FRESH_S = 0.2
+"""What came in the last moment is taken in with what follows: servers that are started together ask together."""
+
 _TURNS = 3
 """Turns of the event loop from a transport that is read from again to the bytes that it has: one for the transport, one
 for TLS, and one to be sure."""
@@ -30,11 +33,14 @@ class Gathering:
     """When to read from one connection: what has come is taken in, then comes a pause, and so on.
 
     :param longest_s: longest pause; the more comes, the shorter it is.
+    :param fresh_s: seconds in which nobody minds what is not taken in yet.
     """
 
-    def __init__(self, longest_s: float) -> None:
+    def __init__(self, longest_s: float, *, fresh_s: float = FRESH_S) -> None:
         self._longest_s = longest_s
+        self._fresh_s = fresh_s
         self._pause_s = longest_s
+        self._paused_at = 0.0
         self._asked: asyncio.Event | None = None
         self._taken = asyncio.Event()
 
@@ -51,6 +57,7 @@ class Gathering:
             return
         self._taken.clear()
         self._asked = asyncio.Event()
+        self._paused_at = asyncio.get_running_loop().time()
         transport.pause_reading()
         try:
             async with asyncio.timeout(self._pause_s):
@@ -68,7 +75,8 @@ class Gathering:
         self._taken.set()
 
     async def catch_up(self) -> None:
-        """End a pause, and wait until what has piled up is taken in."""
-        if self._asked is not None:
+        """End a pause, unless it has only begun, and wait until what has piled up is taken in."""
+        age_s = asyncio.get_running_loop().time() - self._paused_at
+        if self._asked is not None and age_s >= self._fresh_s:
             self._asked.set()
             await self._taken.wait()

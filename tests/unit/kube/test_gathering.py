@@ -57,7 +57,7 @@ async def seconds(done: Awaitable[object]) -> float:
 
 
 async def test_a_question_ends_a_pause_with_everything_at_hand(connected: Line):
-    gathering = Gathering(LONG_S)
+    gathering = Gathering(LONG_S, fresh_s=0)
     pause = await paused(gathering, connected)
     await connected.send(b"change")
     question = asyncio.create_task(gathering.catch_up())
@@ -82,7 +82,7 @@ async def test_nobody_waits_without_a_pause(connected: Line):
 
 
 async def test_whoever_asks_does_not_wait_for_a_connection_that_broke(connected: Line):
-    gathering = Gathering(LONG_S)
+    gathering = Gathering(LONG_S, fresh_s=0)
     pause = await paused(gathering, connected)
     question = asyncio.create_task(gathering.catch_up())
     pause.cancel()
@@ -97,3 +97,12 @@ async def test_the_more_comes_the_shorter_are_the_pauses(connected: Line):
     shorter = await seconds(gathering.pause(connected.connection, after_bytes=MOST_BYTES * 10))
     assert 0.04 <= shorter < 0.4
     assert await seconds(gathering.pause(connected.connection, after_bytes=1)) >= 0.4
+
+
+async def test_a_pause_that_has_only_begun_goes_on(connected: Line):
+    gathering = Gathering(LONG_S, fresh_s=LONG_S)
+    pause = await paused(gathering, connected)
+    await gathering.catch_up()
+    assert not connected.connection.transport.is_reading()
+    pause.cancel()
+    await asyncio.gather(pause, return_exceptions=True)
