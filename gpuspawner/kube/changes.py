@@ -16,7 +16,7 @@ from gpuspawner.kube.targets import Key, Target, key_of, read
 _CHANGES = ("ADDED", "MODIFIED", "DELETED")
 _CHANGE = re.compile(
     rb'\{"type":"(?:ADDED|MODIFIED|DELETED)","object":\{"kind":"\w+","apiVersion":"v1","metadata":\{'
-    rb'"name":"(?P<name>[-.a-z0-9]+)"(?:,"generateName":"[-.a-z0-9]*")?(?:,"namespace":"(?P<namespace>[-a-z0-9]+)")?,'
+    rb'"name":"(?P<name>[-.a-z0-9]+)"(?:,"generateName":"[-.a-z0-9]*")?(?:,"namespace":"(?P<namespace>[-a-z0-9]+)")?,"uid":"'
 )
 """How the API server begins an event. One that begins in another way is read to find its key, and once more later."""
 

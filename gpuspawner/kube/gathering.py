@@ -7,11 +7,18 @@ them does.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Protocol
 
 MOST_BYTES = 192 * 1024
 """What may pile up: less than asyncio keeps of a TLS connection that is not read from (256 KiB,
 ``sslproto.SSLProtocol._set_read_buffer_limits``), so that all of it is at hand when somebody asks."""
+
+SHORTEST_S = 0.005
+"""So that a pause can grow again."""
+
+_NOT_NOW = (AttributeError, NotImplementedError, RuntimeError)
+"""What transports raise that are closed already, or that cannot be paused."""
 
 FRESH_S = 0.2
 """What came in the last moment is taken in with what follows: servers that are started together ask together."""
@@ -51,21 +58,24 @@ class Gathering:
         :param after_bytes: came since the last pause.
         """
         self.end()
-        self._pause_s = min(self._longest_s, self._pause_s * MOST_BYTES / max(1, after_bytes))
+        wanted_s = self._pause_s * MOST_BYTES / max(1, after_bytes)
+        self._pause_s = min(self._longest_s, max(SHORTEST_S, wanted_s))
         transport = connection.transport if connection else None
         if transport is None:
             return
         self._taken.clear()
         self._asked = asyncio.Event()
         self._paused_at = asyncio.get_running_loop().time()
-        transport.pause_reading()
+        with contextlib.suppress(*_NOT_NOW):
+            transport.pause_reading()
         try:
             async with asyncio.timeout(self._pause_s):
                 await self._asked.wait()
         except TimeoutError:
             pass
         finally:
-            transport.resume_reading()
+            with contextlib.suppress(*_NOT_NOW):
+                transport.resume_reading()
         for _ in range(_TURNS):
             await asyncio.sleep(0)
 
@@ -75,7 +85,7 @@ class Gathering:
         self._taken.set()
 
     async def catch_up(self) -> None:
-        """End a pause, unless it has only begun, and wait until what has piled up is taken in."""
+        """End a pause, unless it has only begun, and wait until what has piled up (:data:`MOST_BYTES`) is taken in."""
         age_s = asyncio.get_running_loop().time() - self._paused_at
         if self._asked is not None and age_s >= self._fresh_s:
             self._asked.set()

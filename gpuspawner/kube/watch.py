@@ -131,7 +131,7 @@ class Watch:
             await self._pacer.turn()
 
     async def catch_up(self) -> None:
-        """Have everything in the target that has arrived; whoever asks calls this first."""
+        """Have in the target what has arrived; whoever asks calls this first."""
         await self._gathering.catch_up()
 
     async def stream(self) -> None:

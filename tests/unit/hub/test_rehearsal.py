@@ -124,3 +124,37 @@ async def test_a_form_that_is_opened_during_a_start_shows_its_own_choice(make_sp
     manifest = await loaded(spawner)
     assert await twin_of(spawner).get_pod_manifest() is not manifest
     assert await spawner.get_pod_manifest() is manifest
+
+
+async def test_what_a_subclass_adds_to_the_choice_is_in_the_pod(make_spawner: MakeSpawner):
+    spawner = make_spawner()
+
+    class Sites(type(spawner)):  # type: ignore[misc]
+        async def load_user_options(self) -> None:
+            await super().load_user_options()
+            self.environment = {**self.environment, "SITE": "ours"}
+
+    spawner.__class__ = Sites
+    await spawner.load_user_options()
+    (notebook,) = (await spawner.get_pod_manifest()).spec.containers
+    assert [each.value for each in notebook.env if each.name == "SITE"] == ["ours"]
+
+
+async def test_a_method_that_a_hook_has_put_around_ours_changes_a_manifest_once(make_spawner: MakeSpawner):
+    spawner = make_spawner()
+    original = spawner.get_pod_manifest
+
+    async def wrapped() -> Any:
+        pod = await original()
+        pod.spec.containers.append({"name": "sites"})
+        return pod
+
+    spawner.get_pod_manifest = wrapped
+    await spawner.load_user_options()
+    assert (await spawner.get_pod_manifest()).spec.containers[1:] == [{"name": "sites"}]
+
+
+async def test_options_that_are_loaded_twice_are_rehearsed_twice(make_spawner: MakeSpawner):
+    spawner = make_spawner()
+    first = await loaded(spawner)
+    assert await loaded(spawner) is not first

@@ -40,6 +40,7 @@ def pod(name: str, *, version: int, gpus: int = 1, on: str = "n1", **metadata: A
         "metadata": {
             "name": name,
             "namespace": "ns",
+            "uid": f"uid-{name}",
             "resourceVersion": str(version),
             **metadata,
             "managedFields": MANAGERS,
@@ -94,7 +95,7 @@ async def test_the_version_is_that_of_what_came_last():
 
 
 async def test_an_event_that_is_written_in_another_way_is_read_all_the_same():
-    raw = pod("a", version=1, generateName="a-")
+    raw = pod("a", version=1, generateName="A_")
     sorted_keys = json.dumps({"object": raw, "type": "ADDED"}, sort_keys=True).encode()
     spaced = json.dumps({"type": "MODIFIED", "object": {**raw, "spec": pod("a", version=1, gpus=3)["spec"]}}).encode()
     assert (await state_of(sorted_keys))[0] == {("ns", "a"): 1}
