@@ -10,7 +10,7 @@ PREPARE := $(PYTHON) devcluster/prepare.py --for
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check format test-unit test-packaging test-cluster test-browser test-faults bench bench-fit constraints clean
+.PHONY: help demo test check format test-unit test-packaging test-cluster test-browser test-faults bench bench-fit bench-freshness constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,10 @@ bench: ## Measure spawns and form rendering against plain KubeSpawner
 bench-fit: ## Compare our fit with kube-scheduler's decisions [DECISIONS=10000] [SEED=number of the first case]
 	@$(PREPARE) bench
 	@$(RUN) -m bench fit $(if $(DECISIONS),--decisions $(DECISIONS)) $(if $(SEED),--seed $(SEED))
+
+bench-freshness: ## Measure how soon the form shows that a GPU was taken, with 100 pod events a second
+	@$(PREPARE) browser
+	@$(RUN) -m bench freshness
 
 constraints: ## Resolve the pins of both environments anew, to the newest versions
 	@$(PREPARE) check

@@ -2,9 +2,10 @@
 
     python -m bench [render] [spawn] [--rounds 16] [--servers 20]
     python -m bench fit [--decisions 10000] [--seed N]
+    python -m bench freshness
 
-``spawn`` needs what the cluster tests need, ``fit`` the binaries of Kubernetes, ``render`` only Python. Exit status 1
-where a budget is exceeded.
+``spawn`` needs what the cluster tests need, ``freshness`` what the browser tests need, ``fit`` the binaries of
+Kubernetes, ``render`` only Python. Exit status 1 where a budget is exceeded.
 """
 
 from __future__ import annotations
@@ -15,17 +16,18 @@ from collections.abc import Sequence
 
 from bench import render, spawn
 from bench.fit import suite as fit
+from bench.freshness import suite as freshness
 from bench.result import Result, save
 from devcluster.errors import DevclusterError
 
-SUITES = ("render", "spawn", "fit")
+SUITES = ("render", "spawn", "fit", "freshness")
 BY_DEFAULT = ("render", "spawn")
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the suites named in ``arguments``, those against plain KubeSpawner without any."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure gpuspawner against its budgets.")
-    parser.add_argument("suites", nargs="*", metavar="suite", help="render, spawn, fit (default: the first two)")
+    parser.add_argument("suites", nargs="*", metavar="suite", help=f"{', '.join(SUITES)} (default: the first two)")
     parser.add_argument("--rounds", type=int, default=16, help="rounds of spawns with each spawner (default 16)")
     parser.add_argument("--servers", type=int, default=20, help="servers that are started at once (default 20)")
     parser.add_argument("--decisions", type=int, default=10_000, help="cases for kube-scheduler (default 10000)")
@@ -41,6 +43,8 @@ def main(arguments: Sequence[str]) -> int:
             results.append(spawn.measure(rounds=options.rounds, servers=options.servers))
         if "fit" in options.suites:
             results.append(fit.measure(decisions=options.decisions, seed=options.seed))
+        if "freshness" in options.suites:
+            results.append(freshness.measure())
     except DevclusterError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1

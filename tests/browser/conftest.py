@@ -9,7 +9,7 @@ import pytest_asyncio
 from kubernetes.client import ApiClient
 from playwright.async_api import Browser, Page, async_playwright
 
-from devcluster import Cluster
+from devcluster import Cluster, chromium
 from devcluster.demo.local import PASSWORD
 from devcluster.demo.occupy import occupy_simulated_nodes
 from devcluster.demo.values import LOCAL, Values
@@ -22,17 +22,6 @@ from tests.cluster.support.servers import Servers
 
 __all__ = ["api", "cluster", "pytest_runtest_makereport"]
 
-CHROMIUM = "/usr/bin/chromium"
-# No sandbox: the tests run as root, and the pages are our own. The rest keeps Chromium from calling home.
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 PATIENCE_MS = 30_000
 NAMESPACE = "browser"
 
@@ -62,7 +51,7 @@ def servers(api: ApiClient, hub: Hub) -> Servers:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        browser = await playwright.chromium.launch(executable_path=chromium.PROGRAM, args=list(chromium.FLAGS))
         yield browser
         await browser.close()
 

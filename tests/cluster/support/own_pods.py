@@ -39,12 +39,14 @@ def start_pod(
 
 @contextmanager
 def running_pod(cluster: Cluster, name: str, **options: Any) -> Iterator[client.V1Pod]:
-    """Do as ``start_pod`` does, and delete the pod afterwards."""
-    yield start_pod(cluster, name, **options)
-    with cluster.api_client() as api:
-        core = client.CoreV1Api(api)
-        core.delete_namespaced_pod(name, "default", grace_period_seconds=5)
-        wait_for(lambda: name not in _names(core), f"pod {name} gone", timeout_s=30)
+    """Do as ``start_pod`` does, and delete the pod afterwards, whatever happened meanwhile."""
+    try:
+        yield start_pod(cluster, name, **options)
+    finally:
+        with cluster.api_client() as api:
+            core = client.CoreV1Api(api)
+            core.delete_namespaced_pod(name, "default", grace_period_seconds=5)
+            wait_for(lambda: name not in _names(core), f"pod {name} gone", timeout_s=30)
 
 
 def log_of(cluster: Cluster, name: str, *, until: str) -> list[str]:

@@ -31,11 +31,15 @@ class Page:
     def text(self) -> str:
         return " ".join(self.soup.get_text(" ").split())
 
-    def offered(self) -> dict[str, dict[str, Any]]:
-        """Return the GPU types that the spawn form offers, by slug, as the server hands them to the page's script."""
+    def island(self) -> dict[str, Any]:
+        """Return all that the server hands to the spawn form's script."""
         island = self.soup.select_one("#gpuspawner-data")
         assert island is not None, self.text
-        return {gpu["slug"]: gpu for gpu in json.loads(island.get_text())["gpus"]}
+        return dict(json.loads(island.get_text()))
+
+    def offered(self) -> dict[str, dict[str, Any]]:
+        """Return the GPU types that the spawn form offers, by slug, as the server hands them to the page's script."""
+        return {gpu["slug"]: gpu for gpu in self.island()["gpus"]}
 
     def fields(self) -> dict[str, str]:
         """Return what the spawn form would send as it stands."""
@@ -62,8 +66,13 @@ class Visitor:
             urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor(self._cookies)
         )
 
-    def get(self, path: str) -> Page:
-        return self._open(urllib.request.Request(self.url + path))
+    def get(self, path: str, *, choice: Mapping[str, str] | None = None) -> Page:
+        """Open a page.
+
+        :param choice: fields of a spawn form to be told the verdict on, sent as an open form's script sends them.
+        """
+        headers = {} if choice is None else {"Gpuspawner-Choice": json.dumps(dict(choice))}
+        return self._open(urllib.request.Request(self.url + path, headers=headers))
 
     def post(self, path: str, fields: Mapping[str, str]) -> Page:
         """Send a form with the cross-site token that its page would have put into it."""

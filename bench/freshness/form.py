@@ -1,0 +1,76 @@
+"""The form as somebody has it who loads the page anew, over HTTP and without a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass
+from http.cookiejar import CookieJar
+
+from bench.freshness.cluster import TOTAL, TYPE
+from devcluster import DevclusterError
+
+TIMEOUT_S = 30
+ISLAND = re.compile(r'<script type="application/json" id="gpuspawner-data">(.*?)</script>', re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """One page.
+
+    :param text: what it says of the type that is measured.
+    :param took_s: from the beginning of the request until all of the page was there.
+    """
+
+    text: str
+    took_s: float
+
+
+class Form:
+    """One person who is logged in.
+
+    :param url: address of the hub, without a slash at the end.
+    """
+
+    def __init__(self, url: str, name: str) -> None:
+        self._url = url
+        self._cookies = CookieJar()
+        self._opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor(self._cookies)
+        )
+        self._open("/hub/login")
+        token = next((cookie.value or "" for cookie in self._cookies if cookie.name == "_xsrf"), "")
+        fields = {"username": name, "password": "any password", "_xsrf": token}
+        self._open("/hub/login?next=%2Fhub%2Fhome", data=urllib.parse.urlencode(fields).encode())
+        self.element = capacity_element(self._open("/hub/spawn"))
+        self._capacity = re.compile(rf'id="{self.element}">([^<]*)<')
+
+    def load(self) -> Loaded:
+        """Load the form."""
+        began = time.monotonic()
+        page = self._open("/hub/spawn")
+        took_s = time.monotonic() - began
+        found = self._capacity.search(page)
+        return Loaded(found.group(1) if found else "", took_s)
+
+    def _open(self, path: str, *, data: bytes | None = None) -> str:
+        request = urllib.request.Request(self._url + path, data=data)  # noqa: S310 - http
+        with self._opener.open(request, timeout=TIMEOUT_S) as answer:
+            return str(answer.read().decode())
+
+
+def capacity_element(page: str) -> str:
+    """Return the id of the element of a form that says how many of the measured type are free."""
+    island = ISLAND.search(page)
+    slugs = [gpu["slug"] for gpu in json.loads(island.group(1))["gpus"]] if island else []
+    if TYPE not in slugs:
+        raise DevclusterError(f"the form does not offer {TYPE}, but {slugs}")
+    return f"gpuspawner-gpu-{slugs.index(TYPE) + 1}-capacity"
+
+
+def capacity_text(free: int) -> str:
+    """Return what a form says while so many are free."""
+    return f"{free} of {TOTAL} free"

@@ -1,0 +1,70 @@
+"""Somebody who keeps an eye on one GPU type, through the form alone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tests.cluster.support.pages import Visitor
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What one form says.
+
+    :param details: what stands under the counts.
+    :param verdict: on one GPU of the type.
+    """
+
+    free: int | None
+    total: int | None
+    details: str
+    outcome: str
+    verdict: str
+
+    @property
+    def counts(self) -> tuple[int | None, int | None]:
+        return self.free, self.total
+
+
+class Onlooker:
+    """One person at a form.
+
+    :param url: address of the hub, without a slash at the end.
+    :param choice: fields of the form, as somebody would fill them in; its ``gpu`` is what is looked at.
+    """
+
+    def __init__(self, url: str, name: str, *, choice: Mapping[str, str]) -> None:
+        self._visitor = Visitor(url)
+        self._visitor.log_in(name)
+        self._choice = choice
+
+    def look(self, path: str = "/hub/spawn") -> Glance:
+        """Load the form anew."""
+        island: dict[str, Any] = self._visitor.get(path, choice=self._choice).island()
+        gpu = next(gpu for gpu in island["gpus"] if gpu["slug"] == self._choice["gpu"])
+        verdict = island["verdict"]
+        return Glance(gpu["free"], gpu["total"], gpu["details_text"], verdict["outcome"], verdict["sentence"])
+
+    @contextmanager
+    def looking(self) -> Iterator[list[Glance]]:
+        """Load the form again and again, in a thread, and collect what it says."""
+        glances: list[Glance] = []
+        is_over = threading.Event()
+
+        def look_on() -> None:
+            # A breath between two looks: the machine has few cores, and the race needs them.
+            while not is_over.wait(0.05):
+                glances.append(self.look())
+
+        with ThreadPoolExecutor(1) as thread:
+            watching = thread.submit(look_on)
+            try:
+                yield glances
+            finally:
+                is_over.set()
+            watching.result()
