@@ -10,7 +10,7 @@ PREPARE := $(PYTHON) devcluster/prepare.py --for
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check format test-unit test-packaging test-cluster test-browser test-faults bench bench-fit bench-freshness constraints clean
+.PHONY: help demo test check format test-unit test-packaging test-cluster test-browser test-faults bench bench-fit bench-freshness bench-scale constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,10 @@ bench-fit: ## Compare our fit with kube-scheduler's decisions [DECISIONS=10000] 
 bench-freshness: ## Measure how soon the form shows that a GPU was taken, with 100 pod events a second
 	@$(PREPARE) browser
 	@$(RUN) -m bench freshness
+
+bench-scale: ## Measure what a large cluster costs the hub, beside what others do [NODES=5000] [PODS=100000]
+	@$(PREPARE) bench
+	@$(RUN) -m bench scale $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS))
 
 constraints: ## Resolve the pins of both environments anew, to the newest versions
 	@$(PREPARE) check

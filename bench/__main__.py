@@ -3,9 +3,10 @@
     python -m bench [render] [spawn] [--rounds 16] [--servers 20]
     python -m bench fit [--decisions 10000] [--seed N]
     python -m bench freshness
+    python -m bench scale [--nodes 5000] [--pods 100000]
 
-``spawn`` needs what the cluster tests need, ``freshness`` what the browser tests need, ``fit`` the binaries of
-Kubernetes, ``render`` only Python. Exit status 1 where a budget is exceeded.
+``spawn`` needs what the cluster tests need, ``freshness`` what the browser tests need, ``fit`` and ``scale`` the
+binaries of Kubernetes, ``render`` only Python. Exit status 1 where a budget is exceeded.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from bench import render, spawn
 from bench.fit import suite as fit
 from bench.freshness import suite as freshness
 from bench.result import Result, save
+from bench.scale import suite as scale
 from devcluster.errors import DevclusterError
 
-SUITES = ("render", "spawn", "fit", "freshness")
+SUITES = ("render", "spawn", "fit", "freshness", "scale")
 BY_DEFAULT = ("render", "spawn")
 
 
@@ -32,6 +34,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--servers", type=int, default=20, help="servers that are started at once (default 20)")
     parser.add_argument("--decisions", type=int, default=10_000, help="cases for kube-scheduler (default 10000)")
     parser.add_argument("--seed", type=int, help="number of the first case (default: a random one, which is printed)")
+    parser.add_argument("--nodes", type=int, default=scale.NODES, help=f"largest cluster (default {scale.NODES})")
+    parser.add_argument("--pods", type=int, default=scale.PODS, help=f"pods on it (default {scale.PODS})")
     options = parser.parse_args(arguments)
     if unknown := set(options.suites) - set(SUITES):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(SUITES)}")
@@ -45,6 +49,8 @@ def main(arguments: Sequence[str]) -> int:
             results.append(fit.measure(decisions=options.decisions, seed=options.seed))
         if "freshness" in options.suites:
             results.append(freshness.measure())
+        if "scale" in options.suites:
+            results.append(scale.measure(nodes=options.nodes, pods=options.pods))
     except DevclusterError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1

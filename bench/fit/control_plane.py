@@ -1,4 +1,4 @@
-"""etcd, an API server and kube-scheduler, and nothing else: nobody changes what is put in there.
+"""etcd, an API server and, if wanted, kube-scheduler, and nothing else: nobody changes what is put in there.
 
 No controller manager taints nodes or binds volumes, no kubelet starts pods, so a scene stays as it was drawn. The
 scheduler runs with the plugins and settings it has by default.
@@ -29,6 +29,8 @@ SCHEDULER_USER = "system:kube-scheduler"
 # Those write on their own what a scene should not hold: a taint on every new node that no kubelet vouches for,
 # finalizers that only the controller manager takes away, ServiceAccounts that only it makes.
 SWITCHED_OFF = "TaintNodesByCondition,StorageObjectInUseProtection,ServiceAccount"
+ETCD_QUOTA_BYTES = 8 * 1024**3
+"""What etcd advises as the most; by default it takes no more writes after 2 GiB, less than a large cluster needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,10 @@ class ControlPlane:
         """Return a connection with all rights; closing it is the caller's."""
         return Api((HOST, self.port), folder=self.folder)
 
+    def kubeconfig(self) -> Path:
+        """Return a file with which other programs connect with all rights; it goes with the control plane."""
+        return _kubeconfig(self.folder, self.port, user="admin")
+
     def log_tail(self) -> str:
         """Return the ends of the programs' logs."""
         logs = sorted(self.folder.glob("*.log"))
@@ -49,10 +55,12 @@ class ControlPlane:
 
 
 @contextlib.contextmanager
-def control_plane() -> Iterator[ControlPlane]:
+def control_plane(*, scheduler: bool = True) -> Iterator[ControlPlane]:
     """Start a control plane of its own and remove every trace of it at the end.
 
     Raises DevclusterError where it does not come up in time.
+
+    :param scheduler: whether somebody binds the pods that are bound to no node.
     """
     binaries = build.ensure(report=print)
     with contextlib.ExitStack() as started:
@@ -72,8 +80,9 @@ def control_plane() -> Iterator[ControlPlane]:
         with plane.connect() as api:
             if not poll(api.ready, timeout_s=START_TIMEOUT_S):
                 raise DevclusterError(f"the API server did not come up in time:\n{plane.log_tail()}")
-        command = [str(binaries / "kube-scheduler"), *_scheduler(folder, port)]
-        started.enter_context(_running(folder, "kube-scheduler", command=command))
+        if scheduler:
+            command = [str(binaries / "kube-scheduler"), *_scheduler(folder, port)]
+            started.enter_context(_running(folder, "kube-scheduler", command=command))
         yield plane
 
 
@@ -114,6 +123,7 @@ def _etcd(folder: Path, port: int, peer_port: int) -> tuple[str, ...]:
         initial_advertise_peer_urls=peer,
         initial_cluster=f"default={peer}",
         unsafe_no_fsync="true",
+        quota_backend_bytes=ETCD_QUOTA_BYTES,
         log_level="warn",
     )
 
@@ -134,17 +144,15 @@ def _api_server(folder: Path, etcd_port: int, port: int) -> tuple[str, ...]:
         service_account_signing_key_file=folder / "apiserver.key",
         service_cluster_ip_range="198.19.0.0/25",
         endpoint_reconciler_type="none",
-        # One client asks at a time; queues for fairness would only cost.
+        # All clients are ours; queues for fairness among them would only cost.
         enable_priority_and_fairness="false",
         profiling="false",
     )
 
 
 def _scheduler(folder: Path, port: int) -> tuple[str, ...]:
-    config = folder / "scheduler.kubeconfig"
-    config.write_text(json.dumps(_kubeconfig(folder, port)))
     return flags(
-        kubeconfig=config,
+        kubeconfig=_kubeconfig(folder, port, user="scheduler"),
         leader_elect="false",
         secure_port=0,
         kube_api_qps=5000,
@@ -153,14 +161,18 @@ def _scheduler(folder: Path, port: int) -> tuple[str, ...]:
     )
 
 
-def _kubeconfig(folder: Path, port: int) -> dict[str, Any]:
+def _kubeconfig(folder: Path, port: int, *, user: str) -> Path:
+    """Write a kubeconfig for somebody whose key pair is in the folder."""
     cluster = {"server": f"https://{HOST}:{port}", "certificate-authority": str(folder / "ca.crt")}
-    user = {"client-certificate": str(folder / "scheduler.crt"), "client-key": str(folder / "scheduler.key")}
-    return {
+    keys = {"client-certificate": str(folder / f"{user}.crt"), "client-key": str(folder / f"{user}.key")}
+    document: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": "fit", "cluster": cluster}],
-        "users": [{"name": "scheduler", "user": user}],
-        "contexts": [{"name": "fit", "context": {"cluster": "fit", "user": "scheduler"}}],
-        "current-context": "fit",
+        "clusters": [{"name": "bench", "cluster": cluster}],
+        "users": [{"name": user, "user": keys}],
+        "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": user}}],
+        "current-context": "bench",
     }
+    path = folder / f"{user}.kubeconfig"
+    path.write_text(json.dumps(document))
+    return path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Any
 
 from gpuspawner.core.availability import Availability, availability
@@ -10,13 +9,14 @@ from gpuspawner.core.catalogue import Catalogue
 from gpuspawner.core.formview import Live
 from gpuspawner.core.nearest import nearest
 from gpuspawner.core.selection import Selection
+from gpuspawner.core.shapes import Shape
 from gpuspawner.core.verdict import Outcome, Verdict, starts_now, verdict
 from gpuspawner.hub.offers import Offer
 from gpuspawner.hub.preview import Previews
 from gpuspawner.hub.room import tolerations
 
-_MOST_TYPES = 6
-"""Other GPU types that are tried as alternatives: each needs a manifest, which takes about half a millisecond."""
+_MOST_TYPES = 3
+"""Other GPU types that are tried as alternatives, as many as are shown: each needs a manifest and surveys."""
 
 _SETTLED = frozenset({Outcome.NOW, Outcome.UNKNOWN})
 """Outcomes that no other choice would improve, as far as is known."""
@@ -58,8 +58,14 @@ def _verdict(selection: Selection, previews: Previews) -> Verdict:
 
 
 def _free_types(selection: Selection, catalogue: Catalogue, *, counts: tuple[Availability, ...]) -> list[str]:
-    """Return other GPU types of which something is free, a few, in the catalogue's order."""
+    """Return other GPU types of which something is free, a few: first those with a node that has all that is wanted."""
     if selection.gpu is None:
         return []
-    free = (slug for slug, count in zip(catalogue.gpus, counts, strict=True) if count.largest and slug != selection.gpu)
-    return list(islice(free, _MOST_TYPES))
+    wanted = Shape(selection.gpu_count, selection.cpu_millis or 0, selection.memory_bytes or 0)
+    free = [
+        (slug, count)
+        for slug, count in zip(catalogue.gpus, counts, strict=True)
+        if count.largest and slug != selection.gpu
+    ]
+    free.sort(key=lambda each: not any(shape.holds(wanted) for shape in each[1].shapes or ()))
+    return [slug for slug, _ in free[:_MOST_TYPES]]

@@ -56,6 +56,9 @@ class Previews:
     spawner: Any
     offer: Offer
     _manifests: dict[str | None, tuple[dict[str, Any], Demands]] = field(default_factory=dict)
+    _twin: Any = None
+    """Takes one choice after the other, each of which sets the same traits: a new twin makes a manifest take twice as
+    long, as KubeSpawner works out all its defaults again."""
 
     async def prepare(self, selection: Selection, *, more_types: Iterable[str] = ()) -> None:
         """Make the manifests of a selection and of the same with other GPU types; :meth:`pod` needs them."""
@@ -76,7 +79,9 @@ class Previews:
     async def _manifest(self, selection: Selection) -> tuple[dict[str, Any], Demands]:
         catalogue = self.offer.catalogue
         choice = Choice(placement=place(selection, catalogue), resources=gpu_resources.of_catalogue(catalogue))
-        twin = twin_of(self.spawner)
+        if self._twin is None:
+            self._twin = twin_of(self.spawner)
+        twin = self._twin
         twin._base.assign(trait_values(choice, twin._base))
         manifest = written(twin, await twin.get_pod_manifest())
         pod = await self.offer.located(manifest)

@@ -8,7 +8,7 @@ from gpuspawner.core.formview import Live
 from gpuspawner.core.selection import validate
 from gpuspawner.core.verdict import Outcome
 from gpuspawner.hub.outlook import look
-from tests.unit.hub.conftest import GPU_NODE, MakeSpawner, node
+from tests.unit.hub.conftest import GPU_NODE, SETTINGS, MakeSpawner, node
 from tests.unit.kube.watch_server import NODES, PODS, WatchServer, eventually, pod
 
 
@@ -57,3 +57,19 @@ async def test_without_a_valid_choice_there_are_only_counts(make_spawner: MakeSp
     assert found.verdict is None
     assert found.availabilities is not None
     assert [each.free for each in found.availabilities] == [int(GPU_NODE["status"]["allocatable"]["nvidia.com/gpu"]), 0]
+
+
+async def test_types_with_room_for_all_of_it_come_before_those_with_some(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    sizes = {f"x{number}": "4" if number == 7 else "1" for number in range(8)}
+    gpus = {**SETTINGS["gpus"], **{name: card(name) for name in sizes}}
+    server.put(NODES, *(node(name, {"gpu": name}, **{"nvidia.com/gpu": size}) for name, size in sizes.items()))
+    server.put(PODS, pod("other", on="gpu-1", gpus=4))
+    found = await live(make_spawner(settings={**SETTINGS, "gpus": gpus}), {"gpu": "a100", "gpu_count": 4, "cpu": 1})
+    assert [(each.gpu, each.gpu_count) for each in found.alternatives] == [("x7", 4)]
+
+
+def card(product: str) -> dict[str, Any]:
+    match = {"gpu": [product]}
+    return {"display_name": product, "resource": "nvidia.com/gpu", "vendor": "nvidia", "match": match, "max_count": 4}

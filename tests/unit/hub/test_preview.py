@@ -50,6 +50,15 @@ async def test_a_type_that_was_not_prepared_is_not_known(make_spawner: MakeSpawn
     assert found.pod(validate({"image": "minimal"}, catalogue)) is None
 
 
+async def test_nothing_of_one_type_is_left_in_the_next(make_spawner: MakeSpawner):
+    spawner = make_spawner(kubespawner=ADMINS)
+    found, _ = await previews(spawner, {"gpu": "a100", "gpu_count": 2, "image": "minimal"}, "mi210")
+    wanted = validate({"gpu": "mi210", "gpu_count": 2, "image": "minimal"}, found.offer.catalogue)
+    alone = Previews(spawner, found.offer)
+    await alone.prepare(wanted)
+    assert found._manifests["mi210"] == alone._manifests["mi210"]
+
+
 async def test_a_claim_that_does_not_exist_yet_demands_nothing(make_spawner: MakeSpawner, server: Any):
     spawner = make_spawner(kubespawner=ADMINS)
     server.status[f"/api/v1/namespaces/{spawner.namespace}/persistentvolumeclaims/claim-ada"] = 404
