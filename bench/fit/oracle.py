@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from bench.fit.api import Api
-from bench.fit.control_plane import ControlPlane
+from bench.api import Api
+from bench.control_plane import ControlPlane
 from bench.fit.pods import witness
 from bench.fit.scene import Manifest, Scene
 from bench.fit.vocabulary import DELAYED, DEVICE, NAMESPACES, RUNTIME_CLASSES

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
+from bench.control_plane import control_plane
 from bench.fit.cases import PODS_PER_SCENE, case, scene
 from bench.fit.compare import Opinion, Outcome, ask_ourselves, compare, describe, occupancy
-from bench.fit.control_plane import control_plane
 from bench.fit.features import features
 from bench.fit.oracle import Decision, Oracle
 from bench.fit.scene import Case

@@ -10,7 +10,7 @@ import threading
 from types import TracebackType
 from typing import Self
 
-from bench.fit.control_plane import ControlPlane
+from bench.control_plane import ControlPlane
 from devcluster.errors import DevclusterError
 
 Answer = dict[str, float]

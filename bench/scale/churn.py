@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from bench.fit.api import Api
-from bench.fit.control_plane import ControlPlane
+from bench.api import Api
+from bench.control_plane import ControlPlane
 from bench.scale import objects
 from bench.scale.populate import pods_path
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from bench.fit.control_plane import ControlPlane
+from bench.control_plane import ControlPlane
 from bench.scale.asking import Answer, Subject, SubjectError
 from bench.scale.churn import churning
 from bench.scale.populate import Size

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
-from bench.fit.control_plane import ControlPlane
+from bench.control_plane import ControlPlane
 from bench.scale import objects
 from bench.scale.objects import Manifest
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from bench.fit.control_plane import control_plane
+from bench.control_plane import control_plane
 from bench.result import Result
 from bench.scale import populate
 from bench.scale.chart import Panel, draw

@@ -32,7 +32,6 @@ def twin_of(spawner: Any) -> Any:
     """
     twin = copy.copy(spawner)
     twin._base = spawner._base.of(twin)
-    twin._rehearsed = None
     return twin
 
 

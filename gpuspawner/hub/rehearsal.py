@@ -28,14 +28,13 @@ _REFUSALS = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.
 that helps, waits for a last pod that is still going (409) and makes a user's namespace (404)."""
 
 
-async def rehearse(spawner: Any, offer: Offer, *, gpu: GPUType | None) -> Any:
+async def rehearse(spawner: Any, offer: Offer, *, gpu: GPUType | None) -> None:
     """Look at the very pod that is about to be created, and have the API server look at it.
 
     The admin's ``modify_pod_hook`` is called for it, and once more for the pod itself.
 
     :param spawner: with the choice in its traits.
     :param gpu: the type chosen.
-    :returns: the manifest as the spawner makes it, None where a hook has changed it.
     :raises RefusedStart: no node would ever take the pod.
     :raises ApiException: the API server would not take it.
     """
@@ -49,7 +48,6 @@ async def rehearse(spawner: Any, offer: Offer, *, gpu: GPUType | None) -> Any:
             raise RefusedStart(verdict_sentence(found), reason="never_fits", status_code=HTTPStatus.CONFLICT)
     if spawner.dry_run:
         await _create_dry(spawner, pod)
-    return None if spawner.modify_pod_hook else pod
 
 
 async def _create_dry(spawner: Any, pod: Any) -> None:

@@ -51,7 +51,6 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self._base = Base(self)
         self._removed_environment: tuple[str, ...] = ()
         self._is_refused = False
-        self._rehearsed: tuple[str, Any] | None = None
         super().__init__(*args, **kwargs)
         self._parsed()
 
@@ -127,9 +126,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         admission = self._pass_gate(self.user_options, offer)
         self._base.assign(trait_values(admission.choice, self._base))
         self._removed_environment = admission.choice.placement.removed_environment
-        self._rehearsed = None
         try:
-            self._rehearsed = (self.pvc_name, await rehearse(self, offer, gpu=admission.gpu))
+            await rehearse(self, offer, gpu=admission.gpu)
         except RefusedStart:
             self._is_refused = True
             forgive_refusal(self.user)
@@ -160,20 +158,6 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self._base.restore()
         self._removed_environment = ()
         self._is_refused = False
-        self._rehearsed = None
-
-    @override
-    async def get_pod_manifest(self) -> Any:
-        """Return the pod's manifest; once after a rehearsal, the one that was looked at."""
-        rehearsed, self._rehearsed = self._rehearsed, None
-        # Not where a site's own code may have changed the manifest or the traits since, nor where KubeSpawner has found
-        # the person's volume under another name.
-        methods = (self.get_pod_manifest, self.load_user_options)
-        ours = (GPUSpawner.get_pod_manifest, GPUSpawner.load_user_options)
-        is_ours = tuple(getattr(method, "__func__", None) for method in methods) == ours
-        if is_ours and rehearsed and rehearsed[0] == self.pvc_name and rehearsed[1] is not None:
-            return rehearsed[1]
-        return await super().get_pod_manifest()
 
     # -- starting ------------------------------------------------------------------------------------------------------
 

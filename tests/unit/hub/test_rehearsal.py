@@ -8,7 +8,7 @@ import pytest
 from kubernetes_asyncio.client.rest import ApiException
 
 from gpuspawner.hub.errors import RefusedStart
-from gpuspawner.hub.preview import twin_of, written
+from gpuspawner.hub.preview import written
 from gpuspawner.hub.rehearsal import rehearse
 from tests.unit.hub.conftest import MakeSpawner, node
 from tests.unit.kube.watch_server import NODES, WatchServer
@@ -70,19 +70,6 @@ async def test_a_server_that_no_node_would_ever_take_is_refused_in_words(
     assert not [each for each in server.requests if each.path == pods_path(spawner)]
 
 
-async def loaded(spawner: Any) -> Any:
-    """Return the manifest of the rehearsal that a start begins with."""
-    await spawner.load_user_options()
-    return spawner._rehearsed[1]
-
-
-async def test_what_was_rehearsed_is_what_is_created(make_spawner: MakeSpawner):
-    spawner = make_spawner()
-    manifest = await loaded(spawner)
-    assert await spawner.get_pod_manifest() is manifest
-    assert await spawner.get_pod_manifest() is not manifest
-
-
 async def test_a_hook_gets_a_manifest_that_no_hook_has_changed(make_spawner: MakeSpawner):
     def hook(_: Any, pod: Any) -> Any:
         assert "seen" not in pod.metadata.labels
@@ -90,40 +77,17 @@ async def test_a_hook_gets_a_manifest_that_no_hook_has_changed(make_spawner: Mak
         return pod
 
     spawner = make_spawner(kubespawner={"modify_pod_hook": hook})
-    assert await loaded(spawner) is None
+    await spawner.load_user_options()
     hook(spawner, await spawner.get_pod_manifest())
-
-
-async def test_a_subclass_gets_a_manifest_that_it_has_not_changed(
-    make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch
-):
-    spawner = make_spawner()
-
-    class Sites(type(spawner)):  # type: ignore[misc]
-        async def get_pod_manifest(self) -> Any:
-            pod = await super().get_pod_manifest()
-            pod.spec.init_containers = [*(pod.spec.init_containers or []), {"name": "sites"}]
-            return pod
-
-    spawner.__class__ = Sites
-    await loaded(spawner)
-    assert (await spawner.get_pod_manifest()).spec.init_containers == [{"name": "sites"}]
 
 
 async def test_a_volume_that_was_found_under_another_name_is_the_one_that_is_mounted(make_spawner: MakeSpawner):
     home = {"name": "home", "persistentVolumeClaim": {"claimName": "{pvc_name}"}}
     spawner = make_spawner(kubespawner={"volumes": [home]})
-    await loaded(spawner)
+    await spawner.load_user_options()
     spawner.pvc_name = "the-old-name"
     pod = written(spawner, await spawner.get_pod_manifest())
     assert pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] == "the-old-name"
-
-
-async def test_a_form_that_is_opened_during_a_start_shows_its_own_choice(make_spawner: MakeSpawner):
-    spawner = make_spawner()
-    manifest = await loaded(spawner)
-    assert await twin_of(spawner).get_pod_manifest() is not manifest
-    assert await spawner.get_pod_manifest() is manifest
 
 
 async def test_what_a_subclass_adds_to_the_choice_is_in_the_pod(make_spawner: MakeSpawner):
@@ -138,23 +102,3 @@ async def test_what_a_subclass_adds_to_the_choice_is_in_the_pod(make_spawner: Ma
     await spawner.load_user_options()
     (notebook,) = (await spawner.get_pod_manifest()).spec.containers
     assert [each.value for each in notebook.env if each.name == "SITE"] == ["ours"]
-
-
-async def test_a_method_that_a_hook_has_put_around_ours_changes_a_manifest_once(make_spawner: MakeSpawner):
-    spawner = make_spawner()
-    original = spawner.get_pod_manifest
-
-    async def wrapped() -> Any:
-        pod = await original()
-        pod.spec.containers.append({"name": "sites"})
-        return pod
-
-    spawner.get_pod_manifest = wrapped
-    await spawner.load_user_options()
-    assert (await spawner.get_pod_manifest()).spec.containers[1:] == [{"name": "sites"}]
-
-
-async def test_options_that_are_loaded_twice_are_rehearsed_twice(make_spawner: MakeSpawner):
-    spawner = make_spawner()
-    first = await loaded(spawner)
-    assert await loaded(spawner) is not first

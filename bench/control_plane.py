@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.fit.api import Api
+from bench.api import Api
 from devcluster import build
 from devcluster.certificates import Authority
 from devcluster.components import flags
@@ -64,7 +64,7 @@ def control_plane(*, scheduler: bool = True) -> Iterator[ControlPlane]:
     """
     binaries = build.ensure(report=print)
     with contextlib.ExitStack() as started:
-        folder = Path(started.enter_context(tempfile.TemporaryDirectory(prefix="gpuspawner-fit-")))
+        folder = Path(started.enter_context(tempfile.TemporaryDirectory(prefix="gpuspawner-bench-")))
         etcd_port, peer_port, port = _free_ports(3)
         authority = Authority.create(folder)
         authority.issue("apiserver", "kube-apiserver", group="system:masters", addresses=(HOST,))
