@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from gpuspawner.core.accelerators import AcceleratorTable
 from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset
 from gpuspawner.core.counting import largest_node
-from gpuspawner.core.discovery import discover
+from gpuspawner.core.discovery import SIMULATED_LABEL, discover
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.inventory import Inventory, Node
+from gpuspawner.core.node_kinds import kinds
 from gpuspawner.core.selection import validate
 from gpuspawner.core.unions import Union, unite
 
@@ -56,7 +57,7 @@ def assemble(
 
     :param fallback_image: image reference used when the settings name none.
     """
-    nodes = inventory.nodes or ()
+    nodes = kinds(inventory.nodes or (), labels=_labels(configured))
     gpus = {
         slug: replace(gpu, max_count=_most_on_one(gpu, nodes)) if slug in configured.uncounted else gpu
         for slug, gpu in configured.gpus.items()
@@ -102,6 +103,12 @@ def _bounds(largest: int, *, step: int, default: int, guarantee: float) -> Bound
     if most < step:
         return None
     return Bounds(min=step, max=most, step=step, default=min(default, most), guarantee=guarantee)
+
+
+def _labels(configured: Configured) -> frozenset[str]:
+    """Return the labels that matter besides those of GPUs: what the admin's types name, and whether a node is real."""
+    types = (*configured.gpus.values(), *configured.hidden_gpus)
+    return frozenset({SIMULATED_LABEL, *(key for gpu in types for key in gpu.match)})
 
 
 def _fallback(reference: str) -> Image:

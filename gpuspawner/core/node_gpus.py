@@ -31,6 +31,17 @@ GPU_RESOURCES = {
 }
 """Vendor → extended resources that are its GPUs."""
 
+_LABELS = (
+    "nvidia.com/gpu.",
+    "nvidia.com/mig-",
+    "cloud.google.com/gke-",
+    *(f"{prefix}instance-gpu-" for prefix in KARPENTER_PREFIXES),
+    "amd.com/gpu.",
+    "beta.amd.com/gpu.",
+    "gpu.intel.com/",
+)
+"""How labels begin that can tell one node's GPUs from another's."""
+
 _NVIDIA_CARD = "nvidia.com/gpu"
 
 _GKE_PARTITION = "cloud.google.com/gke-gpu-partition-size"
@@ -79,6 +90,11 @@ class Offer:
 def vendor_of(resource: str) -> str | None:
     """Return whose GPUs an extended resource counts, None when it is no GPU."""
     return next((vendor for vendor, pattern in GPU_RESOURCES.items() if pattern.fullmatch(resource)), None)
+
+
+def is_gpu_label(key: str) -> bool:
+    """Tell whether a label can tell one node's GPUs from another's: :func:`read_offer` reads no other."""
+    return key.startswith(_LABELS)
 
 
 def divided_models(nodes: Iterable[Node]) -> frozenset[KarpenterModel]:

@@ -1,0 +1,61 @@
+"""Thousands of nodes are told apart by what a catalogue is made of, and by nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+
+from gpuspawner.core.discovery import SIMULATED_LABEL, discover
+from gpuspawner.core.inventory import Node
+from gpuspawner.core.node_kinds import kinds
+from tests.unit.core.test_discovery import GPU, NODES, PRODUCT, TABLE
+
+CARDS = {GPU: 8, "cpu": 95_690}
+FIRST = Node(name="a", labels={PRODUCT: "H100", "kubernetes.io/hostname": "a"}, allocatable=CARDS, capacity=CARDS)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(FIRST, name="b"),
+        replace(FIRST, labels={**FIRST.labels, "kubernetes.io/hostname": "b"}),
+        replace(FIRST, labels={**FIRST.labels, "nvidia.com/gfd.timestamp": "1"}),
+        replace(FIRST, allocatable={**CARDS, "cpu": 1}),
+        replace(FIRST, unschedulable=True, ready=False),
+    ],
+)
+def test_nodes_that_offer_the_same_are_of_one_kind(other: Node):
+    assert kinds([FIRST, other]) == (FIRST,)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(FIRST, labels={PRODUCT: "A100"}),
+        replace(FIRST, labels={**FIRST.labels, "nvidia.com/gpu.replicas": "4"}),
+        replace(FIRST, labels={**FIRST.labels, "pool": "own"}),
+        replace(FIRST, allocatable={**CARDS, GPU: 7}),
+        replace(FIRST, capacity={**CARDS, "example.com/card": 1}),
+    ],
+)
+def test_nodes_that_offer_something_else_are_not(other: Node):
+    assert kinds([FIRST, other], labels={"pool"}) == (FIRST, other)
+
+
+def test_nodes_without_extended_resources_offer_nothing():
+    amounts = {"cpu": 1, "memory": 1, "pods": 1, "ephemeral-storage": 1}
+    assert kinds([Node(name="cpu", allocatable=amounts, capacity=amounts)]) == ()
+
+
+@given(NODES)
+def test_the_types_of_all_nodes_are_those_of_their_kinds(nodes: list[Node]):
+    cluster = [
+        replace(node, name=f"{name}{number}", labels={**node.labels, "kubernetes.io/hostname": f"{name}{number}"})
+        for name in "abc"
+        for number, node in enumerate(nodes)
+    ]
+    found = kinds(cluster, labels={SIMULATED_LABEL})
+    assert len(found) <= len(nodes)
+    assert discover(found, TABLE) == discover(cluster, TABLE)
