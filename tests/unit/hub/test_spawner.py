@@ -1,4 +1,4 @@
-"""The spawner as JupyterHub calls it: the form, what was sent, the gate, and the pod that comes of it."""
+"""The spawner as JupyterHub calls it: the form, what was sent, the gate, and what Kubernetes refuses."""
 
 from __future__ import annotations
 
@@ -16,34 +16,13 @@ from tornado import web
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.hub.errors import SEE_FORM
 from gpuspawner.hub.spawner import GPUSpawner
-from tests.unit.hub.conftest import A100, CPU_NODE, GPU_NODE, MakeSpawner
+from tests.unit.hub.conftest import GPU_NODE, MakeSpawner
+from tests.unit.hub.starts import GPU_OPTIONS, begin, pod_of
 from tests.unit.kube.watch_server import NODES as NODES_PATH
 from tests.unit.kube.watch_server import REVIEWS, WatchServer
 
-GPU_OPTIONS = {"image": "pytorch", "cpu": 4, "memory": "16G", "gpu": "a100", "gpu_count": 2}
 FORM = {"image": ["pytorch"], "cpu": ["4"], "memory": ["16"], "gpu": ["a100"], "gpu_count": ["2"]}
 PROFILES = [{"display_name": "Small", "slug": "small", "kubespawner_override": {"mem_limit": "2G"}}]
-
-
-async def begin(spawner: GPUSpawner, options: dict[str, Any]) -> None:
-    """Do what JupyterHub and KubeSpawner do up to the point where the pod is made."""
-    spawner.user_options = options
-    spawner.clear_state()
-    await spawner.apply_group_overrides()
-    await spawner._run_apply_user_options(spawner.user_options)
-    await maybe_future(spawner.run_pre_spawn_hook())
-    await spawner.load_user_options()
-
-
-async def pod_of(spawner: GPUSpawner, options: dict[str, Any]) -> dict[str, Any]:
-    await begin(spawner, options)
-    manifest = await spawner.get_pod_manifest()
-    pod: dict[str, Any] = spawner.api.api_client.sanitize_for_serialization(manifest)
-    return pod
-
-
-def environment(pod: dict[str, Any]) -> dict[str, str]:
-    return {variable["name"]: variable.get("value", "") for variable in pod["spec"]["containers"][0]["env"]}
 
 
 async def read_form(spawner: GPUSpawner, form: dict[str, Any]) -> Any:
@@ -234,179 +213,6 @@ async def test_the_timeout_of_the_type_is_set_before_the_hub_reads_it(make_spawn
     assert spawner.start_timeout == 900
     spawner.clear_state()
     await spawner._run_apply_user_options({})
-    assert spawner.start_timeout == 77
-
-
-# -- the pod ---------------------------------------------------------------------------------------------------------
-
-
-async def test_a_pod_with_gpus_has_exactly_them_on_the_nodes_of_their_type(make_spawner: MakeSpawner):
-    pod = await pod_of(make_spawner(), GPU_OPTIONS)
-    (container,) = pod["spec"]["containers"]
-    assert container["resources"] == {
-        "limits": {"cpu": 4.0, "memory": 16 * 2**30, "nvidia.com/gpu": "2"},
-        "requests": {"cpu": 2.0, "memory": 16 * 2**30},
-    }
-    assert pod["spec"]["nodeSelector"] == {"nvidia.com/gpu.product": A100}
-    assert pod["spec"]["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
-    assert pod["spec"]["runtimeClassName"] == "nvidia"
-    assert container["image"] == "registry.example/pytorch:1"
-
-
-async def test_a_pod_with_gpus_has_a_bounded_shared_memory(make_spawner: MakeSpawner):
-    pod = await pod_of(make_spawner(), GPU_OPTIONS)
-    volume = {"name": "gpuspawner-shm", "emptyDir": {"medium": "Memory", "sizeLimit": str(8 * 2**30)}}
-    assert pod["spec"]["volumes"] == [volume]
-    assert pod["spec"]["containers"][0]["volumeMounts"] == [{"name": "gpuspawner-shm", "mountPath": "/dev/shm"}]
-
-
-async def test_a_type_on_nodes_with_several_labels_is_required(make_spawner: MakeSpawner):
-    pod = await pod_of(make_spawner(), {"image": "minimal", "gpu": "mi210"})
-    terms = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    expression = {"key": "amd.com/gpu.product", "operator": "In", "values": ["MI210", "MI210-B"]}
-    assert terms == {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
-
-
-async def test_a_pod_without_a_gpu_sees_none_and_avoids_nodes_that_have_some(make_spawner: MakeSpawner):
-    pod = await pod_of(make_spawner(), {})
-    assert environment(pod)["NVIDIA_VISIBLE_DEVICES"] == "void"
-    assert "nvidia.com/gpu" not in pod["spec"]["containers"][0]["resources"]["limits"]
-    affinity = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    (term,) = affinity["nodeSelectorTerms"]
-    assert {"key": "nvidia.com/gpu.product", "operator": "NotIn", "values": [A100]} in term["matchExpressions"]
-
-
-async def test_without_room_elsewhere_a_pod_without_a_gpu_only_prefers_other_nodes(
-    make_spawner: MakeSpawner, server: WatchServer
-):
-    server.delete(NODES_PATH, CPU_NODE)
-    affinity = (await pod_of(make_spawner(), {}))["spec"]["affinity"]["nodeAffinity"]
-    assert list(affinity) == ["preferredDuringSchedulingIgnoredDuringExecution"]
-
-
-@pytest.mark.parametrize("value", ["all", lambda _: "all"])
-async def test_no_setting_shows_a_pod_with_gpus_more_of_them(
-    make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch, value: Any
-):
-    monkeypatch.setenv("NVIDIA_VISIBLE_DEVICES", "all")
-    spawner = make_spawner(
-        kubespawner={"environment": {"NVIDIA_VISIBLE_DEVICES": value}, "env_keep": ["NVIDIA_VISIBLE_DEVICES"]}
-    )
-    assert "NVIDIA_VISIBLE_DEVICES" not in environment(await pod_of(spawner, GPU_OPTIONS))
-
-
-async def test_braces_in_names_reach_the_pod_as_they_are(make_spawner: MakeSpawner):
-    settings = {"images": {"odd": {"display_name": "{odd} {", "image": "registry.example/odd:1"}}}
-    pod = await pod_of(make_spawner(settings=settings), {})
-    assert pod["metadata"]["annotations"]["gpuspawner.jupyter.org/summary"].startswith("{odd} {")
-
-
-NODES = {"key": "amd.com/gpu.product", "operator": "In", "values": ["MI210", "MI210-B"]}
-
-
-async def test_fields_the_admin_writes_over_keep_the_gpus_nodes(make_spawner: MakeSpawner):
-    config = {"node_selector": {"pool": "users"}, "affinity": {"podAntiAffinity": {}}, "tolerations": []}
-    spawner = make_spawner(kubespawner={"extra_pod_config": config})
-    spec = (await pod_of(spawner, GPU_OPTIONS))["spec"]
-    assert spec["nodeSelector"] == {"pool": "users", "nvidia.com/gpu.product": A100}
-    assert spec["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
-    spec = (await pod_of(spawner, {"image": "minimal", "gpu": "mi210"}))["spec"]
-    (terms,) = spec["affinity"]["nodeAffinity"].values()
-    assert (terms, spec["affinity"]["podAntiAffinity"]) == ({"nodeSelectorTerms": [{"matchExpressions": [NODES]}]}, {})
-
-
-async def test_resources_and_variables_the_admin_writes_over_keep_the_choice(make_spawner: MakeSpawner):
-    shown = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
-    config = {"resources": {"limits": {"nvidia.com/gpu": "4"}}, "env": shown}
-    spawner = make_spawner(kubespawner={"extra_container_config": config})
-    (container,) = (await pod_of(spawner, GPU_OPTIONS))["spec"]["containers"]
-    assert container["resources"]["limits"] == {"cpu": 4.0, "memory": 16 * 2**30, "nvidia.com/gpu": "2"}
-    assert container["env"] == []
-    pod = await pod_of(spawner, {})
-    assert "nvidia.com/gpu" not in pod["spec"]["containers"][0]["resources"]["limits"]
-    assert environment(pod) == {"NVIDIA_VISIBLE_DEVICES": "void"}
-
-
-# -- one start after another -----------------------------------------------------------------------------------------
-
-
-def _shape(pod: dict[str, Any]) -> dict[str, Any]:
-    return {"spec": pod["spec"], "annotations": pod["metadata"]["annotations"]}
-
-
-@pytest.mark.parametrize(
-    "admins",
-    [
-        {},
-        {
-            "volumes": [{"name": "home", "emptyDir": {}}],
-            "tolerations": [{"key": "hub", "operator": "Exists"}],
-            "environment": {"A": "b", "NVIDIA_VISIBLE_DEVICES": "none"},
-            "extra_resource_limits": {"example.com/fpga": "1", "nvidia.com/gpu": "1"},
-            "node_selector": {"pool": "users"},
-            "extra_pod_config": {"restartPolicy": "OnFailure"},
-        },
-    ],
-)
-async def test_a_start_after_one_with_gpus_carries_no_trace_of_it(make_spawner: MakeSpawner, admins: Any):
-    used, new = make_spawner(kubespawner=admins), make_spawner(kubespawner=admins)
-    await pod_of(used, GPU_OPTIONS)
-    assert _shape(await pod_of(used, {"image": "minimal"})) == _shape(await pod_of(new, {"image": "minimal"}))
-
-
-async def test_a_group_override_of_a_later_start_is_no_trace_either(make_spawner: MakeSpawner):
-    overrides = {"all": {"groups": ["ml"], "spawner_override": {"extra_resource_limits": {"example.com/fpga": "1"}}}}
-    spawner = make_spawner()
-    spawner.user.groups = [SimpleNamespace(name="ml")]
-    spawner.group_overrides = overrides
-    await pod_of(spawner, GPU_OPTIONS)
-    limits = (await pod_of(spawner, {}))["spec"]["containers"][0]["resources"]["limits"]
-    assert sorted(limits) == ["cpu", "example.com/fpga", "memory"]
-
-
-async def test_after_a_stop_the_admins_values_are_back(make_spawner: MakeSpawner):
-    spawner = make_spawner(kubespawner={"image": "registry.example/base:1", "node_selector": {"pool": "users"}})
-    await begin(spawner, GPU_OPTIONS)
-    spawner.clear_state()
-    assert (spawner.image, spawner.node_selector) == ("registry.example/base:1", {"pool": "users"})
-    assert spawner.extra_resource_limits == {}
-
-
-async def test_a_hook_that_replaces_what_was_set_does_not_lose_the_gpus_nodes(make_spawner: MakeSpawner):
-    def hook(spawner: Any) -> None:
-        spawner.node_selector = {"pool": "users"}
-        spawner.tolerations = [{"key": "hub", "operator": "Exists"}]
-        spawner.environment["FROM_HOOK"] = "1"
-
-    pod = await pod_of(make_spawner(kubespawner={"pre_spawn_hook": hook}), GPU_OPTIONS)
-    assert pod["spec"]["nodeSelector"] == {"pool": "users", "nvidia.com/gpu.product": A100}
-    assert [toleration["key"] for toleration in pod["spec"]["tolerations"]] == ["hub", "nvidia.com/gpu"]
-    assert environment(pod)["FROM_HOOK"] == "1"
-
-
-async def test_a_hook_sees_the_admins_values_and_adds_to_them(make_spawner: MakeSpawner):
-    seen: list[Any] = []
-
-    def hook(spawner: Any) -> None:
-        seen.append((spawner.node_affinity_required, spawner.tolerations, spawner.extra_resource_limits))
-        spawner.node_affinity_required.append({"matchExpressions": [{"key": "pool", "operator": "Exists"}]})
-
-    spawner = make_spawner(kubespawner={"pre_spawn_hook": hook, "image": "registry.example/base:1"})
-    pod = await pod_of(spawner, {"image": "minimal", "gpu": "mi210"})
-    terms = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    pool = {"key": "pool", "operator": "Exists"}
-    assert terms == {"nodeSelectorTerms": [{"matchExpressions": [pool, NODES]}]}
-    assert [each[1:] for each in seen] == [([], {})]
-
-
-async def test_a_timeout_set_by_a_hook_counts_for_this_start(make_spawner: MakeSpawner):
-    def hook(spawner: Any) -> None:
-        spawner.start_timeout = 5
-
-    spawner = make_spawner(kubespawner={"pre_spawn_hook": hook, "start_timeout": 77})
-    await begin(spawner, GPU_OPTIONS)
-    assert spawner.start_timeout == 5
-    spawner.clear_state()
     assert spawner.start_timeout == 77
 
 
