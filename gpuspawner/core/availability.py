@@ -68,8 +68,7 @@ def availability(
     basis = _basis(wanted, known.occupancy, tolerations=tolerations)
     if not known.pods_known:
         return basis.there_is
-    waiting = basis.waiting()
-    return tuple(basis.left(index, waiting=number) for index, number in enumerate(waiting))
+    return basis.left()
 
 
 class _Basis:
@@ -85,9 +84,23 @@ class _Basis:
         self._resources = {gpu.resource for gpu in gpus}
         self._asking: dict[int, tuple[Demands, list[bool]]] = {}
         self.there_is = tuple(_there_is(stock, self._table) for stock in self._stocks)
+        self._seen = self._table.touches
+        self._left = [self._count(index) for index in range(len(gpus))]
 
-    def left(self, index: int, *, waiting: int) -> Availability:
-        """Return what there is of a type and what nobody has of it."""
+    def left(self) -> tuple[Availability, ...]:
+        """Return for each type what there is of it and what nobody has; only where pods came or went it is counted."""
+        touched = self._table.touched(self._seen)
+        self._seen = self._table.touches
+        for index, stock in enumerate(self._stocks):
+            if touched is None or (touched and any(pool.has_any(touched) for pool in stock.open)):
+                self._left[index] = self._count(index)
+        for index, waiting in enumerate(self.waiting()):
+            if self._left[index].waiting != waiting:
+                self._left[index] = replace(self._left[index], waiting=waiting)
+        return tuple(self._left)
+
+    def _count(self, index: int) -> Availability:
+        """Return what there is of a type, and what nobody has of it."""
         columns = [self._table.free(name) for name in (self.gpus[index].resource, "cpu", "memory", PODS)]
         rows: list[tuple[int, ...]] = []
         for pool in self._stocks[index].open:
@@ -101,7 +114,6 @@ class _Basis:
             self.there_is[index],
             free=sum(counts),
             largest=max(counts, default=0),
-            waiting=waiting,
             shapes=largest(_amounts(rows)),
         )
 

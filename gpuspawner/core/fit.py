@@ -14,9 +14,9 @@ from gpuspawner.core.node_filters import node_obstacles
 from gpuspawner.core.obstacles import Answer, Fit, Group, Obstacle, Reason, Survey, answer_to, in_order
 from gpuspawner.core.occupancy import Occupancy
 from gpuspawner.core.pod_filters import GATED, PodFilters, undecided
-from gpuspawner.core.survey import survey
+from gpuspawner.core.survey import fits_somewhere, survey
 
-__all__ = ["Answer", "Fit", "Group", "Obstacle", "Reason", "Survey", "check", "survey"]
+__all__ = ["Answer", "Fit", "Group", "Obstacle", "Reason", "Survey", "check", "fits_somewhere", "survey"]
 
 
 def check(pod: Pod, node: Node, *, occupancy: Occupancy) -> Fit:

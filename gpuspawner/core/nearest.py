@@ -45,6 +45,18 @@ def nearest(
     return ()
 
 
+def other_types(selection: Selection, catalogue: Catalogue) -> list[GPUType]:
+    """Return the GPU types that could take the place of the one selected, the nearest first."""
+    if selection.gpu is None:
+        return []
+    own = catalogue.gpus[selection.gpu]
+    vendors = catalogue.images[selection.image].vendors
+    others = (
+        gpu for gpu in catalogue.gpus.values() if gpu.slug != own.slug and (vendors is None or gpu.vendor in vendors)
+    )
+    return sorted(others, key=lambda gpu: _distance(gpu, own))
+
+
 class _Search:
     """Finds choices that fit, and counts how often it asked."""
 
@@ -58,7 +70,7 @@ class _Search:
         for changed in (self._fewer_gpus(wanted), self._less("cpu", wanted), self._less("memory", wanted)):
             if changed is not None:
                 yield changed
-        for gpu in self._other_types(wanted):
+        for gpu in other_types(wanted, self._catalogue):
             if wanted.gpu_count <= gpu.max_count and self._asked(other := replace(wanted, gpu=gpu.slug)):
                 yield other
 
@@ -74,7 +86,7 @@ class _Search:
         """Yield choices with fewer GPUs or another type, and with less CPU and memory where it takes that as well."""
         if wanted.gpu is None:
             return
-        for gpu in (self._catalogue.gpus[wanted.gpu], *self._other_types(wanted)):
+        for gpu in (self._catalogue.gpus[wanted.gpu], *other_types(wanted, self._catalogue)):
             one = replace(wanted, gpu=gpu.slug, gpu_count=1)
             most = replace(wanted, gpu=gpu.slug, gpu_count=min(wanted.gpu_count, gpu.max_count))
             if self._asked(one):
@@ -127,19 +139,6 @@ class _Search:
 
     def _bounds(self, name: str) -> Bounds | None:
         return self._catalogue.cpu if name == "cpu" else self._catalogue.memory
-
-    def _other_types(self, wanted: Selection) -> list[GPUType]:
-        """Return the GPU types that could take the place of the one wanted, the nearest first."""
-        if wanted.gpu is None:
-            return []
-        own = self._catalogue.gpus[wanted.gpu]
-        vendors = self._catalogue.images[wanted.image].vendors
-        others = (
-            gpu
-            for gpu in self._catalogue.gpus.values()
-            if gpu.slug != own.slug and (vendors is None or gpu.vendor in vendors)
-        )
-        return sorted(others, key=lambda gpu: _distance(gpu, own))
 
 
 def _distance(gpu: GPUType, own: GPUType) -> tuple[bool, bool, bool, int]:

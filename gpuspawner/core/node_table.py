@@ -6,9 +6,11 @@ once a pool, and amounts are compared column by column.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from operator import itemgetter
 from typing import TypeVar
 
@@ -19,6 +21,8 @@ K = TypeVar("K")
 
 _LAYOUTS_KEPT = 32
 """Ways to pool nodes that are kept up to date; there is one for each kind of pod that people ask about."""
+_TOUCHES_KEPT = 512
+"""Last changes of what is free that are remembered by their rows."""
 _COLUMNS_KEPT = 64
 """Resources whose amounts are kept as columns: those that pods asked for lately."""
 
@@ -76,6 +80,10 @@ class Pool:
         """The rows, in the order of :meth:`pick`."""
         return tuple(self._rows)
 
+    def has_any(self, rows: Collection[int]) -> bool:
+        """Tell whether one of these rows is a node of the pool."""
+        return not self._rows.keys().isdisjoint(rows)
+
     def pick(self, column: list[int]) -> tuple[int, ...]:
         """Return the values a column has for these nodes."""
         if self._pick is None:
@@ -108,6 +116,7 @@ class NodeTable:
     """All nodes, each in a row that it keeps; rows of nodes that left are used again.
 
     :param requested: node name and resource → how much of it is requested there.
+    :ivar touches: how often something was taken from a node or given back.
     """
 
     def __init__(self, requested: Callable[[str, str], int]) -> None:
@@ -118,6 +127,8 @@ class NodeTable:
         self._free: dict[str, list[int]] = {}
         self._allocatable: dict[str, list[int]] = {}
         self._pools: dict[Layout, dict[tuple[object, ...], Pool]] = {}
+        self.touches = 0
+        self._touched: deque[int] = deque(maxlen=_TOUCHES_KEPT)
 
     def __iter__(self) -> Iterator[Node]:
         return (node for node in self._nodes if node is not None)
@@ -173,10 +184,22 @@ class NodeTable:
         row = self._rows.get(name)
         if row is None:
             return
+        self.touches += 1
+        self._touched.append(row)
         for resource, amount in amounts.items():
             column = self._free.get(resource)
             if column is not None:
                 column[row] -= sign * amount
+
+    def touched(self, since: int) -> frozenset[int] | None:
+        """Return the rows in which something was taken or given back, None when that is too long ago to tell.
+
+        :param since: what ``touches`` was.
+        """
+        number = self.touches - since
+        if number > len(self._touched):
+            return None
+        return frozenset(islice(reversed(self._touched), number))
 
     def free(self, resource: str) -> list[int]:
         """Return what each row still has of a resource; less than nothing where more was promised than is there."""

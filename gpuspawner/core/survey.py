@@ -13,7 +13,7 @@ from operator import and_, floordiv
 
 from gpuspawner.core.amounts import Needs, lacking, needs, shortage
 from gpuspawner.core.inventory import Node, Pod
-from gpuspawner.core.node_filters import layout, node_obstacles
+from gpuspawner.core.node_filters import layout, matches_affinity, node_obstacles
 from gpuspawner.core.node_table import NodeTable, Pool, picker
 from gpuspawner.core.obstacles import Answer, Group, Obstacle, Reason, Survey, answer_to, in_order
 from gpuspawner.core.occupancy import Occupancy
@@ -39,6 +39,19 @@ def survey(pod: Pod, occupancy: Occupancy, *, limit: int | None = None) -> Surve
     return look.result()
 
 
+def fits_somewhere(pod: Pod, occupancy: Occupancy) -> bool:
+    """Tell whether :func:`survey` would answer YES, without looking at more than that takes."""
+    if pod.demands.gated:
+        return False
+    look = _Look(pod, occupancy, limit=0)
+    for pool in occupancy.table.pools(layout(pod)):
+        if matches_affinity(pod, pool.example):
+            look.at(pool)
+            if look.fits:
+                return True
+    return False
+
+
 class _Look:
     """What was seen of the pools so far.
 
@@ -57,6 +70,11 @@ class _Look:
         self._limit = limit
         self._places = 0
         self._nodes: Counter[_Obstacles] = Counter()
+
+    @property
+    def fits(self) -> bool:
+        """Tell whether there was a node without any obstacle."""
+        return self._nodes[()] > 0
 
     def at(self, pool: Pool) -> None:
         """Look at the nodes of a pool."""

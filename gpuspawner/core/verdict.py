@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from gpuspawner.core.autoscalers import traces
 from gpuspawner.core.catalogue import GPUType
-from gpuspawner.core.fit import Answer, Survey, survey
+from gpuspawner.core.fit import Answer, Survey, fits_somewhere, survey
 from gpuspawner.core.growth import Growth, growths, has_room_after, would_take
 from gpuspawner.core.inventory import Inventory, Node, Pod
 from gpuspawner.core.node_filters import layout
@@ -100,7 +100,7 @@ def starts_now(pod: Pod, inventory: Inventory) -> bool:
     known = overview(inventory)
     if known is None or not known.pods_known or not _is_fresh(inventory):
         return False
-    return survey(pod, known.occupancy, limit=0).answer is Answer.YES
+    return fits_somewhere(pod, known.occupancy)
 
 
 def _is_fresh(inventory: Inventory) -> bool:

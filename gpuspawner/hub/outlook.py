@@ -7,7 +7,7 @@ from typing import Any
 from gpuspawner.core.availability import Availability, availability
 from gpuspawner.core.catalogue import Catalogue
 from gpuspawner.core.formview import Live
-from gpuspawner.core.nearest import nearest
+from gpuspawner.core.nearest import nearest, other_types
 from gpuspawner.core.selection import Selection
 from gpuspawner.core.shapes import Shape
 from gpuspawner.core.verdict import Outcome, Verdict, starts_now, verdict
@@ -15,8 +15,11 @@ from gpuspawner.hub.offers import Offer
 from gpuspawner.hub.preview import Previews
 from gpuspawner.hub.room import tolerations
 
-_MOST_TYPES = 3
-"""Other GPU types that are tried as alternatives, as many as are shown: each needs a manifest and surveys."""
+_MOST_TYPES = 2
+"""Other GPU types that are tried as alternatives at most: each needs a manifest of its own."""
+
+_ALTERNATIVES = 3
+"""How many are shown."""
 
 _SETTLED = frozenset({Outcome.NOW, Outcome.UNKNOWN})
 """Outcomes that no other choice would improve, as far as is known."""
@@ -39,13 +42,31 @@ async def look(spawner: Any, offer: Offer, *, selection: Selection | None) -> Li
     found = _verdict(selection, previews)
     if found.outcome in _SETTLED:
         return Live(availabilities=counts, verdict=found)
-    await previews.prepare(selection, more_types=_free_types(selection, catalogue, counts=counts))
+    free = _free_types(selection, catalogue, counts=counts)
+    return Live(availabilities=counts, verdict=found, alternatives=await _alternatives(selection, previews, types=free))
+
+
+async def _alternatives(selection: Selection, previews: Previews, *, types: list[str]) -> tuple[Selection, ...]:
+    """Return the nearest choices that start now; other types are tried one by one until there are enough."""
+    inventory, catalogue = previews.offer.inventory, previews.offer.catalogue
+
+    answers: dict[Selection, bool] = {}
 
     def fits(other: Selection) -> bool:
-        pod = previews.pod(other)
-        return pod is not None and starts_now(pod, offer.inventory)
+        if other not in answers:
+            pod = previews.pod(other)
+            if pod is None:  # of a type that was not tried yet
+                return False
+            answers[other] = starts_now(pod, inventory)
+        return answers[other]
 
-    return Live(availabilities=counts, verdict=found, alternatives=nearest(selection, catalogue, fits=fits))
+    found = nearest(selection, catalogue, fits=fits, limit=_ALTERNATIVES)
+    for slug in types:
+        if len(found) >= _ALTERNATIVES:
+            break
+        await previews.prepare(selection, more_types=[slug])
+        found = nearest(selection, catalogue, fits=fits, limit=_ALTERNATIVES)
+    return found
 
 
 def _verdict(selection: Selection, previews: Previews) -> Verdict:
@@ -58,14 +79,9 @@ def _verdict(selection: Selection, previews: Previews) -> Verdict:
 
 
 def _free_types(selection: Selection, catalogue: Catalogue, *, counts: tuple[Availability, ...]) -> list[str]:
-    """Return other GPU types of which something is free, a few: first those with a node that has all that is wanted."""
-    if selection.gpu is None:
-        return []
+    """Return a few other GPU types of which something is free: first those with a node that has all that is wanted."""
     wanted = Shape(selection.gpu_count, selection.cpu_millis or 0, selection.memory_bytes or 0)
-    free = [
-        (slug, count)
-        for slug, count in zip(catalogue.gpus, counts, strict=True)
-        if count.largest and slug != selection.gpu
-    ]
-    free.sort(key=lambda each: not any(shape.holds(wanted) for shape in each[1].shapes or ()))
-    return [slug for slug, _ in free[:_MOST_TYPES]]
+    left = dict(zip(catalogue.gpus, counts, strict=True))
+    free = [gpu.slug for gpu in other_types(selection, catalogue) if left[gpu.slug].largest]
+    free.sort(key=lambda slug: not any(shape.holds(wanted) for shape in left[slug].shapes or ()))
+    return free[:_MOST_TYPES]

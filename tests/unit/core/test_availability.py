@@ -203,3 +203,40 @@ def test_a_snapshot_gives_what_is_kept_up_to_date(drawn: tuple[list[dict[str, An
     pods = tuple(pod(str(number), on, gpus) for number, (on, gpus) in enumerate(drawn[1]))
     kept = Inventory(occupancy=Occupancy.of(reversed(nodes), pods))
     assert availability([T4], Inventory(nodes=nodes, pods=pods)) == availability([T4], kept)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("pqr"), st.sampled_from([None, "a", "b", "c", "gone"]), st.integers(0, 3), st.booleans()
+        ),
+        max_size=12,
+    )
+)
+def test_after_each_change_it_is_what_a_count_from_scratch_gives(changes: list[tuple[str, str | None, int, bool]]):
+    nodes = (node("a", 4), node("b", 4, "A100"), node("c", 2), node("d", 4))
+    kept = Occupancy.of(nodes, ())
+    pods: dict[str, Pod] = {}
+    for name, on, gpus, is_asked in changes:
+        if gpus:
+            pods[name] = pod(name, on, gpus)
+            kept.put_pod(pods[name])
+        else:
+            pods.pop(name, None)
+            kept.drop_pod("s", name)
+        if is_asked:
+            fresh = Occupancy.of(nodes, pods.values())
+            assert availability([T4, A100], Inventory(occupancy=kept)) == availability(
+                [T4, A100], Inventory(occupancy=fresh)
+            )
+
+
+def test_very_many_changes_between_two_questions_are_all_counted():
+    occupancy = Occupancy.of([node("a", 4), node("b", 4, "A100")], ())
+    inventory = Inventory(occupancy=occupancy)
+    assert [each.free for each in availability([T4, A100], inventory)] == [4, 4]
+    occupancy.put_pod(pod("first", "a", 3))
+    for number in range(1000):
+        occupancy.put_pod(pod(f"{number}", "b"))
+        occupancy.drop_pod("s", f"{number}")
+    assert [each.free for each in availability([T4, A100], inventory)] == [1, 4]

@@ -100,6 +100,25 @@ def test_a_pool_picks_values_of_the_nodes_it_has():
     assert sorted(pool.pick(found.allocatable("cpu"))) == [1, 3, 4]
 
 
+def test_rows_are_known_in_which_something_changed():
+    found = table(node("a"), node("b"), node("c"))
+    found.take("a", {"cpu": 1})
+    mark = found.touches
+    assert found.touched(mark) == frozenset()
+    found.take("b", {"cpu": 1})
+    found.take("unknown", {"cpu": 1})
+    found.take("b", {"cpu": 1}, sign=-1)
+    assert found.touched(mark) == {found.row("b")}
+    for _ in range(1000):
+        found.take("c", {"cpu": 1})
+    assert found.touched(mark) is None
+
+
+def test_a_pool_knows_whether_it_has_any_of_some_rows():
+    (pool,) = table(node("a"), node("b")).pools(Layout())
+    assert (pool.has_any({1, 7}), pool.has_any({7}), pool.has_any(())) == (True, False, False)
+
+
 def test_a_row_is_used_again():
     found = table(node("a"), node("b"))
     found.free("cpu")

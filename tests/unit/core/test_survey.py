@@ -14,7 +14,7 @@ from gpuspawner.core.inventory import Node, Pod, Taint
 from gpuspawner.core.obstacles import Answer, Group, Obstacle, Reason, Survey
 from gpuspawner.core.occupancy import Occupancy
 from gpuspawner.core.pod_terms import PodTerm
-from gpuspawner.core.survey import survey
+from gpuspawner.core.survey import fits_somewhere, survey
 from tests.unit.core.pods_and_nodes import ASKING, NODES, OTHERS
 
 TAINT = Taint(key="gpu", effect="NoSchedule")
@@ -163,3 +163,9 @@ def test_could_is_what_fits_when_nothing_runs(nodes: list[Node], pods: list[Pod]
     empty = Occupancy.of(nodes, [])
     fits = [check(ungated, each, occupancy=empty).answer is not Answer.NO for each in empty.nodes]
     assert survey(ungated, Occupancy.of(nodes, pods)).could == sum(fits)
+
+
+@given(st.lists(NODES, max_size=8), st.lists(OTHERS, max_size=6), ASKING)
+def test_whether_a_pod_fits_is_what_a_survey_says(nodes: list[Node], pods: list[Pod], asking: Pod):
+    occupancy = Occupancy.of(nodes, pods)
+    assert fits_somewhere(asking, occupancy) == (survey(asking, occupancy).answer is Answer.YES)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from gpuspawner.core.formview import Live
-from gpuspawner.core.selection import validate
+from gpuspawner.core.selection import Selection, validate
 from gpuspawner.core.verdict import Outcome
 from gpuspawner.hub.outlook import look
+from gpuspawner.hub.preview import Previews
 from tests.unit.hub.conftest import GPU_NODE, SETTINGS, MakeSpawner, node
 from tests.unit.kube.watch_server import NODES, PODS, WatchServer, eventually, pod
 
@@ -68,6 +71,26 @@ async def test_types_with_room_for_all_of_it_come_before_those_with_some(
     server.put(PODS, pod("other", on="gpu-1", gpus=4))
     found = await live(make_spawner(settings={**SETTINGS, "gpus": gpus}), {"gpu": "a100", "gpu_count": 4, "cpu": 1})
     assert [(each.gpu, each.gpu_count) for each in found.alternatives] == [("x7", 4)]
+
+
+async def test_no_more_types_are_tried_than_it_takes(
+    make_spawner: MakeSpawner, server: WatchServer, monkeypatch: pytest.MonkeyPatch
+):
+    gpus = {**SETTINGS["gpus"], **{name: card(name) for name in ("x", "y", "z")}}
+    server.put(NODES, *(node(name, {"gpu": name}, **{"nvidia.com/gpu": "4"}) for name in ("x", "y", "z")))
+    server.put(PODS, pod("other", on="gpu-1", gpus=2))
+    spawner = make_spawner(settings={**SETTINGS, "gpus": gpus})
+    written: list[str | None] = []
+    original = Previews._manifest
+
+    async def noted(previews: Previews, selection: Selection) -> Any:
+        written.append(selection.gpu)
+        return await original(previews, selection)
+
+    monkeypatch.setattr(Previews, "_manifest", noted)
+    found = await live(spawner, {"gpu": "a100", "gpu_count": 4, "cpu": 1, "memory": "1G"})
+    assert [(each.gpu, each.gpu_count) for each in found.alternatives] == [("a100", 2), ("x", 4), ("y", 4)]
+    assert written == ["a100", "x", "y"]
 
 
 def card(product: str) -> dict[str, Any]:
