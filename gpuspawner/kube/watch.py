@@ -14,6 +14,7 @@ from typing import Any
 import aiohttp
 
 from gpuspawner.kube.changes import Changes, RelistError
+from gpuspawner.kube.collection import COLLECTOR
 from gpuspawner.kube.gathering import Gathering
 from gpuspawner.kube.lines import Lines
 from gpuspawner.kube.listing import list_each
@@ -109,17 +110,19 @@ class Watch:
         """
         asked_at = self._clock()
         reconciliation = Reconciliation(self._target, pacer=self._pacer)
-        await reconciliation.begin()
         timing, resource = self._timing, self._resource
-        version = await list_each(
-            resource.method,
-            reconciliation.keep,
-            pacer=self._pacer,
-            limit=resource.page_size,
-            _request_timeout=(timing.answer_s, timing.answer_s),
-            **resource.selectors,
-        )
-        await reconciliation.finish()
+        with COLLECTOR.spared():
+            await reconciliation.begin()
+            version = await list_each(
+                resource.method,
+                reconciliation.keep,
+                pacer=self._pacer,
+                limit=resource.page_size,
+                _request_timeout=(timing.answer_s, timing.answer_s),
+                **resource.selectors,
+            )
+            await reconciliation.finish()
+        COLLECTOR.settle(reconciliation.new)
         self._changes.begin(version)
         self._confirm(asked_at)
 

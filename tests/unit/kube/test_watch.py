@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from kubernetes_asyncio.client import CoreV1Api
 
+from gpuspawner.kube.collection import COLLECTOR
 from gpuspawner.kube.lines import LineTooLongError
 from gpuspawner.kube.requests import APIUnavailableError
 from gpuspawner.kube.targets import Key, key_of
@@ -104,6 +106,27 @@ def since(cluster: WatchServer) -> list[str]:
 async def test_a_list_is_kept_whole(followed: Followed):
     await followed.watch.relist()
     assert (followed.names, followed.watch.needs_list) == (["a", "b", "c"], False)
+
+
+async def test_only_a_first_list_is_left_out_of_full_collections(
+    followed: Followed, cluster: WatchServer, monkeypatch: pytest.MonkeyPatch
+):
+    settled: list[int] = []
+    thresholds: set[tuple[int, ...]] = set()
+    put = followed.target.put
+
+    def noted(value: tuple[Key, str]) -> None:
+        thresholds.add(gc.get_threshold())
+        put(value)
+
+    monkeypatch.setattr(COLLECTOR, "settle", settled.append)
+    monkeypatch.setattr(followed.target, "put", noted)
+    before = gc.get_threshold()
+    await followed.watch.relist()
+    cluster.put(PODS, pod("d"))
+    await followed.watch.relist()
+    assert thresholds == {(*before[:2], 2**31 - 1)}
+    assert (settled, gc.get_threshold()) == ([3, 0], before)
 
 
 async def test_a_list_confirms_as_of_when_it_was_asked_for(followed: Followed, cluster: WatchServer):
