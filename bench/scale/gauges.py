@@ -8,7 +8,8 @@ import os
 import resource
 import statistics
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -92,10 +93,29 @@ async def first_read(read: Callable[[], Awaitable[object]]) -> dict[str, float]:
     }
 
 
-def percentiles(times_s: Sequence[float]) -> dict[str, float]:
-    """Return the distribution of durations, in milliseconds."""
-    cuts = statistics.quantiles(times_s, n=100)
-    return {"p50_ms": 1000 * cuts[49], "p99_ms": 1000 * cuts[98], "max_ms": 1000 * max(times_s)}
+class Stopwatch:
+    """Collects how long something takes, by the clock and by the processor time of the thread that does it."""
+
+    def __init__(self) -> None:
+        self._times_s: list[tuple[float, float]] = []
+
+    @contextmanager
+    def lap(self) -> Iterator[None]:
+        """Take the time of what happens inside."""
+        began, cpu_began = time.perf_counter(), time.thread_time()
+        yield
+        self._times_s.append((time.perf_counter() - began, time.thread_time() - cpu_began))
+
+    def percentiles(self, *, warm_up: int = 0) -> dict[str, float]:
+        """Return the distribution in milliseconds, without the first laps."""
+        times_s, cpu_s = zip(*self._times_s[warm_up:], strict=True)
+        cuts = statistics.quantiles(times_s, n=100)
+        return {
+            "p50_ms": 1000 * cuts[49],
+            "p99_ms": 1000 * cuts[98],
+            "max_ms": 1000 * max(times_s),
+            "cpu_p99_ms": 1000 * statistics.quantiles(cpu_s, n=100)[98],
+        }
 
 
 def rss_bytes() -> int:

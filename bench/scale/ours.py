@@ -102,20 +102,19 @@ class _Ours:
 
     async def render(self, number: int) -> dict[str, float]:
         """Render the form with a choice of each type in turn, half of the times after a pod changed."""
-        taken: dict[str, list[float]] = {"unchanged": [], "changed": []}
+        unchanged, changed = gauges.Stopwatch(), gauges.Stopwatch()
         html = ""
         for turn, kind, count in self._choices(2 * (number + WARM_UP)):
             has_changed = turn % 2 == 1
             if has_changed:
                 self._change_pod(await self._store.inventory())
             self._spawner.user_options = _options(kind, count)
-            began = time.perf_counter()
-            html = await self._spawner._render_form(None, None)
-            taken["changed" if has_changed else "unchanged"].append(time.perf_counter() - began)
+            with (changed if has_changed else unchanged).lap():
+                html = await self._spawner._render_form(None, None)
             await asyncio.sleep(0)
         return {
-            **gauges.percentiles(taken["changed"][WARM_UP:]),
-            "unchanged_p99_ms": gauges.percentiles(taken["unchanged"][WARM_UP:])["p99_ms"],
+            **changed.percentiles(warm_up=WARM_UP),
+            "unchanged_p99_ms": unchanged.percentiles(warm_up=WARM_UP)["p99_ms"],
             "node_changed_p50_ms": await self._after_node_changes(),
             "html_bytes": len(html.encode()),
         }
@@ -138,25 +137,21 @@ class _Ours:
         """Reach a verdict on one choice after the other, each after a pod changed."""
         offer = await self._spawner._offer()
         outcomes: Counter[str] = Counter()
-        spent: list[float] = []
-        whole: list[float] = []
+        alone, with_manifest = gauges.Stopwatch(), gauges.Stopwatch()
         for _, kind, count in self._choices(number + WARM_UP):
             self._change_pod(offer.inventory)
             selection = validate(_options(kind, count), offer.catalogue)
-            began = time.perf_counter()
-            previews = Previews(self._spawner, offer)
-            await previews.prepare(selection)
-            pod = previews.pod(selection)
-            written = time.perf_counter()
-            reached = verdict(pod, offer.inventory, gpu=offer.catalogue.gpus[objects.gpu_slug(kind)])
-            done = time.perf_counter()
+            with with_manifest.lap():
+                previews = Previews(self._spawner, offer)
+                await previews.prepare(selection)
+                pod = previews.pod(selection)
+                with alone.lap():
+                    reached = verdict(pod, offer.inventory, gpu=offer.catalogue.gpus[objects.gpu_slug(kind)])
             outcomes[reached.outcome.value] += 1
-            spent.append(done - written)
-            whole.append(done - began)
             await asyncio.sleep(0)
-        found = gauges.percentiles(whole[WARM_UP:])
+        found = with_manifest.percentiles(warm_up=WARM_UP)
         return {
-            **gauges.percentiles(spent[WARM_UP:]),
+            **alone.percentiles(warm_up=WARM_UP),
             "with_manifest_p50_ms": found["p50_ms"],
             "with_manifest_p99_ms": found["p99_ms"],
             **{f"{outcome}_count": count for outcome, count in sorted(outcomes.items())},
