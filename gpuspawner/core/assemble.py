@@ -63,7 +63,7 @@ def assemble(
         for slug, gpu in configured.gpus.items()
     }
     found = discover(nodes, table) if configured.discover else ()
-    hidden = tuple(gpu for gpu in found if _is_hidden(gpu, configured, nodes=nodes))
+    hidden = _hidden_types(found, configured, nodes=nodes)
     gpus |= _new_types((gpu for gpu in found if gpu not in hidden), configured, nodes=nodes)
     united = {slug: unite(union, gpus) for slug, union in configured.unions.items()}
     gpus |= {slug: gpu for slug, gpu in united.items() if gpu is not None}
@@ -124,27 +124,32 @@ def _most_on_one(gpu: GPUType, nodes: Iterable[Node]) -> int:
 
 def _new_types(found: Iterable[GPUType], configured: Configured, *, nodes: tuple[Node, ...]) -> dict[str, GPUType]:
     """Return the discovered types that the admin has not described."""
+    described = _places(configured.gpus.values(), nodes)
     return {
         gpu.slug: gpu
         for gpu in found
         if gpu.slug not in configured.gpus
         and gpu.slug not in configured.unions
-        and not any(_overlap(gpu, own, nodes=nodes) for own in configured.gpus.values())
+        and described.isdisjoint(_places([gpu], nodes))
     }
 
 
-def _is_hidden(gpu: GPUType, configured: Configured, *, nodes: tuple[Node, ...]) -> bool:
-    """Tell whether the admin took a discovered type out, by its slug or by what it is."""
-    return gpu.slug in configured.hidden or any(_overlap(gpu, own, nodes=nodes) for own in configured.hidden_gpus)
-
-
-def _overlap(gpu: GPUType, own: GPUType, *, nodes: Iterable[Node]) -> bool:
-    """Tell whether two types offer the same resource of the same node."""
-    return gpu.resource == own.resource and any(
-        gpu.is_on(node.labels) and own.is_on(node.labels)
-        for node in nodes
-        if node.capacity.get(gpu.resource) or node.allocatable.get(gpu.resource)
+def _hidden_types(found: Iterable[GPUType], configured: Configured, *, nodes: tuple[Node, ...]) -> tuple[GPUType, ...]:
+    """Return the discovered types that the admin took out, by their slug or by what they are."""
+    described = _places(configured.hidden_gpus, nodes)
+    return tuple(
+        gpu for gpu in found if gpu.slug in configured.hidden or not described.isdisjoint(_places([gpu], nodes))
     )
+
+
+def _places(gpus: Iterable[GPUType], nodes: tuple[Node, ...]) -> set[tuple[str, int]]:
+    """Return which resources of which nodes GPU types offer; types that have one in common offer the same GPUs."""
+    return {
+        (gpu.resource, number)
+        for gpu in gpus
+        for number, node in enumerate(nodes)
+        if (node.capacity.get(gpu.resource) or node.allocatable.get(gpu.resource)) and gpu.is_on(node.labels)
+    }
 
 
 def _possible_presets(catalogue: Catalogue) -> Iterable[tuple[str, Preset]]:

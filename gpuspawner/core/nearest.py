@@ -6,7 +6,7 @@ the whole cluster. Nothing is assumed of its answers: what is returned was found
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -21,7 +21,12 @@ _BISECTIONS = 6
 
 
 def nearest(
-    selection: Selection, catalogue: Catalogue, *, fits: Callable[[Selection], bool], limit: int = 3
+    selection: Selection,
+    catalogue: Catalogue,
+    *,
+    fits: Callable[[Selection], bool],
+    types: Iterable[GPUType] | None = None,
+    limit: int = 3,
 ) -> tuple[Selection, ...]:
     """Return choices that fit, the smallest change first: fewer GPUs, less CPU, less memory, another GPU type.
 
@@ -31,9 +36,11 @@ def nearest(
 
     :param selection: a valid one of this very catalogue.
     :param fits: asked at most :data:`MOST_QUESTIONS` times, never about the selection itself.
+    :param types: other GPU types to try, in this order; all of them by default.
     :param limit: choices wanted; fewer when there are not as many.
     """
-    search = _Search(selection, catalogue, fits=fits)
+    others = other_types(selection, catalogue) if types is None else tuple(types)
+    search = _Search(selection, catalogue, others=others, fits=fits)
     for changes in (search.single_changes, search.changes_of_amounts, search.changes_of_gpu):
         found: dict[Selection, None] = {}
         for each in changes(selection):
@@ -60,8 +67,16 @@ def other_types(selection: Selection, catalogue: Catalogue) -> list[GPUType]:
 class _Search:
     """Finds choices that fit, and counts how often it asked."""
 
-    def __init__(self, selection: Selection, catalogue: Catalogue, *, fits: Callable[[Selection], bool]) -> None:
+    def __init__(
+        self,
+        selection: Selection,
+        catalogue: Catalogue,
+        *,
+        others: Sequence[GPUType],
+        fits: Callable[[Selection], bool],
+    ) -> None:
         self._catalogue = catalogue
+        self._others = others
         self._fits = fits
         self._answers = {selection: False}
 
@@ -70,7 +85,7 @@ class _Search:
         for changed in (self._fewer_gpus(wanted), self._less("cpu", wanted), self._less("memory", wanted)):
             if changed is not None:
                 yield changed
-        for gpu in other_types(wanted, self._catalogue):
+        for gpu in self._others:
             if wanted.gpu_count <= gpu.max_count and self._asked(other := replace(wanted, gpu=gpu.slug)):
                 yield other
 
@@ -86,7 +101,7 @@ class _Search:
         """Yield choices with fewer GPUs or another type, and with less CPU and memory where it takes that as well."""
         if wanted.gpu is None:
             return
-        for gpu in (self._catalogue.gpus[wanted.gpu], *other_types(wanted, self._catalogue)):
+        for gpu in (self._catalogue.gpus[wanted.gpu], *self._others):
             one = replace(wanted, gpu=gpu.slug, gpu_count=1)
             most = replace(wanted, gpu=gpu.slug, gpu_count=min(wanted.gpu_count, gpu.max_count))
             if self._asked(one):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuspawner.core.availability import Availability, availability
-from gpuspawner.core.catalogue import Catalogue
+from gpuspawner.core.catalogue import Catalogue, GPUType
 from gpuspawner.core.formview import Live
 from gpuspawner.core.nearest import nearest, other_types
 from gpuspawner.core.selection import Selection
@@ -46,26 +46,25 @@ async def look(spawner: Any, offer: Offer, *, selection: Selection | None) -> Li
     return Live(availabilities=counts, verdict=found, alternatives=await _alternatives(selection, previews, types=free))
 
 
-async def _alternatives(selection: Selection, previews: Previews, *, types: list[str]) -> tuple[Selection, ...]:
+async def _alternatives(selection: Selection, previews: Previews, *, types: list[GPUType]) -> tuple[Selection, ...]:
     """Return the nearest choices that start now; other types are tried one by one until there are enough."""
     inventory, catalogue = previews.offer.inventory, previews.offer.catalogue
-
     answers: dict[Selection, bool] = {}
 
     def fits(other: Selection) -> bool:
         if other not in answers:
             pod = previews.pod(other)
-            if pod is None:  # of a type that was not tried yet
-                return False
-            answers[other] = starts_now(pod, inventory)
+            answers[other] = pod is not None and starts_now(pod, inventory)
         return answers[other]
 
-    found = nearest(selection, catalogue, fits=fits, limit=_ALTERNATIVES)
-    for slug in types:
+    found: tuple[Selection, ...] = ()
+    # The selected type alone is hardly ever enough.
+    for number in range(min(1, len(types)), len(types) + 1):
+        tried = types[:number]
+        await previews.prepare(selection, more_types=[gpu.slug for gpu in tried])
+        found = nearest(selection, catalogue, fits=fits, types=tried, limit=_ALTERNATIVES)
         if len(found) >= _ALTERNATIVES:
             break
-        await previews.prepare(selection, more_types=[slug])
-        found = nearest(selection, catalogue, fits=fits, limit=_ALTERNATIVES)
     return found
 
 
@@ -78,10 +77,10 @@ def _verdict(selection: Selection, previews: Previews) -> Verdict:
     return verdict(pod, offer.inventory, gpu=gpu)
 
 
-def _free_types(selection: Selection, catalogue: Catalogue, *, counts: tuple[Availability, ...]) -> list[str]:
+def _free_types(selection: Selection, catalogue: Catalogue, *, counts: tuple[Availability, ...]) -> list[GPUType]:
     """Return a few other GPU types of which something is free: first those with a node that has all that is wanted."""
     wanted = Shape(selection.gpu_count, selection.cpu_millis or 0, selection.memory_bytes or 0)
     left = dict(zip(catalogue.gpus, counts, strict=True))
-    free = [gpu.slug for gpu in other_types(selection, catalogue) if left[gpu.slug].largest]
-    free.sort(key=lambda slug: not any(shape.holds(wanted) for shape in left[slug].shapes or ()))
+    free = [gpu for gpu in other_types(selection, catalogue) if left[gpu.slug].largest]
+    free.sort(key=lambda gpu: not any(shape.holds(wanted) for shape in left[gpu.slug].shapes or ()))
     return free[:_MOST_TYPES]
