@@ -39,6 +39,7 @@ class Availability:
     :param waiting: units that pods without a node ask for, by selector and affinity from this type's nodes.
     :param shapes: what single nodes still have, without what another one has all of and more; empty when nothing is
         free.
+    :param own: units that the hub's own servers hold, where more is not known of what is taken.
     :param largest_shapes: the same for the type's nodes when nothing runs there, also while they take no new server.
     """
 
@@ -48,6 +49,7 @@ class Availability:
     largest: int | None = None
     waiting: int | None = None
     shapes: tuple[Shape, ...] | None = None
+    own: int | None = None
     largest_shapes: tuple[Shape, ...] | None = None
 
 

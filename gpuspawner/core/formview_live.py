@@ -56,6 +56,8 @@ def details_text(gpu: GPUType, available: Availability) -> str:
         details.append(f"{total - healthy} of {total} broken")
     if free and largest is not None and 0 < largest < min(free, gpu.max_count):
         details.append(f"up to {largest} at once")
+    if available.own is not None:
+        details.append(f"{available.own or 'none'} in use by servers of this hub")
     if available.waiting:
         details.append(f"{available.waiting} waited for")
     return ",\n".join(details)

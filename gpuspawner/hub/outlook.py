@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from gpuspawner.core.availability import Availability, availability
 from gpuspawner.core.catalogue import Catalogue, GPUType
 from gpuspawner.core.formview import Live
 from gpuspawner.core.nearest import nearest, other_types
+from gpuspawner.core.own_servers import held
 from gpuspawner.core.selection import Selection
 from gpuspawner.core.shapes import Shape
 from gpuspawner.core.verdict import Outcome, Verdict, starts_now, verdict
 from gpuspawner.hub.offers import Offer
+from gpuspawner.hub.own_servers import pods_with
 from gpuspawner.hub.preview import Previews
 from gpuspawner.hub.room import tolerations
 
@@ -32,9 +35,7 @@ async def look(spawner: Any, offer: Offer, *, selection: Selection | None) -> Li
     :param selection: a valid one of the offer's catalogue; None where what stands in the form is none.
     """
     catalogue = offer.catalogue
-    counts = availability(
-        catalogue.gpus.values(), offer.inventory, tolerations=tolerations(spawner._base["tolerations"])
-    )
+    counts = _counts(spawner, offer)
     if selection is None:
         return Live(availabilities=counts)
     previews = Previews(spawner, offer)
@@ -44,6 +45,19 @@ async def look(spawner: Any, offer: Offer, *, selection: Selection | None) -> Li
         return Live(availabilities=counts, verdict=found)
     free = _free_types(selection, catalogue, counts=counts)
     return Live(availabilities=counts, verdict=found, alternatives=await _alternatives(selection, previews, types=free))
+
+
+def _counts(spawner: Any, offer: Offer) -> tuple[Availability, ...]:
+    """Return what there is of each GPU type; where others' pods are not known, what the hub's own servers hold."""
+    gpus = tuple(offer.catalogue.gpus.values())
+    counts = availability(gpus, offer.inventory, tolerations=tolerations(spawner._base["tolerations"]))
+    if offer.inventory.occupancy is not None or offer.inventory.nodes is None:
+        return counts
+    own = pods_with({gpu.resource for gpu in gpus}, spawner)
+    if own is None:
+        return counts
+    numbers = held(gpus, offer.inventory, pods=own)
+    return tuple(replace(count, own=number) for count, number in zip(counts, numbers, strict=True))
 
 
 async def _alternatives(selection: Selection, previews: Previews, *, types: list[GPUType]) -> tuple[Selection, ...]:

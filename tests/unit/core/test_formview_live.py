@@ -63,6 +63,8 @@ def test_a_type_says_whether_one_can_start_and_why_not(
         (replace(ALL_FREE, free=2, largest=2), ""),
         (replace(NONE_FREE, healthy=6, waiting=3), "2 of 8 broken,\n3 waited for"),
         (Availability(total=8, healthy=7, largest_shapes=SHAPES), "1 of 8 broken"),
+        (Availability(total=8, healthy=8, own=0), "none in use by servers of this hub"),
+        (Availability(total=8, healthy=7, own=3), "1 of 8 broken,\n3 in use by servers of this hub"),
     ],
 )
 def test_what_else_is_to_say_about_the_counts(available: Availability, text: str):

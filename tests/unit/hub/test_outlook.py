@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -53,6 +55,26 @@ async def test_where_no_node_can_be_read_it_is_unknown(make_spawner: MakeSpawner
     found = await live(make_spawner(), {"gpu": "a100", "gpu_count": 1})
     assert found.verdict is not None
     assert (found.verdict.outcome, found.alternatives) == (Outcome.UNKNOWN, ())
+
+
+async def test_without_the_pods_of_others_it_says_what_the_hubs_own_servers_hold(
+    make_spawner: MakeSpawner, server: WatchServer, monkeypatch: pytest.MonkeyPatch
+):
+    server.status[PODS] = 403
+    spawner = make_spawner()
+
+    async def counts() -> list[tuple[int | None, int | None]]:
+        return [(each.free, each.own) for each in (await live(spawner, None)).availabilities or ()]
+
+    assert await counts() == [(None, None), (None, None)]
+    loaded = asyncio.get_running_loop().create_future()
+    loaded.set_result(None)
+    reflector = SimpleNamespace(first_load_future=loaded, pods={"a": pod("a", on="gpu-1", gpus=3)})
+    monkeypatch.setattr(type(spawner), "pod_reflector", reflector)
+    assert [(each.free, each.own) for each in (await live(spawner, None)).availabilities or ()] == [
+        (None, 3),
+        (None, 0),
+    ]
 
 
 async def test_without_a_valid_choice_there_are_only_counts(make_spawner: MakeSpawner):
