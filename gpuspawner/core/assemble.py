@@ -57,7 +57,7 @@ def assemble(
 
     :param fallback_image: image reference used when the settings name none.
     """
-    nodes = kinds(inventory.nodes or (), labels=_labels(configured))
+    nodes = tuple(kind[0] for kind in kinds(inventory.nodes or (), labels=_labels(configured)))
     gpus = {
         slug: replace(gpu, max_count=_most_on_one(gpu, nodes)) if slug in configured.uncounted else gpu
         for slug, gpu in configured.gpus.items()

@@ -6,14 +6,16 @@ For admins alone: it names nodes, labels and taints.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from gpuspawner.core.accelerators import AMD_PRODUCT, GFD_PRODUCT, GKE_ACCELERATOR, KARPENTER_PREFIXES, AcceleratorTable
 from gpuspawner.core.catalogue import Catalogue, GPUType, Toleration
 from gpuspawner.core.inventory import Node
-from gpuspawner.core.node_gpus import divided_models, read_offer, vendor_of
+from gpuspawner.core.node_gpus import KarpenterModel, divided_models, read_offer, vendor_of
+from gpuspawner.core.node_kinds import kinds
 from gpuspawner.core.node_states import is_passing
+from gpuspawner.core.quoting import listing, name_of
 from gpuspawner.core.stocks import units
 from gpuspawner.core.tolerations import untolerated
 
@@ -28,7 +30,7 @@ _LABELS = (
 
 
 class Concern(StrEnum):
-    """What is the matter with a node's GPUs."""
+    """What is the matter with GPUs, in the order admins are told."""
 
     MIG_INVALID = "mig-invalid"
     MIXED_MODELS = "mixed-models"
@@ -40,16 +42,17 @@ class Concern(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flag:
-    """One thing about one node.
+    """One thing about the GPUs of some nodes.
 
-    :param resource: the extended resource, empty where the node has none.
+    :param resource: the extended resource, empty where the nodes have none.
     :param message: a sentence with what is the matter and what helps.
+    :param nodes: names of the nodes, in their order.
     """
 
-    node: str
-    resource: str
     concern: Concern
+    resource: str
     message: str
+    nodes: tuple[str, ...] = ()
 
 
 def flagged(
@@ -59,70 +62,108 @@ def flagged(
     table: AcceleratorTable,
     tolerations: tuple[Toleration, ...] = (),
 ) -> tuple[Flag, ...]:
-    """Return what is the matter with GPUs, in the order of the nodes. GPUs the admin took out are as they should be.
+    """Return what is the matter with GPUs, one flag for all nodes of which the same is to say, sorted by concern.
+
+    GPUs the admin took out are as they should be.
 
     :param tolerations: what every server tolerates besides the types' own (KubeSpawner's).
     """
-    all_nodes = tuple(nodes)
-    ambiguous = divided_models(all_nodes)
-    found: list[Flag] = []
-    for node in all_nodes:
-        resources = sorted(
-            name for name in {*node.capacity, *node.allocatable} if vendor_of(name) is not None and units(node, name)
-        )
+    types = (*catalogue.gpus.values(), *catalogue.hidden)
+    matched = {key for gpu in types for match in gpu.matches for key in match}
+    groups = kinds(nodes, labels=matched.union(_LABELS))
+    ambiguous = divided_models(group[0] for group in groups)
+    case = _Case(catalogue=catalogue, table=table, ambiguous=ambiguous, tolerations=tolerations)
+    found: dict[Flag, list[str]] = {}
+    for group in groups:
+        for flag in case.flags(group[0]):
+            found.setdefault(flag, []).extend(node.name for node in group)
+    complete = (replace(flag, nodes=tuple(sorted(names))) for flag, names in found.items())
+    order = list(Concern)
+    return tuple(sorted(complete, key=lambda flag: (order.index(flag.concern), flag.nodes, flag.message)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """What nodes are looked at with.
+
+    :param ambiguous: as for :func:`gpuspawner.core.node_gpus.read_offer`.
+    """
+
+    catalogue: Catalogue
+    table: AcceleratorTable
+    ambiguous: frozenset[KarpenterModel]
+    tolerations: tuple[Toleration, ...]
+
+    def flags(self, node: Node) -> Iterator[Flag]:
+        """Yield what is the matter with a node's GPUs, and with those of all nodes that are alike."""
+        names = {*node.capacity, *node.allocatable}
+        resources = sorted(name for name in names if vendor_of(name) is not None and units(node, name))
         if not resources:
-            found += _without_resource(node)
+            yield from _without_resource(node)
         for resource in resources:
-            types = [gpu for gpu in _types(catalogue) if gpu.resource == resource and gpu.is_on(node.labels)]
-            is_told = read_offer(node, resource, table=table, ambiguous=ambiguous) is not None
-            found += _flags(node, resource, types=types, is_told=is_told, tolerations=tolerations)
-    return tuple(found)
+            yield from self._flags(node, resource)
 
-
-def _flags(
-    node: Node, resource: str, *, types: list[GPUType], is_told: bool, tolerations: tuple[Toleration, ...]
-) -> Iterator[Flag]:
-    """Yield what is the matter with one resource of one node; what keeps it from being picked is said once."""
-    if not types or not is_told:
-        yield _not_offered(node, resource, types=types, is_told=is_told)
-    elif keys := _taints(node, types, tolerations=tolerations):
-        message = (
-            f"Nobody gets its {resource}: no GPU type on it tolerates the taint {', '.join(keys)}. "
-            "Add a toleration to the type, unless the node is for others."
-        )
-        yield Flag(node=node.name, resource=resource, concern=Concern.UNTOLERATED, message=message)
-    broken = units(node, resource) - node.allocatable.get(resource, 0)
-    if broken > 0:
-        message = f"{broken} of {units(node, resource)} {resource} do not work: allocatable is less than capacity."
-        yield Flag(node=node.name, resource=resource, concern=Concern.BROKEN, message=message)
+    def _flags(self, node: Node, resource: str) -> Iterator[Flag]:
+        """Yield what is the matter with one resource; what keeps it from being picked is said once."""
+        types = [gpu for gpu in self.catalogue.gpus.values() if gpu.resource == resource and gpu.is_on(node.labels)]
+        if not types and any(gpu.resource == resource and gpu.is_on(node.labels) for gpu in self.catalogue.hidden):
+            return
+        is_told = read_offer(node, resource, table=self.table, ambiguous=self.ambiguous) is not None
+        if not types or not is_told:
+            yield _not_offered(node, resource, types=types, is_told=is_told)
+        elif keys := _taints(node, types, tolerations=self.tolerations):
+            message = (
+                f"Nobody gets {resource}: no GPU type there tolerates the taint {listing(keys)}. "
+                "Add a toleration to the type, unless the nodes are for others."
+            )
+            yield Flag(concern=Concern.UNTOLERATED, resource=resource, message=message)
+        number = units(node, resource)
+        broken = number - node.allocatable.get(resource, 0)
+        if broken > 0:
+            message = (
+                f"{broken} of {number} {resource} on a node {'do' if broken > 1 else 'does'} not work: "
+                "allocatable is less than capacity."
+            )
+            yield Flag(concern=Concern.BROKEN, resource=resource, message=message)
 
 
 def _not_offered(node: Node, resource: str, *, types: list[GPUType], is_told: bool) -> Flag:
-    product = node.labels.get(GFD_PRODUCT, "")
-    lead = f"Its {resource} are not offered" if not types else f"Its {resource} may not be what {types[0].slug} says"
-    if not is_told and "-MIG-INVALID" in product:
+    lead = f"{resource} is not offered" if not types else f"{resource} may not be what {types[0].slug} says"
+    if not is_told and _has_invalid_mig(node):
         concern = Concern.MIG_INVALID
-        message = (
-            f"{lead}: the MIG layout is not the same on all of its cards ({product}). "
-            "Make it the same, or use the device plugin's strategy mixed."
-        )
+        message = f"{lead}: {_mig_advice(node)}"
     elif not is_told:
         concern = Concern.MIXED_MODELS
         message = (
-            f"{lead}: the node has several GPU models, and one resource that counts them all. "
+            f"{lead}: there are several GPU models on one node, and one resource that counts them all. "
             "Nobody could say which one a server gets."
         )
     else:
         concern = Concern.NO_TYPE
-        message = f"{lead}: no GPU type of the settings is on this node."
-    return Flag(node=node.name, resource=resource, concern=concern, message=message)
+        message = f"{lead}: no GPU type of the settings matches the labels."
+    return Flag(concern=concern, resource=resource, message=message)
 
 
 def _without_resource(node: Node) -> Iterator[Flag]:
+    """Yield what is the matter with GPUs that only labels tell of."""
     label = next((key for key in _LABELS if node.labels.get(key, "false") != "false"), None)
-    if label is not None:
-        message = f"It has GPUs by its label {label}, and no resource for them: does a device plugin run there?"
-        yield Flag(node=node.name, resource="", concern=Concern.NO_RESOURCE, message=message)
+    if _has_invalid_mig(node):
+        # NVIDIA's device plugin offers nothing then under its strategy single.
+        yield Flag(concern=Concern.MIG_INVALID, resource="", message=f"No GPU is offered: {_mig_advice(node)}")
+    elif label is not None:
+        message = f"There are GPUs by the label {label}, and no resource for them: does a device plugin run there?"
+        yield Flag(concern=Concern.NO_RESOURCE, resource="", message=message)
+
+
+def _has_invalid_mig(node: Node) -> bool:
+    return "-MIG-INVALID" in node.labels.get(GFD_PRODUCT, "")
+
+
+def _mig_advice(node: Node) -> str:
+    return (
+        f"the MIG layout is not the same on all cards ({name_of(node.labels[GFD_PRODUCT])}). "
+        "Make it the same, or use the device plugin's strategy mixed."
+    )
 
 
 def _taints(node: Node, types: Iterable[GPUType], *, tolerations: tuple[Toleration, ...]) -> list[str]:
@@ -132,9 +173,5 @@ def _taints(node: Node, types: Iterable[GPUType], *, tolerations: tuple[Tolerati
         untold = [each for each in untolerated(node, (*gpu.tolerations, *tolerations)) if not is_passing(each)]
         if not untold:
             return []
-        keys += [each.key for each in untold if each.key not in keys]
-    return keys
-
-
-def _types(catalogue: Catalogue) -> Iterable[GPUType]:
-    return (*catalogue.gpus.values(), *catalogue.hidden)
+        keys += [name_of(each.key) for each in untold]
+    return list(dict.fromkeys(keys))

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from gpuspawner.core.flags_view import FlagsView
+
 FORM_LEVEL = ""
 """Key of :attr:`FormView.errors` and :attr:`FormView.notices` for what belongs to no single field."""
 
@@ -155,6 +157,8 @@ class FormView:
     :param verdict: whether the selection can start; None where nobody looked, as while something is wrong with it.
     :param age_s: seconds since the cluster confirmed the counts, None when that is not known.
     :param age_text: the same in words where the counts are too old to go by (``"as of 2 min ago"``), else empty.
+    :param flags: what an admin who looks at the form should know; None for everybody else, and where there is nothing.
+        The page's script does not get it.
     """
 
     version: int = 2
@@ -171,6 +175,7 @@ class FormView:
     verdict: VerdictView | None = None
     age_s: float | None = None
     age_text: str = ""
+    flags: FlagsView | None = None
 
     @property
     def max_gpu_count(self) -> int:

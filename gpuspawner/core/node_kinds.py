@@ -1,4 +1,4 @@
-"""Nodes that are alike in all that a catalogue is made of: a few dozen kinds where there are thousands of nodes."""
+"""Nodes in kinds that offer the same GPUs in the same way: thousands of nodes are of a few dozen kinds."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Collection, Iterable, Mapping
 from gpuspawner.core.inventory import Node
 from gpuspawner.core.node_gpus import is_gpu_label
 
+Kind = tuple[Node, ...]
 
-def kinds(nodes: Iterable[Node], *, labels: Collection[str] = ()) -> tuple[Node, ...]:
-    """Return the first node of each kind that has an extended resource, also one of which nothing works.
 
-    Nodes of one kind have the same amounts of extended resources and the same GPU labels.
+def kinds(nodes: Iterable[Node], *, labels: Collection[str] = ()) -> tuple[Kind, ...]:
+    """Return nodes in groups with the same extended resources, taints and GPU labels, in the order they first appear.
 
-    :param labels: labels whose values matter besides (those that an admin's GPU types name).
+    :param labels: labels whose values tell kinds apart besides.
     """
-    found = [node for node in nodes if _extended(node.capacity) or _extended(node.allocatable)]
-    present = {key for node in found for key in node.labels}
+    every = tuple(nodes)
+    present = {key for node in every for key in node.labels}
     telling = sorted(key for key in present if key in labels or is_gpu_label(key))
-    first: dict[tuple[object, ...], Node] = {}
-    for node in found:
-        key = (_extended(node.capacity), _extended(node.allocatable), *map(node.labels.get, telling))
-        first.setdefault(key, node)
-    return tuple(first.values())
+    found: dict[tuple[object, ...], list[Node]] = {}
+    for node in every:
+        amounts = (_extended(node.capacity), _extended(node.allocatable))
+        found.setdefault((node.taints, amounts, *map(node.labels.get, telling)), []).append(node)
+    return tuple(tuple(group) for group in found.values())
 
 
 def _extended(amounts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:

@@ -8,25 +8,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from kubespawner import KubeSpawner
-from traitlets import default
+from traitlets import default, observe
 from typing_extensions import override
 
 from gpuspawner.core.errors import SelectionError
+from gpuspawner.core.flags_view import flags_view
 from gpuspawner.core.formview import build_view, selected
 from gpuspawner.core.options import from_form, from_query
-from gpuspawner.hub import drafts
+from gpuspawner.hub import drafts, onlooker
 from gpuspawner.hub.apply import trait_values
 from gpuspawner.hub.base import Base
 from gpuspawner.hub.choice_header import chosen
+from gpuspawner.hub.concerns import Concerns, Viewpoint
 from gpuspawner.hub.errors import RefusedStart, cluster_error, refusal, undecided
 from gpuspawner.hub.gate import Admission, UnreadClusterError, admit
 from gpuspawner.hub.offers import Offer, Offers, ParsedSettings
 from gpuspawner.hub.outlook import look
 from gpuspawner.hub.rehearsal import rehearse
 from gpuspawner.hub.rendering import render
+from gpuspawner.hub.room import tolerations
 from gpuspawner.hub.traits import GPUSpawnerTraits
 from gpuspawner.hub.upkeep import drop_dead_reflectors, forgive_refusal, no_abandoned_reflectors
 from gpuspawner.kube.store import Pace
@@ -45,6 +49,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     """
 
     _offers = Offers()
+    _concerns = Concerns()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         # KubeSpawner's own constructor may come back to us, so these are there first.
@@ -77,7 +82,13 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             problems=problems,
             live=await look(self, offer, selection=selected(offer.catalogue, options=options, typed=typed)),
         )
+        if onlooker.is_admin():
+            view = replace(view, flags=flags_view(self._concerns.of(offer, self._viewpoint())))
         return render(view, template_dirs=tuple(self.additional_profile_form_template_paths))
+
+    @observe("handler")
+    def _note_onlooker(self, change: Any) -> None:
+        onlooker.note(change.new)
 
     # -- what was sent -------------------------------------------------------------------------------------------------
 
@@ -208,7 +219,13 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     async def _offer(self) -> Offer:
         store = self._offers.store(self.api, pace=Pace(first_sync_timeout_s=self.capacity_timeout), log=self.log)
-        return await self._offers.make(self._parsed(), store, image=self._base["image"])
+        viewpoint = self._viewpoint()
+        offer = await self._offers.make(viewpoint.settings, store, image=self._base["image"])
+        self._concerns.watch(offer, viewpoint, log=self.log)
+        return offer
+
+    def _viewpoint(self) -> Viewpoint:
+        return Viewpoint(self._parsed(), tolerations(self._base["tolerations"]))
 
 
 async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None:

@@ -81,7 +81,8 @@ def test_every_pool_of_the_fleet_has_its_ready_nodes(first: Cluster) -> None:
         nodes = client.CoreV1Api(api).list_node(label_selector="gpuspawner.jupyter.org/simulated=true").items
     ready = {node.metadata.name for node in nodes for condition in node.status.conditions if condition.type == "Ready"}
     assert ready == {
-        "a100-80gb-1", "a100-80gb-2", "cpu-1", "cpu-2", "gke-k80-1", "h100-1", "l4-tainted-1", "t4-1", "v100-1",
+        "a100-80gb-1", "a100-80gb-2", "cpu-1", "cpu-2", "gke-k80-1", "h100-1", "l4-tainted-1", "mig-invalid-1",
+        "mixed-models-1", "t4-1", "v100-1",
     }  # fmt: skip
 
 

@@ -40,6 +40,7 @@ def test_nothing_is_the_matter_with_a_good_node():
         ({"product": "L4", "gpus": 8}, Concern.MIXED_MODELS),
         ({"product": "L4"}, Concern.NO_TYPE),
         ({"gpus": 0}, Concern.NO_RESOURCE),
+        ({"product": "A100-MIG-INVALID", "gpus": 0}, Concern.MIG_INVALID),
         ({"capacity": {GPU: 5}, "labels": {PRODUCT: "T4"}}, Concern.BROKEN),
         ({"taints": (Taint(key="team", effect="NoSchedule"),)}, Concern.UNTOLERATED),
     ],
@@ -53,19 +54,39 @@ def test_a_mixed_node_that_servers_of_a_type_may_land_on_is_flagged():
     (flag,) = flagged([node(gpus=8)], catalogue, table=TABLE)
     assert (flag.concern, flag.message.partition(":")[0]) == (
         Concern.MIXED_MODELS,
-        "Its nvidia.com/gpu may not be what t4 says",
+        "nvidia.com/gpu may not be what t4 says",
     )
+
+
+def test_nodes_of_which_the_same_is_to_say_are_one_flag():
+    alike = [node("b", product="L4", labels={PRODUCT: "L4", "host": "b"}), node("a", product="L4"), node("c")]
+    catalogue = Catalogue(images=IMAGES, cpu=None, memory=None, gpus={"t4": T4})
+    found = flagged(alike, catalogue, table=TABLE)
+    assert [(flag.concern, flag.nodes) for flag in found] == [(Concern.NO_TYPE, ("a", "b"))]
+
+
+def test_flags_are_sorted_by_concern():
+    nodes = [node("a", gpus=0), node("b", product="L4"), node("c", product="A100-MIG-INVALID")]
+    assert concerns(*nodes) == [Concern.MIG_INVALID, Concern.NO_TYPE, Concern.NO_RESOURCE]
+
+
+def test_what_a_node_is_called_and_labelled_is_repeated_briefly_on_one_line():
+    product, taint = "A\n" * 999 + "-MIG-INVALID", Taint(key="team\n" * 999, effect="NoSchedule")
+    catalogue = Catalogue(images=IMAGES, cpu=None, memory=None, gpus={"t4": T4})
+    for flag in flagged([node(product=product), node(taints=(taint,))], catalogue, table=TABLE):
+        assert flag.message.isprintable()
+        assert len(flag.message) < 300
 
 
 def test_a_flag_says_what_helps():
     catalogue = Catalogue(images=IMAGES, cpu=None, memory=None, gpus={"t4": T4})
     assert flagged([node(taints=(Taint(key="team", effect="NoSchedule"),))], catalogue, table=TABLE) == (
         Flag(
-            node="n",
+            nodes=("n",),
             resource=GPU,
             concern=Concern.UNTOLERATED,
-            message="Nobody gets its nvidia.com/gpu: no GPU type on it tolerates the taint team. "
-            "Add a toleration to the type, unless the node is for others.",
+            message="Nobody gets nvidia.com/gpu: no GPU type there tolerates the taint team. "
+            "Add a toleration to the type, unless the nodes are for others.",
         ),
     )
 
@@ -82,9 +103,12 @@ def test_a_taint_that_every_server_tolerates_is_no_concern():
     assert concerns(tainted, tolerations=(Toleration(key="team", operator="Exists"),)) == []
 
 
-def test_gpus_that_the_admin_took_out_are_no_concern():
+@pytest.mark.parametrize(
+    "changes", [{}, {"taints": (Taint(key="team", effect="NoSchedule"),)}, {"gpus": 8}, {"allocatable": {GPU: 1}}]
+)
+def test_gpus_that_the_admin_took_out_are_no_concern(changes: dict[str, Any]):
     catalogue = Catalogue(images=IMAGES, cpu=None, memory=None, hidden=(T4,))
-    assert flagged([node()], catalogue, table=TABLE) == ()
+    assert flagged([node(**changes)], catalogue, table=TABLE) == ()
 
 
 @pytest.mark.parametrize("changes", [{}, {"product": "A100-MIG-INVALID"}, {"product": "L4", "gpus": 8}])

@@ -10,6 +10,7 @@ import pytest
 from gpuspawner.core.availability import Availability
 from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset, Unit
 from gpuspawner.core.errors import Problem
+from gpuspawner.core.flags_view import FlagsView, FlagView
 from gpuspawner.core.formview import Live, as_json, build_view, selected
 from gpuspawner.core.inventory import Inventory, Node, Pod
 from gpuspawner.core.occupancy import Occupancy
@@ -101,6 +102,12 @@ def test_the_island_is_the_one_that_the_script_is_tested_with():
     island = json.loads((JS_TESTS / "island.json").read_text())
     view = build_view(CATALOGUE, INVENTORY, options={"gpu": "a100-80gb", "gpu_count": 2}, live=LIVE)
     assert json.loads(json.dumps(as_json(view))) == island
+
+
+def test_the_island_does_not_hold_what_is_for_admins():
+    view = build_view(CATALOGUE, Inventory())
+    told = replace(view, flags=FlagsView(summary="GPUs", flags=(FlagView("node-1", "It is broken."),)))
+    assert as_json(told) == as_json(view)
 
 
 def test_the_island_of_a_form_without_bounds_is_json():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from gpuspawner.core.discovery import SIMULATED_LABEL, discover
-from gpuspawner.core.inventory import Node
+from gpuspawner.core.inventory import Node, Taint
 from gpuspawner.core.node_kinds import kinds
 from tests.unit.core.test_discovery import GPU, NODES, PRODUCT, TABLE
 
@@ -27,7 +27,7 @@ FIRST = Node(name="a", labels={PRODUCT: "H100", "kubernetes.io/hostname": "a"}, 
     ],
 )
 def test_nodes_that_offer_the_same_are_of_one_kind(other: Node):
-    assert kinds([FIRST, other]) == (FIRST,)
+    assert kinds([FIRST, other]) == ((FIRST, other),)
 
 
 @pytest.mark.parametrize(
@@ -38,15 +38,11 @@ def test_nodes_that_offer_the_same_are_of_one_kind(other: Node):
         replace(FIRST, labels={**FIRST.labels, "pool": "own"}),
         replace(FIRST, allocatable={**CARDS, GPU: 7}),
         replace(FIRST, capacity={**CARDS, "example.com/card": 1}),
+        replace(FIRST, taints=(Taint(key="team", effect="NoSchedule"),)),
     ],
 )
 def test_nodes_that_offer_something_else_are_not(other: Node):
-    assert kinds([FIRST, other], labels={"pool"}) == (FIRST, other)
-
-
-def test_nodes_without_extended_resources_offer_nothing():
-    amounts = {"cpu": 1, "memory": 1, "pods": 1, "ephemeral-storage": 1}
-    assert kinds([Node(name="cpu", allocatable=amounts, capacity=amounts)]) == ()
+    assert kinds([FIRST, other], labels={"pool"}) == ((FIRST,), (other,))
 
 
 @given(NODES)
@@ -58,4 +54,5 @@ def test_the_types_of_all_nodes_are_those_of_their_kinds(nodes: list[Node]):
     ]
     found = kinds(cluster, labels={SIMULATED_LABEL})
     assert len(found) <= len(nodes)
-    assert discover(found, TABLE) == discover(cluster, TABLE)
+    assert sorted(node.name for kind in found for node in kind) == sorted(node.name for node in cluster)
+    assert discover([kind[0] for kind in found], TABLE) == discover(cluster, TABLE)

@@ -69,6 +69,7 @@ def test_the_demo_fleet_has_every_kind_of_node_the_form_must_show() -> None:
         }.items()
     )
     assert "nvidia-tesla-k80" in {entry.get("cloud.google.com/gke-accelerator") for entry in labels}
-    assert [node["metadata"]["name"] for node in nodes if node["spec"]["taints"]] == ["l4-tainted-1"]
+    tainted = [node["metadata"]["name"] for node in nodes if node["spec"]["taints"]]
+    assert tainted == ["l4-tainted-1", "mixed-models-1", "mig-invalid-1"]
     cpu = [node["status"]["allocatable"] for node in nodes if "nvidia.com/gpu" not in node["status"]["allocatable"]]
     assert [(each["cpu"], each["memory"]) for each in cpu] == [("16", "64Gi")] * 2

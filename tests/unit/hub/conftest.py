@@ -15,6 +15,7 @@ from kubernetes_asyncio.client import Configuration
 from kubernetes_asyncio.config import kube_config
 from traitlets.config import Config
 
+from gpuspawner.hub.concerns import Concerns
 from gpuspawner.hub.offers import Offers
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.kube.watch_server import NODES, WatchServer, serve_watches
@@ -97,6 +98,7 @@ async def make_spawner(
 ) -> AsyncIterator[MakeSpawner]:
     use_api(server.url)
     monkeypatch.setattr(GPUSpawner, "_offers", Offers())
+    monkeypatch.setattr(GPUSpawner, "_concerns", Concerns())
 
     def make(*, settings: Any = SETTINGS, kubespawner: Any = None, name: str = "ada", **traits: Any) -> GPUSpawner:
         config = Config({"GPUSpawner": dict(settings or {}), "KubeSpawner": dict(kubespawner or {})})

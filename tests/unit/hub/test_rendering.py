@@ -10,6 +10,7 @@ import pytest
 from bs4 import BeautifulSoup, Tag
 
 from gpuspawner._resources import data_dir
+from gpuspawner.core.flags_view import FlagsView, FlagView
 from gpuspawner.core.formview import FormView, as_json
 from gpuspawner.core.formview_types import (
     AlternativeView,
@@ -125,9 +126,11 @@ def hostile_view() -> FormView:
             alternatives=(AlternativeView(sentence=HOSTILE, values=values),),
         ),
         age_text=HOSTILE,
+        flags=FlagsView(summary=HOSTILE, flags=(FlagView(HOSTILE, HOSTILE),), more=HOSTILE),
     )
 
 
+FLAGS = FlagsView(summary="GPUs of 2 nodes are not offered", flags=(FlagView("a, b", "No GPU is offered."),))
 EMPTY = replace(VIEW, cpu=None, memory=None, vendors=(), presets=())
 STATES = {
     "first visit": VIEW,
@@ -136,6 +139,7 @@ STATES = {
     "notices": replace(VIEW, notices=dict(ERRORS), capacity_notice="Capacity is unknown."),
     "verdict": replace(VIEW, verdict=VERDICT, vendors=(VendorView(slug="x", display_name="X", types=(NEVER, T4)),)),
     "old": replace(VIEW, age_s=130.0, age_text="as of 2 min ago"),
+    "admin": replace(VIEW, flags=FLAGS),
     "hostile": hostile_view(),
 }
 every_state = pytest.mark.parametrize("view", STATES.values(), ids=STATES)
@@ -194,6 +198,7 @@ def test_hostile_text_is_shown_as_it_is():
     assert one(soup, "#gpuspawner-cpu")["value"] == HOSTILE
     assert one(soup, "input[name=image]")["value"] == HOSTILE
     assert one(soup, "#gpuspawner-cpu-error").get_text().strip().endswith(HOSTILE)
+    assert one(soup, "#gpuspawner-admin li").text == f"{HOSTILE}: {HOSTILE}"
 
 
 def test_each_choice_is_a_radio_button_and_the_value_is_checked():
@@ -265,6 +270,18 @@ def test_old_counts_are_no_reason_except_where_nothing_can_ever_start():
     types = (replace(T4, state=State.BUSY, reason="None is free right now."), NEVER)
     soup = page(replace(STATES["old"], vendors=(VendorView(slug="x", display_name="X", types=types),)))
     assert [reason.text for reason in soup.select(".gs-reason")] == ["", "There is none."]
+
+
+def test_admins_are_told_what_is_the_matter_in_a_closed_fold_out():
+    soup = page(STATES["admin"])
+    details = one(soup, "details#gpuspawner-admin")
+    assert not details.has_attr("open")
+    assert one(details, "summary").text == "For admins: GPUs of 2 nodes are not offered"
+    assert [item.text for item in details.select("li")] == ["a, b: No GPU is offered."]
+
+
+def test_where_there_is_nothing_for_admins_there_is_no_fold_out():
+    assert page(VIEW).select("details") == []
 
 
 def test_new_counts_are_not_marked():

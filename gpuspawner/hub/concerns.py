@@ -1,0 +1,102 @@
+"""Tells admins what is the matter with GPUs: in the form when one looks, in the hub's log when it changes.
+
+It is worked out once for the same nodes and settings, and for the log never while somebody waits for a form.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, NamedTuple, TypeVar
+
+from gpuspawner.core.catalogue import Toleration
+from gpuspawner.core.flags import Flag, flagged
+from gpuspawner.core.flags_view import flags_view
+from gpuspawner.core.inventory import Node
+from gpuspawner.hub.offers import Offer, ParsedSettings
+
+_MOST_VIEWPOINTS = 32
+"""Different ones that are remembered; group overrides may give some users other settings than the rest."""
+
+T = TypeVar("T")
+
+Log = logging.Logger | logging.LoggerAdapter[Any]
+
+
+class Viewpoint(NamedTuple):
+    """What makes nodes all right for some users and not for others.
+
+    :param tolerations: what every server tolerates besides the GPU types' own (KubeSpawner's).
+    """
+
+    settings: ParsedSettings
+    tolerations: tuple[Toleration, ...]
+
+
+class Concerns:
+    """One for the hub's process.
+
+    :param soon_s: seconds until a change is told in the log, so that no form waits for it.
+    :param pause_s: seconds between two looks for the log at least.
+    """
+
+    def __init__(self, *, soon_s: float = 1.0, pause_s: float = 60.0) -> None:
+        self._soon_s = soon_s
+        self._pause_s = pause_s
+        self._nodes: tuple[Node, ...] | None = None
+        self._found: dict[Viewpoint, tuple[Flag, ...]] = {}
+        self._seen: dict[Viewpoint, tuple[Node, ...]] = {}
+        self._told: dict[Viewpoint, frozenset[Flag]] = {}
+        self._waiting: dict[Viewpoint, Offer] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._not_before = 0.0
+
+    def of(self, offer: Offer, viewpoint: Viewpoint) -> tuple[Flag, ...]:
+        """Return what is the matter; nothing where no node can be read."""
+        nodes = offer.inventory.nodes
+        if nodes is not self._nodes:
+            self._nodes, self._found = nodes, {}
+        if viewpoint not in self._found:
+            settings, tolerations = viewpoint
+            found = flagged(nodes or (), offer.catalogue, table=settings.table, tolerations=tolerations)
+            _remember(self._found, viewpoint, value=found)
+        return self._found[viewpoint]
+
+    def watch(self, offer: Offer, viewpoint: Viewpoint, *, log: Log) -> None:
+        """Have what is new told in the log, in a moment."""
+        nodes = offer.inventory.nodes
+        if nodes is None or self._seen.get(viewpoint) is nodes:
+            return
+        _remember(self._seen, viewpoint, value=nodes)
+        _remember(self._waiting, viewpoint, value=offer)
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            due = max(loop.time() + self._soon_s, self._not_before)
+            self._timer = loop.call_at(due, self._tell_all, log)
+
+    def _tell_all(self, log: Log) -> None:
+        self._timer = None
+        self._not_before = asyncio.get_running_loop().time() + self._pause_s
+        waiting, self._waiting = self._waiting, {}
+        for viewpoint, offer in waiting.items():
+            self._tell(viewpoint, self.of(offer, viewpoint), log=log)
+
+    def _tell(self, viewpoint: Viewpoint, found: tuple[Flag, ...], *, log: Log) -> None:
+        """Say what has not been said, for whomever; and that all is well again, when that is so for everybody."""
+        told: frozenset[Flag] = frozenset().union(*self._told.values())
+        view = flags_view([flag for flag in found if flag not in told])
+        if view is not None:
+            for nodes, sentence in view.flags:
+                log.warning("GPUs on %s: %s", nodes, sentence)
+            if view.more:
+                log.warning("GPUs: %s", view.more)
+        _remember(self._told, viewpoint, value=frozenset(found))
+        if told and not any(self._told.values()):
+            log.warning("GPUs: All are offered and work again.")
+
+
+def _remember(known: dict[Viewpoint, T], viewpoint: Viewpoint, *, value: T) -> None:
+    """Keep a value, and forget the oldest where there are too many."""
+    known[viewpoint] = value
+    if len(known) > _MOST_VIEWPOINTS:
+        del known[next(iter(known))]

@@ -1,0 +1,31 @@
+"""A spawner whose hub takes the time to be later than it is, as long as a file beside this one says so.
+
+Copied into a hub's folder, from where the hub's process imports it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gpuspawner.hub.offers import Offers
+from gpuspawner.hub.spawner import GPUSpawner
+from gpuspawner.kube.store import ClusterStore, Pace
+
+SKEW = Path(__file__).with_name("skew_s")
+
+
+def clock() -> float:
+    """Return monotonic seconds, and those in the file."""
+    return time.monotonic() + (float(SKEW.read_text()) if SKEW.exists() else 0.0)
+
+
+class LateOffers(Offers):
+    def store(self, api: Any, *, pace: Pace, **options: Any) -> ClusterStore:
+        return super().store(api, pace=replace(pace, clock=clock), **options)
+
+
+class LateSpawner(GPUSpawner):
+    _offers = LateOffers()

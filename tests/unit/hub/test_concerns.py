@@ -1,0 +1,117 @@
+"""What is the matter with GPUs is worked out once, and told in the log once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpuspawner.core.catalogue import Catalogue, Toleration
+from gpuspawner.core.inventory import Inventory, Node, Taint
+from gpuspawner.hub.concerns import Concerns, Viewpoint
+from gpuspawner.hub.offers import Offer, Offers
+
+GPU = "nvidia.com/gpu"
+PARSED = Offers().parse({})
+VIEWPOINT = Viewpoint(PARSED, ())
+CATALOGUE = Catalogue(images={}, cpu=None, memory=None)
+INVALID = Node(name="n", labels={"nvidia.com/gpu.product": "A100-MIG-INVALID"})
+GOOD = Node(name="good")
+LOG = logging.getLogger("test")
+
+
+def offer(*nodes: Node) -> Offer:
+    return Offer(catalogue=CATALOGUE, inventory=Inventory(nodes=nodes))
+
+
+@pytest.fixture
+def concerns() -> Concerns:
+    return Concerns(soon_s=0, pause_s=0)
+
+
+async def told(concerns: Concerns, caplog: pytest.LogCaptureFixture, *nodes: Node, **changes: Any) -> list[str]:
+    """Return what the log says for these nodes."""
+    caplog.clear()
+    concerns.watch(offer(*nodes), VIEWPOINT._replace(**changes), log=LOG)
+    timer = concerns._timer
+    async with asyncio.timeout(5):
+        while timer is not None and concerns._timer is timer:  # noqa: ASYNC110 - a timer is no event
+            await asyncio.sleep(0)
+    return [record.getMessage().partition(" (")[0] for record in caplog.records]
+
+
+def test_for_the_same_nodes_and_settings_it_is_worked_out_once(concerns: Concerns):
+    seen = offer(INVALID)
+    first = concerns.of(seen, VIEWPOINT)
+    assert [flag.nodes for flag in first] == [("n",)]
+    assert concerns.of(replace(seen, uncounted=frozenset({"x"})), VIEWPOINT) is first
+    assert concerns.of(offer(GOOD), VIEWPOINT) == ()
+
+
+def test_what_every_server_tolerates_is_part_of_the_question(concerns: Concerns):
+    tainted = Node(name="n", capacity={GPU: 1}, allocatable={GPU: 1}, taints=(Taint(key="k", effect="NoSchedule"),))
+    gpus = {gpu.slug: gpu for gpu in _types(tainted)}
+    seen = replace(offer(tainted), catalogue=replace(CATALOGUE, gpus=gpus))
+    tolerated = (Toleration(key="k", operator="Exists"),)
+    found = [concerns.of(seen, Viewpoint(PARSED, each)) for each in ((), tolerated)]
+    assert [len(flags) for flags in found] == [1, 0]
+
+
+def _types(node: Node) -> Any:
+    from gpuspawner.core.discovery import discover  # noqa: PLC0415 - for this test alone
+
+    return discover([node], PARSED.table)
+
+
+async def test_a_change_is_told_and_not_repeated(concerns: Concerns, caplog: pytest.LogCaptureFixture):
+    sentence = "GPUs on n: No GPU is offered: the MIG layout is not the same on all cards"
+    assert await told(concerns, caplog, INVALID) == [sentence]
+    assert await told(concerns, caplog, INVALID, GOOD) == []
+    assert await told(concerns, caplog, INVALID, replace(INVALID, name="o")) == [sentence.replace("n:", "n, o:", 1)]
+    assert {record.levelname for record in caplog.records} == {"WARNING"}
+
+
+async def test_that_all_is_well_again_is_told_once(concerns: Concerns, caplog: pytest.LogCaptureFixture):
+    assert await told(concerns, caplog, GOOD) == []
+    await told(concerns, caplog, INVALID)
+    assert await told(concerns, caplog, GOOD) == ["GPUs: All are offered and work again."]
+    assert await told(concerns, caplog, GOOD, replace(GOOD, name="m")) == []
+
+
+async def test_what_was_told_for_some_users_is_not_repeated_for_others(
+    concerns: Concerns, caplog: pytest.LogCaptureFixture
+):
+    assert len(await told(concerns, caplog, INVALID)) == 1
+    assert await told(concerns, caplog, INVALID, tolerations=(Toleration(key="k"),)) == []
+
+
+async def test_nodes_that_cannot_be_read_are_not_well_again(concerns: Concerns, caplog: pytest.LogCaptureFixture):
+    await told(concerns, caplog, INVALID)
+    caplog.clear()
+    concerns.watch(Offer(catalogue=CATALOGUE, inventory=Inventory(reason="Down.")), VIEWPOINT, log=LOG)
+    assert concerns._timer is None
+    assert await told(concerns, caplog, INVALID) == []
+
+
+async def test_nobody_waits_for_the_log(concerns: Concerns, caplog: pytest.LogCaptureFixture):
+    concerns.watch(offer(INVALID), VIEWPOINT, log=LOG)
+    assert (caplog.records, concerns._found) == ([], {})
+
+
+async def test_the_log_is_looked_after_at_most_once_in_a_while(caplog: pytest.LogCaptureFixture):
+    concerns = Concerns(soon_s=0, pause_s=3600)
+    await told(concerns, caplog, INVALID)
+    concerns.watch(offer(GOOD), VIEWPOINT, log=LOG)
+    assert concerns._timer is not None
+    assert concerns._timer.when() - asyncio.get_running_loop().time() > 3500
+
+
+async def test_many_different_viewpoints_do_not_pile_up(concerns: Concerns, caplog: pytest.LogCaptureFixture):
+    for number in range(99):
+        viewpoint = Viewpoint(PARSED, (Toleration(key=str(number)),))
+        concerns.of(offer(INVALID), viewpoint)
+        await told(concerns, caplog, INVALID, tolerations=viewpoint.tolerations)
+    assert max(map(len, (concerns._found, concerns._seen, concerns._told, concerns._waiting))) <= 32

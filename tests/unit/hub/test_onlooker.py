@@ -1,0 +1,40 @@
+"""Who looks is known of the request that said so, and of no other."""
+
+from __future__ import annotations
+
+from contextvars import copy_context
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gpuspawner.hub import onlooker
+
+
+def handler(**user: Any) -> Any:
+    return SimpleNamespace(current_user=SimpleNamespace(**user))
+
+
+@pytest.mark.parametrize(
+    ("looking", "expected"),
+    [
+        (handler(admin=True), True),
+        (handler(admin=False), False),
+        (handler(admin="no"), False),
+        (handler(), False),
+        (SimpleNamespace(current_user=None), False),
+        (SimpleNamespace(), False),
+        (None, False),
+    ],
+)
+def test_only_an_admin_of_the_hub_is_one(looking: Any, expected: bool):
+    def found() -> bool:
+        onlooker.note(looking)
+        return onlooker.is_admin()
+
+    assert copy_context().run(found) == expected
+
+
+def test_another_request_has_another_onlooker():
+    copy_context().run(onlooker.note, handler(admin=True))
+    assert not onlooker.is_admin()

@@ -1,0 +1,108 @@
+"""What admins see of GPUs that are not offered, and nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextvars import copy_context
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from bs4 import BeautifulSoup
+from jupyterhub.utils import maybe_future
+from tornado import web
+
+from gpuspawner.hub.concerns import Concerns
+from gpuspawner.hub.spawner import GPUSpawner
+from tests.unit.hub.conftest import MakeSpawner, node
+from tests.unit.kube.watch_server import NODES, WatchServer, eventually
+
+HOSTILE = "A100-MIG-INVALID</script><img src=x onerror=alert(1)>"
+FOLD_OUT = "#gpuspawner-admin"
+
+
+@pytest.fixture(autouse=True)
+def invalid_node(server: WatchServer) -> None:
+    server.put(NODES, node("odd-1", {"nvidia.com/gpu.product": HOSTILE}))
+
+
+def looking(*, admin: bool) -> Any:
+    user = SimpleNamespace(name="somebody", admin=admin)
+    return SimpleNamespace(current_user=user, request=SimpleNamespace(headers={}))
+
+
+async def opened(spawner: GPUSpawner, handler: Any) -> BeautifulSoup:
+    """Open a form as JupyterHub does, in a request of its own."""
+
+    async def get() -> str:
+        spawner.handler = handler
+        return str(await spawner.get_options_form())
+
+    return BeautifulSoup(await asyncio.create_task(get()), "html.parser")
+
+
+async def test_an_admin_is_told_whoever_the_server_is_for(make_spawner: MakeSpawner):
+    page = await opened(make_spawner(name="ada"), looking(admin=True))
+    (item,) = page.select(f"{FOLD_OUT} li")
+    assert item.text.startswith(
+        "odd-1: No GPU is offered: the MIG layout is not the same on all cards (A100-MIG-INVALID"
+    )
+    assert page.select("img") == []
+
+
+async def test_nobody_else_is_told(make_spawner: MakeSpawner):
+    page = await opened(make_spawner(), looking(admin=False))
+    assert page.select(FOLD_OUT) == []
+    assert "odd-1" not in str(page)
+
+
+async def test_the_pages_script_is_not_told(make_spawner: MakeSpawner):
+    page = await opened(make_spawner(), looking(admin=True))
+    (island,) = page.select("#gpuspawner-data")
+    assert "odd-1" not in island.text
+
+
+async def test_a_user_whose_form_an_admin_has_opened_is_not_told(make_spawner: MakeSpawner):
+    spawner = make_spawner()
+
+    async def post() -> str:
+        with pytest.raises(web.HTTPError):
+            await maybe_future(spawner.run_options_from_form({"cpu": ["3cores"]}))
+        return str(await spawner.get_options_form())
+
+    await opened(spawner, looking(admin=True))
+    assert "odd-1" not in await asyncio.create_task(post(), context=copy_context())
+
+
+async def test_a_user_who_looks_at_the_same_time_as_an_admin_is_not_told(make_spawner: MakeSpawner):
+    spawner = make_spawner()
+    admin_came = asyncio.Event()
+
+    async def get() -> str:
+        spawner.handler = looking(admin=False)
+        await admin_came.wait()
+        return str(await spawner.get_options_form())
+
+    user = asyncio.create_task(get())
+    await asyncio.sleep(0)
+    assert (await opened(spawner, looking(admin=True))).select(FOLD_OUT)
+    admin_came.set()
+    assert "odd-1" not in await user
+
+
+async def test_the_hubs_log_tells_it_once(
+    make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(GPUSpawner, "_concerns", Concerns(soon_s=0, pause_s=0))
+
+    def told() -> list[str]:
+        return [record.getMessage() for record in caplog.records if "GPUs on" in record.getMessage()]
+
+    log = logging.getLogger("hub")
+    first, second = (make_spawner(name=name, log=log) for name in ("ada", "bo"))
+    await first.get_options_form()
+    await eventually(told)
+    await second.get_options_form()
+    await asyncio.sleep(0)
+    assert len(told()) == 1
