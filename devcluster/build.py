@@ -55,10 +55,11 @@ TOOLS = {
     ),
     "ctr": Tool(module="containerd", package="github.com/containerd/containerd/v2/cmd/ctr", seconds=12),
     "helm": Tool(module="helm", package="helm.sh/helm/v4/cmd/helm", seconds=140),
+    "karpenter": Tool(module="karpenter", package="sigs.k8s.io/karpenter/kwok", seconds=215),
 }
 """In the order to build them: the control plane first, then what shares its packages."""
 
-CLUSTER = tuple(name for name in TOOLS if name != "helm")
+CLUSTER = tuple(name for name, tool in TOOLS.items() if tool.module in {"kubernetes", "containerd"})
 """The programs that `up` needs."""
 
 
@@ -109,6 +110,26 @@ def ensure(names: Iterable[str] = CLUSTER, *, report: Report = print) -> Path:
     return folder()
 
 
+def sources(name: str) -> Path:
+    """Return the folder of the Go module that a program is built from: what it brings along besides the program.
+
+    Raises DevclusterError where Go cannot find it.
+    """
+    tool = TOOLS[name]
+    done = subprocess.run(
+        ["go", "list", "-f", "{{.Module.Dir}}", tool.package],
+        cwd=_TOOLS / tool.module,
+        env=_go_environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise DevclusterError(f"Go does not find the sources of {name}: {done.stderr.strip()}")
+    return Path(done.stdout.strip())
+
+
 def require_go() -> None:
     """Raise DevclusterError, saying how to get it, where Go is missing."""
     if shutil.which("go") is None:
@@ -156,7 +177,7 @@ def _go_build(name: str, report: Report) -> None:
     with subprocess.Popen(
         ["go", "build", *options, tool.package],
         cwd=_TOOLS / tool.module,
-        env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off"},
+        env=_go_environment(),
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -170,6 +191,10 @@ def _go_build(name: str, report: Report) -> None:
         reasons = [line for line in errors.splitlines() if line and not line.startswith("go: downloading")]
         raise DevclusterError(f"building {name} failed: {' | '.join(reasons[-3:]) or process.returncode}")
     part.replace(folder() / name)
+
+
+def _go_environment() -> dict[str, str]:
+    return {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off"}
 
 
 def _follow(process: subprocess.Popen[str], heartbeat: Callable[[], object]) -> str:
@@ -189,7 +214,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Build the programs named on the command line and print the folder that holds them."""
     parser = argparse.ArgumentParser(prog="python -m devcluster.build", description=main.__doc__)
     parser.add_argument(
-        "name", nargs="*", default=list(CLUSTER), help=f"one of {', '.join(TOOLS)} (default: all but helm)"
+        "name", nargs="*", default=list(CLUSTER), help=f"one of {', '.join(TOOLS)} (default: what a cluster needs)"
     )
     try:
         print(ensure(parser.parse_args(arguments).name, report=lambda text: print(text, file=sys.stderr, flush=True)))

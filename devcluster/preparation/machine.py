@@ -20,8 +20,9 @@ def packages_to_install(needs: Needs) -> tuple[Package, ...]:
 
 
 def binaries_to_build(needs: Needs) -> Sequence[str]:
-    """List the Kubernetes binaries that are needed and not in the cache."""
-    return build.missing(build.CLUSTER) if needs.cluster else ()
+    """List the binaries that are needed and not in the cache: Kubernetes', and what tests run beside it."""
+    wanted = (*(build.CLUSTER if needs.cluster else ()), *(("karpenter",) if needs.autoscaler else ()))
+    return build.missing(wanted)
 
 
 def debian_step(packages: tuple[Package, ...]) -> Step:

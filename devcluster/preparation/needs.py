@@ -12,22 +12,24 @@ class Needs:
     :param hub5: a second environment with the oldest supported JupyterHub and KubeSpawner.
     :param proxy: configurable-http-proxy, from npm.
     :param cluster: a Kubernetes on this machine: root, Debian packages and Go binaries.
+    :param autoscaler: Karpenter beside it.
     :param browser: Chromium.
     """
 
     hub5: bool = False
     proxy: bool = False
     cluster: bool = False
+    autoscaler: bool = False
     browser: bool = False
 
 
 PURPOSES = {
     "demo": Needs(proxy=True, cluster=True),
-    "test": Needs(hub5=True, proxy=True, cluster=True, browser=True),
+    "test": Needs(hub5=True, proxy=True, cluster=True, autoscaler=True, browser=True),
     "check": Needs(),
     "unit": Needs(hub5=True),
     "packaging": Needs(),
-    "cluster": Needs(hub5=True, proxy=True, cluster=True),
+    "cluster": Needs(hub5=True, proxy=True, cluster=True, autoscaler=True),
     "browser": Needs(proxy=True, cluster=True, browser=True),
     "bench": Needs(proxy=True, cluster=True),
 }

@@ -26,9 +26,9 @@ def node(raw: object) -> Node:
     return Node(
         name=intern(text(metadata.get("name"))),
         labels={intern(key): intern(value) for key, value in text_map(metadata.get("labels")).items()},
-        taints=_shared_taints(tuple(_taints(spec.get("taints")))),
-        allocatable=interning.amounts(_resources(status.get("allocatable"))),
-        capacity=interning.amounts(_resources(status.get("capacity"))),
+        taints=taints(spec.get("taints")),
+        allocatable=interning.amounts(resources(status.get("allocatable"))),
+        capacity=interning.amounts(resources(status.get("capacity"))),
         unschedulable=spec.get("unschedulable") is True,
         ready=_is_ready(status.get("conditions")),
     )
@@ -65,14 +65,19 @@ def pod(raw: object) -> Pod | None:
     )
 
 
-def _resources(raw: object) -> dict[str, int]:
-    """Return resource name → whole base units, without what is no quantity."""
+def resources(raw: object) -> dict[str, int]:
+    """Return resource name → whole base units of a v1 ResourceList, without what is no quantity."""
     found: dict[str, int] = {}
     for name, value in mapping(raw).items():
         number = _text_amount(name == "cpu", value) if isinstance(value, str) else _amount(name == "cpu", value)
         if number is not None and isinstance(name, str):
             found[name] = number
     return found
+
+
+def taints(raw: object) -> tuple[Taint, ...]:
+    """Return a list of v1 Taints, without those that have no key."""
+    return _shared_taints(tuple(_taints(raw)))
 
 
 @lru_cache(maxsize=4096)

@@ -32,6 +32,7 @@ from gpuspawner.core.formview_types import (
     PresetView,
     VendorView,
 )
+from gpuspawner.core.growth import Growth
 from gpuspawner.core.inventory import Inventory
 from gpuspawner.core.options import from_form
 from gpuspawner.core.quantity import format_cpu, gib
@@ -179,15 +180,15 @@ def _vendors(
     groups: dict[str, list[GPUTypeView]] = {}
     gpus = tuple(catalogue.gpus.values())
     for gpu, available in zip(gpus, availability(gpus, inventory) if counts is None else counts, strict=True):
-        groups.setdefault(gpu.vendor, []).append(_gpu_type(gpu, available))
+        groups.setdefault(gpu.vendor, []).append(_gpu_type(gpu, available, growths=inventory.growths))
     return tuple(
         VendorView(slug=vendor, display_name=vendor_name(vendor), types=tuple(types))
         for vendor, types in groups.items()
     )
 
 
-def _gpu_type(gpu: GPUType, available: Availability) -> GPUTypeView:
-    state, reason = state_of(gpu, available)
+def _gpu_type(gpu: GPUType, available: Availability, *, growths: tuple[Growth, ...] | None) -> GPUTypeView:
+    state, reason = state_of(gpu, available, growths=growths)
     return GPUTypeView(
         slug=gpu.slug,
         display_name=gpu.display_name,
@@ -208,7 +209,7 @@ def _gpu_type(gpu: GPUType, available: Availability) -> GPUTypeView:
         reason=reason,
         shapes=_triples(available.shapes),
         largest_shapes=_triples(available.largest_shapes),
-        scales=scales(gpu),
+        scales=scales(gpu, growths),
         description=gpu.description,
         note=gpu.note,
     )

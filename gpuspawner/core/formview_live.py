@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpuspawner.core.availability import Availability
@@ -9,6 +10,7 @@ from gpuspawner.core.catalogue import Catalogue, GPUType, ScaleUp
 from gpuspawner.core.formview_restore import values_of
 from gpuspawner.core.formview_text import difference
 from gpuspawner.core.formview_types import AlternativeView, State, VerdictView
+from gpuspawner.core.growth import Growth, may_bring
 from gpuspawner.core.selection import Selection
 from gpuspawner.core.verdict import Verdict
 from gpuspawner.core.verdict_text import verdict_sentence
@@ -29,12 +31,15 @@ class Live:
     alternatives: tuple[Selection, ...] = ()
 
 
-def state_of(gpu: GPUType, available: Availability) -> tuple[State, str]:
-    """Return whether one GPU of a type can start now, and why not, a sentence."""
+def state_of(gpu: GPUType, available: Availability, *, growths: Iterable[Growth] | None = ()) -> tuple[State, str]:
+    """Return whether one GPU of a type can start now, and why not, a sentence.
+
+    :param growths: what autoscalers may add, None when that is not known.
+    """
     if available.total is None:
         return State.UNKNOWN, ""
     if available.total == 0:
-        if not scales(gpu):
+        if not scales(gpu, growths):
             return State.NEVER, "The cluster has no node with this GPU."
         return State.NONE, _with_new_node("No node with this GPU is running.", gpu)
     if available.healthy == 0:
@@ -80,9 +85,9 @@ def verdict_view(live: Live, selection: Selection | None, *, catalogue: Catalogu
     )
 
 
-def scales(gpu: GPUType) -> bool:
-    """Tell whether an autoscaler may add nodes with a type, as far as the admin said so."""
-    return _fastest(gpu) is not None
+def scales(gpu: GPUType, growths: Iterable[Growth] | None = ()) -> bool:
+    """Tell whether an autoscaler may add nodes with a type, as far as the admin said so, or the autoscaler itself."""
+    return _fastest(gpu) is not None or growths is None or any(may_bring(each, gpu) for each in growths)
 
 
 def _fastest(gpu: GPUType) -> ScaleUp | None:

@@ -1,22 +1,29 @@
 """What an autoscaler would add: plain values, whoever knows them, and whether a pod would run on such a node.
 
 No API of Kubernetes tells what a node that does not exist yet will be. The admin's ``scale_up`` does for a GPU type;
-what an autoscaler publishes can be put into the same :class:`Growth`.
+:mod:`gpuspawner.core.nodepools` puts what Karpenter publishes into the same :class:`Growth`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from gpuspawner.core.catalogue import GPUType, ScaleUp
 from gpuspawner.core.demands import Demands
 from gpuspawner.core.inventory import Node, Pod
-from gpuspawner.core.node_choice import Labels, admits, may_admit
+from gpuspawner.core.machines import Machines, has_left, may_hold
+from gpuspawner.core.node_choice import Labels, admits, may_admit, will_admit
 from gpuspawner.core.node_states import is_reserved
 from gpuspawner.core.node_terms import matches_any
 from gpuspawner.core.obstacles import Answer
+from gpuspawner.core.tolerations import tolerates
+
+_COUNTED = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
+"""GPUs that Karpenter knows a machine to have before there is a node
+(https://karpenter.sh/docs/concepts/scheduling/#acceleratorsgpu-resources); slices and shares it learns of later."""
+_ANY_NUMBER = range(1, 2**31)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +38,7 @@ class Growth:
     :param nodes_left: nodes it may grow by, None for no limit.
     :param labels: what is known of a new node's labels.
     :param examples: nodes of the pool that are there: a new one will be like them in labels and taints.
+    :param machines: what may become a node, where that is picked to fit the pods that wait; ``shape`` is then empty.
     """
 
     pool: str
@@ -39,6 +47,7 @@ class Growth:
     nodes_left: int | None
     labels: Labels = field(default_factory=dict)
     examples: tuple[Node, ...] = ()
+    machines: Machines | None = None
 
 
 def growths(gpu: GPUType, nodes: Iterable[Node]) -> tuple[Growth, ...]:
@@ -58,13 +67,19 @@ def would_take(growth: Growth, pod: Pod) -> Answer:
     """Return whether a pod would run on a node that a pool grows by, as far as that can be known.
 
     UNKNOWN is for what depends on what only an existing node has: its zone, labels and taints that nobody told of, the
-    pods near it.
+    pods near it. YES for machines that are picked means that nothing is against it: whether there is one that is large
+    enough is then known to the autoscaler alone.
     """
-    demands = pod.demands
-    if growth.nodes_left == 0 or not _holds(growth.shape, pod.requests) or not may_admit(growth.labels, demands):
+    demands, machines = pod.demands, growth.machines
+    holds = _holds(growth.shape, pod.requests) if machines is None else may_hold(machines, pod.requests)
+    if growth.nodes_left == 0 or not holds or not may_be_for(growth, demands):
         return Answer.NO
     if demands.undecided or demands.claims or demands.affinity or demands.spread:
         return Answer.UNKNOWN
+    if machines is not None:
+        has_devices = all(name in machines.sizes for name, number in pod.requests.items() if number and "/" in name)
+        is_sure = machines.is_clear and has_devices and will_admit(growth.labels, demands)
+        return Answer.YES if is_sure else Answer.UNKNOWN
     if not growth.examples:
         return Answer.UNKNOWN if demands.volume_terms else Answer.YES
     return Answer.YES if any(_would_admit(node, demands) for node in growth.examples) else Answer.UNKNOWN
@@ -75,16 +90,59 @@ def has_room_after(growth: Growth, pod: Pod, *, ahead: Sequence[Pod]) -> bool:
 
     Pods are put on one new node after the other, the largest first; that wastes a little, so a yes can be relied on.
     """
+    takers = (other for other in ahead if would_take(growth, other) is not Answer.NO)
+    if growth.machines is not None:
+        return has_left(growth.machines, (each.requests for each in (*takers, pod)))
     if growth.nodes_left is None:
         return True
     nodes, room = 1, dict(growth.shape)
-    first = sorted(ahead, key=lambda other: _size(other, growth.shape), reverse=True)
-    for each in (*(other for other in first if would_take(growth, other) is not Answer.NO), pod):
+    for each in (*sorted(takers, key=lambda other: _size(other, growth.shape), reverse=True), pod):
         if not _holds(room, each.requests):
             nodes, room = nodes + 1, dict(growth.shape)
         for name in room:
             room[name] -= 1 if name == "pods" else each.requests.get(name, 0)
     return nodes <= growth.nodes_left
+
+
+def may_be_for(growth: Growth, demands: Demands) -> bool:
+    """Tell whether a pod with these demands may be meant for the nodes of a pool, however large they are."""
+    machines = growth.machines
+    if machines is not None and not tolerates(Node(name="", taints=machines.taints), demands.tolerations):
+        return False
+    return may_admit(growth.labels, demands)
+
+
+def with_devices(growth: Growth, gpu: GPUType | None) -> Growth:
+    """Return a growth with the GPUs of a type, where its machines have the labels that go with the type."""
+    machines = growth.machines
+    if machines is None or gpu is None or gpu.resource not in _COUNTED or gpu.resource in machines.sizes:
+        return growth
+    if not any(match and _matches(growth.labels, match, unknown=False) for match in gpu.matches):
+        return growth
+    return replace(growth, machines=replace(machines, sizes={**machines.sizes, gpu.resource: _ANY_NUMBER}))
+
+
+def may_bring(growth: Growth, gpu: GPUType) -> bool:
+    """Tell whether a pool may add nodes with GPUs of a type, as far as it is known what they are like."""
+    machines = growth.machines
+    if machines is None or not may_hold(machines, {gpu.resource: 1}):
+        return False
+    return any(_matches(growth.labels, match, unknown=True) for match in gpu.matches)
+
+
+def _matches(labels: Labels, match: Labels, *, unknown: bool) -> bool:
+    """Tell whether a new node's labels may be what a type's match asks for.
+
+    :param unknown: what to answer for a label of which nothing is known.
+    """
+    for key, values in match.items():
+        own = labels.get(key)
+        if own is None:
+            if not unknown:
+                return False
+        elif not any(value in values for value in own) if values else own:
+            return False
+    return True
 
 
 def _growth(gpu: GPUType, scale_up: ScaleUp, *, nodes: Iterable[Node]) -> Growth:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpuspawner.core.demands import NO_DEMANDS, Demands
 
 if TYPE_CHECKING:
+    from gpuspawner.core.growth import Growth
     from gpuspawner.core.occupancy import Occupancy
 
 
@@ -77,6 +78,7 @@ class Inventory:
     :param pods: None when the pods of all namespaces could not be read: what is free is then unknown.
     :param reason: one sentence for people why something is unknown, empty when all was read.
     :param occupancy: nodes and pods as they are kept up to date; None when the pods of all namespaces are not known.
+    :param growths: what autoscalers say that they may add; None when that could not be read, empty where nobody says.
     :param age_s: seconds since the API server last confirmed all this; None when unknown, or when it never did.
     :param generation: grows when anything changes.
     """
@@ -85,5 +87,6 @@ class Inventory:
     pods: tuple[Pod, ...] | None = None
     reason: str = ""
     occupancy: Occupancy | None = None
+    growths: tuple[Growth, ...] | None = ()
     age_s: float | None = None
     generation: int = 0

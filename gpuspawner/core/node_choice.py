@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from gpuspawner.core.demands import Demands
 from gpuspawner.core.inventory import Node
-from gpuspawner.core.node_terms import DOES_NOT_EXIST, NOT_IN, NodeTerm, Requirement, fulfils, matches_any
+from gpuspawner.core.node_terms import (
+    DOES_NOT_EXIST,
+    IN,
+    NOT_IN,
+    NodeTerm,
+    Requirement,
+    fulfils,
+    is_well_formed,
+    matches_any,
+)
 
 Labels = Mapping[str, tuple[str, ...]]
 """Label → values that a node may have; no values: the label will not be there. Others are not known."""
+
+_MOST_TERMS = 64
+"""Combinations of terms that are looked at; what only a later one would allow is not sure."""
 
 
 def admits(node: Node, demands: Demands) -> bool:
@@ -26,6 +38,38 @@ def may_admit(labels: Labels, demands: Demands) -> bool:
     if any(key in labels and value not in labels[key] for key, value in demands.node_selector.items()):
         return False
     return demands.node_terms is None or any(_may_match(labels, term) for term in demands.node_terms)
+
+
+def will_admit(labels: Labels, demands: Demands) -> bool:
+    """Tell whether a node is one that a pod and its volumes ask for, if whoever makes it picks the labels' values so.
+
+    Nothing is assumed of labels that are not known: a demand on one of those is not met.
+    """
+    selector = [Requirement(key=key, operator=IN, values=(value,)) for key, value in demands.node_selector.items()]
+    picked = _picked(labels, selector)
+    choices = [] if picked is None else [picked]
+    for terms in (*(() if demands.node_terms is None else (demands.node_terms,)), *demands.volume_terms):
+        usable = [term for term in terms if term.expressions and not term.fields]
+        found = (_picked(each, term.expressions) for each in choices for term in usable)
+        choices = [each for each in found if each is not None][:_MOST_TERMS]
+    return bool(choices)
+
+
+def _picked(labels: Labels, requirements: Iterable[Requirement]) -> Labels | None:
+    """Return labels with the values alone that fulfil all requirements, None where a label is left with none."""
+    picked = dict(labels)
+    for each in requirements:
+        values = picked.get(each.key)
+        if values is None or not is_well_formed(each):
+            return None
+        if not values:
+            if each.operator not in (NOT_IN, DOES_NOT_EXIST):
+                return None
+            continue
+        picked[each.key] = tuple(value for value in values if fulfils({each.key: value}, each))
+        if not picked[each.key]:
+            return None
+    return picked
 
 
 def _may_match(labels: Labels, term: NodeTerm) -> bool:

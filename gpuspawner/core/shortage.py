@@ -13,6 +13,7 @@ from gpuspawner.core.catalogue import GPUType
 from gpuspawner.core.demands import Demands
 from gpuspawner.core.growth import Growth
 from gpuspawner.core.inventory import Node, Pod
+from gpuspawner.core.machines import largest
 from gpuspawner.core.node_choice import admits
 from gpuspawner.core.node_states import is_reserved, takes_servers
 from gpuspawner.core.node_terms import matches_any
@@ -221,4 +222,8 @@ def _left(node: Node, pod: Pod, *, occupancy: Occupancy) -> dict[str, int]:
 
 def _new(growth: Growth, pod: Pod) -> dict[str, int]:
     """Return what a new node has; what nobody told of it is taken to suffice."""
+    machines = growth.machines
+    if machines is not None:
+        most = {name: largest(machines, name) for name in pod.requests}
+        return {name: _UNLIMITED if number is None else number for name, number in most.items()}
     return {name: growth.shape.get(name, 0 if "/" in name else _UNLIMITED) for name in pod.requests}

@@ -1,22 +1,23 @@
 """What becomes of a server that somebody would start now: for the pod that would really be created, in one value.
 
 A verdict is advice. NEVER alone stops a start, so it is said only where no node that is there would take the pod if it
-were empty and in order, nothing that the admin says may be added would, and no autoscaler left a trace from which one
-could not be sure. Everything else that is not sure is UNKNOWN.
+were empty and in order, nothing that the admin or an autoscaler says may be added would, and no autoscaler left a trace
+from which one could not be sure. Everything else that is not sure is UNKNOWN.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from gpuspawner.core.autoscalers import traces
 from gpuspawner.core.catalogue import GPUType
 from gpuspawner.core.fit import Answer, Survey, fits_somewhere, survey
-from gpuspawner.core.growth import Growth, growths, has_room_after, would_take
+from gpuspawner.core.growth import Growth, growths, has_room_after, may_be_for, with_devices, would_take
 from gpuspawner.core.inventory import Inventory, Node, Pod
 from gpuspawner.core.node_filters import layout
+from gpuspawner.core.nodepools import more_like
 from gpuspawner.core.occupancy import Occupancy
 from gpuspawner.core.overview import overview
 from gpuspawner.core.queue import ahead_of
@@ -35,6 +36,7 @@ _UNREADABLE_PODS = "what is free cannot be read"
 _UNCONFIRMED = "what is known of the cluster is not up to date"
 _GATED = "another system decides when it may start"
 _SPOKEN_FOR = "all nodes that may be added are spoken for"
+_FULL = "no more nodes may be added right now"
 _TAKEN = "all nodes that would do are taken"
 _NEW_NODE_IN_DOUBT = "whether a new node would do for it cannot be told beforehand"
 
@@ -57,6 +59,7 @@ class Verdict:
     :param places_exact: there are that many; otherwise at least that many.
     :param minutes: for AFTER_SCALE_UP, how long a new node takes; None when not known.
     :param pool: for AFTER_SCALE_UP, what people call the nodes that are added to.
+    :param is_sure: for AFTER_SCALE_UP, a node that is large enough can be had; otherwise nothing known is against it.
     :param ahead: for WAITS and AFTER_SCALE_UP, how many pods wait for the same and come first.
     :param reason: one sentence for people why it is not NOW, empty where the outcome says it all.
     :param age_s: seconds since what is known of the cluster was confirmed; None when unknown.
@@ -67,24 +70,22 @@ class Verdict:
     places_exact: bool = True
     minutes: float | None = None
     pool: str = ""
+    is_sure: bool = True
     ahead: int | None = None
     reason: str = ""
     age_s: float | None = None
 
 
-def verdict(
-    pod: Pod, inventory: Inventory, *, gpu: GPUType | None = None, more_growths: Iterable[Growth] = ()
-) -> Verdict:
+def verdict(pod: Pod, inventory: Inventory, *, gpu: GPUType | None = None) -> Verdict:
     """Return what becomes of a pod that does not exist yet, or still waits.
 
     :param pod: as it would be created, with what the admin and KubeSpawner put into it.
     :param gpu: the type chosen; its name is used in reasons, its ``scale_up`` says what may be added.
-    :param more_growths: what else an autoscaler may add.
     """
     known = overview(inventory)
     if known is None:
         return _unknown(inventory, inventory.reason or _UNREADABLE)
-    case = _Case(pod, known.occupancy, gpu=gpu, more_growths=more_growths)
+    case = _Case(pod, known.occupancy, gpu=gpu, pools=inventory.growths)
     blocked = case.blocked()
     if blocked and not case.may_change():
         return Verdict(outcome=Outcome.NEVER, reason=as_sentence(blocked), age_s=inventory.age_s)
@@ -110,28 +111,33 @@ def _is_fresh(inventory: Inventory) -> bool:
 class _Case:
     """One pod in one cluster."""
 
-    def __init__(self, pod: Pod, occupancy: Occupancy, *, gpu: GPUType | None, more_growths: Iterable[Growth]) -> None:
+    def __init__(
+        self, pod: Pod, occupancy: Occupancy, *, gpu: GPUType | None, pools: tuple[Growth, ...] | None
+    ) -> None:
         self._pod = pod
         self._occupancy = occupancy
         self._gpu = gpu
         self._survey: Survey = survey(pod, occupancy, limit=_MOST_PLACES)
-        self._more = tuple(more_growths)
+        self._pools = pools
+        self._growing: tuple[Growth, ...] = ()
         self._groups: list[list[Node]] = []
         self._nodes: list[Node] = []
         self._reserved = False
         # Most pods fit, and then nobody asks for what they would not fit into.
         if self._survey.answer is Answer.NO:
             self._find_nodes()
+            self._find_growths()
 
     def blocked(self) -> str:
         """Return why no node that is there or declared would ever take the pod, empty when one might."""
         # Whoever takes the gates away may add tolerations and a node selector, as Kueue does.
         if self._survey.could or self._survey.answer is not Answer.NO or self._pod.demands.gated:
             return ""
-        growing = self._growths()
-        if candidates(self._pod, self._groups) or any(would_take(each, self._pod) is not Answer.NO for each in growing):
+        pod, growing = self._pod, self._growing
+        if candidates(pod, self._groups) or any(would_take(each, pod) is not Answer.NO for each in growing):
             return ""
-        return never_clause(self._pod, self._groups, gpu=self._gpu, reserved=self._reserved, growths=growing)
+        for_it = [each for each in growing if may_be_for(each, pod.demands)]
+        return never_clause(pod, self._groups, gpu=self._gpu, reserved=self._reserved, growths=for_it)
 
     def may_change(self) -> bool:
         """Tell whether an autoscaler that nobody described may add a node for a pod that is blocked.
@@ -141,6 +147,8 @@ class _Case:
         """
         if self._gpu is not None and any(each.scale_up for each in (self._gpu, *self._gpu.members)):
             return False
+        if self._pools is None:
+            return True
         left = traces(self._occupancy.table)
         return left.any_shape or (left.pools and (self._gpu is None or not self._nodes))
 
@@ -160,24 +168,27 @@ class _Case:
         pod, nodes = self._pod, self._nodes
         could = candidates(pod, self._groups)
         ahead = ahead_of(pod, self._occupancy.waiting, nodes=could, gpu=self._gpu)
-        growing = [each for each in self._growths() if would_take(each, pod) is Answer.YES]
+        growing = [each for each in self._growing if would_take(each, pod) is Answer.YES]
         roomy = [each for each in growing if has_room_after(each, pod, ahead=ahead)]
         why = (
             as_sentence(wait_clause(could, pod, nodes=nodes, gpu=self._gpu, occupancy=self._occupancy)) if could else ""
         )
         if roomy:
-            first = min(roomy, key=_minutes)
+            first = min(roomy, key=_preference)
+            told = [each.minutes for each in (first, *self._growing) if each.minutes is not None]
             return Verdict(
                 outcome=Outcome.AFTER_SCALE_UP,
-                minutes=first.minutes,
+                minutes=told[0] if told else None,
                 pool=first.pool,
+                is_sure=first.machines is None,
                 ahead=len(ahead),
                 reason=why,
                 age_s=inventory.age_s,
             )
         if not could and not growing and not self._survey.could:
             return _unknown(inventory, _NEW_NODE_IN_DOUBT)
-        why = why or as_sentence(_SPOKEN_FOR if growing else _TAKEN)
+        could_grow = any(has_room_after(each, pod, ahead=()) for each in growing)
+        why = why or as_sentence(_SPOKEN_FOR if could_grow else _FULL if growing else _TAKEN)
         return Verdict(outcome=Outcome.WAITS, ahead=len(ahead), reason=why, age_s=inventory.age_s)
 
     def _find_nodes(self) -> None:
@@ -191,17 +202,20 @@ class _Case:
             self._reserved = stock.has_reserved(table)
         self._nodes = [node for group in self._groups for node in group]
 
-    def _growths(self) -> Sequence[Growth]:
+    def _find_growths(self) -> None:
+        """Find what may be added: what the admin says of the GPU type, machines as they are there, and any others."""
         own = growths(self._gpu, self._nodes) if self._gpu is not None else ()
-        return (*own, *self._more)
+        pools = [with_devices(each, self._gpu) for each in self._pools or ()]
+        self._growing = (*own, *more_like(pools, self._nodes), *pools)
 
 
 def _unknown(inventory: Inventory, reason: str) -> Verdict:
     return Verdict(outcome=Outcome.UNKNOWN, reason=as_sentence(reason), age_s=inventory.age_s)
 
 
-def _minutes(growth: Growth) -> tuple[bool, float]:
-    return growth.minutes is None, growth.minutes or 0.0
+def _preference(growth: Growth) -> tuple[bool, float, bool]:
+    """Return what puts growths in order: the soonest first, and what is sure before what is not."""
+    return growth.minutes is None, growth.minutes or 0.0, growth.machines is not None
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ def verdict_sentence(verdict: Verdict) -> str:
         case Outcome.NOW:
             return f"Starts now{_places(verdict)}."
         case Outcome.AFTER_SCALE_UP:
-            return f"Starts after a new node is added{_minutes(verdict)}{_before(verdict)}."
+            return f"Starts after a new node is added{_minutes(verdict)}{_proviso(verdict)}{_before(verdict)}."
         case Outcome.WAITS:
             return _led("Waits", ", ".join(filter(None, (as_clause(verdict.reason), _ahead(verdict)))))
         case Outcome.NEVER:
@@ -35,6 +35,10 @@ def _places(verdict: Verdict) -> str:
 
 def _minutes(verdict: Verdict) -> str:
     return "" if verdict.minutes is None else f", {duration(verdict.minutes)}"
+
+
+def _proviso(verdict: Verdict) -> str:
+    return "" if verdict.is_sure else ", if one that is large enough can be had"
 
 
 def _before(verdict: Verdict) -> str:

@@ -1,5 +1,7 @@
 """What the cluster has and what is taken, always at hand: nodes and pods, watched once for everybody in this process.
 
+What Karpenter may add is read beside them; whether that succeeds matters to nothing else.
+
 Whatever goes wrong ends up as an inventory that says what is not known and why, or how old it is: a form must not fail,
 nor wait, because the API server does. Knows neither forms nor users.
 """
@@ -20,6 +22,7 @@ from gpuspawner.core.inventory import Inventory
 from gpuspawner.core.occupancy import Occupancy
 from gpuspawner.kube.access import missing_verb
 from gpuspawner.kube.follower import Follower, Pauses
+from gpuspawner.kube.nodepools import NodePools
 from gpuspawner.kube.pacing import SteadyClock
 from gpuspawner.kube.reasons import NOT_READ_YET, READ_AGAIN, STOPPED
 from gpuspawner.kube.requests import ListMethod
@@ -90,6 +93,7 @@ class ClusterStore:
         self._occupancy = Occupancy()
         self._nodes = self._follower("the cluster's nodes", "nodes")
         self._pods = self._follower("the pods of all namespaces", "pods")
+        self._node_pools = NodePools(api.api_client, clock=self._clock, answer_s=self._pace.timing.answer_s)
         self._tasks: list[asyncio.Task[None]] = []
         self._watches: list[Watch] = []
         self._patient_until = 0.0
@@ -111,6 +115,7 @@ class ClusterStore:
                 async with asyncio.timeout(self._patient_until - now):
                     await self._nodes.tried.wait()
                     await self._pods.tried.wait()
+                    await self._node_pools.tried.wait()
         for watch in self._watches:
             await watch.catch_up()
         return self._answer()
@@ -138,6 +143,7 @@ class ClusterStore:
         self._tasks = [
             self._run(self._nodes, nodes, target=NodeTarget(self._occupancy)),
             self._run(self._pods, pods, target=PodTarget(self._occupancy)),
+            asyncio.create_task(self._node_pools.run()),
         ]
 
     def _run(self, follower: Follower, resource: Resource, *, target: Target[Any]) -> asyncio.Task[None]:
@@ -154,7 +160,7 @@ class ClusterStore:
 
     def _answer(self) -> Inventory:
         nodes, pods = self._nodes, self._pods
-        generation = self._occupancy.generation + self._switches
+        generation = self._occupancy.generation + self._switches + self._node_pools.changes
         if not nodes.is_known:
             return Inventory(reason=nodes.reason or NOT_READ_YET, generation=generation)
         known = [follower for follower in (nodes, pods) if follower.is_known]
@@ -162,6 +168,7 @@ class ClusterStore:
             nodes=self._occupancy.nodes,
             occupancy=self._occupancy if pods.is_known else None,
             reason=self._reason(),
+            growths=self._node_pools.growths,
             age_s=self._clock() - min(follower.confirmed_at or 0.0 for follower in known),
             generation=generation,
         )

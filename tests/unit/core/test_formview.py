@@ -228,6 +228,14 @@ def test_the_choice_is_the_one_that_the_form_shows():
     assert selected(CATALOGUE, typed={"cpu": "lots"}) is None
 
 
+@pytest.mark.parametrize(("growths", "state"), [((), "never"), (None, "none")])
+def test_a_type_that_an_autoscaler_may_bring_can_be_picked(growths: Any, state: str):
+    inventory = Inventory(nodes=(), occupancy=Occupancy(), growths=growths, age_s=1.0)
+    gpus = as_json(build_view(CATALOGUE, inventory))["gpus"]
+    assert isinstance(gpus, list)
+    assert {(gpu["state"], gpu["scales"]) for gpu in gpus} == {(state, state == "none")}
+
+
 def test_a_form_without_live_capacity_has_no_verdict():
     assert build_view(CATALOGUE, INVENTORY).verdict is None
 

@@ -8,6 +8,8 @@ from gpuspawner.core.availability import Availability
 from gpuspawner.core.catalogue import Catalogue, GPUType, Image, ScaleUp
 from gpuspawner.core.formview_live import Live, details_text, scales, state_of, verdict_view
 from gpuspawner.core.formview_types import State, VerdictView
+from gpuspawner.core.growth import Growth
+from gpuspawner.core.machines import Machines
 from gpuspawner.core.selection import Selection
 from gpuspawner.core.shapes import Shape
 from gpuspawner.core.verdict import Outcome, Verdict
@@ -75,6 +77,18 @@ def test_any_of_several_types_may_be_added_where_one_of_them_may():
     either = replace(T4, members=(T4, SCALING, replace(T4, scale_up=ScaleUp(max_nodes=1, gpus_per_node=1, minutes=2))))
     assert (scales(T4), scales(either)) == (False, True)
     assert state_of(either, NONE_FREE) == (State.BUSY, "None is free right now. A new one takes about 2 min.")
+
+
+@pytest.mark.parametrize(
+    ("growths", "state"),
+    [
+        ((), State.NEVER),
+        (None, State.NONE),
+        ((Growth(pool="p", minutes=None, shape={}, nodes_left=None, machines=Machines()),), State.NONE),
+    ],
+)
+def test_a_type_without_nodes_is_only_gone_where_none_may_be_added(growths: tuple[Growth, ...] | None, state: State):
+    assert (state_of(T4, GONE, growths=growths)[0], scales(T4, growths)) == (state, state is State.NONE)
 
 
 def test_without_a_verdict_there_is_none_to_show():

@@ -7,8 +7,9 @@ import pytest
 
 from gpuspawner.core.catalogue import GPUType, ScaleUp
 from gpuspawner.core.demands import Demands
-from gpuspawner.core.growth import Growth, growths, has_room_after, would_take
+from gpuspawner.core.growth import Growth, growths, has_room_after, may_bring, with_devices, would_take
 from gpuspawner.core.inventory import Node, Pod, Taint
+from gpuspawner.core.machines import Machines
 from gpuspawner.core.node_terms import NodeTerm, Requirement
 from gpuspawner.core.obstacles import Answer
 from gpuspawner.core.pod_terms import PodTerm
@@ -132,3 +133,68 @@ def test_a_pool_without_a_limit_has_room():
 
 def test_a_node_holds_only_so_many_pods():
     assert not has_room_after(growth(nodes_left=1, shape={GPU: 9, "pods": 2}), pod(1), ahead=[pod(1), pod(1)])
+
+
+def chosen(sizes: Any = None, **labels: tuple[str, ...]) -> Growth:
+    """Return a pool whose machines are picked to fit the pods."""
+    named = {PRODUCT if key == "product" else key: values for key, values in labels.items()}
+    return Growth(pool="p", minutes=None, shape={}, nodes_left=None, labels=named, machines=Machines(sizes=sizes or {}))
+
+
+@pytest.mark.parametrize(
+    ("growth", "gpu", "expected"),
+    [
+        (chosen(product=("T4", "L4")), T4, True),
+        (chosen(product=("L4",)), T4, False),
+        (chosen(zone=("a",)), T4, False),
+        (chosen(product=("T4",)), replace(T4, match={}), False),
+        (chosen(product=("T4",)), replace(T4, match={PRODUCT: ("T4",), "slice": ()}), False),
+        (chosen(product=("T4",), slice=()), replace(T4, match={PRODUCT: ("T4",), "slice": ()}), True),
+        (chosen(product=("T4",)), replace(T4, resource="nvidia.com/mig-1g.5gb"), False),
+        (chosen(product=("T4",)), replace(T4, match={}, members=(T4,)), True),
+        (chosen(product=("T4",)), None, False),
+    ],
+)
+def test_labels_that_go_with_a_type_tell_of_its_gpus(growth: Growth, gpu: GPUType | None, expected: bool):
+    wanted = replace(pod(), requests={(gpu or T4).resource: 1})
+    assert (would_take(with_devices(growth, gpu), wanted) is Answer.YES) is expected
+
+
+def test_labels_do_not_tell_more_than_the_number_of_gpus_does():
+    growth = chosen({GPU: (1,)}, product=("T4",))
+    assert with_devices(growth, T4) is growth
+
+
+@pytest.mark.parametrize(
+    ("growth", "expected"),
+    [
+        (chosen(), True),
+        (chosen(product=("T4",)), True),
+        (chosen(product=("L4",)), False),
+        (chosen({GPU: (0,)}), False),
+        (replace(chosen(), machines=None), False),
+    ],
+)
+def test_a_pool_may_bring_gpus_that_it_does_not_rule_out(growth: Growth, expected: bool):
+    assert may_bring(growth, T4) is expected
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (pod(), Answer.YES),
+        (pod(cpu=9000), Answer.NO),
+        (pod(node_selector={"zone": "a"}), Answer.YES),
+        (pod(node_selector={"zone": "b"}), Answer.NO),
+        (pod(node_selector={"rack": "1"}), Answer.UNKNOWN),
+        (pod(volume_terms=IN_ZONE_A), Answer.YES),
+        (replace(pod(), requests={"example.com/fpga": 1}), Answer.UNKNOWN),
+    ],
+)
+def test_a_machine_is_picked_among_those_that_there_may_be(wanted: Pod, expected: Answer):
+    assert would_take(chosen({GPU: (1, 4), "cpu": (4000, 8000)}, zone=("a", "c")), wanted) is expected
+
+
+def test_those_ahead_take_machines_of_their_own():
+    growth = replace(chosen(), machines=Machines(sizes={GPU: (2, 4)}, limits={GPU: 8}, left={GPU: 6}))
+    assert [has_room_after(growth, pod(1), ahead=[pod(1)] * number) for number in range(4)] == [True, True, True, False]

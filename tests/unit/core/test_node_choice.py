@@ -3,11 +3,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpuspawner.core.demands import Demands
 from gpuspawner.core.inventory import Node
-from gpuspawner.core.node_choice import admits, may_admit
-from gpuspawner.core.node_terms import NodeTerm, Requirement
+from gpuspawner.core.node_choice import admits, may_admit, will_admit
+from gpuspawner.core.node_terms import NodeTerm, Requirement, matches_any
 
 LABELS = {"product": ("T4", "T4-SHARED"), "slice": ()}
 
@@ -64,4 +66,69 @@ def test_a_node_that_is_admitted_may_be(operator: str, value: str):
     values: tuple[Any, ...] = (value,) if operator in ("In", "NotIn") else ()
     demanded = demands(term("product", operator, *values))
     if admits(Node(name="n", labels={"product": "T4"}), demanded):
+        assert may_admit(LABELS, demanded)
+
+
+@pytest.mark.parametrize(
+    ("demanded", "expected"),
+    [
+        (demands(), True),
+        (demands(product="T4-SHARED"), True),
+        (demands(product="A100"), False),
+        (demands(zone="a"), False),
+        (demands(term("zone", "NotIn", "a")), False),
+        (demands(term("slice", "DoesNotExist")), True),
+        (demands(term("slice", "NotIn", "1g")), True),
+        (demands(term("slice", "Exists")), False),
+        (demands(term("zone", "In", "a"), term("product", "In", "T4")), True),
+        (demands(term("product", "In", "T4"), product="T4-SHARED"), False),
+        (demands(NodeTerm()), False),
+        (demands(term("product", "Near", "T4")), False),
+        (Demands(node_terms=()), False),
+        (Demands(volume_terms=((term("product", "In", "T4"),),)), True),
+        (Demands(volume_terms=((term("zone", "In", "a"),),)), False),
+        (Demands(node_selector={"product": "T4"}, volume_terms=((term("product", "In", "T4-SHARED"),),)), False),
+    ],
+)
+def test_a_node_that_is_made_to_fit_has_the_values_it_needs(demanded: Demands, expected: bool):
+    assert will_admit(LABELS, demanded) is expected
+
+
+def test_a_name_is_nothing_that_can_be_picked():
+    named = NodeTerm(
+        expressions=(Requirement(key="product", operator="Exists"),),
+        fields=(Requirement(key="metadata.name", operator="In", values=("n",)),),
+    )
+    assert not will_admit(LABELS, demands(named))
+
+
+requirements = st.builds(
+    lambda key, operator, values: Requirement(
+        key=key, operator=operator, values=values if operator in ("In", "NotIn") else ()
+    ),
+    st.sampled_from(["product", "slice", "zone"]),
+    st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist"]),
+    st.sampled_from([("T4",), ("T4", "A100"), ("T4-SHARED",)]),
+)
+terms = st.lists(requirements, max_size=2).map(lambda found: NodeTerm(expressions=tuple(found)))
+some_terms = st.lists(terms, min_size=1, max_size=2).map(tuple)
+
+
+@given(
+    st.sampled_from([{}, {"product": "T4"}, {"zone": "a"}]),
+    st.none() | some_terms,
+    st.lists(some_terms, max_size=2).map(tuple),
+)
+def test_what_will_be_admitted_is_admitted_for_some_values(
+    selector: dict[str, str], node_terms: tuple[NodeTerm, ...] | None, volumes: tuple[tuple[NodeTerm, ...], ...]
+):
+    demanded = Demands(node_selector=selector, node_terms=node_terms, volume_terms=volumes)
+    nodes = [Node(name="n", labels={"product": value}) for value in LABELS["product"]]
+    admitted = [
+        node
+        for node in nodes
+        if admits(node, demanded) and all(matches_any(node, each) for each in demanded.volume_terms)
+    ]
+    if will_admit(LABELS, demanded):
+        assert admitted
         assert may_admit(LABELS, demanded)

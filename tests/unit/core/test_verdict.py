@@ -11,6 +11,7 @@ from gpuspawner.core.catalogue import GPUType, ScaleUp
 from gpuspawner.core.demands import Demands
 from gpuspawner.core.growth import Growth
 from gpuspawner.core.inventory import Inventory, Node, Pod, Taint
+from gpuspawner.core.machines import Machines
 from gpuspawner.core.node_terms import NodeTerm, Requirement
 from gpuspawner.core.occupancy import Occupancy
 from gpuspawner.core.pod_terms import PodTerm
@@ -35,12 +36,12 @@ def pod(name: str = "mine", gpus: int = 1, on: str | None = None, **changes: Any
     return replace(Pod(name=name, namespace="s", node=on, requests=requests, demands=ON_T4), **changes)
 
 
-def inventory(*nodes: Node, pods: tuple[Pod, ...] = (), age_s: float | None = 1.0) -> Inventory:
-    return Inventory(nodes=nodes, occupancy=Occupancy.of(nodes, pods), age_s=age_s)
+def inventory(*nodes: Node, pods: tuple[Pod, ...] = (), age_s: float | None = 1.0, **known: Any) -> Inventory:
+    return Inventory(nodes=nodes, occupancy=Occupancy.of(nodes, pods), age_s=age_s, **known)
 
 
-def judged(wanted: Pod, *nodes: Node, pods: tuple[Pod, ...] = (), gpu: GPUType = T4, **options: Any) -> Verdict:
-    return verdict(wanted, inventory(*nodes, pods=pods), gpu=gpu, **options)
+def judged(wanted: Pod, *nodes: Node, pods: tuple[Pod, ...] = (), gpu: GPUType = T4, **known: Any) -> Verdict:
+    return verdict(wanted, inventory(*nodes, pods=pods, **known), gpu=gpu)
 
 
 def said(wanted: Pod, *nodes: Node, **options: Any) -> str:
@@ -100,12 +101,89 @@ def test_new_nodes_may_all_be_spoken_for_while_there_is_none():
 
 
 def test_the_quickest_pool_is_named():
-    more = [
+    more = tuple(
         Growth(pool=name, minutes=minutes, shape={GPU: 4}, nodes_left=1)
         for name, minutes in (("slow", 9.0), ("quick", 3.0), ("unknown", None))
-    ]
-    found = judged(pod(), node(), pods=FULL, gpu=GROWING, more_growths=more)
+    )
+    found = judged(pod(), node(), pods=FULL, gpu=GROWING, growths=more)
     assert (found.pool, found.minutes) == ("quick", 3.0)
+
+
+def node_pool(
+    *, sizes: Any = None, limits: Any = None, used: Any = None, product: tuple[str, ...] = ("T4",), **more: Any
+) -> Growth:
+    """Return what a NodePool may add whose machines are picked to fit."""
+    left = {name: number - (used or {}).get(name, 0) for name, number in (limits or {}).items()}
+    requirements = (Requirement(key=PRODUCT, operator="In", values=product),)
+    facts = Machines(sizes=sizes or {}, limits=limits or {}, left=left, requirements=requirements, **more)
+    return Growth(pool="np", minutes=None, shape={}, nodes_left=None, labels={PRODUCT: product}, machines=facts)
+
+
+def test_a_pool_without_nodes_may_add_one_that_fits():
+    found = judged(pod(), growths=(node_pool(),))
+    assert found == Verdict(outcome=Outcome.AFTER_SCALE_UP, pool="np", is_sure=False, ahead=0, age_s=1.0)
+    assert verdict_sentence(found) == "Starts after a new node is added, if one that is large enough can be had."
+
+
+def test_a_pool_that_has_made_such_a_node_may_add_another():
+    labels = {PRODUCT: "T4", "karpenter.sh/nodepool": "np", "node.kubernetes.io/instance-type": "g4dn.xlarge"}
+    found = judged(pod(), node(labels=labels), pods=FULL, growths=(node_pool(),))
+    assert (found.outcome, found.pool, found.is_sure) == (Outcome.AFTER_SCALE_UP, "np", True)
+    assert verdict_sentence(found) == "Starts after a new node is added."
+
+
+@pytest.mark.parametrize(("free", "outcome"), [(0, Outcome.WAITS), (1, Outcome.AFTER_SCALE_UP)])
+def test_a_pool_at_its_limit_is_waited_for(free: int, outcome: Outcome):
+    grown = node_pool(limits={GPU: 4 + free}, used={GPU: 4})
+    assert judged(pod(), node(), pods=FULL, growths=(grown,)).outcome is outcome
+
+
+def test_a_pool_whose_limit_others_use_up_is_no_reason_to_refuse():
+    grown = node_pool(limits={"cpu": 64_000}, used={"cpu": 64_000})
+    assert said(pod(), growths=(grown,)) == "Waits: no more nodes may be added right now, yours is next."
+
+
+def test_what_a_pool_has_left_goes_to_those_ahead_first():
+    ahead = tuple(pod(str(number), 2) for number in range(2))
+    grown = node_pool(limits={GPU: 4})
+    assert said(pod(), pods=ahead, growths=(grown,)) == (
+        "Waits: all nodes that may be added are spoken for, 2 servers are ahead of yours."
+    )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "grown", "sentence"),
+    [
+        (pod(gpus=5), node_pool(sizes={GPU: (1, 4)}), "Can't start: no node has 5 × T4; the most on one node is 4."),
+        (pod(), node_pool(limits={"cpu": 2000}), "Can't start: no node with a T4 has 4 CPUs; the largest has 2."),
+        (pod(), node_pool(product=("L4",)), "Can't start: there is no T4 in the cluster."),
+        (
+            pod(),
+            node_pool(taints=(Taint(key="team", effect="NoSchedule"),)),
+            "Can't start: there is no T4 in the cluster.",
+        ),
+    ],
+)
+def test_what_no_pool_could_ever_add_never_starts(wanted: Pod, grown: Growth, sentence: str):
+    assert said(wanted, growths=(grown,)) == sentence
+
+
+def test_a_pool_of_which_too_little_is_known_leaves_it_open():
+    grown = node_pool(is_clear=False)
+    assert said(pod(), growths=(grown,)) == "Unknown: whether a new node would do for it cannot be told beforehand."
+
+
+def test_where_nobody_could_read_what_may_be_added_nothing_is_impossible():
+    found = judged(pod(gpus=5), node(), growths=None)
+    assert (
+        verdict_sentence(found) == "Unknown: no node has 5 × T4; the most on one node is 4; a new node may change that."
+    )
+
+
+def test_what_the_admin_says_of_the_time_holds_for_any_new_node_of_the_type():
+    pods = (*FULL, pod("c", 4, on="m"))
+    found = judged(pod(), node(), node("m"), pods=pods, gpu=GROWING, growths=(node_pool(),))
+    assert (found.outcome, found.pool, found.minutes) == (Outcome.AFTER_SCALE_UP, "np", 6)
 
 
 @pytest.mark.parametrize(
@@ -277,13 +355,45 @@ nodes = st.lists(
 )
 
 
-@given(nodes, pods, st.integers(1, 6), st.sampled_from([T4, GROWING]), st.booleans())
+added = st.none() | st.lists(
+    st.builds(
+        lambda sizes, limit, used, product, is_clear: node_pool(
+            sizes=sizes, limits=limit and {GPU: limit}, used={GPU: used}, product=product, is_clear=is_clear
+        ),
+        st.sampled_from([{}, {GPU: (1, 4)}, {GPU: range(2, 6), "cpu": (2000, 8000)}]),
+        st.none() | st.integers(1, 8),
+        st.integers(0, 8),
+        st.sampled_from([("T4",), ("L4",), ("L4", "T4")]),
+        st.booleans(),
+    ),
+    max_size=2,
+).map(tuple)
+
+
+@given(nodes, pods, st.integers(1, 6), added)
+def test_what_may_be_added_makes_nothing_impossible_and_nothing_start_at_once(
+    drawn: list[dict[str, Any]], others: list[Pod], gpus: int, growths: tuple[Growth, ...] | None
+):
+    own = [node(f"n{number}", **changes) for number, changes in enumerate(drawn)]
+    named = tuple(replace(each, name=str(number)) for number, each in enumerate(others))
+    without, beside = (judged(pod(gpus=gpus), *own, pods=named, growths=each).outcome for each in ((), growths))
+    assert without is Outcome.NEVER or beside is not Outcome.NEVER
+    assert (without is Outcome.NOW) == (beside is Outcome.NOW)
+
+
+@given(nodes, pods, st.integers(1, 6), st.sampled_from([T4, GROWING]), st.booleans(), added)
 def test_there_is_always_one_sentence_that_names_nobody(
-    drawn: list[dict[str, Any]], others: list[Pod], gpus: int, gpu: GPUType, stale: bool
+    drawn: list[dict[str, Any]],
+    others: list[Pod],
+    gpus: int,
+    gpu: GPUType,
+    stale: bool,
+    growths: tuple[Growth, ...] | None,
 ):
     own = [node(f"n{number}", **changes) for number, changes in enumerate(drawn)]
     named = tuple(replace(each, name=f"somebody-{number}") for number, each in enumerate(others))
-    found = verdict(pod(gpus=gpus), inventory(*own, pods=named, age_s=90.0 if stale else 1.0), gpu=gpu)
+    known = inventory(*own, pods=named, age_s=90.0 if stale else 1.0, growths=growths)
+    found = verdict(pod(gpus=gpus), known, gpu=gpu)
     text = verdict_sentence(found)
     assert text.endswith(".")
     assert ".." not in text

@@ -19,6 +19,11 @@ from gpuspawner.core.verdict_text import verdict_sentence
         ("after-scale-up", {}, "Starts after a new node is added."),
         (
             "after-scale-up",
+            {"is_sure": False, "ahead": 2},
+            "Starts after a new node is added, if one that is large enough can be had; 2 servers are ahead of yours.",
+        ),
+        (
+            "after-scale-up",
             {"minutes": 0.5, "ahead": 1},
             "Starts after a new node is added, less than a minute; 1 server is ahead of yours.",
         ),

@@ -109,3 +109,19 @@ def test_every_tool_is_declared_in_its_go_mod() -> None:
     assert [
         name for name, tool in build.TOOLS.items() if tool.package not in (tools / tool.module / "go.mod").read_text()
     ] == []
+
+
+def test_what_a_cluster_does_not_need_is_built_only_when_asked_for() -> None:
+    assert set(build.TOOLS) - set(build.CLUSTER) == {"helm", "karpenter"}
+
+
+def test_sources_are_found_where_go_keeps_them(calls: Path, tmp_path: Path) -> None:
+    put_go(tmp_path, '#!/bin/sh\necho "$PWD $*" >> "$CALLS"; echo /modules/karpenter\n')
+    assert build.sources("karpenter") == Path("/modules/karpenter")
+    assert calls.read_text().split()[0].rpartition("/")[2] == "karpenter"
+
+
+def test_sources_that_go_does_not_find_are_an_error_in_one_line(calls: Path, tmp_path: Path) -> None:
+    put_go(tmp_path, "#!/bin/sh\necho 'no network' >&2; exit 1\n")
+    with pytest.raises(DevclusterError, match=r"^Go does not find the sources of karpenter: no network$"):
+        build.sources("karpenter")

@@ -13,8 +13,8 @@ from gpuspawner.core.selection import Selection, validate
 from gpuspawner.core.verdict import Outcome
 from gpuspawner.hub.outlook import look
 from gpuspawner.hub.preview import Previews
-from tests.unit.hub.conftest import GPU_NODE, SETTINGS, MakeSpawner, node
-from tests.unit.kube.watch_server import NODES, PODS, WatchServer, eventually, pod
+from tests.unit.hub.conftest import A100, GPU_NODE, SETTINGS, MakeSpawner, node
+from tests.unit.kube.watch_server import NODE_POOLS, NODES, PODS, WatchServer, eventually, node_pool, pod
 
 
 async def live(spawner: Any, options: dict[str, Any] | None) -> Live:
@@ -118,3 +118,12 @@ async def test_no_more_types_are_tried_than_it_takes(
 def card(product: str) -> dict[str, Any]:
     match = {"gpu": [product]}
     return {"display_name": product, "resource": "nvidia.com/gpu", "vendor": "nvidia", "match": match, "max_count": 4}
+
+
+async def test_what_karpenter_may_add_is_part_of_it(make_spawner: MakeSpawner, server: WatchServer):
+    server.delete(NODES, GPU_NODE)
+    requirement = {"key": "nvidia.com/gpu.product", "operator": "In", "values": [A100]}
+    server.put(NODE_POOLS, node_pool("a100", requirements=[requirement]))
+    found = await live(make_spawner(), {"gpu": "a100", "gpu_count": 1})
+    assert found.verdict is not None
+    assert (found.verdict.outcome, found.verdict.pool) == (Outcome.AFTER_SCALE_UP, "a100")

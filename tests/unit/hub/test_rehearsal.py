@@ -11,7 +11,7 @@ from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.preview import written
 from gpuspawner.hub.rehearsal import rehearse
 from tests.unit.hub.conftest import MakeSpawner, node
-from tests.unit.kube.watch_server import NODES, WatchServer
+from tests.unit.kube.watch_server import NODE_POOLS, NODES, WatchServer, node_pool
 
 BARE = node("cpu-1")
 
@@ -102,3 +102,9 @@ async def test_what_a_subclass_adds_to_the_choice_is_in_the_pod(make_spawner: Ma
     await spawner.load_user_options()
     (notebook,) = (await spawner.get_pod_manifest()).spec.containers
     assert [each.value for each in notebook.env if each.name == "SITE"] == ["ours"]
+
+
+async def test_a_server_that_a_new_node_may_take_is_not_refused(make_spawner: MakeSpawner, server: WatchServer):
+    server.put(NODES, BARE)
+    server.put(NODE_POOLS, node_pool("p", requirements=[{"key": "pool", "operator": "In", "values": ["nowhere"]}]))
+    await rehearsed(make_spawner(kubespawner={"node_selector": {"pool": "nowhere"}}))

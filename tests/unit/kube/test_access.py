@@ -48,3 +48,9 @@ async def test_all_namespaces_of_the_core_api_are_asked_about(cluster: WatchServ
     assert sorted(asked, key=lambda each: each["verb"]) == [
         {"verb": verb, "group": "", "version": "v1", "resource": "nodes"} for verb in ("list", "watch")
     ]
+
+
+async def test_another_group_is_asked_about_by_its_name(cluster: WatchServer, cluster_api: CoreV1Api):
+    await missing_verb(cluster_api.api_client, "nodepools", group="karpenter.sh", verbs=("list",), timeout_s=5)
+    (asked,) = [json.loads(await request.text())["spec"]["resourceAttributes"] for request in cluster.requests]
+    assert asked == {"verb": "list", "group": "karpenter.sh", "version": "v1", "resource": "nodepools"}

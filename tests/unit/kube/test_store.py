@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 
 import pytest
 from kubernetes_asyncio.client import CoreV1Api
@@ -13,7 +14,18 @@ from gpuspawner.core.inventory import Inventory
 from gpuspawner.kube.follower import Pauses
 from gpuspawner.kube.store import STALE_S, ClusterStore, Pace
 from gpuspawner.kube.watch import Timing
-from tests.unit.kube.watch_server import HANG, NODES, PODS, REVIEWS, WatchServer, eventually, node, pod
+from tests.unit.kube.watch_server import (
+    HANG,
+    NODE_POOLS,
+    NODES,
+    PODS,
+    REVIEWS,
+    WatchServer,
+    eventually,
+    node,
+    node_pool,
+    pod,
+)
 
 RESOURCE = "nvidia.com/gpu"
 UNREACHABLE = "The Kubernetes API server cannot be reached."
@@ -337,3 +349,30 @@ async def test_whoever_asks_gets_what_has_arrived_however_long_changes_may_wait(
         cluster.put(PODS, pod(f"p{number}", gpus=1))
         await until(store, lambda inventory, left=7 - number: inventory.occupancy.free("n1")[RESOURCE] == left)
         await eventually(lambda: pods._gathering._asked)
+
+
+async def test_what_may_be_added_is_known_with_the_first_answer(cluster: WatchServer, store: ClusterStore):
+    cluster.put(NODE_POOLS, node_pool("p"))
+    inventory = await store.inventory()
+    assert inventory.growths is not None
+    assert [each.pool for each in inventory.growths] == ["p"]
+
+
+@pytest.mark.parametrize(("status", "growths"), [(404, ()), (500, None)])
+async def test_what_may_be_added_may_be_unknown_and_nothing_else_suffers(
+    cluster: WatchServer, store: ClusterStore, status: int, growths: tuple[()] | None
+):
+    cluster.status[NODE_POOLS] = status
+    inventory = await store.inventory()
+    assert (inventory.growths, inventory.reason, inventory.age_s) == (growths, "", 0.0)
+    assert inventory.occupancy is not None
+
+
+async def test_the_first_question_waits_for_what_may_be_added(cluster: WatchServer, make_store: MakeStore):
+    cluster.held.add(NODE_POOLS)
+    store = make_store(timing=replace(TIMING, answer_s=0.5))
+    question = asyncio.create_task(store.inventory())
+    await eventually(lambda: store._nodes.tried.is_set() and store._pods.tried.is_set())
+    await asyncio.sleep(0)
+    assert not question.done()
+    assert (await question).growths is None

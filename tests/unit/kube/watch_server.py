@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +17,7 @@ from aiohttp import web
 
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/pods"
+NODE_POOLS = "/apis/karpenter.sh/v1/nodepools"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 HANG = object()
 """As a piece of a script: say nothing more, and keep the connection."""
@@ -188,6 +189,14 @@ def pod(name: str, *, on: str = "n1", gpus: int = 1, phase: str = "Running", **m
         "metadata": {"name": name, "namespace": "other", **metadata},
         "spec": {"nodeName": on, "containers": [container]},
         "status": {"phase": phase},
+    }
+
+
+def node_pool(name: str, *, requirements: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name},
+        "spec": {"template": {"spec": {"requirements": list(requirements)}}},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
     }
 
 

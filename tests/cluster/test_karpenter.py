@@ -1,0 +1,121 @@
+"""The real Karpenter: what the form says it may add, it adds, and what the form says it cannot, it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kubernetes.client import ApiClient, CoreV1Api
+
+from devcluster import Cluster
+from devcluster.hub import Hub
+from devcluster.hub_config import HubSettings
+from tests.cluster.support.fixtures import offer
+from tests.cluster.support.karpenter import Karpenter, running_karpenter
+from tests.cluster.support.onlooker import Glance, Onlooker
+from tests.cluster.support.pods import Pods
+from tests.cluster.support.servers import Servers
+from tests.cluster.support.waiting import wait_for
+
+POOL = "scale-to-zero"
+GPU_NAME = "karpenter.k8s.aws/instance-gpu-name"
+RESOURCE = "nvidia.com/gpu"
+TYPE = {
+    "display_name": "L40S on demand",
+    "resource": RESOURCE,
+    "match": {GPU_NAME: ["l40s"]},
+    "max_count": 2,
+}
+OPTIONS = {"image": "lab", "cpu": 1, "memory": "1G", "gpu": "l40s", "gpu_count": 2}
+FIELDS = {"image": "lab", "cpu": "1", "memory": "1G", "gpu": "l40s", "gpu_count": "2"}
+MACHINE = {
+    "name": "gpu.large",
+    "architecture": "amd64",
+    "operatingSystems": ["linux"],
+    "resources": {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", RESOURCE: "2"},
+    "offerings": [
+        {
+            "Price": 1.0,
+            "Available": True,
+            "Requirements": [
+                {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+                {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-a"]},
+            ],
+        }
+    ],
+}
+REQUIREMENTS = [
+    {"key": GPU_NAME, "operator": "In", "values": ["l40s"]},
+    {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["gpu.large"]},
+]
+
+
+@pytest.fixture(scope="module")
+def karpenter(cluster: Cluster, api: ApiClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Karpenter]:
+    with running_karpenter(cluster, api, tmp_path_factory.mktemp("karpenter"), machines=[MACHINE]) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def pool(karpenter: Karpenter) -> Iterator[str]:
+    """Let Karpenter add machines with two GPUs, of which there is none yet."""
+    with karpenter.pool(POOL, labels={}, requirements=REQUIREMENTS, limits={RESOURCE: "4"}):
+        yield POOL
+
+
+@pytest.fixture(scope="module")
+def hub(cluster: Cluster, pool: str) -> Iterator[Hub]:
+    """Run a hub of this module's own, whose admin says nothing of autoscalers."""
+    with Hub(cluster, HubSettings(namespace="karpenter", gpuspawner=offer(cluster, gpus={"l40s": TYPE}))) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def servers(api: ApiClient, hub: Hub) -> Servers:
+    return Servers(hub, Pods(api, hub.settings.namespace))
+
+
+def test_what_the_form_says_of_new_nodes_is_what_karpenter_does(
+    api: ApiClient, karpenter: Karpenter, pool: str, servers: Servers
+) -> None:
+    onlooker = Onlooker(servers.hub.url, "onlooker", choice=FIELDS)
+    assert said(onlooker.look()) == (
+        "after-scale-up",
+        "Starts after a new node is added, if one that is large enough can be had.",
+    )
+    with servers.asked("first", OPTIONS):
+        node = servers.pods.wait_bound("first")
+        assert [each.metadata.name for each in karpenter.nodes(pool)] == [node]
+        settle(onlooker, "after-scale-up", "Starts after a new node is added.")
+
+        karpenter.limit(pool, {RESOURCE: "2"})
+
+        settle(onlooker, "waits", "Waits: all 2 are in use, yours is next.")
+        with servers.asked("second", OPTIONS):
+            wait_for(lambda: refusal(api, servers.pods, "second"), "Karpenter's word on the second server")
+            assert servers.pods.of("second").spec.node_name is None
+            assert [each.metadata.name for each in karpenter.nodes(pool)] == [node]
+
+
+def said(glance: Glance) -> tuple[str, str]:
+    return glance.outcome, glance.verdict
+
+
+def settle(onlooker: Onlooker, outcome: str, sentence: str) -> None:
+    """Wait until the form says so; it learns of a NodePool within seconds."""
+    seen: list[Any] = []
+
+    def look() -> bool:
+        seen[:] = [said(onlooker.look())]
+        return seen == [(outcome, sentence)]
+
+    wait_for(look, f"{sentence!r} on the form (not {seen})", timeout_s=30)
+
+
+def refusal(api: ApiClient, pods: Pods, user: str) -> str:
+    """Return why Karpenter adds no node for somebody's pod, empty until it has said so."""
+    name = pods.of(user).metadata.name
+    events = CoreV1Api(api).list_namespaced_event(pods.namespace, field_selector=f"involvedObject.name={name}").items
+    texts = [str(each.message) for each in events if "karpenter" in (each.source.component, each.reporting_component)]
+    return next((text for text in texts if "limits" in text), "")

@@ -1,0 +1,28 @@
+"""Which programs are built for which purpose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from devcluster import build
+from devcluster.preparation.machine import binaries_to_build
+from devcluster.preparation.needs import PURPOSES
+
+
+@pytest.mark.parametrize(
+    ("purpose", "programs"),
+    [
+        ("demo", set(build.CLUSTER)),
+        ("test", {*build.CLUSTER, "karpenter"}),
+        ("cluster", {*build.CLUSTER, "karpenter"}),
+        ("bench", set(build.CLUSTER)),
+        ("unit", set()),
+    ],
+)
+def test_only_the_cluster_tests_have_an_autoscaler_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, purpose: str, programs: set[str]
+) -> None:
+    monkeypatch.setenv("GPUSPAWNER_CACHE_DIR", str(tmp_path))
+    assert set(binaries_to_build(PURPOSES[purpose])) == programs
