@@ -15,6 +15,8 @@ from gpuspawner.core.occupancy import PODS
 Needs = tuple[tuple[str, int], ...]
 """Resource name and how much of it, more than nothing."""
 
+UNCOUNTED = Obstacle(reason=Reason.UNDECIDED, detail="devices of which nobody can tell how many are free")
+
 
 def needs(pod: Pod) -> Needs:
     """Return what a pod takes: one of the pods a node may hold, and what it requests.
@@ -26,10 +28,25 @@ def needs(pod: Pod) -> Needs:
 
 
 def lacking(wanted: Needs, node: Node, *, requested: Mapping[str, int]) -> tuple[Obstacle, ...]:
-    """Return an obstacle for each resource of which a node has too little left."""
-    return tuple(
-        shortage(name) for name, number in wanted if node.allocatable.get(name, 0) - requested.get(name, 0) < number
+    """Return an obstacle for each resource of which a node has too little left, or nobody can tell whether it has."""
+    return (
+        *doubts(wanted, node),
+        *(
+            shortage(name)
+            for name, number in counted(wanted, node)
+            if node.allocatable.get(name, 0) - requested.get(name, 0) < number
+        ),
     )
+
+
+def counted(wanted: Needs, node: Node) -> Needs:
+    """Return what is needed of resources of which a node's amounts are known."""
+    return tuple(each for each in wanted if each[0] not in node.uncounted) if node.uncounted else wanted
+
+
+def doubts(wanted: Needs, node: Node) -> tuple[Obstacle, ...]:
+    """Return the obstacle that resources are of which nobody can tell how many a node has."""
+    return () if counted(wanted, node) == wanted else (UNCOUNTED,)
 
 
 def shortage(resource: str) -> Obstacle:

@@ -148,8 +148,12 @@ def _places(gpus: Iterable[GPUType], nodes: tuple[Node, ...]) -> set[tuple[str, 
         (gpu.resource, number)
         for gpu in gpus
         for number, node in enumerate(nodes)
-        if (node.capacity.get(gpu.resource) or node.allocatable.get(gpu.resource)) and gpu.is_on(node.labels)
+        if _may_have(node, gpu.resource) and gpu.is_on(node.labels)
     }
+
+
+def _may_have(node: Node, resource: str) -> bool:
+    return bool(node.capacity.get(resource) or node.allocatable.get(resource)) or resource in node.uncounted
 
 
 def _possible_presets(catalogue: Catalogue) -> Iterable[tuple[str, Preset]]:

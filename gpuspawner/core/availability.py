@@ -32,8 +32,8 @@ from gpuspawner.core.stocks import Stock, stocks, units
 class Availability:
     """The units of one GPU type: cards, MIG slices or shares, whatever one unit is. ``free <= healthy <= total``.
 
-    All are None while nodes are unknown; ``free``, ``largest``, ``waiting`` and ``shapes`` also while the pods of all
-    namespaces are.
+    All are None while nodes are unknown, or how many one of them has; ``free``, ``largest``, ``waiting`` and ``shapes``
+    also while the pods of all namespaces are.
 
     :param largest: the largest count that one node can still give.
     :param waiting: units that pods without a node ask for, by selector and affinity from this type's nodes.
@@ -97,12 +97,14 @@ class _Basis:
             if touched is None or (touched and any(pool.has_any(touched) for pool in stock.open)):
                 self._left[index] = self._count(index)
         for index, waiting in enumerate(self.waiting()):
-            if self._left[index].waiting != waiting:
+            if self.there_is[index] != UNKNOWN and self._left[index].waiting != waiting:
                 self._left[index] = replace(self._left[index], waiting=waiting)
         return tuple(self._left)
 
     def _count(self, index: int) -> Availability:
         """Return what there is of a type, and what nobody has of it."""
+        if self.there_is[index] == UNKNOWN:
+            return UNKNOWN
         columns = [self._table.free(name) for name in (self.gpus[index].resource, "cpu", "memory", PODS)]
         rows: list[tuple[int, ...]] = []
         for pool in self._stocks[index].open:
@@ -162,6 +164,8 @@ def _basis(gpus: tuple[GPUType, ...], occupancy: Occupancy, *, tolerations: tupl
 def _there_is(stock: Stock, table: NodeTable) -> Availability:
     """Return what there is of a type, whoever has it."""
     resource = stock.gpu.resource
+    if any(resource in pool.example.uncounted for pool in stock.pools):
+        return UNKNOWN
     columns = [table.allocatable(name) for name in (resource, "cpu", "memory", PODS)]
     rows = {row for pool in stock.pools for row in zip(*map(pool.pick, columns), strict=True) if row[0] > 0}
     return Availability(

@@ -45,7 +45,8 @@ def pod(raw: object) -> Pod | None:
     namespace = intern(text(metadata.get("namespace")))
     labels = interning.labels(text_map(metadata.get("labels")))
     on_node = intern(text(spec.get("nodeName"))) or None
-    requested = interning.amounts(requests(spec, status if on_node else None))
+    of_bound = status if on_node else {}
+    requested = interning.amounts(_without_devices(requests(spec, of_bound), of_bound))
     created = bool(text(metadata.get("uid")))
     return Pod(
         name=text(metadata.get("name")),
@@ -63,6 +64,17 @@ def pod(raw: object) -> Pod | None:
         ),
         nominated=intern(text(status.get("nominatedNodeName"))) or None,
     )
+
+
+def _without_devices(requested: dict[str, int], status: Mapping[str, object]) -> dict[str, int]:
+    """Return requests without the extended resources that the pod has as devices: a claim holds those, and counts.
+
+    kube-scheduler says so before it binds the pod (plugins/dynamicresources/extendeddynamicresources.go).
+    """
+    if claimed := mapping(status.get("extendedResourceClaimStatus")):
+        for each in mappings(claimed.get("requestMappings")):
+            requested.pop(text(each.get("resourceName")), None)
+    return requested
 
 
 def resources(raw: object) -> dict[str, int]:

@@ -54,12 +54,13 @@ class _Group(NamedTuple):
 
 
 def _gpu_resources(node: Node) -> list[str]:
-    """Return the GPU resources that a node has, also while none of them works."""
-    names = {*node.capacity, *node.allocatable}
+    """Return the GPU resources that a node has or may have, also while none of them works."""
+    names = {*node.capacity, *node.allocatable, *node.uncounted}
     return sorted(
         name
         for name in names
-        if vendor_of(name) is not None and (node.capacity.get(name, 0) or node.allocatable.get(name, 0))
+        if vendor_of(name) is not None
+        and (node.capacity.get(name, 0) or node.allocatable.get(name, 0) or name in node.uncounted)
     )
 
 

@@ -38,6 +38,7 @@ class Concern(StrEnum):
     UNTOLERATED = "untolerated"
     BROKEN = "broken"
     NO_RESOURCE = "no-resource"
+    UNCOUNTED = "uncounted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +99,9 @@ class _Case:
         """Yield what is the matter with a node's GPUs, and with those of all nodes that are alike."""
         names = {*node.capacity, *node.allocatable}
         resources = sorted(name for name in names if vendor_of(name) is not None and units(node, name))
-        if not resources:
+        unsure = tuple(_uncounted(node))
+        yield from unsure
+        if not resources and not unsure:
             yield from _without_resource(node)
         for resource in resources:
             yield from self._flags(node, resource)
@@ -164,6 +167,15 @@ def _mig_advice(node: Node) -> str:
         f"the MIG layout is not the same on all cards ({name_of(node.labels[GFD_PRODUCT])}). "
         "Make it the same, or use the device plugin's strategy mixed."
     )
+
+
+def _uncounted(node: Node) -> Iterator[Flag]:
+    for resource in sorted(filter(vendor_of, node.uncounted)):
+        message = (
+            f"Nobody can tell how many {resource} of a DRA driver there are: the hub may not list resourceclaims, the "
+            "DeviceClass picks devices by rules that are not understood here, or devices are shared or parts of others."
+        )
+        yield Flag(concern=Concern.UNCOUNTED, resource=resource, message=message)
 
 
 def _taints(node: Node, types: Iterable[GPUType], *, tolerations: tuple[Toleration, ...]) -> list[str]:

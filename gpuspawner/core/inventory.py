@@ -30,6 +30,7 @@ class Node:
     :param capacity: same form; ``capacity - allocatable`` of a GPU resource is broken hardware.
     :param unschedulable: cordoned (``spec.unschedulable``).
     :param ready: its condition Ready is True.
+    :param uncounted: names of resources that it may have, nobody can tell how many; both amounts lack them.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Node:
     capacity: Mapping[str, int] = field(default_factory=dict)
     unschedulable: bool = False
     ready: bool = True
+    uncounted: frozenset[str] = frozenset()
 
     @property
     def schedulable(self) -> bool:

@@ -20,7 +20,7 @@ def kinds(nodes: Iterable[Node], *, labels: Collection[str] = ()) -> tuple[Kind,
     telling = sorted(key for key in present if key in labels or is_gpu_label(key))
     found: dict[tuple[object, ...], list[Node]] = {}
     for node in every:
-        amounts = (_extended(node.capacity), _extended(node.allocatable))
+        amounts = (_extended(node.capacity), _extended(node.allocatable), node.uncounted)
         found.setdefault((node.taints, amounts, *map(node.labels.get, telling)), []).append(node)
     return tuple(tuple(group) for group in found.values())
 

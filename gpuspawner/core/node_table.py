@@ -31,7 +31,7 @@ Amount = Callable[[Node], int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """What of a node tells pools apart, besides its taints and whether it is cordoned.
+    """What of a node tells pools apart, besides its taints, what it has uncounted and whether it is cordoned.
 
     :param values: labels whose values matter.
     :param presence: labels of which it only matters whether they are there.
@@ -48,6 +48,7 @@ class Layout:
         return (
             node.unschedulable,
             node.taints,
+            node.uncounted,
             *map(labels.get, self.values),
             *(label in labels for label in self.presence),
             node.name if self.by_name else None,

@@ -1,4 +1,4 @@
-"""Nodes and the pods on them, kept up to date one change at a time."""
+"""Nodes, the pods on them and the devices they hold, kept up to date one change at a time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from gpuspawner.core.demands import HostPort
+from gpuspawner.core.devices import Devices, equipped
 from gpuspawner.core.guards import Guards
 from gpuspawner.core.inventory import Node, Pod
 from gpuspawner.core.node_table import NodeTable
@@ -17,6 +18,7 @@ H = TypeVar("H", bound=Hashable)
 
 _NOTHING: Mapping[str, int] = {}
 _ONE_POD: Mapping[str, int] = {PODS: 1}
+_NO_DEVICES = Devices()
 
 
 class Occupancy:
@@ -35,6 +37,11 @@ class Occupancy:
         self.nodes_generation = 0
         self.guards = Guards()
         self.table = NodeTable(self._requested_of)
+        self._bare: dict[str, Node] = {}
+        """Nodes without what DRA drivers offer on them."""
+        self._devices = _NO_DEVICES
+        self._taken: dict[str, Mapping[str, int]] = {}
+        """Node → devices that claims hold; ``_requested`` has them, too."""
         self._pods: dict[str, dict[str, Pod]] = {}
         self._waiting: dict[tuple[str, str], Pod] = {}
         self._nominated: dict[tuple[str, str], Pod] = {}
@@ -54,17 +61,28 @@ class Occupancy:
 
     def put_node(self, node: Node) -> None:
         """Take a new node, or a changed one, in."""
-        if self.table.get(node.name) == node:
-            return
-        self.table.put(node)
-        self._nodes_changed()
+        if self._bare.get(node.name) != node:
+            self._bare[node.name] = node
+            self._equip(node)
 
     def drop_node(self, name: str) -> None:
         """Forget a node; its pods are kept, as each of them leaves with a change of its own."""
-        if self.table.get(name) is None:
+        if self._bare.pop(name, None) is None:
             return
+        self._take(name, _NOTHING)
         self.table.drop(name)
         self._nodes_changed()
+
+    def put_devices(self, devices: Devices) -> None:
+        """Take in what DRA drivers offer on all nodes, in the place of what was known of that."""
+        before, self._devices = self._devices, devices
+        if before.anywhere != devices.anywhere:
+            names = set(self._bare)
+        else:
+            known = before.nodes.keys() | devices.nodes.keys()
+            names = {name for name in known & self._bare.keys() if before.nodes.get(name) != devices.nodes.get(name)}
+        for name in names:
+            self._equip(self._bare[name])
 
     def put_pod(self, pod: Pod) -> None:
         """Take a new pod, or a changed one, in."""
@@ -124,7 +142,10 @@ class Occupancy:
         return self._nominated.values()
 
     def requested(self, node: str) -> Mapping[str, int]:
-        """Return what the pods on a node request, and how many they are as ``pods``; only what is more than nothing."""
+        """Return what the pods on a node request, and how many they are as ``pods``; only what is more than nothing.
+
+        Devices that claims hold are in it, whether for a pod or not.
+        """
         return self._requested.get(node, _NOTHING)
 
     def free(self, node: str) -> Mapping[str, int]:
@@ -138,6 +159,27 @@ class Occupancy:
     def ports_in_use(self, node: str) -> Iterable[HostPort]:
         """Return the ports of a node that its pods have taken."""
         return self._ports.get(node, {}).keys()
+
+    def _equip(self, bare: Node) -> None:
+        node, taken = equipped(bare, self._devices.on(bare.name))
+        self._take(node.name, taken)
+        if self.table.get(node.name) != node:
+            self.table.put(node)
+            self._nodes_changed()
+
+    def _take(self, node: str, taken: Mapping[str, int]) -> None:
+        before = self._taken.pop(node, _NOTHING)
+        if taken:
+            self._taken[node] = taken
+        if taken == before:
+            return
+        requested = self._requested.setdefault(node, {})
+        for amounts, change, sign in ((before, _subtract, -1), (taken, _add, 1)):
+            change(requested, amounts)
+            self.table.take(node, amounts, sign=sign)
+        if not requested:
+            del self._requested[node]
+        self.generation += 1
 
     def _nodes_changed(self) -> None:
         self._sorted = None

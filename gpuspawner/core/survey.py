@@ -11,7 +11,7 @@ from functools import reduce
 from itertools import compress, repeat
 from operator import and_, floordiv
 
-from gpuspawner.core.amounts import Needs, lacking, needs, shortage
+from gpuspawner.core.amounts import Needs, counted, doubts, lacking, needs, shortage
 from gpuspawner.core.inventory import Node, Pod
 from gpuspawner.core.node_filters import layout, matches_affinity, node_obstacles
 from gpuspawner.core.node_table import NodeTable, Pool, picker
@@ -62,9 +62,9 @@ class _Look:
         self.could = 0
         self._pod = pod
         self._table: NodeTable = occupancy.table
-        self._needs: Needs = needs(pod)
+        self._wanted: Needs = needs(pod)
+        self._in_doubt = undecided(pod)
         self._filters = PodFilters(pod, occupancy)
-        self._undecided = undecided(pod)
         rows = map(occupancy.table.row, self._filters.crowded)
         self._crowded = frozenset(row for row in rows if row is not None)
         self._limit = limit
@@ -82,6 +82,9 @@ class _Look:
         if own:
             self._nodes[own] += len(pool)
             return
+        # Of nodes that are alike, the same resources are uncounted.
+        self._needs = counted(self._wanted, pool.example)
+        self._undecided = (*doubts(self._wanted, pool.example), *self._in_doubt)
         self.could += self._large_enough(pool)
         crowded = {row for row in self._crowded if row in pool}
         for pick, number, others in self._parts(pool, crowded):

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Any
 
-from kubernetes_asyncio.client import AuthorizationV1Api
+from kubernetes_asyncio.client import AuthorizationV1Api, CustomObjectsApi
 
+from gpuspawner.core.rawjson import mapping, mappings
 from gpuspawner.kube.requests import APIUnavailableError, body_of, send
 
 VERBS = ("list", "watch")
@@ -24,27 +26,42 @@ async def missing_verb(
 ) -> str:
     """Return which verb the hub may not use on a resource of the whole cluster, empty when it may use all.
 
-    A question that the API server does not answer counts as a yes: the list itself tells then.
-    https://kubernetes.io/docs/reference/access-authn-authz/authorization/#checking-api-access
+    Nobody may list what the API server does not serve. A question that it does not answer counts as a yes: the list
+    itself tells then. https://kubernetes.io/docs/reference/access-authn-authz/authorization/#checking-api-access
 
     :param api_client: the hub's ``kubernetes_asyncio.client.ApiClient``.
     :param resource: its plural, ``nodes`` or ``pods`` (of all namespaces).
-    :param group: its API group, empty for the core one; the version is ``v1``.
+    :param group: its API group, of which version v1 is meant; empty for the core.
     """
-    reviews = AuthorizationV1Api(api_client)
-    resources = [{"verb": verb, "group": group, "version": "v1", "resource": resource} for verb in verbs]
-    allowed = await asyncio.gather(*(_is_allowed(reviews, each, timeout_s=timeout_s) for each in resources))
-    return next((verb for verb, is_allowed in zip(verbs, allowed, strict=True) if not is_allowed), "")
+    attributes = {"group": group, "version": "v1", "resource": resource}
+    is_served, *allowed = await asyncio.gather(
+        _is_served(api_client, attributes, timeout_s=timeout_s),
+        *(_is_allowed(api_client, {"verb": verb, **attributes}, timeout_s=timeout_s) for verb in verbs),
+    )
+    missing = (verb for verb, is_allowed in zip(verbs, allowed, strict=True) if not (is_served and is_allowed))
+    return next(missing, "")
 
 
-async def _is_allowed(reviews: Any, attributes: Mapping[str, str], *, timeout_s: float) -> bool:
+async def _is_served(api_client: Any, attributes: dict[str, str], *, timeout_s: float) -> bool:
+    group, version = attributes["group"], attributes["version"]
+    if not group:
+        return True
+    ask: Any = CustomObjectsApi(api_client).get_api_resources
+    try:
+        answer = json.loads(await body_of(await send(ask, group=group, version=version, _request_timeout=timeout_s)))
+    except (APIUnavailableError, ValueError) as error:
+        return getattr(error, "status", None) != HTTPStatus.NOT_FOUND
+    return any(each.get("name") == attributes["resource"] for each in mappings(mapping(answer).get("resources")))
+
+
+async def _is_allowed(api_client: Any, attributes: dict[str, str], *, timeout_s: float) -> bool:
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": attributes},
     }
+    ask: Any = AuthorizationV1Api(api_client).create_self_subject_access_review
     try:
-        ask = reviews.create_self_subject_access_review
         answer = json.loads(await body_of(await send(ask, body=review, _request_timeout=timeout_s)))
     except (APIUnavailableError, ValueError):
         return True

@@ -18,8 +18,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
+from kubernetes_asyncio.client import CustomObjectsApi
+
 from gpuspawner.core.inventory import Inventory
 from gpuspawner.core.occupancy import Occupancy
+from gpuspawner.kube import devices
 from gpuspawner.kube.access import missing_verb
 from gpuspawner.kube.follower import Follower, Pauses
 from gpuspawner.kube.nodepools import NodePools
@@ -32,6 +35,8 @@ from gpuspawner.kube.watch import Resource, Timing, Watch
 NODES_PER_PAGE = 100
 PODS_PER_PAGE = 500
 """About as many bytes as :data:`NODES_PER_PAGE` nodes: a node carries its labels and the list of its images."""
+DEVICES_PER_PAGE = 100
+"""Of DRA's objects; a slice may have 128 devices."""
 
 RUNNING_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 """Pods that hold or wait for resources; one without a phase yet is among them. In a watch, one that finishes leaves the
@@ -94,6 +99,7 @@ class ClusterStore:
         self._nodes = self._follower("the cluster's nodes", "nodes")
         self._pods = self._follower("the pods of all namespaces", "pods")
         self._node_pools = NodePools(api.api_client, clock=self._clock, answer_s=self._pace.timing.answer_s)
+        self._devices = devices.Devices(self._follow_devices, occupancy=self._occupancy)
         self._tasks: list[asyncio.Task[None]] = []
         self._watches: list[Watch] = []
         self._patient_until = 0.0
@@ -116,8 +122,10 @@ class ClusterStore:
                     await self._nodes.tried.wait()
                     await self._pods.tried.wait()
                     await self._node_pools.tried.wait()
-        for watch in self._watches:
+                    await self._devices.tried()
+        for watch in tuple(self._watches):
             await watch.catch_up()
+        self._devices.update()
         return self._answer()
 
     async def stop(self) -> None:
@@ -128,9 +136,9 @@ class ClusterStore:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
 
-    def _follower(self, what: str, resource: str) -> Follower:
+    def _follower(self, what: str, resource: str, *, group: str = "") -> Follower:
         pace = self._pace
-        review = partial(missing_verb, self._api.api_client, resource, timeout_s=pace.timing.answer_s)
+        review = partial(missing_verb, self._api.api_client, resource, timeout_s=pace.timing.answer_s, group=group)
         return Follower(what, missing_verb=review, pauses=pace.pauses, random=pace.random, changed=self._note)
 
     def _start(self) -> None:
@@ -145,6 +153,15 @@ class ClusterStore:
             self._run(self._pods, pods, target=PodTarget(self._occupancy)),
             asyncio.create_task(self._node_pools.run()),
         ]
+        self._devices.start()
+
+    def _follow_devices(self, plural: str, target: Target[Any]) -> Follower:
+        # In clients that are older than the API, too.
+        method = CustomObjectsApi(self._api.api_client).list_cluster_custom_object
+        resource = Resource(method=partial(method, devices.GROUP, "v1", plural), page_size=DEVICES_PER_PAGE)
+        follower = self._follower(f"the cluster's {plural}", plural, group=devices.GROUP)
+        self._tasks.append(self._run(follower, resource, target=target))
+        return follower
 
     def _run(self, follower: Follower, resource: Resource, *, target: Target[Any]) -> asyncio.Task[None]:
         watch = Watch(
@@ -163,7 +180,7 @@ class ClusterStore:
         generation = self._occupancy.generation + self._switches + self._node_pools.changes
         if not nodes.is_known:
             return Inventory(reason=nodes.reason or NOT_READ_YET, generation=generation)
-        known = [follower for follower in (nodes, pods) if follower.is_known]
+        known = [follower for follower in (nodes, pods, *self._devices.known) if follower.is_known]
         return Inventory(
             nodes=self._occupancy.nodes,
             occupancy=self._occupancy if pods.is_known else None,
@@ -176,7 +193,7 @@ class ClusterStore:
     def _reason(self) -> str:
         """Return why something is not known, or is old; empty when all is as it should be."""
         now = self._clock()
-        for follower in (self._nodes, self._pods):
+        for follower in (self._nodes, self._pods, *self._devices.known):
             if not follower.is_known:
                 return follower.reason or NOT_READ_YET
             if now - (follower.confirmed_at or 0.0) > STALE_S:

@@ -64,6 +64,7 @@ NODES = st.builds(
     taints=TAINTS,
     unschedulable=st.sampled_from([*[False] * 6, True]),
     allocatable=st.fixed_dictionaries({"cpu": st.integers(2, 12), "gpu": st.integers(0, 8), "pods": st.integers(1, 6)}),
+    uncounted=st.sampled_from([*[frozenset[str]()] * 5, frozenset({"gpu"})]),
 )
 REQUESTS = st.dictionaries(st.sampled_from(["cpu", "gpu"]), st.integers(0, 4))
 OTHERS = st.builds(

@@ -179,3 +179,8 @@ def test_a_choice_of_types_that_are_not_there_is_not_offered():
 def test_servers_without_a_gpu_avoid_the_same_nodes_with_and_without_a_choice_of_several():
     both = Configured(unions={"any": Union(gpu=own("any"), any_of=("t4",))})
     assert avoidance(made(both, node("T4"))) == avoidance(made(Configured(), node("T4")))
+
+
+def test_a_type_of_the_admin_covers_devices_that_nobody_can_count():
+    uncounted = Node(name="n", labels={PRODUCT: "T4"}, uncounted=frozenset({GPU}))
+    assert list(made(Configured(gpus={"mine": own("mine")}), uncounted).gpus) == ["mine"]

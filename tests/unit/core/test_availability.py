@@ -240,3 +240,10 @@ def test_very_many_changes_between_two_questions_are_all_counted():
         occupancy.put_pod(pod(f"{number}", "b"))
         occupancy.drop_pod("s", f"{number}")
     assert [each.free for each in availability([T4, A100], inventory)] == [1, 4]
+
+
+def test_what_nobody_can_count_is_unknown_and_not_left_out():
+    uncounted = node("b", allocatable={"cpu": 8000, "pods": 4}, capacity={}, uncounted=frozenset({GPU}))
+    assert found(node("a", 4), uncounted) == UNKNOWN
+    assert found(node("a", 4), uncounted, gpu=replace(T4, match={PRODUCT: ("other",)})).total == 0
+    assert found(node("a", 4), replace(uncounted, uncounted=frozenset({MIG}))).free == 4

@@ -126,3 +126,8 @@ def test_the_control_plane_is_no_node_for_servers():
     taint = Taint(key="node-role.kubernetes.io/control-plane", effect="NoSchedule")
     nodes = (node("control", taints=(taint,), allocatable={"cpu": 64_000, "memory": 256 * GIB}), node("a"))
     assert largest_node(Inventory(nodes=nodes)) == (8000, 32 * GIB)
+
+
+def test_a_node_that_may_have_gpus_is_none_without():
+    assert not room(1000, GIB, node("a", uncounted=frozenset({GPU})))
+    assert room(1000, GIB, node("a", uncounted=frozenset({"example.com/nic"})))

@@ -199,3 +199,31 @@ def test_whatever_the_api_sends_can_be_read(raw: object):
     node, pod = decode.node(raw), decode.pod(raw)
     assert all(number >= 0 for number in node.allocatable.values())
     assert pod is None or all(number >= 0 for number in pod.requests.values())
+
+
+def with_devices(*resources: object, node: str | None = "a") -> dict[str, Any]:
+    """Return a pod that asks for two kinds of devices and has some of them by a claim."""
+    limits = {"cpu": "1", "nvidia.com/gpu": "2", "example.com/nic": "1"}
+    mappings = [{"containerName": "main", "resourceName": each, "requestName": "r"} for each in resources]
+    status = {"extendedResourceClaimStatus": {"requestMappings": mappings, "resourceClaimName": "c"}}
+    return {
+        "spec": {"nodeName": node, "containers": [{"name": "main", "resources": {"limits": limits}}]},
+        "status": status,
+    }
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (with_devices("nvidia.com/gpu"), {"cpu": 1000, "example.com/nic": 1}),
+        (with_devices("nvidia.com/gpu", "nvidia.com/gpu", "example.com/nic"), {"cpu": 1000}),
+        (with_devices(), {"cpu": 1000, "nvidia.com/gpu": 2, "example.com/nic": 1}),
+        (with_devices(["nvidia.com/gpu"], None), {"cpu": 1000, "nvidia.com/gpu": 2, "example.com/nic": 1}),
+        # It may get others yet, on another node.
+        (with_devices("nvidia.com/gpu", node=None), {"cpu": 1000, "nvidia.com/gpu": 2, "example.com/nic": 1}),
+    ],
+)
+def test_devices_that_a_claim_holds_are_not_counted_twice(raw: dict[str, Any], expected: dict[str, int]):
+    pod = decode.pod(raw)
+    assert pod is not None
+    assert pod.requests == expected

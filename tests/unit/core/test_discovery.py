@@ -202,3 +202,10 @@ def test_types_do_not_depend_on_the_order_of_nodes(nodes: list[Node]):
         return [(gpu.slug, gpu.max_count, {key: set(values) for key, values in gpu.match.items()}) for gpu in found]
 
     assert essence(discover(nodes, TABLE)) == essence(discover(nodes[::-1], TABLE))
+
+
+def test_a_node_with_devices_that_nobody_can_count_has_its_type():
+    (found,) = discover(
+        [Node(name="n", labels={PRODUCT: "A100-SXM"}, uncounted=frozenset({GPU, "example.com/nic"}))], TABLE
+    )
+    assert (found.slug, found.resource, found.max_count) == ("a100", GPU, 1)

@@ -116,3 +116,9 @@ def test_what_discovery_leaves_out_is_flagged_and_nothing_else(changes: dict[str
     found = {gpu.slug: gpu for gpu in discover([node(**changes)], TABLE)}
     catalogue = Catalogue(images=IMAGES, cpu=None, memory=None, gpus=found)
     assert bool(flagged([node(**changes)], catalogue, table=TABLE)) == (not found)
+
+
+def test_devices_that_nobody_can_count_are_flagged_once():
+    nobody_knows = node(gpus=0, uncounted=frozenset({GPU, "example.com/nic"}))
+    assert concerns(nobody_knows) == [Concern.UNCOUNTED]
+    assert concerns(node(gpus=0, uncounted=frozenset({"example.com/nic"}))) == [Concern.NO_RESOURCE]

@@ -38,6 +38,7 @@ def test_nodes_that_offer_the_same_are_of_one_kind(other: Node):
         replace(FIRST, labels={**FIRST.labels, "pool": "own"}),
         replace(FIRST, allocatable={**CARDS, GPU: 7}),
         replace(FIRST, capacity={**CARDS, "example.com/card": 1}),
+        replace(FIRST, uncounted=frozenset({"amd.com/gpu"})),
         replace(FIRST, taints=(Taint(key="team", effect="NoSchedule"),)),
     ],
 )

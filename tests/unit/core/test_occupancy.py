@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.demands import Demands, HostPort
+from gpuspawner.core.devices import Devices, NodeDevices
 from gpuspawner.core.inventory import Node, Pod
 from gpuspawner.core.node_table import Layout
 from gpuspawner.core.occupancy import Occupancy
@@ -32,8 +34,20 @@ PODS = st.builds(
 )
 GONE_NODES = st.sampled_from("abc")
 GONE_PODS = st.tuples(st.sampled_from(["m", "n"]), st.sampled_from("pqr"))
+ON_NODES = st.builds(
+    NodeDevices,
+    capacity=st.just({"gpu": 3}),
+    allocatable=st.just({"gpu": 2}),
+    taken=st.sampled_from([{}, {"gpu": 1}]),
+    uncounted=st.sampled_from([frozenset(), frozenset({"gpu"})]),
+)
+DEVICES = st.builds(
+    Devices,
+    nodes=st.dictionaries(st.sampled_from(["a", "b", "unknown"]), ON_NODES),
+    anywhere=st.sampled_from([frozenset(), frozenset(), frozenset({"cpu", "nic"})]),
+)
 RESOURCES = ("cpu", "gpu", "pods")
-CHANGES = st.lists(NODES | PODS | PODS | GONE_NODES | GONE_PODS, min_size=4, max_size=30)
+CHANGES = st.lists(NODES | PODS | PODS | DEVICES | GONE_NODES | GONE_PODS, min_size=4, max_size=30)
 
 
 def node(name: str, **allocatable: int) -> Node:
@@ -50,6 +64,8 @@ def change(occupancy: Occupancy, what: Any) -> None:
             occupancy.put_node(what)
         case Pod():
             occupancy.put_pod(what)
+        case Devices():
+            occupancy.put_devices(what)
         case str():
             occupancy.drop_node(what)
         case (namespace, name):
@@ -85,9 +101,12 @@ def test_any_order_of_changes_leads_to_what_is_left(changes: list[Any]):
         occupancy.table.free(resource)
     nodes: dict[str, Node] = {}
     pods: dict[tuple[str, str], Pod] = {}
+    devices = Devices()
     for what in changes:
         change(occupancy, what)
         match what:
+            case Devices():
+                devices = what
             case Node():
                 nodes[what.name] = what
             case Pod():
@@ -96,7 +115,9 @@ def test_any_order_of_changes_leads_to_what_is_left(changes: list[Any]):
                 nodes.pop(what, None)
             case (namespace, name):
                 pods.pop((namespace, name), None)
-    assert facts(occupancy) == facts(Occupancy.of(nodes.values(), pods.values()))
+    expected = Occupancy.of(nodes.values(), pods.values())
+    expected.put_devices(devices)
+    assert facts(occupancy) == facts(expected)
 
 
 @given(st.lists(NODES, max_size=4), st.lists(PODS, max_size=6), PODS)
@@ -168,6 +189,38 @@ def test_the_columns_follow_pods_that_come_and_go():
 
 def test_more_promised_than_there_is_leaves_nothing_and_not_less():
     assert Occupancy.of([node("a", gpu=3)], [pod("p", "a", gpu=4)]).free("a") == {"gpu": 0}
+
+
+def test_devices_are_there_and_taken_beside_what_pods_request():
+    occupancy = Occupancy.of([node("a", cpu=9), node("b", gpu=4)], [pod("p", "a", cpu=2), pod("q", "b", gpu=1)])
+    columns = occupancy.table.free("gpu")
+    some = NodeDevices(capacity={"gpu": 8}, allocatable={"gpu": 7}, taken={"gpu": 3})
+    occupancy.put_devices(Devices(nodes={"a": some, "b": some, "elsewhere": some}))
+    assert (occupancy.free("a"), occupancy.free("b"), columns) == ({"cpu": 7, "gpu": 4}, {"gpu": 3}, [4, 3])
+    assert occupancy.requested("a") == {"pods": 1, "cpu": 2, "gpu": 3}
+    occupancy.put_devices(Devices())
+    assert (occupancy.free("a"), occupancy.requested("a"), columns) == ({"cpu": 7}, {"pods": 1, "cpu": 2}, [0, 3])
+
+
+def test_claims_that_change_are_no_change_of_nodes():
+    occupancy = Occupancy.of([node("a")], [])
+    one = NodeDevices(capacity={"gpu": 1}, allocatable={"gpu": 1})
+    occupancy.put_devices(Devices(nodes={"a": one}))
+    columns, before, nodes_before = occupancy.table.free("gpu"), occupancy.generation, occupancy.nodes_generation
+    occupancy.put_devices(Devices(nodes={"a": replace(one, taken={"gpu": 1})}))
+    assert (occupancy.generation > before, occupancy.nodes_generation == nodes_before) == (True, True)
+    assert columns == [0]
+
+
+def test_nothing_is_taken_of_a_node_that_left():
+    occupancy = Occupancy.of([node("a")], [])
+    occupancy.put_devices(
+        Devices(nodes={"a": NodeDevices(capacity={"gpu": 1}, allocatable={"gpu": 1}, taken={"gpu": 1})})
+    )
+    occupancy.drop_node("a")
+    assert occupancy.requested("a") == {}
+    occupancy.put_node(node("a"))
+    assert (occupancy.requested("a"), occupancy.free("a")) == ({"gpu": 1}, {"gpu": 0})
 
 
 def test_nodes_are_sorted_by_name():

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuspawner.core.amounts import UNCOUNTED
 from gpuspawner.core.demands import Demands, HostPort
 from gpuspawner.core.fit import check
 from gpuspawner.core.inventory import Node, Pod, Taint
@@ -17,6 +18,7 @@ from gpuspawner.core.pod_terms import PodTerm
 from gpuspawner.core.survey import fits_somewhere, survey
 from tests.unit.core.pods_and_nodes import ASKING, NODES, OTHERS
 
+GPU = "nvidia.com/gpu"
 TAINT = Taint(key="gpu", effect="NoSchedule")
 NEAR = PodTerm(topology_key="zone", selector=(), namespaces=frozenset({"n"}))
 
@@ -169,3 +171,32 @@ def test_could_is_what_fits_when_nothing_runs(nodes: list[Node], pods: list[Pod]
 def test_whether_a_pod_fits_is_what_a_survey_says(nodes: list[Node], pods: list[Pod], asking: Pod):
     occupancy = Occupancy.of(nodes, pods)
     assert fits_somewhere(asking, occupancy) == (survey(asking, occupancy).answer is Answer.YES)
+
+
+def test_of_nodes_whose_devices_nobody_can_count_no_place_is_sure():
+    unsure = Group(nodes=1, obstacles=(UNCOUNTED,))
+    wanted = replace(pod(), requests={"cpu": 2, GPU: 1})
+    counted = node("b", allocatable={"cpu": 8, "pods": 10, GPU: 1})
+    uncounted = node("a", uncounted=frozenset({GPU}))
+    found = survey(wanted, Occupancy.of([uncounted, counted], []))
+    assert (found.answer, found.places, found.places_exact, found.could) == (Answer.YES, 1, False, 2)
+    found = survey(wanted, Occupancy.of([uncounted], []))
+    assert found == Survey(
+        answer=Answer.UNKNOWN,
+        places=0,
+        places_exact=False,
+        could=1,
+        groups=(unsure,),
+        undecided=("devices of which nobody can tell how many are free",),
+    )
+
+
+def test_what_a_node_lacks_in_any_case_outweighs_what_nobody_can_count():
+    wanted = replace(pod(9), requests={"cpu": 9, GPU: 1})
+    found = survey(wanted, Occupancy.of([node("a", uncounted=frozenset({GPU}))], []))
+    assert (found.answer, found.could) == (Answer.NO, 0)
+
+
+def test_who_needs_no_device_does_not_care_how_many_there_are():
+    found = survey(pod(), Occupancy.of([node("a", uncounted=frozenset({GPU}))], []))
+    assert (found.answer, found.places, found.places_exact) == (Answer.YES, 4, True)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gpuspawner.core.catalogue import GPUType, ScaleUp
 from gpuspawner.core.demands import Demands
+from gpuspawner.core.devices import Devices, NodeDevices
 from gpuspawner.core.growth import Growth
 from gpuspawner.core.inventory import Inventory, Node, Pod, Taint
 from gpuspawner.core.machines import Machines
@@ -423,3 +424,24 @@ def test_never_is_said_whoever_runs_there(drawn: list[dict[str, Any]], others: l
     named = tuple(replace(each, name=str(number)) for number, each in enumerate(others))
     empty, busy = (verdict(pod(gpus=gpus), inventory(*own, pods=some), gpu=T4).outcome for some in ((), named))
     assert (empty is Outcome.NEVER) == (busy is Outcome.NEVER)
+
+
+def test_where_nobody_can_count_the_devices_nothing_is_said_and_nothing_refused():
+    has = {"cpu": 64_000, "memory": 256 * GIB, "pods": 10}
+    uncounted = node(allocatable=has, capacity=has, uncounted=frozenset({GPU}))
+    found = judged(pod(), uncounted)
+    reason = "It depends on devices of which nobody can tell how many are free."
+    assert (found.outcome, found.reason) == (Outcome.UNKNOWN, reason)
+    assert judged(pod(), uncounted, node("m", 1), pods=(pod("a", on="m"),)).outcome is Outcome.UNKNOWN
+
+
+def test_devices_of_a_driver_start_a_pod_or_make_it_wait():
+    has = {"cpu": 64_000, "memory": 256 * GIB, "pods": 10}
+    both = NodeDevices(capacity={GPU: 2}, allocatable={GPU: 2})
+    occupancy = Occupancy.of([node(allocatable=has, capacity=has)], ())
+    found = []
+    for taken in (0, 1, 2):
+        occupancy.put_devices(Devices(nodes={"n": replace(both, taken={GPU: taken})}))
+        judgement = verdict(pod(), Inventory(nodes=occupancy.nodes, occupancy=occupancy, age_s=1.0), gpu=T4)
+        found.append((judgement.outcome, judgement.places, judgement.reason))
+    assert found == [(Outcome.NOW, 2, ""), (Outcome.NOW, 1, ""), (Outcome.WAITS, None, "All 2 are in use.")]

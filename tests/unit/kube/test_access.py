@@ -10,9 +10,11 @@ from kubernetes_asyncio.client import CoreV1Api
 from gpuspawner.kube.access import missing_verb
 from tests.unit.kube.watch_server import REVIEWS, WatchServer
 
+SERVED = "/apis/resource.k8s.io/v1"
 
-async def missing(api: CoreV1Api, resource: str = "pods") -> str:
-    return await missing_verb(api.api_client, resource, timeout_s=5)
+
+async def missing(api: CoreV1Api, resource: str = "pods", group: str = "") -> str:
+    return await missing_verb(api.api_client, resource, timeout_s=5, group=group)
 
 
 async def test_with_all_rights_none_is_missing(cluster_api: CoreV1Api):
@@ -52,5 +54,46 @@ async def test_all_namespaces_of_the_core_api_are_asked_about(cluster: WatchServ
 
 async def test_another_group_is_asked_about_by_its_name(cluster: WatchServer, cluster_api: CoreV1Api):
     await missing_verb(cluster_api.api_client, "nodepools", group="karpenter.sh", verbs=("list",), timeout_s=5)
-    (asked,) = [json.loads(await request.text())["spec"]["resourceAttributes"] for request in cluster.requests]
-    assert asked == {"verb": "list", "group": "karpenter.sh", "version": "v1", "resource": "nodepools"}
+    (asked,) = [json.loads(await each.text()) for each in cluster.requests if each.path == REVIEWS]
+    assert asked["spec"]["resourceAttributes"] == {
+        "verb": "list",
+        "group": "karpenter.sh",
+        "version": "v1",
+        "resource": "nodepools",
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "expected"),
+    [
+        ('{"resources": [{"name": "resourceslices"}]}', None, ""),
+        ('{"resources": [{"name": "resourceclaims"}]}', None, "list"),
+        ("{}", None, "list"),
+        ('{"resources": {"a": 3}}', None, "list"),
+        ('{"resources": 3}', None, "list"),
+        ("[]", None, "list"),
+        ("", 404, "list"),
+        # Without an answer, the list itself tells.
+        ("", None, ""),
+        ("", 403, ""),
+        ("", 500, ""),
+    ],
+)
+async def test_nobody_may_list_what_is_not_served(
+    cluster: WatchServer, cluster_api: CoreV1Api, body: str, status: int | None, expected: str
+):
+    cluster.bodies[SERVED] = body
+    cluster.status = {SERVED: status} if status else {}
+    assert await missing(cluster_api, "resourceslices", "resource.k8s.io") == expected
+
+
+async def test_a_right_on_what_is_served_may_be_missing(cluster: WatchServer, cluster_api: CoreV1Api):
+    cluster.bodies[SERVED] = '{"resources": [{"name": "resourceslices"}]}'
+    cluster.denied = {("watch", "resourceslices")}
+    assert await missing(cluster_api, "resourceslices", "resource.k8s.io") == "watch"
+    asked = [
+        json.loads(text)["spec"]["resourceAttributes"]["group"]
+        for text in [await each.text() for each in cluster.requests]
+        if text
+    ]
+    assert asked == ["resource.k8s.io"] * 2

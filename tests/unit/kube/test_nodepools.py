@@ -92,18 +92,22 @@ async def test_all_pages_are_read_and_read_again(cluster: WatchServer, read: Rea
     assert (names(found), steps.asked, found.changes) == (["new"], [EVERY_S, EVERY_S], 2)
 
 
+def asked(cluster: WatchServer) -> list[str]:
+    return [request.path for request in cluster.requests]
+
+
 async def test_what_was_there_needs_no_question_about_rights(cluster: WatchServer, read: Reading, steps: Steps):
     cluster.put(PATH, node_pool("p"))
     await read()
     await steps.go_on()
-    assert [request.path for request in cluster.requests] == [REVIEWS, PATH, PATH]
+    assert [path for path in asked(cluster) if path in (REVIEWS, PATH)] == [REVIEWS, PATH, PATH]
 
 
 async def test_without_the_right_nothing_is_listed(cluster: WatchServer, read: Reading, steps: Steps):
     cluster.denied = {("list", "nodepools")}
     found = await read()
     assert (names(found), steps.asked) == ([], [ABSENT_S])
-    assert [request.path for request in cluster.requests] == [REVIEWS]
+    assert PATH not in asked(cluster)
 
 
 async def test_a_right_that_is_given_later_is_noticed(cluster: WatchServer, read: Reading, steps: Steps):

@@ -278,7 +278,7 @@ async def test_a_clock_that_is_set_back_makes_nothing_fresh(store: ClusterStore,
 
 async def test_stopping_leaves_no_task(store: ClusterStore):
     await store.inventory()
-    assert len(followers()) == 2
+    assert len(followers()) == 3
     await store.stop()
     assert followers() == []
     assert await store.inventory() == Inventory(reason="The hub is shutting down.")

@@ -19,6 +19,8 @@ NODES = "/api/v1/nodes"
 PODS = "/api/v1/pods"
 NODE_POOLS = "/apis/karpenter.sh/v1/nodepools"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+VERSION_DEPTH = 3
+"""Slashes in the path of an API version, ``/apis/karpenter.sh/v1``, which tells what the API server serves."""
 HANG = object()
 """As a piece of a script: say nothing more, and keep the connection."""
 CUT = object()
@@ -117,12 +119,19 @@ class WatchServer:
     def _list(self, request: web.Request) -> web.Response:
         if request.path in self.bodies:
             return web.Response(text=self.bodies[request.path], content_type="application/json")
+        if request.path.startswith("/apis/") and request.path.count("/") == VERSION_DEPTH:
+            return web.json_response({"kind": "APIResourceList", "resources": self._served(request.path)})
         objects = list(self.objects[request.path].values())
         first, limit = int(request.query.get("continue", "0")), int(request.query.get("limit", "500"))
         metadata = {"resourceVersion": str(self.version)}
         if first + limit < len(objects):
             metadata["continue"] = str(first + limit)
         return web.json_response({"kind": "List", "metadata": metadata, "items": objects[first : first + limit]})
+
+    def _served(self, version: str) -> list[dict[str, str]]:
+        """Return the resources of an API version of which something is known here."""
+        known = {*self.objects, *self.status, *self.bodies, *self.held}
+        return [{"name": path.removeprefix(f"{version}/")} for path in known if path.startswith(f"{version}/")]
 
     async def _watch(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})

@@ -1,0 +1,241 @@
+"""What DRA drivers offer is followed where it matters, and nowhere else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from kubernetes_asyncio.client import CoreV1Api
+
+from gpuspawner.core.availability import availability
+from gpuspawner.core.catalogue import GPUType
+from gpuspawner.core.inventory import Inventory
+from gpuspawner.kube.devices import CLAIMS, CLASSES, SLICES
+from gpuspawner.kube.store import ClusterStore, Pace
+from tests.unit.kube.test_store import PAUSES, TIMING, Clock, until
+from tests.unit.kube.watch_server import HANG, NODES, PODS, WatchServer, eventually, pod
+
+API = "/apis/resource.k8s.io/v1"
+GPU = "nvidia.com/gpu"
+CARD = GPUType(slug="card", display_name="Card", resource=GPU, vendor="nvidia", match={}, max_count=8)
+EXPRESSION = "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'"
+
+
+def path(plural: str) -> str:
+    return f"{API}/{plural}"
+
+
+def device_class(resource: str | None = GPU) -> dict[str, Any]:
+    selectors = [{"cel": {"expression": EXPRESSION}}]
+    return {"metadata": {"name": "gpu.nvidia.com"}, "spec": {"selectors": selectors, "extendedResourceName": resource}}
+
+
+def device_slice(devices: int, node: str = "n1", **metadata: Any) -> dict[str, Any]:
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    some = [{"name": f"gpu-{number}", "attributes": {"type": {"string": "gpu"}}} for number in range(devices)]
+    spec = {"driver": "gpu.nvidia.com", "nodeName": node, "pool": pool, "devices": some}
+    return {"metadata": {"name": f"{node}-gpu", **metadata}, "spec": spec}
+
+
+def claim(name: str, *devices: str) -> dict[str, Any]:
+    results = [{"driver": "gpu.nvidia.com", "pool": "n1", "device": device} for device in devices]
+    return {
+        "metadata": {"name": name, "namespace": "other"},
+        "status": {"allocation": {"devices": {"results": results}}},
+    }
+
+
+def bare_node(name: str) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name},
+        "status": {
+            "allocatable": {"cpu": "8", "memory": "8Gi", "pods": "10"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+
+@pytest.fixture
+def dra(cluster: WatchServer) -> WatchServer:
+    """A cluster with a DRA driver: four GPUs on one of two nodes, one of them held by somebody's claim."""
+    cluster.bodies[API] = json.dumps({"resources": [{"name": plural} for plural in (CLASSES, SLICES, CLAIMS)]})
+    cluster.put(NODES, bare_node("n1"), bare_node("n2"))
+    cluster.put(path(CLASSES), device_class())
+    cluster.put(path(SLICES), device_slice(4))
+    cluster.put(path(CLAIMS), claim("somebody", "gpu-3"))
+    return cluster
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def store(cluster_api: CoreV1Api, clock: Clock) -> AsyncIterator[ClusterStore]:
+    found = ClusterStore(cluster_api, pace=Pace(first_sync_timeout_s=5.0, timing=TIMING, pauses=PAUSES, clock=clock))
+    yield found
+    await found.stop()
+
+
+def numbers(inventory: Inventory) -> tuple[int | None, int | None]:
+    """Return how many GPUs there are, and how many are free."""
+    (found,) = availability([CARD], inventory)
+    return found.total, found.free
+
+
+def shows(total: int | None, free: int | None) -> Callable[[Inventory], object]:
+    return lambda inventory: numbers(inventory) == (total, free)
+
+
+def asked(cluster: WatchServer) -> set[str]:
+    return {each.path.rpartition("/")[2] for each in cluster.requests if each.path.startswith(f"{API}/")}
+
+
+async def test_the_first_answer_has_devices_and_what_is_taken_of_them(store: ClusterStore, dra: WatchServer):
+    inventory = await store.inventory()
+    assert (numbers(inventory), inventory.reason, inventory.age_s) == ((4, 3), "", 0.0)
+
+
+async def test_devices_that_come_and_go_show(store: ClusterStore, dra: WatchServer):
+    await store.inventory()
+    dra.put(path(CLAIMS), claim("another", "gpu-0", "gpu-1"))
+    await until(store, shows(4, 1))
+    dra.delete(path(CLAIMS), claim("somebody"))
+    await until(store, shows(4, 2))
+    dra.put(path(SLICES), device_slice(1, "n2"))
+    await until(store, shows(5, 3))
+    dra.delete(path(SLICES), device_slice(4))
+    await until(store, shows(1, 1))
+    dra.delete(path(CLASSES), device_class())
+    await until(store, shows(0, 0))
+
+
+async def test_a_pod_that_has_a_device_by_a_claim_counts_once(store: ClusterStore, dra: WatchServer):
+    await store.inventory()
+    mappings = [{"containerName": "c", "resourceName": GPU, "requestName": "r"}]
+    bound = pod("p", gpus=1)
+    bound["status"]["extendedResourceClaimStatus"] = {"requestMappings": mappings, "resourceClaimName": "p-devices"}
+    dra.put(path(CLAIMS), claim("p-devices", "gpu-0"))
+    dra.put(PODS, bound)
+    await until(store, lambda inventory: list(inventory.occupancy.pods()))
+    inventory = await until(store, shows(4, 2))
+    assert inventory.occupancy is not None
+    assert inventory.occupancy.requested("n1") == {"pods": 1, GPU: 2}
+
+
+async def test_nothing_is_asked_of_an_api_server_without_dra(store: ClusterStore, dra: WatchServer):
+    dra.bodies[API] = "{}"
+    inventory = await store.inventory()
+    assert (numbers(inventory), inventory.reason) == ((0, 0), "")
+    assert asked(dra) == set()
+
+
+@pytest.mark.parametrize("resource", [None, "", "cpu"])
+async def test_without_an_extended_resource_only_the_classes_are_followed(
+    store: ClusterStore, dra: WatchServer, resource: str | None
+):
+    dra.put(path(CLASSES), device_class(resource))
+    inventory = await store.inventory()
+    await eventually(lambda: dra.asked(path(CLASSES), watch=True))
+    assert (numbers(inventory), asked(dra)) == ((0, 0), {CLASSES})
+
+
+async def test_an_extended_resource_that_comes_later_is_noticed(store: ClusterStore, dra: WatchServer):
+    dra.put(path(CLASSES), device_class(None))
+    await store.inventory()
+    dra.put(path(CLASSES), device_class())
+    await until(store, shows(4, 3))
+
+
+async def test_a_dra_that_comes_later_is_noticed(store: ClusterStore, dra: WatchServer):
+    body = dra.bodies[API]
+    dra.bodies[API] = "{}"
+    await store.inventory()
+    dra.bodies[API] = body
+    await until(store, shows(4, 3))
+
+
+async def test_without_the_right_to_read_classes_there_are_no_devices(store: ClusterStore, dra: WatchServer):
+    dra.denied = {("list", CLASSES)}
+    inventory = await store.inventory()
+    assert (numbers(inventory), inventory.reason, asked(dra)) == ((0, 0), "", set())
+    assert inventory.occupancy is not None
+
+
+@pytest.mark.parametrize("plural", [SLICES, CLAIMS])
+async def test_without_slices_or_claims_nobody_can_tell_how_many_there_are(
+    store: ClusterStore, dra: WatchServer, plural: str
+):
+    dra.denied = {("watch", plural)}
+    inventory = await store.inventory()
+    assert (numbers(inventory), inventory.reason) == ((None, None), "")
+    dra.denied.clear()
+    await until(store, shows(4, 3))
+
+
+async def test_a_right_taken_at_run_time_leaves_no_old_count(store: ClusterStore, dra: WatchServer):
+    await store.inventory()
+    await eventually(lambda: len(dra.streams) == 5)
+    dra.denied = {("watch", CLAIMS)}
+    dra.cut()
+    await until(store, shows(None, None))
+
+
+async def test_devices_that_were_confirmed_long_ago_are_old(store: ClusterStore, dra: WatchServer, clock: Clock):
+    dra.scripts[path(SLICES)] = [[HANG]]
+    dra.lifetime_s = 0.05
+    await store.inventory()
+    await eventually(lambda: dra.asked(path(SLICES), watch=True))
+    clock.now += 50
+    others = (NODES, PODS, path(CLASSES), path(CLAIMS))
+    before = {each: len(dra.asked(each, watch=True)) for each in others}
+    await eventually(lambda: all(len(dra.asked(each, watch=True)) > before[each] + 2 for each in others))
+    inventory = await store.inventory()
+    assert (inventory.age_s, inventory.reason) == (50, "The cluster is being read again.")
+
+
+async def test_the_age_of_classes_alone_does_not_matter(store: ClusterStore, dra: WatchServer, clock: Clock):
+    dra.put(path(CLASSES), device_class(None))
+    dra.scripts[path(CLASSES)] = [[HANG]]
+    dra.lifetime_s = 0.05
+    await store.inventory()
+    await eventually(lambda: dra.asked(path(CLASSES), watch=True))
+    clock.now += 50
+    inventory = await until(store, lambda inventory: inventory.age_s == 0)
+    assert inventory.reason == ""
+
+
+async def test_devices_that_cannot_be_read_do_not_hold_up_the_first_answer_for_long(
+    cluster_api: CoreV1Api, dra: WatchServer
+):
+    dra.held = {path(SLICES)}
+    store = ClusterStore(cluster_api, pace=Pace(first_sync_timeout_s=0.2, timing=TIMING, pauses=PAUSES))
+    inventory = await store.inventory()
+    assert (numbers(inventory), inventory.reason) == ((None, None), "")
+    await store.stop()
+
+
+async def test_strange_objects_take_nothing_from_the_others(store: ClusterStore, dra: WatchServer):
+    strange: list[Any] = [
+        None,
+        3,
+        "x",
+        [],
+        {"devices": 3, "pool": []},
+        {"nodeName": 3, "devices": [None, 3, {"name": []}]},
+    ]
+    for plural in (CLASSES, SLICES, CLAIMS):
+        dra.put(
+            path(plural),
+            *(
+                {"metadata": {"name": f"s{number}"}, "spec": each, "status": each}
+                for number, each in enumerate(strange)
+            ),
+        )
+    assert numbers(await store.inventory()) == (4, 3)
+    dra.put(path(CLAIMS), {"metadata": {"name": "c"}, "status": {"allocation": {"devices": {"results": [3, {}]}}}})
+    dra.put(path(CLAIMS), claim("last", "gpu-0"))
+    await until(store, shows(4, 2))
