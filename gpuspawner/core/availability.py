@@ -13,7 +13,7 @@ could ever get their units. Unknown stays unknown: None is never turned into 0.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
@@ -21,6 +21,7 @@ from itertools import compress
 from gpuspawner.core.catalogue import GPUType, Toleration
 from gpuspawner.core.demands import Demands
 from gpuspawner.core.inventory import Inventory
+from gpuspawner.core.node_choice import may_admit
 from gpuspawner.core.node_table import NodeTable, Pool
 from gpuspawner.core.occupancy import PODS, Occupancy
 from gpuspawner.core.overview import overview
@@ -73,6 +74,10 @@ def availability(
     return basis.left()
 
 
+_MOST_CHOICES = 64
+"""Different choices of nodes, by pods that wait, that are looked at node by node: anybody may think of thousands."""
+
+
 class _Basis:
     """What is said of some types as long as no node changes."""
 
@@ -84,7 +89,7 @@ class _Basis:
         self._table = occupancy.table
         self._stocks = stocks(gpus, occupancy.table, tolerations=tolerations)
         self._resources = {gpu.resource for gpu in gpus}
-        self._asking: dict[int, tuple[Demands, list[bool]]] = {}
+        self._asking: dict[tuple[int, int], tuple[Demands, list[bool]]] = {}
         self.there_is = tuple(_there_is(stock, self._table) for stock in self._stocks)
         self._seen = self._table.touches
         self._left = [self._count(index) for index in range(len(gpus))]
@@ -123,23 +128,31 @@ class _Basis:
 
     def waiting(self) -> list[int]:
         """Return for each type how many units pods wait for; one that would take any of several counts for each."""
-        asked: dict[tuple[int, str], int] = {}
+        asking: dict[tuple[int, int], tuple[Demands, list[bool]]] = {}
+        asked: Counter[tuple[tuple[int, int], str]] = Counter()
         for pod in self.occupancy.waiting:
-            for resource in self._resources & pod.requests.keys():
-                if not pod.demands.gated:
-                    key = (id(pod.demands), resource)
-                    if key[0] not in self._asking:
-                        # Kept with the answer: as long as they are, no other demands have their id.
-                        self._asking[key[0]] = pod.demands, self._asked_types(pod.demands)
-                    asked[key] = asked.get(key, 0) + pod.requests[resource]
+            wanted = self._resources & pod.requests.keys()
+            if not wanted or pod.demands.gated:
+                continue
+            choice = pod.demands.choice
+            if choice not in asking:
+                # Kept with the answer: as long as they are, no other demands have their choice.
+                answer = self._asking.get(choice) or (pod.demands, self._asked_types(pod.demands, len(asking)))
+                asking[choice] = answer
+            for resource in wanted:
+                asked[choice, resource] += pod.requests[resource]
+        self._asking = asking
         total = [0] * len(self.gpus)
-        for (demands, resource), number in asked.items():
-            for index, is_asked in enumerate(self._asking[demands][1]):
+        for (choice, resource), number in asked.items():
+            for index, is_asked in enumerate(asking[choice][1]):
                 if is_asked and self.gpus[index].resource == resource:
                     total[index] += number
         return total
 
-    def _asked_types(self, demands: Demands) -> list[bool]:
+    def _asked_types(self, demands: Demands, number: int) -> list[bool]:
+        """Return of which types a pod asks for nodes; after very many different ones, of which it might."""
+        if number >= _MOST_CHOICES:
+            return [any(may_admit(match, demands) for match in gpu.matches) for gpu in self.gpus]
         return [stock.is_asked_for(demands, self._table) for stock in self._stocks]
 
 

@@ -14,6 +14,8 @@ from gpuspawner.core.catalogue import Toleration
 from gpuspawner.core.decode_terms import UnreadableSelectorError, node_terms, pod_terms, spread_constraints
 from gpuspawner.core.demands import NO_DEMANDS, Demands, HostPort
 from gpuspawner.core.interning import labels as shared_labels
+from gpuspawner.core.interning import shared
+from gpuspawner.core.node_terms import NodeTerm
 from gpuspawner.core.pod_terms import PodTerm
 from gpuspawner.core.rawjson import mapping, mappings, text, text_map, whole
 
@@ -44,12 +46,13 @@ def demands(
     except UnreadableSelectorError:
         near, apart, spread = (), (), ()
         undecided.append(_UNREADABLE)
+    tolerations = tuple(_tolerations(spec, created=created))
     found = Demands(
         node_selector=shared_labels(text_map(spec.get("nodeSelector"))),
-        node_terms=node_terms(
-            mapping(affinity.get("nodeAffinity")).get("requiredDuringSchedulingIgnoredDuringExecution")
+        node_terms=_shared_terms(
+            node_terms(mapping(affinity.get("nodeAffinity")).get("requiredDuringSchedulingIgnoredDuringExecution"))
         ),
-        tolerations=tuple(_tolerations(spec, created=created)),
+        tolerations=shared(tolerations, parts=len(tolerations)),
         affinity=near,
         anti_affinity=apart,
         spread=spread,
@@ -71,6 +74,12 @@ def demands_on_others(spec: Mapping[str, object], *, namespace: str, labels: Map
         apart = ()  # kube-scheduler does not count terms it cannot read either (PodInfo.Update)
     ports = frozenset(_host_ports(spec))
     return _demands_on_others(apart, ports) if apart or ports else NO_DEMANDS
+
+
+def _shared_terms(found: tuple[NodeTerm, ...] | None) -> tuple[NodeTerm, ...] | None:
+    """Return node affinity as one object for all replicas of a pod."""
+    requirements = (each for term in found or () for each in (*term.expressions, *term.fields))
+    return shared(found, parts=sum(1 + len(each.values) for each in requirements))
 
 
 @lru_cache(maxsize=4096)

@@ -49,6 +49,11 @@ class Demands:
     claims: tuple[str, ...] = ()
     undecided: tuple[str, ...] = ()
 
+    @property
+    def choice(self) -> tuple[int, int]:
+        """What stands for the nodes that a pod asks for, the same for its replicas; only as long as this is kept."""
+        return id(self.node_selector), id(self.node_terms)
+
 
 NO_DEMANDS = Demands()
 """Shared by all pods that demand nothing, of which there are very many."""

@@ -10,6 +10,9 @@ from gpuspawner.core.inventory import Node, Pod
 from gpuspawner.core.node_choice import admits, may_admit
 from gpuspawner.core.tolerations import tolerates
 
+_MOST_CHOICES = 64
+"""Different demands of pods that wait which are compared with each node: anybody may think of thousands."""
+
 
 def ahead_of(pod: Pod, waiting: Iterable[Pod], *, nodes: Sequence[Node], gpu: GPUType | None = None) -> tuple[Pod, ...]:
     """Return pods that wait for the same as a pod and come before it, in no order.
@@ -22,7 +25,7 @@ def ahead_of(pod: Pod, waiting: Iterable[Pod], *, nodes: Sequence[Node], gpu: GP
     :param gpu: the type that all of them are of; it says what a node will be like while there is none.
     """
     devices = _devices(pod)
-    shared: dict[int, bool] = {}
+    shared: dict[tuple[int, ...], bool] = {}
     found = []
     for other in waiting:
         if (other.namespace, other.name) == (pod.namespace, pod.name) or not _is_before(other, pod):
@@ -30,9 +33,10 @@ def ahead_of(pod: Pod, waiting: Iterable[Pod], *, nodes: Sequence[Node], gpu: GP
         theirs = _devices(other)
         if devices.isdisjoint(theirs) if devices else theirs:
             continue
-        key = id(other.demands)
+        key = (*other.demands.choice, id(other.demands.tolerations))
         if key not in shared:
-            shared[key] = _share_a_node(pod.demands, other.demands, nodes=nodes, gpu=gpu)
+            known = nodes if len(shared) < _MOST_CHOICES else ()
+            shared[key] = _share_a_node(pod.demands, other.demands, nodes=known, gpu=gpu)
         if shared[key]:
             found.append(other)
     return tuple(found)

@@ -15,11 +15,10 @@ from gpuspawner.core.quantity import QuantityError, parse_kubernetes
 from gpuspawner.core.rawjson import mapping, mappings, text
 
 Amounts = dict[str, int]
-"""Resource name → 10^-9 of its base unit: as fine as Kubernetes counts, so sums are exact, and rounded at the end."""
+"""Resource name → thousandths of its base unit: the API server rounds each amount up to those before it keeps a pod
+(``SetDefaults_ResourceList``), so sums of them are what kube-scheduler sees."""
 
-_BILLION = 10**9
-_MILLIONTH_OF_BILLION = 10**6
-"""Nanos of one millicore."""
+_THOUSAND = 1000
 _ON_POD = frozenset({"cpu", "memory"})
 """Resources that ``spec.resources`` may hold, with huge pages."""
 _HUGE_PAGES = "hugepages-"
@@ -37,7 +36,7 @@ def requests(spec: Mapping[str, object], status: Mapping[str, object] | None = N
     total = _of_containers(spec, statuses)
     _replace_by_pod_level(total, mapping(spec.get("resources")), statuses=statuses)
     _add(total, _amounts(spec.get("overhead")))
-    return {name: whole for name, nanos in total.items() if _counts(name) and (whole := _round_up(name, nanos))}
+    return {name: whole for name, millis in total.items() if _counts(name) and (whole := _round_up(name, millis))}
 
 
 class _Statuses:
@@ -101,13 +100,13 @@ def _replace_by_pod_level(total: Amounts, resources: Mapping[str, object], *, st
     A limit on the pod stands for a request where neither the pod nor a container has one (``defaultPodRequests``).
     """
     wanted = _amounts(resources.get("requests"))
-    for name, nanos in _amounts(resources.get("limits")).items():
+    for name, millis in _amounts(resources.get("limits")).items():
         if name not in wanted and (name not in total or name.startswith(_HUGE_PAGES)):
-            wanted[name] = nanos
+            wanted[name] = millis
     held = statuses.of_pod(wanted)
-    for name, nanos in wanted.items():
+    for name, millis in wanted.items():
         if name in _ON_POD or name.startswith(_HUGE_PAGES):
-            total[name] = held.get(name, nanos)
+            total[name] = held.get(name, millis)
 
 
 def _asked(container: Mapping[str, object]) -> Amounts:
@@ -121,19 +120,19 @@ def _counts(name: str) -> bool:
     return name in _NATIVE or "/" in name or name.startswith(_PREFIXED)
 
 
-def _round_up(name: str, nanos: int) -> int:
-    return -(-nanos // (_MILLIONTH_OF_BILLION if name == "cpu" else _BILLION))
+def _round_up(name: str, millis: int) -> int:
+    return millis if name == "cpu" else -(-millis // _THOUSAND)
 
 
 def _add(total: Amounts, more: Mapping[str, int]) -> None:
-    for name, nanos in more.items():
-        total[name] = total.get(name, 0) + nanos
+    for name, millis in more.items():
+        total[name] = total.get(name, 0) + millis
 
 
 def _raise_to(total: Amounts, least: Mapping[str, int]) -> None:
-    for name, nanos in least.items():
-        if nanos > total.get(name, 0):
-            total[name] = nanos
+    for name, millis in least.items():
+        if millis > total.get(name, 0):
+            total[name] = millis
 
 
 def _amounts(raw: object) -> Amounts:
@@ -145,15 +144,15 @@ def _amounts(raw: object) -> Amounts:
 
 def _readable(items: Iterable[tuple[object, object]]) -> Iterable[tuple[str, int]]:
     for name, value in items:
-        nanos = _nanos(value) if isinstance(value, str | int | float) else None
-        if nanos is not None and isinstance(name, str):
-            yield name, nanos
+        millis = _millis(value) if isinstance(value, str | int | float) else None
+        if millis is not None and isinstance(name, str):
+            yield name, millis
 
 
 # Typed, as True is no 1 here.
 @lru_cache(maxsize=4096, typed=True)
-def _nanos(value: str | float) -> int | None:
+def _millis(value: str | float) -> int | None:
     try:
-        return math.ceil(parse_kubernetes(value) * _BILLION)
+        return math.ceil(parse_kubernetes(value) * _THOUSAND)
     except QuantityError:
         return None

@@ -10,15 +10,18 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any
 
-_handler: ContextVar[Any] = ContextVar("gpuspawner_handler", default=None)
+_is_admin: ContextVar[bool] = ContextVar("gpuspawner_is_admin", default=False)
 
 
 def note(handler: Any) -> None:
-    """Remember the handler of this request; to be called in the request's own task."""
-    _handler.set(handler)
+    """Remember whose request this is; to be called in the request's own task.
+
+    Not the handler itself: tasks that begin in a request keep its context for as long as they run.
+    """
+    user = getattr(handler, "current_user", None)
+    _is_admin.set(getattr(user, "admin", False) is True)
 
 
 def is_admin() -> bool:
     """Tell whether an admin of the hub looks; not so where nobody said who does, as after a form that was wrong."""
-    user = getattr(_handler.get(), "current_user", None)
-    return getattr(user, "admin", False) is True
+    return _is_admin.get()

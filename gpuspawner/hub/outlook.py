@@ -10,6 +10,7 @@ from gpuspawner.core.catalogue import Catalogue, GPUType
 from gpuspawner.core.formview import Live
 from gpuspawner.core.nearest import nearest, other_types
 from gpuspawner.core.own_servers import held
+from gpuspawner.core.placement import place
 from gpuspawner.core.selection import Selection
 from gpuspawner.core.shapes import Shape
 from gpuspawner.core.verdict import Outcome, Verdict, starts_now, verdict
@@ -93,7 +94,8 @@ def _verdict(selection: Selection, previews: Previews) -> Verdict:
 
 def _free_types(selection: Selection, catalogue: Catalogue, *, counts: tuple[Availability, ...]) -> list[GPUType]:
     """Return a few other GPU types of which something is free: first those with a node that has all that is wanted."""
-    wanted = Shape(selection.gpu_count, selection.cpu_millis or 0, selection.memory_bytes or 0)
+    asked = place(selection, catalogue)
+    wanted = Shape(selection.gpu_count, asked.cpu_request_millis or 0, asked.memory_request_bytes or 0)
     left = dict(zip(catalogue.gpus, counts, strict=True))
     free = [gpu for gpu in other_types(selection, catalogue) if left[gpu.slug].largest]
     free.sort(key=lambda gpu: not any(shape.holds(wanted) for shape in left[gpu.slug].shapes or ()))

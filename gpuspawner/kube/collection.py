@@ -22,6 +22,7 @@ class Collector:
 
     def __init__(self) -> None:
         self._readers = 0
+        self._has_settled = False
         self._thresholds = gc.get_threshold()
 
     @contextmanager
@@ -42,9 +43,10 @@ class Collector:
         """Leave everything that is in memory now out of full collections, where this many objects came to stay.
 
         They still go when nobody refers to them any more. Only garbage in cycles that is waiting at this moment is kept
-        for good, so this is for once in a hub's life: https://docs.python.org/3/library/gc.html#gc.freeze
+        for good, so it happens once in a hub's life: https://docs.python.org/3/library/gc.html#gc.freeze
         """
-        if number >= MANY:
+        if number >= MANY and not self._has_settled:
+            self._has_settled = True
             gc.freeze()
 
 

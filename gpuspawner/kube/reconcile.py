@@ -21,8 +21,6 @@ class Reconciliation(Generic[T]):
     """One list on its way into a target: :meth:`begin`, :meth:`keep` for each object, then :meth:`finish`.
 
     Nobody else may change what the target holds meanwhile.
-
-    :ivar new: objects of the list that came to stay where nothing was held before.
     """
 
     def __init__(self, target: Target[T], *, pacer: Pacer) -> None:
@@ -31,7 +29,6 @@ class Reconciliation(Generic[T]):
         self._unseen: dict[Key, T] = {}
         self._is_first = True
         self._changed: list[T] = []
-        self.new = 0
 
     async def begin(self) -> None:
         """Note what is held now."""
@@ -51,7 +48,6 @@ class Reconciliation(Generic[T]):
             return
         if self._is_first:
             self._target.put(value)
-            self.new += 1
         elif self._unseen.pop(key, None) != value:
             self._changed.append(value)
 

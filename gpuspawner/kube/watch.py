@@ -122,7 +122,7 @@ class Watch:
                 **resource.selectors,
             )
             await reconciliation.finish()
-        COLLECTOR.settle(reconciliation.new)
+        COLLECTOR.settle(len(self._target.held()))
         self._changes.begin(version)
         self._confirm(asked_at)
 

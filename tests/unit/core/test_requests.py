@@ -35,8 +35,8 @@ def test_a_limit_without_a_request_stands_for_both():
     assert requests({"containers": [{"resources": resources}]}) == {"nvidia.com/gpu": 2, "cpu": 1000}
 
 
-def test_amounts_are_added_before_they_are_rounded_up():
-    assert requests({"containers": [container("100.4m"), container("100.4m")]}) == {"cpu": 201}
+def test_the_api_server_rounds_each_amount_up_to_thousandths_before_they_are_added():
+    assert requests({"containers": [container("100.4m"), container("100.4m")]}) == {"cpu": 101 + 101}
 
 
 def test_nothing_of_a_resource_is_no_request():

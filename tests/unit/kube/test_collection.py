@@ -40,3 +40,11 @@ def test_a_reading_that_fails_leaves_everything_as_it_was():
 def test_only_what_is_many_is_left_out_of_later_collections(number: int, is_frozen: bool):
     Collector().settle(number)
     assert (gc.get_freeze_count() > 0) == is_frozen
+
+
+def test_it_happens_once_in_a_hubs_life():
+    collector = Collector()
+    collector.settle(MANY)
+    gc.unfreeze()
+    collector.settle(MANY)
+    assert gc.get_freeze_count() == 0

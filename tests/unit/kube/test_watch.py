@@ -108,7 +108,7 @@ async def test_a_list_is_kept_whole(followed: Followed):
     assert (followed.names, followed.watch.needs_list) == (["a", "b", "c"], False)
 
 
-async def test_only_a_first_list_is_left_out_of_full_collections(
+async def test_a_list_is_read_without_full_collections_and_settled_by_what_is_held(
     followed: Followed, cluster: WatchServer, monkeypatch: pytest.MonkeyPatch
 ):
     settled: list[int] = []
@@ -126,7 +126,7 @@ async def test_only_a_first_list_is_left_out_of_full_collections(
     cluster.put(PODS, pod("d"))
     await followed.watch.relist()
     assert thresholds == {(*before[:2], 2**31 - 1)}
-    assert (settled, gc.get_threshold()) == ([3, 0], before)
+    assert (settled, gc.get_threshold()) == ([3, 4], before)
 
 
 async def test_a_list_confirms_as_of_when_it_was_asked_for(followed: Followed, cluster: WatchServer):
