@@ -65,13 +65,14 @@ def flagged(
 ) -> tuple[Flag, ...]:
     """Return what is the matter with GPUs, one flag for all nodes of which the same is to say, sorted by concern.
 
-    GPUs the admin took out are as they should be.
+    GPUs the admin took out are as they should be. Nodes that are starting, or being worked on, are left out: what is
+    missing there will come.
 
     :param tolerations: what every server tolerates besides the types' own (KubeSpawner's).
     """
     types = (*catalogue.gpus.values(), *catalogue.hidden)
     matched = {key for gpu in types for match in gpu.matches for key in match}
-    groups = kinds(nodes, labels=matched.union(_LABELS))
+    groups = kinds(filter(_is_settled, nodes), labels=matched.union(_LABELS))
     ambiguous = divided_models(group[0] for group in groups)
     case = _Case(catalogue=catalogue, table=table, ambiguous=ambiguous, tolerations=tolerations)
     found: dict[Flag, list[str]] = {}
@@ -81,6 +82,10 @@ def flagged(
     complete = (replace(flag, nodes=tuple(sorted(names))) for flag, names in found.items())
     order = list(Concern)
     return tuple(sorted(complete, key=lambda flag: (order.index(flag.concern), flag.nodes, flag.message)))
+
+
+def _is_settled(node: Node) -> bool:
+    return node.ready and not any(map(is_passing, node.taints))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

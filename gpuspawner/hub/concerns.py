@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from gpuspawner.core.catalogue import Toleration
@@ -17,6 +19,9 @@ from gpuspawner.hub.offers import Offer, ParsedSettings
 
 _MOST_VIEWPOINTS = 32
 """Different ones that are remembered; group overrides may give some users other settings than the rest."""
+
+Said = tuple[str, str]
+"""A sentence, and the name of the node it was said of."""
 
 T = TypeVar("T")
 
@@ -46,7 +51,7 @@ class Concerns:
         self._nodes: tuple[Node, ...] | None = None
         self._found: dict[Viewpoint, tuple[Flag, ...]] = {}
         self._seen: dict[Viewpoint, tuple[Node, ...]] = {}
-        self._told: dict[Viewpoint, frozenset[Flag]] = {}
+        self._told: dict[Said, tuple[Node, Viewpoint]] = {}
         self._waiting: dict[Viewpoint, Offer] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._not_before = 0.0
@@ -79,20 +84,33 @@ class Concerns:
         self._not_before = asyncio.get_running_loop().time() + self._pause_s
         waiting, self._waiting = self._waiting, {}
         for viewpoint, offer in waiting.items():
-            self._tell(viewpoint, self.of(offer, viewpoint), log=log)
+            nodes = {node.name: node for node in offer.inventory.nodes or ()}
+            self._tell(viewpoint, self.of(offer, viewpoint), nodes=nodes, log=log)
 
-    def _tell(self, viewpoint: Viewpoint, found: tuple[Flag, ...], *, log: Log) -> None:
-        """Say what has not been said, for whomever; and that all is well again, when that is so for everybody."""
-        told: frozenset[Flag] = frozenset().union(*self._told.values())
-        view = flags_view([flag for flag in found if flag not in told])
+    def _tell(self, viewpoint: Viewpoint, found: tuple[Flag, ...], *, nodes: Mapping[str, Node], log: Log) -> None:
+        """Say of each node what has not been said of it as it is now; and once that all is well again."""
+        standing = {(flag.message, name) for flag in found for name in flag.nodes}
+        was_told, self._told = (
+            bool(self._told),
+            {
+                said: (node, teller)
+                for said, (node, teller) in self._told.items()
+                if nodes.get(said[1]) is node and (teller != viewpoint or said in standing)
+            },
+        )
+        new = [replace(flag, nodes=unsaid) for flag in found if (unsaid := self._unsaid(flag))]
+        view = flags_view(new)
         if view is not None:
-            for nodes, sentence in view.flags:
-                log.warning("GPUs on %s: %s", nodes, sentence)
+            for names, sentence in view.flags:
+                log.warning("GPUs on %s: %s", names, sentence)
             if view.more:
                 log.warning("GPUs: %s", view.more)
-        _remember(self._told, viewpoint, value=frozenset(found))
-        if told and not any(self._told.values()):
+        self._told |= {(flag.message, name): (nodes[name], viewpoint) for flag in new for name in flag.nodes}
+        if was_told and not self._told:
             log.warning("GPUs: All are offered and work again.")
+
+    def _unsaid(self, flag: Flag) -> tuple[str, ...]:
+        return tuple(name for name in flag.nodes if (flag.message, name) not in self._told)
 
 
 def _remember(known: dict[Viewpoint, T], viewpoint: Viewpoint, *, value: T) -> None:

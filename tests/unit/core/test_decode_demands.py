@@ -28,6 +28,29 @@ def test_a_pod_without_demands_shares_them():
     assert of(containers=[{"name": "main"}]) is NO_DEMANDS
 
 
+def test_replicas_choose_the_same_nodes_whatever_else_is_their_own():
+    def replica(name: str, zone: str = "a") -> Demands:
+        volumes = [{"name": "home", "persistentVolumeClaim": {"claimName": f"claim-{name}"}}]
+        term = {"matchExpressions": [{"key": "gpu", "operator": "In", "values": ["x", "y"]}]}
+        affinity = required("nodeAffinity", {"nodeSelectorTerms": [term]})
+        return of(nodeSelector={"zone": zone}, affinity=affinity, volumes=volumes)
+
+    one, other, elsewhere = replica("ada"), replica("bob"), replica("ada", zone="b")
+    assert (one == other, one.choice == other.choice, one.choice == elsewhere.choice) == (False, True, False)
+
+
+@pytest.mark.parametrize("number", [10, 10_000])
+def test_demands_of_any_size_are_read_whole(number: int):
+    values = [str(each) for each in range(number)]
+    terms = [{"matchExpressions": [{"key": "gpu", "operator": "In", "values": values}]}]
+    found = of(affinity=required("nodeAffinity", {"nodeSelectorTerms": terms}), nodeSelector=dict.fromkeys(values, "x"))
+    assert found.node_terms is not None
+    assert (found.node_terms[0].expressions[0].values, found.node_selector) == (
+        tuple(values),
+        dict.fromkeys(values, "x"),
+    )
+
+
 def test_node_selector_affinity_and_tolerations_are_read():
     exists = {"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}
     found = of(

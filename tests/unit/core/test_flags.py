@@ -92,7 +92,13 @@ def test_a_flag_says_what_helps():
 
 
 @pytest.mark.parametrize(
-    "changes", [{"taints": (Taint(key="node.kubernetes.io/not-ready", effect="NoExecute"),)}, {"unschedulable": True}]
+    "changes",
+    [
+        {"taints": (Taint(key="node.kubernetes.io/not-ready", effect="NoExecute"),)},
+        {"unschedulable": True},
+        {"ready": False, "allocatable": {}, "capacity": {}},
+        {"taints": (Taint(key="karpenter.sh/unregistered", effect="NoExecute"),), "allocatable": {}, "capacity": {}},
+    ],
 )
 def test_what_passes_is_no_concern(changes: dict[str, Any]):
     assert concerns(node(**changes)) == []

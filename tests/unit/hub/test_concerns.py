@@ -70,8 +70,10 @@ async def test_a_change_is_told_and_not_repeated(concerns: Concerns, caplog: pyt
     sentence = "GPUs on n: No GPU is offered: the MIG layout is not the same on all cards"
     assert await told(concerns, caplog, INVALID) == [sentence]
     assert await told(concerns, caplog, INVALID, GOOD) == []
-    assert await told(concerns, caplog, INVALID, replace(INVALID, name="o")) == [sentence.replace("n:", "n, o:", 1)]
+    other = replace(INVALID, name="o")
+    assert await told(concerns, caplog, INVALID, other) == [sentence.replace("n:", "o:", 1)]
     assert {record.levelname for record in caplog.records} == {"WARNING"}
+    assert await told(concerns, caplog, other) == []
 
 
 async def test_that_all_is_well_again_is_told_once(concerns: Concerns, caplog: pytest.LogCaptureFixture):
@@ -79,6 +81,18 @@ async def test_that_all_is_well_again_is_told_once(concerns: Concerns, caplog: p
     await told(concerns, caplog, INVALID)
     assert await told(concerns, caplog, GOOD) == ["GPUs: All are offered and work again."]
     assert await told(concerns, caplog, GOOD, replace(GOOD, name="m")) == []
+
+
+async def test_what_broke_again_is_told_again_whoever_looked_in_between(
+    concerns: Concerns, caplog: pytest.LogCaptureFixture
+):
+    others = (Toleration(key="k"),)
+    await told(concerns, caplog, INVALID)
+    await told(concerns, caplog, INVALID, tolerations=others)
+    assert await told(concerns, caplog, replace(INVALID, labels={}), tolerations=others) == [
+        "GPUs: All are offered and work again."
+    ]
+    assert len(await told(concerns, caplog, replace(INVALID), tolerations=others)) == 1
 
 
 async def test_what_was_told_for_some_users_is_not_repeated_for_others(
@@ -114,4 +128,5 @@ async def test_many_different_viewpoints_do_not_pile_up(concerns: Concerns, capl
         viewpoint = Viewpoint(PARSED, (Toleration(key=str(number)),))
         concerns.of(offer(INVALID), viewpoint)
         await told(concerns, caplog, INVALID, tolerations=viewpoint.tolerations)
-    assert max(map(len, (concerns._found, concerns._seen, concerns._told, concerns._waiting))) <= 32
+    assert max(map(len, (concerns._found, concerns._seen, concerns._waiting))) <= 32
+    assert len(concerns._told) == 1

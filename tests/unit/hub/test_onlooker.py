@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from contextvars import copy_context
 from types import SimpleNamespace
 from typing import Any
@@ -38,3 +40,16 @@ def test_only_an_admin_of_the_hub_is_one(looking: Any, expected: bool):
 def test_another_request_has_another_onlooker():
     copy_context().run(onlooker.note, handler(admin=True))
     assert not onlooker.is_admin()
+
+
+def test_a_handler_is_not_kept_by_what_begins_in_its_request():
+    class Handler:
+        current_user = SimpleNamespace(admin=True)
+
+    looking = Handler()
+    gone = weakref.ref(looking)
+    context = copy_context()
+    context.run(onlooker.note, looking)
+    del looking
+    gc.collect()
+    assert (gone(), context.run(onlooker.is_admin)) == (None, True)

@@ -115,6 +115,17 @@ async def test_no_more_types_are_tried_than_it_takes(
     assert written == ["a100", "x", "y"]
 
 
+async def test_a_node_with_room_for_what_is_requested_is_enough(make_spawner: MakeSpawner, server: WatchServer):
+    big = {**card("big"), "memory": "80G"}
+    gpus = {**SETTINGS["gpus"], "big": big, **{name: {**card(name), "memory": "16G"} for name in ("s1", "s2")}}
+    server.put(NODES, node("big", {"gpu": "big"}, **{"nvidia.com/gpu": "4", "cpu": "5"}))
+    server.put(NODES, *(node(name, {"gpu": name}, **{"nvidia.com/gpu": "4"}) for name in ("s1", "s2")))
+    server.put(PODS, pod("other", on="gpu-1", gpus=4))
+    settings = {**SETTINGS, "gpus": {**gpus, "a100": {**SETTINGS["gpus"]["a100"], "memory": "80G"}}}
+    found = await live(make_spawner(settings=settings), {"gpu": "a100", "gpu_count": 1, "cpu": 8, "memory": "1G"})
+    assert [each.gpu for each in found.alternatives] == ["big", "s1"]
+
+
 def card(product: str) -> dict[str, Any]:
     match = {"gpu": [product]}
     return {"display_name": product, "resource": "nvidia.com/gpu", "vendor": "nvidia", "match": match, "max_count": 4}
