@@ -74,7 +74,7 @@ def availability(
     return basis.left()
 
 
-_MOST_CHOICES = 64
+_MOST_CHOICES = 16
 """Different choices of nodes, by pods that wait, that are looked at node by node: anybody may think of thousands."""
 
 

@@ -247,3 +247,13 @@ def test_what_nobody_can_count_is_unknown_and_not_left_out():
     assert found(node("a", 4), uncounted) == UNKNOWN
     assert found(node("a", 4), uncounted, gpu=replace(T4, match={PRODUCT: ("other",)})).total == 0
     assert found(node("a", 4), replace(uncounted, uncounted=frozenset({MIG}))).free == 4
+
+
+def test_pods_that_ask_for_other_nodes_are_not_waited_for_as_far_as_anybody_looks():
+    nodes = (node("a", 4), node("b", 4, "A100"))
+    elsewhere = [Demands(node_selector={"pool": str(number)}) for number in range(12)]
+    others = tuple(pod(str(number), None, 1, demands=each) for number, each in enumerate(elsewhere))
+    assert found(*nodes, pods=others).waiting == 0
+    wanted = Demands(node_selector={PRODUCT: "T4"})
+    same = tuple(pod(f"t{number}", None, 1, demands=wanted) for number in range(50))
+    assert found(*nodes, pods=(*same, *others)).waiting == 50
