@@ -20,8 +20,10 @@ from gpuspawner.core.node_terms import matches_any
 from gpuspawner.core.obstacles import Answer
 from gpuspawner.core.tolerations import tolerates
 
-_COUNTED = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
-"""GPUs that Karpenter knows a machine to have before there is a node
+KNOWN_BEFOREHAND = frozenset(
+    {"nvidia.com/gpu", "amd.com/gpu", "aws.amazon.com/neuron", "aws.amazon.com/neuroncore", "habana.ai/gaudi"}
+)
+"""Devices that Karpenter knows a machine to have before there is a node
 (https://karpenter.sh/docs/concepts/scheduling/#acceleratorsgpu-resources); slices and shares it learns of later."""
 _ANY_NUMBER = range(1, 2**31)
 
@@ -71,8 +73,7 @@ def would_take(growth: Growth, pod: Pod) -> Answer:
     enough is then known to the autoscaler alone.
     """
     demands, machines = pod.demands, growth.machines
-    holds = _holds(growth.shape, pod.requests) if machines is None else may_hold(machines, pod.requests)
-    if growth.nodes_left == 0 or not holds or not may_be_for(growth, demands):
+    if _is_ruled_out(growth, pod):
         return Answer.NO
     if demands.undecided or demands.claims or demands.affinity or demands.spread:
         return Answer.UNKNOWN
@@ -90,7 +91,7 @@ def has_room_after(growth: Growth, pod: Pod, *, ahead: Sequence[Pod]) -> bool:
 
     Pods are put on one new node after the other, the largest first; that wastes a little, so a yes can be relied on.
     """
-    takers = (other for other in ahead if would_take(growth, other) is not Answer.NO)
+    takers = (other for other in ahead if not _is_ruled_out(growth, other))
     if growth.machines is not None:
         return has_left(growth.machines, (each.requests for each in (*takers, pod)))
     if growth.nodes_left is None:
@@ -99,6 +100,8 @@ def has_room_after(growth: Growth, pod: Pod, *, ahead: Sequence[Pod]) -> bool:
     for each in (*sorted(takers, key=lambda other: _size(other, growth.shape), reverse=True), pod):
         if not _holds(room, each.requests):
             nodes, room = nodes + 1, dict(growth.shape)
+            if nodes > growth.nodes_left:
+                return False
         for name in room:
             room[name] -= 1 if name == "pods" else each.requests.get(name, 0)
     return nodes <= growth.nodes_left
@@ -115,7 +118,7 @@ def may_be_for(growth: Growth, demands: Demands) -> bool:
 def with_devices(growth: Growth, gpu: GPUType | None) -> Growth:
     """Return a growth with the GPUs of a type, where its machines have the labels that go with the type."""
     machines = growth.machines
-    if machines is None or gpu is None or gpu.resource not in _COUNTED or gpu.resource in machines.sizes:
+    if machines is None or gpu is None or gpu.resource not in KNOWN_BEFOREHAND or gpu.resource in machines.sizes:
         return growth
     if not any(match and _matches(growth.labels, match, unknown=False) for match in gpu.matches):
         return growth
@@ -159,6 +162,15 @@ def _growth(gpu: GPUType, scale_up: ScaleUp, *, nodes: Iterable[Node]) -> Growth
         labels=gpu.match,
         examples=examples,
     )
+
+
+def _is_ruled_out(growth: Growth, pod: Pod) -> bool:
+    """Tell whether a pod can run on no node that a pool grows by; cheap, as it is asked of all who wait."""
+    if growth.nodes_left == 0:
+        return True
+    machines = growth.machines
+    holds = _holds(growth.shape, pod.requests) if machines is None else may_hold(machines, pod.requests)
+    return not holds or not may_be_for(growth, pod.demands)
 
 
 def _holds(shape: Mapping[str, int], requests: Mapping[str, int]) -> bool:

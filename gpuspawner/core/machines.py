@@ -37,12 +37,16 @@ class Machines:
 
 
 def may_hold(machines: Machines, requests: Mapping[str, int]) -> bool:
-    """Tell whether a machine may be large enough, and within the limits if nothing else were there."""
+    """Tell whether a machine may be large enough, and within the limits if nothing else were there.
+
+    Limits are compared with what the pod asks for: how much of it Karpenter counts for a machine is only nearly known
+    (memory less what its provider takes off, ``vmMemoryOverheadPercent``).
+    """
     for name, number in requests.items():
         sizes = machines.sizes.get(name)
         if sizes is not None and number > (sizes[-1] if sizes else 0):
             return False
-    return all(_least(machines, requests, name=name) <= limit for name, limit in machines.limits.items())
+    return all(_wanted(requests, name) <= limit for name, limit in machines.limits.items())
 
 
 def has_left(machines: Machines, wanted: Iterable[Mapping[str, int]]) -> bool:
@@ -71,7 +75,12 @@ def largest(machines: Machines, name: str) -> int | None:
 
 def _least(machines: Machines, requests: Mapping[str, int], *, name: str) -> int:
     """Return how much of a limited resource the smallest machine for a pod takes."""
-    number = 1 if name == NODES else requests.get(name, 0)
+    number = _wanted(requests, name)
     sizes = machines.sizes.get(name, ())
     at = bisect_left(sizes, number)
     return sizes[at] if at < len(sizes) else number
+
+
+def _wanted(requests: Mapping[str, int], name: str) -> int:
+    """Return how much of a limited resource a pod takes, on a machine of its own."""
+    return 1 if name == NODES else requests.get(name, 0)

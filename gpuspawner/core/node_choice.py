@@ -55,6 +55,14 @@ def will_admit(labels: Labels, demands: Demands) -> bool:
     return bool(choices)
 
 
+def kept(values: tuple[str, ...], requirement: Requirement) -> tuple[str, ...]:
+    """Return the values of a label that fulfil a requirement; by sets, as nothing limits how many there are."""
+    if requirement.operator in (IN, NOT_IN):
+        named = frozenset(values).intersection(requirement.values)
+        return tuple(value for value in values if (value in named) is (requirement.operator == IN))
+    return tuple(value for value in values if fulfils({requirement.key: value}, requirement))
+
+
 def _picked(labels: Labels, requirements: Iterable[Requirement]) -> Labels | None:
     """Return labels with the values alone that fulfil all requirements, None where a label is left with none."""
     picked = dict(labels)
@@ -66,7 +74,7 @@ def _picked(labels: Labels, requirements: Iterable[Requirement]) -> Labels | Non
             if each.operator not in (NOT_IN, DOES_NOT_EXIST):
                 return None
             continue
-        picked[each.key] = tuple(value for value in values if fulfils({each.key: value}, each))
+        picked[each.key] = kept(values, each)
         if not picked[each.key]:
             return None
     return picked
@@ -82,4 +90,4 @@ def _may_fulfil(labels: Labels, requirement: Requirement) -> bool:
         return True
     if not values:
         return requirement.operator in (NOT_IN, DOES_NOT_EXIST)
-    return any(fulfils({requirement.key: value}, requirement) for value in values)
+    return bool(kept(values, requirement))

@@ -12,11 +12,11 @@ from dataclasses import replace
 
 from gpuspawner.core import decode
 from gpuspawner.core.accelerators import KARPENTER_PREFIXES
-from gpuspawner.core.growth import Growth
+from gpuspawner.core.growth import KNOWN_BEFOREHAND, Growth
 from gpuspawner.core.inventory import Node
 from gpuspawner.core.machines import NODES, Machines
-from gpuspawner.core.node_choice import Labels
-from gpuspawner.core.node_terms import DOES_NOT_EXIST, GT, IN, LT, NOT_IN, Requirement, fulfils, is_well_formed
+from gpuspawner.core.node_choice import Labels, kept
+from gpuspawner.core.node_terms import DOES_NOT_EXIST, GT, IN, LT, Requirement, fulfils, is_well_formed
 from gpuspawner.core.rawjson import mapping, mappings, text, text_map, texts, whole
 
 LABEL = "karpenter.sh/nodepool"
@@ -43,6 +43,7 @@ NodePool names it, even if somebody else puts it on all nodes (pkg/scheduling/re
 _AMOUNTS = {"cpu": ("cpu", 1000), "memory": ("memory", 1024**2)}
 """End of a label's name → the resource it counts, and how much one is: CPUs and MiB."""
 _GPUS = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
+_GPU_COUNTS = tuple(f"{prefix}instance-gpu-count" for prefix in KARPENTER_PREFIXES)
 _ENOUGH = 16
 """Nodes of a machine that are looked at: a pool may have thousands."""
 _MOST = 10**9
@@ -88,7 +89,7 @@ def _like(name: str, machines: Machines, *, alike: Iterable[Node]) -> Iterator[G
     yield Growth(
         pool=name,
         minutes=None,
-        shape=_most(node.allocatable for node in allowed),
+        shape=_beforehand(_most(node.allocatable for node in allowed), labels=allowed[0].labels),
         nodes_left=min(
             (max(0, left) // takes[each] for each, left in machines.left.items() if takes.get(each)), default=None
         ),
@@ -112,6 +113,20 @@ def _most(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return most
 
 
+def _beforehand(has: Mapping[str, int], *, labels: Mapping[str, str]) -> dict[str, int]:
+    """Return what Karpenter knows a further machine to have: no slices of GPUs, and no GPU more than once.
+
+    What a device plugin makes of the cards it learns of when the node is there; it adds none for that.
+
+    :param has: what a machine has that is there.
+    :param labels: those of its node; they count cards, also where each is shared by several pods.
+    """
+    counts = (_number(labels[key]) for key in _GPU_COUNTS if key in labels)
+    cards = min((max(0, number) for number in counts if number is not None), default=_MOST)
+    known = {name: number for name, number in has.items() if "/" not in name or name in KNOWN_BEFOREHAND}
+    return known | {name: min(known[name], cards) for name in _GPUS.values() if name in known}
+
+
 def _is_promised(key: str) -> bool:
     return key in _PROMISED or key.startswith(_PROMISED_PREFIXES)
 
@@ -119,7 +134,8 @@ def _is_promised(key: str) -> bool:
 def _growth(raw: Mapping[str, object]) -> Growth | None:
     metadata, spec, status = (mapping(raw.get(name)) for name in ("metadata", "spec", "status"))
     name, template = text(metadata.get("name")), mapping(spec.get("template"))
-    if not name or metadata.get("deletionTimestamp") or spec.get("replicas") is not None:
+    replicas = spec.get("replicas")
+    if not name or metadata.get("deletionTimestamp") or whole(replicas) == 0:
         return None
     own = mapping(template.get("spec"))
     fixed = {**text_map(mapping(template.get("metadata")).get("labels")), LABEL: name}
@@ -147,6 +163,9 @@ def _growth(raw: Mapping[str, object]) -> Growth | None:
             # Without the first one nobody has looked at it; the second one says that its last nodes never came up.
             and conditions.get("Ready") in ("True", "False")
             and conditions.get("NodeRegistrationHealthy") != "False"
+            # A static pool replaces its nodes, but adds none for pods. Whether one is missing nobody tells: its status
+            # counts what was launched, minutes before there is a node.
+            and replicas is None
         ),
     )
     return Growth(pool=name, minutes=None, shape={}, nodes_left=None, labels=labels, machines=machines)
@@ -168,21 +187,13 @@ def _labels(requirements: Iterable[Requirement]) -> Labels | None:
     absent = {each.key for each in requirements if each.operator == DOES_NOT_EXIST}
     for each in requirements:
         if each.operator == IN:
-            found[each.key] = _kept(found.get(each.key, each.values), each)
+            found[each.key] = kept(found.get(each.key, each.values), each)
     for each in requirements:
         if each.key in found and each.operator != IN:
-            found[each.key] = _kept(found[each.key], each)
+            found[each.key] = kept(found[each.key], each)
     if not all(found.values()):
         return None
     return {**found, **dict.fromkeys(absent, ())}
-
-
-def _kept(values: tuple[str, ...], requirement: Requirement) -> tuple[str, ...]:
-    """Return the values of a label that fulfil a requirement; by sets, as nothing limits how many there are."""
-    if requirement.operator in (IN, NOT_IN):
-        named = frozenset(requirement.values)
-        return tuple(value for value in values if (value in named) is (requirement.operator == IN))
-    return tuple(value for value in values if fulfils({requirement.key: value}, requirement))
 
 
 def _sizes(labels: Labels, requirements: Sequence[Requirement]) -> dict[str, Sequence[int]]:
@@ -196,9 +207,17 @@ def _sizes(labels: Labels, requirements: Sequence[Requirement]) -> dict[str, Seq
         gpus = _counts(f"{prefix}instance-gpu-count", labels, requirements=requirements)
         if gpus is not None:
             vendors = labels.get(f"{prefix}instance-gpu-manufacturer")
-            has = {vendor: gpus if vendors is None or vendor in vendors else (0,) for vendor in _GPUS}
-            sizes |= {_GPUS[vendor]: counts for vendor, counts in has.items()}
+            for vendor, resource in _GPUS.items():
+                is_possible = vendors is None or vendor in vendors
+                sizes[resource] = (gpus if vendors == (vendor,) else _or_none(gpus)) if is_possible else (0,)
     return sizes
+
+
+def _or_none(counts: Sequence[int]) -> Sequence[int]:
+    """Return numbers of GPUs, or none of them, where they may be another vendor's; less than the least in a range."""
+    if not counts:
+        return counts
+    return range(counts.stop) if isinstance(counts, range) else tuple(sorted({0, *counts}))
 
 
 def _counts(key: str, labels: Labels, *, requirements: Iterable[Requirement]) -> Sequence[int] | None:

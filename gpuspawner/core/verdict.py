@@ -142,13 +142,14 @@ class _Case:
     def may_change(self) -> bool:
         """Tell whether an autoscaler that nobody described may add a node for a pod that is blocked.
 
-        What the admin says of a type is all there is to it. Nodes of a pool are alike: where the type has some, another
-        one will not do either, unless machines are chosen for the pods that wait.
+        What the admin says of a type, or of all that it stands for, is all there is to it, but for NodePools that are
+        there and could not be read. Nodes of a pool are alike: where the type has some, another one will not do
+        either, unless machines are chosen for the pods that wait.
         """
-        if self._gpu is not None and any(each.scale_up for each in (self._gpu, *self._gpu.members)):
-            return False
         if self._pools is None:
             return True
+        if self._gpu is not None and all(each.scale_up for each in self._gpu.members or (self._gpu,)):
+            return False
         left = traces(self._occupancy.table)
         return left.any_shape or (left.pools and (self._gpu is None or not self._nodes))
 
@@ -169,12 +170,12 @@ class _Case:
         could = candidates(pod, self._groups)
         ahead = ahead_of(pod, self._occupancy.waiting, nodes=could, gpu=self._gpu)
         growing = [each for each in self._growing if would_take(each, pod) is Answer.YES]
-        roomy = [each for each in growing if has_room_after(each, pod, ahead=ahead)]
+        by_preference = sorted(growing, key=_preference)
+        first = next((each for each in by_preference if has_room_after(each, pod, ahead=ahead)), None)
         why = (
             as_sentence(wait_clause(could, pod, nodes=nodes, gpu=self._gpu, occupancy=self._occupancy)) if could else ""
         )
-        if roomy:
-            first = min(roomy, key=_preference)
+        if first is not None:
             told = [each.minutes for each in (first, *self._growing) if each.minutes is not None]
             return Verdict(
                 outcome=Outcome.AFTER_SCALE_UP,

@@ -34,24 +34,28 @@ async def missing_verb(
     :param group: its API group, of which version v1 is meant; empty for the core.
     """
     attributes = {"group": group, "version": "v1", "resource": resource}
-    is_served, *allowed = await asyncio.gather(
-        _is_served(api_client, attributes, timeout_s=timeout_s),
+    is_there, *allowed = await asyncio.gather(
+        is_served(api_client, resource, group=group, timeout_s=timeout_s),
         *(_is_allowed(api_client, {"verb": verb, **attributes}, timeout_s=timeout_s) for verb in verbs),
     )
-    missing = (verb for verb, is_allowed in zip(verbs, allowed, strict=True) if not (is_served and is_allowed))
+    missing = (verb for verb, is_allowed in zip(verbs, allowed, strict=True) if not (is_there and is_allowed))
     return next(missing, "")
 
 
-async def _is_served(api_client: Any, attributes: dict[str, str], *, timeout_s: float) -> bool:
-    group, version = attributes["group"], attributes["version"]
+async def is_served(api_client: Any, resource: str, *, group: str, timeout_s: float) -> bool:
+    """Tell whether the API server knows a resource, of version v1; one that does not answer may well.
+
+    :param resource: its plural.
+    :param group: its API group; the core's resources are always there.
+    """
     if not group:
         return True
     ask: Any = CustomObjectsApi(api_client).get_api_resources
     try:
-        answer = json.loads(await body_of(await send(ask, group=group, version=version, _request_timeout=timeout_s)))
+        answer = json.loads(await body_of(await send(ask, group=group, version="v1", _request_timeout=timeout_s)))
     except (APIUnavailableError, ValueError) as error:
         return getattr(error, "status", None) != HTTPStatus.NOT_FOUND
-    return any(each.get("name") == attributes["resource"] for each in mappings(mapping(answer).get("resources")))
+    return any(each.get("name") == resource for each in mappings(mapping(answer).get("resources")))
 
 
 async def _is_allowed(api_client: Any, attributes: dict[str, str], *, timeout_s: float) -> bool:

@@ -1,7 +1,8 @@
 """Reads Karpenter's NodePools, which say what it may add, again and again for as long as the hub runs.
 
 They are few, and a form asks for itself again every ten seconds: a list as often costs less than a watch. A cluster
-without Karpenter, or a hub that may not read them, has none that are known; that is no error.
+without Karpenter has none. With Karpenter, what it may add is unknown to a hub that may not read them; that is no
+error.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from kubernetes_asyncio.client import CustomObjectsApi
 
 from gpuspawner.core.growth import Growth
 from gpuspawner.core.nodepools import pools
-from gpuspawner.kube.access import missing_verb
+from gpuspawner.kube.access import is_served, missing_verb
 from gpuspawner.kube.listing import list_each
 from gpuspawner.kube.pacing import Pacer
 from gpuspawner.kube.requests import APIUnavailableError
@@ -29,7 +30,7 @@ KEPT_S = 90.0
 """Age in seconds from which on what was read is not relied on."""
 
 _PER_PAGE = 100
-_NONE = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
+_REFUSALS = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ class NodePools:
 
     :param api_client: the hub's ``kubernetes_asyncio.client.ApiClient``.
     :param every_s: seconds from one list to the next.
-    :param absent_s: the same while there are none, or none that may be read.
+    :param absent_s: the same while there are none, or they may not be read.
     :param answer_s: seconds for each request.
     :param clock: steady seconds.
     """
@@ -94,7 +95,7 @@ class NodePools:
         asked_at = self._clock()
         # Asked first, as a refusal is a line in the audit log; of what was there a moment ago it is not needed.
         if not self.growths and await self._is_denied():
-            return self._keep((), asked_at)
+            return self._keep(await self._unlisted(), asked_at)
         found: list[object] = []
         method = CustomObjectsApi(self._api_client).list_cluster_custom_object
         try:
@@ -107,16 +108,21 @@ class NodePools:
             )
         except APIUnavailableError as error:
             # What was there is not taken for gone at once: an API server that has just started refuses everybody.
-            if error.status not in _NONE or (self.growths and not await self._is_denied()):
+            if error.status not in _REFUSALS or (self.growths and not await self._is_denied()):
                 raise
-            return self._keep((), asked_at)
+            return self._keep(await self._unlisted(), asked_at)
         return self._keep(pools(found), asked_at)
 
     async def _is_denied(self) -> bool:
         timeout_s = self._answer_s
         return bool(await missing_verb(self._api_client, PLURAL, group=GROUP, verbs=("list",), timeout_s=timeout_s))
 
-    def _keep(self, growths: tuple[Growth, ...], read_at: float) -> float:
+    async def _unlisted(self) -> tuple[Growth, ...] | None:
+        """Return what is known where they cannot be listed: that there are none, only if nobody serves them."""
+        known = await is_served(self._api_client, PLURAL, group=GROUP, timeout_s=self._answer_s)
+        return None if known else ()
+
+    def _keep(self, growths: tuple[Growth, ...] | None, read_at: float) -> float:
         self.changes += growths != self._growths
         self._growths, self._read_at = growths, read_at
         return self._every_s if growths else self._absent_s

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from gpuspawner.core.machines import NODES, Machines, has_left, largest, may_hold
 
 GPU = "nvidia.com/gpu"
+GIB = 1 << 30
 CARDS = Machines(sizes={GPU: (1, 4, 8)}, limits={GPU: 16}, left={GPU: 6})
 
 
@@ -17,7 +18,12 @@ def test_no_machine_is_larger_than_the_largest(gpus: int, holds: bool):
 
 def test_a_machine_that_the_limits_never_allow_is_none():
     small = Machines(sizes={GPU: (4, 8)}, limits={GPU: 6})
-    assert [may_hold(small, {GPU: gpus}) for gpus in (1, 4, 5)] == [True, True, False]
+    assert [may_hold(small, {GPU: gpus}) for gpus in (1, 6, 7)] == [True, True, False]
+
+
+def test_a_machine_that_counts_for_less_than_its_size_may_be_within_the_limits():
+    nominal = Machines(sizes={"memory": (64 * GIB,)}, limits={"memory": 60 * GIB}, left={"memory": 60 * GIB})
+    assert may_hold(nominal, {"memory": 50 * GIB})
 
 
 def test_a_limit_of_no_nodes_allows_none():
@@ -65,6 +71,6 @@ def test_room_is_there_only_if_some_machine_fits_into_what_is_left(
 ):
     pool = Machines(sizes={GPU: amounts}, limits={GPU: limit}, left={GPU: limit - used})
     enough = [amount for amount in amounts if amount >= wanted]
-    assert may_hold(pool, {GPU: wanted}) is any(amount <= limit for amount in enough) or not amounts
+    assert may_hold(pool, {GPU: wanted}) is (wanted <= limit and wanted <= max(amounts, default=0))
     if enough:
         assert has_left(pool, [{GPU: wanted}]) is any(amount <= limit - used for amount in enough)

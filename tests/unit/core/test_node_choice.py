@@ -102,6 +102,14 @@ def test_a_name_is_nothing_that_can_be_picked():
     assert not will_admit(LABELS, demands(named))
 
 
+@pytest.mark.timeout(5)
+@pytest.mark.parametrize(("operator", "expected"), [("In", False), ("NotIn", True)])
+def test_many_values_are_compared_in_no_time(operator: str, expected: bool):
+    labels = {"product": tuple(f"a{number}" for number in range(20_000))}
+    demanded = demands(term("product", operator, *(f"b{number}" for number in range(20_000))))
+    assert (may_admit(labels, demanded), will_admit(labels, demanded)) == (expected, expected)
+
+
 requirements = st.builds(
     lambda key, operator, values: Requirement(
         key=key, operator=operator, values=values if operator in ("In", "NotIn") else ()

@@ -97,13 +97,13 @@ def test_several_requirements_on_a_label_hold_together(more: dict[str, Any], val
 @pytest.mark.parametrize(
     "changes",
     [
-        {"replicas": 3},
+        {"replicas": 0},
         {"labels": {NAME: "a100"}},
         {"requirements": (requirement(NAME, "DoesNotExist"),)},
         {"requirements": (requirement(NAME, "NotIn", "t4"),)},
     ],
 )
-def test_a_pool_that_is_fixed_or_contradicts_itself_adds_nothing(changes: dict[str, Any]):
+def test_a_pool_that_has_no_nodes_or_contradicts_itself_adds_nothing(changes: dict[str, Any]):
     assert pools([node_pool(*T4, *changes.pop("requirements", ()), **changes)]) == ()
 
 
@@ -121,10 +121,11 @@ def test_the_pool_that_karpenter_prefers_comes_first():
     ("requirements", "sizes"),
     [
         ((), {}),
-        (T4[1:], {GPU: (1, 4), "amd.com/gpu": (1, 4)}),
+        (T4[1:], {GPU: (0, 1, 4), "amd.com/gpu": (0, 1, 4)}),
         ((*T4[1:], requirement(f"{AWS}-gpu-manufacturer", "In", "nvidia")), {GPU: (1, 4), "amd.com/gpu": (0,)}),
         ((requirement("eks.amazonaws.com/instance-cpu", "In", "16", "8"),), {"cpu": (8000, 16_000)}),
         ((requirement(f"{AWS}-memory", "In", "4096"),), {"memory": (4 * GIB,)}),
+        ((requirement(f"{AWS}-gpu-count", "Lt", "3"),), {GPU: range(3), "amd.com/gpu": range(3)}),
         (
             (requirement(f"{AWS}-cpu", "Gt", "3"), requirement(f"{AWS}-cpu", "Lt", "9")),
             {"cpu": range(4000, 9000, 1000)},
@@ -216,6 +217,28 @@ def test_a_pool_that_is_full_or_out_of_order_may_grow_again(changes: dict[str, A
     assert (would_take(found, wanted), has_room_after(found, wanted, ahead=())) == (Answer.YES, False)
 
 
+@pytest.mark.parametrize("replicas", [3, "many", None, True, False])
+def test_a_static_pool_may_be_replacing_a_node_and_promises_none(replicas: Any):
+    raw = node_pool(*T4, replicas=replicas)
+    raw["status"]["nodes"] = 3
+    (found,) = pools([raw])
+    expected = Answer.YES if replicas is None else Answer.UNKNOWN
+    assert would_take(found, pod(node_selector={NAME: "t4"})) is expected
+    node = made(labels={**made().labels, f"{AWS}-gpu-count": "1"})
+    assert bool(list(more_like([found], [node]))) is (replicas is None)
+
+
+def test_a_limit_for_another_vendors_gpus_is_no_limit_for_a_pod():
+    any_gpu = (T4[0], requirement(f"{AWS}-gpu-count", "Gt", "0"))
+    found, wanted = pool(*any_gpu, limits={GPU: 8, "amd.com/gpu": 0}), pod(node_selector={NAME: "t4"})
+    assert (would_take(found, wanted), has_room_after(found, wanted, ahead=())) == (Answer.YES, True)
+
+
+def test_memory_that_a_machine_counts_for_less_of_is_no_reason_to_refuse():
+    found = pool(*T4, requirement(f"{AWS}-memory", "In", "65536"), limits={"memory": "60Gi"})
+    assert would_take(found, pod(memory=50 * GIB, node_selector={NAME: "t4"})) is Answer.YES
+
+
 def made(name: str = "gpus", machine: str = "g4dn.xlarge", zone: str = "a", **changes: Any) -> Node:
     """Return a node that Karpenter made, with what others have put on it since."""
     has = {"cpu": 3900, "memory": 15 * GIB, "pods": 50, GPU: 1}
@@ -251,6 +274,28 @@ def test_machines_of_one_type_are_as_large_as_the_one_in_order_and_in_all_their_
     (found,) = more_like([pool()], [starting, made()])
     assert (found.shape, found.nodes_left) == (made().allocatable, None)
     assert [each.labels[ZONE] for each in found.examples] == ["b", "a"]
+
+
+MIG = "nvidia.com/mig-1g.5gb"
+
+
+@pytest.mark.parametrize(
+    ("changes", "requests", "expected"),
+    [
+        ({"allocatable": {MIG: 7}}, {MIG: 1}, Answer.NO),
+        ({"allocatable": {GPU: 4}, "labels": {f"{AWS}-gpu-count": "1"}}, {GPU: 2}, Answer.NO),
+        ({"allocatable": {GPU: 4}, "labels": {f"{AWS}-gpu-count": "1"}}, {GPU: 1}, Answer.YES),
+        ({"allocatable": {GPU: 4}, "labels": {f"{AWS}-gpu-count": "some"}}, {GPU: 2}, Answer.YES),
+        ({"allocatable": {GPU: 4}, "labels": {f"{AWS}-gpu-count": "-1"}}, {GPU: 1}, Answer.NO),
+        ({"allocatable": {"habana.ai/gaudi": 8}}, {"habana.ai/gaudi": 8}, Answer.YES),
+    ],
+)
+def test_a_further_machine_has_what_karpenter_knows_of_before_it_is_there(
+    changes: dict[str, Any], requests: dict[str, int], expected: Answer
+):
+    labels = {**made().labels, **changes.pop("labels", {})}
+    (found,) = more_like([pool()], [made(labels=labels, **changes)])
+    assert would_take(found, Pod(name="p", namespace="n", node=None, requests=requests)) is expected
 
 
 @pytest.mark.parametrize(
@@ -327,6 +372,7 @@ OPERATORS: dict[str, Callable[[int, int], bool]] = {
 )
 def test_sizes_are_the_numbers_that_fulfil_all_requirements(bounds: list[tuple[str, int]], listed: list[int] | None):
     told = [requirement(f"{AWS}-gpu-count", operator, str(bound)) for operator, bound in bounds]
+    vendor = requirement(f"{AWS}-gpu-manufacturer", "In", "nvidia")
     if listed is not None:
         told.append(requirement(f"{AWS}-gpu-count", "In", *map(str, listed)))
     allowed = [
@@ -334,7 +380,7 @@ def test_sizes_are_the_numbers_that_fulfil_all_requirements(bounds: list[tuple[s
         for number in range(10)
         if (listed is None or number in listed) and all(OPERATORS[name](number, bound) for name, bound in bounds)
     ]
-    found = pools([node_pool(*told)])
+    found = pools([node_pool(*told, vendor)])
     if listed is not None and not allowed:
         assert found == ()
     elif told:

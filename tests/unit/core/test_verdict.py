@@ -110,6 +110,27 @@ def test_the_quickest_pool_is_named():
     assert (found.pool, found.minutes) == ("quick", 3.0)
 
 
+class Asked(dict[str, int]):
+    """Amounts that count how often somebody asks for one."""
+
+    times = 0
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.times += 1
+        return super().get(key, default)
+
+
+def test_those_ahead_are_gone_through_for_no_pool_after_the_first_with_room():
+    waiting = tuple(pod(str(number)) for number in range(1000))
+    later = Asked({GPU: 4})
+    more = (
+        Growth(pool="slow", minutes=9.0, shape=later, nodes_left=300),
+        Growth(pool="quick", minutes=3.0, shape={GPU: 4}, nodes_left=300),
+    )
+    assert judged(pod(), pods=waiting, growths=more).pool == "quick"
+    assert later.times < len(waiting)
+
+
 def node_pool(
     *, sizes: Any = None, limits: Any = None, used: Any = None, product: tuple[str, ...] = ("T4",), **more: Any
 ) -> Growth:
@@ -179,6 +200,22 @@ def test_where_nobody_could_read_what_may_be_added_nothing_is_impossible():
     assert (
         verdict_sentence(found) == "Unknown: no node has 5 × T4; the most on one node is 4; a new node may change that."
     )
+
+
+def test_node_pools_that_nobody_could_read_may_add_what_the_admin_does_not_say():
+    assert judged(pod(gpus=5), node(), gpu=GROWING, growths=None).outcome is Outcome.UNKNOWN
+
+
+L4 = replace(T4, slug="l4", display_name="L4", match={PRODUCT: ("L4",)})
+
+
+@pytest.mark.parametrize(
+    ("other", "outcome"), [(L4, Outcome.UNKNOWN), (replace(L4, scale_up=GROWING.scale_up), Outcome.NEVER)]
+)
+def test_what_the_admin_says_of_one_of_several_types_is_not_all_there_is(other: GPUType, outcome: Outcome):
+    either = replace(T4, slug="any", display_name="Any GPU", match={}, members=(other, GROWING))
+    by_karpenter = node("other", labels={"karpenter.sh/nodepool": "x"})
+    assert judged(pod(gpus=5), by_karpenter, gpu=either).outcome is outcome
 
 
 def test_what_the_admin_says_of_the_time_holds_for_any_new_node_of_the_type():
@@ -315,8 +352,7 @@ def test_a_pod_that_asks_for_other_nodes_than_its_types_waits_for_those():
 
 
 def test_any_of_several_types_grows_where_one_does():
-    l4 = replace(T4, slug="l4", display_name="L4", match={PRODUCT: ("L4",)})
-    either = replace(T4, slug="any", display_name="Any GPU", match={}, members=(l4, GROWING))
+    either = replace(T4, slug="any", display_name="Any GPU", match={}, members=(L4, GROWING))
     terms = (NodeTerm(expressions=(Requirement(key=PRODUCT, operator="In", values=("L4", "T4")),)),)
     found = judged(pod(demands=Demands(node_terms=terms)), node(), pods=FULL, gpu=either)
     assert (found.outcome, found.pool) == (Outcome.AFTER_SCALE_UP, "T4")

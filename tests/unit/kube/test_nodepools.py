@@ -13,6 +13,7 @@ from gpuspawner.kube.nodepools import KEPT_S, NodePools
 from tests.unit.kube.watch_server import NODE_POOLS as PATH
 from tests.unit.kube.watch_server import REVIEWS, WatchServer, eventually, node_pool
 
+VERSION = "/apis/karpenter.sh/v1"
 EVERY_S, ABSENT_S = 10.0, 60.0
 
 
@@ -103,10 +104,15 @@ async def test_what_was_there_needs_no_question_about_rights(cluster: WatchServe
     assert [path for path in asked(cluster) if path in (REVIEWS, PATH)] == [REVIEWS, PATH, PATH]
 
 
-async def test_without_the_right_nothing_is_listed(cluster: WatchServer, read: Reading, steps: Steps):
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_without_the_right_nothing_is_listed_and_only_what_is_not_served_is_known(
+    cluster: WatchServer, read: Reading, steps: Steps, is_there: bool
+):
     cluster.denied = {("list", "nodepools")}
+    cluster.status = {} if is_there else {VERSION: 404}
+    cluster.put(PATH, node_pool("p"))
     found = await read()
-    assert (names(found), steps.asked) == ([], [ABSENT_S])
+    assert (names(found), found.tried.is_set(), steps.asked) == (None if is_there else [], True, [ABSENT_S])
     assert PATH not in asked(cluster)
 
 
@@ -124,14 +130,20 @@ async def test_a_right_that_is_taken_away_is_noticed(cluster: WatchServer, read:
     found = await read()
     cluster.denied = {("list", "nodepools")}
     await steps.go_on()
-    assert (names(found), steps.asked) == ([], [EVERY_S, ABSENT_S])
+    assert (names(found), steps.asked, found.changes) == (None, [EVERY_S, ABSENT_S], 2)
+
+
+async def test_a_cluster_without_karpenter_has_none(cluster: WatchServer, read: Reading, steps: Steps):
+    cluster.status = {VERSION: 404, PATH: 404}
+    found = await read()
+    assert (names(found), found.tried.is_set(), steps.asked) == ([], True, [ABSENT_S])
 
 
 @pytest.mark.parametrize("status", [403, 404])
-async def test_a_cluster_without_karpenter_has_none(cluster: WatchServer, read: Reading, steps: Steps, status: int):
+async def test_what_is_served_and_refused_is_unknown(cluster: WatchServer, read: Reading, steps: Steps, status: int):
     cluster.status[PATH] = status
     found = await read()
-    assert (names(found), found.tried.is_set(), steps.asked) == ([], True, [ABSENT_S])
+    assert (names(found), found.tried.is_set(), steps.asked) == (None, True, [ABSENT_S])
 
 
 @pytest.mark.parametrize("status", [401, 429, 500, 503])
@@ -169,7 +181,15 @@ async def test_what_was_read_is_kept_for_a_while(cluster: WatchServer, read: Rea
     steps.now += 1
     assert names(found) is None
     await steps.go_on()
-    assert names(found) == (None if status == 500 else [])
+    assert names(found) is None
+
+
+async def test_a_karpenter_that_is_removed_is_noticed(cluster: WatchServer, read: Reading, steps: Steps):
+    cluster.put(PATH, node_pool("p"))
+    found = await read()
+    cluster.status = {VERSION: 404, PATH: 404}
+    await steps.go_on()
+    assert (names(found), steps.asked) == ([], [EVERY_S, ABSENT_S])
 
 
 async def test_nobody_waits_for_an_api_server_that_hangs(cluster: WatchServer, cluster_api: CoreV1Api, steps: Steps):

@@ -358,11 +358,13 @@ async def test_what_may_be_added_is_known_with_the_first_answer(cluster: WatchSe
     assert [each.pool for each in inventory.growths] == ["p"]
 
 
-@pytest.mark.parametrize(("status", "growths"), [(404, ()), (500, None)])
+@pytest.mark.parametrize(
+    ("path", "status", "growths"), [(NODE_POOLS.rpartition("/")[0], 404, ()), (NODE_POOLS, 500, None)]
+)
 async def test_what_may_be_added_may_be_unknown_and_nothing_else_suffers(
-    cluster: WatchServer, store: ClusterStore, status: int, growths: tuple[()] | None
+    cluster: WatchServer, store: ClusterStore, path: str, status: int, growths: tuple[()] | None
 ):
-    cluster.status[NODE_POOLS] = status
+    cluster.status[path] = status
     inventory = await store.inventory()
     assert (inventory.growths, inventory.reason, inventory.age_s) == (growths, "", 0.0)
     assert inventory.occupancy is not None
