@@ -13,6 +13,7 @@ from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.inventory import Inventory, Node
 from gpuspawner.core.node_kinds import kinds
 from gpuspawner.core.selection import validate
+from gpuspawner.core.stocks import may_have
 from gpuspawner.core.unions import Union, unite
 
 _GIB = 1024**3
@@ -148,12 +149,8 @@ def _places(gpus: Iterable[GPUType], nodes: tuple[Node, ...]) -> set[tuple[str, 
         (gpu.resource, number)
         for gpu in gpus
         for number, node in enumerate(nodes)
-        if _may_have(node, gpu.resource) and gpu.is_on(node.labels)
+        if may_have(node, gpu.resource) and gpu.is_on(node.labels)
     }
-
-
-def _may_have(node: Node, resource: str) -> bool:
-    return bool(node.capacity.get(resource) or node.allocatable.get(resource)) or resource in node.uncounted
 
 
 def _possible_presets(catalogue: Catalogue) -> Iterable[tuple[str, Preset]]:

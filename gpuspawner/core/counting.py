@@ -60,7 +60,7 @@ def cpu_node_has_room(
         node.schedulable
         and fulfils(node.labels, demanded)
         and not any(node.allocatable.get(resource) for resource in resources)
-        and node.uncounted.isdisjoint(resources)
+        and node.published.isdisjoint(resources)
         and tolerates(node, tolerated)
         and wanted <= Counter(occupancy.free(node.name))
         for node in occupancy.nodes

@@ -34,10 +34,12 @@ def node(raw: object) -> Node:
     )
 
 
-def pod(raw: object) -> Pod | None:
+def pod(raw: object, *, with_devices: bool = False) -> Pod | None:
     """Return what matters of a v1 Pod, None when it has finished: it holds nothing any more.
 
     A manifest of a pod that does not exist yet is read as the API server would complete it.
+
+    :param with_devices: leave in its requests what a claim holds for it; for whoever does not count claims.
     """
     metadata, spec, status = _parts(raw)
     if text(status.get("phase")) in _FINISHED:
@@ -46,7 +48,7 @@ def pod(raw: object) -> Pod | None:
     labels = interning.labels(text_map(metadata.get("labels")))
     on_node = intern(text(spec.get("nodeName"))) or None
     of_bound = status if on_node else {}
-    requested = interning.amounts(_without_devices(requests(spec, of_bound), of_bound))
+    requested = interning.amounts(_without_devices(requests(spec, of_bound), {} if with_devices else of_bound))
     created = bool(text(metadata.get("uid")))
     return Pod(
         name=text(metadata.get("name")),

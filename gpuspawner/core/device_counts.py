@@ -15,24 +15,28 @@ from dataclasses import dataclass, field, replace
 from gpuspawner.core.device_selectors import picks
 from gpuspawner.core.devices import Device, DeviceClaim, DeviceClass, DeviceId, Devices, DeviceSlice, NodeDevices
 
+_PoolId = tuple[str, str]
+"""Driver, and what it calls the pool."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offered:
     """What there is, whoever has it.
 
     :param nodes: by the node's name.
-    :param given: devices that can be given away → their node, and the resources that stand for them.
+    :param given: pool → its devices that can be given away → their node, and the resources that stand for them.
     :param anywhere: as in :class:`~gpuspawner.core.devices.Devices`.
     """
 
     nodes: Mapping[str, NodeDevices] = field(default_factory=dict)
-    given: Mapping[DeviceId, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    given: Mapping[_PoolId, Mapping[DeviceId, tuple[str, tuple[str, ...]]]] = field(default_factory=dict)
     anywhere: frozenset[str] = frozenset()
 
     def held_by(self, claims: Iterable[DeviceClaim] | None) -> Devices:
         """Return what there is with what claims hold of it.
 
-        :param claims: None where they cannot be read: nobody can tell then what is free.
+        :param claims: None where they, or whether this is all there is, cannot be told: nobody can tell then what is
+            free.
         """
         if claims is None:
             nodes = {
@@ -41,28 +45,37 @@ class Offered:
             return Devices(nodes=nodes, anywhere=self.anywhere)
         taken: dict[str, Counter[str]] = {}
         for device in {device for claim in claims for device in claim.held}:
-            node, resources = self.given.get(device, ("", ()))
+            node, resources = self.given.get((device.driver, device.pool), {}).get(device, ("", ()))
             if resources:
                 taken.setdefault(node, Counter()).update(resources)
         held = {name: replace(self.nodes[name], taken=dict(amounts)) for name, amounts in taken.items()}
         return Devices(nodes={**self.nodes, **held}, anywhere=self.anywhere)
 
 
-NOTHING = Offered()
+class Counts:
+    """Counts devices, and those of a pool again only when one of its slices or a class is another one."""
 
+    def __init__(self) -> None:
+        self._by_resource: dict[str, DeviceClass] = {}
+        self._pools: dict[_PoolId, tuple[list[DeviceSlice], Offered]] = {}
 
-def offered(classes: Iterable[DeviceClass], slices: Iterable[DeviceSlice] | None) -> Offered:
-    """Return what devices there are by extended resource.
+    def offered(self, classes: Iterable[DeviceClass], slices: Iterable[DeviceSlice]) -> Offered:
+        """Return what devices there are by extended resource."""
+        by_resource = _in_charge(classes)
+        if by_resource != self._by_resource:
+            self._by_resource, self._pools = by_resource, {}
+        if not by_resource:
+            return Offered()
+        known, self._pools = self._pools, {}
+        for name, pool in _newest(slices).items():
+            before = known.get(name)
+            self._pools[name] = before if before and before[0] == pool else (pool, self._count(pool))
+        return _together(found for _, found in self._pools.values())
 
-    :param slices: None where they are not known (yet).
-    """
-    by_resource = _in_charge(classes)
-    if slices is None or not by_resource:
-        return Offered(anywhere=frozenset(by_resource))
-    count = _Count(by_resource)
-    for pool in _newest(slices):
+    def _count(self, pool: list[DeviceSlice]) -> Offered:
+        count = _Count(self._by_resource)
         count.add(pool)
-    return count.result()
+        return count.result()
 
 
 def _in_charge(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
@@ -71,16 +84,37 @@ def _in_charge(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
     return {each.resource: each for each in sorted(by_name, key=lambda each: each.created) if each.resource}
 
 
-def _newest(slices: Iterable[DeviceSlice]) -> Iterable[list[DeviceSlice]]:
+def _newest(slices: Iterable[DeviceSlice]) -> dict[_PoolId, list[DeviceSlice]]:
     """Return each pool's slices of the newest generation."""
-    pools: dict[tuple[str, str], list[DeviceSlice]] = {}
+    pools: dict[_PoolId, list[DeviceSlice]] = {}
     for each in slices:
         pool = pools.setdefault((each.driver, each.pool), [])
         if pool and each.generation > pool[0].generation:
             pool.clear()
         if not pool or each.generation == pool[0].generation:
             pool.append(each)
-    return pools.values()
+    return pools
+
+
+def _together(pools: Iterable[Offered]) -> Offered:
+    """Return what several pools offer; a node may have devices of more than one."""
+    nodes: dict[str, NodeDevices] = {}
+    given: dict[_PoolId, Mapping[DeviceId, tuple[str, tuple[str, ...]]]] = {}
+    anywhere: set[str] = set()
+    for each in pools:
+        given.update(each.given)
+        anywhere |= each.anywhere
+        for name, found in each.nodes.items():
+            nodes[name] = _sum(nodes[name], found) if name in nodes else found
+    return Offered(nodes=nodes, given=given, anywhere=frozenset(anywhere))
+
+
+def _sum(one: NodeDevices, other: NodeDevices) -> NodeDevices:
+    return NodeDevices(
+        capacity=dict(Counter(one.capacity) + Counter(other.capacity)),
+        allocatable=dict(Counter(one.allocatable) + Counter(other.allocatable)),
+        uncounted=one.uncounted | other.uncounted,
+    )
 
 
 def _is_whole(pool: list[DeviceSlice]) -> bool:
@@ -90,18 +124,18 @@ def _is_whole(pool: list[DeviceSlice]) -> bool:
 
 
 class _Count:
-    """Counts device by device."""
+    """Counts the devices of one pool."""
 
     def __init__(self, by_resource: Mapping[str, DeviceClass]) -> None:
         self._by_resource = by_resource
         self._capacity: dict[str, Counter[str]] = {}
         self._allocatable: dict[str, Counter[str]] = {}
         self._uncounted: dict[str, set[str]] = {}
-        self._given: dict[DeviceId, tuple[str, tuple[str, ...]]] = {}
+        self._given: dict[_PoolId, dict[DeviceId, tuple[str, tuple[str, ...]]]] = {}
         self._anywhere: set[str] = set()
 
     def add(self, pool: list[DeviceSlice]) -> None:
-        """Count the devices of a pool."""
+        """Count them."""
         is_whole = _is_whole(pool)
         for each in pool:
             for device in each.devices:
@@ -110,7 +144,8 @@ class _Count:
                     self._capacity.setdefault(each.node, Counter()).update(resources)
                     if is_whole and not device.tainted:
                         self._allocatable.setdefault(each.node, Counter()).update(resources)
-                        self._given[DeviceId(each.driver, each.pool, device.name)] = each.node, resources
+                        found = DeviceId(each.driver, each.pool, device.name)
+                        self._given.setdefault((each.driver, each.pool), {})[found] = each.node, resources
 
     def result(self) -> Offered:
         """Return what was counted."""

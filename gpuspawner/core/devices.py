@@ -110,9 +110,8 @@ class Devices:
     anywhere: frozenset[str] = frozenset()
 
     def on(self, node: str) -> NodeDevices:
-        """Return what a node has."""
-        found = self.nodes.get(node, _NONE)
-        return replace(found, uncounted=found.uncounted | self.anywhere) if self.anywhere else found
+        """Return what a node is known to have."""
+        return self.nodes.get(node, _NONE)
 
 
 class Equipped(NamedTuple):
@@ -126,22 +125,26 @@ _NONE = NodeDevices()
 _NOTHING: Mapping[str, int] = {}
 
 
-def equipped(node: Node, found: NodeDevices) -> Equipped:
+def equipped(node: Node, found: NodeDevices, *, anywhere: frozenset[str] = frozenset()) -> Equipped:
     """Return a node with its devices as amounts of extended resources.
 
     Only where kubelet has none of a resource to give away does kube-scheduler look for devices instead
     (plugins/noderesources/fit.go, ``shouldDelegateResourceToDRA``).
+
+    :param anywhere: as in :class:`Devices`.
     """
-    names = {name for name in (*found.capacity, *found.uncounted) if node.allocatable.get(name, 0) <= 0}
+    published = {*found.capacity, *found.uncounted}
+    names = {name for name in published | anywhere if node.allocatable.get(name, 0) <= 0}
     if not names:
         return Equipped(node, _NOTHING)
-    counted = sorted(names - found.uncounted)
+    counted = sorted(names - found.uncounted - anywhere)
     return Equipped(
         replace(
             node,
             capacity=amounts({**node.capacity, **{name: found.capacity[name] for name in counted}}),
             allocatable=amounts({**node.allocatable, **{name: found.allocatable.get(name, 0) for name in counted}}),
-            uncounted=frozenset(names - set(counted)),
+            uncounted=frozenset(names.difference(counted)),
+            published=frozenset(names & published),
         ),
         {name: found.taken[name] for name in counted if found.taken.get(name)},
     )

@@ -10,6 +10,7 @@ from gpuspawner.core.accelerators import AcceleratorTable
 from gpuspawner.core.catalogue import GPUType, Toleration, Unit
 from gpuspawner.core.inventory import Node
 from gpuspawner.core.node_gpus import GPU_RESOURCES, Offer, divided_models, read_offer, slugify, vendor_of
+from gpuspawner.core.stocks import may_have, units
 
 SIMULATED_LABEL = "gpuspawner.jupyter.org/simulated"
 """Label (``"true"``) of nodes that only exist in the API, as devcluster's; what runs there never answers."""
@@ -32,7 +33,8 @@ def discover(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[GPUType, .
     for node in nodes:
         for resource in _gpu_resources(node):
             offer = read_offer(node, resource, table=table, ambiguous=ambiguous)
-            if offer is not None:
+            # Of a node that says nothing of GPUs it takes more than that it may have some.
+            if offer is not None and (units(node, resource) or resource in node.published or offer.match):
                 found = _as_type(offer, node)
                 group = _Group(found.slug, offer.source, resource, found.unit, tuple(sorted(found.match)))
                 groups[group] = _joined(groups[group], found) if group in groups else found
@@ -56,12 +58,7 @@ class _Group(NamedTuple):
 def _gpu_resources(node: Node) -> list[str]:
     """Return the GPU resources that a node has or may have, also while none of them works."""
     names = {*node.capacity, *node.allocatable, *node.uncounted}
-    return sorted(
-        name
-        for name in names
-        if vendor_of(name) is not None
-        and (node.capacity.get(name, 0) or node.allocatable.get(name, 0) or name in node.uncounted)
-    )
+    return sorted(name for name in names if vendor_of(name) is not None and may_have(node, name))
 
 
 def _as_type(offer: Offer, node: Node) -> GPUType:

@@ -31,6 +31,7 @@ class Node:
     :param unschedulable: cordoned (``spec.unschedulable``).
     :param ready: its condition Ready is True.
     :param uncounted: names of resources that it may have, nobody can tell how many; both amounts lack them.
+    :param published: names of resources of which a DRA driver shows devices there, counted or not.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Node:
     unschedulable: bool = False
     ready: bool = True
     uncounted: frozenset[str] = frozenset()
+    published: frozenset[str] = frozenset()
 
     @property
     def schedulable(self) -> bool:
@@ -81,6 +83,7 @@ class Inventory:
     :param reason: one sentence for people why something is unknown, empty when all was read.
     :param occupancy: nodes and pods as they are kept up to date; None when the pods of all namespaces are not known.
     :param growths: what autoscalers say that they may add; None when that could not be read, empty where nobody says.
+    :param device_resources: extended resources that stand for devices of DRA drivers; None when that could not be read.
     :param age_s: seconds since the API server last confirmed all this; None when unknown, or when it never did.
     :param generation: grows when anything changes.
     """
@@ -90,5 +93,6 @@ class Inventory:
     reason: str = ""
     occupancy: Occupancy | None = None
     growths: tuple[Growth, ...] | None = ()
+    device_resources: frozenset[str] | None = frozenset()
     age_s: float | None = None
     generation: int = 0

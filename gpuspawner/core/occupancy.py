@@ -161,7 +161,7 @@ class Occupancy:
         return self._ports.get(node, {}).keys()
 
     def _equip(self, bare: Node) -> None:
-        node, taken = equipped(bare, self._devices.on(bare.name))
+        node, taken = equipped(bare, self._devices.on(bare.name), anywhere=self._devices.anywhere)
         self._take(node.name, taken)
         if self.table.get(node.name) != node:
             self.table.put(node)

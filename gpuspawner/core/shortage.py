@@ -6,7 +6,7 @@ aside for the whole pod: the guarantee of what somebody picked, and what the adm
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from gpuspawner.core.catalogue import GPUType
@@ -18,6 +18,7 @@ from gpuspawner.core.node_choice import admits
 from gpuspawner.core.node_states import is_reserved, takes_servers
 from gpuspawner.core.node_terms import matches_any
 from gpuspawner.core.occupancy import Occupancy
+from gpuspawner.core.stocks import units
 from gpuspawner.core.words import cpus, memory, with_article
 
 _ARCHITECTURE = "kubernetes.io/arch"
@@ -27,14 +28,15 @@ _UNLIMITED = 2**63
 Amounts = Mapping[str, int]
 
 
-def candidates(pod: Pod, groups: Iterable[Sequence[Node]]) -> list[Node]:
+def candidates(pod: Pod, groups: Iterable[Sequence[Node]], *, unseen: Collection[str] = ()) -> list[Node]:
     """Return nodes that would take a pod some day, with all their hardware working and nothing running there.
 
     :param groups: nodes that are the same to the pod, but for the amounts they have.
+    :param unseen: resources of which a node may have more than is known, unless kubelet has some to give away.
     """
     needs = [(name, number) for name, number in pod.requests.items() if number]
     for_it = (node for group in groups if group and _is_for(group[0], pod.demands) for node in group)
-    return [node for node in for_it if _could_hold(node, needs)]
+    return [node for node in for_it if _could_hold(node, needs, unseen=unseen)]
 
 
 def never_clause(
@@ -68,7 +70,7 @@ def never_clause(
         if not chosen:
             return _not_chosen(subject, [group[0] for group in ours], demands=demands)
         return f"no {subject} can reach the server's storage"
-    has = [node.allocatable for group in reached for node in group] + [_new(growth, pod) for growth in may_grow]
+    has = [_most(node) for group in reached for node in group] + [_new(growth, pod) for growth in may_grow]
     return _too_little(pod, has, gpu=gpu, left=False)
 
 
@@ -129,7 +131,7 @@ def _in_use(resource: str, left: Iterable[Amounts], *, now: Sequence[Node], node
     frees = [amounts[resource] for amounts in left]
     free, healthy = sum(frees), sum(node.allocatable.get(resource, 0) for node in now)
     broken = sum(max(0, node.capacity.get(resource, 0) - node.allocatable.get(resource, 0)) for node in now)
-    others = sum(node.allocatable.get(resource, 0) for node in nodes) - healthy
+    others = sum(_most(node).get(resource, 0) for node in nodes) - healthy
     if healthy == 0:
         return "the only one does not work right now" if broken == 1 else f"all {broken} do not work right now"
     usable = " that the server could use now" if others > 0 else ""
@@ -185,10 +187,12 @@ def _free_ones(gpu: GPUType | None, pod: Pod) -> str:
     return f"nodes with {_gpus(gpu, pod.requests.get(gpu.resource, 0), free=True)}"
 
 
-def _could_hold(node: Node, needs: Iterable[tuple[str, int]]) -> bool:
-    """Tell whether a node has these amounts when nothing runs there and its hardware works."""
+def _could_hold(node: Node, needs: Iterable[tuple[str, int]], *, unseen: Collection[str]) -> bool:
+    """Tell whether a node has these amounts, or may have, when nothing runs there and its hardware works."""
     allocatable, capacity = node.allocatable, node.capacity
     for name, number in needs:
+        if name in node.uncounted or (name in unseen and (name in node.published or not units(node, name))):
+            continue
         # What the node's own daemons take of CPU and memory is never given back; a device that broke may be.
         if allocatable.get(name, 0) < number and ("/" not in name or capacity.get(name, 0) < number):
             return False
@@ -216,8 +220,15 @@ def _says_where(node: Node, demands: Demands) -> bool:
 
 
 def _left(node: Node, pod: Pod, *, occupancy: Occupancy) -> dict[str, int]:
-    requested = occupancy.requested(node.name)
-    return {name: max(0, node.allocatable.get(name, 0) - requested.get(name, 0)) for name in (*pod.requests, "pods")}
+    has, requested = _most(node), occupancy.requested(node.name)
+    return {name: max(0, has.get(name, 0) - requested.get(name, 0)) for name in (*pod.requests, "pods")}
+
+
+def _most(node: Node) -> Amounts:
+    """Return what a node has; what nobody can count of it is taken to suffice."""
+    if not node.uncounted:
+        return node.allocatable
+    return {**node.allocatable, **dict.fromkeys(node.uncounted, _UNLIMITED)}
 
 
 def _new(growth: Growth, pod: Pod) -> dict[str, int]:

@@ -30,18 +30,18 @@ class Stock:
     reserved: tuple[Pool, ...] = ()
 
     def nodes(self, table: NodeTable) -> Iterator[Node]:
-        """Yield the nodes that have units of the type, whether they work or not."""
+        """Yield the nodes that have units of the type, or may have, whether they work or not."""
         return (node for group in self.groups(table) for node in group)
 
     def groups(self, table: NodeTable) -> Iterator[list[Node]]:
         """Yield the same nodes in groups that are alike."""
         for pool in self.pools:
-            yield [node for node in map(table.at, pool.rows) if units(node, self.gpu.resource)]
+            yield [node for node in map(table.at, pool.rows) if may_have(node, self.gpu.resource)]
 
     def has_reserved(self, table: NodeTable) -> bool:
-        """Tell whether others have nodes with units of the type to themselves."""
+        """Tell whether others have nodes with units of the type to themselves, as far as is known."""
         rows = (row for pool in self.reserved for row in pool.rows)
-        return any(units(table.at(row), self.gpu.resource) for row in rows)
+        return any(may_have(table.at(row), self.gpu.resource) for row in rows)
 
     def is_asked_for(self, demands: Demands, table: NodeTable) -> bool:
         """Tell whether a pod asks for one of the nodes by its node selector and affinity.
@@ -83,6 +83,11 @@ def stocks(
 def units(node: Node, resource: str) -> int:
     """Return the units of a resource that a node has, whether they work or not."""
     return max(node.capacity.get(resource, 0), node.allocatable.get(resource, 0))
+
+
+def may_have(node: Node, resource: str) -> bool:
+    """Tell whether a node has units of a resource, or may have some that nobody can count."""
+    return units(node, resource) > 0 or resource in node.uncounted
 
 
 def _stock(gpu: GPUType, found: Iterable[Pool], *, tolerated: tuple[Toleration, ...]) -> Stock:

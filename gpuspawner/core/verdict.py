@@ -1,8 +1,8 @@
 """What becomes of a server that somebody would start now: for the pod that would really be created, in one value.
 
 A verdict is advice. NEVER alone stops a start, so it is said only where no node that is there would take the pod if it
-were empty and in order, nothing that the admin or an autoscaler says may be added would, and no autoscaler left a trace
-from which one could not be sure. Everything else that is not sure is UNKNOWN.
+were empty and in order, nothing that the admin or an autoscaler says may be added would, no autoscaler left a trace
+from which one could not be sure, and no devices may be there unseen. Everything else that is not sure is UNKNOWN.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from gpuspawner.core.overview import overview
 from gpuspawner.core.queue import ahead_of
 from gpuspawner.core.shortage import candidates, never_clause, wait_clause
 from gpuspawner.core.stocks import stocks
+from gpuspawner.core.unseen import may_be_unseen
 from gpuspawner.core.words import as_sentence
 
 FRESH_S = 60.0
@@ -36,6 +37,7 @@ _UNREADABLE_PODS = "what is free cannot be read"
 _UNCONFIRMED = "what is known of the cluster is not up to date"
 _GATED = "another system decides when it may start"
 _SPOKEN_FOR = "all nodes that may be added are spoken for"
+_UNSEEN = "devices that cannot be seen right now"
 _FULL = "no more nodes may be added right now"
 _TAKEN = "all nodes that would do are taken"
 _NEW_NODE_IN_DOUBT = "whether a new node would do for it cannot be told beforehand"
@@ -87,13 +89,16 @@ def verdict(pod: Pod, inventory: Inventory, *, gpu: GPUType | None = None) -> Ve
         return _unknown(inventory, inventory.reason or _UNREADABLE)
     case = _Case(pod, known.occupancy, gpu=gpu, pools=inventory.growths)
     blocked = case.blocked()
-    if blocked and not case.may_change():
+    unseen = bool(blocked) and may_be_unseen(pod, known.occupancy.table, resources=inventory.device_resources)
+    if blocked and not unseen and not case.may_change():
         return Verdict(outcome=Outcome.NEVER, reason=as_sentence(blocked), age_s=inventory.age_s)
     if not _is_fresh(inventory):
         return _unknown(inventory, inventory.reason or _UNCONFIRMED)
     if not known.pods_known:
         return _unknown(inventory, inventory.reason or _UNREADABLE_PODS)
-    return _unknown(inventory, f"{blocked}; a new node may change that") if blocked else case.now_or_later(inventory)
+    if blocked:
+        return _unknown(inventory, f"{blocked}; {_UNSEEN if unseen else 'a new node'} may change that")
+    return case.now_or_later(inventory)
 
 
 def starts_now(pod: Pod, inventory: Inventory) -> bool:

@@ -19,7 +19,7 @@ def pods_with(resources: Set[str], spawner: Any) -> tuple[Pod, ...] | None:
     if loaded is None or not loaded.done() or loaded.cancelled() or loaded.exception():
         return None
     # Most servers have no GPU, and reading a pod takes much longer than looking for one.
-    found = (decode.pod(raw) for raw in tuple(reflector.pods.values()) if _asks_for(raw, resources))
+    found = (decode.pod(raw, with_devices=True) for raw in tuple(reflector.pods.values()) if _asks_for(raw, resources))
     return tuple(pod for pod in found if pod is not None)
 
 

@@ -19,6 +19,8 @@ from gpuspawner.kube.requests import APIUnavailableError, body_of, send
 
 VERBS = ("list", "watch")
 """What a watch takes: the list it begins with and whatever comes after."""
+NOT_SERVED = "find"
+"""What nobody can do with a resource that the API server does not serve; no verb of Kubernetes."""
 
 
 async def missing_verb(
@@ -26,36 +28,32 @@ async def missing_verb(
 ) -> str:
     """Return which verb the hub may not use on a resource of the whole cluster, empty when it may use all.
 
-    Nobody may list what the API server does not serve. A question that it does not answer counts as a yes: the list
-    itself tells then. https://kubernetes.io/docs/reference/access-authn-authz/authorization/#checking-api-access
+    It is :data:`NOT_SERVED` for what the API server does not have. A question that it does not answer counts as a yes:
+    the list itself tells then. https://kubernetes.io/docs/reference/access-authn-authz/authorization/#checking-api-access
 
     :param api_client: the hub's ``kubernetes_asyncio.client.ApiClient``.
     :param resource: its plural, ``nodes`` or ``pods`` (of all namespaces).
     :param group: its API group, of which version v1 is meant; empty for the core.
     """
     attributes = {"group": group, "version": "v1", "resource": resource}
-    is_there, *allowed = await asyncio.gather(
-        is_served(api_client, resource, group=group, timeout_s=timeout_s),
+    is_served, *allowed = await asyncio.gather(
+        _is_served(api_client, attributes, timeout_s=timeout_s),
         *(_is_allowed(api_client, {"verb": verb, **attributes}, timeout_s=timeout_s) for verb in verbs),
     )
-    missing = (verb for verb, is_allowed in zip(verbs, allowed, strict=True) if not (is_there and is_allowed))
-    return next(missing, "")
+    missing = (verb for verb, is_allowed in zip(verbs, allowed, strict=True) if not is_allowed)
+    return next(missing, "") if is_served else NOT_SERVED
 
 
-async def is_served(api_client: Any, resource: str, *, group: str, timeout_s: float) -> bool:
-    """Tell whether the API server knows a resource, of version v1; one that does not answer may well.
-
-    :param resource: its plural.
-    :param group: its API group; the core's resources are always there.
-    """
+async def _is_served(api_client: Any, attributes: dict[str, str], *, timeout_s: float) -> bool:
+    group, version = attributes["group"], attributes["version"]
     if not group:
         return True
     ask: Any = CustomObjectsApi(api_client).get_api_resources
     try:
-        answer = json.loads(await body_of(await send(ask, group=group, version="v1", _request_timeout=timeout_s)))
+        answer = json.loads(await body_of(await send(ask, group=group, version=version, _request_timeout=timeout_s)))
     except (APIUnavailableError, ValueError) as error:
         return getattr(error, "status", None) != HTTPStatus.NOT_FOUND
-    return any(each.get("name") == resource for each in mappings(mapping(answer).get("resources")))
+    return any(each.get("name") == attributes["resource"] for each in mappings(mapping(answer).get("resources")))
 
 
 async def _is_allowed(api_client: Any, attributes: dict[str, str], *, timeout_s: float) -> bool:

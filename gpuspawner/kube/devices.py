@@ -1,21 +1,24 @@
 """What DRA drivers offer, followed only in clusters that have extended resources which stand for devices.
 
-Of all other clusters, nothing but their device classes is watched, which hardly ever change. What cannot be read is no
-error: there are no such devices then, as far as anybody here knows.
+Of all other clusters, nothing but their device classes is watched, which hardly ever change. What cannot be read, or
+was confirmed too long ago, is no error: it is not known then how many devices there are, or which resources stand for
+some.
 https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from typing_extensions import override
 
 from gpuspawner.core import decode_devices
-from gpuspawner.core.device_counts import NOTHING, offered
+from gpuspawner.core.device_counts import Counts, Offered
 from gpuspawner.core.devices import DeviceClaim, DeviceClass, DeviceSlice
 from gpuspawner.core.occupancy import Occupancy
+from gpuspawner.kube.access import NOT_SERVED
 from gpuspawner.kube.follower import Follower
 from gpuspawner.kube.targets import Key, Target
 
@@ -88,6 +91,8 @@ class Devices:
     """Follows classes, and slices and claims once they matter, and keeps an occupancy's devices up to date.
 
     :param follow: begins to follow a resource of :data:`GROUP` by its plural.
+    :ivar resources: extended resources that stand for devices, None while that is not known.
+    :ivar changes: grows when they are others.
     """
 
     def __init__(self, follow: Callable[[str, Target[Any]], Follower], *, occupancy: Occupancy) -> None:
@@ -97,17 +102,12 @@ class Devices:
         self._slices: Kept[DeviceSlice] = Kept(decode_devices.device_slice)
         self._claims: Kept[DeviceClaim] = Kept(decode_devices.device_claim)
         self._followers: list[Follower] = []
-        self._offered = NOTHING
+        self.resources: frozenset[str] | None = None
+        self.changes = 0
+        self._last_resources: frozenset[str] = frozenset()
+        self._counts = Counts()
+        self._offered = Offered()
         self._seen: tuple[object, ...] = ()
-
-    @property
-    def known(self) -> Sequence[Follower]:
-        """Those that what is said of nodes depends on: none where no extended resource stands for devices."""
-        return [each for each in self._followers if each.is_known] if self._matters else ()
-
-    @property
-    def _matters(self) -> bool:
-        return len(self._followers) > 1
 
     def start(self) -> None:
         """Begin with the classes."""
@@ -119,20 +119,36 @@ class Devices:
         for follower in self._followers:
             await follower.tried.wait()
 
-    def update(self) -> None:
-        """Bring the occupancy's devices to what is known now."""
-        slices_known, claims_known = (
-            (each.is_known for each in self._followers[1:]) if self._matters else (False, False)
-        )
-        offer = (self._classes.version, self._slices.version, slices_known)
-        seen = (*offer, self._claims.version, claims_known)
+    def update(self, *, since: float) -> None:
+        """Bring the occupancy's devices to what is known now.
+
+        :param since: steady seconds; what nobody confirmed after that is not relied on.
+        """
+        fresh = [each.is_known and (each.confirmed_at or 0.0) >= since for each in self._followers]
+        classes_known, slices_known, claims_known = (*fresh, False, False)[:3]
+        self._keep_resources(is_known=classes_known)
+        offer = (self._classes.version, self._slices.version)
+        seen = (*offer, self._claims.version, self._last_resources, *fresh)
         if seen == self._seen:
             return
         if offer != self._seen[: len(offer)]:
-            self._offered = offered(self._classes.held(), self._slices.held() if slices_known else None)
-        self._occupancy.put_devices(self._offered.held_by(self._claims.held() if claims_known else None))
+            self._offered = self._counts.offered(self._classes.held(), self._slices.held())
+        found, is_all = self._offered, classes_known and slices_known
+        if not is_all:
+            found = replace(found, anywhere=found.anywhere | self._last_resources)
+        self._occupancy.put_devices(found.held_by(self._claims.held() if is_all and claims_known else None))
         self._seen = seen
 
+    def _keep_resources(self, *, is_known: bool) -> None:
+        before, self.resources = self.resources, None
+        if is_known:
+            self.resources = frozenset(each.resource for each in self._classes.held() if each.resource)
+        elif any(each.lacks == NOT_SERVED for each in self._followers[:1]):
+            self.resources = frozenset()
+        if self.resources is not None:
+            self._last_resources = self.resources
+        self.changes += self.resources != before
+
     def _begin(self) -> None:
-        if not self._matters:
+        if len(self._followers) == 1:
             self._followers += [self._follow(SLICES, self._slices), self._follow(CLAIMS, self._claims)]

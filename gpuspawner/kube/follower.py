@@ -36,7 +36,7 @@ class Follower:
     """Runs one watch for ever.
 
     ``is_known`` tells whether the target holds everything there is, as of ``confirmed_at`` (steady seconds); ``reason``
-    says what is wrong right now, a sentence, empty while nothing is.
+    says what is wrong right now, a sentence, empty while nothing is. ``lacks`` is what ``missing_verb`` said last.
 
     :param what: for people, as in "The hub may not list … .".
     :param missing_verb: asks which right is missing.
@@ -56,6 +56,7 @@ class Follower:
         self.is_known = False
         self.confirmed_at: float | None = None
         self.reason = ""
+        self.lacks = ""
         self.tried = asyncio.Event()
         """Set once there is something to say: the first list, or why there is none."""
         self._what = what
@@ -95,8 +96,9 @@ class Follower:
     async def _attempt(self, watch: Watch) -> float:
         """Do the next step; returns the pause after it, in seconds."""
         if watch.needs_list or self._is_suspect:
-            if verb := await self._missing_verb():
-                return await self._deny(verb, watch)
+            self.lacks = await self._missing_verb()
+            if self.lacks:
+                return await self._deny(self.lacks, watch)
             self._is_suspect = False
         if watch.needs_list:
             await watch.relist()

@@ -18,7 +18,7 @@ from kubernetes_asyncio.client import CustomObjectsApi
 
 from gpuspawner.core.growth import Growth
 from gpuspawner.core.nodepools import pools
-from gpuspawner.kube.access import is_served, missing_verb
+from gpuspawner.kube.access import NOT_SERVED, missing_verb
 from gpuspawner.kube.listing import list_each
 from gpuspawner.kube.pacing import Pacer
 from gpuspawner.kube.requests import APIUnavailableError
@@ -94,8 +94,8 @@ class NodePools:
         """
         asked_at = self._clock()
         # Asked first, as a refusal is a line in the audit log; of what was there a moment ago it is not needed.
-        if not self.growths and await self._is_denied():
-            return self._keep(await self._unlisted(), asked_at)
+        if not self.growths and (verb := await self._missing_verb()):
+            return self._keep(_unlisted(verb), asked_at)
         found: list[object] = []
         method = CustomObjectsApi(self._api_client).list_cluster_custom_object
         try:
@@ -107,22 +107,24 @@ class NodePools:
                 _request_timeout=(self._answer_s, self._answer_s),
             )
         except APIUnavailableError as error:
-            # What was there is not taken for gone at once: an API server that has just started refuses everybody.
-            if error.status not in _REFUSALS or (self.growths and not await self._is_denied()):
+            if error.status not in _REFUSALS:
                 raise
-            return self._keep(await self._unlisted(), asked_at)
+            verb = await self._missing_verb()
+            # What was there is not taken for gone at once: an API server that has just started refuses everybody.
+            if self.growths and not verb:
+                raise
+            return self._keep(_unlisted(verb), asked_at)
         return self._keep(pools(found), asked_at)
 
-    async def _is_denied(self) -> bool:
-        timeout_s = self._answer_s
-        return bool(await missing_verb(self._api_client, PLURAL, group=GROUP, verbs=("list",), timeout_s=timeout_s))
-
-    async def _unlisted(self) -> tuple[Growth, ...] | None:
-        """Return what is known where they cannot be listed: that there are none, only if nobody serves them."""
-        known = await is_served(self._api_client, PLURAL, group=GROUP, timeout_s=self._answer_s)
-        return None if known else ()
+    async def _missing_verb(self) -> str:
+        return await missing_verb(self._api_client, PLURAL, group=GROUP, verbs=("list",), timeout_s=self._answer_s)
 
     def _keep(self, growths: tuple[Growth, ...] | None, read_at: float) -> float:
         self.changes += growths != self._growths
         self._growths, self._read_at = growths, read_at
         return self._every_s if growths else self._absent_s
+
+
+def _unlisted(verb: str) -> tuple[Growth, ...] | None:
+    """Return what is known of what cannot be listed: that there are none, only if nobody serves them."""
+    return () if verb == NOT_SERVED else None

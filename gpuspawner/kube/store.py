@@ -1,6 +1,6 @@
 """What the cluster has and what is taken, always at hand: nodes and pods, watched once for everybody in this process.
 
-What Karpenter may add is read beside them; whether that succeeds matters to nothing else.
+What Karpenter may add and what DRA drivers offer is read beside them; whether that succeeds matters to nothing else.
 
 Whatever goes wrong ends up as an inventory that says what is not known and why, or how old it is: a form must not fail,
 nor wait, because the API server does. Knows neither forms nor users.
@@ -125,7 +125,7 @@ class ClusterStore:
                     await self._devices.tried()
         for watch in tuple(self._watches):
             await watch.catch_up()
-        self._devices.update()
+        self._devices.update(since=(self._nodes.confirmed_at or 0.0) - STALE_S)
         return self._answer()
 
     async def stop(self) -> None:
@@ -177,15 +177,16 @@ class ClusterStore:
 
     def _answer(self) -> Inventory:
         nodes, pods = self._nodes, self._pods
-        generation = self._occupancy.generation + self._switches + self._node_pools.changes
+        generation = self._occupancy.generation + self._switches + self._node_pools.changes + self._devices.changes
         if not nodes.is_known:
             return Inventory(reason=nodes.reason or NOT_READ_YET, generation=generation)
-        known = [follower for follower in (nodes, pods, *self._devices.known) if follower.is_known]
+        known = [follower for follower in (nodes, pods) if follower.is_known]
         return Inventory(
             nodes=self._occupancy.nodes,
             occupancy=self._occupancy if pods.is_known else None,
             reason=self._reason(),
             growths=self._node_pools.growths,
+            device_resources=self._devices.resources,
             age_s=self._clock() - min(follower.confirmed_at or 0.0 for follower in known),
             generation=generation,
         )
@@ -193,7 +194,7 @@ class ClusterStore:
     def _reason(self) -> str:
         """Return why something is not known, or is old; empty when all is as it should be."""
         now = self._clock()
-        for follower in (self._nodes, self._pods, *self._devices.known):
+        for follower in (self._nodes, self._pods):
             if not follower.is_known:
                 return follower.reason or NOT_READ_YET
             if now - (follower.confirmed_at or 0.0) > STALE_S:

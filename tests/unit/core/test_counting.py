@@ -129,5 +129,12 @@ def test_the_control_plane_is_no_node_for_servers():
 
 
 def test_a_node_that_may_have_gpus_is_none_without():
-    assert not room(1000, GIB, node("a", uncounted=frozenset({GPU})))
-    assert room(1000, GIB, node("a", uncounted=frozenset({"example.com/nic"})))
+    some, other = frozenset({GPU}), frozenset({"example.com/nic"})
+    assert not room(1000, GIB, node("a", uncounted=some, published=some))
+    assert room(1000, GIB, node("a", uncounted=other, published=other))
+
+
+def test_a_node_without_signs_of_gpus_has_room_while_they_may_be_anywhere():
+    anywhere = frozenset({GPU})
+    assert room(1000, GIB, node("a", uncounted=anywhere))
+    assert not room(1000, GIB, node("a", uncounted=anywhere, labels={PRODUCT: "T4"}))

@@ -227,3 +227,9 @@ def test_devices_that_a_claim_holds_are_not_counted_twice(raw: dict[str, Any], e
     pod = decode.pod(raw)
     assert pod is not None
     assert pod.requests == expected
+
+
+def test_what_a_claim_holds_can_be_left_in():
+    found = decode.pod(with_devices("nvidia.com/gpu"), with_devices=True)
+    assert found is not None
+    assert found.requests == {"cpu": 1000, "nvidia.com/gpu": 2, "example.com/nic": 1}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.decode_devices import device_claim, device_class, device_slice
-from gpuspawner.core.device_counts import offered
+from gpuspawner.core.device_counts import Counts
 from gpuspawner.core.device_selectors import Term
 from gpuspawner.core.devices import Device, DeviceClaim, DeviceClass, DeviceId, DeviceSlice
 
@@ -152,7 +152,7 @@ def test_a_claim_that_got_nothing_yet_holds_nothing():
 
 @given(st.lists(CLASSES | JSON), st.lists(SLICES | JSON), st.lists(CLAIMS | JSON))
 def test_whatever_the_api_sends_can_be_read_and_counted(classes: list[Any], slices: list[Any], claims: list[Any]):
-    found = offered(map(device_class, classes), [device_slice(each) for each in slices])
+    found = Counts().offered(map(device_class, classes), [device_slice(each) for each in slices])
     for node in found.held_by(map(device_claim, claims)).nodes.values():
         for resource, number in node.allocatable.items():
             assert 0 <= node.taken.get(resource, 0) <= number <= node.capacity[resource]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.device_counts import offered
+from gpuspawner.core.device_counts import Counts
 from gpuspawner.core.device_selectors import parse
 from gpuspawner.core.devices import Device, DeviceClaim, DeviceClass, DeviceId, Devices, DeviceSlice, NodeDevices
 
@@ -40,7 +40,7 @@ def claim(*numbers: int, pool: str = "n", driver: str = DRIVER) -> DeviceClaim:
 
 
 def found(*slices: DeviceSlice, classes: tuple[DeviceClass, ...] = (CARDS,), claims: Any = ()) -> Devices:
-    return offered(classes, slices).held_by(claims)
+    return Counts().offered(classes, slices).held_by(claims)
 
 
 def numbers(*slices: DeviceSlice, **options: Any) -> tuple[int | None, int | None]:
@@ -167,6 +167,31 @@ def test_without_the_claims_nobody_can_tell_what_is_free():
     assert devices == Devices(nodes={"n": NodeDevices(uncounted=frozenset({GPU}))})
 
 
-def test_without_the_slices_devices_may_be_anywhere():
-    assert offered([CARDS, replace(CARDS, resource="")], None).held_by([]) == Devices(anywhere=frozenset({GPU}))
-    assert offered([replace(CARDS, resource="")], None).held_by(None) == Devices()
+def test_a_node_may_have_devices_of_several_pools():
+    again = part(device(0), device(1, special=True), pool="other")
+    devices = found(
+        part(device(0), device(1)), again, part(device(), node="m"), claims=[claim(0), claim(0, pool="other")]
+    )
+    assert devices.nodes == {
+        "n": NodeDevices(capacity={GPU: 3}, allocatable={GPU: 3}, taken={GPU: 2}, uncounted=frozenset({GPU})),
+        "m": NodeDevices(capacity={GPU: 1}, allocatable={GPU: 1}),
+    }
+
+
+def test_a_change_counts_only_the_pools_it_is_in():
+    counts, slices = Counts(), [part(device(0)), part(device(0), node="m")]
+    before = counts.offered([CARDS], slices)
+    after = counts.offered([CARDS], [slices[0], part(device(0), device(1), node="m")])
+    is_same = {pool: before.given[pool] is after.given[pool] for pool in after.given}
+    assert is_same == {(DRIVER, "n"): True, (DRIVER, "m"): False}
+    assert [after.nodes[name].capacity for name in ("n", "m")] == [{GPU: 1}, {GPU: 2}]
+
+
+def test_what_was_counted_before_is_not_kept():
+    counts, slices = Counts(), [part(device(0)), part(device(0), node="m")]
+    counts.offered([CARDS], slices)
+    every = replace(CARDS, resource="example.com/any", selectors=())
+    assert counts.offered([CARDS], slices[:1]) == Counts().offered([CARDS], slices[:1])
+    assert counts.offered([every], slices) == Counts().offered([every], slices)
+    assert counts.offered([], slices) == Counts().offered([], slices)
+    assert counts.offered([CARDS], slices) == Counts().offered([CARDS], slices)

@@ -39,6 +39,19 @@ def test_a_node_without_devices_is_as_it_was():
 
 
 def test_what_may_be_anywhere_is_uncounted_on_every_node():
+    amd = "amd.com/gpu"
+    with_some, _ = equipped(BARE, FOUR, anywhere=frozenset({amd}))
+    without, _ = equipped(BARE, NodeDevices(), anywhere=frozenset({amd}))
+    assert (with_some.uncounted, with_some.capacity) == ({amd}, {"cpu": 9, GPU: 4})
+    assert (without.uncounted, without.capacity) == ({amd}, {"cpu": 9})
+
+
+@pytest.mark.parametrize("found", [FOUR, UNCOUNTED])
+def test_a_node_says_of_what_a_driver_shows_devices_there(found: NodeDevices):
+    node, _ = equipped(BARE, found, anywhere=frozenset({GPU, "amd.com/gpu"}))
+    assert (node.published, node.uncounted) == ({GPU}, {GPU, "amd.com/gpu"})
+
+
+def test_what_there_is_on_a_node_is_found_by_its_name():
     devices = Devices(nodes={"n": FOUR}, anywhere=frozenset({"amd.com/gpu"}))
-    assert (devices.on("n").uncounted, devices.on("n").capacity) == ({"amd.com/gpu"}, {GPU: 4})
-    assert devices.on("other") == NodeDevices(uncounted=frozenset({"amd.com/gpu"}))
+    assert (devices.on("n"), devices.on("other")) == (FOUR, NodeDevices())

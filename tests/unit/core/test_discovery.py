@@ -209,3 +209,12 @@ def test_a_node_with_devices_that_nobody_can_count_has_its_type():
         [Node(name="n", labels={PRODUCT: "A100-SXM"}, uncounted=frozenset({GPU, "example.com/nic"}))], TABLE
     )
     assert (found.slug, found.resource, found.max_count) == ("a100", GPU, 1)
+
+
+def test_without_labels_only_devices_that_a_driver_shows_make_a_type():
+    anywhere = frozenset({GPU})
+    cpu_node = Node(name="c", labels={"zone": "x"}, uncounted=anywhere)
+    shown = Node(name="s", uncounted=anywhere, published=anywhere)
+    assert slugs(cpu_node) == []
+    assert slugs(cpu_node, Node(name="n", labels={PRODUCT: "A100-SXM"}, uncounted=anywhere)) == ["a100"]
+    assert slugs(cpu_node, shown) == ["nvidia-gpu"]

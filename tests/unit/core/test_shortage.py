@@ -168,3 +168,42 @@ def test_a_server_without_a_gpu_waits_for_room():
 def test_a_node_without_the_label_that_says_where_it_is_is_no_candidate():
     spread = (SpreadConstraint(max_skew=1, topology_key="zone", selector=()),)
     assert candidates(pod(spread=spread), [[node()]]) == []
+
+
+SOME = frozenset({GPU})
+
+
+@pytest.mark.parametrize("changes", [{}, {"unschedulable": True}, {"taints": (CORDONED,)}])
+def test_a_node_may_hold_what_nobody_can_count_on_it(changes: dict[str, Any]):
+    uncounted = node(gpus=0, uncounted=SOME, **changes)
+    assert candidates(pod(8), [[uncounted]]) == [uncounted]
+    assert candidates(pod(8, cpu=96), [[uncounted]]) == []
+
+
+def test_no_number_is_given_of_what_nobody_can_count():
+    uncounted = node(gpus=0, uncounted=SOME)
+    clause = "no node with 8 × A100 has 96 CPUs; the largest has 64"
+    assert never(pod(8, cpu=96), uncounted, node("m")) == clause
+    assert waits(pod(cpu=4), replace(uncounted, unschedulable=True)) == (
+        "the nodes with an A100 take no new servers right now"
+    )
+    assert waits(pod(cpu=4), uncounted, pods=(pod(0, cpu=62, on="n"),)) == (
+        "no node with a free A100 has 4 CPUs left; the most is 2"
+    )
+    full = (pod(4, on="m"),)
+    assert waits(pod(), replace(uncounted, unschedulable=True), node("m"), pods=full) == (
+        "all 4 that the server could use now are in use"
+    )
+
+
+@pytest.mark.parametrize(
+    ("there", "could"),
+    [
+        (node(gpus=0), True),
+        (node(gpus=4, published=SOME), True),
+        (node(gpus=4), False),
+        (node(gpus=0, cpu=2), False),
+    ],
+)
+def test_a_node_may_hold_more_than_is_seen_unless_kubelet_counts_it(there: Node, could: bool):
+    assert candidates(pod(8), [[there]], unseen=SOME) == ([there] if could else [])

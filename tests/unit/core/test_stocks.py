@@ -11,7 +11,7 @@ from gpuspawner.core.inventory import Node, Taint
 from gpuspawner.core.node_table import Layout
 from gpuspawner.core.node_terms import NodeTerm, Requirement
 from gpuspawner.core.occupancy import Occupancy
-from gpuspawner.core.stocks import Stock, stocks, units
+from gpuspawner.core.stocks import Stock, may_have, stocks, units
 
 GPU = "nvidia.com/gpu"
 PRODUCT = "nvidia.com/gpu.product"
@@ -106,3 +106,16 @@ def test_while_a_type_has_no_node_its_labels_say_who_asks_for_it(selector: dict[
 
 def test_units_that_do_not_work_are_units():
     assert units(node("a", allocatable={GPU: 1}), GPU) == 4
+
+
+def test_a_node_that_may_have_units_is_one_of_them():
+    bare: dict[str, Any] = {"allocatable": {}, "capacity": {}, "uncounted": frozenset({GPU})}
+    assert names(T4, node("a", **bare), node("b", allocatable={}, capacity={})) == ["a"]
+    table = Occupancy.of((node("a", taints=(TEAM,), **bare),), ()).table
+    (found,) = stocks([T4], table)
+    assert found.has_reserved(table)
+
+
+def test_what_nobody_can_count_a_node_may_have():
+    nodes = (node("a"), node("a", gpus=0), node("a", gpus=0, uncounted=frozenset({GPU})))
+    assert [may_have(each, GPU) for each in nodes] == [True, False, True]

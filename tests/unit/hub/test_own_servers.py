@@ -30,6 +30,14 @@ async def test_pods_with_gpus_are_read():
     assert [(each.name, each.node, each.requests["nvidia.com/gpu"]) for each in found] == [("a", "n1", 2)]
 
 
+async def test_gpus_that_a_server_has_by_a_claim_are_its_own():
+    bound = pod("a", gpus=2)
+    mappings = [{"containerName": "c", "resourceName": "nvidia.com/gpu", "requestName": "r"}]
+    bound["status"]["extendedResourceClaimStatus"] = {"requestMappings": mappings, "resourceClaimName": "a-devices"}
+    (found,) = pods_with(GPU, spawner(bound)) or ()
+    assert found.requests["nvidia.com/gpu"] == 2
+
+
 async def test_a_watch_that_has_not_begun_tells_nothing():
     assert pods_with(GPU, SimpleNamespace(pod_reflector=None)) is None
     assert pods_with(GPU, spawner(pod("a"), loaded=asyncio.get_running_loop().create_future())) is None

@@ -176,6 +176,52 @@ async def test_without_slices_or_claims_nobody_can_tell_how_many_there_are(
     await until(store, shows(4, 3))
 
 
+async def test_it_is_known_which_resources_stand_for_devices(store: ClusterStore, dra: WatchServer):
+    before = await store.inventory()
+    dra.delete(path(CLASSES), device_class())
+    after = await until(store, lambda inventory: not inventory.device_resources)
+    assert (before.device_resources, after.device_resources) == ({GPU}, frozenset())
+
+
+async def test_that_no_resource_stands_for_devices_is_news_once_it_is_known(store: ClusterStore, dra: WatchServer):
+    dra.put(path(CLASSES), device_class(None))
+    dra.denied = {("list", CLASSES)}
+    before = await store.inventory()
+    dra.denied.clear()
+    after = await until(store, lambda inventory: inventory.device_resources is not None)
+    assert (before.device_resources, after.device_resources) == (None, frozenset())
+    assert after.generation > before.generation
+
+
+async def test_where_the_api_is_not_served_no_resource_stands_for_devices(store: ClusterStore, dra: WatchServer):
+    dra.bodies[API] = "{}"
+    assert (await store.inventory()).device_resources == frozenset()
+
+
+@pytest.mark.parametrize("hindrance", ["denied", "failing", "slow"])
+async def test_classes_that_cannot_be_read_are_not_known_to_be_none(
+    cluster_api: CoreV1Api, dra: WatchServer, hindrance: str
+):
+    dra.denied = {("list", CLASSES)} if hindrance == "denied" else set()
+    dra.status = {path(CLASSES): 429} if hindrance == "failing" else {}
+    dra.held = {path(CLASSES)} if hindrance == "slow" else set()
+    store = ClusterStore(cluster_api, pace=Pace(first_sync_timeout_s=0.2, timing=TIMING, pauses=PAUSES))
+    inventory = await store.inventory()
+    assert (inventory.device_resources, inventory.reason) == (None, "")
+    await store.stop()
+
+
+async def test_without_the_classes_any_more_nobody_can_tell_how_many_there_are(store: ClusterStore, dra: WatchServer):
+    await store.inventory()
+    await eventually(lambda: len(dra.streams) == 5)
+    dra.denied = {("watch", CLASSES)}
+    dra.cut()
+    inventory = await until(store, shows(None, None))
+    assert inventory.device_resources is None
+    dra.denied.clear()
+    await until(store, shows(4, 3))
+
+
 async def test_a_right_taken_at_run_time_leaves_no_old_count(store: ClusterStore, dra: WatchServer):
     await store.inventory()
     await eventually(lambda: len(dra.streams) == 5)
@@ -184,28 +230,40 @@ async def test_a_right_taken_at_run_time_leaves_no_old_count(store: ClusterStore
     await until(store, shows(None, None))
 
 
-async def test_devices_that_were_confirmed_long_ago_are_old(store: ClusterStore, dra: WatchServer, clock: Clock):
-    dra.scripts[path(SLICES)] = [[HANG]]
+async def without_news(store: ClusterStore, dra: WatchServer, clock: Clock, plural: str) -> Inventory:
+    """Return the answer after one resource alone was not heard of for long."""
+    dra.scripts[path(plural)] = [[HANG]]
     dra.lifetime_s = 0.05
     await store.inventory()
-    await eventually(lambda: dra.asked(path(SLICES), watch=True))
+    await eventually(lambda: dra.asked(path(plural), watch=True))
     clock.now += 50
-    others = (NODES, PODS, path(CLASSES), path(CLAIMS))
+    others = {NODES, PODS, *map(path, (CLASSES, SLICES, CLAIMS))} - {path(plural)}
     before = {each: len(dra.asked(each, watch=True)) for each in others}
     await eventually(lambda: all(len(dra.asked(each, watch=True)) > before[each] + 2 for each in others))
-    inventory = await store.inventory()
-    assert (inventory.age_s, inventory.reason) == (50, "The cluster is being read again.")
+    return await store.inventory()
 
 
-async def test_the_age_of_classes_alone_does_not_matter(store: ClusterStore, dra: WatchServer, clock: Clock):
-    dra.put(path(CLASSES), device_class(None))
-    dra.scripts[path(CLASSES)] = [[HANG]]
-    dra.lifetime_s = 0.05
+@pytest.mark.parametrize("plural", [CLASSES, SLICES, CLAIMS])
+async def test_devices_not_heard_of_for_long_make_nothing_old_but_their_number_unknown(
+    store: ClusterStore, dra: WatchServer, clock: Clock, plural: str
+):
+    inventory = await without_news(store, dra, clock, plural)
+    assert (inventory.age_s, inventory.reason, numbers(inventory)) == (0, "", (None, None))
+
+
+async def test_a_node_keeps_signs_of_devices_not_heard_of_for_long(store: ClusterStore, dra: WatchServer, clock: Clock):
+    inventory = await without_news(store, dra, clock, SLICES)
+    assert [(each.name, each.published) for each in inventory.nodes or ()] == [("n1", {GPU}), ("n2", set())]
+
+
+async def test_while_nothing_is_heard_of_anything_the_last_count_stays(
+    store: ClusterStore, dra: WatchServer, clock: Clock
+):
     await store.inventory()
-    await eventually(lambda: dra.asked(path(CLASSES), watch=True))
+    await eventually(lambda: len(dra.streams) == 5)
     clock.now += 50
-    inventory = await until(store, lambda inventory: inventory.age_s == 0)
-    assert inventory.reason == ""
+    inventory = await store.inventory()
+    assert (inventory.age_s, numbers(inventory)) == (50, (4, 3))
 
 
 async def test_devices_that_cannot_be_read_do_not_hold_up_the_first_answer_for_long(

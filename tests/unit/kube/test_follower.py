@@ -222,3 +222,13 @@ async def test_a_list_that_works_ends_the_pauses_before_it(run: Run):
     run.watch.streams = [broken]
     await run.until_idle()
     assert run.pauses == [0.001, 0.002, 0.001]
+
+
+async def test_what_is_missing_is_said_until_it_is_there(run: Run):
+    run.rights.missing = "list"
+    run.start()
+    await eventually(lambda: run.follower.lacks)
+    assert run.follower.lacks == "list"
+    run.rights.missing = ""
+    await eventually(lambda: run.watch.is_idle)
+    assert run.follower.lacks == ""

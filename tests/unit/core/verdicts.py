@@ -1,0 +1,102 @@
+"""Small clusters, pods and pools to reach verdicts on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import strategies as st
+
+from gpuspawner.core.catalogue import GPUType, ScaleUp
+from gpuspawner.core.demands import Demands
+from gpuspawner.core.growth import Growth
+from gpuspawner.core.inventory import Inventory, Node, Pod, Taint
+from gpuspawner.core.machines import Machines
+from gpuspawner.core.node_terms import Requirement
+from gpuspawner.core.occupancy import Occupancy
+from gpuspawner.core.verdict import Verdict, verdict
+from gpuspawner.core.verdict_text import verdict_sentence
+
+GIB = 1 << 30
+GPU = "nvidia.com/gpu"
+PRODUCT = "nvidia.com/gpu.product"
+T4 = GPUType(slug="t4", display_name="T4", resource=GPU, vendor="nvidia", match={PRODUCT: ("T4",)})
+GROWING = replace(T4, scale_up=ScaleUp(max_nodes=2, gpus_per_node=4, minutes=6))
+ON_T4 = Demands(node_selector={PRODUCT: "T4"})
+
+
+def node(name: str = "n", gpus: int = 4, **changes: Any) -> Node:
+    has = {"cpu": 64_000, "memory": 256 * GIB, "pods": 10, GPU: gpus}
+    return replace(Node(name=name, labels={PRODUCT: "T4"}, allocatable=has, capacity=has), **changes)
+
+
+def pod(name: str = "mine", gpus: int = 1, on: str | None = None, **changes: Any) -> Pod:
+    requests = {"cpu": 4000, "memory": 16 * GIB, GPU: gpus}
+    return replace(Pod(name=name, namespace="s", node=on, requests=requests, demands=ON_T4), **changes)
+
+
+def inventory(*nodes: Node, pods: tuple[Pod, ...] = (), age_s: float | None = 1.0, **known: Any) -> Inventory:
+    return Inventory(nodes=nodes, occupancy=Occupancy.of(nodes, pods), age_s=age_s, **known)
+
+
+def judged(wanted: Pod, *nodes: Node, pods: tuple[Pod, ...] = (), gpu: GPUType = T4, **known: Any) -> Verdict:
+    return verdict(wanted, inventory(*nodes, pods=pods, **known), gpu=gpu)
+
+
+def said(wanted: Pod, *nodes: Node, **options: Any) -> str:
+    return verdict_sentence(judged(wanted, *nodes, **options))
+
+
+FULL = (pod("a", 3, on="n"), pod("b", 1, on="n"))
+
+
+def node_pool(
+    *, sizes: Any = None, limits: Any = None, used: Any = None, product: tuple[str, ...] = ("T4",), **more: Any
+) -> Growth:
+    """Return what a NodePool may add whose machines are picked to fit."""
+    left = {name: number - (used or {}).get(name, 0) for name, number in (limits or {}).items()}
+    requirements = (Requirement(key=PRODUCT, operator="In", values=product),)
+    facts = Machines(sizes=sizes or {}, limits=limits or {}, left=left, requirements=requirements, **more)
+    return Growth(pool="np", minutes=None, shape={}, nodes_left=None, labels={PRODUCT: product}, machines=facts)
+
+
+pods = st.lists(
+    st.builds(
+        lambda gpus, cpu, on, gated: replace(
+            pod("", gpus, on), requests={GPU: gpus, "cpu": cpu * 1000}, demands=replace(ON_T4, gated=gated)
+        ),
+        st.integers(0, 4),
+        st.integers(0, 64),
+        st.sampled_from(["n0", "n1", "n2", None]),
+        st.booleans(),
+    ),
+    max_size=6,
+)
+nodes = st.lists(
+    st.builds(
+        lambda gpus, cordoned, taint: {
+            "unschedulable": cordoned,
+            "taints": (Taint(key=taint, effect="NoSchedule"),) if taint else (),
+            "allocatable": {"cpu": 32_000, "memory": 64 * GIB, "pods": 3, GPU: gpus},
+        },
+        st.integers(0, 4),
+        st.booleans(),
+        st.sampled_from(["", "", "team", "node.kubernetes.io/not-ready"]),
+    ),
+    max_size=3,
+)
+
+
+added = st.none() | st.lists(
+    st.builds(
+        lambda sizes, limit, used, product, is_clear: node_pool(
+            sizes=sizes, limits=limit and {GPU: limit}, used={GPU: used}, product=product, is_clear=is_clear
+        ),
+        st.sampled_from([{}, {GPU: (1, 4)}, {GPU: range(2, 6), "cpu": (2000, 8000)}]),
+        st.none() | st.integers(1, 8),
+        st.integers(0, 8),
+        st.sampled_from([("T4",), ("L4",), ("L4", "T4")]),
+        st.booleans(),
+    ),
+    max_size=2,
+).map(tuple)
