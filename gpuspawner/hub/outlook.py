@@ -22,9 +22,6 @@ from gpuspawner.hub.room import tolerations
 _MOST_TYPES = 2
 """Other GPU types that are tried as alternatives at most: each needs a manifest of its own."""
 
-_ALTERNATIVES = 3
-"""How many are shown."""
-
 _SETTLED = frozenset({Outcome.NOW, Outcome.UNKNOWN})
 """Outcomes that no other choice would improve, as far as is known."""
 
@@ -62,25 +59,14 @@ def _counts(spawner: Any, offer: Offer) -> tuple[Availability, ...]:
 
 
 async def _alternatives(selection: Selection, previews: Previews, *, types: list[GPUType]) -> tuple[Selection, ...]:
-    """Return the nearest choices that start now; other types are tried one by one until there are enough."""
-    inventory, catalogue = previews.offer.inventory, previews.offer.catalogue
-    answers: dict[Selection, bool] = {}
+    """Return the nearest choices that start now."""
+    await previews.prepare(selection, more_types=[gpu.slug for gpu in types])
 
     def fits(other: Selection) -> bool:
-        if other not in answers:
-            pod = previews.pod(other)
-            answers[other] = pod is not None and starts_now(pod, inventory)
-        return answers[other]
+        pod = previews.pod(other)
+        return pod is not None and starts_now(pod, previews.offer.inventory)
 
-    found: tuple[Selection, ...] = ()
-    # The selected type alone is hardly ever enough.
-    for number in range(min(1, len(types)), len(types) + 1):
-        tried = types[:number]
-        await previews.prepare(selection, more_types=[gpu.slug for gpu in tried])
-        found = nearest(selection, catalogue, fits=fits, types=tried, limit=_ALTERNATIVES)
-        if len(found) >= _ALTERNATIVES:
-            break
-    return found
+    return nearest(selection, previews.offer.catalogue, fits=fits, types=types)
 
 
 def _verdict(selection: Selection, previews: Previews) -> Verdict:

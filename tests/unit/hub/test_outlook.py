@@ -95,7 +95,7 @@ async def test_types_with_room_for_all_of_it_come_before_those_with_some(
     assert [(each.gpu, each.gpu_count) for each in found.alternatives] == [("x7", 4)]
 
 
-async def test_no_more_types_are_tried_than_it_takes(
+async def test_only_a_few_types_are_tried(
     make_spawner: MakeSpawner, server: WatchServer, monkeypatch: pytest.MonkeyPatch
 ):
     gpus = {**SETTINGS["gpus"], **{name: card(name) for name in ("x", "y", "z")}}
