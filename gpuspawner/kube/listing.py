@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
 from gpuspawner.kube.pacing import Pacer
 from gpuspawner.kube.page_items import members
-from gpuspawner.kube.requests import APIUnavailableError, ListMethod, body_of, send
+from gpuspawner.kube.requests import APIUnavailableError, ListMethod, send, text_of
 
 
 async def list_each(method: ListMethod, keep: Callable[[object], object], *, pacer: Pacer, **arguments: Any) -> str:
@@ -23,9 +24,10 @@ async def list_each(method: ListMethod, keep: Callable[[object], object], *, pac
     token = ""
     while True:
         more = {"_continue": token} if token else {}
-        body = await body_of(await send(method, **arguments, **more))
+        text = await text_of(await send(method, **arguments, **more))
+        await asyncio.sleep(0)
         pacer.begin()
-        metadata = await _take(body, keep, pacer=pacer)
+        metadata = await _take(text, keep, pacer=pacer)
         version = metadata.get("resourceVersion")
         if not isinstance(version, str) or not version:
             raise APIUnavailableError("the list has no resourceVersion")
@@ -35,12 +37,12 @@ async def list_each(method: ListMethod, keep: Callable[[object], object], *, pac
         token = following
 
 
-async def _take(body: bytes, keep: Callable[[object], object], *, pacer: Pacer) -> dict[str, object]:
+async def _take(text: str, keep: Callable[[object], object], *, pacer: Pacer) -> dict[str, object]:
     """Hand over a page's objects and return its metadata."""
     metadata: object = None
     has_items = False
     try:
-        for name, value in members(body.decode()):
+        for name, value in members(text):
             if name == "metadata":
                 metadata = value
             elif name == "items":

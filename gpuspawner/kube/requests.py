@@ -5,6 +5,7 @@ Answers stay raw: the client's model objects cost many times what parsing costs.
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Awaitable
 from http import HTTPStatus
 from typing import Any, Protocol
@@ -58,6 +59,24 @@ async def body_of(response: aiohttp.ClientResponse) -> bytes:
         raise unavailable(error) from error
     finally:
         response.close()
+
+
+async def text_of(response: aiohttp.ClientResponse) -> str:
+    """Read a response of megabytes to its end, decoding what arrives piece by piece: at once it would hold the loop up.
+
+    :raises APIUnavailableError: it does not end in time, ends too early, or is no text.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        pieces = [decoder.decode(piece) async for piece in response.content.iter_any()]
+        pieces.append(decoder.decode(b"", final=True))
+    except (TimeoutError, aiohttp.ClientError, OSError) as error:
+        raise unavailable(error) from error
+    except UnicodeDecodeError as error:
+        raise APIUnavailableError("the answer is no text") from error
+    finally:
+        response.close()
+    return "".join(pieces)
 
 
 def unavailable(error: Exception) -> APIUnavailableError:

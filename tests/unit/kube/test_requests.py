@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
 from kubernetes_asyncio.client import CoreV1Api
 
-from gpuspawner.kube.requests import APIUnavailableError, body_of, send, unavailable
+from gpuspawner.kube.requests import APIUnavailableError, body_of, send, text_of, unavailable
 from tests.unit.kube.list_server import ListServer
 
 NODES = "/api/v1/nodes"
@@ -46,3 +47,32 @@ async def test_no_server_has_no_status(make_api: Callable[[str], CoreV1Api]):
 
 def test_a_failure_without_words_is_named_after_its_type():
     assert str(unavailable(ConnectionResetError())) == "ConnectionResetError"
+
+
+class Pieces:
+    """A response that arrives in pieces."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self.pieces = pieces
+        self.content = self
+        self.is_closed = False
+
+    async def iter_any(self) -> AsyncIterator[bytes]:
+        for piece in self.pieces:
+            yield piece
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+async def test_a_long_answer_is_read_in_pieces():
+    response: Any = Pieces(*(bytes([each]) for each in '{"a": "ä€😀"}'.encode()))
+    assert (await text_of(response), response.is_closed) == ('{"a": "ä€😀"}', True)
+
+
+@pytest.mark.parametrize("pieces", [(b"\xff",), ("ä".encode()[:1],)])
+async def test_what_is_no_text_is_no_answer(pieces: tuple[bytes, ...]):
+    response: Any = Pieces(*pieces)
+    with pytest.raises(APIUnavailableError, match="no text"):
+        await text_of(response)
+    assert response.is_closed
