@@ -44,6 +44,9 @@ FAULTS = "tests/cluster/test_faults.py"
 # On all cores, with no test waiting behind a slow one.
 PARALLEL = ("--numprocesses=auto", "--dist=worksteal")
 
+# Unit tests of what stands on JupyterHub, KubeSpawner and their clients; the layers keep everything else off them.
+VERSIONED = tuple(f"tests/unit/{name}" for name in ("hub", "kube", "settings", "test_init.py", "test_resources.py"))
+
 # Suite → its commands, all of which run. A suite's report carries its name.
 Suites = Mapping[str, Sequence[Sequence[str]]]
 SUITES: Suites = {
@@ -54,7 +57,7 @@ SUITES: Suites = {
         _pytest("check", "tests/arch"),
     ],
     "unit": [_pytest("unit", *PARALLEL, "tests/unit")],
-    "unit-hub5": [_pytest("unit-hub5", *PARALLEL, "tests/unit", environment=".venv-hub5")],
+    "unit-hub5": [_pytest("unit-hub5", *PARALLEL, *VERSIONED, environment=".venv-hub5")],
     "packaging": [_pytest("packaging", "--packaging", "tests/packaging")],
     # The faults take minutes and a machine with nothing else to do.
     "cluster": [_pytest("cluster", "--cluster", "tests/cluster", f"--ignore={FAULTS}")],
