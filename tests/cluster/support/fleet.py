@@ -24,6 +24,10 @@ class Kind:
     total: int
     most: int
 
+    def is_on(self, labels: Mapping[str, str]) -> bool:
+        """Tell whether a node with these labels has it."""
+        return all(labels.get(label) in values for label, values in self.match.items())
+
 
 def _by_product(slug: str, product: str, *, total: int, most: int) -> Kind:
     match = {"nvidia.com/gpu.product": (product,)}
