@@ -1,7 +1,7 @@
 """A thousand nodes and ten thousand pods in a real API server: what following them costs the hub.
 
-By processor time, whoever else is busy on the machine. ``make bench-scale`` measures five times as many nodes and ten
-times as many pods by the clock, beside what others do.
+Mostly by processor time, as others may be busy on the machine. ``make bench-scale`` measures five times as many nodes
+and ten times as many pods by the clock, beside what others do.
 """
 
 from __future__ import annotations
