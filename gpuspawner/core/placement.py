@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 
 from gpuspawner.core.avoidance import MatchExpression, avoidance
 from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Toleration
@@ -95,6 +96,7 @@ def _request(limit: int | None, bounds: Bounds | None) -> int | None:
     return _part(limit, bounds.guarantee if bounds is not None else 1.0)
 
 
+@lru_cache(maxsize=4096)
 def _part(whole: int | None, fraction: float | None) -> int | None:
     """Return a part of an amount, rounded up, in exact arithmetic; None when either is not known."""
     if whole is None or fraction is None:

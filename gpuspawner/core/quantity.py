@@ -56,10 +56,7 @@ def parse_memory(value: object) -> int:
         return _bounded(Fraction(value))
     if isinstance(value, float) and value.is_integer():
         return _bounded(Fraction(value))
-    match = _MEMORY.fullmatch(_text(value)) if isinstance(value, str) else None
-    if match is None:
-        raise QuantityError("must be an amount of memory with a unit, such as 512M or 16G")
-    return _bounded(Fraction(match["number"]) * _MEMORY_UNITS[(match["unit"] or "B").upper()])
+    return _memory_bytes(_text(value) if isinstance(value, str) else "")
 
 
 def parse_cpu(value: object) -> int:
@@ -69,14 +66,7 @@ def parse_cpu(value: object) -> int:
     :raises QuantityError: anything else, and 2^63 millicores or more.
     :raises TooFineError: a part of a millicore.
     """
-    text = _number_text(value)
-    match = None if text is None else _CPU.fullmatch(text)
-    if match is None:
-        raise QuantityError("must be a number of CPUs, such as 0.5 or 4")
-    millis = Fraction(match["number"]) * (1 if match["unit"] else 1000)
-    if millis.denominator != 1:
-        raise TooFineError("must be a multiple of 0.001 CPUs")
-    return _bounded(millis)
+    return _cpu_millis(_number_text(value))
 
 
 def parse_kubernetes(value: object) -> Fraction:
@@ -113,6 +103,7 @@ def to_units(value: object) -> int:
     return math.ceil(parse_kubernetes(value))
 
 
+@lru_cache(maxsize=4096)
 def format_memory(size_bytes: int) -> str:
     """Return bytes for people: ``16 GiB``, ``1.5 GiB``, ``512 MiB``; always exact, so :func:`parse_memory` reads it."""
     for unit, factor in _MEMORY_UNITS.items():
@@ -121,6 +112,7 @@ def format_memory(size_bytes: int) -> str:
     return "0 B"
 
 
+@lru_cache(maxsize=4096)
 def format_cpu(millis: int) -> str:
     """Return millicores as a number of CPUs for people and form fields: ``2``, ``0.5``."""
     return _decimal(Fraction(millis, 1000))
@@ -150,8 +142,37 @@ def _number_text(value: object) -> str | None:
         return _text(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _LARGEST:
         return None
-    # repr of a float is the shortest text that means it (0.1, not 0.1000000000000000055…), at most with an exponent.
-    return _decimal(Fraction(repr(value)))
+    return _written_out(value)
+
+
+# Everybody asks for the same few amounts, and each is looked at several times on its way into a pod.
+@lru_cache(maxsize=4096)
+def _memory_bytes(text: str) -> int:
+    match = _MEMORY.fullmatch(text)
+    if match is None:
+        raise QuantityError("must be an amount of memory with a unit, such as 512M or 16G")
+    return _bounded(Fraction(match["number"]) * _MEMORY_UNITS[(match["unit"] or "B").upper()])
+
+
+@lru_cache(maxsize=4096)
+def _cpu_millis(text: str | None) -> int:
+    match = None if text is None else _CPU.fullmatch(text)
+    if match is None:
+        raise QuantityError("must be a number of CPUs, such as 0.5 or 4")
+    millis = Fraction(match["number"]) * (1 if match["unit"] else 1000)
+    if millis.denominator != 1:
+        raise TooFineError("must be a multiple of 0.001 CPUs")
+    return _bounded(millis)
+
+
+# Whole or not, equal numbers are written the same.
+@lru_cache(maxsize=4096)
+def _written_out(number: float) -> str:
+    """Return a number as decimal text.
+
+    repr of a float is the shortest text that means it (0.1, not 0.1000000000000000055…), at most with an exponent.
+    """
+    return _decimal(Fraction(repr(number)))
 
 
 def _bounded(number: Fraction) -> int:

@@ -14,7 +14,7 @@ from jupyterhub.utils import maybe_future
 from kubernetes_asyncio.client.rest import ApiException
 
 from gpuspawner.core.catalogue import GPUType
-from gpuspawner.core.verdict import Outcome, verdict
+from gpuspawner.core.verdict import Outcome, starts_now, verdict
 from gpuspawner.core.verdict_text import verdict_sentence
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.offers import Offer
@@ -42,7 +42,8 @@ async def rehearse(spawner: Any, offer: Offer, *, gpu: GPUType | None) -> None:
     if spawner.modify_pod_hook:
         pod = await maybe_future(spawner.modify_pod_hook(spawner, pod))
     located = await offer.located(written(spawner, pod))
-    if located is not None:
+    # Most starts fit at once, which takes less to tell than why one would not.
+    if located is not None and not starts_now(located, offer.inventory):
         found = verdict(located, offer.inventory, gpu=gpu)
         if found.outcome is Outcome.NEVER:
             raise RefusedStart(verdict_sentence(found), reason="never_fits", status_code=HTTPStatus.CONFLICT)

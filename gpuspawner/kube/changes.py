@@ -15,10 +15,15 @@ from gpuspawner.kube.targets import Key, Target, key_of, read
 
 _CHANGES = ("ADDED", "MODIFIED", "DELETED")
 _CHANGE = re.compile(
-    rb'\{"type":"(?:ADDED|MODIFIED|DELETED)","object":\{"kind":"\w+","apiVersion":"v1","metadata":\{'
-    rb'"name":"(?P<name>[-.a-z0-9]+)"(?:,"generateName":"[-.a-z0-9]*")?(?:,"namespace":"(?P<namespace>[-a-z0-9]+)")?,"uid":"'
+    rb'\{"type":"(?P<kind>ADDED|MODIFIED|DELETED)","object":\{"kind":"\w+","apiVersion":"v1","metadata":\{'
+    rb'"name":"(?P<name>[-.a-z0-9]+)"(?:,"generateName":"[-.a-z0-9]*")?(?:,"namespace":"(?P<namespace>[-a-z0-9]+)")?'
+    rb',"uid":"[-\w]+","resourceVersion":"(?P<version>\d+)"'
 )
-"""How the API server begins an event. One that begins in another way is read to find its key, and once more later."""
+"""How the API server begins an event. One that begins in another way is read to find the same, and once more later."""
+
+
+MOST_BYTES = 512 * 1024
+"""Of events that may wait while nobody asks: about fifty pods, which are read in a few milliseconds."""
 
 
 class RelistError(Exception):
@@ -34,14 +39,26 @@ class Changes:
     def __init__(self, target: Target[Any]) -> None:
         self.version = ""
         self._target = target
-        self._last: dict[Key, bytes] = {}
-        """The last event of each object, in the order they came in."""
+        self._last: dict[Key, tuple[str, bytes]] = {}
+        """The last event of each object, with its version, in the order they came in; empty for one that is gone."""
+        self._bytes = 0
         self._bookmark = ""
+
+    @property
+    def are_none(self) -> bool:
+        """Tell whether nothing waits."""
+        return not self._last
+
+    @property
+    def are_many(self) -> bool:
+        """Tell whether no more should wait."""
+        return self._bytes >= MOST_BYTES
 
     def begin(self, version: str) -> None:
         """Forget what waits, and go on from a version."""
         self.version = version
         self._last.clear()
+        self._bytes = 0
         self._bookmark = ""
 
     def take(self, line: bytes) -> bool:
@@ -50,7 +67,8 @@ class Changes:
         :raises RelistError: the API server ended the watch for good, or what it sends is no watch.
         """
         if match := _CHANGE.match(line):
-            self._note(((match["namespace"] or b"").decode(), match["name"].decode()), line)
+            known = ((match["namespace"] or b"").decode(), match["name"].decode())
+            self._note(known, b"" if match["kind"] == b"DELETED" else line, version=match["version"].decode())
             return False
         event = _event(line)
         kind = event.get("type")
@@ -62,7 +80,7 @@ class Changes:
             return True
         # Something new stays without effect, and the version where it is.
         if kind in _CHANGES and (key := key_of(event.get("object"))):
-            self._note(key, line)
+            self._note(key, b"" if kind == "DELETED" else line, version=_version(event))
         return False
 
     async def apply(self, pacer: Pacer) -> None:
@@ -70,24 +88,25 @@ class Changes:
 
         :raises RelistError: what the API server sends is no watch.
         """
-        for key, line in self._last.items():
-            self.version = self._put(key, _event(line)) or self.version
+        for key, (version, line) in self._last.items():
+            self._put(key, line)
+            self.version = version or self.version
             await pacer.turn()
         self.begin(self._bookmark or self.version)
 
-    def _note(self, key: Key, line: bytes) -> None:
-        self._last.pop(key, None)
-        self._last[key] = line
+    def _note(self, key: Key, line: bytes, *, version: str) -> None:
+        _, before = self._last.pop(key, ("", b""))
+        self._bytes += len(line) - len(before)
+        self._last[key] = (version, line)
         # A bookmark counts only behind all changes; which of two versions is the later one cannot be told from them.
         self._bookmark = ""
 
-    def _put(self, key: Key, event: Mapping[str, object]) -> str:
-        found = None if event.get("type") == "DELETED" else read(event.get("object"), self._target)
+    def _put(self, key: Key, line: bytes) -> None:
+        found = read(_event(line).get("object"), self._target) if line else None
         if found is None or found[1] is None:
             self._target.drop(key)
         else:
             self._target.put(found[1])
-        return _version(event)
 
 
 def _event(line: bytes) -> Mapping[str, object]:

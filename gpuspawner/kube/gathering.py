@@ -1,7 +1,8 @@
 """Lets what a connection brings pile up for a moment, unless somebody wants to know.
 
 Taken in one by one, the changes of a pod that starts would wake the hub five times, and that costs more than reading
-them does.
+them does. Where more and more comes and nobody asks, even what was read may wait: of an object that goes on changing,
+only the last state has to be understood.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import contextlib
 from typing import Protocol
 
 MOST_BYTES = 192 * 1024
-"""What may pile up: less than asyncio keeps of a TLS connection that is not read from (256 KiB,
+"""What may pile up unread: less than asyncio keeps of a TLS connection that is not read from (256 KiB,
 ``sslproto.SSLProtocol._set_read_buffer_limits``), so that all of it is at hand when somebody asks."""
 
 SHORTEST_S = 0.005
@@ -47,17 +48,25 @@ class Gathering:
         self._longest_s = longest_s
         self._fresh_s = fresh_s
         self._pause_s = longest_s
-        self._paused_at = 0.0
+        self._since = 0.0
         self._asked: asyncio.Event | None = None
         self._taken = asyncio.Event()
 
-    async def pause(self, connection: Connection | None, *, after_bytes: int) -> None:
+    @property
+    def is_asked(self) -> bool:
+        """Tell whether somebody waits for what has piled up."""
+        return self._asked is not None and self._asked.is_set()
+
+    async def pause(self, connection: Connection | None, *, after_bytes: int, is_all_taken: bool = True) -> None:
         """Leave what comes where it is for a while.
 
         :param connection: None once everything has come.
         :param after_bytes: came since the last pause.
+        :param is_all_taken: nothing waits to be taken in; False only where nobody has asked.
         """
-        self.end()
+        if is_all_taken:
+            self.end()
+            self._since = asyncio.get_running_loop().time()
         wanted_s = self._pause_s * MOST_BYTES / max(1, after_bytes)
         self._pause_s = min(self._longest_s, max(SHORTEST_S, wanted_s))
         transport = connection.transport if connection else None
@@ -65,7 +74,6 @@ class Gathering:
             return
         self._taken.clear()
         self._asked = asyncio.Event()
-        self._paused_at = asyncio.get_running_loop().time()
         with contextlib.suppress(*_NOT_NOW):
             transport.pause_reading()
         try:
@@ -80,13 +88,13 @@ class Gathering:
             await asyncio.sleep(0)
 
     def end(self) -> None:
-        """Note that everything that piled up in the last pause was taken in."""
+        """Note that everything that has piled up was taken in."""
         self._asked = None
         self._taken.set()
 
     async def catch_up(self) -> None:
-        """End a pause, unless it has only begun, and wait until what has piled up (:data:`MOST_BYTES`) is taken in."""
-        age_s = asyncio.get_running_loop().time() - self._paused_at
+        """End a pause, and wait until what has piled up is taken in, unless that has only begun."""
+        age_s = asyncio.get_running_loop().time() - self._since
         if self._asked is not None and age_s >= self._fresh_s:
             self._asked.set()
             await self._taken.wait()

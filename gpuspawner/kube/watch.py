@@ -37,7 +37,8 @@ class Timing:
         is taken for an idle one.
     :param grace_s: silence beyond ``watch_s`` after which a connection is given up.
     :param settle_s: after the answer to a watch until what was missed in between is taken to have arrived.
-    :param gather_s: longest time that a change waits to be taken in, unless somebody asks.
+    :param gather_s: longest time that nothing is read, unless somebody asks. What was read is taken in when somebody
+        asks, when nothing more comes, and when it becomes much.
     """
 
     answer_s: float = 10.0
@@ -187,34 +188,44 @@ class Watch:
         content, lines, changes = response.content, Lines(), self._changes
         is_settled = False
         while True:
-            chunk = content.read_nowait()
+            chunk: bytes | None = content.read_nowait()
             has_waited = not chunk
             if has_waited:
+                await changes.apply(self._pacer)
                 self._gathering.end()
-                patience = asyncio.timeout(None if is_settled else self._timing.settle_s)
-                try:
-                    async with patience:
-                        chunk = await content.readany()
-                except TimeoutError:
-                    if not patience.expired():
-                        raise
+                chunk = await _next(content, patience_s=None if is_settled else self._timing.settle_s)
+                if chunk is None:
                     if lines.is_empty:
                         is_settled = True
                         self._confirm(asked_at)
                     continue
-                if not chunk:
-                    return is_settled
                 self._pacer.begin()
+            if not chunk:
+                return is_settled
             is_over = has_waited and time() - answered_at >= self._timing.settle_s
             for line in lines.feed(chunk):
                 is_over = changes.take(line) or is_over
                 await self._pacer.turn()
-            await changes.apply(self._pacer)
+            if not is_settled or self._gathering.is_asked or changes.are_many:
+                await changes.apply(self._pacer)
             if is_over and lines.is_empty and not is_settled:
                 is_settled = True
                 self._confirm(asked_at)
             if is_settled:
-                await self._gathering.pause(response.connection, after_bytes=len(chunk))
+                connection, is_all_taken = response.connection, changes.are_none
+                await self._gathering.pause(connection, after_bytes=len(chunk), is_all_taken=is_all_taken)
+
+
+async def _next(content: aiohttp.StreamReader, *, patience_s: float | None) -> bytes | None:
+    """Return what comes next, empty at the end; None where nothing came for so long."""
+    patience = asyncio.timeout(patience_s)
+    try:
+        async with patience:
+            return await content.readany()
+    except TimeoutError:
+        if not patience.expired():
+            raise
+        return None
 
 
 def _is_passing(status: int) -> bool:

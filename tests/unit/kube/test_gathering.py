@@ -106,3 +106,17 @@ async def test_a_pause_that_has_only_begun_goes_on(connected: Line):
     assert not connected.connection.transport.is_reading()
     pause.cancel()
     await asyncio.gather(pause, return_exceptions=True)
+
+
+async def test_a_pause_that_has_only_begun_ends_for_what_has_waited_longer(connected: Line):
+    gathering = Gathering(0.05, fresh_s=0.05)
+    await gathering.pause(connected.connection, after_bytes=1)
+    assert not gathering.is_asked
+    pause = asyncio.create_task(gathering.pause(connected.connection, after_bytes=1, is_all_taken=False))
+    await eventually(lambda: not connected.connection.transport.is_reading())
+    question = asyncio.create_task(gathering.catch_up())
+    await pause
+    assert (gathering.is_asked, question.done()) == (True, False)
+    gathering.end()
+    await question
+    assert not gathering.is_asked

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from kubernetes_asyncio.client import CoreV1Api
 
+from gpuspawner.kube import changes as changes_module
 from gpuspawner.kube.collection import COLLECTOR
 from gpuspawner.kube.lines import LineTooLongError
 from gpuspawner.kube.requests import APIUnavailableError
@@ -88,12 +89,16 @@ def followed(cluster: WatchServer, cluster_api: CoreV1Api) -> Followed:
     return Followed(cluster_api)
 
 
-async def streaming(followed: Followed, condition: Callable[[], object]) -> None:
+async def streaming(
+    followed: Followed, condition: Callable[[], object], *, then: Callable[[], Awaitable[None]] | None = None
+) -> None:
     """Stream until a condition holds; the stream must not end by itself."""
     task = asyncio.create_task(followed.watch.stream())
     try:
         await eventually(lambda: condition() or task.done())
         assert not task.done() or condition(), task
+        if then:
+            await then()
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -338,13 +343,53 @@ async def test_events_confirm_nothing(followed: Followed, cluster: WatchServer):
     await followed.watch.relist()
 
     def step() -> bool:
-        if len(followed.confirmed) == 2:
+        if len(followed.confirmed) == 2 and followed.now == 1000:
             followed.now += 30
             cluster.put(PODS, pod("d"))
         return "d" in followed.names
 
     await streaming(followed, step)
     assert followed.confirmed == [1000.0, 1000.0]
+
+
+async def test_what_goes_on_changing_waits_until_somebody_asks(cluster: WatchServer, cluster_api: CoreV1Api):
+    followed = Followed(cluster_api, gather_s=0.3)
+    await followed.watch.relist()
+    pauses = set()
+
+    def step() -> bool:
+        if len(followed.confirmed) < 2:
+            return False
+        pauses.add(followed.watch._gathering._asked)
+        cluster.put(PODS, pod("d"))
+        if len(pauses) < 4:
+            return False
+        cluster.put(PODS, pod("d", on="n2"))
+        return True
+
+    async def ask() -> None:
+        assert followed.target.puts == 0
+        # Some of it has been waiting for longer than a moment, however short the pause has been that goes on now.
+        await followed.watch.catch_up()
+        assert followed.target.objects["other", "d"][1] == "n2"
+
+    await streaming(followed, step, then=ask)
+
+
+async def test_what_becomes_much_is_taken_in_without_being_asked_for(
+    followed: Followed, cluster: WatchServer, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(changes_module, "MOST_BYTES", 1000)
+    await followed.watch.relist()
+    number = iter(range(1000))
+
+    def step() -> bool:
+        if len(followed.confirmed) == 2:
+            cluster.put(PODS, pod(f"d{next(number)}"))
+        return "d0" in followed.names
+
+    await streaming(followed, step)
+    assert "d0" in followed.names
 
 
 async def test_a_busy_watch_confirms_as_of_when_it_was_asked_for(followed: Followed, cluster: WatchServer):
