@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpuspawner.kube.collection import MANY, Collector
+from gpuspawner.kube.collection import Collector
 
 
 @pytest.fixture(autouse=True)
@@ -36,15 +36,11 @@ def test_a_reading_that_fails_leaves_everything_as_it_was():
     assert gc.get_threshold() == before
 
 
-@pytest.mark.parametrize(("number", "is_frozen"), [(MANY - 1, False), (MANY, True)])
-def test_only_what_is_many_is_left_out_of_later_collections(number: int, is_frozen: bool):
-    Collector().settle(number)
-    assert (gc.get_freeze_count() > 0) == is_frozen
-
-
-def test_it_happens_once_in_a_hubs_life():
+def test_what_came_to_stay_is_left_out_of_later_collections_and_more_of_it_only_when_it_has_doubled():
     collector = Collector()
-    collector.settle(MANY)
-    gc.unfreeze()
-    collector.settle(MANY)
-    assert gc.get_freeze_count() == 0
+    frozen = []
+    for number in (0, 10, 5, 20, 21, 42, 43):
+        collector.settle(number)
+        frozen.append(gc.get_freeze_count() > 0)
+        gc.unfreeze()
+    assert frozen == [False, True, False, False, True, False, True]
