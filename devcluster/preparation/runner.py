@@ -17,6 +17,8 @@ from devcluster.preparation.progress import Progress, clock, for_standard_error
 LOG_TAIL_LINES = 25
 # apt-get may be in the middle of unpacking when it is asked to end.
 END_TIMEOUT_S = 20.0
+# A Ctrl-C that comes just as Python begins to wait for a lock is noticed only once that wait is over.
+CTRL_C_S = 0.5
 
 # Settings that would make pip, uv, npm or go work on something other than this checkout. Where registries are and how
 # to reach them (indexes, proxies, certificates) stays as the user has it.
@@ -96,9 +98,10 @@ class Runner:
         self.progress.start()
         with ThreadPoolExecutor(max_workers=max(1, len(chains))) as pool:
             try:
-                futures = [pool.submit(self._run_chain, chain) for chain in chains]
-                done, _ = wait(futures, return_when=FIRST_EXCEPTION)
-                _raise_first(done)
+                pending = {pool.submit(self._run_chain, chain) for chain in chains}
+                while pending:
+                    done, pending = wait(pending, timeout=CTRL_C_S, return_when=FIRST_EXCEPTION)
+                    _raise_first(done)
             finally:
                 self._stop()
                 self.progress.stop()
