@@ -25,6 +25,8 @@ UNIT_TEST_TIMEOUT_S = 30
 # No deadline for a single example: a busy machine is no bug. Under continuous integration examples are always the same,
 # so that a failure there is one of the change that is tested.
 hypothesis.settings.register_profile("gpuspawner", deadline=None, derandomize=os.environ.get("CI") == "true")
+# For a second pair of JupyterHub and KubeSpawner: no law of ours depends on theirs, and the first had all examples.
+hypothesis.settings.register_profile("second-pair", hypothesis.settings.get_profile("gpuspawner"), max_examples=20)
 hypothesis.settings.load_profile("gpuspawner")
 
 

@@ -57,7 +57,9 @@ SUITES: Suites = {
         _pytest("check", "tests/arch"),
     ],
     "unit": [_pytest("unit", *PARALLEL, "tests/unit")],
-    "unit-hub5": [_pytest("unit-hub5", *PARALLEL, *VERSIONED, environment=".venv-hub5")],
+    "unit-hub5": [
+        _pytest("unit-hub5", *PARALLEL, "--hypothesis-profile=second-pair", *VERSIONED, environment=".venv-hub5")
+    ],
     "packaging": [_pytest("packaging", "--packaging", "tests/packaging")],
     # The faults take minutes and a machine with nothing else to do.
     "cluster": [_pytest("cluster", "--cluster", "tests/cluster", f"--ignore={FAULTS}")],
