@@ -68,6 +68,11 @@ def pod(raw: object, *, with_devices: bool = False) -> Pod | None:
     )
 
 
+def requested(spec: Mapping[str, object]) -> Mapping[str, int]:
+    """Return what the spec of a pod that does not exist yet requests: of :func:`pod`, what other amounts change."""
+    return interning.amounts(requests(spec, {}))
+
+
 def _without_devices(requested: dict[str, int], status: Mapping[str, object]) -> dict[str, int]:
     """Return requests without the extended resources that the pod has as devices: a claim holds those, and counts.
 

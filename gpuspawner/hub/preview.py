@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpuspawner.core import decode
-from gpuspawner.core.demands import NO_DEMANDS, Demands
 from gpuspawner.core.inventory import Pod
 from gpuspawner.core.placement import Placement, place
 from gpuspawner.core.selection import Selection
@@ -54,7 +53,8 @@ class Previews:
 
     spawner: Any
     offer: Offer
-    _manifests: dict[str | None, tuple[dict[str, Any], Demands]] = field(default_factory=dict)
+    _pods: dict[str | None, tuple[dict[str, Any], Pod]] = field(default_factory=dict)
+    """By GPU type, the spec of the manifest and the pod that it stands for."""
     _twin: Any = None
     """Takes one choice after the other, each of which sets the same traits: a new twin makes a manifest take twice as
     long, as KubeSpawner works out all its defaults again."""
@@ -62,20 +62,21 @@ class Previews:
     async def prepare(self, selection: Selection, *, more_types: Iterable[str] = ()) -> None:
         """Make the manifests of a selection and of the same with other GPU types; :meth:`pod` needs them."""
         for slug in (selection.gpu, *more_types):
-            if slug not in self._manifests:
-                self._manifests[slug] = await self._manifest(_with_type(selection, slug))
+            if slug not in self._pods and (found := await self._make(_with_type(selection, slug))):
+                self._pods[slug] = found
 
     def pod(self, selection: Selection) -> Pod | None:
         """Return the pod of a selection, None where the manifest of its GPU type was not prepared."""
-        if selection.gpu not in self._manifests:
+        if selection.gpu not in self._pods:
             return None
-        manifest, demands = self._manifests[selection.gpu]
+        spec, pod = self._pods[selection.gpu]
         catalogue = self.offer.catalogue
         resources = gpu_resources.of_catalogue(catalogue)
-        pod = decode.pod(_with_amounts(manifest, place(selection, catalogue), resources=resources))
-        return None if pod is None else replace(pod, demands=demands)
+        return replace(
+            pod, requests=decode.requested(_with_amounts(spec, place(selection, catalogue), resources=resources))
+        )
 
-    async def _manifest(self, selection: Selection) -> tuple[dict[str, Any], Demands]:
+    async def _make(self, selection: Selection) -> tuple[dict[str, Any], Pod] | None:
         catalogue = self.offer.catalogue
         choice = Choice(placement=place(selection, catalogue), resources=gpu_resources.of_catalogue(catalogue))
         if self._twin is None:
@@ -84,16 +85,15 @@ class Previews:
         twin._base.assign(trait_values(choice, twin._base))
         manifest = written(twin, await twin.get_pod_manifest())
         pod = await self.offer.located(manifest)
-        return manifest, NO_DEMANDS if pod is None else pod.demands
+        return None if pod is None else (manifest["spec"], pod)
 
 
 def _with_type(selection: Selection, slug: str | None) -> Selection:
     return replace(selection, gpu=slug, gpu_count=0 if slug is None else selection.gpu_count or 1)
 
 
-def _with_amounts(manifest: Mapping[str, Any], placement: Placement, *, resources: frozenset[str]) -> dict[str, Any]:
-    """Return a manifest with the amounts of another placement in the notebook's container, which is the first."""
-    spec = manifest["spec"]
+def _with_amounts(spec: Mapping[str, Any], placement: Placement, *, resources: frozenset[str]) -> dict[str, Any]:
+    """Return a pod's spec with the amounts of another placement in the notebook's container, which is the first."""
     notebook, *others = spec["containers"]
     amounts = notebook_resources(notebook.get("resources") or {}, placement, resources=resources)
-    return {**manifest, "spec": {**spec, "containers": [{**notebook, "resources": amounts}, *others]}}
+    return {**spec, "containers": [{**notebook, "resources": amounts}, *others]}

@@ -111,6 +111,14 @@ def test_a_pod_keeps_where_it_is_and_what_it_requests():
     assert decode.pod(raw) == Pod(name="jupyter-ada", namespace="hub", node="gpu-1", requests={"cpu": 1500})
 
 
+def test_what_a_spec_requests_is_what_its_pod_requests():
+    container = {"name": "c", "resources": {"requests": {"cpu": "1500m"}, "limits": {"nvidia.com/gpu": "2"}}}
+    spec = {"containers": [container], "initContainers": [{"name": "i", "resources": {"requests": {"memory": "1Gi"}}}]}
+    pod = decode.pod({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec})
+    assert pod is not None
+    assert decode.requested(spec) == pod.requests == {"cpu": 1500, "memory": 1 << 30, "nvidia.com/gpu": 2}
+
+
 def test_a_waiting_pod_is_on_no_node():
     pod = decode.pod({"metadata": {"name": "p"}, "spec": {"nodeName": ""}, "status": {"phase": "Pending"}})
     assert pod is not None

@@ -103,13 +103,13 @@ async def test_only_a_few_types_are_tried(
     server.put(PODS, pod("other", on="gpu-1", gpus=2))
     spawner = make_spawner(settings={**SETTINGS, "gpus": gpus})
     written: list[str | None] = []
-    original = Previews._manifest
+    original = Previews._make
 
     async def noted(previews: Previews, selection: Selection) -> Any:
         written.append(selection.gpu)
         return await original(previews, selection)
 
-    monkeypatch.setattr(Previews, "_manifest", noted)
+    monkeypatch.setattr(Previews, "_make", noted)
     found = await live(spawner, {"gpu": "a100", "gpu_count": 4, "cpu": 1, "memory": "1G"})
     assert [(each.gpu, each.gpu_count) for each in found.alternatives] == [("a100", 2), ("x", 4), ("y", 4)]
     assert written == ["a100", "x", "y"]

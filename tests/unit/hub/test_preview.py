@@ -56,7 +56,7 @@ async def test_nothing_of_one_type_is_left_in_the_next(make_spawner: MakeSpawner
     wanted = validate({"gpu": "mi210", "gpu_count": 2, "image": "minimal"}, found.offer.catalogue)
     alone = Previews(spawner, found.offer)
     await alone.prepare(wanted)
-    assert found._manifests["mi210"] == alone._manifests["mi210"]
+    assert found._pods["mi210"] == alone._pods["mi210"]
 
 
 async def test_a_claim_that_does_not_exist_yet_demands_nothing(make_spawner: MakeSpawner, server: Any):

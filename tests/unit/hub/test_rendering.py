@@ -13,79 +13,11 @@ from gpuspawner._resources import data_dir
 from gpuspawner.core.flags_view import FlagsView, FlagView
 from gpuspawner.core.formview import FormView, as_json
 from gpuspawner.core.formview_types import (
-    AlternativeView,
-    GPUTypeView,
-    ImageView,
-    NumberView,
-    PresetView,
     State,
     VendorView,
-    VerdictView,
 )
 from gpuspawner.hub.rendering import render
-
-HOSTILE = (
-    """</script><script>alert(1)</script><img src=x onerror=alert(1)>"'`{{ 7 * 7 }}{% raw %}${1}<!--""" + "x" * 2000
-)
-
-T4 = GPUTypeView(
-    slug="t4",
-    display_name="Tesla T4",
-    vendor="nvidia",
-    memory_text="15 GiB",
-    memory_gib=15.0,
-    unit="card",
-    unit_text="card",
-    max_count=4,
-    total=8,
-    healthy=7,
-    free=3,
-    largest=2,
-    waiting=0,
-    capacity_text="3 of 8 free",
-    details_text="1 of 8 broken,\nup to 2 at once",
-    state=State.FREE,
-    reason="",
-    shapes=((4000, 16 << 30, 2),),
-    largest_shapes=((8000, 32 << 30, 4),),
-    description="",
-    note="Simulated.",
-)
-MI210 = replace(T4, slug="mi210", display_name="MI210", vendor="amd", max_count=2, total=None, healthy=None, free=None)
-NEVER = replace(T4, slug="h100", display_name="H100", state=State.NEVER, reason="There is none.", total=0, free=0)
-VERDICT = VerdictView(
-    outcome="waits",
-    sentence="Waits: none is free.",
-    alternatives=(
-        AlternativeView(
-            sentence="1 × Tesla T4",
-            values={"image": "pytorch", "cpu": "2", "memory": "8", "gpu": "t4", "gpu_count": "1"},
-        ),
-    ),
-)
-VIEW = FormView(
-    images=(
-        ImageView(slug="pytorch", display_name="PyTorch", description="With CUDA.", vendors=("nvidia",)),
-        ImageView(slug="plain", display_name="Plain Python", description="", vendors=None),
-    ),
-    cpu=NumberView(min="0.5", max="32", step="0.5", default="2"),
-    memory=NumberView(min="1", max="256", step="1", default="8"),
-    vendors=(
-        VendorView(slug="nvidia", display_name="NVIDIA", types=(T4,)),
-        VendorView(slug="amd", display_name="AMD", types=(MI210,)),
-    ),
-    presets=(
-        PresetView(
-            slug="train",
-            display_name="Training",
-            description="",
-            summary="PyTorch with 1 × Tesla T4",
-            values={"image": "pytorch", "cpu": "8", "memory": "64", "gpu": "t4", "gpu_count": "1"},
-        ),
-    ),
-    values={"image": "pytorch", "cpu": "2", "memory": "8", "gpu": "", "gpu_count": ""},
-)
-ERRORS = {"image": "No such image.", "cpu": "Too many.", "memory": "Odd.", "gpu": "Gone.", "gpu_count": "Too many."}
+from tests.unit.hub.views import ERRORS, HOSTILE, NEVER, T4, VERDICT, VIEW, hostile_view
 
 
 def page(view: FormView, template_dirs: tuple[str, ...] = ()) -> BeautifulSoup:
@@ -96,38 +28,6 @@ def one(soup: BeautifulSoup | Tag, selector: str) -> Tag:
     found = soup.select(selector)
     assert len(found) == 1, f"{len(found)} elements match {selector}"
     return found[0]
-
-
-def hostile_view() -> FormView:
-    gpu = replace(
-        T4,
-        slug=HOSTILE,
-        display_name=HOSTILE,
-        description=HOSTILE,
-        note=HOSTILE,
-        capacity_text=HOSTILE,
-        details_text=HOSTILE,
-        reason=HOSTILE,
-    )
-    values = {"image": HOSTILE, "cpu": HOSTILE, "memory": HOSTILE, "gpu": HOSTILE, "gpu_count": HOSTILE}
-    return replace(
-        VIEW,
-        images=(ImageView(slug=HOSTILE, display_name=HOSTILE, description=HOSTILE, vendors=(HOSTILE,)),),
-        vendors=(VendorView(slug=HOSTILE, display_name=HOSTILE, types=(gpu,)),),
-        presets=(replace(VIEW.presets[0], slug=HOSTILE, display_name=HOSTILE, summary=HOSTILE, values=values),),
-        values=values,
-        errors={"cpu": HOSTILE, HOSTILE: HOSTILE},
-        notices={"image": HOSTILE, "": HOSTILE},
-        capacity_notice=HOSTILE,
-        summary=HOSTILE,
-        verdict=VerdictView(
-            outcome=HOSTILE,
-            sentence=HOSTILE,
-            alternatives=(AlternativeView(sentence=HOSTILE, values=values),),
-        ),
-        age_text=HOSTILE,
-        flags=FlagsView(summary=HOSTILE, flags=(FlagView(HOSTILE, HOSTILE),), more=HOSTILE),
-    )
 
 
 FLAGS = FlagsView(summary="GPUs of 2 nodes are not offered", flags=(FlagView("a, b", "No GPU is offered."),))
