@@ -2,8 +2,8 @@
 
 Two hubs on one real cluster take turns, in alternating order; the figure is what all rounds together took of one, over
 the other. A full garbage collection falls into one round in five and is a part of what spawns cost, which a median of
-the rounds would not see; that is shown beside it. Every few rounds both hubs get a new process: one may be a few percent
-faster or slower than its like for as long as it lives, and more rounds of the same two would not make up for that.
+the rounds would not see; that is shown beside it. Every few rounds both hubs get a new process: one may be a bit faster
+or slower than its like for as long as it lives, and more rounds of the same two would not make up for that.
 
 Both hubs are sent what their form would store (KubeSpawner's the profile of a hand-written ``profile_list``) and make
 equal pods of it: CPU, memory and one GPU on a node with a label. In them runs busybox's web server, which answers the

@@ -28,19 +28,28 @@ _REFUSALS = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.
 that helps, waits for a last pod that is still going (409) and makes a user's namespace (404)."""
 
 
-async def rehearse(spawner: Any, offer: Offer, *, gpu: GPUType | None) -> None:
-    """Look at the very pod that is about to be created, and have the API server look at it.
+def makes_more_than_a_pod(spawner: Any) -> bool:
+    """Tell whether KubeSpawner may make something else first: a namespace, or a volume claim."""
+    return bool(spawner.enable_user_namespaces or spawner.storage_pvc_ensure)
 
-    The admin's ``modify_pod_hook`` is called for it, and once more for the pod itself.
+
+async def draft(spawner: Any) -> Any:
+    """Return the pod as KubeSpawner will make it later; the admin's ``modify_pod_hook`` is called for it then again.
 
     :param spawner: with the choice in its traits.
+    """
+    pod = await spawner.get_pod_manifest()
+    return await maybe_future(spawner.modify_pod_hook(spawner, pod)) if spawner.modify_pod_hook else pod
+
+
+async def rehearse(spawner: Any, pod: Any, *, offer: Offer, gpu: GPUType | None) -> None:
+    """Look at the pod that is about to be created, and have the API server look at it.
+
+    :param pod: with everything that hooks have put into it.
     :param gpu: the type chosen.
     :raises RefusedStart: no node would ever take the pod.
     :raises ApiException: the API server would not take it.
     """
-    pod = await spawner.get_pod_manifest()
-    if spawner.modify_pod_hook:
-        pod = await maybe_future(spawner.modify_pod_hook(spawner, pod))
     located = await offer.located(written(spawner, pod))
     # Most starts fit at once, which takes less to tell than why one would not.
     if located is not None and not starts_now(located, offer.inventory):

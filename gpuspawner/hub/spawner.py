@@ -7,8 +7,9 @@ Everything else is KubeSpawner's.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from kubespawner import KubeSpawner
@@ -28,7 +29,7 @@ from gpuspawner.hub.errors import RefusedStart, cluster_error, refusal, undecide
 from gpuspawner.hub.gate import Admission, UnreadClusterError, admit
 from gpuspawner.hub.offers import Offer, Offers, ParsedSettings
 from gpuspawner.hub.outlook import look
-from gpuspawner.hub.rehearsal import rehearse
+from gpuspawner.hub.rehearsal import draft, makes_more_than_a_pod, rehearse
 from gpuspawner.hub.rendering import render
 from gpuspawner.hub.room import tolerations
 from gpuspawner.hub.traits import GPUSpawnerTraits
@@ -56,6 +57,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self._base = Base(self)
         self._removed_environment: tuple[str, ...] = ()
         self._is_refused = False
+        self._unrehearsed: Callable[[Any], Awaitable[None]] | None = None
         super().__init__(*args, **kwargs)
         self._parsed()
 
@@ -137,8 +139,16 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         admission = self._pass_gate(self.user_options, offer)
         self._base.assign(trait_values(admission.choice, self._base))
         self._removed_environment = admission.choice.placement.removed_environment
+        self._unrehearsed = partial(rehearse, self, offer=offer, gpu=admission.gpu)
+        if makes_more_than_a_pod(self):
+            await self._rehearse(await draft(self))
+
+    async def _rehearse(self, pod: Any) -> None:
+        rehearsal, self._unrehearsed = self._unrehearsed, None
+        if rehearsal is None:
+            return
         try:
-            await rehearse(self, offer, gpu=admission.gpu)
+            await rehearsal(pod)
         except RefusedStart:
             self._is_refused = True
             forgive_refusal(self.user)
@@ -169,6 +179,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self._base.restore()
         self._removed_environment = ()
         self._is_refused = False
+        self._unrehearsed = None
 
     # -- starting ------------------------------------------------------------------------------------------------------
 
@@ -184,6 +195,15 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         drop_dead_reflectors(type(self).reflectors)
         self._start_future = asyncio.ensure_future(self._explained(super().start()))
         return self._start_future
+
+    @override
+    async def _make_create_pod_request(self, pod: Any, request_timeout: float) -> Any:
+        """Create the pod, and look at it before where nothing had to be made before it.
+
+        Called by KubeSpawner, again and again until it returns true.
+        """
+        await self._rehearse(pod)
+        return await super()._make_create_pod_request(pod, request_timeout)
 
     async def _explained(self, start: Awaitable[Any]) -> Any:
         try:

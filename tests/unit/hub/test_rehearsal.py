@@ -9,9 +9,9 @@ from kubernetes_asyncio.client.rest import ApiException
 
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.preview import written
-from gpuspawner.hub.rehearsal import rehearse
+from gpuspawner.hub.rehearsal import draft, rehearse
 from tests.unit.hub.conftest import MakeSpawner, node
-from tests.unit.kube.watch_server import NODE_POOLS, NODES, WatchServer, node_pool
+from tests.unit.kube.watch_server import NODE_POOLS, NODES, WatchServer, eventually, node_pool
 
 BARE = node("cpu-1")
 
@@ -23,7 +23,7 @@ def pods_path(spawner: Any) -> str:
 async def rehearsed(spawner: Any, gpu: str | None = None) -> None:
     offer = await spawner._offer()
     spawner.user_options = {} if gpu is None else {"gpu": gpu, "gpu_count": 1, "image": "minimal"}
-    await rehearse(spawner, offer, gpu=offer.catalogue.gpus.get(gpu))
+    await rehearse(spawner, await draft(spawner), offer=offer, gpu=offer.catalogue.gpus.get(gpu))
 
 
 async def test_the_api_server_sees_the_very_pod_and_creates_nothing(make_spawner: MakeSpawner, server: WatchServer):
@@ -68,6 +68,61 @@ async def test_a_server_that_no_node_would_ever_take_is_refused_in_words(
         await rehearsed(spawner)
     assert (refused.value.status_code, refused.value.reason) == (409, "never_fits")
     assert not [each for each in server.requests if each.path == pods_path(spawner)]
+
+
+HOME = {"storage_pvc_ensure": True, "storage_capacity": "1Gi"}
+
+
+def created(spawner: Any, server: WatchServer) -> list[str]:
+    """Return what was sent to be created in the spawner's namespace, a dry run marked, in order."""
+    folder = pods_path(spawner).removesuffix("pods")
+    posts = [each for each in server.requests if each.method == "POST" and each.path.startswith(folder)]
+    return [each.path.removeprefix(folder) + ("?" if "dryRun" in each.query else "") for each in posts]
+
+
+@pytest.mark.parametrize(
+    ("volume", "expected"),
+    [
+        pytest.param({}, (["pods?", "pods"], 1), id="no claim"),
+        pytest.param(HOME, (["pods?", "persistentvolumeclaims", "pods"], 2), id="a claim"),
+    ],
+)
+async def test_it_comes_before_what_is_made_first(
+    make_spawner: MakeSpawner, server: WatchServer, volume: dict[str, Any], expected: tuple[list[str], int]
+):
+    called: list[Any] = []
+
+    def hook(_: Any, pod: Any) -> Any:
+        called.append(pod)
+        return pod
+
+    spawner = make_spawner(kubespawner={**volume, "modify_pod_hook": hook})
+    start = spawner.start()
+    await eventually(lambda: start.done() or "pods" in created(spawner, server))
+    start.cancel()
+    assert (created(spawner, server), len(called)) == expected
+
+
+@pytest.mark.parametrize("volume", [pytest.param({}, id="no claim"), pytest.param(HOME, id="a claim")])
+async def test_a_start_that_could_never_run_makes_nothing(
+    make_spawner: MakeSpawner, server: WatchServer, volume: dict[str, Any]
+):
+    server.put(NODES, BARE)
+    spawner = make_spawner(kubespawner={**volume, "node_selector": {"pool": "nowhere"}})
+    with pytest.raises(RefusedStart, match="Can't start"):
+        await spawner.start()
+    assert (created(spawner, server), await spawner.poll()) == ([], 0)
+
+
+async def test_a_pod_that_is_sent_twice_is_looked_at_once(make_spawner: MakeSpawner, server: WatchServer):
+    spawner = make_spawner()
+    server.status[pods_path(spawner)] = 500
+    await spawner.load_user_options()
+    pod = await spawner.get_pod_manifest()
+    for _ in range(2):
+        with pytest.raises(ApiException):
+            await spawner._make_create_pod_request(pod, 1)
+    assert created(spawner, server) == ["pods?", "pods", "pods"]
 
 
 async def test_a_hook_gets_a_manifest_that_no_hook_has_changed(make_spawner: MakeSpawner):
