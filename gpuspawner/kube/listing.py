@@ -24,7 +24,7 @@ async def list_each(method: ListMethod, keep: Callable[[object], object], *, pac
     token = ""
     while True:
         more = {"_continue": token} if token else {}
-        text = await text_of(await send(method, **arguments, **more))
+        text = await text_of(await send(method, **arguments, **more), pacer=pacer)
         await asyncio.sleep(0)
         pacer.begin()
         metadata = await _take(text, keep, pacer=pacer)

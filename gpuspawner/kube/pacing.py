@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-SLICE_S = 0.005
+SLICE_S = 0.0025
 """Seconds of work after which the event loop gets a turn; one object more is worked on before that is noticed."""
 
 

@@ -12,6 +12,11 @@ from typing import Any, Protocol
 
 import aiohttp
 
+from gpuspawner.kube.pacing import Pacer
+
+_PIECE_BYTES = 128 * 1024
+"""What is decoded at once; megabytes may have arrived."""
+
 _ANSWERED = frozenset({HTTPStatus.OK, HTTPStatus.CREATED})
 
 
@@ -61,14 +66,17 @@ async def body_of(response: aiohttp.ClientResponse) -> bytes:
         response.close()
 
 
-async def text_of(response: aiohttp.ClientResponse) -> str:
-    """Read a response of megabytes to its end, decoding what arrives piece by piece: at once it would hold the loop up.
+async def text_of(response: aiohttp.ClientResponse, *, pacer: Pacer) -> str:
+    """Read a response of megabytes to its end, with turns for the event loop: at once it would hold the loop up.
 
     :raises APIUnavailableError: it does not end in time, ends too early, or is no text.
     """
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        pieces = [decoder.decode(piece) async for piece in response.content.iter_any()]
+        pieces: list[str] = []
+        async for piece in response.content.iter_chunked(_PIECE_BYTES):
+            pieces.append(decoder.decode(piece))
+            await pacer.turn()
         pieces.append(decoder.decode(b"", final=True))
     except (TimeoutError, aiohttp.ClientError, OSError) as error:
         raise unavailable(error) from error

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from kubernetes_asyncio.client import CoreV1Api
 
+from gpuspawner.kube.pacing import Pacer
 from gpuspawner.kube.requests import APIUnavailableError, body_of, send, text_of, unavailable
 from tests.unit.kube.list_server import ListServer
 
@@ -57,9 +59,10 @@ class Pieces:
         self.content = self
         self.is_closed = False
 
-    async def iter_any(self) -> AsyncIterator[bytes]:
+    async def iter_chunked(self, most: int) -> AsyncIterator[bytes]:
         for piece in self.pieces:
-            yield piece
+            for begin in range(0, len(piece), most):
+                yield piece[begin : begin + most]
 
     def close(self) -> None:
         self.is_closed = True
@@ -67,12 +70,21 @@ class Pieces:
 
 async def test_a_long_answer_is_read_in_pieces():
     response: Any = Pieces(*(bytes([each]) for each in '{"a": "ä€😀"}'.encode()))
-    assert (await text_of(response), response.is_closed) == ('{"a": "ä€😀"}', True)
+    assert (await text_of(response, pacer=Pacer()), response.is_closed) == ('{"a": "ä€😀"}', True)
+
+
+async def test_the_event_loop_gets_turns_while_megabytes_that_have_arrived_are_read():
+    reading = asyncio.create_task(text_of(cast("Any", Pieces(b"x" * 2_000_000)), pacer=Pacer(slice_s=0)))
+    turns = 0
+    while not reading.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert (len(await reading), turns > 10) == (2_000_000, True)
 
 
 @pytest.mark.parametrize("pieces", [(b"\xff",), ("ä".encode()[:1],)])
 async def test_what_is_no_text_is_no_answer(pieces: tuple[bytes, ...]):
     response: Any = Pieces(*pieces)
     with pytest.raises(APIUnavailableError, match="no text"):
-        await text_of(response)
+        await text_of(response, pacer=Pacer())
     assert response.is_closed
