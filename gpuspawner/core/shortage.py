@@ -86,13 +86,17 @@ def wait_clause(
     now = [node for node in could if takes_servers(node, pod.demands.tolerations)]
     if not now:
         return f"the {subject} take no new servers right now"
-    free = [(node, _left(node, pod, occupancy=occupancy)) for node in now]
     if gpu is not None:
+        # All that most pods wait for, of hundreds of nodes.
         wanted = pod.requests.get(gpu.resource, 0)
-        if all(left[gpu.resource] < wanted for _, left in free):
-            return _in_use(gpu.resource, [left for _, left in free], now=now, nodes=nodes, wanted=wanted)
-        free = [(node, left) for node, left in free if left[gpu.resource] >= wanted]
-    with_slots = [left for _, left in free if left["pods"] > 0]
+        free = [_left_of(gpu.resource, node, occupancy=occupancy) for node in now]
+        if all(number < wanted for number in free):
+            return _in_use(gpu.resource, free, now=now, nodes=nodes, wanted=wanted)
+        now = [node for node, number in zip(now, free, strict=True) if number >= wanted]
+    left_on_each = [
+        {name: _left_of(name, node, occupancy=occupancy) for name in (*pod.requests, "pods")} for node in now
+    ]
+    with_slots = [left for left in left_on_each if left["pods"] > 0]
     if not with_slots:
         return f"the {_free_ones(gpu, pod)} hold as many servers as they may"
     if all(any(left.get(name, 0) < number for name, number in pod.requests.items()) for left in with_slots):
@@ -126,10 +130,9 @@ def _on_any_processor(demands: Demands) -> Demands | None:
     return replace(demands, node_terms=None if is_any else tuple(relaxed))
 
 
-def _in_use(resource: str, left: Iterable[Amounts], *, now: Sequence[Node], nodes: Iterable[Node], wanted: int) -> str:
+def _in_use(resource: str, left: Sequence[int], *, now: Sequence[Node], nodes: Iterable[Node], wanted: int) -> str:
     """Return how many units are in use, where none of the nodes that take servers now has enough of them left."""
-    frees = [amounts[resource] for amounts in left]
-    free, healthy = sum(frees), sum(node.allocatable.get(resource, 0) for node in now)
+    free, healthy = sum(left), sum(node.allocatable.get(resource, 0) for node in now)
     broken = sum(max(0, node.capacity.get(resource, 0) - node.allocatable.get(resource, 0)) for node in now)
     others = sum(_most(node).get(resource, 0) for node in nodes) - healthy
     if healthy == 0:
@@ -138,7 +141,7 @@ def _in_use(resource: str, left: Iterable[Amounts], *, now: Sequence[Node], node
     if 0 < free < wanted:
         text = f"only {free} of {healthy}{usable} {'is' if free == 1 else 'are'} free"
     elif free:
-        text = f"{free} are free, but no more than {max(frees)} on one node"
+        text = f"{free} are free, but no more than {max(left)} on one node"
     elif healthy == 1:
         text = f"the only one{usable} is in use"
     else:
@@ -219,9 +222,8 @@ def _says_where(node: Node, demands: Demands) -> bool:
     return all(key in node.labels for key in keys)
 
 
-def _left(node: Node, pod: Pod, *, occupancy: Occupancy) -> dict[str, int]:
-    has, requested = _most(node), occupancy.requested(node.name)
-    return {name: max(0, has.get(name, 0) - requested.get(name, 0)) for name in (*pod.requests, "pods")}
+def _left_of(name: str, node: Node, *, occupancy: Occupancy) -> int:
+    return max(0, _most(node).get(name, 0) - occupancy.requested(node.name).get(name, 0))
 
 
 def _most(node: Node) -> Amounts:
