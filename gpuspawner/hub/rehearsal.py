@@ -28,13 +28,8 @@ _REFUSALS = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.
 that helps, waits for a last pod that is still going (409) and makes a user's namespace (404)."""
 
 
-def makes_more_than_a_pod(spawner: Any) -> bool:
-    """Tell whether KubeSpawner may make something else first: a namespace, or a volume claim."""
-    return bool(spawner.enable_user_namespaces or spawner.storage_pvc_ensure)
-
-
 async def draft(spawner: Any) -> Any:
-    """Return the pod as KubeSpawner will make it later; the admin's ``modify_pod_hook`` is called for it then again.
+    """Return the pod as KubeSpawner will make it later, which calls the admin's ``modify_pod_hook`` once more.
 
     :param spawner: with the choice in its traits.
     """

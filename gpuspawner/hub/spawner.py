@@ -29,7 +29,7 @@ from gpuspawner.hub.errors import RefusedStart, cluster_error, refusal, undecide
 from gpuspawner.hub.gate import Admission, UnreadClusterError, admit
 from gpuspawner.hub.offers import Offer, Offers, ParsedSettings
 from gpuspawner.hub.outlook import look
-from gpuspawner.hub.rehearsal import draft, makes_more_than_a_pod, rehearse
+from gpuspawner.hub.rehearsal import draft, rehearse
 from gpuspawner.hub.rendering import render
 from gpuspawner.hub.room import tolerations
 from gpuspawner.hub.traits import GPUSpawnerTraits
@@ -140,19 +140,6 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self._base.assign(trait_values(admission.choice, self._base))
         self._removed_environment = admission.choice.placement.removed_environment
         self._unrehearsed = partial(rehearse, self, offer=offer, gpu=admission.gpu)
-        if makes_more_than_a_pod(self):
-            await self._rehearse(await draft(self))
-
-    async def _rehearse(self, pod: Any) -> None:
-        rehearsal, self._unrehearsed = self._unrehearsed, None
-        if rehearsal is None:
-            return
-        try:
-            await rehearsal(pod)
-        except RefusedStart:
-            self._is_refused = True
-            forgive_refusal(self.user)
-            raise
 
     def _pass_gate(self, user_options: object, offer: Offer) -> Admission:
         try:
@@ -196,14 +183,35 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self._start_future = asyncio.ensure_future(self._explained(super().start()))
         return self._start_future
 
+    # Whichever of these three KubeSpawner calls first, the rehearsal comes before it. The last two are called again and
+    # again until they return true.
+
+    @override
+    async def _ensure_namespace(self) -> Any:
+        await self._rehearse()
+        return await super()._ensure_namespace()
+
+    @override
+    async def _make_create_pvc_request(self, pvc: Any, request_timeout: float) -> Any:
+        await self._rehearse()
+        return await super()._make_create_pvc_request(pvc, request_timeout)
+
     @override
     async def _make_create_pod_request(self, pod: Any, request_timeout: float) -> Any:
-        """Create the pod, and look at it before where nothing had to be made before it.
-
-        Called by KubeSpawner, again and again until it returns true.
-        """
         await self._rehearse(pod)
         return await super()._make_create_pod_request(pod, request_timeout)
+
+    async def _rehearse(self, pod: Any = None) -> None:
+        """Look at the pod of a start, once; at a draft of it where there is none yet."""
+        rehearsal, self._unrehearsed = self._unrehearsed, None
+        if rehearsal is None:
+            return
+        try:
+            await rehearsal(await draft(self) if pod is None else pod)
+        except RefusedStart:
+            self._is_refused = True
+            forgive_refusal(self.user)
+            raise
 
     async def _explained(self, start: Awaitable[Any]) -> Any:
         try:

@@ -11,7 +11,7 @@ from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.preview import written
 from gpuspawner.hub.rehearsal import draft, rehearse
 from tests.unit.hub.conftest import MakeSpawner, node
-from tests.unit.kube.watch_server import NODE_POOLS, NODES, WatchServer, eventually, node_pool
+from tests.unit.kube.watch_server import NODE_POOLS, NODES, REVIEWS, WatchServer, eventually, node_pool
 
 BARE = node("cpu-1")
 
@@ -73,6 +73,12 @@ async def test_a_server_that_no_node_would_ever_take_is_refused_in_words(
 HOME = {"storage_pvc_ensure": True, "storage_capacity": "1Gi"}
 
 
+async def begun(spawner: Any) -> None:
+    """Begin a start, up to the volume claim."""
+    await spawner.load_user_options()
+    await spawner._make_create_pvc_request(spawner.get_pvc_manifest(), 1)
+
+
 def created(spawner: Any, server: WatchServer) -> list[str]:
     """Return what was sent to be created in the spawner's namespace, a dry run marked, in order."""
     folder = pods_path(spawner).removesuffix("pods")
@@ -114,6 +120,31 @@ async def test_a_start_that_could_never_run_makes_nothing(
     assert (created(spawner, server), await spawner.poll()) == ([], 0)
 
 
+async def test_a_start_that_could_never_run_makes_no_namespace(make_spawner: MakeSpawner, server: WatchServer):
+    server.put(NODES, BARE)
+    spawner = make_spawner(kubespawner={"enable_user_namespaces": True, "node_selector": {"pool": "nowhere"}})
+    with pytest.raises(RefusedStart, match="Can't start"):
+        await spawner.start()
+    assert [each.path for each in server.requests if each.method == "POST" and each.path != REVIEWS] == []
+
+
+async def test_a_claim_that_a_subclass_asks_for_late_is_not_made_for_a_start_that_could_never_run(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    server.put(NODES, BARE)
+    spawner = make_spawner(kubespawner={"storage_capacity": "1Gi", "node_selector": {"pool": "nowhere"}})
+
+    class Sites(type(spawner)):  # type: ignore[misc]
+        async def load_user_options(self) -> None:
+            await super().load_user_options()
+            self.storage_pvc_ensure = True
+
+    spawner.__class__ = Sites
+    with pytest.raises(RefusedStart, match="Can't start"):
+        await spawner.start()
+    assert created(spawner, server) == []
+
+
 async def test_a_pod_that_is_sent_twice_is_looked_at_once(make_spawner: MakeSpawner, server: WatchServer):
     spawner = make_spawner()
     server.status[pods_path(spawner)] = 500
@@ -131,15 +162,15 @@ async def test_a_hook_gets_a_manifest_that_no_hook_has_changed(make_spawner: Mak
         pod.metadata.labels["seen"] = "yes"
         return pod
 
-    spawner = make_spawner(kubespawner={"modify_pod_hook": hook})
-    await spawner.load_user_options()
+    spawner = make_spawner(kubespawner={**HOME, "modify_pod_hook": hook})
+    await begun(spawner)
     hook(spawner, await spawner.get_pod_manifest())
 
 
 async def test_a_volume_that_was_found_under_another_name_is_the_one_that_is_mounted(make_spawner: MakeSpawner):
     home = {"name": "home", "persistentVolumeClaim": {"claimName": "{pvc_name}"}}
-    spawner = make_spawner(kubespawner={"volumes": [home]})
-    await spawner.load_user_options()
+    spawner = make_spawner(kubespawner={**HOME, "volumes": [home]})
+    await begun(spawner)
     spawner.pvc_name = "the-old-name"
     pod = written(spawner, await spawner.get_pod_manifest())
     assert pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] == "the-old-name"
@@ -154,7 +185,7 @@ async def test_what_a_subclass_adds_to_the_choice_is_in_the_pod(make_spawner: Ma
             self.environment = {**self.environment, "SITE": "ours"}
 
     spawner.__class__ = Sites
-    await spawner.load_user_options()
+    await begun(spawner)
     (notebook,) = (await spawner.get_pod_manifest()).spec.containers
     assert [each.value for each in notebook.env if each.name == "SITE"] == ["ours"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,6 +66,14 @@ def test_a_row_is_rendered_anew_for_what_else_it_shows(view: FormView):
     rendering.render(with_row(reason="None."))
     after = rendering.render(view)
     assert after == rendered_afresh(view)
+
+
+def test_markup_is_not_taken_for_the_same_text_that_has_to_be_escaped(tmp_path: Path):
+    folder = tmp_path / "gpuspawner"
+    folder.mkdir()
+    (folder / "form.html").write_text("""{{ part("p.html", text="<b>" | safe) }}{{ part("p.html", text="<b>") }}""")
+    (folder / "p.html").write_text("{{ text }}")
+    assert rendering.render(VIEW, template_dirs=(str(tmp_path),)) == "<b>&lt;b&gt;"
 
 
 def test_a_form_shown_twice_is_the_same():
