@@ -68,7 +68,7 @@ def _part_renderer(environment: Environment) -> Callable[..., Markup]:
     """Return the templates' ``part(name, **values)``: a template that sees these values alone, which are hashable.
 
     The same values are rendered once: a cluster changes by a GPU type or two between two forms, and to write the
-    others again was half of what a form took.
+    others again is half of all rendering where there are many.
     """
 
     # Text that is markup already equals the same text that has yet to be escaped.
