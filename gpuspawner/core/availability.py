@@ -200,7 +200,8 @@ def _total(pool: Pool, table: NodeTable, *, resource: str) -> int:
     key = ("units", resource)
     if key not in pool.memory:
         pool.memory[key] = sum(units(table.at(row), resource) for row in pool.rows)
-    return pool.memory[key]
+    number: int = pool.memory[key]
+    return number
 
 
 def _of_ready(pool: Pool, table: NodeTable, *, column: list[int]) -> Sequence[int]:

@@ -6,8 +6,10 @@ its field. Knows no HTML.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from operator import attrgetter
 
 from gpuspawner.core.availability import Availability, availability
 from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Unit
@@ -39,7 +41,7 @@ from gpuspawner.core.quantity import format_cpu, gib
 from gpuspawner.core.selection import Selection
 from gpuspawner.core.shapes import Shape
 
-__all__ = ["FORM_LEVEL", "FormView", "Live", "as_json", "build_view", "selected"]
+__all__ = ["FORM_LEVEL", "FormView", "Live", "as_json", "build_view", "gpu_as_json", "selected", "without_gpus_as_json"]
 
 UNIT_TEXTS = {Unit.CARD: "card", Unit.MIG: "MIG slice", Unit.SHARED: "shared"}
 """What one unit of a GPU type is, in people's words."""
@@ -49,6 +51,7 @@ _GPU = (
     *("slug", "display_name", "vendor", "memory_gib", "max_count", "total", "healthy", "free"),
     *("capacity_text", "details_text", "state", "reason", "shapes", "largest_shapes", "scales"),
 )
+_gpu_values = attrgetter(*_GPU)
 
 
 def build_view(
@@ -125,12 +128,22 @@ def as_json(view: FormView) -> dict[str, object]:
     ``version`` counts the changes of this shape that an older script (a site's own copy, or that of a page that was
     open while the hub was upgraded) could not read. ``values`` is what the verdict is about.
     """
+    gpus = [gpu_as_json(gpu) for vendor in view.vendors for gpu in vendor.types]
+    return {**without_gpus_as_json(view), "gpus": gpus}
+
+
+def gpu_as_json(gpu: GPUTypeView) -> dict[str, object]:
+    """Return one of ``gpus`` in :func:`as_json`."""
+    return dict(zip(_GPU, _gpu_values(gpu), strict=True))
+
+
+def without_gpus_as_json(view: FormView) -> dict[str, object]:
+    """Return all of :func:`as_json` but ``gpus``."""
     return {
         "version": view.version,
         "images": [_pick(image, "slug", "display_name", "vendors", "made_for") for image in view.images],
         "cpu": view.cpu and _pick(view.cpu, *_NUMBER),
         "memory": view.memory and _pick(view.memory, *_NUMBER),
-        "gpus": [_pick(gpu, *_GPU) for vendor in view.vendors for gpu in vendor.types],
         "presets": [{"slug": preset.slug, "values": dict(preset.values)} for preset in view.presets],
         "values": dict(view.values),
         "verdict": view.verdict and asdict(view.verdict),
@@ -187,7 +200,33 @@ def _vendors(
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """A GPU type as it was shown last, and what that was made from."""
+
+    gpu: GPUType
+    available: Availability
+    growths: tuple[Growth, ...] | None
+    view: GPUTypeView
+
+
+_ROWS: OrderedDict[int, _Row] = OrderedDict()
+"""By the identity of the GPU type, which is kept here: a cluster changes by a type or two between two forms."""
+_MOST_ROWS = 1024
+
+
 def _gpu_type(gpu: GPUType, available: Availability, *, growths: tuple[Growth, ...] | None) -> GPUTypeView:
+    """Return a GPU type as the form shows it; the same object as long as nothing about it changes."""
+    row = _ROWS.get(id(gpu))
+    if row is None or row.available is not available or row.growths != growths:
+        view = _new_gpu_type(gpu, available, growths=growths)
+        row = _ROWS[id(gpu)] = _Row(gpu=gpu, available=available, growths=growths, view=view)
+        if len(_ROWS) > _MOST_ROWS:
+            _ROWS.popitem(last=False)
+    return row.view
+
+
+def _new_gpu_type(gpu: GPUType, available: Availability, *, growths: tuple[Growth, ...] | None) -> GPUTypeView:
     state, reason = state_of(gpu, available, growths=growths)
     return GPUTypeView(
         slug=gpu.slug,

@@ -9,23 +9,42 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuspawner.core.inventory import Node, Pod
+from gpuspawner.core.node_choice import admits
 from gpuspawner.core.node_table import Layout
 from gpuspawner.core.node_terms import matches_any
 from gpuspawner.core.obstacles import Obstacle, Reason
 from gpuspawner.core.tolerations import tolerates_cordon, untolerated
 
+_NOT_CHOSEN = Obstacle(reason=Reason.NODE_AFFINITY)
+
+
+class NodeFilters:
+    """What keeps one pod off nodes whatever runs there; the same for all nodes of a pool of :func:`layout`."""
+
+    def __init__(self, pod: Pod) -> None:
+        self._pod = pod
+        self._tainted: dict[int, tuple[Obstacle, ...]] = {}
+        """By the identity of a node's taints, which most nodes share (:mod:`gpuspawner.core.decode`)."""
+
+    def obstacles(self, node: Node) -> tuple[Obstacle, ...]:
+        """Return what keeps the pod off a node that stays as it is while this is used."""
+        demands = self._pod.demands
+        tainted = self._tainted.get(id(node.taints))
+        if tainted is None:
+            keys = dict.fromkeys(taint.key for taint in untolerated(node, demands.tolerations))
+            tainted = tuple(Obstacle(reason=Reason.TAINT, detail=key) for key in keys)
+            self._tainted[id(node.taints)] = tainted
+        return (*_of_its_state(self._pod, node), *tainted, *_of_its_labels(self._pod, node))
+
 
 def node_obstacles(pod: Pod, node: Node) -> tuple[Obstacle, ...]:
-    """Return what keeps a pod off a node whatever runs there; the same for all nodes of a pool of :func:`layout`."""
-    return tuple(_node_obstacles(pod, node))
+    """Return what keeps a pod off one node whatever runs there."""
+    return NodeFilters(pod).obstacles(node)
 
 
 def matches_affinity(pod: Pod, node: Node) -> bool:
     """Tell whether a node has the labels that a pod's node selector and required node affinity demand."""
-    demands = pod.demands
-    return all(node.labels.get(key) == value for key, value in demands.node_selector.items()) and (
-        demands.node_terms is None or matches_any(node, demands.node_terms)
-    )
+    return admits(node, pod.demands)
 
 
 def layout(pod: Pod) -> Layout:
@@ -40,16 +59,17 @@ def layout(pod: Pod) -> Layout:
     )
 
 
-def _node_obstacles(pod: Pod, node: Node) -> Iterator[Obstacle]:
-    demands = pod.demands
-    if node.unschedulable and not tolerates_cordon(demands.tolerations):
+def _of_its_state(pod: Pod, node: Node) -> Iterator[Obstacle]:
+    if node.unschedulable and not tolerates_cordon(pod.demands.tolerations):
         yield Obstacle(reason=Reason.UNSCHEDULABLE)
     if pod.node is not None and pod.node != node.name:
         yield Obstacle(reason=Reason.NODE_NAME)
-    for key in dict.fromkeys(taint.key for taint in untolerated(node, demands.tolerations)):
-        yield Obstacle(reason=Reason.TAINT, detail=key)
+
+
+def _of_its_labels(pod: Pod, node: Node) -> Iterator[Obstacle]:
+    demands = pod.demands
     if not matches_affinity(pod, node):
-        yield Obstacle(reason=Reason.NODE_AFFINITY)
+        yield _NOT_CHOSEN
     if not all(matches_any(node, terms) for terms in demands.volume_terms):
         yield Obstacle(reason=Reason.VOLUME_NODE_AFFINITY)
     for constraint in demands.spread:

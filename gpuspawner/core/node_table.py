@@ -7,12 +7,12 @@ once a pool, and amounts are compared column by column.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from operator import itemgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from gpuspawner.core.inventory import Node
 
@@ -66,7 +66,7 @@ class Pool:
 
     def __init__(self, example: Node) -> None:
         self.example = example
-        self.memory: dict[object, int] = {}
+        self.memory: dict[object, Any] = {}
         self._rows: dict[int, None] = {}
         self._pick: Callable[[list[int]], tuple[int, ...]] | None = None
 
@@ -205,6 +205,11 @@ class NodeTable:
     def free(self, resource: str) -> list[int]:
         """Return what each row still has of a resource; less than nothing where more was promised than is there."""
         return self._column(self._free, resource, amount=partial(self._free_on, resource))
+
+    def free_on(self, nodes: Iterable[Node], resource: str) -> list[int]:
+        """Return what each of these nodes, all of them here, still has of a resource; see :meth:`free`."""
+        column = self.free(resource)
+        return [column[self._rows[node.name]] for node in nodes]
 
     def allocatable(self, resource: str) -> list[int]:
         """Return what each row has of a resource."""

@@ -13,7 +13,7 @@ from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Tolerat
 from gpuspawner.core.selection import Selection, summarise
 from gpuspawner.core.unions import Match, one_match
 
-__all__ = ["ANNOTATION_PREFIX", "MatchExpression", "Placement", "place"]
+__all__ = ["ANNOTATION_PREFIX", "Amounts", "MatchExpression", "Placement", "amounts", "place"]
 
 ANNOTATION_PREFIX = "gpuspawner.jupyter.org/"
 
@@ -22,13 +22,26 @@ _VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
-    """What the pod of one selection must carry; :mod:`gpuspawner.hub.apply` turns it into KubeSpawner traits.
+class Amounts:
+    """How much of each resource the notebook's container of one selection gets.
 
-    :param image: container image reference.
     :param cpu_limit_millis: millicores, None = leave KubeSpawner's own; so for the other three.
     :param extended_resources: resource name → count, for ``limits`` (Kubernetes copies limits of extended resources
         to requests); empty without a GPU.
+    """
+
+    cpu_limit_millis: int | None
+    cpu_request_millis: int | None
+    memory_limit_bytes: int | None
+    memory_request_bytes: int | None
+    extended_resources: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement(Amounts):
+    """What the pod of one selection must carry; :mod:`gpuspawner.hub.apply` turns it into KubeSpawner traits.
+
+    :param image: container image reference.
     :param node_selector: labels the node must carry with exactly this value.
     :param required: expressions to be merged into EVERY required node selector term (terms are ORed).
     :param alternatives: of these, all expressions of at least one must hold as well; empty = nothing more is required.
@@ -39,11 +52,6 @@ class Placement:
     """
 
     image: str
-    cpu_limit_millis: int | None
-    cpu_request_millis: int | None
-    memory_limit_bytes: int | None
-    memory_request_bytes: int | None
-    extended_resources: Mapping[str, int] = field(default_factory=dict)
     node_selector: Mapping[str, str] = field(default_factory=dict)
     required: tuple[MatchExpression, ...] = ()
     alternatives: tuple[tuple[MatchExpression, ...], ...] = ()
@@ -70,13 +78,14 @@ def place(selection: Selection, catalogue: Catalogue, *, cpu_node_has_room: bool
     selector, required = _node_match(gpu) if gpu is not None else ({}, avoided if cpu_node_has_room else ())
     alternatives = _alternatives(gpu) if gpu is not None else ()
     shm = gpu.shm if gpu is not None else None
+    own = amounts(selection, catalogue)
     return Placement(
         image=image.image,
-        cpu_limit_millis=selection.cpu_millis,
-        cpu_request_millis=_request(selection.cpu_millis, catalogue.cpu),
-        memory_limit_bytes=selection.memory_bytes,
-        memory_request_bytes=_request(selection.memory_bytes, catalogue.memory),
-        extended_resources={gpu.resource: selection.gpu_count} if gpu is not None else {},
+        cpu_limit_millis=own.cpu_limit_millis,
+        cpu_request_millis=own.cpu_request_millis,
+        memory_limit_bytes=own.memory_limit_bytes,
+        memory_request_bytes=own.memory_request_bytes,
+        extended_resources=own.extended_resources,
         node_selector=selector,
         required=(*required, *_architectures(image)),
         alternatives=alternatives,
@@ -88,6 +97,18 @@ def place(selection: Selection, catalogue: Catalogue, *, cpu_node_has_room: bool
         shm_bytes=_part(selection.memory_bytes, shm),
         annotations=_annotations(selection, catalogue),
         start_timeout_s=gpu.start_timeout_s if gpu is not None else None,
+    )
+
+
+def amounts(selection: Selection, catalogue: Catalogue) -> Amounts:
+    """Return only how much a valid selection takes: for questions about many that differ in nothing else."""
+    gpu = catalogue.gpus[selection.gpu] if selection.gpu is not None else None
+    return Amounts(
+        cpu_limit_millis=selection.cpu_millis,
+        cpu_request_millis=_request(selection.cpu_millis, catalogue.cpu),
+        memory_limit_bytes=selection.memory_bytes,
+        memory_request_bytes=_request(selection.memory_bytes, catalogue.memory),
+        extended_resources={gpu.resource: selection.gpu_count} if gpu is not None else {},
     )
 
 

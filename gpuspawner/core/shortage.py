@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from gpuspawner.core.catalogue import GPUType
+from gpuspawner.core.catalogue import GPUType, Toleration
 from gpuspawner.core.demands import Demands
 from gpuspawner.core.growth import Growth
 from gpuspawner.core.inventory import Node, Pod
@@ -83,19 +83,19 @@ def wait_clause(
     :param nodes: all nodes of the GPU type, all without one.
     """
     subject = f"nodes with {with_article(gpu.display_name)}" if gpu else "nodes"
-    now = [node for node in could if takes_servers(node, pod.demands.tolerations)]
+    now = _taking(could, pod.demands.tolerations)
     if not now:
         return f"the {subject} take no new servers right now"
     if gpu is not None:
         # All that most pods wait for, of hundreds of nodes.
         wanted = pod.requests.get(gpu.resource, 0)
-        free = [_left_of(gpu.resource, node, occupancy=occupancy) for node in now]
+        free = _left_on(now, gpu.resource, occupancy=occupancy)
         if all(number < wanted for number in free):
             return _in_use(gpu.resource, free, now=now, nodes=nodes, wanted=wanted)
         now = [node for node, number in zip(now, free, strict=True) if number >= wanted]
-    left_on_each = [
-        {name: _left_of(name, node, occupancy=occupancy) for name in (*pod.requests, "pods")} for node in now
-    ]
+    names = tuple({*pod.requests, "pods"})
+    columns = [_left_on(now, name, occupancy=occupancy) for name in names]
+    left_on_each = [dict(zip(names, left, strict=True)) for left in zip(*columns, strict=True)]
     with_slots = [left for left in left_on_each if left["pods"] > 0]
     if not with_slots:
         return f"the {_free_ones(gpu, pod)} hold as many servers as they may"
@@ -130,14 +130,15 @@ def _on_any_processor(demands: Demands) -> Demands | None:
     return replace(demands, node_terms=None if is_any else tuple(relaxed))
 
 
-def _in_use(resource: str, left: Sequence[int], *, now: Sequence[Node], nodes: Iterable[Node], wanted: int) -> str:
+def _in_use(resource: str, left: Sequence[int], *, now: Sequence[Node], nodes: Sequence[Node], wanted: int) -> str:
     """Return how many units are in use, where none of the nodes that take servers now has enough of them left."""
     free, healthy = sum(left), sum(node.allocatable.get(resource, 0) for node in now)
     broken = sum(max(0, node.capacity.get(resource, 0) - node.allocatable.get(resource, 0)) for node in now)
-    others = sum(_most(node).get(resource, 0) for node in nodes) - healthy
+    # Those that take servers now are among the nodes, and all of theirs is known.
+    others = len(nodes) > len(now) and sum(_most(node).get(resource, 0) for node in nodes) > healthy
     if healthy == 0:
         return "the only one does not work right now" if broken == 1 else f"all {broken} do not work right now"
-    usable = " that the server could use now" if others > 0 else ""
+    usable = " that the server could use now" if others else ""
     if 0 < free < wanted:
         text = f"only {free} of {healthy}{usable} {'is' if free == 1 else 'are'} free"
     elif free:
@@ -222,8 +223,23 @@ def _says_where(node: Node, demands: Demands) -> bool:
     return all(key in node.labels for key in keys)
 
 
-def _left_of(name: str, node: Node, *, occupancy: Occupancy) -> int:
-    return max(0, _most(node).get(name, 0) - occupancy.requested(node.name).get(name, 0))
+def _left_on(nodes: Sequence[Node], resource: str, *, occupancy: Occupancy) -> list[int]:
+    """Return what each of the occupancy's nodes has left of a resource; what nobody can count is taken to suffice."""
+    free = occupancy.table.free_on(nodes, resource)
+    return [_UNLIMITED if resource in node.uncounted else max(0, left) for node, left in zip(nodes, free, strict=True)]
+
+
+def _taking(nodes: Iterable[Node], tolerations: tuple[Toleration, ...]) -> list[Node]:
+    """Return the nodes that take servers with these tolerations now; most of them have the very same taints."""
+    answers: dict[tuple[bool, int], bool] = {}
+    found = []
+    for node in nodes:
+        state = node.unschedulable, id(node.taints)
+        if state not in answers:
+            answers[state] = takes_servers(node, tolerations)
+        if answers[state]:
+            found.append(node)
+    return found
 
 
 def _most(node: Node) -> Amounts:

@@ -33,10 +33,14 @@ class Stock:
         """Yield the nodes that have units of the type, or may have, whether they work or not."""
         return (node for group in self.groups(table) for node in group)
 
-    def groups(self, table: NodeTable) -> Iterator[list[Node]]:
+    def groups(self, table: NodeTable) -> Iterator[tuple[Node, ...]]:
         """Yield the same nodes in groups that are alike."""
+        key = ("nodes", self.gpu.resource)
         for pool in self.pools:
-            yield [node for node in map(table.at, pool.rows) if may_have(node, self.gpu.resource)]
+            if key not in pool.memory:
+                nodes = map(table.at, pool.rows)
+                pool.memory[key] = tuple(node for node in nodes if may_have(node, self.gpu.resource))
+            yield pool.memory[key]
 
     def has_reserved(self, table: NodeTable) -> bool:
         """Tell whether others have nodes with units of the type to themselves, as far as is known."""

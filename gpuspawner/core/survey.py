@@ -13,7 +13,7 @@ from operator import and_, floordiv
 
 from gpuspawner.core.amounts import Needs, counted, doubts, lacking, needs, shortage
 from gpuspawner.core.inventory import Node, Pod
-from gpuspawner.core.node_filters import layout, matches_affinity, node_obstacles
+from gpuspawner.core.node_filters import NodeFilters, layout, matches_affinity
 from gpuspawner.core.node_table import NodeTable, Pool, picker
 from gpuspawner.core.obstacles import Answer, Group, Obstacle, Reason, Survey, answer_to, in_order
 from gpuspawner.core.occupancy import Occupancy
@@ -64,6 +64,7 @@ class _Look:
         self._table: NodeTable = occupancy.table
         self._wanted: Needs = needs(pod)
         self._in_doubt = undecided(pod)
+        self._own = NodeFilters(pod)
         self._filters = PodFilters(pod, occupancy)
         rows = map(occupancy.table.row, self._filters.crowded)
         self._crowded = frozenset(row for row in rows if row is not None)
@@ -78,7 +79,7 @@ class _Look:
 
     def at(self, pool: Pool) -> None:
         """Look at the nodes of a pool."""
-        own = node_obstacles(self._pod, pool.example)
+        own = self._own.obstacles(pool.example)
         if own:
             self._nodes[own] += len(pool)
             return

@@ -125,7 +125,7 @@ class _Case:
         self._survey: Survey = survey(pod, occupancy, limit=_MOST_PLACES)
         self._pools = pools
         self._growing: tuple[Growth, ...] = ()
-        self._groups: list[list[Node]] = []
+        self._groups: list[Sequence[Node]] = []
         self._nodes: list[Node] = []
         self._reserved = False
         # Most pods fit, and then nobody asks for what they would not fit into.

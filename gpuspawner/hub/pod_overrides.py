@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from gpuspawner.core.placement import Placement
+from gpuspawner.core.placement import Amounts, Placement
 from gpuspawner.hub.base import fresh
 from gpuspawner.hub.gpu_resources import without_gpus
 from gpuspawner.hub.merging import added, literal, preferences, required_terms, toleration_entries
@@ -92,15 +92,15 @@ def _affinity(own: Any, placement: Placement) -> Any:
     return {**(own or {}), "nodeAffinity": nodes} if nodes else own
 
 
-def notebook_resources(own: Config, placement: Placement, *, resources: Collection[str]) -> dict[str, Any]:
+def notebook_resources(own: Config, chosen: Amounts, *, resources: Collection[str]) -> dict[str, Any]:
     """Return limits and requests of the notebook's container: what was chosen wins, the rest stays as it is.
 
     :param own: limits and requests as they are.
     :param resources: extended resources of the catalogue.
     """
-    limits = _amounts(placement.cpu_limit_millis, placement.memory_limit_bytes)
-    requests = _amounts(placement.cpu_request_millis, placement.memory_request_bytes)
-    extended = {name: str(number) for name, number in placement.extended_resources.items()}
+    limits = _amounts(chosen.cpu_limit_millis, chosen.memory_limit_bytes)
+    requests = _amounts(chosen.cpu_request_millis, chosen.memory_request_bytes)
+    extended = {name: str(number) for name, number in chosen.extended_resources.items()}
     return {
         **own,
         "limits": {**without_gpus(own.get("limits"), resources), **limits, **extended},

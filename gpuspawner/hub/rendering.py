@@ -20,10 +20,12 @@ from jinja2 import (
     StrictUndefined,
     select_autoescape,
 )
+from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
 from gpuspawner._resources import data_dir
-from gpuspawner.core.formview import FormView, as_json
+from gpuspawner.core.formview import FormView, gpu_as_json, without_gpus_as_json
+from gpuspawner.core.formview_types import GPUTypeView
 
 TEMPLATE = "form.html"
 
@@ -42,7 +44,7 @@ def render(view: FormView, *, template_dirs: Sequence[str] = ()) -> str:
         extend the package's one as ``gpuspawner/form.html``. Files are read once: a change needs a restart of the hub.
     :raises jinja2.TemplateError: a site's template is broken or uses a name that does not exist.
     """
-    return _environment(tuple(template_dirs)).get_template(TEMPLATE).render(view=view, view_json=as_json(view))
+    return _environment(tuple(template_dirs)).get_template(TEMPLATE).render(view=view)
 
 
 @lru_cache(maxsize=8)
@@ -60,6 +62,7 @@ def _environment(template_dirs: tuple[str, ...]) -> Environment:
         auto_reload=False,
     )
     environment.globals["asset"] = _asset_reader(environment, loader)
+    environment.globals["data"] = _data_writer()
     environment.globals["part"] = _part_renderer(environment)
     return environment
 
@@ -77,6 +80,25 @@ def _part_renderer(environment: Environment) -> Callable[..., Markup]:
         return Markup(environment.get_template(name).render(values))  # noqa: S704 - autoescape is on there as well
 
     return part
+
+
+def _data_writer() -> Callable[[FormView], Markup]:
+    """Return the templates' ``data(view)``: what the form's script reads, as JSON that is safe inside its element.
+
+    GPU types are kept as :func:`_part_renderer` keeps their rows, for the same reason.
+    """
+
+    @lru_cache(maxsize=_PARTS_KEPT)
+    def row(gpu: GPUTypeView) -> Markup:
+        return htmlsafe_json_dumps(gpu_as_json(gpu))
+
+    def data(view: FormView) -> Markup:
+        members = {name: htmlsafe_json_dumps(value) for name, value in without_gpus_as_json(view).items()}
+        gpus = Markup(",").join(row(gpu) for vendor in view.vendors for gpu in vendor.types)
+        members["gpus"] = Markup("[{}]").format(gpus)
+        return Markup("{{{}}}").format(Markup(",").join(Markup('"{}":{}').format(*each) for each in members.items()))
+
+    return data
 
 
 def _asset_reader(environment: Environment, loader: BaseLoader) -> Callable[[str], Markup]:

@@ -254,3 +254,16 @@ def test_a_preset_holds_a_sentence_and_the_value_of_every_field():
 def test_a_preset_whose_gpu_type_is_gone_is_not_offered():
     view = build_view(replace(CATALOGUE, gpus={"mi210": MI210}), INVENTORY)
     assert [preset.slug for preset in view.presets] == ["small"]
+
+
+def test_a_type_whose_autoscaler_changed_is_shown_anew():
+    def scales(growths: Any) -> list[object]:
+        inventory = Inventory(nodes=(), occupancy=OCCUPANCY, growths=growths, age_s=1.0)
+        gpus = as_json(build_view(CATALOGUE, inventory))["gpus"]
+        assert isinstance(gpus, list)
+        return [each["scales"] for each in gpus]
+
+    assert [any(scales(())), all(scales(None)), any(scales(()))] == [False, True, False]
+
+
+OCCUPANCY = Occupancy()

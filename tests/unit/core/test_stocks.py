@@ -41,6 +41,20 @@ def test_a_type_has_the_nodes_with_its_labels_and_its_resource():
     assert names(T4, *nodes) == ["a", "d"]
 
 
+def test_its_nodes_are_those_that_are_there_now():
+    occupancy = Occupancy.of([node("a"), node("b"), node("c", gpus=0)], ())
+
+    def there() -> list[str]:
+        (found,) = stocks([T4], occupancy.table)
+        return sorted(each.name for each in found.nodes(occupancy.table))
+
+    assert there() == ["a", "b"]
+    occupancy.put_node(node("c"))
+    assert there() == ["a", "b", "c"]
+    occupancy.drop_node("a")
+    assert there() == ["b", "c"]
+
+
 def test_each_type_gets_its_own():
     table = Occupancy.of((node("a"), node("b", "A100")), ()).table
     found = stocks([A100, T4], table)

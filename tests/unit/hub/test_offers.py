@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import AsyncIterator
 
 import pytest
@@ -28,6 +29,20 @@ def test_entries_in_another_order_are_other_settings(offers: Offers):
     swapped = {**SETTINGS, "images": dict(reversed(SETTINGS["images"].items()))}
     assert list(offers.parse(SETTINGS).configured.images) == ["pytorch", "minimal"]
     assert list(offers.parse(swapped).configured.images) == ["minimal", "pytorch"]
+
+
+def test_true_is_no_number(offers: Offers):
+    bounds = {"min": 1, "max": 8, "step": 1, "default": 1}
+    offers.parse({"cpu": bounds})
+    with pytest.raises(SettingsError):
+        offers.parse({"cpu": {**bounds, "min": True}})
+
+
+def test_settings_may_be_of_classes_of_their_own(offers: Offers):
+    own = OrderedDict(SETTINGS["cpu"])
+    assert offers.parse({**SETTINGS, "cpu": own}) is offers.parse({**SETTINGS, "cpu": own})
+    assert offers.parse({"cpu": own}) is not offers.parse({**SETTINGS, "cpu": own})
+    assert offers.parse({"cpu": own}).configured.cpu == offers.parse({"cpu": dict(own)}).configured.cpu
 
 
 def test_many_different_settings_do_not_pile_up(offers: Offers):

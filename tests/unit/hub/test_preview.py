@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from kubernetes_asyncio.client import V1NodeSelectorRequirement, V1NodeSelectorTerm
+
 from gpuspawner.core.catalogue import Toleration
+from gpuspawner.core.placement import place
 from gpuspawner.core.selection import Selection, validate
-from gpuspawner.hub.preview import Previews, twin_of
+from gpuspawner.hub.apply import Choice, trait_values
+from gpuspawner.hub.gpu_resources import of_catalogue
+from gpuspawner.hub.preview import Previews, twin_of, written
 from tests.unit.hub.conftest import A100, MakeSpawner
 
 ADMINS: dict[str, Any] = {
@@ -15,6 +21,11 @@ ADMINS: dict[str, Any] = {
     "extra_containers": [{"name": "side", "image": "x", "resources": {"requests": {"cpu": "500m"}}}],
     "volumes": [{"name": "home", "persistentVolumeClaim": {"claimName": "claim-{username}"}}],
 }
+
+TOLERATION = {"key": "users", "operator": "Exists", "effect": "NoSchedule"}
+IN_ZONE = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+TERM_AS_MODEL = V1NodeSelectorTerm(match_expressions=[V1NodeSelectorRequirement(key="zone", operator="Exists")])
+REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [IN_ZONE]}}
 
 
 async def previews(spawner: Any, options: dict[str, Any], *more_types: str) -> tuple[Previews, Selection]:
@@ -32,6 +43,49 @@ async def test_it_has_what_the_choice_and_the_admin_demand(make_spawner: MakeSpa
     assert Toleration(key="users", operator="Exists", effect="NoSchedule") in pod.demands.tolerations
     # Half of 4 CPUs is guaranteed, and the admin's other container has its own.
     assert (pod.requests["nvidia.com/gpu"], pod.requests["cpu"]) == (2, 2500)
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        pytest.param({"gpu": "a100", "gpu_count": 2, "cpu": 4}, id="selector"),
+        pytest.param({"gpu": "mi210", "gpu_count": 1, "image": "minimal"}, id="expressions"),
+        pytest.param({"image": "minimal", "memory": "1G"}, id="no gpu"),
+    ],
+)
+@pytest.mark.parametrize(
+    "admins",
+    [
+        pytest.param({}, id="nothing"),
+        pytest.param(ADMINS, id="traits"),
+        pytest.param({"node_affinity_required": [IN_ZONE, {}]}, id="terms"),
+        pytest.param({"node_affinity_required": {"a": IN_ZONE}, "tolerations": {"a": TOLERATION}}, id="dicts"),
+        pytest.param({"node_affinity_required": [TERM_AS_MODEL]}, id="models"),
+        pytest.param({"extra_resource_limits": {"nvidia.com/gpu": "7", "x/y": "1"}}, id="resources"),
+        pytest.param({"extra_container_config": {"resources": {"requests": {"cpu": "9"}}}}, id="container"),
+        pytest.param({"extra_pod_config": {"nodeSelector": {"a": "b"}, "tolerations": [TOLERATION]}}, id="pod"),
+        pytest.param({"extra_pod_config": {"affinity": {"nodeAffinity": REQUIRED}}}, id="affinity"),
+        pytest.param({"extra_pod_config": {"node_selector": {"a": "{username}"}}}, id="python names"),
+    ],
+)
+async def test_it_is_the_pod_that_the_traits_of_the_choice_make(
+    make_spawner: MakeSpawner, admins: dict[str, Any], choice: dict[str, Any]
+):
+    spawner = make_spawner(kubespawner=admins)
+    found, selection = await previews(spawner, choice)
+    catalogue = found.offer.catalogue
+    taken = Choice(placement=place(selection, catalogue), resources=of_catalogue(catalogue))
+    spawner._base.assign(trait_values(taken, spawner._base))
+    assert found.pod(selection) == await found.offer.located(written(spawner, await spawner.get_pod_manifest()))
+
+
+async def test_it_is_made_of_the_admins_values_while_a_choice_is_over_them(make_spawner: MakeSpawner):
+    spawner = make_spawner(kubespawner=ADMINS)
+    before, selection = await previews(spawner, {"image": "minimal"})
+    spawner.user_options = {"gpu": "a100", "gpu_count": 2}
+    await spawner.load_user_options()
+    after, _ = await previews(spawner, {"image": "minimal"})
+    assert after.pod(selection) == before.pod(selection)
 
 
 async def test_other_amounts_take_no_other_manifest(make_spawner: MakeSpawner):
@@ -78,7 +132,9 @@ async def test_the_spawner_keeps_its_values(make_spawner: MakeSpawner):
 
 async def test_a_twin_knows_the_admins_values_and_keeps_its_own(make_spawner: MakeSpawner):
     spawner = make_spawner(kubespawner={"node_selector": {"pool": "users"}})
+    spawner._base.assign({"node_selector": {"pool": "some"}})
     twin = twin_of(spawner)
+    assert twin.node_selector == {"pool": "users"}
     twin._base.assign({"node_selector": {"pool": "gpus"}})
     assert (twin.node_selector, twin._base["node_selector"]) == ({"pool": "gpus"}, {"pool": "users"})
-    assert spawner.node_selector == {"pool": "users"}
+    assert spawner.node_selector == {"pool": "some"}
