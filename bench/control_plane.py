@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from devcluster import build
 from devcluster.certificates import Authority
 from devcluster.components import flags
 from devcluster.errors import DevclusterError
+from devcluster.ports import free_ports
 from devcluster.processes import poll
 
 HOST = "127.0.0.1"
@@ -65,7 +65,7 @@ def control_plane(*, scheduler: bool = True) -> Iterator[ControlPlane]:
     binaries = build.ensure(report=print)
     with contextlib.ExitStack() as started:
         folder = Path(started.enter_context(tempfile.TemporaryDirectory(prefix="gpuspawner-bench-")))
-        etcd_port, peer_port, port = _free_ports(3)
+        etcd_port, peer_port, port = free_ports((HOST,) * 3)
         authority = Authority.create(folder)
         authority.issue("apiserver", "kube-apiserver", group="system:masters", addresses=(HOST,))
         authority.issue("admin", "admin", group="system:masters")
@@ -103,14 +103,6 @@ def _running(folder: Path, name: str, *, command: list[str]) -> Iterator[None]:
             yield
         finally:
             process.kill()  # nothing that it holds is needed any more
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as opened:
-        probes = [opened.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind((HOST, 0))
-        return [probe.getsockname()[1] for probe in probes]
 
 
 def _etcd(folder: Path, port: int, peer_port: int) -> tuple[str, ...]:

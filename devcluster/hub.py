@@ -12,8 +12,7 @@ import secrets
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from devcluster.hub_client import HubClient
 from devcluster.hub_config import HubSettings, Notebook, Wiring, hub_config
 from devcluster.hub_rbac import SERVICE_ACCOUNT, apply_rbac, ensure_namespace
 from devcluster.namespaces import die_with_parent
+from devcluster.ports import free_ports
 from devcluster.processes import Process, poll
 from devcluster.run_dir import write
 
@@ -134,15 +134,15 @@ class Hub:
         return "\n".join(lines[-LOG_LINES_SHOWN:])
 
     def _wire(self) -> Wiring:
-        with _free_ports((self.cluster.gateway, "127.0.0.1", "127.0.0.1")) as (hub_port, api_port, public_port):
-            return Wiring(
-                hub_host=self.cluster.gateway,
-                hub_port=hub_port,
-                public_port=self.settings.port or public_port,
-                proxy_api_port=api_port,
-                api_token=self.token,
-                run_dir=self.run_dir,
-            )
+        hub_port, api_port, public_port = free_ports((self.cluster.gateway, "127.0.0.1", "127.0.0.1"))
+        return Wiring(
+            hub_host=self.cluster.gateway,
+            hub_port=hub_port,
+            public_port=self.settings.port or public_port,
+            proxy_api_port=api_port,
+            api_token=self.token,
+            run_dir=self.run_dir,
+        )
 
     def _require_wiring(self) -> Wiring:
         if self._wiring is None:
@@ -238,17 +238,6 @@ def _environment(variables: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a hub: what it needs, and nothing that would lead it to another cluster or a proxy."""
     kept = {name: value for name, value in os.environ.items() if name in {"PATH", "HOME", "LANG", "LC_ALL", "TZ"}}
     return {**kept, "PYTHONUNBUFFERED": "1", **variables}
-
-
-@contextmanager
-def _free_ports(hosts: Sequence[str]) -> Iterator[list[int]]:
-    """Find a free port on each address; all are held until the end, so that no two are the same."""
-    sockets = [socket.create_server((host, 0)) for host in hosts]
-    try:
-        yield [found.getsockname()[1] for found in sockets]
-    finally:
-        for found in sockets:
-            found.close()
 
 
 def _listens(port: int) -> bool:

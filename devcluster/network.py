@@ -10,17 +10,16 @@ import contextlib
 import fcntl
 import json
 import os
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from devcluster.errors import DevclusterError
+from devcluster.ports import first_free_port
 from devcluster.run_dir import Addresses, RunDir
 
 _LINKS = Path("/sys/class/net")
-_PORTS_TRIED = 100
 
 
 def _ip(*arguments: str) -> str:
@@ -58,20 +57,6 @@ def _claiming() -> Iterator[None]:
         os.close(folder)
 
 
-def _free_port(address: str, first: int) -> int:
-    """Return the first port from `first` on that can be bound: another program may hold one on all addresses.
-
-    Not one of the kernel's choice: those also serve outgoing connections, and a program that is started again wants its
-    port back.
-    """
-    for port in range(first, first + _PORTS_TRIED):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((address, port))
-            return port
-    raise DevclusterError(f"no port from {first} to {first + _PORTS_TRIED - 1} is free on {address}")
-
-
 def claim(run_dir: RunDir) -> Addresses:
     """Make the cluster's bridge on a free subnet, or find it, and return the addresses with free ports.
 
@@ -95,10 +80,10 @@ def claim(run_dir: RunDir) -> Addresses:
     addresses = Addresses(number=number)
     return Addresses(
         number=number,
-        api_port=_free_port(addresses.gateway, 6443),
-        etcd_port=_free_port(addresses.loopback, 2379),
-        etcd_peer_port=_free_port(addresses.loopback, 12380),
-        kubelet_port=_free_port(addresses.gateway, 10250),
+        api_port=first_free_port(addresses.gateway, 6443),
+        etcd_port=first_free_port(addresses.loopback, 2379),
+        etcd_peer_port=first_free_port(addresses.loopback, 12380),
+        kubelet_port=first_free_port(addresses.gateway, 10250),
     )
 
 

@@ -42,11 +42,6 @@ def node_obstacles(pod: Pod, node: Node) -> tuple[Obstacle, ...]:
     return NodeFilters(pod).obstacles(node)
 
 
-def matches_affinity(pod: Pod, node: Node) -> bool:
-    """Tell whether a node has the labels that a pod's node selector and required node affinity demand."""
-    return admits(node, pod.demands)
-
-
 def layout(pod: Pod) -> Layout:
     """Return what nodes must have in common to be the same to a pod as far as :func:`node_obstacles` goes."""
     demands = pod.demands
@@ -68,7 +63,7 @@ def _of_its_state(pod: Pod, node: Node) -> Iterator[Obstacle]:
 
 def _of_its_labels(pod: Pod, node: Node) -> Iterator[Obstacle]:
     demands = pod.demands
-    if not matches_affinity(pod, node):
+    if not admits(node, demands):
         yield _NOT_CHOSEN
     if not all(matches_any(node, terms) for terms in demands.volume_terms):
         yield Obstacle(reason=Reason.VOLUME_NODE_AFFINITY)

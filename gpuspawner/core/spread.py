@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 
 from gpuspawner.core.inventory import Node, Pod
 from gpuspawner.core.nearby import bound_pods
-from gpuspawner.core.node_filters import layout, matches_affinity
+from gpuspawner.core.node_choice import admits
+from gpuspawner.core.node_filters import layout
 from gpuspawner.core.occupancy import Occupancy
 from gpuspawner.core.pod_terms import SpreadConstraint, selects
 from gpuspawner.core.tolerations import tolerates
@@ -70,7 +71,7 @@ def _domains(constraint: SpreadConstraint, pod: Pod, *, occupancy: Occupancy) ->
         (node := table.at(row)).name: node.labels[constraint.topology_key]
         for pool in table.pools(layout(pod))
         if keys <= pool.example.labels.keys()
-        and (not constraint.honor_affinity or matches_affinity(pod, pool.example))
+        and (not constraint.honor_affinity or admits(pool.example, pod.demands))
         and (not constraint.honor_taints or tolerates(pool.example, pod.demands.tolerations))
         for row in pool.rows
     }

@@ -13,7 +13,8 @@ from operator import and_, floordiv
 
 from gpuspawner.core.amounts import Needs, counted, doubts, lacking, needs, shortage
 from gpuspawner.core.inventory import Node, Pod
-from gpuspawner.core.node_filters import NodeFilters, layout, matches_affinity
+from gpuspawner.core.node_choice import admits
+from gpuspawner.core.node_filters import NodeFilters, layout
 from gpuspawner.core.node_table import NodeTable, Pool, picker
 from gpuspawner.core.obstacles import Answer, Group, Obstacle, Reason, Survey, answer_to, in_order
 from gpuspawner.core.occupancy import Occupancy
@@ -45,7 +46,7 @@ def fits_somewhere(pod: Pod, occupancy: Occupancy) -> bool:
         return False
     look = _Look(pod, occupancy, limit=0)
     for pool in occupancy.table.pools(layout(pod)):
-        if matches_affinity(pod, pool.example):
+        if admits(pool.example, pod.demands):
             look.at(pool)
             if look.fits:
                 return True

@@ -15,7 +15,8 @@ import pytest
 from devcluster import Cluster
 from devcluster.demo.local import NAMESPACE, PASSWORD
 from devcluster.hub import CHECKOUT
-from tests.cluster.support.demo import Demo, demo, free_port, is_free, refusal
+from devcluster.ports import free_ports
+from tests.cluster.support.demo import Demo, demo, is_free, refusal
 from tests.cluster.support.pages import Visitor
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.waiting import wait_for
@@ -43,7 +44,7 @@ class Running:
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Running]:
-    port, began = free_port(), time.monotonic()
+    (port,), began = free_ports(["127.0.0.1"]), time.monotonic()
     with demo("--name", NAME, "--port", str(port)) as started:
         started.wait_ready(timeout_s=120)
         visitor = Visitor(f"http://127.0.0.1:{port}")

@@ -17,7 +17,8 @@ from devcluster import Cluster
 from devcluster.demo.local import PASSWORD
 from devcluster.demo.own_cluster import NAMESPACE, OwnClusterDemo
 from devcluster.hub import PROXY_SCRIPT
-from tests.cluster.support.demo import free_port, is_free, refusal
+from devcluster.ports import free_ports
+from tests.cluster.support.demo import is_free, refusal
 from tests.cluster.support.fleet import WHOLE_CARD
 from tests.cluster.support.pages import Visitor
 from tests.cluster.support.pods import Pods
@@ -109,7 +110,7 @@ def started(cluster: Cluster, kubeconfig: Path, values: Path) -> Iterator[Starte
         hub_proxy["command"][:1] = ["node", str(PROXY_SCRIPT)]
         return pod
 
-    port = free_port()
+    (port,) = free_ports(["127.0.0.1"])
     demo = OwnClusterDemo(context=CONTEXT, port=port, report=print, values=values, adapt=adapt, kubeconfig=kubeconfig)
     try:
         demo.start()

@@ -79,11 +79,6 @@ def refusal(*arguments: str, kubeconfig: Path | None = None) -> tuple[int, Seque
     return status, started.printed.splitlines()
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
-
-
 def is_free(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) != 0

@@ -8,7 +8,7 @@ import pytest
 from gpuspawner.core.catalogue import Toleration
 from gpuspawner.core.demands import Demands
 from gpuspawner.core.inventory import Node, Pod, Taint
-from gpuspawner.core.node_filters import layout, matches_affinity, node_obstacles
+from gpuspawner.core.node_filters import layout, node_obstacles
 from gpuspawner.core.node_table import Layout
 from gpuspawner.core.node_terms import NodeTerm, Requirement
 from gpuspawner.core.obstacles import Obstacle, Reason
@@ -57,11 +57,6 @@ def test_a_pod_that_names_its_node_wants_no_other():
     named = replace(pod(), node="b")
     assert node_obstacles(named, NODE) == (Obstacle(reason=Reason.NODE_NAME),)
     assert node_obstacles(replace(named, node="a"), NODE) == ()
-
-
-def test_selector_and_affinity_must_both_match():
-    assert not matches_affinity(pod(node_selector={"zone": "x"}, node_terms=(ELSEWHERE,)), NODE)
-    assert not matches_affinity(pod(node_selector={"zone": "y"}, node_terms=(HERE,)), NODE)
 
 
 def test_nodes_are_alike_that_have_the_same_of_all_a_pod_looks_at():
