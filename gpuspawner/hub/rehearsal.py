@@ -6,6 +6,7 @@ admin's settings would leave the claim behind, and be found out half a minute la
 
 from __future__ import annotations
 
+from copy import copy
 from http import HTTPStatus
 from typing import Any
 
@@ -45,7 +46,7 @@ async def rehearse(spawner: Any, pod: Any, *, offer: Offer, gpu: GPUType | None)
     :raises RefusedStart: no node would ever take the pod.
     :raises ApiException: the API server would not take it.
     """
-    located = await offer.located(written(spawner, pod))
+    located = await offer.located(written(spawner, _without_environment(pod)))
     # Most starts fit at once, which takes less to tell than why one would not.
     if located is not None and not starts_now(located, offer.inventory):
         found = verdict(located, offer.inventory, gpu=gpu)
@@ -53,6 +54,23 @@ async def rehearse(spawner: Any, pod: Any, *, offer: Offer, gpu: GPUType | None)
             raise RefusedStart(verdict_sentence(found), reason="never_fits", status_code=HTTPStatus.CONFLICT)
     if spawner.dry_run:
         await _create_dry(spawner, pod)
+
+
+def _without_environment(pod: Any) -> Any:
+    """Return a pod without what no scheduler looks at, and what is most of the work of writing one out.
+
+    :param pod: the client's model of it; what a hook has put in its place stays as it is.
+    """
+    containers = getattr(getattr(pod, "spec", None), "containers", None)
+    if not isinstance(containers, list):
+        return pod
+    bare: list[Any] = [copy(each) for each in containers]
+    for each in bare:
+        if hasattr(each, "volume_mounts"):  # the admin's other containers may be plain dicts
+            each.env = each.volume_mounts = None
+    changed, changed.spec = copy(pod), copy(pod.spec)
+    changed.spec.containers = bare
+    return changed
 
 
 async def _create_dry(spawner: Any, pod: Any) -> None:

@@ -154,6 +154,17 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             raise refusal(error) from error
 
     @override
+    def _expand_user_properties(self, template: str, slug_scheme: str | None = None) -> str:
+        """Return a text of the admin's with the person's properties in it; KubeSpawner calls this for each of a pod.
+
+        Most texts name no property, and to work out all of them each time is a third of the work of a manifest.
+        """
+        if "{" not in template and "}" not in template:
+            return template
+        expanded: str = super()._expand_user_properties(template, slug_scheme)
+        return expanded
+
+    @override
     def get_env(self) -> dict[str, Any]:
         """Return the pod's environment, without what must not be there whoever set it (``env_keep``, an auth hook)."""
         environment: dict[str, Any] = super().get_env()

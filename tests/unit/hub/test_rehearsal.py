@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from kubernetes_asyncio.client.rest import ApiException
 
+from gpuspawner.core import decode
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.preview import written
 from gpuspawner.hub.rehearsal import draft, rehearse
-from tests.unit.hub.conftest import MakeSpawner, node
+from tests.unit.hub.conftest import SETTINGS, MakeSpawner, node
 from tests.unit.kube.watch_server import NODE_POOLS, NODES, REVIEWS, WatchServer, eventually, node_pool
 
 BARE = node("cpu-1")
@@ -31,11 +32,16 @@ async def test_the_api_server_sees_the_very_pod_and_creates_nothing(make_spawner
         pod.metadata.labels["from-the-hook"] = "yes"
         return pod
 
-    spawner = make_spawner(kubespawner={"modify_pod_hook": hook})
+    volumes = {"volumes": [{"name": "data", "emptyDir": {}}], "volume_mounts": [{"name": "data", "mountPath": "/d"}]}
+    spawner = make_spawner(kubespawner={"modify_pod_hook": hook, **volumes})
     await rehearsed(spawner)
     (asked,) = [each for each in server.requests if each.path == pods_path(spawner)]
     assert (asked.method, asked.query["dryRun"]) == ("POST", "All")
-    assert (await asked.json())["metadata"]["labels"]["from-the-hook"] == "yes"
+    sent = await asked.json()
+    assert sent["metadata"]["labels"]["from-the-hook"] == "yes"
+    (notebook,) = sent["spec"]["containers"]
+    assert {"name": "JUPYTERHUB_API_TOKEN", "value": "secret"} in notebook["env"]
+    assert [mount["name"] for mount in notebook["volumeMounts"]] == ["data"]
 
 
 @pytest.mark.parametrize("status", [400, 403, 422])
@@ -68,6 +74,36 @@ async def test_a_server_that_no_node_would_ever_take_is_refused_in_words(
         await rehearsed(spawner)
     assert (refused.value.status_code, refused.value.reason) == (409, "never_fits")
     assert not [each for each in server.requests if each.path == pods_path(spawner)]
+
+
+SIDECAR = {"name": "s", "image": "s", "env": [{"name": "A", "value": "1"}], "resources": {"requests": {"cpu": "1"}}}
+
+
+@pytest.mark.parametrize(
+    "admins",
+    [
+        pytest.param({}, id="nothing"),
+        pytest.param({"extra_containers": [SIDECAR], "init_containers": [SIDECAR]}, id="containers"),
+        pytest.param({"extra_container_config": {"ports": [{"containerPort": 1, "hostPort": 1}]}}, id="host port"),
+        pytest.param({"extra_pod_config": {"hostNetwork": True, "overhead": {"cpu": "1"}}}, id="pod"),
+        pytest.param({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, id="claim"),
+        pytest.param({"modify_pod_hook": written}, id="a hook that returns a dict"),
+    ],
+)
+async def test_what_a_pod_needs_is_read_whole(
+    make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch, admins: dict[str, Any]
+):
+    spawner, seen = make_spawner(settings={**SETTINGS, "dry_run": False}, kubespawner=admins), []
+    offer = await spawner._offer()
+    spawner.user_options = {"gpu": "a100", "gpu_count": 1}
+    await spawner.load_user_options()
+
+    async def located(_: Any, manifest: Any) -> None:
+        seen.append(decode.pod(manifest))
+
+    monkeypatch.setattr(type(offer), "located", located)
+    await rehearse(spawner, pod := await draft(spawner), offer=offer, gpu=None)
+    assert seen == [decode.pod(written(spawner, pod))]
 
 
 HOME = {"storage_pvc_ensure": True, "storage_capacity": "1Gi"}

@@ -296,3 +296,17 @@ async def test_a_later_start_watches_anew_after_the_api_server_was_down(make_spa
         await spawner._start_watching_pods()
     start.cancel()
     assert not spawner.pod_reflector.watch_task.done()
+
+
+@pytest.mark.parametrize("name", ["ada", "Ada Löve--"])
+@pytest.mark.parametrize(
+    "template", ["", "plain", "ends with -", "{username}-", "-{servername}-", "{{literal}}", "{pod_name}"]
+)
+async def test_texts_are_expanded_as_kubespawner_does(make_spawner: MakeSpawner, name: str, template: str):
+    spawner = make_spawner(name=name)
+    assert spawner._expand_user_properties(template) == KubeSpawner._expand_user_properties(spawner, template)
+
+
+async def test_a_text_with_a_lonely_brace_is_an_error_as_it_is_in_kubespawner(make_spawner: MakeSpawner):
+    with pytest.raises(ValueError, match="Single"):
+        make_spawner()._expand_user_properties("}")
