@@ -7,7 +7,7 @@ handler to serve files from; data reaches form.js as a JSON island.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -25,12 +25,15 @@ from markupsafe import Markup
 
 from gpuspawner._resources import data_dir
 from gpuspawner.core.formview import FormView, gpu_as_json, without_gpus_as_json
-from gpuspawner.core.formview_types import GPUTypeView
+from gpuspawner.core.formview_types import GPUTypeView, ImageView
 
 TEMPLATE = "form.html"
 
 _PARTS_KEPT = 512
 """About 2 KB each, and what they show."""
+
+Choice = ImageView | GPUTypeView
+"""What a row of the form stands for."""
 
 _SCRIPT_BREAKERS = re.compile(r"<(?=!--|/?script)", re.IGNORECASE)
 _STYLE_BREAKERS = re.compile(r"</(?=style)", re.IGNORECASE)
@@ -63,40 +66,48 @@ def _environment(template_dirs: tuple[str, ...]) -> Environment:
     )
     environment.globals["asset"] = _asset_reader(environment, loader)
     environment.globals["data"] = _data_writer()
-    environment.globals["part"] = _part_renderer(environment)
+    environment.globals["rows"] = _row_renderer(environment)
     return environment
 
 
-def _part_renderer(environment: Environment) -> Callable[..., Markup]:
-    """Return the templates' ``part(name, **values)``: a template that sees these values alone, which are hashable.
+def _row_renderer(environment: Environment) -> Callable[..., Markup]:
+    """Return the templates' ``rows(kind, choices, picked=…, first=1, **values)``: the rows of images or GPU types.
 
-    The same values are rendered once: a cluster changes by a GPU type or two between two forms, and to write the
+    A row is the template ``partials/<kind>.html``. It sees the choice under the name of its kind, the ``id`` of its
+    radio button, numbered from ``first`` on, whether it ``is_picked``, and the values, which are hashable, and nothing
+    else. The same row is rendered once: a cluster changes by a GPU type or two between two forms, and to write the
     others again is half of all rendering where there are many.
     """
 
     # Text that is markup already equals the same text that has yet to be escaped.
     @lru_cache(maxsize=_PARTS_KEPT, typed=True)
-    def part(name: str, /, **values: Hashable) -> Markup:
-        return Markup(environment.get_template(name).render(values))  # noqa: S704 - autoescape is on there as well
+    def row(kind: str, choice: Choice, number: int, /, **values: Hashable) -> str:
+        own = {kind: choice, "id": f"gpuspawner-{kind}-{number}"}
+        return environment.get_template(f"partials/{kind}.html").render(values, **own)
 
-    return part
+    def rows(kind: str, choices: Iterable[Choice], *, picked: str, first: int = 1, **values: Hashable) -> Markup:
+        numbered = enumerate(choices, first)
+        written = (row(kind, each, number, is_picked=each.slug == picked, **values) for number, each in numbered)
+        return Markup("".join(written))  # noqa: S704 - autoescape is on in each of them
+
+    return rows
 
 
 def _data_writer() -> Callable[[FormView], Markup]:
     """Return the templates' ``data(view)``: what the form's script reads, as JSON that is safe inside its element.
 
-    GPU types are kept as :func:`_part_renderer` keeps their rows, for the same reason.
+    GPU types are kept as :func:`_row_renderer` keeps their rows, for the same reason.
     """
 
     @lru_cache(maxsize=_PARTS_KEPT)
-    def row(gpu: GPUTypeView) -> Markup:
-        return htmlsafe_json_dumps(gpu_as_json(gpu))
+    def row(gpu: GPUTypeView) -> str:
+        return str(htmlsafe_json_dumps(gpu_as_json(gpu)))
 
     def data(view: FormView) -> Markup:
-        members = {name: htmlsafe_json_dumps(value) for name, value in without_gpus_as_json(view).items()}
-        gpus = Markup(",").join(row(gpu) for vendor in view.vendors for gpu in vendor.types)
-        members["gpus"] = Markup("[{}]").format(gpus)
-        return Markup("{{{}}}").format(Markup(",").join(Markup('"{}":{}').format(*each) for each in members.items()))
+        members = {name: str(htmlsafe_json_dumps(value)) for name, value in without_gpus_as_json(view).items()}
+        members["gpus"] = f"[{','.join(row(gpu) for vendor in view.vendors for gpu in vendor.types)}]"
+        written = ",".join(f'"{name}":{value}' for name, value in members.items())
+        return Markup(f"{{{written}}}")  # noqa: S704 - each value is safe, and names are our own
 
     return data
 

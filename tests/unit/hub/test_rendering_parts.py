@@ -70,9 +70,10 @@ def test_a_row_is_rendered_anew_for_what_else_it_shows(view: FormView):
 
 def test_markup_is_not_taken_for_the_same_text_that_has_to_be_escaped(tmp_path: Path):
     folder = tmp_path / "gpuspawner"
-    folder.mkdir()
-    (folder / "form.html").write_text("""{{ part("p.html", text="<b>" | safe) }}{{ part("p.html", text="<b>") }}""")
-    (folder / "p.html").write_text("{{ text }}")
+    (folder / "partials").mkdir(parents=True)
+    row = """{{ rows("gpu", view.vendors[0].types, picked="", text=%s) }}"""
+    (folder / "form.html").write_text(row % '"<b>" | safe' + row % '"<b>"')
+    (folder / "partials" / "gpu.html").write_text("{{ text }}")
     assert rendering.render(VIEW, template_dirs=(str(tmp_path),)) == "<b>&lt;b&gt;"
 
 
