@@ -1,0 +1,107 @@
+"""Turn a KubeSpawner profile_list into gpuspawner settings.
+
+Reads the Helm values of zero-to-jupyterhub (singleuser.profileList or hub.config.KubeSpawner.profile_list, also below a
+parent chart's key), a bare list in YAML or JSON, or a jupyterhub_config.py, which is run. Writes Helm values to the
+standard output, and to the standard error what could not be carried over.
+
+examples:
+  gpuspawner convert values.yaml > gpuspawner.yaml
+  gpuspawner convert jupyterhub_config.py --output json
+  helm get values jhub | gpuspawner convert -
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+import yaml
+from traitlets.config.loader import PyFileConfigLoader
+
+from gpuspawner.core.errors import Problem, SettingsError
+from gpuspawner.settings.from_profiles import convert
+
+_PLACES = (
+    ("singleuser", "profileList"),
+    ("hub", "config", "KubeSpawner", "profile_list"),
+    ("KubeSpawner", "profile_list"),
+    ("profile_list",),
+    ("profileList",),
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("file", metavar="FILE", help="Helm values, a profile list, or a .py file; - is standard input")
+    parser.add_argument("--output", choices=("yaml", "json"), default="yaml", help="format of the result (%(default)s)")
+
+
+def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> None:
+    """Convert the file and write the result.
+
+    :raises SettingsError: there is no profile list in it, or it is none.
+    :raises OSError: it cannot be read.
+    """
+    place, profile_list = _find(arguments.file)
+    found = convert(profile_list)
+    for note in found.notes:
+        notes.write(f"note: {note}\n")
+    values: dict[str, Any] = {
+        "hub": {
+            "config": {
+                "JupyterHub": {"spawner_class": "gpuspawner.GPUSpawner"},
+                "GPUSpawner": dict(found.settings),
+            }
+        }
+    }
+    if place == _PLACES[0]:
+        # Helm replaces lists: as an overlay over the old values this takes the old profiles away.
+        values["singleuser"] = {"profileList": []}
+    if arguments.output == "json":
+        json.dump(values, out, indent=2, ensure_ascii=False)
+        out.write("\n")
+    else:
+        yaml.safe_dump(values, out, sort_keys=False, allow_unicode=True, width=100)
+
+
+def _find(file: str) -> tuple[tuple[str, ...], object]:
+    """Return where in a file the profile list is, and the list."""
+    document = _load(file)
+    if isinstance(document, list):
+        return (), document
+    for root in _roots(document):
+        for place in _PLACES:
+            found: object = root
+            for key in place:
+                found = found.get(key) if isinstance(found, Mapping) else None
+            if found:
+                return place, found
+    places = ", ".join(".".join(place) for place in _PLACES[:2])
+    raise SettingsError(Problem(field=file, code="missing", message=f"has no profile list ({places})"))
+
+
+def _roots(document: object) -> Iterator[Mapping[str, Any]]:
+    """Yield a document and what is below its keys: a parent chart keeps a chart's values below its name."""
+    if isinstance(document, Mapping):
+        yield document
+        yield from (value for value in document.values() if isinstance(value, Mapping))
+
+
+def _load(file: str) -> object:
+    if file.endswith(".py"):
+        path = Path(file).absolute()
+        path.stat()  # the loader only says that it did not find it
+        try:
+            return PyFileConfigLoader(path.name, str(path.parent)).load_config()
+        except Exception as error:
+            message = f"cannot be run here: {type(error).__name__}: {error}"
+            raise SettingsError(Problem(field=file, code="bad_value", message=message)) from error
+    text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise SettingsError(Problem(field=file, code="bad_value", message=f"is no YAML: {error}")) from error

@@ -1,0 +1,139 @@
+"""What a KubeSpawner ``profile_list`` offers, written out: each way to start a server, with all of its overrides.
+
+As KubeSpawner 7 reads it: a list, or a dict sorted by key; each profile with ``kubespawner_override`` and
+``profile_options``, whose ``choices`` have overrides of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpuspawner.core.errors import Problem, SettingsError
+
+_MOST_VARIANTS = 100
+"""Ways to start a server that are written out of one profile; more choices than that are no presets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """One way to start a server.
+
+    :param name: for people: the profile's, and those of the choices in its options.
+    :param overrides: trait of KubeSpawner → value, those of the choices over the profile's.
+    """
+
+    name: str
+    description: str = ""
+    overrides: Mapping[str, Any]
+    is_default: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageChoice:
+    """An image that a profile lets people pick."""
+
+    name: str
+    reference: str
+
+
+@dataclass(slots=True)
+class Variants:
+    """A whole profile list, written out.
+
+    :param images: those that are choices of an option, in the order they appear.
+    :param notes: sentences about what a list of variants cannot hold.
+    """
+
+    variants: list[Variant] = field(default_factory=list)
+    images: list[ImageChoice] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def variants_of(profile_list: object) -> Variants:
+    """Return what a profile list offers.
+
+    :raises SettingsError: it is no list or dict of profiles.
+    """
+    found = Variants()
+    for place, profile in enumerate(_entries(profile_list, what="profile list"), start=1):
+        _read(profile, place=place, found=found)
+    return found
+
+
+def _entries(value: object, *, what: str) -> list[Mapping[str, Any]]:
+    """Return the mappings of a list, or of a dict in the order of its keys."""
+    entries = [value[key] for key in sorted(value, key=str)] if isinstance(value, Mapping) else value
+    if not isinstance(entries, list | tuple) or not all(isinstance(each, Mapping) for each in entries):
+        message = f"the {what} must be a list of mappings; a function cannot be converted"
+        raise SettingsError(Problem(field="profile_list", code="wrong_type", message=message))
+    return list(entries)
+
+
+def _read(profile: Mapping[str, Any], *, place: int, found: Variants) -> None:
+    name = _text(profile.get("display_name")) or _text(profile.get("slug")) or f"Profile {place}"
+    base = _mapping(profile.get("kubespawner_override"))
+    ways: list[tuple[list[str], dict[str, Any]]] = [([], dict(base))]
+    for option in _options(profile):
+        title = _text(option.get("display_name")) or "an option"
+        if _mapping(option.get("unlisted_choice")).get("enabled"):
+            found.notes.append(f"{name}: {title} lets people write a value of their own, which is left out.")
+        choices = [_Choice.read(key, each) for key, each in _mapping(option.get("choices")).items()]
+        if not choices:
+            continue
+        default = next((each for each in choices if each.is_default), choices[0])
+        if all(set(each.overrides) <= {"image"} for each in choices):
+            # People pick any image with anything in the form.
+            found.images += [
+                ImageChoice(name=each.name, reference=str(each.overrides["image"]))
+                for each in choices
+                if "image" in each.overrides
+            ]
+            ways = [(names, {**over, **default.overrides}) for names, over in ways]
+        elif len(ways) * len(choices) > _MOST_VARIANTS:
+            found.notes.append(f"{name}: {title} makes more than {_MOST_VARIANTS} combinations; its default is kept.")
+            ways = [(names, {**over, **default.overrides}) for names, over in ways]
+        else:
+            ways = [
+                ([*names, each.name], {**over, **each.overrides})
+                for names, over in ways
+                for each in sorted(choices, key=lambda choice: not choice.is_default)
+            ]
+    for number, (names, overrides) in enumerate(ways):
+        found.variants.append(
+            Variant(
+                name=", ".join([name, *names]),
+                description=_text(profile.get("description")),
+                overrides=overrides,
+                is_default=bool(profile.get("default")) and number == 0,
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Choice:
+    name: str
+    overrides: Mapping[str, Any]
+    is_default: bool
+
+    @classmethod
+    def read(cls, key: object, raw: object) -> _Choice:
+        choice = _mapping(raw)
+        return cls(
+            name=_text(choice.get("display_name")) or str(key),
+            overrides=_mapping(choice.get("kubespawner_override")),
+            is_default=bool(choice.get("default")),
+        )
+
+
+def _options(profile: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    return map(_mapping, _mapping(profile.get("profile_options")).values())
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _text(value: object) -> str:
+    return value.strip() if isinstance(value, str) else ""

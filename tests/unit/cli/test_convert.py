@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpuspawner.cli.main import main
+
+PROFILES = [{"display_name": "Small", "kubespawner_override": {"cpu_limit": 1, "storage_class": "x"}}]
+SETTINGS = {
+    "cpu": {"min": 1, "max": 1, "step": 1},
+    "presets": {"small": {"display_name": "Small", "cpu": 1}},
+}
+NOTE = "note: Small: storage_class cannot differ by choice here; set it on KubeSpawner for all.\n"
+
+
+def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    status = main(["convert", *arguments])
+    told = capsys.readouterr()
+    return status, told.out, told.err
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param(PROFILES, id="bare list"),
+        pytest.param({"profileList": PROFILES}, id="singleuser section"),
+        pytest.param({"hub": {"config": {"KubeSpawner": {"profile_list": PROFILES}}}}, id="hub's config"),
+        pytest.param({"jupyterhub": {"hub": {"config": {"KubeSpawner": {"profile_list": PROFILES}}}}}, id="parent"),
+    ],
+)
+def test_a_profile_list_is_found_wherever_it_may_be(document: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "values.yaml"
+    file.write_text(yaml.safe_dump(document))
+    status, out, notes = run(str(file), capsys=capsys)
+    assert (status, notes) == (0, NOTE)
+    config = {"JupyterHub": {"spawner_class": "gpuspawner.GPUSpawner"}, "GPUSpawner": SETTINGS}
+    assert yaml.safe_load(out) == {"hub": {"config": config}}
+
+
+def test_profiles_of_the_chart_are_taken_away_by_the_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "values.yaml"
+    file.write_text(yaml.safe_dump({"singleuser": {"profileList": PROFILES}}))
+    status, out, _ = run(str(file), "--output", "json", capsys=capsys)
+    assert (status, json.loads(out)["singleuser"]) == (0, {"profileList": []})
+
+
+def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setattr("sys.stdin", io.StringIO(yaml.safe_dump(PROFILES)))
+    status, out, _ = run("-", capsys=capsys)
+    assert (status, yaml.safe_load(out)["hub"]["config"]["GPUSpawner"]) == (0, SETTINGS)
+
+
+def test_a_python_config_is_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "jupyterhub_config.py"
+    file.write_text(f"c = get_config()\nc.KubeSpawner.profile_list = {PROFILES!r}\n")
+    status, out, _ = run(str(file), capsys=capsys)
+    assert (status, yaml.safe_load(out)["hub"]["config"]["GPUSpawner"]) == (0, SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("values.yaml", "hub: {}", "has no profile list (singleuser.profileList, hub.config.KubeSpawner.profile_list)"),
+        ("values.yaml", "a: [", "is no YAML:"),
+        ("values.yaml", "profileList: text", "must be a list of mappings"),
+        ("config.py", "c.KubeSpawner.profile_list = lambda spawner: []", "a function cannot be converted"),
+        ("config.py", "import no_such_module", "cannot be run here: ModuleNotFoundError"),
+        ("missing.py", None, "No such file or directory"),
+    ],
+)
+def test_what_holds_none_is_refused_with_the_reason(
+    name: str, text: str | None, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    file = tmp_path / name
+    if text is not None:
+        file.write_text(text)
+    status, out, err = run(str(file), capsys=capsys)
+    assert (status, out, told in err) == (1, "", True), err

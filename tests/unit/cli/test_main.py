@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import pytest
+
+from gpuspawner import __version__
+from gpuspawner.cli.main import main
+
+
+def test_help_names_every_command_with_what_it_does(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as left:
+        main(["--help"])
+    assert left.value.code == 0
+    assert "convert" in (told := capsys.readouterr().out)
+    assert "Turn a KubeSpawner profile_list into gpuspawner settings." in told
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as left:
+        main(["--version"])
+    assert (left.value.code, capsys.readouterr().out) == (0, f"gpuspawner {__version__}\n")
+
+
+@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["convert"], ["convert", "x", "--output", "xml"]])
+def test_a_wrong_call_is_refused_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    assert left.value.code == 2
+    assert "usage: gpuspawner" in capsys.readouterr().err
+
+
+def test_what_cannot_be_done_is_one_line_and_1(capsys: pytest.CaptureFixture[str]):
+    assert main(["convert", "/no/such/file.yaml"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == "gpuspawner convert: [Errno 2] No such file or directory: '/no/such/file.yaml'"

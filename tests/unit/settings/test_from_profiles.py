@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuspawner.settings import Settings
+from gpuspawner.settings.from_profiles import Converted, convert
+
+PRODUCT = "nvidia.com/gpu.product"
+T4 = {"extra_resource_limits": {"nvidia.com/gpu": "1"}, "node_selector": {PRODUCT: "Tesla-T4"}}
+
+
+BOTH: dict[str, Any] = {
+    "images": {
+        "scipy-1": {"display_name": "scipy:1", "image": "q/scipy:1"},
+        "torch-1": {"display_name": "torch:1", "image": "q/torch:1"},
+    },
+    "cpu": {"min": 1, "max": 4, "step": 1, "guarantee": 0.5},
+    "memory": {"min": "2G", "max": "16G", "step": "2G", "guarantee": 1.0},
+    "gpus": {
+        "t4": {
+            "display_name": "T4",
+            "resource": "nvidia.com/gpu",
+            "match": {PRODUCT: ["Tesla-T4"]},
+            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+            "environment": {"A": "1"},
+            "runtime_class": "nvidia",
+            "start_timeout": 900,
+            "max_count": 1,
+        }
+    },
+    "presets": {
+        "small": {
+            "display_name": "Small",
+            "description": "CPU only",
+            "image": "scipy-1",
+            "cpu": 1,
+            "memory": "2G",
+        },
+        "with-gpu": {
+            "display_name": "With GPU",
+            "image": "torch-1",
+            "cpu": 4,
+            "memory": "16G",
+            "gpu": "t4",
+            "gpu_count": 1,
+        },
+    },
+}
+
+
+def converted(**override: Any) -> Converted:
+    return convert([{"display_name": "P", "kubespawner_override": override}])
+
+
+def test_profiles_become_images_bounds_gpu_types_and_presets():
+    small = {"image": "q/scipy:1", "cpu_limit": 1, "cpu_guarantee": 0.5, "mem_limit": "2G", "mem_guarantee": "2G"}
+    big = {
+        **small,
+        **T4,
+        "image": "q/torch:1",
+        "cpu_limit": 4,
+        "cpu_guarantee": 2,
+        "mem_limit": "16G",
+        "mem_guarantee": "16G",
+        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+        "environment": {"A": "1"},
+        "extra_pod_config": {"runtimeClassName": "nvidia"},
+        "start_timeout": 900,
+    }
+    found = convert(
+        [
+            {"display_name": "With GPU", "kubespawner_override": big},
+            {"display_name": "Small", "description": "CPU only", "default": True, "kubespawner_override": small},
+        ]
+    )
+    assert found == Converted(settings=BOTH, notes=())
+
+
+def test_the_same_gpu_in_several_profiles_is_one_type_with_the_largest_count():
+    four = {**T4, "extra_resource_limits": {"nvidia.com/gpu": 4}}
+    profiles = [{"display_name": str(n), "kubespawner_override": each} for n, each in enumerate((T4, four))]
+    assert {slug: gpu["max_count"] for slug, gpu in convert(profiles).settings["gpus"].items()} == {"t4": 4}
+
+
+def test_other_nodes_are_another_type():
+    other = {**T4, "node_selector": {"pool": "a"}}
+    profiles = [{"display_name": str(n), "kubespawner_override": each} for n, each in enumerate((T4, other))]
+    assert list(convert(profiles).settings["gpus"]) == ["t4", "gpu"]
+
+
+def test_amounts_off_the_grid_are_rounded_up_and_said():
+    profiles = [{"display_name": each, "kubespawner_override": {"cpu_limit": each}} for each in ("0.333", "2")]
+    found = convert(profiles)
+    assert found.settings["cpu"] == {"min": 0.1, "max": 2, "step": 0.1}
+    assert [preset["cpu"] for preset in found.settings["presets"].values()] == [0.4, 2]
+    assert found.notes == ("0.333: cpu 0.333 becomes 0.4.",)
+
+
+@pytest.mark.parametrize(
+    ("override", "note"),
+    [
+        (
+            {"storage_capacity": "1Ti"},
+            "P: storage_capacity cannot differ by choice here; set it on KubeSpawner for all.",
+        ),
+        (
+            {"node_selector": {"a": "b"}},
+            "P: node_selector cannot differ by choice here; set it on KubeSpawner for all.",
+        ),
+        (
+            {**T4, "extra_pod_config": {"hostIPC": True}},
+            "P: extra_pod_config cannot differ by choice here; set it on KubeSpawner for all.",
+        ),
+        ({"mem_limit": "{memory}"}, "P: mem_limit is no plain amount, which is left out."),
+        ({"image": "i:{tag}"}, "image i:{tag}: it is put together when a server starts, which is left out."),
+        (
+            {"extra_resource_limits": {"amd.com/gpu": 1}},
+            "P: names no node, so its GPU type gpu is any node with amd.com/gpu.",
+        ),
+        (
+            {**T4, "extra_resource_limits": {"nvidia.com/gpu": 1, "nvidia.com/mig-1g.5gb": 1}},
+            "P: asks for several GPU resources; only nvidia.com/gpu is kept.",
+        ),
+    ],
+)
+def test_what_is_not_carried_over_is_said(override: dict[str, Any], note: str):
+    assert converted(**override).notes == (note,)
+
+
+def test_different_guarantees_are_said():
+    profiles = [{"display_name": str(n), "kubespawner_override": {"cpu_limit": 2, "cpu_guarantee": n}} for n in (1, 2)]
+    found = convert(profiles)
+    assert "guarantee" not in found.settings["cpu"]
+    assert found.notes == ("cpu: profiles guarantee 0.50 to 1.00 of the limit; one fraction holds for all here.",)
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 1 << 40)
+    | st.floats(allow_nan=True)
+    | st.sampled_from(["1", "2G", "512M", "0.25", "", "{username}", "q/i:1", "Tesla-T4", "x" * 300, "ü ß"]),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["nvidia.com/gpu", "amd.com/gpu", PRODUCT, "key", "a b"]), inner, max_size=3)
+    ),
+    max_leaves=4,
+)
+TRAITS = st.sampled_from(
+    [
+        *(
+            "image",
+            "cpu_limit",
+            "cpu_guarantee",
+            "mem_limit",
+            "mem_guarantee",
+            "extra_resource_limits",
+            "node_selector",
+        ),
+        *("tolerations", "environment", "extra_pod_config", "start_timeout", "storage_capacity"),
+    ]
+)
+OVERRIDES = st.dictionaries(TRAITS, VALUES, max_size=6)
+CHOICES = st.dictionaries(st.text(max_size=5), st.fixed_dictionaries({"kubespawner_override": OVERRIDES}), max_size=3)
+PROFILES = st.lists(
+    st.fixed_dictionaries(
+        {"kubespawner_override": OVERRIDES},
+        optional={
+            "display_name": st.text(max_size=250),
+            "profile_options": st.dictionaries(
+                st.text(max_size=3), st.fixed_dictionaries({"choices": CHOICES}), max_size=2
+            ),
+        },
+    ),
+    max_size=4,
+)
+
+
+@given(PROFILES)
+def test_whatever_stands_in_a_profile_list_the_result_is_valid_settings(profiles: list[dict[str, Any]]):
+    Settings.parse(convert(profiles).settings)
