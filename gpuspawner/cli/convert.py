@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -46,8 +46,8 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> None:
     :raises SettingsError: there is no profile list in it, or it is none.
     :raises OSError: it cannot be read.
     """
-    place, profile_list = _find(arguments.file)
-    found = convert(profile_list)
+    place, profile_list, default_image = _find(arguments.file)
+    found = convert(profile_list, default_image=default_image)
     for note in found.notes:
         notes.write(f"note: {note}\n")
     values: dict[str, Any] = {
@@ -68,20 +68,33 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> None:
         yaml.safe_dump(values, out, sort_keys=False, allow_unicode=True, width=100)
 
 
-def _find(file: str) -> tuple[tuple[str, ...], object]:
-    """Return where in a file the profile list is, and the list."""
+def _find(file: str) -> tuple[tuple[str, ...], object, str]:
+    """Return where in a file the profile list is, the list, and the image of profiles without one, if it is told."""
     document = _load(file)
     if isinstance(document, list):
-        return (), document
+        return (), document, ""
     for root in _roots(document):
         for place in _PLACES:
-            found: object = root
-            for key in place:
-                found = found.get(key) if isinstance(found, Mapping) else None
-            if found:
-                return place, found
+            if found := _at(root, place):
+                return place, found, _default_image(root)
     places = ", ".join(".".join(place) for place in _PLACES[:2])
     raise SettingsError(Problem(field=file, code="missing", message=f"has no profile list ({places})"))
+
+
+def _at(root: Mapping[str, Any], place: Iterable[str]) -> Any:
+    found: Any = root
+    for key in place:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found
+
+
+def _default_image(root: Mapping[str, Any]) -> str:
+    """Return the reference of KubeSpawner's own image, as the chart or a config writes it; empty where neither does."""
+    for place in (("hub", "config", "KubeSpawner", "image"), ("KubeSpawner", "image")):
+        if isinstance(found := _at(root, place), str):
+            return found
+    name, tag = (_at(root, ("singleuser", "image", key)) for key in ("name", "tag"))
+    return f"{name}:{tag}" if isinstance(name, str) and isinstance(tag, str) else ""
 
 
 def _roots(document: object) -> Iterator[Mapping[str, Any]]:

@@ -49,17 +49,18 @@ class Converted:
     notes: tuple[str, ...]
 
 
-def convert(profile_list: object) -> Converted:
+def convert(profile_list: object, *, default_image: str = "") -> Converted:
     """Return settings that offer what a profile list offers.
 
     What profiles have in common becomes choices of the form: any image with any amounts and any GPU. Each profile, with
     each choice in its options, becomes a preset.
 
     :param profile_list: as ``c.KubeSpawner.profile_list`` or ``singleuser.profileList`` hold it.
+    :param default_image: reference of KubeSpawner's own image, which profiles without one have; empty: not known.
     :raises SettingsError: it is no profile list.
     """
     found = variants_of(profile_list)
-    work = _Conversion(found.notes)
+    work = _Conversion(found.notes, default_image=default_image)
     variants = sorted(found.variants, key=lambda variant: not variant.is_default)
     work.images(variants, found.images)
     for name in ("cpu", "memory"):
@@ -100,8 +101,9 @@ def _take_out(settings: dict[str, Any], path: str) -> bool:
 class _Conversion:
     """Settings in the making."""
 
-    def __init__(self, notes: Iterable[str]) -> None:
+    def __init__(self, notes: Iterable[str], *, default_image: str) -> None:
         self.notes = list(notes)
+        self._default_image = default_image
         self._images: dict[str, dict[str, Any]] = {}
         self._references: dict[str, str] = {}
         self._bounds: dict[str, dict[str, Any]] = {}
@@ -117,7 +119,9 @@ class _Conversion:
     def images(self, variants: Iterable[Variant], choices: Iterable[ImageChoice]) -> None:
         """Take in each image once; the name of a choice says more than that of a profile."""
         named = {choice.reference: choice.name for choice in choices}
-        references = [_reference(variant) for variant in variants]
+        references = [self._reference(variant) for variant in variants]
+        if "" in references and any((*references, *named)):
+            self.notes.append("Some profiles name no image: add KubeSpawner's own to images, and to their presets.")
         for reference in dict.fromkeys([*references, *named]):
             if not reference:
                 continue
@@ -156,7 +160,7 @@ class _Conversion:
         preset: dict[str, Any] = {"display_name": variant.name[:200]}
         if variant.description:
             preset["description"] = variant.description[:2000]
-        if image := self._references.get(_reference(variant)):
+        if image := self._references.get(self._reference(variant)):
             preset["image"] = image
         for name, step in self._steps.items():
             amount = self._amount(name, variant)
@@ -169,6 +173,10 @@ class _Conversion:
         preset |= self._gpu(variant)
         self._note_the_rest(variant, has_gpu="gpu" in preset)
         self._presets[_new_slug(variant.name, self._presets, fallback="preset")] = preset
+
+    def _reference(self, variant: Variant) -> str:
+        image = variant.overrides.get("image")
+        return (image.strip() if isinstance(image, str) else "") or self._default_image
 
     def _amount(self, name: str, variant: Variant) -> int | None:
         """Return the limit of a variant, else what it is guaranteed."""
@@ -249,11 +257,6 @@ class _Conversion:
         if left:
             names = ", ".join(sorted(left))
             self.notes.append(f"{variant.name}: {names} cannot differ by choice here; set it on KubeSpawner for all.")
-
-
-def _reference(variant: Variant) -> str:
-    image = variant.overrides.get("image")
-    return image.strip() if isinstance(image, str) else ""
 
 
 def _tolerations(value: object) -> list[dict[str, Any]]:

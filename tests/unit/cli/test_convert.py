@@ -49,6 +49,23 @@ def test_profiles_of_the_chart_are_taken_away_by_the_result(tmp_path: Path, caps
     assert (status, json.loads(out)["singleuser"]) == (0, {"profileList": []})
 
 
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"singleuser": {"image": {"name": "q/base", "tag": "1"}, "profileList": PROFILES}},
+        {"hub": {"config": {"KubeSpawner": {"image": "q/base:1", "profile_list": PROFILES}}}},
+    ],
+)
+def test_the_image_of_profiles_without_one_is_the_files(
+    document: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    file = tmp_path / "values.yaml"
+    file.write_text(yaml.safe_dump(document))
+    _, out, _ = run(str(file), capsys=capsys)
+    images = yaml.safe_load(out)["hub"]["config"]["GPUSpawner"]["images"]
+    assert images == {"base-1": {"display_name": "base:1", "image": "q/base:1"}}
+
+
 def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.setattr("sys.stdin", io.StringIO(yaml.safe_dump(PROFILES)))
     status, out, _ = run("-", capsys=capsys)

@@ -131,6 +131,27 @@ def test_what_is_not_carried_over_is_said(override: dict[str, Any], note: str):
     assert converted(**override).notes == (note,)
 
 
+WITH_AND_WITHOUT = [
+    {"display_name": "Own", "kubespawner_override": {"image": "q/torch:1"}},
+    {"display_name": "Usual", "kubespawner_override": {}},
+]
+
+
+def test_profiles_without_an_image_have_kubespawners():
+    found = convert(WITH_AND_WITHOUT, default_image="q/base:1")
+    assert {slug: preset["image"] for slug, preset in found.settings["presets"].items()} == {
+        "own": "torch-1",
+        "usual": "base-1",
+    }
+    assert found.notes == ()
+
+
+def test_where_that_is_not_known_it_is_said():
+    note = "Some profiles name no image: add KubeSpawner's own to images, and to their presets."
+    assert convert(WITH_AND_WITHOUT).notes == (note,)
+    assert convert(WITH_AND_WITHOUT[1:]).notes == ()
+
+
 def test_different_guarantees_are_said():
     profiles = [{"display_name": str(n), "kubespawner_override": {"cpu_limit": 2, "cpu_guarantee": n}} for n in (1, 2)]
     found = convert(profiles)
