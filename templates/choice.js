@@ -80,15 +80,15 @@ function gpuMemoryText(gib) {
   return `${textOf(Number(gib.toFixed(2)))} GiB`;
 }
 
-/** Whether an image is made for the vendor of a GPU. */
-export function suits(image, gpu) {
-  return !gpu || !image?.vendors || image.vendors.includes(gpu.vendor);
+/** Why an image cannot use a GPU, empty where it can. */
+export function misfitOf(image, gpu) {
+  return image?.misfits.find(({ gpus }) => gpus.includes(gpu?.slug))?.text ?? "";
 }
 
 /** What is asked for as a sentence, empty where it cannot be started; the server writes the same one. */
 export function sentenceOf(values, data) {
   const { image, gpu } = chosen(values, data);
-  if (!image || (values.gpu && !gpu) || wrongNumbers(values, data).length || !suits(image, gpu)) return "";
+  if (!image || (values.gpu && !gpu) || wrongNumbers(values, data).length || misfitOf(image, gpu)) return "";
   const parts = [];
   if (data.cpu) {
     const cores = amountOf("cpu", values.cpu);
@@ -103,7 +103,7 @@ export function sentenceOf(values, data) {
 /** What stands in the sentence's place while there is none. */
 export function troubleOf(values, data) {
   const { image, gpu } = chosen(values, data);
-  return suits(image, gpu) ? "Some values above need another look." : "This image and this GPU do not go together.";
+  return misfitOf(image, gpu) ? "This image and this GPU do not go together." : "Some values above need another look.";
 }
 
 /** GPU memory in total, empty without a GPU or where its memory is not known. */
@@ -114,10 +114,10 @@ export function totalOf(values, data) {
   return `${count} × ${gpu.display_name} = ${gpuMemoryText(count * gpu.memory_gib)} GPU memory`;
 }
 
-/** A word where the image is not made for the vendor of the GPU. */
+/** Why the image and the GPU that are picked do not go together, empty where they do. */
 export function hintOf(values, data) {
   const { image, gpu } = chosen(values, data);
-  return suits(image, gpu) ? "" : `${image.display_name} is made for ${image.made_for}: it cannot use this GPU.`;
+  return misfitOf(image, gpu);
 }
 
 /** Whether the fields hold exactly what a preset stands for, however the numbers are written. */

@@ -1,6 +1,6 @@
 // What the page knows of the cluster, shown and kept up to date; comes after choice.js and live.js.
 
-const VERSION = 2;
+const VERSION = 3;
 const TIMEOUT_MS = 30_000;
 const TICK_MS = 10_000;
 // A type that the server no longer offers.
@@ -11,9 +11,13 @@ const GONE = {
 
 /** Text of an element, touched only where it changes: whoever listens to the page hears of nothing else. */
 function say(element, text) {
-  if (!element) return;
-  element.toggleAttribute("hidden", !text);
-  if (element.textContent !== text) element.textContent = text;
+  element?.toggleAttribute("hidden", !text);
+  write(element, text);
+}
+
+/** The same for an element that keeps its place when it is empty. */
+function write(element, text) {
+  if (element && element.textContent !== text) element.textContent = text;
 }
 
 function set(element, name, value) {
@@ -60,7 +64,27 @@ function display(root, data, fill) {
     set(right, "x", total - broken);
   }
 
+  /** Whether each preset can start as it is; nothing of what is too old. */
+  function showPresets(age) {
+    data.presets.forEach(({ outlook }, index) => {
+      const line = find(`preset-${index + 1}`)?.querySelector(".gs-outlook");
+      const isTold = outlook && (outlook.outcome === "never" || (age !== null && !ageText(age)));
+      set(line, "data-outcome", isTold ? outlook.outcome : "");
+      write(line, isTold ? outlook.sentence : "");
+    });
+  }
+
+  function showImages(values) {
+    const { gpu } = chosen(values, data);
+    data.images.forEach((image, index) => {
+      const misfit = misfitOf(image, gpu);
+      set(find(`image-${index + 1}`)?.closest("label"), "data-misfit", Boolean(misfit));
+      say(find(`image-${index + 1}-misfit`), misfit && `Not with ${gpu.display_name}. ${misfit}`);
+    });
+  }
+
   function showTypes(values, age) {
+    const { image } = chosen(values, data);
     data.gpus.forEach((gpu, index) => {
       const id = `gpu-${index + 1}`;
       const radio = find(id);
@@ -69,6 +93,7 @@ function display(root, data, fill) {
       radio.toggleAttribute("disabled", gpu.state === "never" && !radio.checked);
       const row = radio.closest("label");
       set(row, "data-state", gpu.state);
+      set(row, "data-misfit", Boolean(misfitOf(image, gpu)));
       say(find(`${id}-capacity`), gpu.capacity_text);
       say(find(`${id}-details`), gpu.details_text);
       say(find(`${id}-reason`), reasonOf(gpu, values, data, age));
@@ -94,6 +119,8 @@ function display(root, data, fill) {
   }
 
   return (values, state) => {
+    showPresets(state.age);
+    showImages(values);
     showTypes(values, state.age);
     const old = ageText(state.age);
     set(root, "data-old", Boolean(old));
@@ -130,6 +157,10 @@ function keepLive(root, data, { read, fill, isLeaving }) {
     if (!fresh) return false;
     [answered, since] = [JSON.stringify(sentValues(fresh.values, data)), Date.now()];
     data.gpus.forEach((gpu) => Object.assign(gpu, fresh.gpus.find(({ slug }) => slug === gpu.slug) ?? GONE));
+    data.presets.forEach((preset) => {
+      preset.outlook = fresh.presets.find(({ slug }) => slug === preset.slug)?.outlook ?? null;
+    });
+    data.images.forEach((image) => Object.assign(image, fresh.images.find(({ slug }) => slug === image.slug)));
     for (const name of ["verdict", "age_s", "capacity_notice"]) data[name] = fresh[name];
     refresh();
     return true;

@@ -71,6 +71,8 @@ function enhance(root, data, isLeaving) {
     say(find("sentence"), sentenceOf(values, data) || troubleOf(values, data));
     say(find("total"), totalOf(values, data));
     say(find("hint"), hintOf(values, data));
+    find("link")?.toggleAttribute("hidden", !sentenceOf(values, data));
+    write(find("copied"), "");
     presets().forEach(([button, preset]) => set(button, "aria-pressed", holdsPreset(values, preset, data)));
     changed();
   }
@@ -100,6 +102,17 @@ function enhance(root, data, isLeaving) {
     settle(name);
     complain(name);
     update();
+  }
+
+  /** Browsers hand the clipboard to pages on https and on this machine only; elsewhere the person copies by hand. */
+  async function copyLink() {
+    const link = linkOf(read(), data, location.href);
+    try {
+      await navigator.clipboard.writeText(link);
+      write(find("copied"), "Copied. Whoever opens it starts this choice.");
+    } catch {
+      window.prompt("Whoever opens this link starts this choice:", link);
+    }
   }
 
   function showVendor(slug) {
@@ -147,6 +160,9 @@ function enhance(root, data, isLeaving) {
     button.querySelector(".gs-action")?.remove();
     button.addEventListener("click", () => fill(preset.values));
   });
+  find("link")?.addEventListener("click", copyLink);
+  // What the browser complains of must be in sight; it tells nothing of a field that is not.
+  root.addEventListener("invalid", () => find("custom")?.setAttribute("open", ""), { capture: true });
   window.addEventListener("pageshow", update); // the browser may have put older values back
   find("summary").hidden = false;
   update();

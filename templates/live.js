@@ -25,6 +25,15 @@ export function headerOf(sent) {
   return JSON.stringify(sent).replace(/[^\x20-\x7e]/g, escaped);
 }
 
+/** The address of the page with these values in its query: the hub starts them when somebody opens it. */
+export function linkOf(values, data, address) {
+  const link = new URL(address);
+  link.hash = "";
+  const named = Object.entries(sentValues(values, data)).map(([name, text]) => [data.link_prefix + name, text]);
+  link.search = new URLSearchParams(named);
+  return link.href;
+}
+
 /** "as of 2 min ago" for what is too old to go by, empty for what is not. */
 export function ageText(seconds) {
   if (seconds === null || seconds <= OLD_S) return "";
@@ -81,8 +90,10 @@ export function localVerdict(values, data) {
   return tell("never", "Can't start", "no node with them has that much CPU and memory");
 }
 
-/** Why one GPU of a type cannot start now beside the CPU and memory asked for; empty where it can or counts are too old. */
+/** Why one GPU of a type cannot start now with the image, CPU and memory asked for; empty where it can, or nobody knows. */
 export function reasonOf(gpu, values, data, age = 0) {
+  const misfit = misfitOf(chosen(values, data).image, gpu);
+  if (misfit) return misfit;
   if (ageText(age) && gpu.state !== "never") return "";
   if (gpu.state !== "free") return gpu.reason;
   const wrong = wrongNumbers({ ...values, gpu: "" }, data);

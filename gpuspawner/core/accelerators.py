@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from gpuspawner.core.platforms import Compute
+
 GFD_PRODUCT = "nvidia.com/gpu.product"
 GKE_ACCELERATOR = "cloud.google.com/gke-accelerator"
 KARPENTER_PREFIXES = ("karpenter.k8s.aws/", "eks.amazonaws.com/")
@@ -34,6 +36,7 @@ class Accelerator:
     :param memory_bytes: memory of one GPU, None when not known or not confirmed by any source.
     :param labels: source (``gfd``, ``gke``, ``karpenter``, ``amd``, ``intel``) → what it calls the model.
     :param karpenter_memory_mib: what Karpenter's memory label holds; it tells models of the same name apart.
+    :param compute: compute capability, None when not known or not confirmed by any source.
     :param fractional: sources whose name also stands for parts of the GPU, and so does not tell its memory.
     """
 
@@ -43,6 +46,7 @@ class Accelerator:
     memory_bytes: int | None = None
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     karpenter_memory_mib: int | None = None
+    compute: Compute | None = None
     fractional: tuple[str, ...] = ()
 
 

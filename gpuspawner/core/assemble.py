@@ -12,6 +12,7 @@ from gpuspawner.core.discovery import SIMULATED_LABEL, discover
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.inventory import Inventory, Node
 from gpuspawner.core.node_kinds import kinds
+from gpuspawner.core.platforms import TELLING, Platform, distinct, platform_of
 from gpuspawner.core.selection import validate
 from gpuspawner.core.stocks import may_have
 from gpuspawner.core.unions import Union, unite
@@ -66,6 +67,7 @@ def assemble(
     found = discover(nodes, table) if configured.discover else ()
     hidden = _hidden_types(found, configured, nodes=nodes)
     gpus |= _new_types((gpu for gpu in found if gpu not in hidden), configured, nodes=nodes)
+    gpus = {slug: replace(gpu, platforms=_platforms(gpu, nodes, table=table)) for slug, gpu in gpus.items()}
     united = {slug: unite(union, gpus) for slug, union in configured.unions.items()}
     gpus |= {slug: gpu for slug, gpu in united.items() if gpu is not None}
     largest = largest_node(inventory)
@@ -107,9 +109,9 @@ def _bounds(largest: int, *, step: int, default: int, guarantee: float) -> Bound
 
 
 def _labels(configured: Configured) -> frozenset[str]:
-    """Return the labels that matter besides those of GPUs: what the admin's types name, and whether a node is real."""
+    """Return the labels that matter besides those of GPUs: of types, of platforms, and whether a node is real."""
     types = (*configured.gpus.values(), *configured.hidden_gpus)
-    return frozenset({SIMULATED_LABEL, *(key for gpu in types for key in gpu.match)})
+    return frozenset({SIMULATED_LABEL, *TELLING, *(key for gpu in types for key in gpu.match)})
 
 
 def _fallback(reference: str) -> Image:
@@ -121,6 +123,16 @@ def _most_on_one(gpu: GPUType, nodes: Iterable[Node]) -> int:
     """Return the largest number of a type's units on one node that is there or may be added, 1 when none is known."""
     added = gpu.scale_up.gpus_per_node if gpu.scale_up is not None else 0
     return max(added, *(node.allocatable.get(gpu.resource, 0) for node in nodes if gpu.is_on(node.labels)), 1)
+
+
+def _platforms(gpu: GPUType, nodes: Iterable[Node], *, table: AcceleratorTable) -> tuple[Platform, ...]:
+    """Return what the nodes of a type are like; while there is none, what is known of the models it names."""
+    found = [platform_of(node.labels) for node in nodes if may_have(node, gpu.resource) and gpu.is_on(node.labels)]
+    if found:
+        return distinct(found)
+    named = [table.find(key, value) for key, values in gpu.match.items() for value in values]
+    models = [each.accelerator for each in named if each is not None]
+    return distinct(Platform(compute=model.compute) for model in models)
 
 
 def _new_types(found: Iterable[GPUType], configured: Configured, *, nodes: tuple[Node, ...]) -> dict[str, GPUType]:

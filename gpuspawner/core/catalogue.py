@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from gpuspawner.core.platforms import Platform
+
 
 class Unit(StrEnum):
     """What one unit of a GPU type's resource is."""
@@ -25,7 +27,8 @@ class Image:
 
     :param slug: key in settings and user options.
     :param image: reference as the container runtime gets it.
-    :param cuda: CUDA version inside (``"12.8"``), or None when not declared; nothing depends on it yet.
+    :param cuda: CUDA version inside (``"12.8"``), or None when not declared; what it needs of nodes is known to
+        :mod:`gpuspawner.core.image_use`.
     :param vendors: GPU vendors the image can use (``nvidia``, ``amd``, ``intel``); None = not declared (any),
         ``()`` = CPU only.
     :param architectures: values of ``kubernetes.io/arch`` the image exists for, of the only nodes it is started on;
@@ -92,6 +95,8 @@ class GPUType:
     :param start_timeout_s: seconds the hub waits for a server with this type, None = the spawner's own.
     :param note: a sentence shown with the type (for instance that it is simulated).
     :param members: other types, of the same resource, any of which will do; ``match`` is then empty and not looked at.
+    :param platforms: what the type's nodes are like, each kind once; without any node, what is known of the models that
+        ``match`` names. Empty where nothing is known.
     """
 
     slug: str
@@ -111,6 +116,7 @@ class GPUType:
     start_timeout_s: int | None = None
     scale_up: ScaleUp | None = None
     members: tuple[GPUType, ...] = ()
+    platforms: tuple[Platform, ...] = ()
 
     @property
     def matches(self) -> tuple[Mapping[str, tuple[str, ...]], ...]:

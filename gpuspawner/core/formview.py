@@ -12,18 +12,17 @@ from dataclasses import asdict, dataclass
 from operator import attrgetter
 
 from gpuspawner.core.availability import Availability, availability
-from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Unit
+from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Unit
 from gpuspawner.core.errors import Problem, SelectionError
-from gpuspawner.core.formview_live import Live, details_text, scales, state_of, verdict_view
+from gpuspawner.core.formview_images import image_views
+from gpuspawner.core.formview_live import Live, details_text, outlook_view, scales, state_of, verdict_view
 from gpuspawner.core.formview_restore import FIELDS, probe, restore, values_of
 from gpuspawner.core.formview_text import (
     BYTES_PER_GIB,
     age_text,
     capacity_sentence,
     gpu_memory_text,
-    made_for,
     sentence,
-    vendor_name,
 )
 from gpuspawner.core.formview_types import (
     FORM_LEVEL,
@@ -40,6 +39,7 @@ from gpuspawner.core.options import from_form
 from gpuspawner.core.quantity import format_cpu, gib
 from gpuspawner.core.selection import Selection
 from gpuspawner.core.shapes import Shape
+from gpuspawner.core.words import vendor_name
 
 __all__ = ["FORM_LEVEL", "FormView", "Live", "as_json", "build_view", "gpu_as_json", "selected", "without_gpus_as_json"]
 
@@ -75,12 +75,14 @@ def build_view(
     values, notices = _fields(catalogue, options=options, typed=typed)
     errors = _by_field(problems)
     selection = None if errors else _selection(values, catalogue)
+    presets = tuple(_presets(catalogue, live))
+    usual = [restore(None, catalogue)[0], *(preset.values for preset in presets)]
     return FormView(
-        images=tuple(_image(image) for image in catalogue.images.values()),
+        images=image_views(catalogue),
         cpu=_number(catalogue.cpu, format_cpu),
         memory=_number(catalogue.memory, gib),
         vendors=_vendors(catalogue, inventory, counts=live.availabilities),
-        presets=tuple(_presets(catalogue)),
+        presets=presets,
         values=values,
         errors=errors,
         notices=notices,
@@ -89,6 +91,7 @@ def build_view(
         verdict=verdict_view(live, selection, catalogue=catalogue),
         age_s=inventory.age_s,
         age_text=age_text(inventory.age_s),
+        is_open=bool(errors or notices) or values not in usual,
     )
 
 
@@ -141,14 +144,27 @@ def without_gpus_as_json(view: FormView) -> dict[str, object]:
     """Return all of :func:`as_json` but ``gpus``."""
     return {
         "version": view.version,
-        "images": [_pick(image, "slug", "display_name", "vendors", "made_for") for image in view.images],
+        "images": [_image_as_json(image) for image in view.images],
         "cpu": view.cpu and _pick(view.cpu, *_NUMBER),
         "memory": view.memory and _pick(view.memory, *_NUMBER),
-        "presets": [{"slug": preset.slug, "values": dict(preset.values)} for preset in view.presets],
+        "presets": [_preset_as_json(preset) for preset in view.presets],
         "values": dict(view.values),
         "verdict": view.verdict and asdict(view.verdict),
         "capacity_notice": view.capacity_notice,
         "age_s": view.age_s,
+        "link_prefix": view.link_prefix,
+    }
+
+
+def _image_as_json(image: ImageView) -> dict[str, object]:
+    return {**_pick(image, "slug", "display_name"), "misfits": [_pick(each, "text", "gpus") for each in image.misfits]}
+
+
+def _preset_as_json(preset: PresetView) -> dict[str, object]:
+    return {
+        "slug": preset.slug,
+        "values": dict(preset.values),
+        "outlook": preset.outlook and _pick(preset.outlook, "outcome", "sentence"),
     }
 
 
@@ -162,16 +178,6 @@ def _by_field(problems: Iterable[Problem]) -> dict[str, str]:
     for problem in problems:
         messages.setdefault(problem.field, []).append(problem.message)
     return {name: " ".join(texts) for name, texts in messages.items()}
-
-
-def _image(image: Image) -> ImageView:
-    return ImageView(
-        slug=image.slug,
-        display_name=image.display_name,
-        description=image.description,
-        vendors=image.vendors,
-        made_for=made_for(image.vendors),
-    )
 
 
 def _number(bounds: Bounds | None, notation: Callable[[int], str]) -> NumberView | None:
@@ -258,7 +264,7 @@ def _triples(shapes: Iterable[Shape] | None) -> tuple[tuple[int, int, int], ...]
     return tuple((shape.cpu_millis, shape.memory_bytes, shape.count) for shape in shapes or ())
 
 
-def _presets(catalogue: Catalogue) -> Iterable[PresetView]:
+def _presets(catalogue: Catalogue, live: Live) -> Iterable[PresetView]:
     """Yield the presets that can be started; one whose GPU type left the cluster cannot."""
     for preset in catalogue.presets.values():
         selection = probe({"preset": preset.slug}, catalogue)
@@ -269,6 +275,7 @@ def _presets(catalogue: Catalogue) -> Iterable[PresetView]:
                 description=preset.description,
                 summary=sentence(selection, catalogue),
                 values=values_of(selection),
+                outlook=outlook_view(live.presets.get(preset.slug)),
             )
 
 

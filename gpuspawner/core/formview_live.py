@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from gpuspawner.core.availability import Availability
 from gpuspawner.core.catalogue import Catalogue, GPUType, ScaleUp
@@ -13,7 +13,7 @@ from gpuspawner.core.formview_types import AlternativeView, State, VerdictView
 from gpuspawner.core.growth import Growth, may_bring
 from gpuspawner.core.selection import Selection
 from gpuspawner.core.verdict import Verdict
-from gpuspawner.core.verdict_text import verdict_sentence
+from gpuspawner.core.verdict_text import verdict_label, verdict_sentence
 from gpuspawner.core.words import duration
 
 
@@ -24,11 +24,13 @@ class Live:
     :param availabilities: of each GPU type, in the catalogue's order; None: to be counted from the inventory.
     :param verdict: on the choice that stands in the fields; None where it is no valid one.
     :param alternatives: choices that fit where that one does not, the nearest first.
+    :param presets: verdicts on presets as they are, by slug; none on those that nobody looked at.
     """
 
     availabilities: tuple[Availability, ...] | None = None
     verdict: Verdict | None = None
     alternatives: tuple[Selection, ...] = ()
+    presets: Mapping[str, Verdict] = field(default_factory=dict)
 
 
 def state_of(gpu: GPUType, available: Availability, *, growths: Iterable[Growth] | None = ()) -> tuple[State, str]:
@@ -83,6 +85,11 @@ def verdict_view(live: Live, selection: Selection | None, *, catalogue: Catalogu
             for other in live.alternatives
         ),
     )
+
+
+def outlook_view(verdict: Verdict | None) -> VerdictView | None:
+    """Return the verdict on a preset in a few words; None where there is none."""
+    return None if verdict is None else VerdictView(outcome=verdict.outcome.value, sentence=verdict_label(verdict))
 
 
 def scales(gpu: GPUType, growths: Iterable[Growth] | None = ()) -> bool:

@@ -6,17 +6,11 @@ from gpuspawner.core.catalogue import Catalogue
 from gpuspawner.core.quantity import format_cpu, format_memory
 from gpuspawner.core.selection import Selection
 from gpuspawner.core.verdict import FRESH_S
-from gpuspawner.core.words import age
+from gpuspawner.core.words import age, listed
 
 BYTES_PER_GIB = 1 << 30
 
-_VENDOR_NAMES = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
 _ONE_CORE = 1000
-
-
-def vendor_name(vendor: str) -> str:
-    """Return how a vendor writes itself; an unknown one as it is."""
-    return _VENDOR_NAMES.get(vendor, vendor) or "Other"
 
 
 def gpu_memory_text(memory_bytes: int | None) -> str:
@@ -24,15 +18,6 @@ def gpu_memory_text(memory_bytes: int | None) -> str:
     if memory_bytes is None:
         return ""
     return f"{memory_bytes / BYTES_PER_GIB:.2f}".rstrip("0").rstrip(".") + " GiB"
-
-
-def made_for(vendors: tuple[str, ...] | None) -> str:
-    """Return what an image with these vendors is made for (``"NVIDIA or AMD GPUs"``); empty when not declared."""
-    if vendors is None:
-        return ""
-    if not vendors:
-        return "work without a GPU"
-    return " or ".join(vendor_name(vendor) for vendor in vendors) + " GPUs"
 
 
 def capacity_sentence(total: int | None, free: int | None) -> str:
@@ -62,7 +47,7 @@ def difference(other: Selection, selection: Selection | None, *, catalogue: Cata
         parts.append(_cpus(other.cpu_millis))
     if other.memory_bytes is not None and other.memory_bytes != selection.memory_bytes:
         parts.append(format_memory(other.memory_bytes))
-    return _joined(parts)
+    return listed(parts, last="and")
 
 
 def sentence(selection: Selection, catalogue: Catalogue) -> str:
@@ -73,7 +58,7 @@ def sentence(selection: Selection, catalogue: Catalogue) -> str:
     if selection.memory_bytes is not None:
         parts.append(format_memory(selection.memory_bytes))
     parts.append(_gpus(selection, catalogue))
-    return f"{catalogue.images[selection.image].display_name} with {_joined(parts)}"
+    return f"{catalogue.images[selection.image].display_name} with {listed(parts, last='and')}"
 
 
 def _cpus(millis: int) -> str:
@@ -82,7 +67,3 @@ def _cpus(millis: int) -> str:
 
 def _gpus(selection: Selection, catalogue: Catalogue) -> str:
     return f"{selection.gpu_count} × {catalogue.gpus[selection.gpu].display_name}" if selection.gpu else "no GPU"
-
-
-def _joined(parts: list[str]) -> str:
-    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else "".join(parts)

@@ -13,17 +13,30 @@ FORM_LEVEL = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImageView:
-    """One image as the form shows it. ``vendors`` as in :class:`gpuspawner.core.catalogue.Image`.
+class MisfitView:
+    """Why an image cannot use some GPU types.
 
-    :param made_for: the same in people's words (``"NVIDIA GPUs"``, ``"work without a GPU"``), empty when not declared.
+    :param text: one or more sentences.
+    :param gpus: slugs of these types.
+    """
+
+    text: str
+    gpus: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageView:
+    """One image as the form shows it.
+
+    :param made_for: vendors in people's words (``"NVIDIA GPUs"``, ``"work without a GPU"``), empty when not declared.
+    :param misfits: each GPU type that it cannot use is in one of them, all others are in none.
     """
 
     slug: str
     display_name: str
     description: str
-    vendors: tuple[str, ...] | None
     made_for: str = ""
+    misfits: tuple[MisfitView, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,17 +120,6 @@ class VendorView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PresetView:
-    """A preset: its name, a sentence of what it holds, and the field values it fills in (form notation)."""
-
-    slug: str
-    display_name: str
-    description: str
-    summary: str
-    values: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AlternativeView:
     """A choice that fits where the one in the fields does not.
 
@@ -143,6 +145,23 @@ class VerdictView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PresetView:
+    """A preset.
+
+    :param summary: a sentence of what it holds.
+    :param values: the field values it fills in (form notation).
+    :param outlook: whether it can start as it is, in a few words; None where that is not known.
+    """
+
+    slug: str
+    display_name: str
+    description: str
+    summary: str
+    values: Mapping[str, str]
+    outlook: VerdictView | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FormView:
     """The whole form.
 
@@ -159,9 +178,12 @@ class FormView:
     :param age_text: the same in words where the counts are too old to go by (``"as of 2 min ago"``), else empty.
     :param flags: what an admin who looks at the form should know; None for everybody else, and where there is nothing.
         The page's script does not get it.
+    :param is_open: the single fields are shown from the start, not only presets: something is said at one of them, or
+        what stands in them is neither the defaults nor a preset.
+    :param link_prefix: what comes before a field's name in a link that starts a choice.
     """
 
-    version: int = 2
+    version: int = 3
     images: tuple[ImageView, ...]
     cpu: NumberView | None
     memory: NumberView | None
@@ -176,6 +198,14 @@ class FormView:
     age_s: float | None = None
     age_text: str = ""
     flags: FlagsView | None = None
+    is_open: bool = True
+    link_prefix: str = ""
+
+    @property
+    def misfits(self) -> dict[str, str]:
+        """GPU type → why the image that stands in the fields cannot use it."""
+        picked = (image.misfits for image in self.images if image.slug == self.values["image"])
+        return {slug: misfit.text for misfits in picked for misfit in misfits for slug in misfit.gpus}
 
     @property
     def max_gpu_count(self) -> int:

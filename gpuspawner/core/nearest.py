@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType
+from gpuspawner.core.image_use import misfit_text
 from gpuspawner.core.selection import Selection
 
 MOST_QUESTIONS = 40
@@ -57,10 +58,8 @@ def other_types(selection: Selection, catalogue: Catalogue) -> list[GPUType]:
     if selection.gpu is None:
         return []
     own = catalogue.gpus[selection.gpu]
-    vendors = catalogue.images[selection.image].vendors
-    others = (
-        gpu for gpu in catalogue.gpus.values() if gpu.slug != own.slug and (vendors is None or gpu.vendor in vendors)
-    )
+    image = catalogue.images[selection.image]
+    others = (gpu for gpu in catalogue.gpus.values() if gpu.slug != own.slug and not misfit_text(image, gpu))
     return sorted(others, key=lambda gpu: _distance(gpu, own))
 
 

@@ -10,6 +10,8 @@ from functools import lru_cache
 
 from gpuspawner.core.avoidance import MatchExpression, avoidance
 from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Toleration
+from gpuspawner.core.image_use import exclusions
+from gpuspawner.core.platforms import ARCHITECTURE
 from gpuspawner.core.selection import Selection, summarise
 from gpuspawner.core.unions import Match, one_match
 
@@ -17,7 +19,6 @@ __all__ = ["ANNOTATION_PREFIX", "Amounts", "MatchExpression", "Placement", "amou
 
 ANNOTATION_PREFIX = "gpuspawner.jupyter.org/"
 
-_ARCHITECTURE = "kubernetes.io/arch"
 _VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 
 
@@ -87,7 +88,7 @@ def place(selection: Selection, catalogue: Catalogue, *, cpu_node_has_room: bool
         memory_request_bytes=own.memory_request_bytes,
         extended_resources=own.extended_resources,
         node_selector=selector,
-        required=(*required, *_architectures(image)),
+        required=(*required, *_architectures(image), *(exclusions(image, gpu) if gpu is not None else ())),
         alternatives=alternatives,
         avoided=() if cpu_node_has_room else avoided,
         tolerations=gpu.tolerations if gpu is not None else (),
@@ -148,7 +149,7 @@ def _architectures(image: Image) -> tuple[MatchExpression, ...]:
     """Return what keeps an image off nodes it was not built for; elsewhere its first program could not even start."""
     if not image.architectures:
         return ()
-    return (MatchExpression(key=_ARCHITECTURE, operator="In", values=image.architectures),)
+    return (MatchExpression(key=ARCHITECTURE, operator="In", values=image.architectures),)
 
 
 def _environment(gpu: GPUType | None) -> dict[str, str]:

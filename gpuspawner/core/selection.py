@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from gpuspawner.core.catalogue import Catalogue, GPUType, Image
 from gpuspawner.core.checks import Notation, Problems
+from gpuspawner.core.image_use import misfit_text
 from gpuspawner.core.quantity import format_cpu, format_memory, memory_option, parse_cpu, parse_memory
 from gpuspawner.core.quoting import name_of, quote, suggest
 
@@ -160,11 +161,10 @@ def _count(count: object, gpu: GPUType | None, *, problems: Problems) -> int:
 
 
 def _check_image_uses(image: Image, gpu: GPUType, *, problems: Problems) -> None:
-    if image.vendors is None or gpu.vendor in image.vendors or "image" in problems:
-        return
-    made_for = "cannot use this vendor's GPUs" if image.vendors else "is made for work without a GPU"
-    message = f"{image.display_name} {made_for}: choose another image, or no {gpu.display_name}."
-    problems.add("gpu", "conflict", message=message)
+    why = "" if "image" in problems else misfit_text(image, gpu)
+    if why:
+        message = f"{why} Choose another image, or another GPU than {gpu.display_name}."
+        problems.add("gpu", "conflict", message=message)
 
 
 def _cpus(millis: int) -> str:

@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from gpuspawner.core.catalogue import GPUType, Unit
+from gpuspawner.core.platforms import distinct
 from gpuspawner.core.quantity import format_memory
+from gpuspawner.core.words import listed
 
 V = TypeVar("V")
 
@@ -51,9 +53,10 @@ def unite(union: Union, gpus: Mapping[str, GPUType]) -> GPUType | None:
         unit=first.unit,
         match={},
         members=members,
+        platforms=distinct(each for gpu in members for each in gpu.platforms),
         max_count=own.max_count or max(gpu.max_count for gpu in members),
         memory_bytes=_least([gpu.memory_bytes for gpu in members]),
-        description=own.description or f"Any of {_listed([gpu.display_name for gpu in members], last='and')}.",
+        description=own.description or f"Any of {listed([gpu.display_name for gpu in members], last='and')}.",
         note=own.note or _common([gpu.note for gpu in members]) or "",
         tolerations=_distinct(tolerations),
         environment={**_shared([gpu.environment for gpu in members]), **own.environment},
@@ -97,13 +100,9 @@ def _members(union: Union, gpus: Mapping[str, GPUType]) -> tuple[GPUType, ...]:
 
 def _name(union: Union, members: Iterable[GPUType]) -> str:
     if union.min_memory_bytes is None:
-        return _listed([gpu.display_name for gpu in members], last="or")
+        return listed([gpu.display_name for gpu in members], last="or")
     what = "GPU" if union.gpu.unit is Unit.CARD else "GPU slice" if union.gpu.unit is Unit.MIG else "shared GPU"
     return f"Any {what} with at least {format_memory(union.min_memory_bytes)}"
-
-
-def _listed(names: list[str], *, last: str) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}"
 
 
 def _shared(mappings: list[Mapping[str, str]]) -> dict[str, str]:

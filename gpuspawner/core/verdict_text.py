@@ -21,6 +21,21 @@ def verdict_sentence(verdict: Verdict) -> str:
             return _led("Unknown", f"{as_clause(verdict.reason)}{_age(verdict)}")
 
 
+def verdict_label(verdict: Verdict) -> str:
+    """Return a verdict in a few words, for where there is room for one line: "Starts now: 3 places left"."""
+    match verdict.outcome:
+        case Outcome.NOW:
+            return f"Starts now{_places(verdict)}"
+        case Outcome.AFTER_SCALE_UP:
+            return f"Starts after a new node{_minutes(verdict)}"
+        case Outcome.WAITS:
+            return ": ".join(filter(None, ("Waits", _ahead(verdict))))
+        case Outcome.NEVER:
+            return "Can't start"
+        case Outcome.UNKNOWN:
+            return "Unknown"
+
+
 def _led(lead: str, text: str) -> str:
     return f"{lead}: {text.lstrip()}." if text else f"{lead}."
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from fractions import Fraction
 
 from gpuspawner.core.quantity import format_cpu, format_memory
@@ -22,6 +23,19 @@ _UNITS = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20))
 _MINUTES_PER_HOUR = 60
 _SHOWN_IN_MINUTES = 90
 """Minutes from which on a duration is shown in hours."""
+
+
+_VENDOR_NAMES = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
+
+
+def vendor_name(vendor: str) -> str:
+    """Return how a vendor writes itself; an unknown one as it is."""
+    return _VENDOR_NAMES.get(vendor, vendor) or "Other"
+
+
+def listed(names: Sequence[str], *, last: str) -> str:
+    """Return names in a row, with a word before the last one: ``A100, H100 or L4``."""
+    return f"{', '.join(names[:-1])} {last} {names[-1]}" if len(names) > 1 else "".join(names)
 
 
 def counted(number: int, noun: str) -> str:

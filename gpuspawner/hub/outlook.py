@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from gpuspawner.core.availability import Availability, availability
 from gpuspawner.core.catalogue import Catalogue, GPUType
 from gpuspawner.core.formview import Live
+from gpuspawner.core.formview_restore import probe
 from gpuspawner.core.nearest import nearest, other_types
 from gpuspawner.core.own_servers import held
 from gpuspawner.core.placement import place
@@ -22,6 +24,9 @@ from gpuspawner.hub.room import tolerations
 _MOST_TYPES = 2
 """Other GPU types that are tried as alternatives at most: each needs a manifest of its own."""
 
+_MOST_PRESETS = 8
+"""Presets that a verdict is given on at most: each takes a survey of the cluster whenever a form is shown."""
+
 _SETTLED = frozenset({Outcome.NOW, Outcome.UNKNOWN})
 """Outcomes that no other choice would improve, as far as is known."""
 
@@ -32,17 +37,30 @@ async def look(spawner: Any, offer: Offer, *, selection: Selection | None) -> Li
     :param spawner: the person's; not changed.
     :param selection: a valid one of the offer's catalogue; None where what stands in the form is none.
     """
-    catalogue = offer.catalogue
     counts = _counts(spawner, offer)
-    if selection is None:
-        return Live(availabilities=counts)
     previews = Previews(spawner, offer)
+    live = Live(availabilities=counts, presets=await _presets(previews))
+    if selection is None:
+        return live
     await previews.prepare(selection)
-    found = _verdict(selection, previews)
+    live = replace(live, verdict=(found := _verdict(selection, previews)))
     if found.outcome in _SETTLED:
-        return Live(availabilities=counts, verdict=found)
-    free = _free_types(selection, catalogue, counts=counts)
-    return Live(availabilities=counts, verdict=found, alternatives=await _alternatives(selection, previews, types=free))
+        return live
+    free = _free_types(selection, offer.catalogue, counts=counts)
+    return replace(live, alternatives=await _alternatives(selection, previews, types=free))
+
+
+async def _presets(previews: Previews) -> dict[str, Verdict]:
+    """Return what becomes of the first presets if they are started as they are, as far as known, by slug."""
+    found = {}
+    catalogue = previews.offer.catalogue
+    for slug in islice(catalogue.presets, _MOST_PRESETS):
+        selection = probe({"preset": slug}, catalogue)
+        if selection is not None:
+            await previews.prepare(selection)
+            found[slug] = _verdict(selection, previews)
+    # Why nothing is known stands in the form once.
+    return {slug: each for slug, each in found.items() if each.outcome is not Outcome.UNKNOWN}
 
 
 def _counts(spawner: Any, offer: Offer) -> tuple[Availability, ...]:

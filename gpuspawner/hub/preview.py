@@ -50,6 +50,10 @@ def written(spawner: Any, pod: Any) -> dict[str, Any]:
     return {**manifest, "metadata": {**manifest["metadata"], "namespace": spawner.namespace}}
 
 
+_Kind = tuple[str, str | None]
+"""Image and GPU type: what a choice's pod depends on besides amounts."""
+
+
 @dataclass(slots=True)
 class Previews:
     """Pods of choices of one person.
@@ -61,20 +65,21 @@ class Previews:
     offer: Offer
     _manifest: dict[str, Any] | None = None
     """Of a pod without a choice."""
-    _pods: dict[str | None, tuple[dict[str, Any], Pod]] = field(default_factory=dict)
-    """By GPU type, the spec of the manifest and the pod that it stands for."""
+    _pods: dict[_Kind, tuple[dict[str, Any], Pod]] = field(default_factory=dict)
+    """The spec of the manifest and the pod that it stands for."""
 
     async def prepare(self, selection: Selection, *, more_types: Iterable[str] = ()) -> None:
         """Make the pods of a selection and of the same with other GPU types; :meth:`pod` needs them."""
         for slug in (selection.gpu, *more_types):
-            if slug not in self._pods and (found := await self._make(_with_type(selection, slug))):
-                self._pods[slug] = found
+            wanted = _with_type(selection, slug)
+            if _kind(wanted) not in self._pods and (found := await self._make(wanted)):
+                self._pods[_kind(wanted)] = found
 
     def pod(self, selection: Selection) -> Pod | None:
-        """Return the pod of a selection, None where that of its GPU type was not prepared."""
-        if selection.gpu not in self._pods:
+        """Return the pod of a selection, None where that of its image and GPU type was not prepared."""
+        if _kind(selection) not in self._pods:
             return None
-        spec, pod = self._pods[selection.gpu]
+        spec, pod = self._pods[_kind(selection)]
         chosen = amounts(selection, self.offer.catalogue)
         return replace(pod, requests=decode.requested({**spec, "containers": self._containers(spec, chosen)}))
 
@@ -97,6 +102,10 @@ class Previews:
         gpus = gpu_resources.of_catalogue(self.offer.catalogue)
         resources = notebook_resources(notebook.get("resources") or {}, chosen, resources=gpus)
         return [{**notebook, "resources": resources}, *others]
+
+
+def _kind(selection: Selection) -> _Kind:
+    return selection.image, selection.gpu
 
 
 def _with_type(selection: Selection, slug: str | None) -> Selection:

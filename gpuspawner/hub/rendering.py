@@ -7,9 +7,10 @@ handler to serve files from; data reaches form.js as a JSON island.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 
 from jinja2 import (
     BaseLoader,
@@ -26,6 +27,7 @@ from markupsafe import Markup
 from gpuspawner._resources import data_dir
 from gpuspawner.core.formview import FormView, gpu_as_json, without_gpus_as_json
 from gpuspawner.core.formview_types import GPUTypeView, ImageView
+from gpuspawner.hub.own_templates import OwnTemplates
 
 TEMPLATE = "form.html"
 
@@ -34,6 +36,9 @@ _PARTS_KEPT = 512
 
 Choice = ImageView | GPUTypeView
 """What a row of the form stands for."""
+
+_Own = Mapping[str, Mapping[str, Hashable]]
+_NOTHING: _Own = MappingProxyType({})
 
 _SCRIPT_BREAKERS = re.compile(r"<(?=!--|/?script)", re.IGNORECASE)
 _STYLE_BREAKERS = re.compile(r"</(?=style)", re.IGNORECASE)
@@ -53,7 +58,7 @@ def render(view: FormView, *, template_dirs: Sequence[str] = ()) -> str:
 @lru_cache(maxsize=8)
 def _environment(template_dirs: tuple[str, ...]) -> Environment:
     """Return the environment for these folders; compiling the templates takes far longer than rendering them."""
-    own = FileSystemLoader(str(data_dir("templates")))
+    own = OwnTemplates(str(data_dir("templates")))
     sites = FileSystemLoader([str(Path(folder) / "gpuspawner") for folder in template_dirs])
     loader = ChoiceLoader([sites, own, PrefixLoader({"gpuspawner": own})])
     environment = Environment(
@@ -71,23 +76,27 @@ def _environment(template_dirs: tuple[str, ...]) -> Environment:
 
 
 def _row_renderer(environment: Environment) -> Callable[..., Markup]:
-    """Return the templates' ``rows(kind, choices, picked=…, first=1, **values)``: the rows of images or GPU types.
+    """Return the templates' ``rows(kind, choices, picked=…, first=1, own={}, **values)``: rows of images or GPU types.
 
     A row is the template ``partials/<kind>.html``. It sees the choice under the name of its kind, the ``id`` of its
-    radio button, numbered from ``first`` on, whether it ``is_picked``, and the values, which are hashable, and nothing
-    else. The same row is rendered once: a cluster changes by a GPU type or two between two forms, and to write the
-    others again is half of all rendering where there are many.
+    radio button, numbered from ``first`` on, whether it ``is_picked``, the values, which are hashable, and its ``own``:
+    name → slug → value, empty where there is none. Nothing else. The same row is rendered once: a cluster changes by a
+    GPU type or two between two forms, and to write the others again is half of all rendering where there are many.
     """
 
     # Text that is markup already equals the same text that has yet to be escaped.
     @lru_cache(maxsize=_PARTS_KEPT, typed=True)
     def row(kind: str, choice: Choice, number: int, /, **values: Hashable) -> str:
-        own = {kind: choice, "id": f"gpuspawner-{kind}-{number}"}
-        return environment.get_template(f"partials/{kind}.html").render(values, **own)
+        seen = {**values, kind: choice, "id": f"gpuspawner-{kind}-{number}"}
+        return environment.get_template(f"partials/{kind}.html").render(seen)
 
-    def rows(kind: str, choices: Iterable[Choice], *, picked: str, first: int = 1, **values: Hashable) -> Markup:
-        numbered = enumerate(choices, first)
-        written = (row(kind, each, number, is_picked=each.slug == picked, **values) for number, each in numbered)
+    def rows(
+        kind: str, choices: Iterable[Choice], *, picked: str, first: int = 1, own: _Own = _NOTHING, **values: Hashable
+    ) -> Markup:
+        written = []
+        for number, each in enumerate(choices, first):
+            values |= {name: of_each.get(each.slug, "") for name, of_each in own.items()}
+            written.append(row(kind, each, number, is_picked=each.slug == picked, **values))
         return Markup("".join(written))  # noqa: S704 - autoescape is on in each of them
 
     return rows
@@ -101,15 +110,19 @@ def _data_writer() -> Callable[[FormView], Markup]:
 
     @lru_cache(maxsize=_PARTS_KEPT)
     def row(gpu: GPUTypeView) -> str:
-        return str(htmlsafe_json_dumps(gpu_as_json(gpu)))
+        return _json(gpu_as_json(gpu))
 
     def data(view: FormView) -> Markup:
-        members = {name: str(htmlsafe_json_dumps(value)) for name, value in without_gpus_as_json(view).items()}
+        members = {name: _json(value) for name, value in without_gpus_as_json(view).items()}
         members["gpus"] = f"[{','.join(row(gpu) for vendor in view.vendors for gpu in vendor.types)}]"
         written = ",".join(f'"{name}":{value}' for name, value in members.items())
         return Markup(f"{{{written}}}")  # noqa: S704 - each value is safe, and names are our own
 
     return data
+
+
+def _json(value: object) -> str:
+    return str(htmlsafe_json_dumps(value, separators=(",", ":")))
 
 
 def _asset_reader(environment: Environment, loader: BaseLoader) -> Callable[[str], Markup]:

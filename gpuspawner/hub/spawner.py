@@ -27,6 +27,7 @@ from gpuspawner.hub.choice_header import chosen
 from gpuspawner.hub.concerns import Concerns, Viewpoint
 from gpuspawner.hub.errors import RefusedStart, cluster_error, refusal, undecided
 from gpuspawner.hub.gate import Admission, UnreadClusterError, admit
+from gpuspawner.hub.links import LINK_PREFIX
 from gpuspawner.hub.offers import Offer, Offers, ParsedSettings
 from gpuspawner.hub.outlook import look
 from gpuspawner.hub.rehearsal import draft, rehearse
@@ -84,8 +85,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             problems=problems,
             live=await look(self, offer, selection=selected(offer.catalogue, options=options, typed=typed)),
         )
-        if onlooker.is_admin():
-            view = replace(view, flags=flags_view(self._concerns.of(offer, self._viewpoint())))
+        flags = flags_view(self._concerns.of(offer, self._viewpoint())) if onlooker.is_admin() else None
+        view = replace(view, flags=flags, link_prefix=LINK_PREFIX)
         return render(view, template_dirs=tuple(self.additional_profile_form_template_paths))
 
     @observe("handler")

@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from gpuspawner.core.accelerators import Accelerator, AcceleratorTable
+from gpuspawner.core.platforms import parse_compute
 from gpuspawner.settings.gpu_entries import AcceleratorEntry
 
 _GIB = 1024**3
@@ -47,11 +48,13 @@ def _changed(change: AcceleratorEntry) -> dict[str, Any]:
 
 
 def _accelerator(slug: str, raw: Mapping[str, Any]) -> Accelerator:
-    """Return one entry of the data file; memory that no source confirms is left unknown."""
+    """Return one entry of the data file; what no source confirms is left unknown."""
     known = {field.name for field in fields(Accelerator)}
     plain = {key: value for key, value in raw.items() if key in known}
     plain["labels"] = {source: tuple(names) for source, names in raw["labels"].items()}
     plain["fractional"] = tuple(raw.get("fractional", ()))
     if "memory_gib" in raw and "memory_gib" not in raw.get("unverified", ()):
         plain["memory_bytes"] = raw["memory_gib"] * _GIB
+    if "compute_capability" not in raw.get("unverified", ()):
+        plain["compute"] = parse_compute(raw.get("compute_capability", ""))
     return Accelerator(slug=slug, **plain)

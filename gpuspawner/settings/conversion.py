@@ -82,9 +82,16 @@ def _image(slug: str, entry: ImageEntry) -> Image:
         image=entry.image or "",
         description=entry.description,
         cuda=entry.cuda,
-        vendors=None if entry.vendors is None else tuple(entry.vendors),
+        vendors=_vendors(entry),
         architectures=tuple(entry.architectures),
     )
+
+
+def _vendors(entry: ImageEntry) -> tuple[str, ...] | None:
+    """Return whose GPUs an image can use, None when nothing says so."""
+    if entry.vendors is not None:
+        return tuple(entry.vendors)
+    return tuple(vendor for vendor, version in entry.toolkits.items() if version is not None) or None
 
 
 def _gpu(slug: str, entry: GPUEntry, *, table: AcceleratorTable) -> GPUType:

@@ -71,6 +71,11 @@ def _images(settings: SettingsModel) -> Iterator[Problem]:
     for slug, entry in settings.images.items():
         if entry.enabled and entry.image is None:
             yield Problem(field=f"images.{slug}.image", code="missing", message="is required")
+        for vendor, version in entry.toolkits.items():
+            if version is not None and entry.vendors is not None and vendor not in entry.vendors:
+                key = {"nvidia": "cuda", "amd": "rocm"}[vendor]
+                message = f"must include {vendor}, as {key}: {quote(version)} says; or leave out one of the two"
+                yield Problem(field=f"images.{slug}.vendors", code="conflict", message=message)
 
 
 def _gpu(path: str, entry: GPUEntry) -> Iterator[Problem]:

@@ -18,11 +18,23 @@ class ImageEntry(Entry):
     """An image users may pick."""
 
     image: Annotated[str, StringConstraints(pattern=r"^[^\s{}]+$", max_length=1000)] | None = None
-    cuda: Version | None = Field(default=None, description="CUDA version inside. Nothing uses it yet.")
-    vendors: list[Vendor] | None = None
+    cuda: Version | None = Field(
+        default=None,
+        description="CUDA version inside: checked against the nodes' driver and GPUs. Omitted: not checked.",
+    )
+    rocm: Version | None = Field(default=None, description="ROCm version inside.")
+    vendors: list[Vendor] | None = Field(
+        default=None,
+        description="Whose GPUs the image can use; empty: none. Omitted: those that cuda and rocm stand for, else any.",
+    )
     architectures: list[LabelValue] = Field(
         default_factory=list, description="Values of kubernetes.io/arch that the image is started on; empty: any."
     )
+
+    @property
+    def toolkits(self) -> dict[str, str | None]:
+        """Vendor → version of its toolkit inside, None where that is not declared."""
+        return {"nvidia": self.cuda, "amd": self.rocm}
 
 
 class Amount(Model):

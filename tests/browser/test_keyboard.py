@@ -24,6 +24,8 @@ async def test_login_choice_and_start_without_a_mouse(person: Person, servers: S
         await keys.press("Enter")
         await expect(person.page.locator("#spawn_form")).to_be_visible()
 
+        await person.tab_to("#gpuspawner-custom > summary")
+        await keys.press("Enter")
         await person.tab_to("input[name=cpu]")
         await keys.press("Control+A")
         await keys.type("1")

@@ -18,7 +18,7 @@ from aiohttp import web
 from playwright.async_api import Locator, Page, expect
 
 from gpuspawner.core.availability import Availability
-from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image
+from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.formview import Live, build_view
 from gpuspawner.core.inventory import Inventory
@@ -42,6 +42,7 @@ CATALOGUE = Catalogue(
         slug: GPUType(slug=slug, display_name=name, resource="nvidia.com/gpu", vendor="nvidia", max_count=8)
         for slug, name in [("a100", "A100 80 GB"), ("h100", "H100 80 GB"), ("t4", "Tesla T4")]
     },
+    presets={"two": Preset(slug="two", display_name="Two cards", options={"gpu": "a100", "gpu_count": 2})},
 )
 EMPTY_NODE = Shape(count=8, cpu_millis=32_000, memory_bytes=256 * GIB)
 GONE = Availability(total=0, healthy=0, free=0, largest=0, waiting=0, shapes=(), largest_shapes=())
@@ -90,6 +91,7 @@ class Site:
                 live=Live(
                     availabilities=(available(self.free, healthy=7), GONE, available(8)),
                     verdict=self.verdict(typed),
+                    presets={"two": self.judged(validate({"preset": "two"}, CATALOGUE))},
                     alternatives=(Selection(image="lab", cpu_millis=2000, memory_bytes=8 * GIB, gpu="t4", gpu_count=4),)
                     if int(typed.get("gpu_count") or 0) > self.free
                     else (),
@@ -102,6 +104,9 @@ class Site:
             selection = validate(from_form({name: [text] for name, text in typed.items()}), CATALOGUE)
         except SelectionError:
             return None
+        return self.judged(selection)
+
+    def judged(self, selection: Selection) -> Verdict:
         if selection.gpu == "a100" and selection.gpu_count > self.free:
             return Verdict(outcome=Outcome.WAITS, reason=f"{self.free} of 8 are free.", ahead=2)
         return Verdict(outcome=Outcome.NOW, places=self.places, places_exact=True)
@@ -136,6 +141,11 @@ async def opened(page: Page, site: Site) -> Page:
     await page.goto(site.url)
     await expect(verdict(page)).to_contain_text("Starts now")
     return page
+
+
+def outlook(page: Page) -> Locator:
+    """Return what the preset's card says of whether it can start."""
+    return page.locator("#gpuspawner-preset-1 .gs-outlook")
 
 
 def verdict(page: Page) -> Locator:
@@ -211,6 +221,18 @@ async def test_the_counts_are_new_every_ten_seconds(opened: Page, site: Site) ->
     await opened.clock.run_for(REFRESH_MS)
     await expect(capacity(opened, 1)).to_have_text("8 of 8 free")
     await expect(verdict(opened)).to_contain_text("Starts now")
+
+
+async def test_a_presets_card_says_whether_it_can_start_and_stays_new(opened: Page, site: Site) -> None:
+    await expect(outlook(opened)).to_have_text("Starts now: 2 places left")
+    site.free = 1
+    await opened.clock.run_for(REFRESH_MS)
+
+    await expect(outlook(opened)).to_have_text("Waits: 2 servers are ahead of yours")
+    await expect(outlook(opened)).to_have_attribute("data-outcome", "waits")
+    site.status = 503
+    await opened.clock.run_for(8 * REFRESH_MS)
+    await expect(outlook(opened)).to_have_text("")
 
 
 async def test_asking_again_starts_nothing_and_loads_nothing_from_elsewhere(opened: Page, site: Site) -> None:

@@ -22,12 +22,20 @@ class Person:
     url: str
     password: str
 
-    async def log_in(self, name: str) -> None:
+    async def log_in(self, name: str, *, customise: bool = True) -> None:
         await self.page.goto(f"{self.url}/hub/login?next=%2Fhub%2Fspawn")
         await self.page.fill("input[name=username]", name)
         await self.page.fill("input[name=password]", self.password)
         await self.page.click("#login_submit")
         await expect(self.page.locator("#spawn_form")).to_be_visible()
+        if customise:
+            await self.customise()
+
+    async def customise(self) -> None:
+        """Show the single fields, where presets stand before them."""
+        closed = self.page.locator("#gpuspawner-custom:not([open]) > summary")
+        if await closed.count():
+            await closed.click()
 
     def field(self, name: str) -> Locator:
         return self.page.locator(f"#spawn_form input[name={name}]")

@@ -51,6 +51,7 @@ def offer(cluster: Cluster, **more: Any) -> dict[str, Any]:
         "images": {
             "lab": {"display_name": "JupyterLab", "image": cluster.notebook_image},
             "plain": {"display_name": "Plain", "image": cluster.notebook_image, "vendors": []},
+            "cuda13": {"display_name": "CUDA 13", "image": cluster.notebook_image, "cuda": "13.0"},
         },
         "cpu": {"min": 0.5, "max": 4, "step": 0.5, "default": 1, "guarantee": 0.05},
         "memory": {"min": "512M", "max": "8G", "step": "512M", "default": "1G", "guarantee": 0.05},

@@ -39,6 +39,20 @@ def cordoned(api: ApiClient, names: Iterable[str]) -> Iterator[None]:
         wait_for(lambda: not any(_is_tainted(read(api, name)) for name in names), "nodes back in service")
 
 
+@contextmanager
+def labelled(api: ApiClient, names: Iterable[str], key: str, value: str) -> Iterator[None]:
+    """Give one label of these nodes another value inside the block."""
+    core = CoreV1Api(api)
+    known = {name: read(api, name).metadata.labels.get(key) for name in names}
+    try:
+        for name in known:
+            core.patch_node(name, {"metadata": {"labels": {key: value}}})
+        yield
+    finally:
+        for name, before in known.items():
+            core.patch_node(name, {"metadata": {"labels": {key: before}}})
+
+
 def simulated(api: ApiClient) -> list[V1Node]:
     return list(CoreV1Api(api).list_node(label_selector=f"{SIMULATED}=true").items)
 

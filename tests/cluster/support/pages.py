@@ -41,6 +41,11 @@ class Page:
         """Return the GPU types that the spawn form offers, by slug, as the server hands them to the page's script."""
         return {gpu["slug"]: gpu for gpu in self.island()["gpus"]}
 
+    def misfits(self, image: str) -> dict[str, str]:
+        """Return the GPU types that an image of the spawn form cannot use, with the reason, by slug."""
+        (found,) = (each["misfits"] for each in self.island()["images"] if each["slug"] == image)
+        return {slug: misfit["text"] for misfit in found for slug in misfit["gpus"]}
+
     def fields(self) -> dict[str, str]:
         """Return what the spawn form would send as it stands."""
         form = self.soup.select_one("#spawn_form")

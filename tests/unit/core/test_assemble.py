@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.accelerators import AcceleratorTable
+from gpuspawner.core.accelerators import Accelerator, AcceleratorTable
 from gpuspawner.core.assemble import Configured, assemble, default_cpu, default_memory
 from gpuspawner.core.avoidance import avoidance
 from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset, ScaleUp
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.inventory import Inventory, Node
+from gpuspawner.core.platforms import Platform, platform_of
 from gpuspawner.core.selection import validate
 from gpuspawner.core.unions import Union
 
@@ -84,7 +85,7 @@ def test_what_the_admin_configured_stands():
 )
 def test_the_admin_wins_over_what_is_discovered(configured: Configured):
     catalogue = made(configured, node("T4", pool="small"))
-    assert dict(catalogue.gpus) == dict(configured.gpus)
+    assert {slug: replace(gpu, platforms=()) for slug, gpu in catalogue.gpus.items()} == dict(configured.gpus)
 
 
 def test_another_type_stays_beside_a_hidden_one():
@@ -184,3 +185,35 @@ def test_servers_without_a_gpu_avoid_the_same_nodes_with_and_without_a_choice_of
 def test_a_type_of_the_admin_covers_devices_that_nobody_can_count():
     uncounted = Node(name="n", labels={PRODUCT: "T4"}, uncounted=frozenset({GPU}))
     assert list(made(Configured(gpus={"mine": own("mine")}), uncounted).gpus) == ["mine"]
+
+
+DRIVER = "nvidia.com/cuda.driver-version.major"
+V100_TABLE = AcceleratorTable(
+    [Accelerator(slug="v100", name="V100", vendor="nvidia", labels={"gfd": ("T4",)}, compute=(7, 0))]
+)
+
+
+def test_a_type_says_what_its_nodes_are_like_each_kind_once():
+    old, new = node("T4", **{DRIVER: "535"}), node("T4", **{DRIVER: "580"})
+    catalogue = made(Configured(), old, new, new, node("V100", **{DRIVER: "470"}))
+    assert catalogue.gpus["t4"].platforms == (platform_of(old.labels), platform_of(new.labels))
+
+
+def test_a_node_without_the_types_resource_says_nothing_of_it():
+    broken = replace(node("T4", **{DRIVER: "535"}), allocatable={}, capacity={})
+    configured = Configured(gpus={"mine": own("mine")}, discover=False)
+    assert made(configured, broken).gpus["mine"].platforms == ()
+
+
+def test_while_a_type_has_no_node_the_table_of_models_says_what_it_can_compute():
+    configured = Configured(gpus={"mine": own("mine")})
+    for inventory in (Inventory(), Inventory(nodes=())):
+        catalogue = assemble(configured, inventory, table=V100_TABLE, fallback_image="i")
+        assert catalogue.gpus["mine"].platforms == (Platform(compute=(7, 0)),)
+
+
+def test_a_choice_of_several_types_has_the_platforms_of_all():
+    one, other = node("T4", **{DRIVER: "535"}), node("V100", **{DRIVER: "580"})
+    union = Union(gpu=own("any", match={}), any_of=("t4", "v100"))
+    catalogue = made(Configured(unions={"any": union}), one, other)
+    assert catalogue.gpus["any"].platforms == (platform_of(one.labels), platform_of(other.labels))

@@ -82,6 +82,7 @@ LIVE = Live(
     ),
     verdict=Verdict(outcome=Outcome.WAITS, reason="Only 1 of 5 is free.", ahead=2),
     alternatives=(validate({"gpu": "a100-80gb"}, CATALOGUE),),
+    presets={"small": Verdict(outcome=Outcome.NOW, places=3)},
 )
 
 DEFAULTS = {"image": "pytorch", "cpu": "2", "memory": "8", "gpu": "", "gpu_count": ""}
@@ -96,6 +97,21 @@ def test_a_first_visit_shows_the_defaults():
     view = build_view(CATALOGUE, INVENTORY)
     assert (dict(view.values), dict(view.errors), dict(view.notices)) == (DEFAULTS, {}, {})
     assert view.summary == "PyTorch with 2 CPUs, 8 GiB and no GPU"
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_open"),
+    [
+        pytest.param({}, False, id="defaults"),
+        pytest.param({"options": {"preset": "train"}}, False, id="preset"),
+        pytest.param({"options": {"image": "plain", "cpu": 1, "memory": "512M"}}, False, id="the same as a preset"),
+        pytest.param({"options": {"gpu": "a100-80gb"}}, True, id="another choice"),
+        pytest.param({"options": {"image": "gone"}}, True, id="notice"),
+        pytest.param({"problems": (Problem(field="cpu", code="off_step", message="Odd."),)}, True, id="error"),
+    ],
+)
+def test_the_fields_are_open_where_there_is_something_to_see(asked: dict[str, Any], is_open: bool):
+    assert build_view(CATALOGUE, INVENTORY, **asked).is_open is is_open
 
 
 def test_the_island_is_the_one_that_the_script_is_tested_with():

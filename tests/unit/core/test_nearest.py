@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Unit
-from gpuspawner.core.nearest import MOST_QUESTIONS, nearest
+from gpuspawner.core.nearest import MOST_QUESTIONS, nearest, other_types
+from gpuspawner.core.platforms import platform_of
 from gpuspawner.core.selection import Selection, to_options, validate
 
 GIB = 1 << 30
@@ -69,6 +70,15 @@ def test_another_vendor_comes_last_and_only_where_the_image_can_use_it():
     one = replace(WANTED, image="any", gpu_count=1)
     assert found(one, lambda choice: choice.gpu != "a100", limit=9)[-1] == {"gpu": "mi210"}
     assert found(WANTED, lambda choice: choice.gpu == "mi210") == []
+
+
+def test_a_type_whose_nodes_cannot_run_the_image_is_not_among_the_choices():
+    platforms = (platform_of({"nvidia.com/cuda.driver-version.major": "535"}),)
+    types = {slug: replace(gpu, platforms=platforms if slug == "h100" else ()) for slug, gpu in CATALOGUE.gpus.items()}
+    new = replace(CATALOGUE.images["torch"], cuda="13.0")
+    catalogue = replace(CATALOGUE, images={"torch": new}, gpus=types)
+    assert "h100" in {gpu.slug for gpu in other_types(WANTED, CATALOGUE)}
+    assert "h100" not in {gpu.slug for gpu in other_types(WANTED, catalogue)}
 
 
 def test_single_changes_are_ordered_and_cut_off():

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Toleration
 from gpuspawner.core.placement import MatchExpression, Placement, place
+from gpuspawner.core.platforms import platform_of
 from gpuspawner.core.selection import Selection
 
 GIB = 1 << 30
@@ -97,6 +98,19 @@ def test_an_image_starts_only_on_nodes_it_was_built_for():
     assert place(CPU_SERVER, catalogue).required == (arch,)
     assert place(CPU_SERVER, catalogue, cpu_node_has_room=True).required == (*AVOIDED, arch)
     assert place(GPU_SERVER, catalogue).required == (*place(GPU_SERVER, CATALOGUE).required, arch)
+
+
+def test_an_image_is_kept_off_the_nodes_of_its_gpu_type_that_it_cannot_use():
+    driver = "nvidia.com/cuda.driver-version.major"
+    platforms = tuple(platform_of({driver: version}) for version in ("535", "580"))
+    catalogue = replace(
+        CATALOGUE,
+        images={"pytorch": replace(CATALOGUE.images["pytorch"], cuda="13.0")},
+        gpus={**CATALOGUE.gpus, "a100": replace(CATALOGUE.gpus["a100"], platforms=platforms)},
+    )
+    old = MatchExpression(key=driver, operator="NotIn", values=("535",))
+    assert place(GPU_SERVER, catalogue).required == (*place(GPU_SERVER, CATALOGUE).required, old)
+    assert place(CPU_SERVER, catalogue).required == ()
 
 
 @pytest.mark.parametrize(("guarantee", "request_millis"), [(1.0, 4000), (0.1, 400), (1e-9, 1), (0.3333, 1334)])

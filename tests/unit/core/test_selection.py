@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset
 from gpuspawner.core.errors import SelectionError
+from gpuspawner.core.platforms import platform_of
 from gpuspawner.core.selection import Selection, is_given, summarise, to_options, validate
 
 GIB = 1 << 30
@@ -225,3 +226,21 @@ def test_options_are_written_in_the_contracts_notation():
 )
 def test_the_summary_counts_cpus_in_words_people_use(millis: int, text: str):
     assert summarise(Selection(image="plain", cpu_millis=millis, memory_bytes=8 * GIB), CATALOGUE) == text
+
+
+def test_an_image_that_no_node_of_the_gpu_type_can_run_is_refused_with_the_reason():
+    platforms = (platform_of({"nvidia.com/cuda.driver-version.major": "535"}),)
+    catalogue = replace(
+        CATALOGUE,
+        images={"new": Image(slug="new", display_name="New", image="new:1", cuda="13.0")},
+        gpus={"t4": replace(CATALOGUE.gpus["t4"], platforms=platforms)},
+    )
+    with pytest.raises(SelectionError) as refused:
+        validate({"image": "new", "gpu": "t4"}, catalogue)
+    (problem,) = refused.value.problems
+    assert (problem.field, problem.code) == ("gpu", "conflict")
+    assert problem.message == (
+        "CUDA 13.0 needs driver 580 or newer; these nodes have 535. "
+        f"Choose another image, or another GPU than {CATALOGUE.gpus['t4'].display_name}."
+    )
+    assert validate({"image": "new", "gpu": None}, catalogue).gpu is None

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.verdict import Outcome, Verdict
-from gpuspawner.core.verdict_text import verdict_sentence
+from gpuspawner.core.verdict_text import verdict_label, verdict_sentence
 
 
 @pytest.mark.parametrize(
@@ -56,3 +56,21 @@ from gpuspawner.core.verdict_text import verdict_sentence
 )
 def test_a_verdict_is_one_sentence(outcome: str, facts: dict[str, Any], sentence: str):
     assert verdict_sentence(Verdict(outcome=Outcome(outcome), **facts)) == sentence
+
+
+@pytest.mark.parametrize(
+    ("outcome", "facts", "label"),
+    [
+        ("now", {"places": 3}, "Starts now: 3 places left"),
+        ("now", {}, "Starts now"),
+        ("after-scale-up", {"minutes": 6, "is_sure": False, "ahead": 2}, "Starts after a new node, about 6 min"),
+        ("after-scale-up", {}, "Starts after a new node"),
+        ("waits", {"reason": "All 4 are in use.", "ahead": 2}, "Waits: 2 servers are ahead of yours"),
+        ("waits", {"reason": "All 4 are in use.", "ahead": 0}, "Waits: yours is next"),
+        ("waits", {"reason": "All 4 are in use."}, "Waits"),
+        ("never", {"reason": "No node has it."}, "Can't start"),
+        ("unknown", {"reason": "Nobody knows."}, "Unknown"),
+    ],
+)
+def test_a_label_says_the_outcome_in_one_line(outcome: str, facts: dict[str, Any], label: str):
+    assert verdict_label(Verdict(outcome=Outcome(outcome), **facts)) == label

@@ -4,7 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.words import age, as_clause, as_sentence, counted, cpus, duration, memory, with_article
+from gpuspawner.core.words import (
+    age,
+    as_clause,
+    as_sentence,
+    counted,
+    cpus,
+    duration,
+    listed,
+    memory,
+    vendor_name,
+    with_article,
+)
 
 GIB = 1 << 30
 
@@ -95,3 +106,17 @@ def test_a_name_keeps_its_capital(sentence: str):
 
 def test_a_sentence_is_left_as_it_is():
     assert as_sentence("The hub may not list nodes.") == "The hub may not list nodes."
+
+
+@pytest.mark.parametrize(
+    ("vendor", "name"), [("nvidia", "NVIDIA"), ("amd", "AMD"), ("intel", "Intel"), ("acme", "acme"), ("", "Other")]
+)
+def test_a_vendor_is_named_as_it_writes_itself(vendor: str, name: str):
+    assert vendor_name(vendor) == name
+
+
+@pytest.mark.parametrize(
+    ("names", "text"), [([], ""), (["A100"], "A100"), (["A100", "L4"], "A100 or L4"), (["A", "B", "C"], "A, B or C")]
+)
+def test_names_are_listed(names: list[str], text: str):
+    assert listed(names, last="or") == text

@@ -138,3 +138,47 @@ async def test_what_karpenter_may_add_is_part_of_it(make_spawner: MakeSpawner, s
     found = await live(make_spawner(), {"gpu": "a100", "gpu_count": 1})
     assert found.verdict is not None
     assert (found.verdict.outcome, found.verdict.pool) == (Outcome.AFTER_SCALE_UP, "a100")
+
+
+PRESETS = {
+    "small": {"image": "minimal", "cpu": 1, "memory": "1G"},
+    "one": {"image": "pytorch", "gpu": "a100", "gpu_count": 1},
+    "all": {"image": "minimal", "gpu": "a100", "gpu_count": 4},
+}
+
+
+async def outcomes(spawner: Any, options: dict[str, Any] | None) -> dict[str, Outcome]:
+    return {slug: each.outcome for slug, each in (await live(spawner, options)).presets.items()}
+
+
+@pytest.mark.parametrize("options", [None, {"gpu": "a100", "gpu_count": 4}])
+async def test_each_preset_has_a_verdict_of_its_own_whatever_stands_in_the_fields(
+    make_spawner: MakeSpawner, server: WatchServer, options: dict[str, Any] | None
+):
+    server.put(PODS, pod("other", on="gpu-1", gpus=2))
+    spawner = make_spawner(settings={**SETTINGS, "presets": PRESETS})
+    assert await outcomes(spawner, options) == {
+        "small": Outcome.NOW,
+        "one": Outcome.NOW,
+        "all": Outcome.WAITS,
+    }
+
+
+async def test_a_preset_is_judged_with_its_own_image(make_spawner: MakeSpawner):
+    images = {**SETTINGS["images"], "arm": {"image": "registry.example/arm:1", "architectures": ["arm64"]}}
+    presets = {name: {"image": name, "gpu": "a100"} for name in ("minimal", "arm")}
+    spawner = make_spawner(settings={**SETTINGS, "images": images, "presets": presets})
+    # A new node might do for the other one, as far as anybody here can tell.
+    assert await outcomes(spawner, {}) == {"minimal": Outcome.NOW}
+
+
+async def test_what_is_not_known_of_a_preset_is_not_said(make_spawner: MakeSpawner, server: WatchServer):
+    server.status[NODES] = 403
+    spawner = make_spawner(settings={**SETTINGS, "presets": PRESETS})
+    assert await outcomes(spawner, {}) == {}
+
+
+async def test_only_the_first_presets_are_judged(make_spawner: MakeSpawner):
+    presets = {f"p{number}": {"image": "minimal"} for number in range(20)}
+    spawner = make_spawner(settings={**SETTINGS, "presets": presets})
+    assert list(await outcomes(spawner, {})) == [f"p{number}" for number in range(8)]

@@ -98,7 +98,7 @@ async def test_other_amounts_take_no_other_manifest(make_spawner: MakeSpawner):
 
 
 async def test_a_type_that_was_not_prepared_is_not_known(make_spawner: MakeSpawner):
-    found, _ = await previews(make_spawner(), {"gpu": "a100", "gpu_count": 1}, "mi210")
+    found, _ = await previews(make_spawner(), {"gpu": "a100", "gpu_count": 1, "image": "minimal"}, "mi210")
     catalogue = found.offer.catalogue
     assert found.pod(validate({"gpu": "mi210", "gpu_count": 1, "image": "minimal"}, catalogue)) is not None
     assert found.pod(validate({"image": "minimal"}, catalogue)) is None
@@ -110,7 +110,7 @@ async def test_nothing_of_one_type_is_left_in_the_next(make_spawner: MakeSpawner
     wanted = validate({"gpu": "mi210", "gpu_count": 2, "image": "minimal"}, found.offer.catalogue)
     alone = Previews(spawner, found.offer)
     await alone.prepare(wanted)
-    assert found._pods["mi210"] == alone._pods["mi210"]
+    assert found._pods["minimal", "mi210"] == alone._pods["minimal", "mi210"]
 
 
 async def test_a_claim_that_does_not_exist_yet_demands_nothing(make_spawner: MakeSpawner, server: Any):

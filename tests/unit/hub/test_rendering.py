@@ -16,6 +16,7 @@ from gpuspawner.core.formview_types import (
     State,
     VendorView,
 )
+from gpuspawner.hub.own_templates import shortened
 from gpuspawner.hub.rendering import render
 from tests.unit.hub.views import ERRORS, HOSTILE, NEVER, T4, VERDICT, VIEW, hostile_view
 
@@ -169,7 +170,18 @@ def test_old_counts_are_marked_with_their_age():
 def test_old_counts_are_no_reason_except_where_nothing_can_ever_start():
     types = (replace(T4, state=State.BUSY, reason="None is free right now."), NEVER)
     soup = page(replace(STATES["old"], vendors=(VendorView(slug="x", display_name="X", types=types),)))
-    assert [reason.text for reason in soup.select(".gs-reason")] == ["", "There is none."]
+    assert [reason.text for reason in soup.select(".gs-vendor .gs-reason")] == ["", "There is none."]
+
+
+def test_a_type_that_the_image_cannot_use_says_why_before_all_else():
+    soup = page(replace(VIEW, values={**VIEW.values, "image": "pytorch"}, age_text="as of 2 min ago"))
+    rows = {str(row["data-misfit"]): one(row, ".gs-reason").text for row in soup.select(".gs-vendor .gs-choice")}
+    assert rows == {"false": "", "true": "PyTorch is made for NVIDIA GPUs."}
+
+
+def test_a_type_is_not_dimmed_for_an_image_that_is_not_picked():
+    soup = page(replace(VIEW, values={**VIEW.values, "image": "plain"}))
+    assert {row["data-misfit"] for row in soup.select(".gs-vendor .gs-choice")} == {"false"}
 
 
 def test_admins_are_told_what_is_the_matter_in_a_closed_fold_out():
@@ -181,7 +193,7 @@ def test_admins_are_told_what_is_the_matter_in_a_closed_fold_out():
 
 
 def test_where_there_is_nothing_for_admins_there_is_no_fold_out():
-    assert page(VIEW).select("details") == []
+    assert page(VIEW).select("#gpuspawner-admin") == []
 
 
 def test_new_counts_are_not_marked():
@@ -199,6 +211,14 @@ def test_without_bounds_and_gpus_their_fields_are_not_there():
 def test_a_vendor_filter_needs_two_vendors_and_the_script():
     assert one(page(VIEW), ".gs-filter").has_attr("hidden")
     assert page(replace(VIEW, vendors=VIEW.vendors[:1])).select(".gs-filter") == []
+
+
+def test_a_preset_says_whether_it_can_start_as_far_as_known():
+    line = one(page(VIEW), ".gs-preset .gs-outlook")
+    assert (line["data-outcome"], line.text) == ("now", "Starts now: 3 places left")
+    unknown = replace(VIEW, presets=(replace(VIEW.presets[0], outlook=None),))
+    line = one(page(unknown), ".gs-preset .gs-outlook")
+    assert (line["data-outcome"], line.text) == ("", "")
 
 
 def test_a_preset_starts_without_the_script():
@@ -309,4 +329,17 @@ def test_style_sheets_and_scripts_load_nothing_but_the_page_they_are_on(file: Pa
 
 @every_asset
 def test_every_asset_is_in_the_form(file: Path):
-    assert file.read_text().strip() in render(VIEW)
+    assert shortened(file.read_text(), file.name).strip() in render(VIEW)
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_presets_come_first_and_the_fields_behind_a_door(is_open: bool):
+    soup = page(replace(VIEW, is_open=is_open))
+    assert one(soup, "details#gpuspawner-custom").has_attr("open") is is_open
+    assert [each["name"] for each in soup.select("#gpuspawner-custom input[type=text]")] == ["cpu", "memory"]
+
+
+def test_without_presets_there_is_no_door():
+    soup = page(replace(VIEW, presets=()))
+    assert soup.select("details") == []
+    assert len(soup.select("input[name=cpu]")) == 1

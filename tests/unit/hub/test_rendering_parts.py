@@ -55,6 +55,7 @@ def test_a_row_of_which_anything_changed_is_rendered_anew(name: str):
     "view",
     [
         pytest.param(replace(VIEW, values={**VIEW.values, "gpu": "t4"}), id="picked"),
+        pytest.param(replace(VIEW, values={**VIEW.values, "image": "pytorch"}), id="misfit"),
         pytest.param(replace(VIEW, age_text="2 minutes old", vendors=with_row(reason="None.").vendors), id="aged"),
         pytest.param(replace(VIEW, errors={"gpu": "Gone."}), id="wrong"),
         pytest.param(replace(VIEW, notices={"gpu": "Another one was chosen."}), id="noticed"),

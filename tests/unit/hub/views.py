@@ -10,6 +10,7 @@ from gpuspawner.core.formview_types import (
     AlternativeView,
     GPUTypeView,
     ImageView,
+    MisfitView,
     NumberView,
     PresetView,
     State,
@@ -46,6 +47,7 @@ T4 = GPUTypeView(
 )
 MI210 = replace(T4, slug="mi210", display_name="MI210", vendor="amd", max_count=2, total=None, healthy=None, free=None)
 NEVER = replace(T4, slug="h100", display_name="H100", state=State.NEVER, reason="There is none.", total=0, free=0)
+MISFIT = MisfitView(text="PyTorch is made for NVIDIA GPUs.", gpus=("mi210",))
 VERDICT = VerdictView(
     outcome="waits",
     sentence="Waits: none is free.",
@@ -58,8 +60,10 @@ VERDICT = VerdictView(
 )
 VIEW = FormView(
     images=(
-        ImageView(slug="pytorch", display_name="PyTorch", description="With CUDA.", vendors=("nvidia",)),
-        ImageView(slug="plain", display_name="Plain Python", description="", vendors=None),
+        ImageView(
+            slug="pytorch", display_name="PyTorch", description="With CUDA.", made_for="NVIDIA GPUs", misfits=(MISFIT,)
+        ),
+        ImageView(slug="plain", display_name="Plain Python", description=""),
     ),
     cpu=NumberView(min="0.5", max="32", step="0.5", default="2"),
     memory=NumberView(min="1", max="256", step="1", default="8"),
@@ -74,6 +78,7 @@ VIEW = FormView(
             description="",
             summary="PyTorch with 1 × Tesla T4",
             values={"image": "pytorch", "cpu": "8", "memory": "64", "gpu": "t4", "gpu_count": "1"},
+            outlook=VerdictView(outcome="now", sentence="Starts now: 3 places left"),
         ),
     ),
     values={"image": "pytorch", "cpu": "2", "memory": "8", "gpu": "", "gpu_count": ""},
@@ -95,9 +100,26 @@ def hostile_view() -> FormView:
     values = {"image": HOSTILE, "cpu": HOSTILE, "memory": HOSTILE, "gpu": HOSTILE, "gpu_count": HOSTILE}
     return replace(
         VIEW,
-        images=(ImageView(slug=HOSTILE, display_name=HOSTILE, description=HOSTILE, vendors=(HOSTILE,)),),
+        images=(
+            ImageView(
+                slug=HOSTILE,
+                display_name=HOSTILE,
+                description=HOSTILE,
+                made_for=HOSTILE,
+                misfits=(MisfitView(text=HOSTILE, gpus=(HOSTILE,)),),
+            ),
+        ),
         vendors=(VendorView(slug=HOSTILE, display_name=HOSTILE, types=(gpu,)),),
-        presets=(replace(VIEW.presets[0], slug=HOSTILE, display_name=HOSTILE, summary=HOSTILE, values=values),),
+        presets=(
+            replace(
+                VIEW.presets[0],
+                slug=HOSTILE,
+                display_name=HOSTILE,
+                summary=HOSTILE,
+                values=values,
+                outlook=VerdictView(outcome=HOSTILE, sentence=HOSTILE),
+            ),
+        ),
         values=values,
         errors={"cpu": HOSTILE, HOSTILE: HOSTILE},
         notices={"image": HOSTILE, "": HOSTILE},

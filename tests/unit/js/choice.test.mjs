@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { form, island, sentences } from "./load.mjs";
 
-const { hintOf, holdsPreset, sentenceOf, totalOf, wrongNumbers } = form;
+const { hintOf, holdsPreset, sentenceOf, totalOf, troubleOf, wrongNumbers } = form;
 const [train, small] = island.presets;
 
 function values(changes = {}) {
@@ -44,13 +44,15 @@ test("there is no total without a GPU, without its memory, or with a wrong numbe
   assert.equal(totalOf(values({ gpu_count: "9" }), island), "");
 });
 
-test("an image made for another vendor is hinted at", () => {
-  const hint = "PyTorch is made for NVIDIA GPUs: it cannot use this GPU.";
-  assert.equal(hintOf(values({ gpu: "mi210" }), island), hint);
+test("an image that cannot use the GPU is said so, in the server's words", () => {
+  assert.equal(hintOf(values({ gpu: "mi210" }), island), "PyTorch is made for NVIDIA GPUs.");
+  assert.equal(troubleOf(values({ gpu: "mi210" }), island), "This image and this GPU do not go together.");
 });
 
-test("an image that declares no vendor is not hinted at", () => {
-  assert.equal(hintOf(values({ image: "plain", gpu: "mi210" }), island), "");
+test("an image that can use the GPU, or needs none, goes with it", () => {
+  for (const change of [{ image: "plain", gpu: "mi210" }, { gpu: "" }, { image: "", gpu: "mi210" }]) {
+    assert.equal(hintOf(values(change), island), "");
+  }
 });
 
 test("a preset is held however its numbers are written", () => {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { form, island } from "./load.mjs";
 
-const { ageText, headerOf, localVerdict, reasonOf, sentValues, shownVerdict } = form;
+const { ageText, headerOf, linkOf, localVerdict, reasonOf, sentValues, shownVerdict } = form;
 const GIB = 1024 ** 3;
 const NOW = { isAnswered: false, isAsking: true, age: 0 };
 
@@ -155,4 +155,25 @@ test("a header holds whatever was typed, in plain ASCII", () => {
   const sent = { cpu: "٣ 🙂\n\u007f\"" };
   assert.match(headerOf(sent), /^[\x20-\x7e]*$/);
   assert.deepEqual(JSON.parse(headerOf(sent)), sent);
+});
+
+test("what the image cannot use is a reason before all others, also of a type that is free", () => {
+  const amd = { ...island.gpus[1], slug: "mi210", state: "free", reason: "" };
+  assert.equal(reasonOf(amd, values({ image: "pytorch" }), island), "PyTorch is made for NVIDIA GPUs.");
+  assert.equal(reasonOf({ ...amd, state: "busy", reason: "None is free right now." }, values(), island), "None is free right now.");
+});
+
+for (const prefix of ["", "opt-"]) {
+  test(`a link names what the form would send, with the prefix ${JSON.stringify(prefix)}`, () => {
+    const data = { ...island, link_prefix: prefix };
+    const link = new URL(linkOf(values({ image: "a&b=c#d", gpu_count: "" }), data, "https://hub.example/hub/spawn/ada?next=x#top"));
+    assert.equal(link.origin + link.pathname + link.hash, "https://hub.example/hub/spawn/ada");
+    const wanted = { image: "a&b=c#d", cpu: "2", memory: "8", gpu: "a100-80gb", gpu_count: "1" };
+    assert.deepEqual([...link.searchParams], Object.entries(wanted).map(([name, text]) => [prefix + name, text]));
+  });
+}
+
+test("a link to a choice without a GPU says so", () => {
+  const link = new URL(linkOf(values({ gpu: "", gpu_count: "3" }), island, "https://hub.example/hub/spawn"));
+  assert.deepEqual([link.searchParams.get("gpu"), link.searchParams.has("gpu_count")], ["", false]);
 });

@@ -84,3 +84,11 @@ def test_an_admin_removes_a_model():
 
 def test_the_data_file_stays_small():
     assert len(json.dumps(RAW)) < 60_000
+
+
+def test_a_compute_capability_is_known_only_where_a_source_confirms_it():
+    known = {slug for slug, raw in RAW.items() if "compute_capability" in raw}
+    doubtful = {slug for slug in known if "compute_capability" in RAW[slug].get("unverified", ())}
+    found = {slug: model.compute for slug, model in builtin_accelerators().items() if model.compute is not None}
+    assert set(found) == known - doubtful
+    assert (found["t4"], found["h100-80gb"]) == ((7, 5), (9, 0))

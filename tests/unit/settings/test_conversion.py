@@ -34,7 +34,7 @@ def test_an_image_keeps_what_was_said():
         "image": "r/i:1",
         "description": "D",
         "cuda": "12.8",
-        "vendors": [],
+        "vendors": ["nvidia"],
         "architectures": ["arm64"],
     }
     assert configured(images={"i": raw}).images == {
@@ -44,7 +44,7 @@ def test_an_image_keeps_what_was_said():
             image="r/i:1",
             description="D",
             cuda="12.8",
-            vendors=(),
+            vendors=("nvidia",),
             architectures=("arm64",),
         )
     }
@@ -214,3 +214,17 @@ def test_an_entry_for_several_types_is_a_choice_and_no_type():
     assert (found.unions["any"].gpu.display_name, found.unions["any"].gpu.max_count) == ("", 0)
     big = found.unions["big"]
     assert (big.min_memory_bytes, big.gpu.resource, big.gpu.max_count) == (40 * 1024**3, "nvidia.com/gpu", 2)
+
+
+@pytest.mark.parametrize(
+    ("entry", "vendors"),
+    [
+        ({}, None),
+        ({"cuda": "12.8"}, ("nvidia",)),
+        ({"rocm": "6.4"}, ("amd",)),
+        ({"cuda": "12.8", "rocm": "6.4"}, ("nvidia", "amd")),
+        ({"cuda": "12.8", "vendors": ["nvidia", "intel"]}, ("nvidia", "intel")),
+    ],
+)
+def test_a_toolkit_says_whose_gpus_an_image_can_use(entry: dict[str, Any], vendors: tuple[str, ...] | None):
+    assert configured(images={"i": {"image": "i:1", **entry}}).images["i"].vendors == vendors

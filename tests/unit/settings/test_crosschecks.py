@@ -60,6 +60,20 @@ def test_an_image_needs_a_reference_unless_it_is_disabled():
 
 
 @pytest.mark.parametrize(
+    ("image", "message"),
+    [
+        (
+            {"cuda": "12.8", "vendors": ["amd"]},
+            "must include nvidia, as cuda: '12.8' says; or leave out one of the two",
+        ),
+        ({"rocm": "6.4", "vendors": []}, "must include amd, as rocm: '6.4' says; or leave out one of the two"),
+    ],
+)
+def test_a_toolkit_of_a_vendor_that_is_left_out_is_refused(image: dict[str, Any], message: str):
+    assert found(images={"i": {"image": "i:1", **image}}) == {"images.i.vendors": message}
+
+
+@pytest.mark.parametrize(
     ("gpus", "path", "message"),
     [
         ({"g": {}}, "gpus.g.resource", "is required, such as nvidia.com/gpu"),

@@ -1,0 +1,78 @@
+"""Image meets GPU: what cannot work together is dimmed with its reason as soon as one of the two is picked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.async_api import Page, expect
+
+from devcluster import Cluster
+from devcluster.hub import Hub
+from devcluster.hub_config import HubSettings
+from tests.browser.support.person import Person
+from tests.cluster.support.fixtures import offer
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+OLD = "CUDA 13.0 needs driver 580 or newer; these nodes have 570."
+
+
+@pytest.fixture(scope="module")
+def images_hub(cluster: Cluster) -> Iterator[Hub]:
+    with Hub(cluster, HubSettings(namespace="images", gpuspawner=offer(cluster))) as running:
+        yield running
+
+
+@pytest.fixture
+def chooser(page: Page, images_hub: Hub) -> Person:
+    return Person(page, images_hub.url, "any password")
+
+
+async def test_picking_an_image_dims_the_types_it_cannot_use(chooser: Person) -> None:
+    await chooser.log_in("ada")
+    row = chooser.row("gpu", "v100-16gb")
+    await expect(row).to_have_attribute("data-misfit", "false")
+
+    await chooser.pick("image", "cuda13")
+
+    await expect(row).to_have_attribute("data-misfit", "true")
+    await expect(row.locator(".gs-reason")).to_have_text(OLD)
+    await expect(chooser.row("gpu", "h100-80gb")).to_have_attribute("data-misfit", "false")
+
+    await chooser.pick("image", "lab")
+    await expect(row).to_have_attribute("data-misfit", "false")
+
+
+async def test_picking_a_type_says_which_images_cannot_use_it(chooser: Person) -> None:
+    await chooser.log_in("ada")
+
+    await chooser.pick("gpu", "t4")
+
+    await expect(chooser.row("image", "cuda13").locator(".gs-reason")).to_have_text(f"Not with T4. {OLD}")
+    await expect(chooser.row("image", "lab").locator(".gs-reason")).to_be_hidden()
+
+
+async def test_both_stay_pickable_and_the_summary_says_what_is_wrong(chooser: Person) -> None:
+    await chooser.log_in("ada")
+    await chooser.pick("image", "cuda13")
+    await chooser.pick("gpu", "t4")
+
+    await expect(chooser.page.locator("#gpuspawner-sentence")).to_have_text(
+        "This image and this GPU do not go together."
+    )
+    await expect(chooser.page.locator("#gpuspawner-hint")).to_have_text(OLD)
+    await expect(chooser.page.locator("#gpuspawner-verdict-text")).to_be_hidden()
+
+
+@pytest.mark.window(java_script_enabled=False)
+async def test_without_javascript_the_refusal_says_the_same_at_the_field(chooser: Person) -> None:
+    await chooser.log_in("ada")
+    await chooser.pick("image", "cuda13")
+    await chooser.pick("gpu", "t4")
+
+    await chooser.start()
+
+    await expect(chooser.page.locator("#gpuspawner-gpu-error")).to_contain_text(OLD)
+    await expect(chooser.row("gpu", "t4").locator(".gs-reason")).to_have_text(OLD)
+    await expect(chooser.choice("image", "cuda13")).to_be_checked()

@@ -1,0 +1,86 @@
+"""Presets for most mornings, every field one click further."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import Locator, expect
+
+from tests.browser.support.person import Person
+from tests.cluster.support.servers import Servers
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+CARD = "a100-40gb"
+
+
+async def arrive(person: Person, name: str) -> None:
+    """Come to the form without opening anything."""
+    await person.log_in(name, customise=False)
+
+
+def customise(person: Person) -> Locator:
+    return person.page.locator("#gpuspawner-custom")
+
+
+async def test_a_newcomer_sees_presets_with_their_verdicts_and_no_field(person: Person) -> None:
+    await arrive(person, "newcomer")
+
+    await expect(person.page.locator(".gs-preset")).to_have_count(3)
+    await expect(person.page.locator("#gpuspawner-preset-2 .gs-outlook")).to_contain_text("Starts now: ")
+    await expect(customise(person)).not_to_have_attribute("open", "")
+    await expect(person.field("cpu")).to_be_hidden()
+
+
+async def test_a_preset_and_start_are_two_clicks(person: Person, servers: Servers) -> None:
+    try:
+        await arrive(person, "quick")
+        await person.page.get_by_role("button", name="One GPU").click()
+        await expect(person.page.locator("#gpuspawner-verdict")).to_have_attribute("data-outcome", "now")
+        await expect(person.field("cpu")).to_be_hidden()
+        await person.start()
+        await person.page.wait_for_url("**/hub/spawn-pending/**")
+
+        assert servers.pods.of("quick").spec.containers[0].resources.limits["nvidia.com/gpu"] == "1"
+    finally:
+        servers.stop("quick")
+
+
+async def test_every_field_is_one_click_further(person: Person) -> None:
+    await arrive(person, "curious")
+
+    await customise(person).locator("summary").click()
+
+    for field in ("cpu", "memory"):
+        await expect(person.field(field)).to_be_visible()
+    await expect(person.row("gpu", CARD)).to_be_visible()
+
+
+async def test_what_is_wrong_is_never_behind_a_closed_door(person: Person) -> None:
+    await person.log_in("mistaken")
+    await person.field("cpu").fill("lots")
+
+    await person.start()
+
+    await expect(customise(person)).to_have_attribute("open", "")
+    await expect(person.page.locator("#gpuspawner-cpu-error")).to_be_visible()
+
+
+async def test_an_empty_field_that_was_closed_away_is_shown_when_the_browser_complains(person: Person) -> None:
+    await person.log_in("mistaken")
+    await person.field("cpu").fill("")
+    await customise(person).locator("summary").click()
+    await expect(person.field("cpu")).to_be_hidden()
+
+    await person.start()
+
+    await expect(person.field("cpu")).to_be_visible()
+
+
+@pytest.mark.window(java_script_enabled=False)
+async def test_without_javascript_it_opens_as_well(person: Person) -> None:
+    await arrive(person, "plain")
+    await expect(person.field("cpu")).to_be_hidden()
+
+    await customise(person).locator("summary").click()
+
+    await expect(person.field("cpu")).to_be_visible()

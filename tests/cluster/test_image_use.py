@@ -1,0 +1,67 @@
+"""Images and the nodes of a GPU type: what cannot run is refused with the reason, and the scheduler keeps off it."""
+
+from __future__ import annotations
+
+import pytest
+from kubernetes.client import ApiClient
+
+from tests.cluster.support import nodes
+from tests.cluster.support.fleet import KINDS
+from tests.cluster.support.pages import Visitor
+from tests.cluster.support.pods import Pods
+from tests.cluster.support.servers import Servers
+from tests.cluster.support.waiting import wait_for
+
+DRIVER = "nvidia.com/cuda.driver-version.major"
+OLD = "CUDA 13.0 needs driver 580 or newer; these nodes have 570."
+MIXED = KINDS["A100 80 GB"]
+
+
+@pytest.fixture
+def visitor(servers: Servers) -> Visitor:
+    visitor = Visitor(servers.hub.url)
+    visitor.log_in("reader")
+    return visitor
+
+
+def nodes_of_mixed(api: ApiClient) -> list[str]:
+    return [node.metadata.name for node in nodes.simulated(api) if MIXED.is_on(node.metadata.labels)]
+
+
+def test_the_form_says_which_types_an_image_cannot_use_and_why(visitor: Visitor) -> None:
+    page = visitor.get("/hub/spawn")
+
+    nvidia_only = "CUDA 13 is made for NVIDIA GPUs."
+    assert page.misfits("cuda13") == {"v100-16gb": OLD, "t4": OLD, "mi300x": nvidia_only}
+    assert page.misfits("lab") == {}
+    assert set(page.misfits("plain")) == set(page.offered())
+
+
+def test_a_choice_that_cannot_run_comes_back_at_its_field(visitor: Visitor, pods: Pods) -> None:
+    values = {**visitor.get("/hub/spawn").fields(), "image": "cuda13", "gpu": "t4", "gpu_count": "1"}
+
+    page = visitor.post("/hub/spawn", values)
+
+    error = page.soup.select_one("#gpuspawner-gpu-error")
+    assert (page.status, error is not None and OLD in error.get_text()) == (400, True)
+    assert pods.find("reader") is None
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_server_lands_on_the_node_of_its_gpu_type_that_can_run_its_image(
+    api: ApiClient, servers: Servers, pods: Pods, visitor: Visitor, number: int
+) -> None:
+    names = nodes_of_mixed(api)
+    new = names.pop(number)
+    with nodes.labelled(api, names, DRIVER, "535"):
+        with nodes.labelled(api, [new], DRIVER, "550"):
+            told = wait_for(
+                lambda: visitor.get("/hub/spawn").misfits("cuda13").get(MIXED.slug), "a form that knows of the drivers"
+            )
+        wait_for(
+            lambda: MIXED.slug not in visitor.get("/hub/spawn").misfits("cuda13"), "a form that knows of the new one"
+        )
+        with servers.asked("lander", {"image": "cuda13", "gpu": MIXED.slug}):
+            landed = pods.wait_bound("lander")
+
+    assert (told, landed) == ("CUDA 13.0 needs driver 580 or newer; these nodes have 535 and 550.", new)
