@@ -1,0 +1,104 @@
+"""WCAG 2.2 AA as far as a program can tell: axe-core finds nothing wrong with the form in any state, light or dark."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from playwright.async_api import expect
+
+from tests.browser.support.person import Person
+
+AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+CARD, TAKEN = "a100-40gb", "h100-80gb"
+
+Step = Callable[[Person], Awaitable[None]]
+
+
+async def fresh(person: Person) -> None:
+    await expect(person.page.locator("#gpuspawner-sentence")).to_contain_text("no GPU")
+
+
+async def picked(person: Person) -> None:
+    await person.pick("gpu", CARD)
+    await expect(person.page.locator("#gpuspawner-verdict")).to_have_attribute("data-outcome", "now")
+
+
+async def waiting(person: Person) -> None:
+    await person.pick("gpu", TAKEN)
+    await expect(person.page.locator("#gpuspawner-alternatives button").first).to_be_visible()
+
+
+async def unfit(person: Person) -> None:
+    await person.pick("image", "jupyterlab-cpu")
+    await person.pick("gpu", CARD)
+    await expect(person.page.locator("#gpuspawner-hint")).to_be_visible()
+
+
+async def mistyped(person: Person) -> None:
+    await person.field("cpu").fill("lots")
+    await person.field("cpu").blur()
+    await expect(person.page.locator("#gpuspawner-cpu-live")).to_be_visible()
+
+
+async def refused(person: Person) -> None:
+    await person.field("cpu").fill("lots")
+    await person.start()
+    await expect(person.page.locator("#gpuspawner-errors")).to_be_visible()
+
+
+async def filtered(person: Person) -> None:
+    await person.page.get_by_role("button", name="AMD").click()
+    await expect(person.row("gpu", TAKEN)).to_be_hidden()
+
+
+async def prefilled(person: Person) -> None:
+    await person.page.get_by_role("button", name="Training").click()
+    await expect(person.field("gpu_count")).to_have_value("4")
+
+
+STATES: dict[str, Step] = {
+    step.__name__: step for step in (fresh, picked, waiting, unfit, mistyped, refused, filtered, prefilled)
+}
+
+
+async def complaints(person: Person) -> list[str]:
+    """Return what axe-core finds wrong with the form, each with where it is."""
+    await person.page.add_script_tag(path=AXE)
+    found = await person.page.evaluate(
+        # The Start button stands in the form, and is the hub's, in the hub's colours.
+        """tags => axe.run({ include: '#gpuspawner-form', exclude: '.feedback-container' },
+                           { runOnly: tags, resultTypes: ['violations'] })""",
+        TAGS,
+    )
+    return [f"{rule['id']}: {', '.join(str(node['target']) for node in rule['nodes'])}" for rule in found["violations"]]
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.window(color_scheme="light")
+@pytest.mark.parametrize("reach", STATES.values(), ids=STATES)
+async def test_nothing_is_wrong_in_light(person: Person, reach: Step) -> None:
+    await person.log_in("reader")
+    await reach(person)
+
+    assert await complaints(person) == []
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.window(color_scheme="dark", viewport={"width": 320, "height": 900})
+@pytest.mark.parametrize("reach", STATES.values(), ids=STATES)
+async def test_nothing_is_wrong_in_dark_and_narrow(person: Person, reach: Step) -> None:
+    await person.log_in("reader")
+    await reach(person)
+
+    assert await complaints(person) == []
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_something_that_is_wrong_would_be_found(person: Person) -> None:
+    await person.log_in("reader")
+    await person.page.evaluate("document.querySelector('label[for=gpuspawner-cpu]').remove()")
+
+    assert any(each.startswith("label:") for each in await complaints(person))
