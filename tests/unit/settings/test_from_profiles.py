@@ -159,6 +159,22 @@ def test_different_guarantees_are_said():
     assert found.notes == ("cpu: profiles guarantee 0.50 to 1.00 of the limit; one fraction holds for all here.",)
 
 
+@pytest.mark.parametrize(
+    ("override", "path"),
+    [
+        ({"tolerations": [{"key": "a", "operator": "Perhaps"}]}, "gpus.t4.tolerations"),
+        ({"environment": {"a b": "1"}}, "gpus.t4.environment"),
+        ({"extra_pod_config": {"runtimeClassName": "Not A Name"}}, "gpus.t4.runtime_class"),
+        ({"start_timeout": 10**6}, "gpus.t4.start_timeout"),
+        ({"extra_resource_limits": {"nvidia.com/gpu": 9999}}, "gpus.t4.max_count"),
+    ],
+)
+def test_what_settings_would_refuse_is_left_out_and_said(override: dict[str, Any], path: str):
+    found = converted(**{**T4, **override})
+    Settings.parse(found.settings)
+    assert [note for note in found.notes if note.startswith(path) and note.endswith("left out.")] != []
+
+
 VALUES = st.recursive(
     st.none()
     | st.booleans()
@@ -185,7 +201,9 @@ TRAITS = st.sampled_from(
         *("tolerations", "environment", "extra_pod_config", "start_timeout", "storage_capacity"),
     ]
 )
-OVERRIDES = st.dictionaries(TRAITS, VALUES, max_size=6)
+OVERRIDES = st.builds(
+    lambda gpu, values: {**gpu, **values}, st.sampled_from([{}, T4]), st.dictionaries(TRAITS, VALUES, max_size=6)
+)
 CHOICES = st.dictionaries(st.text(max_size=5), st.fixed_dictionaries({"kubespawner_override": OVERRIDES}), max_size=3)
 PROFILES = st.lists(
     st.fixed_dictionaries(
