@@ -11,12 +11,12 @@ from gpuspawner.core.catalogue import GPUType, Toleration, Unit
 from gpuspawner.core.inventory import Node
 from gpuspawner.core.node_gpus import GPU_RESOURCES, Offer, divided_models, read_offer, slugify, vendor_of
 from gpuspawner.core.stocks import may_have, units
+from gpuspawner.core.words import vendor_name
 
 SIMULATED_LABEL = "gpuspawner.jupyter.org/simulated"
 """Label (``"true"``) of nodes that only exist in the API, as devcluster's; what runs there never answers."""
 
 _SIMULATED_NOTE = "Simulated: the node has no machine behind it, so a server with this GPU never starts."
-_VENDOR_NAMES = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
 _LONGEST_SLUG = 63
 """Characters of a label value in Kubernetes."""
 
@@ -102,7 +102,7 @@ def _unlabelled(offer: Offer) -> tuple[str, str]:
     """Return words for a resource on nodes that do not say which model it is."""
     if offer.profile is not None:
         return f"nvidia-mig-{offer.profile}", f"NVIDIA MIG {offer.profile}"
-    return f"{offer.vendor}-gpu", f"{_VENDOR_NAMES[offer.vendor]} GPU (any model)"
+    return f"{offer.vendor}-gpu", f"{vendor_name(offer.vendor)} GPU (any model)"
 
 
 def _tolerations(resource: str) -> tuple[Toleration, ...]:

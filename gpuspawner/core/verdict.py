@@ -24,7 +24,7 @@ from gpuspawner.core.queue import ahead_of
 from gpuspawner.core.shortage import candidates, never_clause, wait_clause
 from gpuspawner.core.stocks import stocks
 from gpuspawner.core.unseen import may_be_unseen
-from gpuspawner.core.words import as_sentence
+from gpuspawner.core.words import as_sentence, listed
 
 FRESH_S = 60.0
 """Seconds: what is known of the cluster and older than this is not relied on."""
@@ -166,7 +166,7 @@ class _Case:
         if self._pod.demands.gated:
             return _unknown(inventory, _GATED)
         if found.answer is Answer.UNKNOWN:
-            return _unknown(inventory, f"it depends on {_listed(found.undecided)}")
+            return _unknown(inventory, f"it depends on {listed(found.undecided, last='and')}")
         return self._later(inventory)
 
     def _later(self, inventory: Inventory) -> Verdict:
@@ -222,8 +222,3 @@ def _unknown(inventory: Inventory, reason: str) -> Verdict:
 def _preference(growth: Growth) -> tuple[bool, float, bool]:
     """Return what puts growths in order: the soonest first, and what is sure before what is not."""
     return growth.minutes is None, growth.minutes or 0.0, growth.machines is not None
-
-
-def _listed(words: Sequence[str]) -> str:
-    """Return words as a list inside a sentence."""
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
