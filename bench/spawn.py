@@ -1,9 +1,11 @@
 """Many servers at once through GPUSpawner against the same through plain KubeSpawner.
 
-Two hubs on one real cluster take turns, in alternating order; the figure is what all rounds together took of one, over
-the other. A full garbage collection falls into one round in five and is a part of what spawns cost, which a median of
-the rounds would not see; that is shown beside it. Every few rounds both hubs get a new process: one may be a bit faster
-or slower than its like for as long as it lives, and more rounds of the same two would not make up for that.
+Two hubs on one real cluster are sent the same at the same moment: what a machine does slowly in one minute and fast in
+the next, it does so for both, which turns of one and the other would have to be many to average out. The figure is what
+all rounds together took of one, over the other. A full garbage collection falls into one round in five and is a part of
+what spawns cost, which a median of the rounds would not see; that is shown beside it. Every few rounds both hubs get a
+new process: one may be a bit faster or slower than its like for as long as it lives, and more rounds of the same two
+would not make up for that.
 
 Both hubs are sent what their form would store (KubeSpawner's the profile of a hand-written ``profile_list``) and make
 equal pods of it: CPU, memory and one GPU on a node with a label. In them runs busybox's web server, which answers the
@@ -24,7 +26,7 @@ import random
 import re
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -50,6 +52,8 @@ PROXY_TIMEOUT_S = 10
 POLL_INTERVAL_S = 0.05
 READY = re.compile(rb"User \S+ took [0-9.]+ seconds to start")
 """What JupyterHub's log says of each server that is ready."""
+Start = tuple[Hub, str]
+"""A hub and the name of a user whose server it starts."""
 CPU_CLOCK = 2
 """CPUCLOCK_SCHED in the number of a process's clock (Linux, include/linux/posix-timers_types.h)."""
 FLEET = Path(__file__).resolve().parent.parent / "devcluster" / "fleet.yaml"
@@ -58,7 +62,7 @@ WEB_SERVER = ["/bin/busybox", "httpd", "-f", "-p", "8888", "-h", "/mnt"]
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one start of all servers took.
+    """What one start of all of a hub's servers took.
 
     :param wall_s: from the first request until the hub's log calls the last server ready.
     :param cpu_s: processor time of the hub's process meanwhile.
@@ -75,7 +79,7 @@ def measure(*, rounds: int, servers: int) -> Result:
         started.callback(Cluster.remove, name)
         print(f"spawn: starting cluster {name}", flush=True)
         cluster = Cluster.up(name=name, simulated_nodes=FLEET)
-        _offer_resource(cluster, servers)
+        _offer_resource(cluster, servers * 2)
         hubs = {
             "gpuspawner": started.enter_context(Hub(cluster, _gpuspawner(cluster))),
             "kubespawner": started.enter_context(Hub(cluster, _kubespawner(cluster))),
@@ -85,9 +89,11 @@ def measure(*, rounds: int, servers: int) -> Result:
         for number in range(rounds):
             if number % ROUNDS_OF_A_PROCESS == 0:
                 _renew(hubs.values(), api, servers, again=number > 0)
-            for which in sorted(hubs, reverse=bool(number % 2)):
-                found[which].append(_round(hubs[which], api, servers))
-                one = found[which][-1]
+            # Who is asked first is first in the kubelet's queue as well.
+            order = sorted(hubs, reverse=bool(number % 2))
+            took = _round([hubs[which] for which in order], api, servers)
+            for which, one in zip(order, took, strict=True):
+                found[which].append(one)
                 print(
                     f"spawn: {number + 1}/{rounds} {which:<12}{one.wall_s:6.2f} s wall, {one.cpu_s:5.2f} s hub CPU",
                     flush=True,
@@ -95,15 +101,15 @@ def measure(*, rounds: int, servers: int) -> Result:
     return _compare(found, servers)
 
 
-def _renew(hubs: Iterable[Hub], api: ApiClient, servers: int, *, again: bool) -> None:
+def _renew(hubs: Collection[Hub], api: ApiClient, servers: int, *, again: bool) -> None:
     """Give both hubs a new process, where they had one before, and one round that does not count.
 
     A hub's first spawns load modules and open connections: not what is compared.
     """
-    for hub in hubs:
-        if again:
+    if again:
+        for hub in hubs:
             hub.restart()
-        _round(hub, api, servers)
+    _round(hubs, api, servers)
 
 
 def _compare(found: Mapping[str, list[Round]], servers: int) -> Result:
@@ -156,41 +162,67 @@ def _interval(pairs: Sequence[Pair]) -> list[float]:
     return [ratios[25], ratios[-26]]
 
 
-def _round(hub: Hub, api: ApiClient, servers: int) -> Round:
+def _round(hubs: Collection[Hub], api: ApiClient, servers: int) -> list[Round]:
+    """Start so many servers on each hub at once, wait until they are ready, and stop them again."""
     users = [f"user-{number}" for number in range(servers)]
-    for user in users:
-        hub.client.create_user(user)
-    options: dict[str, object] = {"profile": "bench"}
-    if "GPUSpawner" in hub.settings.spawner_class:
-        options = {"v": 1, "image": "web", "cpu": 0.5, "memory": "128M", "gpu": "bench", "gpu_count": 1}
-        options["profile"] = "Web server · 0.5 CPU · 128 MiB · 1 × GPU"
-    logged = hub.log.stat().st_size
-    cpu_before = _cpu_s(hub.hub_pid)
-    began = time.monotonic()
-    answers = _all_at_once(lambda user: hub.client.start_server(user, options), users)
+    for hub in hubs:
+        for user in users:
+            hub.client.create_user(user)
+    races = [_Race(hub, servers) for hub in hubs]
+    starts = [(hub, user) for user in users for hub in hubs]
+    answers = _all_at_once(lambda one: one[0].client.start_server(one[1], _options(one[0])), starts)
     if refused := [answer for answer in answers if answer.status not in {201, 202}]:
         raise DevclusterError(f"the hub refused a server: {refused[0]}")
-    all_ready = poll(
-        lambda: _ready(hub, since=logged) == servers, timeout_s=START_TIMEOUT_S, interval_s=POLL_INTERVAL_S
-    )
-    done = Round(time.monotonic() - began, _cpu_s(hub.hub_pid) - cpu_before)
-    if not all_ready or not poll(lambda: _served(hub) == servers, timeout_s=PROXY_TIMEOUT_S):
-        raise DevclusterError(f"{_served(hub)} of {servers} servers became ready:\n{hub.log_tail()}")
-    _all_at_once(hub.client.stop_server, users)
+
+    def are_over() -> bool:
+        over = [race.is_over() for race in races]  # each is looked at each time, also behind one that is not there yet
+        return all(over)
+
+    are_ready = poll(are_over, timeout_s=START_TIMEOUT_S, interval_s=POLL_INTERVAL_S)
+    if not are_ready or not poll(lambda: all(_served(hub) == servers for hub in hubs), timeout_s=PROXY_TIMEOUT_S):
+        told = "\n".join(f"{_served(hub)} of {servers} servers became ready:\n{hub.log_tail()}" for hub in hubs)
+        raise DevclusterError(told)
+    _all_at_once(lambda one: one[0].client.stop_server(one[1]), starts)
     core = CoreV1Api(api)
 
-    def at_rest() -> bool:
+    def at_rest(hub: Hub) -> bool:
         pending = any(user["pending"] or user["servers"] for user in hub.client.users())
         return not pending and not core.list_namespaced_pod(hub.settings.namespace).items
 
-    if not poll(at_rest, timeout_s=START_TIMEOUT_S, interval_s=POLL_INTERVAL_S):
+    if not poll(lambda: all(map(at_rest, hubs)), timeout_s=START_TIMEOUT_S, interval_s=POLL_INTERVAL_S):
         raise DevclusterError("the servers' pods did not go away")
-    return done
+    return [race.took for race in races if race.took is not None]
 
 
-def _all_at_once(act: Callable[[str], Answer], users: Sequence[str]) -> list[Answer]:
-    with ThreadPoolExecutor(len(users)) as people:
-        return list(people.map(act, users))
+class _Race:
+    """One hub on its way to the last ready server; begins when it is made."""
+
+    def __init__(self, hub: Hub, servers: int) -> None:
+        self.took: Round | None = None
+        self._hub = hub
+        self._servers = servers
+        self._logged = hub.log.stat().st_size
+        self._cpu_s = _cpu_s(hub.hub_pid)
+        self._began = time.monotonic()
+
+    def is_over(self) -> bool:
+        """Tell whether all servers are ready, and note what it took when that is seen for the first time."""
+        if self.took is None and _ready(self._hub, since=self._logged) == self._servers:
+            self.took = Round(time.monotonic() - self._began, _cpu_s(self._hub.hub_pid) - self._cpu_s)
+        return self.took is not None
+
+
+def _options(hub: Hub) -> dict[str, object]:
+    """Return what the hub's form would store."""
+    if "GPUSpawner" not in hub.settings.spawner_class:
+        return {"profile": "bench"}
+    options = {"v": 1, "image": "web", "cpu": 0.5, "memory": "128M", "gpu": "bench", "gpu_count": 1}
+    return {**options, "profile": "Web server · 0.5 CPU · 128 MiB · 1 × GPU"}
+
+
+def _all_at_once(act: Callable[[Start], Answer], starts: Sequence[Start]) -> list[Answer]:
+    with ThreadPoolExecutor(len(starts)) as people:
+        return list(people.map(act, starts))
 
 
 def _ready(hub: Hub, *, since: int) -> int:
