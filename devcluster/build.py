@@ -157,16 +157,45 @@ def _build(names: tuple[str, ...], report: Report) -> None:
     )
     begin = time.monotonic()
     expected = 0.0
-    for number, name in enumerate(names, 1):
-        # What was built so far tells how fast this machine is.
-        pace = (time.monotonic() - begin) / expected if expected else 1.0
-        report(f"[{number}/{len(names)}] building {name}, {_minutes(left * pace)} to go")
-        start = time.monotonic()
-        _go_build(name, report)
-        report(f"[{number}/{len(names)}] built {name} in {time.monotonic() - start:.0f} s")
-        left -= TOOLS[name].seconds
-        expected += TOOLS[name].seconds
+    with _downloading(names):
+        for number, name in enumerate(names, 1):
+            # What was built so far tells how fast this machine is.
+            pace = (time.monotonic() - begin) / expected if expected else 1.0
+            report(f"[{number}/{len(names)}] building {name}, {_minutes(left * pace)} to go")
+            start = time.monotonic()
+            _go_build(name, report)
+            report(f"[{number}/{len(names)}] built {name} in {time.monotonic() - start:.0f} s")
+            left -= TOOLS[name].seconds
+            expected += TOOLS[name].seconds
     report(f"built {len(names)} programs in {_minutes(time.monotonic() - begin)}")
+
+
+@contextlib.contextmanager
+def _downloading(names: tuple[str, ...]) -> Iterator[None]:
+    """Have Go fetch what all programs are made of while the first is compiled; else each would wait for its own.
+
+    What cannot be fetched is for the build to tell.
+    """
+    later: dict[str, list[str]] = {}
+    for name in names[1:]:
+        later.setdefault(TOOLS[name].module, []).append(TOOLS[name].package)
+    fetching = [
+        subprocess.Popen(
+            ["go", "list", "-deps", "-f", "", *packages],
+            cwd=_TOOLS / module,
+            env=_go_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for module, packages in later.items()
+    ]
+    try:
+        yield
+    finally:
+        for process in fetching:
+            process.terminate()
+            process.wait()
 
 
 def _go_build(name: str, report: Report) -> None:

@@ -11,10 +11,19 @@ from devcluster import build
 from devcluster.errors import DevclusterError
 
 GO = """#!/bin/sh
-echo "$PWD $*" >> "$CALLS"
+[ "$1" = build ] && echo "$PWD $*" >> "$CALLS"
+[ "$1" = list ] && echo "$PWD $*" >> "$CALLS.list"
 for word in "$@"; do
     [ "$last" = -o ] && echo program > "$word"
     last=$word
+done
+"""
+
+WAIT = """
+tries=0
+while [ "$1" = build ] && [ "$(cat "$CALLS.list" 2>/dev/null | wc -l)" != 2 ] && [ $tries -lt 500 ]; do
+    sleep 0.01
+    tries=$((tries + 1))
 done
 """
 
@@ -49,6 +58,18 @@ def test_only_what_is_asked_for_is_built_in_its_own_module(calls: Path) -> None:
         "containerd",
         "github.com/containerd/containerd/v2/cmd/ctr",
     )
+
+
+def test_what_later_programs_are_made_of_is_fetched_while_the_first_is_built(calls: Path, tmp_path: Path) -> None:
+    listed = tmp_path / "calls.list"
+    # Each build ends when all has been asked for, so that is seen; after five seconds it ends anyway.
+    put_go(tmp_path, GO + WAIT)
+    build.ensure(["etcd", "kubelet", "kwok", "ctr"], report=silent)
+    found = {line.split()[0].rpartition("/")[2]: line.split()[4:] for line in listed.read_text().splitlines()}
+    assert found == {
+        "kubernetes": ["k8s.io/kubernetes/cmd/kubelet", "sigs.k8s.io/kwok/cmd/kwok"],
+        "containerd": ["github.com/containerd/containerd/v2/cmd/ctr"],
+    }
 
 
 def test_what_is_there_is_not_built_again(calls: Path) -> None:
