@@ -10,7 +10,7 @@ PREPARE := $(PYTHON) devcluster/prepare.py --for
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check format test-unit test-packaging test-cluster test-browser test-faults bench bench-fit bench-freshness bench-scale constraints clean
+.PHONY: help demo test check format test-unit test-packaging test-cluster test-browser test-faults bench bench-page bench-fit bench-freshness bench-scale constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,10 @@ test-faults: ## Break the API server in 33 ways and compare what the hub says of
 bench: ## Measure spawns and form rendering against plain KubeSpawner
 	@$(PREPARE) bench
 	@$(RUN) tests/run.py bench
+
+bench-page: ## Measure what the form weighs and how fast it answers in a browser, beside KubeSpawner's
+	@$(PREPARE) browser
+	@$(RUN) -m bench page
 
 bench-fit: ## Compare our fit with kube-scheduler's decisions [DECISIONS=10000] [SEED=number of the first case]
 	@$(PREPARE) bench

@@ -2,11 +2,12 @@
 
     python -m bench [render] [spawn] [--rounds 16] [--servers 20]
     python -m bench fit [--decisions 10000] [--seed N]
+    python -m bench page
     python -m bench freshness
     python -m bench scale [--nodes 5000] [--pods 100000]
 
-``spawn`` needs what the cluster tests need, ``freshness`` what the browser tests need, ``fit`` and ``scale`` the
-binaries of Kubernetes, ``render`` only Python. Exit status 1 where a budget is exceeded.
+``spawn`` needs what the cluster tests need, ``page`` and ``freshness`` what the browser tests need, ``fit`` and
+``scale`` the binaries of Kubernetes, ``render`` only Python. Exit status 1 where a budget is exceeded.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from bench import render, spawn
+from bench import page, render, spawn
 from bench.fit import suite as fit
 from bench.freshness import suite as freshness
 from bench.result import Result, save
 from bench.scale import suite as scale
 from devcluster.errors import DevclusterError
 
-SUITES = ("render", "spawn", "fit", "freshness", "scale")
+SUITES = ("render", "spawn", "page", "fit", "freshness", "scale")
 BY_DEFAULT = ("render", "spawn")
 
 
@@ -45,6 +46,8 @@ def main(arguments: Sequence[str]) -> int:
             results.append(render.measure())
         if "spawn" in (options.suites or BY_DEFAULT):
             results.append(spawn.measure(rounds=options.rounds, servers=options.servers))
+        if "page" in options.suites:
+            results.append(page.measure())
         if "fit" in options.suites:
             results.append(fit.measure(decisions=options.decisions, seed=options.seed))
         if "freshness" in options.suites:

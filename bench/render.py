@@ -81,14 +81,14 @@ def _with_a_change(view: FormView, number: int) -> FormView:
     return replace(view, vendors=(replace(vendor, types=types), *others))
 
 
-def rich_catalogue() -> Catalogue:
+def rich_catalogue(*, images: int = IMAGES, gpu_types: int = GPU_TYPES) -> Catalogue:
     """Return a catalogue as a large site would have it."""
     text = "What it is for and what is in it, in a sentence that a user would read before choosing."
-    images = {
+    offered = {
         f"image-{n}": Image(
             slug=f"image-{n}", display_name=f"Image {n}", description=text, image=f"registry.example/image:{n}"
         )
-        for n in range(IMAGES)
+        for n in range(images)
     }
     gpus = {
         f"gpu-{n}": GPUType(
@@ -102,7 +102,7 @@ def rich_catalogue() -> Catalogue:
             memory_bytes=80 * GIB,
             description=text,
         )
-        for n in range(GPU_TYPES)
+        for n in range(gpu_types)
     }
     presets = {
         f"preset-{n}": Preset(
@@ -114,7 +114,7 @@ def rich_catalogue() -> Catalogue:
         for n in range(PRESETS)
     }
     return Catalogue(
-        images=images,
+        images=offered,
         cpu=Bounds(min=500, max=64_000, step=500, default=2_000),
         memory=Bounds(min=GIB, max=512 * GIB, step=GIB, default=8 * GIB),
         gpus=gpus,
@@ -122,11 +122,14 @@ def rich_catalogue() -> Catalogue:
     )
 
 
-def busy_inventory() -> Inventory:
-    """Return nodes of every GPU type, each with pods that hold some of it."""
+def busy_inventory(*, gpu_types: int = GPU_TYPES, taken: int = 0) -> Inventory:
+    """Return nodes of every GPU type, each with pods that hold some of it.
+
+    :param taken: how many more GPUs each node's pods have, as far as it has that many.
+    """
     amounts = {"cpu": 96_000, "memory": 768 * GIB, "nvidia.com/gpu": 8}
     nodes = tuple(
-        Node(name=f"node-{n}", labels={LABEL: f"CARD-{n % GPU_TYPES}"}, allocatable=amounts, capacity=amounts)
+        Node(name=f"node-{n}", labels={LABEL: f"CARD-{n % gpu_types}"}, allocatable=amounts, capacity=amounts)
         for n in range(NODES)
     )
     pods = tuple(
@@ -134,7 +137,7 @@ def busy_inventory() -> Inventory:
             name=f"pod-{n}-{m}",
             namespace="hub",
             node=f"node-{n}",
-            requests={"cpu": 4_000, "memory": 16 * GIB, "nvidia.com/gpu": int(m < n % 9)},
+            requests={"cpu": 4_000, "memory": 16 * GIB, "nvidia.com/gpu": int(m < (n + taken) % 9)},
         )
         for n in range(NODES)
         for m in range(PODS_PER_NODE)

@@ -1,0 +1,169 @@
+"""What the form weighs and how fast it answers in a real browser, beside KubeSpawner's own form with the same choices.
+
+The page comes from a small site on this machine, so that no cluster is needed; each answer has other counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from itertools import count
+
+from aiohttp import web
+from kubespawner import KubeSpawner
+from playwright.async_api import Page, async_playwright
+
+from bench.render import busy_inventory, rich_catalogue
+from bench.result import Result
+from devcluster import chromium
+from gpuspawner.core.availability import availability
+from gpuspawner.core.catalogue import Catalogue
+from gpuspawner.core.formview import Live, build_view
+from gpuspawner.core.verdict import Outcome, Verdict
+from gpuspawner.hub.rendering import render
+
+IMAGES = 20
+GPU_TYPES = 20
+CLICKS = 400
+REFRESHES = 10
+
+BYTES_BUDGET = 60_000
+VERDICT_BUDGET_MS = 50.0
+
+PAGE = """<!DOCTYPE html><html lang="en"><head><title>Form</title></head><body>
+<form id="spawn_form" method="post">{}
+<div class="feedback-container"><button type="submit">Start</button></div></form></body></html>"""
+
+# From a click to the frame that shows what came of it: the second of two frames is drawn when the first is over.
+CLICK = """async ([number, told]) => {
+  const radios = [...document.querySelectorAll("#spawn_form input[type=radio]:not(:checked):not(:disabled)")];
+  const before = document.querySelector(told)?.textContent;
+  const began = performance.now();
+  radios[number % radios.length].click();
+  await new Promise(requestAnimationFrame);
+  await new Promise((resolve) => setTimeout(resolve));
+  return [performance.now() - began, document.querySelector(told)?.textContent !== before];
+}"""
+WATCH_SHIFTS = """() => {
+  globalThis.shifted = 0;
+  new PerformanceObserver((list) => list.getEntries().forEach(({ value }) => { globalThis.shifted += value; }))
+    .observe({ type: "layout-shift", buffered: false });
+}"""
+CHANGED = "(before) => document.querySelector('.gs-free').textContent !== before"
+REFRESH = "document.dispatchEvent(new Event('visibilitychange'))"
+
+
+def measure() -> Result:
+    """Weigh both forms, click through them, and let ours refresh itself."""
+    ours = catalogue()
+    theirs = asyncio.run(KubeSpawner(profile_list=profiles(ours), _mock=True).get_options_form())
+    return asyncio.run(_measure(lambda number: form(ours, number), str(theirs)))
+
+
+async def _measure(ours: Callable[[int], str], theirs: str) -> Result:
+    async with _site(ours, theirs) as url, async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=chromium.PROGRAM, args=list(chromium.FLAGS))
+        page = await browser.new_page()
+        await page.goto(f"{url}/ours")
+        clicks = await _clicks(page, "#gpuspawner-sentence")
+        shift = await _shift(page)
+        await page.goto(f"{url}/theirs")
+        peer = await _clicks(page, "#none")
+        await browser.close()
+    return Result(
+        name="page",
+        values={
+            "bytes": len(ours(0).encode()),
+            "peer_bytes": len(theirs.encode()),
+            "verdict_p50_ms": statistics.median(clicks),
+            "verdict_p99_ms": statistics.quantiles(clicks, n=100)[98],
+            "peer_click_p99_ms": statistics.quantiles(peer, n=100)[98],
+            "layout_shift": shift,
+        },
+        budgets={"bytes": BYTES_BUDGET, "verdict_p99_ms": VERDICT_BUDGET_MS, "layout_shift": 0},
+        details={"images": IMAGES, "gpu_types": GPU_TYPES, "clicks": CLICKS, "refreshes": REFRESHES},
+    )
+
+
+async def _clicks(page: Page, told: str) -> list[float]:
+    """Return how many milliseconds each click took to be drawn.
+
+    :param told: selector of what each click must change, where it is there at all.
+    """
+    times = []
+    for number in range(CLICKS):
+        took_ms, has_changed = await page.evaluate(CLICK, [number * 7, told])
+        if not has_changed and await page.locator(told).count():
+            raise RuntimeError(f"click {number} changed nothing in {told}")
+        times.append(took_ms)
+    return times
+
+
+async def _shift(page: Page) -> float:
+    """Return how far the page moved, as browsers measure it, while it showed new counts again and again."""
+    await page.evaluate(WATCH_SHIFTS)
+    counts = page.locator(".gs-free").first
+    for _ in range(REFRESHES):
+        before = await counts.inner_text()
+        await page.evaluate(REFRESH)
+        await page.wait_for_function(CHANGED, arg=before)
+    return float(await page.evaluate("new Promise((resolve) => setTimeout(() => resolve(globalThis.shifted), 100))"))
+
+
+def catalogue() -> Catalogue:
+    """Return what a site offers that has twenty of both."""
+    return rich_catalogue(images=IMAGES, gpu_types=GPU_TYPES)
+
+
+def form(offered: Catalogue, number: int) -> str:
+    """Return our form on a cluster that is a little different each time."""
+    inventory = busy_inventory(gpu_types=GPU_TYPES, taken=number)
+    live = Live(
+        availabilities=availability(tuple(offered.gpus.values()), inventory),
+        verdict=Verdict(outcome=Outcome.NOW, places=3 + number % 2, places_exact=True),
+    )
+    saved = {"image": "image-3", "cpu": 4, "memory": "16G", "gpu": "gpu-1", "gpu_count": 2}
+    return render(build_view(offered, inventory, options=saved, live=live))
+
+
+def profiles(offered: Catalogue) -> list[dict[str, object]]:
+    """Return the same choices as a profile list: a profile for each GPU type, with the images as its options."""
+    images = {
+        image.slug: {"display_name": image.display_name, "kubespawner_override": {"image": image.image}}
+        for image in offered.images.values()
+    }
+    return [
+        {
+            "display_name": gpu.display_name,
+            "slug": gpu.slug,
+            "description": gpu.description,
+            "profile_options": {"image": {"display_name": "Image", "choices": images}},
+            "kubespawner_override": {"extra_resource_limits": {gpu.resource: "1"}},
+        }
+        for gpu in offered.gpus.values()
+    ]
+
+
+@asynccontextmanager
+async def _site(ours: Callable[[int], str], theirs: str) -> AsyncIterator[str]:
+    """Serve both pages; ours is asked for again and again, by its own address."""
+    numbers = count()
+
+    async def show_ours(_: web.Request) -> web.Response:
+        return web.Response(text=PAGE.format(ours(next(numbers))), content_type="text/html")
+
+    async def show_theirs(_: web.Request) -> web.Response:
+        return web.Response(text=PAGE.format(theirs), content_type="text/html")
+
+    app = web.Application()
+    app.add_routes([web.get("/ours", show_ours), web.get("/theirs", show_theirs)])
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        host, port = runner.addresses[0][:2]
+        yield f"http://{host}:{port}"
+    finally:
+        await runner.cleanup()
