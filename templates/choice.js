@@ -85,6 +85,12 @@ export function misfitOf(image, gpu) {
   return image?.misfits.find(({ gpus }) => gpus.includes(gpu?.slug))?.text ?? "";
 }
 
+/** Why an image can use none of several GPUs, said once instead of at each; empty where it can use one. */
+export function commonMisfitOf(image, data) {
+  if (data.gpus.length < 2) return "";
+  return image?.misfits.find(({ gpus }) => gpus.length === data.gpus.length)?.text ?? "";
+}
+
 /** What is asked for as a sentence, empty where it cannot be started; the server writes the same one. */
 export function sentenceOf(values, data) {
   const { image, gpu } = chosen(values, data);

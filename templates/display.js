@@ -78,25 +78,27 @@ function display(root, data, fill) {
     const { gpu } = chosen(values, data);
     data.images.forEach((image, index) => {
       const misfit = misfitOf(image, gpu);
-      set(find(`image-${index + 1}`)?.closest("label"), "data-misfit", Boolean(misfit));
-      say(find(`image-${index + 1}-misfit`), misfit && `Not with ${gpu.display_name}. ${misfit}`);
+      const row = find(`image-${index + 1}`)?.closest("label");
+      row?.toggleAttribute("data-misfit", Boolean(misfit));
+      write(row?.querySelector(".gs-reason"), misfit && `Not with ${gpu.display_name}. ${misfit}`);
     });
   }
 
   function showTypes(values, age) {
     const { image } = chosen(values, data);
+    say(find("misfit"), commonMisfitOf(image, data));
     data.gpus.forEach((gpu, index) => {
-      const id = `gpu-${index + 1}`;
-      const radio = find(id);
+      const radio = find(`gpu-${index + 1}`);
       if (!radio) return;
       // What is picked stays so until the person picks something else: a disabled one would not be sent.
       radio.toggleAttribute("disabled", gpu.state === "never" && !radio.checked);
       const row = radio.closest("label");
       set(row, "data-state", gpu.state);
-      set(row, "data-misfit", Boolean(misfitOf(image, gpu)));
-      say(find(`${id}-capacity`), gpu.capacity_text);
-      say(find(`${id}-details`), gpu.details_text);
-      say(find(`${id}-reason`), reasonOf(gpu, values, data, age));
+      row.toggleAttribute("data-misfit", Boolean(misfitOf(image, gpu)));
+      const part = (name) => row.querySelector(`.gs-${name}`);
+      write(part("free"), gpu.capacity_text);
+      write(part("details"), gpu.details_text);
+      write(part("reason"), reasonOf(gpu, values, data, age));
       showBar(row.querySelector("svg"), gpu);
     });
   }

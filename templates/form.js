@@ -4,6 +4,19 @@
 const NUMBERS = ["cpu", "memory", "gpu_count"];
 const CHOICES = ["image", "gpu"];
 
+/** Say each choice by its name, and the rest as its description; without a script its button has all of it as name. */
+function nameChoices(root) {
+  root.querySelectorAll(".gs-choice").forEach((row) => {
+    const radio = row.querySelector("input");
+    const [name, ...about] = [...row.querySelectorAll(".gs-name, .gs-facts, .gs-capacity, .gs-text")].map((part, index) => {
+      part.id = `${radio.id}-${index}`;
+      return part.id;
+    });
+    radio.setAttribute("aria-labelledby", name);
+    radio.setAttribute("aria-describedby", `${radio.getAttribute("aria-describedby") ?? ""} ${about.join(" ")}`.trim());
+  });
+}
+
 /** Wire up the form that `root` lies in. */
 function enhance(root, data, isLeaving) {
   const find = (id) => root.querySelector(`#gpuspawner-${id}`);
@@ -128,6 +141,7 @@ function enhance(root, data, isLeaving) {
     });
   }
 
+  nameChoices(root);
   const changed = keepLive(root, data, { read, fill, isLeaving });
   find("as-loaded")?.remove();
   root.addEventListener("input", ({ target }) => {

@@ -92,8 +92,9 @@ export function localVerdict(values, data) {
 
 /** Why one GPU of a type cannot start now with the image, CPU and memory asked for; empty where it can, or nobody knows. */
 export function reasonOf(gpu, values, data, age = 0) {
-  const misfit = misfitOf(chosen(values, data).image, gpu);
-  if (misfit) return misfit;
+  const { image } = chosen(values, data);
+  const misfit = misfitOf(image, gpu);
+  if (misfit) return commonMisfitOf(image, data) ? "" : misfit;
   if (ageText(age) && gpu.state !== "never") return "";
   if (gpu.state !== "free") return gpu.reason;
   const wrong = wrongNumbers({ ...values, gpu: "" }, data);

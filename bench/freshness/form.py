@@ -45,8 +45,8 @@ class Form:
         token = next((cookie.value or "" for cookie in self._cookies if cookie.name == "_xsrf"), "")
         fields = {"username": name, "password": "any password", "_xsrf": token}
         self._open("/hub/login?next=%2Fhub%2Fhome", data=urllib.parse.urlencode(fields).encode())
-        self.element = capacity_element(self._open("/hub/spawn"))
-        self._capacity = re.compile(rf'id="{self.element}">([^<]*)<')
+        self.row = row_of_type(self._open("/hub/spawn"))
+        self._capacity = re.compile(rf'id="{self.row}".*?class="gs-free">([^<]*)<', re.DOTALL)
 
     def load(self) -> Loaded:
         """Load the form."""
@@ -62,13 +62,13 @@ class Form:
             return str(answer.read().decode())
 
 
-def capacity_element(page: str) -> str:
-    """Return the id of the element of a form that says how many of the measured type are free."""
+def row_of_type(page: str) -> str:
+    """Return the id of the radio button of the measured type."""
     island = ISLAND.search(page)
     slugs = [gpu["slug"] for gpu in json.loads(island.group(1))["gpus"]] if island else []
     if TYPE not in slugs:
         raise DevclusterError(f"the form does not offer {TYPE}, but {slugs}")
-    return f"gpuspawner-gpu-{slugs.index(TYPE) + 1}-capacity"
+    return f"gpuspawner-gpu-{slugs.index(TYPE) + 1}"
 
 
 def capacity_text(free: int) -> str:

@@ -18,13 +18,13 @@ REFRESH_S = 10.0
 """How often a page asks for itself again (templates/live.js)."""
 LOOK_MS = 50
 TIMEOUT_MS = 60_000
-SHOWS = "([id, text]) => document.getElementById(id).textContent === text"
+SHOWS = "([row, text]) => document.querySelector(`label:has(#${row}) .gs-free`).textContent === text"
 
 
-async def measure(url: str, cards: Cards, *, element: str, rounds: int) -> list[float]:
+async def measure(url: str, cards: Cards, *, row: str, rounds: int) -> list[float]:
     """Return after how many seconds each page shows that one GPU fewer is free, for so many of them.
 
-    :param url: address of the hub; :param element: id of what shows the count.
+    :param url: address of the hub; :param row: id of the type's radio button.
     """
     times: list[float] = []
     async with _opened(url) as pages:
@@ -33,14 +33,14 @@ async def measure(url: str, cards: Cards, *, element: str, rounds: int) -> list[
             # every moment in between, the first of them at the worst, right after a refresh.
             await asyncio.sleep(number / rounds * REFRESH_S / PAGES)
             bound = await asyncio.to_thread(cards.take)
-            seen = await asyncio.gather(*(_seen(page, element, free=cards.free) for page in pages))
+            seen = await asyncio.gather(*(_seen(page, row, free=cards.free) for page in pages))
             times += [at - bound for at in seen]
             print(f"freshness: open pages {number + 1}/{rounds}, {max(times):.2f} s at most", flush=True)
     return times
 
 
-async def _seen(page: Page, element: str, *, free: int) -> float:
-    await page.wait_for_function(SHOWS, arg=[element, capacity_text(free)], polling=LOOK_MS, timeout=TIMEOUT_MS)
+async def _seen(page: Page, row: str, *, free: int) -> float:
+    await page.wait_for_function(SHOWS, arg=[row, capacity_text(free)], polling=LOOK_MS, timeout=TIMEOUT_MS)
     return time.monotonic()
 
 

@@ -53,7 +53,7 @@ def measure() -> Result:
         began, before = time.monotonic(), events.count
         fresh = _fresh_pages(form, cards)
         _start_over(form, cards)
-        opened = asyncio.run(open_pages.measure(hub.url, cards, element=form.element, rounds=ROUNDS))
+        opened = asyncio.run(open_pages.measure(hub.url, cards, row=form.row, rounds=ROUNDS))
         listed = peer.measure(api, expected=cards.free, answers=PEER_ANSWERS)
         per_s = (events.count - before) / (time.monotonic() - began)
     times = {"fresh_page_s": fresh[0], "open_page_s": opened, "page_load_ms": fresh[1], "peer_lists_ms": listed}

@@ -48,7 +48,7 @@ UNIT_TEXTS = {Unit.CARD: "card", Unit.MIG: "MIG slice", Unit.SHARED: "shared"}
 
 _NUMBER = ("min", "max", "step", "default", "guarantee")
 _GPU = (
-    *("slug", "display_name", "vendor", "memory_gib", "max_count", "total", "healthy", "free"),
+    *("slug", "display_name", "memory_gib", "max_count", "total", "healthy", "free"),
     *("capacity_text", "details_text", "state", "reason", "shapes", "largest_shapes", "scales"),
 )
 _gpu_values = attrgetter(*_GPU)

@@ -204,8 +204,17 @@ class FormView:
     @property
     def misfits(self) -> dict[str, str]:
         """GPU type → why the image that stands in the fields cannot use it."""
-        picked = (image.misfits for image in self.images if image.slug == self.values["image"])
-        return {slug: misfit.text for misfits in picked for misfit in misfits for slug in misfit.gpus}
+        return {slug: misfit.text for misfit in self._picked_misfits for slug in misfit.gpus}
+
+    @property
+    def common_misfit(self) -> str:
+        """Why that image can use none of several GPU types, said once; empty where it can use one."""
+        types = sum(len(vendor.types) for vendor in self.vendors)
+        return next((misfit.text for misfit in self._picked_misfits if len(misfit.gpus) == types > 1), "")
+
+    @property
+    def _picked_misfits(self) -> tuple[MisfitView, ...]:
+        return next((image.misfits for image in self.images if image.slug == self.values["image"]), ())
 
     @property
     def max_gpu_count(self) -> int:

@@ -59,8 +59,42 @@ async def prefilled(person: Person) -> None:
     await expect(person.field("gpu_count")).to_have_value("4")
 
 
+async def closed(person: Person) -> None:
+    await person.page.locator("#gpuspawner-custom > summary").click()
+    await expect(person.field("cpu")).to_be_hidden()
+
+
+async def without_gpu_tools(person: Person) -> None:
+    await person.pick("image", "jupyterlab-cpu")
+    await expect(person.page.locator("#gpuspawner-misfit")).to_be_visible()
+
+
+async def sliced(person: Person) -> None:
+    await person.pick("gpu", "a100-40gb-mig-1g.5gb")
+    await expect(person.page.locator("#gpuspawner-total")).to_be_visible()
+
+
+async def miscounted(person: Person) -> None:
+    await person.pick("gpu", CARD)
+    await person.field("gpu_count").fill("99")
+    await person.field("gpu_count").blur()
+    await expect(person.page.locator("#gpuspawner-gpu_count-live")).to_be_visible()
+
+
+async def refused_twice(person: Person) -> None:
+    await refused(person)
+    await person.pick("gpu", CARD)
+    await person.field("gpu_count").fill("99")
+    await person.start()
+    await expect(person.page.locator("#gpuspawner-errors li")).to_have_count(2)
+
+
 STATES: dict[str, Step] = {
-    step.__name__: step for step in (fresh, picked, waiting, unfit, mistyped, refused, filtered, prefilled)
+    step.__name__: step
+    for step in (
+        *(fresh, closed, prefilled, picked, sliced, waiting, filtered),
+        *(unfit, without_gpu_tools, mistyped, miscounted, refused, refused_twice),
+    )
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.async_api import expect
 
@@ -58,6 +60,14 @@ async def test_every_control_has_a_name_for_those_who_cannot_see_it(person: Pers
     )
 
     assert unnamed == []
+
+
+async def test_a_choice_is_called_by_its_name_and_described_by_the_rest(person: Person) -> None:
+    await person.log_in("listener")
+    card = person.choice("gpu", "a100-40gb")
+
+    await expect(card).to_have_accessible_name("A100 40 GB")
+    await expect(card).to_have_accessible_description(re.compile(r"40 GiB card up to 4 .*\bfree\b.*Starts at once\."))
 
 
 async def test_wrong_input_moves_the_focus_to_what_is_wrong(person: Person) -> None:

@@ -153,7 +153,11 @@ def verdict(page: Page) -> Locator:
 
 
 def capacity(page: Page, number: int) -> Locator:
-    return page.locator(f"#gpuspawner-gpu-{number}-capacity")
+    return about(page, number).locator(".gs-free")
+
+
+def about(page: Page, number: int) -> Locator:
+    return page.locator(f"label:has(#gpuspawner-gpu-{number})")
 
 
 def count(page: Page) -> Locator:
@@ -169,7 +173,7 @@ async def set_visible(page: Page, visible: bool) -> None:
 
 async def test_each_type_shows_free_of_total_broken_ones_and_a_bar(opened: Page) -> None:
     await expect(capacity(opened, 1)).to_have_text("3 of 8 free")
-    await expect(opened.locator("#gpuspawner-gpu-1-details")).to_contain_text("1 of 8 broken")
+    await expect(about(opened, 1).locator(".gs-details")).to_contain_text("1 of 8 broken")
     bar = opened.locator("label:has(#gpuspawner-gpu-1) svg")
     await expect(bar).to_be_visible()
     free, broken = [await rect.get_attribute("width") for rect in await bar.locator("rect").all()]
@@ -178,7 +182,7 @@ async def test_each_type_shows_free_of_total_broken_ones_and_a_bar(opened: Page)
 
 async def test_what_can_never_start_is_disabled_and_says_why_and_nothing_else_is(opened: Page) -> None:
     await expect(opened.locator("input[name=gpu][value=h100]")).to_be_disabled()
-    await expect(opened.locator("#gpuspawner-gpu-2-reason")).to_have_text("The cluster has no node with this GPU.")
+    await expect(about(opened, 2).locator(".gs-reason")).to_have_text("The cluster has no node with this GPU.")
     assert await opened.locator("input[name=gpu]:disabled").count() == 1
 
 
@@ -215,7 +219,7 @@ async def test_the_counts_are_new_every_ten_seconds(opened: Page, site: Site) ->
     await opened.clock.run_for(REFRESH_MS)
 
     await expect(capacity(opened, 1)).to_have_text("0 of 8 free")
-    await expect(opened.locator("#gpuspawner-gpu-1-reason")).to_have_text("None is free right now.")
+    await expect(about(opened, 1).locator(".gs-reason")).to_have_text("None is free right now.")
     await expect(verdict(opened)).to_contain_text("Waits:")
     site.free = 8
     await opened.clock.run_for(REFRESH_MS)

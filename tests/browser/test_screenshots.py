@@ -1,4 +1,4 @@
-"""The form at home in JupyterHub's theme, light and dark; the README's pictures come from here.
+"""The form at home in JupyterHub's theme, light and dark; the pictures in the docs come from here.
 
 ``GPUSPAWNER_SCREENSHOTS=1`` writes them to docs/images.
 """
@@ -17,18 +17,26 @@ IMAGES = Path(__file__).parents[2] / "docs" / "images"
 MOST_BYTES = 300_000
 
 
-async def _shoot(person: Person, scheme: str, folder: Path) -> Path:
-    await person.log_in(f"{scheme}-reader")
+async def _choose_two(person: Person, name: str) -> None:
+    await person.log_in(name)
     await person.pick("image", "jupyterlab")
     await person.pick("gpu", "a100-40gb")
     await person.field("gpu_count").fill("2")
     await expect(person.page.locator("#gpuspawner-sentence")).to_contain_text("2 × A100 40 GB")
     await person.page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
+
+
+async def _shoot(person: Person, name: str, folder: Path) -> Path:
     wanted = os.environ.get("GPUSPAWNER_SCREENSHOTS") == "1"
-    path = (IMAGES if wanted else folder) / f"form-{scheme}.png"
+    path = (IMAGES if wanted else folder) / f"form-{name}.png"
     path.parent.mkdir(parents=True, exist_ok=True)
     await person.page.screenshot(path=path)
     return path
+
+
+async def _is_wide(page: Page) -> bool:
+    """Tell whether the page has to be scrolled sideways."""
+    return bool(await page.evaluate("document.documentElement.scrollWidth > innerWidth"))
 
 
 async def _brightness(page: Page) -> float:
@@ -41,6 +49,7 @@ async def _brightness(page: Page) -> float:
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.window(color_scheme="light", viewport={"width": 1000, "height": 1280})
 async def test_the_form_in_light(person: Person, tmp_path: Path) -> None:
+    await _choose_two(person, "light-reader")
     path = await _shoot(person, "light", tmp_path)
 
     assert await _brightness(person.page) > 0.8
@@ -50,6 +59,7 @@ async def test_the_form_in_light(person: Person, tmp_path: Path) -> None:
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.window(color_scheme="dark", viewport={"width": 1000, "height": 1280})
 async def test_the_form_in_dark(person: Person, tmp_path: Path) -> None:
+    await _choose_two(person, "dark-reader")
     path = await _shoot(person, "dark", tmp_path)
 
     assert await _brightness(person.page) < 0.3
@@ -57,8 +67,46 @@ async def test_the_form_in_dark(person: Person, tmp_path: Path) -> None:
 
 
 @pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.window(viewport={"width": 390, "height": 800})
-async def test_a_phone_needs_no_sideways_scrolling(person: Person) -> None:
-    await person.log_in("ada")
+@pytest.mark.window(viewport={"width": 320, "height": 1400})
+async def test_a_phone_needs_no_sideways_scrolling(person: Person, tmp_path: Path) -> None:
+    await _choose_two(person, "phone-reader")
+    path = await _shoot(person, "narrow", tmp_path)
 
-    assert await person.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert not await _is_wide(person.page)
+    assert path.stat().st_size < MOST_BYTES
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.window(viewport={"width": 640, "height": 900}, device_scale_factor=2)
+async def test_twice_the_size_needs_no_sideways_scrolling(person: Person) -> None:
+    await _choose_two(person, "zoom-reader")
+
+    assert not await _is_wide(person.page)
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.window(viewport={"width": 1000, "height": 900})
+async def test_what_is_wrong_stands_first_and_at_its_field(person: Person, tmp_path: Path) -> None:
+    await person.log_in("error-reader")
+    await person.field("cpu").fill("4000")
+    await person.field("memory").fill("many")
+    await person.start()
+    errors = person.page.locator("#gpuspawner-errors")
+    await expect(errors).to_be_in_viewport()
+    path = await _shoot(person, "error", tmp_path)
+
+    await expect(errors.locator("a")).to_have_count(2)
+    assert path.stat().st_size < MOST_BYTES
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.window(viewport={"width": 1000, "height": 900}, color_scheme="dark")
+async def test_a_full_cluster_says_what_would_fit_instead(person: Person, tmp_path: Path) -> None:
+    await person.log_in("full-reader")
+    await person.pick("gpu", "h100-80gb")
+    await expect(person.page.locator("#gpuspawner-alternatives button").first).to_be_visible()
+    await person.page.locator("#gpuspawner-gpus").scroll_into_view_if_needed()
+    path = await _shoot(person, "full", tmp_path)
+
+    await expect(person.page.locator("#gpuspawner-verdict")).to_have_attribute("data-outcome", "waits")
+    assert path.stat().st_size < MOST_BYTES

@@ -59,17 +59,18 @@ def far(cluster: Cluster, api: ApiClient, tmp_path: Path) -> Iterator[Far]:
 @pytest.mark.asyncio(loop_scope="session")
 async def test_counts_without_confirmation_are_marked_with_their_age_until_there_is_one(far: Far, page: Page) -> None:
     age, verdict = page.locator("#gpuspawner-age"), page.locator("#gpuspawner-verdict")
+    capacity = page.locator("label:has(#gpuspawner-gpu-1) .gs-free")
     await page.clock.install()
     await Person(page, far.hub.url, "any password").log_in("ada")
     await expect(age).to_be_hidden()
-    before = await page.locator("#gpuspawner-gpu-1-capacity").inner_text()
+    before = await capacity.inner_text()
 
     far.relay.close()
     far.set_forward(LATER_S)
     await page.clock.run_for(REFRESH_MS)
     await expect(age).to_have_text(re.compile(r"These counts are as of [789]\d s ago\."))
     await expect(verdict).to_have_attribute("data-outcome", "unknown")
-    await expect(page.locator("#gpuspawner-gpu-1-capacity")).to_have_text(before)
+    await expect(capacity).to_have_text(before)
 
     far.relay.open()
     async with asyncio.timeout(30):

@@ -35,9 +35,14 @@ def test_a_script_loses_indentation_and_comments_on_lines_of_their_own():
     assert shortened(SCRIPT, "x.js").lstrip("\n") == short
 
 
-def test_a_style_sheet_does_too():
-    short = '.a {\ncolor: red; /* stays */\ncontent: "/* no comment */";\n}\n'
+def test_a_style_sheet_does_too_and_loses_space_that_means_nothing():
+    short = '.a{color:red;/* stays */\ncontent:"/* no comment */";}'
     assert shortened(STYLE, "x.css").lstrip("\n") == short
+
+
+def test_a_style_sheet_keeps_the_space_that_stands_for_inside():
+    style = "& :is(a, b) > c:hover { margin: 0 1px; }"
+    assert shortened(style, "x.css") == "& :is(a,b) > c:hover{margin:0 1px;}"
 
 
 def test_lines_of_html_keep_their_numbers():

@@ -18,7 +18,7 @@ from gpuspawner.core.formview_types import (
 )
 from gpuspawner.hub.own_templates import shortened
 from gpuspawner.hub.rendering import render
-from tests.unit.hub.views import ERRORS, HOSTILE, NEVER, T4, VERDICT, VIEW, hostile_view
+from tests.unit.hub.views import ERRORS, HOSTILE, MISFIT, NEVER, T4, VERDICT, VIEW, hostile_view
 
 
 def page(view: FormView, template_dirs: tuple[str, ...] = ()) -> BeautifulSoup:
@@ -29,6 +29,13 @@ def one(soup: BeautifulSoup | Tag, selector: str) -> Tag:
     found = soup.select(selector)
     assert len(found) == 1, f"{len(found)} elements match {selector}"
     return found[0]
+
+
+def row(soup: BeautifulSoup, name: str, number: int) -> Tag:
+    """Return a choice with everything that is said about it."""
+    found = one(soup, f"#gpuspawner-{name}-{number}").find_parent("label")
+    assert found is not None
+    return found
 
 
 FLAGS = FlagsView(summary="GPUs of 2 nodes are not offered", flags=(FlagView("a, b", "No GPU is offered."),))
@@ -74,7 +81,7 @@ def test_what_names_and_describes_a_control_is_there(view: FormView):
 def test_every_field_has_a_label(view: FormView):
     soup = page(view)
     labelled = {str(label["for"]) for label in soup.select("label[for]")}
-    bare = [field for field in soup.select("input") if field["id"] not in labelled and not field.get("aria-labelledby")]
+    bare = [field for field in soup.select("input") if field["id"] not in labelled and not field.find_parent("label")]
     assert bare == []
 
 
@@ -94,8 +101,8 @@ def test_the_island_holds_the_view(view: FormView):
 
 def test_hostile_text_is_shown_as_it_is():
     soup = page(hostile_view())
-    assert one(soup, "#gpuspawner-image-1-name").text == HOSTILE
-    assert one(soup, "#gpuspawner-gpu-1-name").text == HOSTILE
+    assert one(row(soup, "image", 1), ".gs-name").text == HOSTILE
+    assert one(row(soup, "gpu", 1), ".gs-name").text == HOSTILE
     assert one(soup, "#gpuspawner-cpu")["value"] == HOSTILE
     assert one(soup, "input[name=image]")["value"] == HOSTILE
     assert one(soup, "#gpuspawner-cpu-error").get_text().strip().endswith(HOSTILE)
@@ -123,10 +130,11 @@ def test_bounds_are_shown_before_they_are_hit():
 
 def test_a_gpu_type_shows_memory_unit_capacity_and_note():
     soup = page(VIEW)
-    assert one(soup, "#gpuspawner-gpu-1-facts").text.split() == ["15", "GiB", "card", "up", "to", "4"]
-    assert one(soup, "#gpuspawner-gpu-1-capacity").text == "3 of 8 free"
-    assert one(soup, "#gpuspawner-gpu-1-details").text == "1 of 8 broken,\nup to 2 at once"
-    assert one(soup, "#gpuspawner-gpu-1-text").text.strip() == "Simulated."
+    about = row(soup, "gpu", 1)
+    assert one(about, ".gs-facts").text.split() == ["15", "GiB", "card", "up", "to", "4"]
+    assert one(about, ".gs-free").text == "3 of 8 free"
+    assert one(about, ".gs-details").text == "1 of 8 broken,\nup to 2 at once"
+    assert one(about, ".gs-note").text == "Simulated."
 
 
 def test_the_bar_stands_only_where_it_is_known_what_is_free():
@@ -139,7 +147,7 @@ def test_the_bar_stands_only_where_it_is_known_what_is_free():
 def test_a_type_that_can_never_start_is_disabled_and_says_why():
     soup = page(STATES["verdict"])
     assert [radio["value"] for radio in soup.select("input[name=gpu][disabled]")] == ["h100"]
-    assert one(soup, "#gpuspawner-gpu-1-reason").text == "There is none."
+    assert one(row(soup, "gpu", 1), ".gs-reason").text == "There is none."
 
 
 def test_a_type_that_can_never_start_is_sent_while_it_is_picked():
@@ -175,13 +183,24 @@ def test_old_counts_are_no_reason_except_where_nothing_can_ever_start():
 
 def test_a_type_that_the_image_cannot_use_says_why_before_all_else():
     soup = page(replace(VIEW, values={**VIEW.values, "image": "pytorch"}, age_text="as of 2 min ago"))
-    rows = {str(row["data-misfit"]): one(row, ".gs-reason").text for row in soup.select(".gs-vendor .gs-choice")}
-    assert rows == {"false": "", "true": "PyTorch is made for NVIDIA GPUs."}
+    rows = {row.has_attr("data-misfit"): one(row, ".gs-reason").text for row in soup.select(".gs-vendor .gs-choice")}
+    assert rows == {False: "", True: "PyTorch is made for NVIDIA GPUs."}
+
+
+def test_an_image_that_can_use_none_of_the_types_says_so_once():
+    none = replace(VIEW.images[0], misfits=(replace(MISFIT, gpus=("t4", "mi210")),))
+    soup = page(replace(VIEW, images=(none, VIEW.images[1]), values={**VIEW.values, "image": "pytorch"}))
+    assert one(soup, "#gpuspawner-misfit").text == MISFIT.text
+    assert [one(row, ".gs-reason").text for row in soup.select("[data-misfit]")] == ["", ""]
+
+
+def test_what_only_some_types_cannot_is_said_at_these():
+    assert one(page(replace(VIEW, values={**VIEW.values, "image": "pytorch"})), "#gpuspawner-misfit").has_attr("hidden")
 
 
 def test_a_type_is_not_dimmed_for_an_image_that_is_not_picked():
     soup = page(replace(VIEW, values={**VIEW.values, "image": "plain"}))
-    assert {row["data-misfit"] for row in soup.select(".gs-vendor .gs-choice")} == {"false"}
+    assert soup.select("[data-misfit]") == []
 
 
 def test_admins_are_told_what_is_the_matter_in_a_closed_fold_out():
@@ -205,7 +224,7 @@ def test_new_counts_are_not_marked():
 def test_without_bounds_and_gpus_their_fields_are_not_there():
     soup = page(EMPTY)
     assert {str(control["name"]) for control in soup.select("[name]")} == {"image", "gpu"}
-    assert one(soup, "#gpuspawner-gpu-0-text").text.strip() == "No GPU is offered at the moment."
+    assert one(row(soup, "gpu", 0), ".gs-text").text.strip() == "No GPU is offered at the moment."
 
 
 def test_a_vendor_filter_needs_two_vendors_and_the_script():
