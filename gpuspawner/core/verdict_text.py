@@ -22,12 +22,15 @@ def verdict_sentence(verdict: Verdict) -> str:
 
 
 def verdict_label(verdict: Verdict) -> str:
-    """Return a verdict in a few words, for where there is room for one line: "Starts now: 3 places left"."""
+    """Return a verdict in a few words, for where there is room for one short line: "Starts now: 3 left"."""
     match verdict.outcome:
         case Outcome.NOW:
-            return f"Starts now{_places(verdict)}"
+            left = "" if verdict.places is None else f": {verdict.places}{'' if verdict.places_exact else '+'} left"
+            return f"Starts now{left}"
         case Outcome.AFTER_SCALE_UP:
-            return f"Starts after a new node{_minutes(verdict)}"
+            return f"After a new node{_minutes(verdict)}"
+        case Outcome.WAITS if verdict.ahead:
+            return f"Waits: {verdict.ahead} {'is' if verdict.ahead == 1 else 'are'} ahead"
         case Outcome.WAITS:
             return ": ".join(filter(None, ("Waits", _ahead(verdict))))
         case Outcome.NEVER:

@@ -228,7 +228,7 @@ async def test_the_counts_are_new_every_ten_seconds(opened: Page, site: Site) ->
 
 
 async def test_a_presets_card_says_whether_it_can_start_and_stays_new(opened: Page, site: Site) -> None:
-    await expect(outlook(opened)).to_have_text("Starts now: 2 places left")
+    await expect(outlook(opened)).to_have_text("Starts now: 2 left")
     site.free = 1
     await opened.clock.run_for(REFRESH_MS)
 

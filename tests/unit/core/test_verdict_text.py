@@ -61,11 +61,13 @@ def test_a_verdict_is_one_sentence(outcome: str, facts: dict[str, Any], sentence
 @pytest.mark.parametrize(
     ("outcome", "facts", "label"),
     [
-        ("now", {"places": 3}, "Starts now: 3 places left"),
+        ("now", {"places": 3}, "Starts now: 3 left"),
+        ("now", {"places": 3, "places_exact": False}, "Starts now: 3+ left"),
         ("now", {}, "Starts now"),
-        ("after-scale-up", {"minutes": 6, "is_sure": False, "ahead": 2}, "Starts after a new node, about 6 min"),
-        ("after-scale-up", {}, "Starts after a new node"),
-        ("waits", {"reason": "All 4 are in use.", "ahead": 2}, "Waits: 2 servers are ahead of yours"),
+        ("after-scale-up", {"minutes": 6, "is_sure": False, "ahead": 2}, "After a new node, about 6 min"),
+        ("after-scale-up", {}, "After a new node"),
+        ("waits", {"reason": "All 4 are in use.", "ahead": 2}, "Waits: 2 are ahead"),
+        ("waits", {"reason": "All 4 are in use.", "ahead": 1}, "Waits: 1 is ahead"),
         ("waits", {"reason": "All 4 are in use.", "ahead": 0}, "Waits: yours is next"),
         ("waits", {"reason": "All 4 are in use."}, "Waits"),
         ("never", {"reason": "No node has it."}, "Can't start"),

@@ -234,7 +234,7 @@ def test_a_vendor_filter_needs_two_vendors_and_the_script():
 
 def test_a_preset_says_whether_it_can_start_as_far_as_known():
     line = one(page(VIEW), ".gs-preset .gs-outlook")
-    assert (line["data-outcome"], line.text) == ("now", "Starts now: 3 places left")
+    assert (line["data-outcome"], line.text) == ("now", "Starts now: 3 left")
     unknown = replace(VIEW, presets=(replace(VIEW.presets[0], outlook=None),))
     line = one(page(unknown), ".gs-preset .gs-outlook")
     assert (line["data-outcome"], line.text) == ("", "")

@@ -78,7 +78,7 @@ VIEW = FormView(
             description="",
             summary="PyTorch with 1 × Tesla T4",
             values={"image": "pytorch", "cpu": "8", "memory": "64", "gpu": "t4", "gpu_count": "1"},
-            outlook=VerdictView(outcome="now", sentence="Starts now: 3 places left"),
+            outlook=VerdictView(outcome="now", sentence="Starts now: 3 left"),
         ),
     ),
     values={"image": "pytorch", "cpu": "2", "memory": "8", "gpu": "", "gpu_count": ""},
