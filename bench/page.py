@@ -51,15 +51,16 @@ WATCH_SHIFTS = """() => {
   new PerformanceObserver((list) => list.getEntries().forEach(({ value }) => { globalThis.shifted += value; }))
     .observe({ type: "layout-shift", buffered: false });
 }"""
-CHANGED = "(before) => document.querySelector('.gs-free').textContent !== before"
+COUNTS = "[...document.querySelectorAll('.gs-free')].map(({ textContent }) => textContent).join()"
 REFRESH = "document.dispatchEvent(new Event('visibilitychange'))"
 
 
 def measure() -> Result:
     """Weigh both forms, click through them, and let ours refresh itself."""
     ours = catalogue()
-    theirs = asyncio.run(KubeSpawner(profile_list=profiles(ours), _mock=True).get_options_form())
-    return asyncio.run(_measure(lambda number: form(ours, number), str(theirs)))
+    # Its constructor wants a cluster, its form does not.
+    theirs = KubeSpawner.__new__(KubeSpawner)._render_options_form(profiles(ours))
+    return asyncio.run(_measure(lambda number: form(ours, number), theirs))
 
 
 async def _measure(ours: Callable[[int], str], theirs: str) -> Result:
@@ -104,11 +105,10 @@ async def _clicks(page: Page, told: str) -> list[float]:
 async def _shift(page: Page) -> float:
     """Return how far the page moved, as browsers measure it, while it showed new counts again and again."""
     await page.evaluate(WATCH_SHIFTS)
-    counts = page.locator(".gs-free").first
     for _ in range(REFRESHES):
-        before = await counts.inner_text()
+        before = await page.evaluate(COUNTS)
         await page.evaluate(REFRESH)
-        await page.wait_for_function(CHANGED, arg=before)
+        await page.wait_for_function(f"(before) => {COUNTS} !== before", arg=before)
     return float(await page.evaluate("new Promise((resolve) => setTimeout(() => resolve(globalThis.shifted), 100))"))
 
 

@@ -127,7 +127,7 @@ def busy_inventory(*, gpu_types: int = GPU_TYPES, taken: int = 0) -> Inventory:
 
     :param taken: how many more GPUs each node's pods have, as far as it has that many.
     """
-    amounts = {"cpu": 96_000, "memory": 768 * GIB, "nvidia.com/gpu": 8}
+    amounts = {"cpu": 96_000, "memory": 768 * GIB, "pods": 110, "nvidia.com/gpu": 8}
     nodes = tuple(
         Node(name=f"node-{n}", labels={LABEL: f"CARD-{n % gpu_types}"}, allocatable=amounts, capacity=amounts)
         for n in range(NODES)
