@@ -15,7 +15,7 @@ FUNCTION_LINES = 50
 PARAMETERS = 6
 POSITIONAL_PARAMETERS = 2
 PUBLIC_NAMES = 10
-TEMPLATE_LINES = {".html": 120, ".js": 350, ".css": 250}
+TEMPLATE_LINES = {".html": 120, ".js": 350, ".css": 250, ".json": 250}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

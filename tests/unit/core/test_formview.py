@@ -11,12 +11,13 @@ from gpuspawner.core.availability import Availability
 from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset, Unit
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.flags_view import FlagsView, FlagView
-from gpuspawner.core.formview import Live, as_json, build_view, selected
+from gpuspawner.core.formview import Live, as_json, selected
 from gpuspawner.core.inventory import Inventory, Node, Pod
 from gpuspawner.core.occupancy import Occupancy
 from gpuspawner.core.selection import validate
 from gpuspawner.core.shapes import Shape
 from gpuspawner.core.verdict import Outcome, Verdict
+from tests.unit.islands import build_view
 
 GIB = 1 << 30
 JS_TESTS = Path(__file__).resolve().parents[1] / "js"

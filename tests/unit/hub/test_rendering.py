@@ -11,7 +11,7 @@ from bs4 import BeautifulSoup, Tag
 
 from gpuspawner._resources import data_dir
 from gpuspawner.core.flags_view import FlagsView, FlagView
-from gpuspawner.core.formview import FormView, as_json
+from gpuspawner.core.formview import FormView
 from gpuspawner.core.formview_types import (
     State,
     VendorView,
@@ -19,6 +19,7 @@ from gpuspawner.core.formview_types import (
 from gpuspawner.hub.own_templates import shortened
 from gpuspawner.hub.rendering import render
 from tests.unit.hub.views import ERRORS, HOSTILE, MISFIT, NEVER, T4, VERDICT, VIEW, hostile_view
+from tests.unit.islands import faults, island_of
 
 
 def page(view: FormView, template_dirs: tuple[str, ...] = ()) -> BeautifulSoup:
@@ -96,7 +97,12 @@ def test_nothing_runs_or_loads_but_what_the_form_brings_with_it(view: FormView):
 
 @every_state
 def test_the_island_holds_the_view(view: FormView):
-    assert json.loads(one(page(view), "#gpuspawner-data").text) == json.loads(json.dumps(as_json(view)))
+    assert json.loads(one(page(view), "#gpuspawner-data").text) == island_of(view)
+
+
+@pytest.mark.parametrize("name", sorted(STATES.keys() - {"hostile"}))  # whose outcomes are none that there are
+def test_the_island_is_what_the_schema_says(name: str):
+    assert faults(island_of(STATES[name])) == []
 
 
 def test_hostile_text_is_shown_as_it_is():

@@ -1,6 +1,6 @@
 // The form's script as the page gets it (one module of several files), and what tests/unit/core/test_formview.py checks against the Python side: the
 // island of a sample form, and the sentences that both sides write about it.
-import { readFileSync } from "node:fs";
+import { appendFileSync, readFileSync } from "node:fs";
 
 const root = new URL("../../../", import.meta.url);
 
@@ -14,4 +14,26 @@ export const sentences = read("sentences.json");
 // A data URL makes node read the file as the module it is in the page, whatever package.json says.
 const files = ["choice.js", "live.js", "display.js", "form.js"];
 const source = files.map((name) => readFileSync(new URL(`templates/${name}`, root), "utf8")).join("");
-export const form = await import(`data:text/javascript,${encodeURIComponent(source)}`);
+const script = await import(`data:text/javascript,${encodeURIComponent(source)}`);
+
+// Data that the tests hand to the script is data that a page may hold: test_javascript.py compares all of it with the
+// schema, by what the schema calls it.
+const kinds = { island: "images", gpu: "shapes", preset: "outlook" };
+
+function report(given) {
+  for (const each of given.filter((value) => value && typeof value === "object")) {
+    const kind = Object.keys(kinds).find((name) => kinds[name] in each);
+    if (kind) appendFileSync(process.env.HANDED_TO_THE_SCRIPT, `${JSON.stringify([kind, each])}\n`);
+  }
+}
+
+function reporting(call) {
+  return (...given) => {
+    report(given);
+    return call(...given);
+  };
+}
+
+export const form = process.env.HANDED_TO_THE_SCRIPT
+  ? Object.fromEntries(Object.entries(script).map(([name, call]) => [name, reporting(call)]))
+  : script;

@@ -1,0 +1,33 @@
+"""The one definition of the JSON island's shape, templates/island.schema.json, as the tests ask it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+from gpuspawner._resources import data_dir
+from gpuspawner.core import formview
+from gpuspawner.core.formview import FormView
+
+SCHEMA = json.loads((data_dir("templates") / "island.schema.json").read_text(encoding="utf-8"))
+
+
+def faults(value: object, part: str = "") -> list[str]:
+    """List where a value is not what the schema says, and why: an island, or what one of its definitions is about."""
+    schema = {"$ref": f"#/$defs/{part}", "$defs": SCHEMA["$defs"]} if part else SCHEMA
+    return [f"{error.json_path}: {error.message}" for error in Draft202012Validator(schema).iter_errors(value)]
+
+
+def island_of(view: FormView) -> Any:
+    """Return what the page's script gets of a view."""
+    return json.loads(json.dumps(formview.as_json(view), allow_nan=False))
+
+
+def build_view(*args: Any, **kwargs: Any) -> FormView:
+    """Build a view, of which the page's script gets what the schema says."""
+    view = formview.build_view(*args, **kwargs)
+    found = faults(island_of(view))
+    assert found == [], found
+    return view
