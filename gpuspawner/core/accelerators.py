@@ -38,6 +38,7 @@ class Accelerator:
     :param karpenter_memory_mib: what Karpenter's memory label holds; it tells models of the same name apart.
     :param compute: compute capability, None when not known or not confirmed by any source.
     :param fractional: sources whose name also stands for parts of the GPU, and so does not tell its memory.
+    :param nvlink: those names of the model, whatever their source, that stand for GPUs that NVLink links.
     """
 
     slug: str
@@ -48,6 +49,7 @@ class Accelerator:
     karpenter_memory_mib: int | None = None
     compute: Compute | None = None
     fractional: tuple[str, ...] = ()
+    nvlink: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,13 +82,20 @@ class AcceleratorTable:
         source = _SOURCES.get(key)
         if source is None:
             return None
-        candidates = self._by_name.get((source, base_product(value) if source == "gfd" else value), [])
+        candidates = self._by_name.get((source, _name(source, value)), [])
         if memory_mib is not None:
             candidates = [model for model in candidates if _is_near(_karpenter_size(model), memory_mib)]
         if len(candidates) != 1:
             return None
         model = candidates[0]
         return Known(accelerator=model, memory_bytes=None if source in model.fractional else model.memory_bytes)
+
+    def is_linked(self, key: str, value: str) -> bool:
+        """Tell whether a label names whole GPUs that NVLink links wherever several are in one machine."""
+        source = _SOURCES.get(key, "")
+        name = _name(source, value)
+        models = self._by_name.get((source, name), [])
+        return bool(models) and all(name in model.nvlink for model in models)
 
 
 def base_product(product: str) -> str:
@@ -109,6 +118,10 @@ def reconcile(labelled_mib: int | None, known_bytes: int | None) -> int | None:
         return known_bytes
     whole_gib = round(labelled_mib / 1024)
     return whole_gib * 1024 * _MIB if whole_gib else labelled
+
+
+def _name(source: str, value: str) -> str:
+    return base_product(value) if source == "gfd" else value
 
 
 def _karpenter_size(model: Accelerator) -> int:

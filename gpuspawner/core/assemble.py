@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpuspawner.core.accelerators import AcceleratorTable
@@ -11,6 +11,7 @@ from gpuspawner.core.counting import largest_node
 from gpuspawner.core.discovery import SIMULATED_LABEL, discover
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.inventory import Inventory, Node
+from gpuspawner.core.node_facts import SPOT, interconnect, is_spot
 from gpuspawner.core.node_kinds import kinds
 from gpuspawner.core.platforms import TELLING, Platform, distinct, platform_of
 from gpuspawner.core.selection import validate
@@ -67,7 +68,7 @@ def assemble(
     found = discover(nodes, table) if configured.discover else ()
     hidden = _hidden_types(found, configured, nodes=nodes)
     gpus |= _new_types((gpu for gpu in found if gpu not in hidden), configured, nodes=nodes)
-    gpus = {slug: replace(gpu, platforms=_platforms(gpu, nodes, table=table)) for slug, gpu in gpus.items()}
+    gpus = {slug: _told(gpu, nodes, table=table) for slug, gpu in gpus.items()}
     united = {slug: unite(union, gpus) for slug, union in configured.unions.items()}
     gpus |= {slug: gpu for slug, gpu in united.items() if gpu is not None}
     largest = largest_node(inventory)
@@ -109,9 +110,9 @@ def _bounds(largest: int, *, step: int, default: int, guarantee: float) -> Bound
 
 
 def _labels(configured: Configured) -> frozenset[str]:
-    """Return the labels that matter besides those of GPUs: of types, of platforms, and whether a node is real."""
+    """Return the labels that matter besides those of GPUs: of types and platforms, is a node spot, and is it real."""
     types = (*configured.gpus.values(), *configured.hidden_gpus)
-    return frozenset({SIMULATED_LABEL, *TELLING, *(key for gpu in types for key in gpu.match)})
+    return frozenset({SIMULATED_LABEL, *TELLING, *SPOT, *(key for gpu in types for key in gpu.match)})
 
 
 def _fallback(reference: str) -> Image:
@@ -125,11 +126,24 @@ def _most_on_one(gpu: GPUType, nodes: Iterable[Node]) -> int:
     return max(added, *(node.allocatable.get(gpu.resource, 0) for node in nodes if gpu.is_on(node.labels)), 1)
 
 
-def _platforms(gpu: GPUType, nodes: Iterable[Node], *, table: AcceleratorTable) -> tuple[Platform, ...]:
-    """Return what the nodes of a type are like; while there is none, what is known of the models it names."""
-    found = [platform_of(node.labels) for node in nodes if may_have(node, gpu.resource) and gpu.is_on(node.labels)]
-    if found:
-        return distinct(found)
+def _told(gpu: GPUType, nodes: Iterable[Node], *, table: AcceleratorTable) -> GPUType:
+    """Return a type with what its nodes tell of it; what the admin says of them stands."""
+    own = [node.labels for node in nodes if may_have(node, gpu.resource) and gpu.is_on(node.labels)]
+    return replace(
+        gpu,
+        platforms=_platforms(gpu, own, table=table),
+        spot=(is_spot(gpu, own) or None) if gpu.spot is None else gpu.spot,
+        interconnect=interconnect(gpu, own, table=table) if gpu.interconnect is None else gpu.interconnect,
+    )
+
+
+def _platforms(gpu: GPUType, nodes: Sequence[Mapping[str, str]], *, table: AcceleratorTable) -> tuple[Platform, ...]:
+    """Return what the nodes of a type are like; while there is none, what is known of the models it names.
+
+    :param nodes: their labels.
+    """
+    if nodes:
+        return distinct(platform_of(labels) for labels in nodes)
     named = [table.find(key, value) for key, values in gpu.match.items() for value in values]
     models = [each.accelerator for each in named if each is not None]
     return distinct(Platform(compute=model.compute) for model in models)

@@ -97,6 +97,8 @@ class GPUType:
     :param members: other types, of the same resource, any of which will do; ``match`` is then empty and not looked at.
     :param platforms: what the type's nodes are like, each kind once; without any node, what is known of the models that
         ``match`` names. Empty where nothing is known.
+    :param spot: the cloud may take back all its nodes at any time; None where nobody says so of all.
+    :param interconnect: what links several of its GPUs in one node (``NVLink``); None where nobody says so of all.
     """
 
     slug: str
@@ -117,6 +119,8 @@ class GPUType:
     scale_up: ScaleUp | None = None
     members: tuple[GPUType, ...] = ()
     platforms: tuple[Platform, ...] = ()
+    spot: bool | None = None
+    interconnect: str | None = None
 
     @property
     def matches(self) -> tuple[Mapping[str, tuple[str, ...]], ...]:

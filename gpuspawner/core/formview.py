@@ -20,7 +20,9 @@ from gpuspawner.core.formview_restore import FIELDS, probe, restore, values_of
 from gpuspawner.core.formview_text import (
     BYTES_PER_GIB,
     age_text,
+    badges,
     capacity_sentence,
+    caution,
     gpu_memory_text,
     sentence,
 )
@@ -255,6 +257,8 @@ def _new_gpu_type(gpu: GPUType, available: Availability, *, growths: tuple[Growt
         shapes=_triples(available.shapes),
         largest_shapes=_triples(available.largest_shapes),
         scales=scales(gpu, growths),
+        badges=badges(gpu),
+        caution=caution(gpu),
         description=gpu.description,
         note=gpu.note,
     )

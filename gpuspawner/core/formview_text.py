@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuspawner.core.catalogue import Catalogue
+from gpuspawner.core.catalogue import Catalogue, GPUType
 from gpuspawner.core.quantity import format_cpu, format_memory
 from gpuspawner.core.selection import Selection
 from gpuspawner.core.verdict import FRESH_S
@@ -11,6 +11,10 @@ from gpuspawner.core.words import age, listed
 BYTES_PER_GIB = 1 << 30
 
 _ONE_CORE = 1000
+_SPOT = (
+    "Spot: a cheaper node that the cloud can take back at any time; your server then stops, and what is not saved on "
+    "its volume is lost."
+)
 
 
 def gpu_memory_text(memory_bytes: int | None) -> str:
@@ -27,6 +31,16 @@ def capacity_sentence(total: int | None, free: int | None) -> str:
     if total == 0:
         return "none at the moment"
     return f"{total} in total" if free is None else f"{free} of {total} free"
+
+
+def badges(gpu: GPUType) -> tuple[str, ...]:
+    """Return what a GPU type is besides its memory and unit, in a word each."""
+    return tuple(filter(None, (gpu.interconnect, "spot" if gpu.spot else "")))
+
+
+def caution(gpu: GPUType) -> str:
+    """Return what to know before picking a GPU type, a sentence; empty where there is nothing."""
+    return _SPOT if gpu.spot else ""
 
 
 def age_text(age_s: float | None) -> str:

@@ -84,6 +84,8 @@ class GPUTypeView:
     :param shapes: (millicores, bytes, count) that single nodes still have, without those that another covers.
     :param largest_shapes: the same of the nodes as if they were empty.
     :param scales: an autoscaler may add nodes with it.
+    :param badges: what else it is, in a word each (``"NVLink"``, ``"spot"``).
+    :param caution: what to know before picking it, a sentence; mostly empty.
     """
 
     slug: str
@@ -106,6 +108,8 @@ class GPUTypeView:
     shapes: tuple[tuple[int, int, int], ...] = ()
     largest_shapes: tuple[tuple[int, int, int], ...] = ()
     scales: bool = False
+    badges: tuple[str, ...] = ()
+    caution: str = ""
     description: str
     note: str
 

@@ -54,6 +54,8 @@ def unite(union: Union, gpus: Mapping[str, GPUType]) -> GPUType | None:
         match={},
         members=members,
         platforms=distinct(each for gpu in members for each in gpu.platforms),
+        spot=_common([gpu.spot for gpu in members]) if own.spot is None else own.spot,
+        interconnect=_common([gpu.interconnect for gpu in members]) if own.interconnect is None else own.interconnect,
         max_count=own.max_count or max(gpu.max_count for gpu in members),
         memory_bytes=_least([gpu.memory_bytes for gpu in members]),
         description=own.description or f"Any of {listed([gpu.display_name for gpu in members], last='and')}.",

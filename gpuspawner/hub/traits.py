@@ -105,7 +105,9 @@ class GPUSpawnerTraits(LoggingConfigurable):
         `match` holds node labels and their allowed values; all labels must match. `shm` is the size of /dev/shm as a
         fraction of the memory limit. `start_timeout` takes the place of `KubeSpawner.start_timeout` for this type, in
         seconds: for nodes that are made when they are needed; `scale_up` says what may be made. `any_of` and
-        `min_memory` make one choice of several types. All three: docs/live-capacity.md.
+        `min_memory` make one choice of several types. `spot` (true or false) says whether the cloud may take the nodes
+        back at any time, `interconnect` in a few words what links several GPUs in one node (``NVLink``); without them
+        labels do. All of these: docs/live-capacity.md.
 
         .. versionadded:: 0.1
         """,

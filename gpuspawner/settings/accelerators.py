@@ -53,6 +53,7 @@ def _accelerator(slug: str, raw: Mapping[str, Any]) -> Accelerator:
     plain = {key: value for key, value in raw.items() if key in known}
     plain["labels"] = {source: tuple(names) for source, names in raw["labels"].items()}
     plain["fractional"] = tuple(raw.get("fractional", ()))
+    plain["nvlink"] = tuple(raw.get("nvlink", ()))
     if "memory_gib" in raw and "memory_gib" not in raw.get("unverified", ()):
         plain["memory_bytes"] = raw["memory_gib"] * _GIB
     if "compute_capability" not in raw.get("unverified", ()):

@@ -112,6 +112,8 @@ def _gpu(slug: str, entry: GPUEntry, *, table: AcceleratorTable) -> GPUType:
         memory_bytes=memory,
         description=entry.description,
         note=entry.note,
+        spot=entry.spot,
+        interconnect=entry.interconnect,
         tolerations=tuple(
             Toleration(key=item.key, operator=item.operator, value=item.value, effect=item.effect or "")
             for item in entry.tolerations

@@ -19,6 +19,7 @@ from gpuspawner.settings.values import (
     Text,
     Title,
     Vendor,
+    Words,
 )
 
 
@@ -68,6 +69,12 @@ class GPUEntry(Entry):
     max_count: Annotated[int, Field(ge=1, le=1024)] | None = None
     memory: Memory | None = None
     note: Text = ""
+    spot: bool | None = Field(
+        default=None, description="Whether the cloud may take its nodes back at any time. Omitted: labels say it."
+    )
+    interconnect: Words | None = Field(
+        default=None, description="What links several GPUs in one node, such as NVLink. Omitted: labels say it."
+    )
     tolerations: list[TolerationSetting] = Field(default_factory=list)
     environment: dict[EnvironmentName, Text] = Field(default_factory=dict)
     runtime_class: Annotated[str, StringConstraints(pattern=rf"^{DOMAIN}$")] | None = None

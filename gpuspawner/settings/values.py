@@ -37,8 +37,11 @@ Memory = Annotated[int, BeforeValidator(parse_memory)]
 """Bytes, written as ``16G`` (1024^3, as everywhere in JupyterHub) or a number of bytes."""
 Version = Annotated[str, BeforeValidator(_quoted_version), StringConstraints(pattern=r"^[0-9]{1,3}\.[0-9]{1,3}$")]
 Part = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
-Text = Annotated[str, BeforeValidator(_quoted_text), StringConstraints(max_length=2000)]
-Title = Annotated[str, BeforeValidator(_quoted_text), StringConstraints(min_length=1, max_length=200)]
+# The limits come first: behind a validator, pydantic counts "items" and says nothing of characters.
+Text = Annotated[str, StringConstraints(max_length=2000), BeforeValidator(_quoted_text)]
+Words = Annotated[str, StringConstraints(max_length=40), BeforeValidator(_quoted_text)]
+"""A few of them, as there is room for in a badge."""
+Title = Annotated[str, StringConstraints(min_length=1, max_length=200), BeforeValidator(_quoted_text)]
 Slug = Annotated[str, BeforeValidator(_quoted_text)]
 LabelKey = Annotated[str, StringConstraints(pattern=rf"^({DOMAIN}/)?{NAME}$")]
 LabelValue = Annotated[str, BeforeValidator(_quoted_text), StringConstraints(pattern=rf"^({NAME})?$")]

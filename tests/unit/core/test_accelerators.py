@@ -12,6 +12,7 @@ A100_40 = Accelerator(
     memory_bytes=40 * GIB,
     labels={"gfd": ("NVIDIA-A100-SXM4-40GB",), "gke": ("nvidia-tesla-a100",), "karpenter": ("a100",)},
     karpenter_memory_mib=40960,
+    nvlink=("NVIDIA-A100-SXM4-40GB", "a100"),
 )
 A100_80 = Accelerator(
     slug="a100-80gb",
@@ -66,6 +67,24 @@ def test_what_labels_do_not_tell_is_not_guessed(key: str, value: str, memory_mib
 def test_a_label_that_also_stands_for_parts_tells_no_memory():
     assert TABLE.find("cloud.google.com/gke-accelerator", "rtx-pro") == Known(accelerator=PRO, memory_bytes=None)
     assert TABLE.find("nvidia.com/gpu.product", "RTX-PRO") == Known(accelerator=PRO, memory_bytes=96 * GIB)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "is_linked"),
+    [
+        (PRODUCT, "NVIDIA-A100-SXM4-40GB", True),
+        (PRODUCT, "NVIDIA-A100-SXM4-40GB-SHARED", True),
+        (PRODUCT, "NVIDIA-A100-SXM4-80GB", False),
+        ("cloud.google.com/gke-accelerator", "nvidia-tesla-a100", False),
+        # One of the two models of this name.
+        (NAME, "a100", False),
+        (PRODUCT, "a100", False),
+        (PRODUCT, "X9", False),
+        ("pool", "NVIDIA-A100-SXM4-40GB", False),
+    ],
+)
+def test_the_table_says_which_products_are_linked(key: str, value: str, is_linked: bool):
+    assert TABLE.is_linked(key, value) is is_linked
 
 
 def test_an_unknown_label_names_no_model():

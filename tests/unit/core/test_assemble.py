@@ -217,3 +217,41 @@ def test_a_choice_of_several_types_has_the_platforms_of_all():
     union = Union(gpu=own("any", match={}), any_of=("t4", "v100"))
     catalogue = made(Configured(unions={"any": union}), one, other)
     assert catalogue.gpus["any"].platforms == (platform_of(one.labels), platform_of(other.labels))
+
+
+SPOT_LABEL = "karpenter.sh/capacity-type"
+SXM_TABLE = AcceleratorTable(
+    [Accelerator(slug="v100", name="V100", vendor="nvidia", labels={"gfd": ("V100-SXM2",)}, nvlink=("V100-SXM2",))]
+)
+
+
+def test_a_type_is_spot_where_all_its_nodes_are():
+    spot, bare = {SPOT_LABEL: "spot"}, {SPOT_LABEL: "on-demand"}
+    nodes = (node("T4", **spot), node("T4", **spot), node("V100", **spot), node("V100", **bare), node("L4"))
+    assert {slug: gpu.spot for slug, gpu in made(Configured(), *nodes).gpus.items()} == {
+        "t4": True,
+        "v100": None,
+        "l4": None,
+    }
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_what_the_admin_says_of_spot_and_links_stands(said: bool):
+    configured = Configured(gpus={"mine": own("mine", spot=said, interconnect="Own")})
+    gpu = made(configured, node("T4", **{SPOT_LABEL: "spot" if not said else "on-demand"})).gpus["mine"]
+    assert (gpu.spot, gpu.interconnect) == (said, "Own")
+
+
+def test_a_type_is_linked_where_a_server_can_have_several_of_its_gpus():
+    found = {}
+    for number in (1, 4):
+        inventory = Inventory(nodes=(node("V100-SXM2", number),))
+        catalogue = assemble(Configured(), inventory, table=SXM_TABLE, fallback_image="i")
+        found[number] = catalogue.gpus["v100"].interconnect
+    assert found == {1: None, 4: "NVLink"}
+
+
+def test_a_choice_of_several_types_says_what_is_so_of_all():
+    union = Union(gpu=own("any", match={}), any_of=("t4", "v100"))
+    nodes = (node("T4", **{SPOT_LABEL: "spot"}), node("V100", **{SPOT_LABEL: "spot"}))
+    assert made(Configured(unions={"any": union}), *nodes).gpus["any"].spot is True

@@ -262,6 +262,12 @@ def test_the_unit_is_in_words(unit: Unit, text: str):
     assert types_of(replace(CATALOGUE, gpus={"a100-80gb": replace(A100, unit=unit)}))["a100-80gb"].unit_text == text
 
 
+def test_a_type_says_that_it_is_spot_and_what_links_its_gpus():
+    told = replace(A100, spot=True, interconnect="NVLink")
+    shown = types_of(replace(CATALOGUE, gpus={"a100-80gb": told, "mi210": MI210}))
+    assert [(gpu.badges, gpu.caution[:5]) for gpu in shown.values()] == [(("NVLink", "spot"), "Spot:"), ((), "")]
+
+
 def test_a_preset_holds_a_sentence_and_the_value_of_every_field():
     train, small = build_view(CATALOGUE, INVENTORY).presets
     assert train.summary == "PyTorch with 8 CPUs, 64 GiB and 2 × A100 80 GB"

@@ -8,6 +8,8 @@ import pytest
 from gpuspawner.core.catalogue import Catalogue, GPUType, Image
 from gpuspawner.core.formview_text import (
     age_text,
+    badges,
+    caution,
     difference,
     gpu_memory_text,
 )
@@ -29,6 +31,25 @@ WANTED = Selection(image="plain", cpu_millis=4000, memory_bytes=8 * GIB, gpu="t4
 )
 def test_gpu_memory_is_told_to_two_decimals(memory_bytes: int | None, text: str):
     assert gpu_memory_text(memory_bytes) == text
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({}, ()),
+        ({"spot": False, "interconnect": ""}, ()),
+        ({"spot": True, "interconnect": "NVLink"}, ("NVLink", "spot")),
+    ],
+)
+def test_what_else_a_gpu_type_is_takes_a_word_each(facts: dict[str, Any], words: tuple[str, ...]):
+    assert badges(replace(CATALOGUE.gpus["t4"], **facts)) == words
+
+
+@pytest.mark.parametrize(("spot", "is_told"), [(None, False), (False, False), (True, True)])
+def test_what_spot_means_is_told_in_a_sentence(spot: bool | None, is_told: bool):
+    text = caution(replace(CATALOGUE.gpus["t4"], spot=spot))
+    assert (text.startswith("Spot: "), text.endswith("what is not saved on its volume is lost.")) == (is_told, is_told)
+    assert is_told or text == ""
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,39 @@ def test_what_the_types_say_is_kept_where_it_can_be():
 
 
 @pytest.mark.parametrize(
+    ("of_types", "own_word", "expected"),
+    [
+        ((True, True), None, True),
+        ((True, None), None, None),
+        ((True, False), None, None),
+        ((None, None), True, True),
+        ((True, True), False, False),
+    ],
+)
+def test_a_choice_is_spot_where_all_types_are_or_the_admin_says_so(of_types: Any, own_word: Any, expected: Any):
+    gpus = {slug: gpu(slug, spot=spot) for slug, spot in zip("ab", of_types, strict=True)}
+    found = unite(Union(gpu=own(spot=own_word), any_of=("a", "b")), gpus)
+    assert found is not None
+    assert found.spot is expected
+
+
+@pytest.mark.parametrize(
+    ("of_types", "own_word", "expected"),
+    [
+        (("NVLink", "NVLink"), None, "NVLink"),
+        (("NVLink", None), None, None),
+        (("NVLink", "NVLink"), "", ""),
+        ((None, None), "Infinity Fabric", "Infinity Fabric"),
+    ],
+)
+def test_a_choice_is_linked_as_all_types_are_or_the_admin_says(of_types: Any, own_word: Any, expected: Any):
+    gpus = {slug: gpu(slug, interconnect=link) for slug, link in zip("ab", of_types, strict=True)}
+    found = unite(Union(gpu=own(interconnect=own_word), any_of=("a", "b")), gpus)
+    assert found is not None
+    assert found.interconnect == expected
+
+
+@pytest.mark.parametrize(
     ("matches", "expected"),
     [
         ([{"p": ("a",)}], {"p": ("a",)}),

@@ -143,6 +143,15 @@ def test_a_gpu_type_shows_memory_unit_capacity_and_note():
     assert one(about, ".gs-note").text == "Simulated."
 
 
+def test_a_gpu_type_says_what_else_it_is_and_what_to_know_of_it():
+    odd = replace(T4, badges=("NVLink", "spot"), description="Fast.", caution="It may go.")
+    soup = page(replace(VIEW, vendors=(VendorView(slug="x", display_name="X", types=(odd, T4)),)))
+    facts = [[fact.text for fact in row.select(".gs-fact")] for row in soup.select(".gs-vendor .gs-choice")]
+    assert facts == [["15 GiB", "card", "NVLink", "spot"], ["15 GiB", "card"]]
+    assert one(soup, "#gpuspawner-gpu-1-text").text.strip() == "Fast. It may go. Simulated."
+    assert soup.select("#gpuspawner-gpu-2-text .gs-caution") == []
+
+
 def test_the_bar_stands_only_where_it_is_known_what_is_free():
     bars = page(VIEW).select(".gs-vendor .gs-choice svg")
     assert [bar.has_attr("hidden") for bar in bars] == [False, True]

@@ -27,6 +27,8 @@ OTHER: dict[str, Any] = {
     "details_text": "",
     "state": State.BUSY,
     "reason": "All are taken.",
+    "badges": ("NVLink", "spot"),
+    "caution": "It may go.",
     "description": "For inference.",
     "note": "",
 }

@@ -93,6 +93,8 @@ def hostile_view() -> FormView:
         display_name=HOSTILE,
         description=HOSTILE,
         note=HOSTILE,
+        badges=(HOSTILE,),
+        caution=HOSTILE,
         capacity_text=HOSTILE,
         details_text=HOSTILE,
         reason=HOSTILE,

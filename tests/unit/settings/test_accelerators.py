@@ -49,6 +49,30 @@ def test_karpenters_memory_tells_models_of_one_name_apart():
     assert [known and known.accelerator.slug for known in found.values()] == ["a100-40gb", "a100-80gb"]
 
 
+def test_products_that_nvlink_links_are_names_of_their_models():
+    linked = {slug: set(model.nvlink) for slug, model in builtin_accelerators().items() if model.nvlink}
+    names = {
+        slug: {name for found in builtin_accelerators()[slug].labels.values() for name in found} for slug in linked
+    }
+    assert {slug: found - names[slug] for slug, found in linked.items() if found - names[slug]} == {}
+
+
+@pytest.mark.parametrize(
+    ("product", "is_linked"),
+    [
+        ("NVIDIA-A100-SXM4-80GB", True),
+        ("NVIDIA-A100-80GB-PCIe", False),
+        ("NVIDIA-H100-80GB-HBM3", True),
+        ("NVIDIA-H100-PCIe", False),
+        ("NVIDIA-H100-NVL", False),
+        ("Tesla-V100-SXM2-16GB", True),
+        ("Tesla-T4", False),
+    ],
+)
+def test_what_is_made_for_nvlink_is_known_by_product(product: str, is_linked: bool):
+    assert accelerator_table({}).is_linked(PRODUCT, product) is is_linked
+
+
 def test_memory_that_no_source_confirms_is_unknown():
     for slug, raw in RAW.items():
         known = builtin_accelerators()[slug].memory_bytes

@@ -65,6 +65,8 @@ def test_a_gpu_keeps_what_was_said():
         memory="5G",
         description="D",
         note="N",
+        spot=True,
+        interconnect="NVLink",
         tolerations=[{"key": "k", "value": "v", "effect": "NoExecute"}, {"operator": "Exists"}],
         environment={"A": "1"},
         runtime_class="nvidia",
@@ -82,6 +84,8 @@ def test_a_gpu_keeps_what_was_said():
         memory_bytes=5 * GIB,
         description="D",
         note="N",
+        spot=True,
+        interconnect="NVLink",
         tolerations=(Toleration(key="k", value="v", effect="NoExecute"), Toleration(operator="Exists")),
         environment={"A": "1"},
         runtime_class="nvidia",
@@ -89,6 +93,11 @@ def test_a_gpu_keeps_what_was_said():
         scale_up=ScaleUp(max_nodes=1, gpus_per_node=2, minutes=3.0),
         start_timeout_s=60,
     )
+
+
+def test_what_the_admin_does_not_say_of_the_nodes_is_for_them_to_say():
+    assert (gpu().spot, gpu().interconnect) == (None, None)
+    assert (gpu(spot=False, interconnect="").spot, gpu(spot=False, interconnect="").interconnect) == (False, "")
 
 
 def test_a_gpu_takes_name_and_memory_from_the_table():

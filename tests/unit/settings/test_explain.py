@@ -45,6 +45,12 @@ def gpu(**keys: Any) -> dict[str, Any]:
         (gpu(max_count=0), "gpus.resource.max_count", "must be at least 1, not 0"),
         (gpu(shm=2), "gpus.resource.shm", "must be at most 1.0, not 2"),
         (gpu(match={"pool": []}), "gpus.resource.match.pool", "must have at least 1 entry, not a list"),
+        (gpu(display_name=""), "gpus.resource.display_name", "must not be empty, not ''"),
+        (
+            gpu(interconnect="NVLink and InfiniBand between eight of them"),
+            "gpus.resource.interconnect",
+            "must have at most 40 characters, not 'NVLink and InfiniBand between eight of …'",
+        ),
         (gpu(unit="slice"), "gpus.resource.unit", "must be 'card', 'mig' or 'shared', not 'slice'"),
         (
             gpu(tolerations=[{"operator": "Exist"}]),

@@ -127,6 +127,13 @@ def test_something_configured_is_not_empty(something: dict[str, Any]):
         ({"gpus": {"a": {"resource": "nvidia.com/gpu", "max_count": "8"}}}, "gpus.a.max_count", "wrong_type"),
         ({"gpus": {"a": {"resource": "nvidia.com/gpu", "shm": 1.5}}}, "gpus.a.shm", "out_of_range"),
         ({"gpus": {"a": {"resource": "gpu"}}}, "gpus.a.resource", "bad_value"),
+        ({"gpus": {"a": {"resource": "nvidia.com/gpu", "spot": "yes"}}}, "gpus.a.spot", "wrong_type"),
+        ({"gpus": {"a": {"resource": "nvidia.com/gpu", "interconnect": True}}}, "gpus.a.interconnect", "bad_value"),
+        (
+            {"gpus": {"a": {"resource": "nvidia.com/gpu", "interconnect": "x" * 41}}},
+            "gpus.a.interconnect",
+            "out_of_range",
+        ),
         ({"presets": {"p": {"gpu": "nope"}}, "discover_gpus": False}, "presets.p.gpu", "unknown_choice"),
         ({"images": {"A b": {"image": "a"}}}, "images.A b", "bad_slug"),
     ],
