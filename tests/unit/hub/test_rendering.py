@@ -146,10 +146,11 @@ def test_a_gpu_type_shows_memory_unit_capacity_and_note():
 def test_a_gpu_type_says_what_else_it_is_and_what_to_know_of_it():
     odd = replace(T4, badges=("NVLink", "spot"), description="Fast.", caution="It may go.")
     soup = page(replace(VIEW, vendors=(VendorView(slug="x", display_name="X", types=(odd, T4)),)))
-    facts = [[fact.text for fact in row.select(".gs-fact")] for row in soup.select(".gs-vendor .gs-choice")]
+    facts = [[fact.text for fact in each.select(".gs-fact")] for each in soup.select(".gs-vendor .gs-choice")]
     assert facts == [["15 GiB", "card", "NVLink", "spot"], ["15 GiB", "card"]]
-    assert one(soup, "#gpuspawner-gpu-1-text").text.strip() == "Fast. It may go. Simulated."
-    assert soup.select("#gpuspawner-gpu-2-text .gs-caution") == []
+    text = one(row(soup, "gpu", 1), ".gs-text:not(.gs-reason)").text
+    assert " ".join(text.split()) == "Fast. It may go. Simulated."
+    assert row(soup, "gpu", 2).select(".gs-caution") == []
 
 
 def test_the_bar_stands_only_where_it_is_known_what_is_free():
