@@ -1,6 +1,8 @@
 // What a choice is and what it says: arithmetic and wording without a document, tested with node. It refuses nothing: what
 // may be asked for is decided by the server alone. One script with live.js and form.js, which come after it.
 
+// A character more than the server takes, for it to say so.
+const LONGEST_REFERENCE = 521;
 const GIB = { K: 1 / 1024 ** 2, M: 1 / 1024, G: 1, T: 1024 };
 
 /** Cores in "2", "0.5" or "500m"; GiB in "8", "8G", "8 gb", "8GiB" or "8192M"; NaN in anything else. */
@@ -43,10 +45,25 @@ export function complaintOf(name, text, bounds) {
   return Math.abs(place - Math.round(place)) < 1e-6 ? "" : `Goes in steps of ${bounds.step}${unit}.`;
 }
 
+/** What is written as the reference of an image that has no card. */
+export function referenceOf(values) {
+  return values.custom_image.trim().slice(0, LONGEST_REFERENCE);
+}
+
+/** What the server said against that reference, empty where it takes it or has not looked at it yet. */
+export function complaintOfReference(values, data) {
+  return referenceOf(values) === referenceOf(data.values) ? data.custom_image?.complaint ?? "" : "";
+}
+
+function customImage(values, data) {
+  const reference = data.custom_image && !complaintOfReference(values, data) && referenceOf(values);
+  return reference ? { slug: "", display_name: reference, misfits: [] } : undefined;
+}
+
 /** The image and GPU type behind the values, undefined where none is picked. */
 export function chosen(values, data) {
   return {
-    image: data.images.find((image) => image.slug === values.image),
+    image: values.image ? data.images.find((image) => image.slug === values.image) : customImage(values, data),
     gpu: values.gpu ? data.gpus.find((gpu) => gpu.slug === values.gpu) : undefined,
   };
 }

@@ -1,6 +1,6 @@
 // What the page knows of the cluster, shown and kept up to date; comes after choice.js and live.js.
 
-const VERSION = 3;
+const VERSION = 4;
 const TIMEOUT_MS = 30_000;
 const TICK_MS = 10_000;
 // A type that the server no longer offers.
@@ -74,8 +74,18 @@ function display(root, data, fill) {
     });
   }
 
+  /** What is asked for in words; whether there is something to ask for may be news from the server. */
+  function showChoice(values) {
+    const sentence = sentenceOf(values, data);
+    say(find("sentence"), sentence || troubleOf(values, data));
+    say(find("total"), totalOf(values, data));
+    say(find("hint"), hintOf(values, data));
+    find("link")?.toggleAttribute("hidden", !sentence);
+  }
+
   function showImages(values) {
     const { gpu } = chosen(values, data);
+    say(find("custom_image-live"), find("custom_image-error") ? "" : complaintOfReference(values, data));
     data.images.forEach((image, index) => {
       const misfit = misfitOf(image, gpu);
       const row = find(`image-${index + 1}`)?.closest("label");
@@ -121,6 +131,7 @@ function display(root, data, fill) {
   }
 
   return (values, state) => {
+    showChoice(values);
     showPresets(state.age);
     showImages(values);
     showTypes(values, state.age);
@@ -163,7 +174,7 @@ function keepLive(root, data, { read, fill, isLeaving }) {
       preset.outlook = fresh.presets.find(({ slug }) => slug === preset.slug)?.outlook ?? null;
     });
     data.images.forEach((image) => Object.assign(image, fresh.images.find(({ slug }) => slug === image.slug)));
-    for (const name of ["verdict", "age_s", "capacity_notice"]) data[name] = fresh[name];
+    for (const name of ["custom_image", "values", "verdict", "age_s", "capacity_notice"]) data[name] = fresh[name];
     refresh();
     return true;
   }

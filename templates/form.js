@@ -2,6 +2,7 @@
 // JSON island; choice.js and live.js know what to make of it, display.js keeps it new.
 
 const NUMBERS = ["cpu", "memory", "gpu_count"];
+const TYPED = ["custom_image", ...NUMBERS];
 const CHOICES = ["image", "gpu"];
 
 /** Say each choice by its name, and the rest as its description; without a script its button has all of it as name. */
@@ -21,11 +22,11 @@ function nameChoices(root) {
 function enhance(root, data, isLeaving) {
   const find = (id) => root.querySelector(`#gpuspawner-${id}`);
   const radios = (name) => [...root.querySelectorAll(`input[name=${name}]`)];
-  const inputs = Object.fromEntries(NUMBERS.map((name) => [name, find(name)]));
+  const inputs = Object.fromEntries(TYPED.map((name) => [name, find(name)]));
 
   function read() {
     const picked = (name) => radios(name).find((radio) => radio.checked)?.value;
-    const typed = NUMBERS.map((name) => [name, inputs[name]?.value ?? ""]);
+    const typed = TYPED.map((name) => [name, inputs[name]?.value ?? ""]);
     return { image: picked("image") ?? "", gpu: picked("gpu") ?? "", ...Object.fromEntries(typed) };
   }
 
@@ -44,11 +45,19 @@ function enhance(root, data, isLeaving) {
   }
 
   function complain(name, { whileTyping = false } = {}) {
-    const bounds = boundsOf(name);
+    const bounds = NUMBERS.includes(name) && boundsOf(name);
     if (!inputs[name] || !bounds) return;
     const text = inputs[name].value.trim() && complaintOf(name, inputs[name].value, bounds);
     const live = find(`${name}-live`);
     if (!whileTyping || !text || !live.hidden) say(live, text);
+  }
+
+  /** The reference belongs to the card of an image that has none: gone without it. */
+  function updateReference(values) {
+    const input = inputs.custom_image;
+    if (!input) return;
+    input.disabled = Boolean(values.image);
+    find("own").hidden = input.disabled && !find("custom_image-error");
   }
 
   /** The count belongs to a GPU type: gone without one, bounded by the one picked. */
@@ -80,11 +89,8 @@ function enhance(root, data, isLeaving) {
   function update() {
     updateCount(read());
     const values = read();
+    updateReference(values);
     updateSteps(values);
-    say(find("sentence"), sentenceOf(values, data) || troubleOf(values, data));
-    say(find("total"), totalOf(values, data));
-    say(find("hint"), hintOf(values, data));
-    find("link")?.toggleAttribute("hidden", !sentenceOf(values, data));
     write(find("copied"), "");
     presets().forEach(([button, preset]) => set(button, "aria-pressed", holdsPreset(values, preset, data)));
     changed();
@@ -99,8 +105,9 @@ function enhance(root, data, isLeaving) {
       radios(name).forEach((radio) => { radio.checked = radio.value === wanted[name]; });
       settle(name);
     }
-    for (const name of NUMBERS.filter((each) => inputs[each])) {
-      inputs[name].value = wanted[name];
+    for (const name of TYPED.filter((each) => inputs[each])) {
+      // A reference that was written stays there beside a preset's image.
+      if (name !== "custom_image" || wanted[name]) inputs[name].value = wanted[name];
       settle(name);
     }
     update();
@@ -144,8 +151,9 @@ function enhance(root, data, isLeaving) {
   nameChoices(root);
   const changed = keepLive(root, data, { read, fill, isLeaving });
   find("as-loaded")?.remove();
+  inputs.custom_image?.setAttribute("required", ""); // a disabled field may be empty all the same
   root.addEventListener("input", ({ target }) => {
-    if (![...CHOICES, ...NUMBERS].includes(target.name)) return; // a site's own field
+    if (![...CHOICES, ...TYPED].includes(target.name)) return; // a site's own field
     settle(target.name);
     update();
     complain(target.name, { whileTyping: true });

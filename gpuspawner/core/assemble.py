@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpuspawner.core.accelerators import AcceleratorTable
-from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset
+from gpuspawner.core.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset
 from gpuspawner.core.counting import largest_node
 from gpuspawner.core.discovery import SIMULATED_LABEL, discover
 from gpuspawner.core.errors import SelectionError
@@ -28,6 +28,7 @@ class Configured:
     """What the admin's settings say, before the cluster was looked at.
 
     :param images: empty = the spawner's own image is the only one.
+    :param custom_images: None = people may not name any other.
     :param cpu: bounds in millicores, None = taken from the largest node.
     :param memory: bounds in bytes, None as for ``cpu``.
     :param uncounted: slugs of GPU types without a ``max_count``: the largest number on one node takes its place; of
@@ -39,6 +40,7 @@ class Configured:
     """
 
     images: Mapping[str, Image] = field(default_factory=dict)
+    custom_images: CustomImages | None = None
     cpu: Bounds | None = None
     memory: Bounds | None = None
     gpus: Mapping[str, GPUType] = field(default_factory=dict)
@@ -79,6 +81,7 @@ def assemble(
         gpus=gpus,
         presets=configured.presets,
         hidden=(*configured.hidden_gpus, *hidden),
+        custom_images=configured.custom_images,
     )
     if inventory.nodes is None:
         return catalogue

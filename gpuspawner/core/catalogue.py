@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from gpuspawner.core.image_reference import ImageReference
 from gpuspawner.core.platforms import Platform
 
 
@@ -42,6 +43,22 @@ class Image:
     cuda: str | None = None
     vendors: tuple[str, ...] | None = None
     architectures: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CustomImages:
+    """Images that people may name by themselves, by reference.
+
+    :param registries: where they must come from, as :func:`gpuspawner.core.image_reference.parse_origin` returns it;
+        ``()`` = anywhere.
+    """
+
+    registries: tuple[str, ...] = ()
+    description: str = ""
+
+    def allow(self, reference: ImageReference) -> bool:
+        """Tell whether an image may be named."""
+        return not self.registries or any(reference.is_from(each) for each in self.registries)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +177,7 @@ class Catalogue:
         left to KubeSpawner and the form shows no field.
     :param memory: bounds in bytes; None as for ``cpu``.
     :param hidden: GPU types that nodes may have and nobody may pick; servers without a GPU avoid their nodes as well.
+    :param custom_images: None where people may only pick from ``images``.
     """
 
     images: Mapping[str, Image]
@@ -168,6 +186,7 @@ class Catalogue:
     gpus: Mapping[str, GPUType] = field(default_factory=dict)
     presets: Mapping[str, Preset] = field(default_factory=dict)
     hidden: tuple[GPUType, ...] = ()
+    custom_images: CustomImages | None = None
 
     @property
     def default_image(self) -> str:

@@ -6,13 +6,17 @@ import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from gpuspawner.core.catalogue import Bounds
+from gpuspawner.core.catalogue import Bounds, CustomImages
 from gpuspawner.core.errors import Problem, SelectionError
+from gpuspawner.core.image_reference import EXAMPLE, LONGEST_REFERENCE, parse_reference
 from gpuspawner.core.quantity import QuantityError, TooFineError
 from gpuspawner.core.quoting import listing, quote, suggest
+from gpuspawner.core.words import listed
 
-LONGEST_TEXT = 200
-"""Characters of the longest text an option can hold; slugs and amounts are far shorter."""
+_LONGEST_TEXT = 200
+"""Characters; slugs and amounts are far shorter."""
+_LONGER = {"custom_image": LONGEST_REFERENCE}
+"""Field → characters, where a text that makes sense can be longer."""
 
 _MOST = 20
 """Problems reported at once; more only help someone who fills logs."""
@@ -30,6 +34,11 @@ class Notation:
     title: str
     parse: Callable[[object], int]
     show: Callable[[int], str]
+
+
+def longest_text(field: str) -> int:
+    """Return how many characters the text of a field may have."""
+    return _LONGER.get(field, _LONGEST_TEXT)
 
 
 class Problems:
@@ -63,13 +72,36 @@ class Problems:
             return None
         if not isinstance(value, str):
             self.add(field, "wrong_type", message=f"The {title} must be a text, not {quote(value)}.")
-        elif len(value) > LONGEST_TEXT:
-            self.add(field, "too_long", message=f"The name of the {title} is longer than {LONGEST_TEXT} characters.")
+        elif len(value) > (longest := longest_text(field)):
+            self.add(field, "too_long", message=f"The name of the {title} is longer than {longest} characters.")
         elif value not in offered:
             hint = suggest(value, offered) + (f" Offered: {listing(offered)}." if offered else " None is offered.")
             self.add(field, "unknown_choice", message=f"There is no {title} {quote(value)}.{hint}")
         else:
             return value
+        return None
+
+    def reference(self, field: str, value: object, *, allowed: CustomImages | None) -> str | None:
+        """Return an image that a person names, by its full name; None for none or after noting a problem.
+
+        Null and "" name none.
+        """
+        if value is None or value == "":
+            return None
+        if allowed is None:
+            self.add(field, "unknown_field", message="An image of your own cannot be named here.")
+        elif not isinstance(value, str):
+            self.add(field, "wrong_type", message=f"The image must be a text, not {quote(value)}.")
+        elif len(value) > (longest := longest_text(field)):
+            self.add(field, "too_long", message=f"The image is longer than {longest} characters.")
+        elif (found := parse_reference(value)) is None:
+            form = f"The image must be written as registry/name:tag, such as {EXAMPLE}"
+            self.add(field, "not_a_reference", message=f"{form}, not {quote(value)}.")
+        elif not allowed.allow(found):
+            origins = listed(allowed.registries, last="or")
+            self.add(field, "unknown_choice", message=f"The image must come from {origins}, not {quote(found.name)}.")
+        else:
+            return found.full
         return None
 
     def amount(self, field: str, value: object, *, notation: Notation, bounds: Bounds | None) -> int | None:
@@ -83,8 +115,8 @@ class Problems:
             return bounds.default
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             self.add(field, "wrong_type", message=f"{title} must be a number or a text, not {quote(value)}.")
-        elif isinstance(value, str) and len(value) > LONGEST_TEXT:
-            self.add(field, "too_long", message=f"{title} is longer than {LONGEST_TEXT} characters.")
+        elif isinstance(value, str) and len(value) > (longest := longest_text(field)):
+            self.add(field, "too_long", message=f"{title} is longer than {longest} characters.")
         else:
             return self._bounded(field, value, notation=notation, bounds=bounds)
         return None

@@ -14,7 +14,8 @@ from operator import attrgetter
 from gpuspawner.core.availability import Availability, availability
 from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Unit
 from gpuspawner.core.errors import Problem, SelectionError
-from gpuspawner.core.formview_images import image_views
+from gpuspawner.core.formview_image_types import ImageView
+from gpuspawner.core.formview_images import custom_image_view, image_views
 from gpuspawner.core.formview_live import Live, details_text, outlook_view, scales, state_of, verdict_view
 from gpuspawner.core.formview_restore import FIELDS, probe, restore, values_of
 from gpuspawner.core.formview_text import (
@@ -30,7 +31,6 @@ from gpuspawner.core.formview_types import (
     FORM_LEVEL,
     FormView,
     GPUTypeView,
-    ImageView,
     NumberView,
     PresetView,
     VendorView,
@@ -81,6 +81,7 @@ def build_view(
     usual = [restore(None, catalogue)[0], *(preset.values for preset in presets)]
     return FormView(
         images=image_views(catalogue),
+        custom_image=custom_image_view(catalogue.custom_images, values["custom_image"]),
         cpu=_number(catalogue.cpu, format_cpu),
         memory=_number(catalogue.memory, gib),
         vendors=_vendors(catalogue, inventory, counts=live.availabilities),
@@ -122,6 +123,8 @@ def _over(values: Mapping[str, str], typed: Mapping[str, str], *, catalogue: Cat
         preset = probe({"preset": typed["preset"]}, catalogue)
         values = values if preset is None else values_of(preset)
     merged = {name: typed.get(name, values[name]) for name in FIELDS}
+    if catalogue.custom_images is not None and typed.get("custom_image") and "image" not in typed:
+        merged["image"] = ""  # from a link: it takes the place of the image that stands there otherwise
     if "gpu_count" not in typed and merged["gpu"] != values["gpu"]:
         merged["gpu_count"] = ""  # that number belonged to another GPU type
     return merged
@@ -147,6 +150,7 @@ def without_gpus_as_json(view: FormView) -> dict[str, object]:
     return {
         "version": view.version,
         "images": [_image_as_json(image) for image in view.images],
+        "custom_image": view.custom_image and _pick(view.custom_image, "complaint"),
         "cpu": view.cpu and _pick(view.cpu, *_NUMBER),
         "memory": view.memory and _pick(view.memory, *_NUMBER),
         "presets": [_preset_as_json(preset) for preset in view.presets],
@@ -297,7 +301,8 @@ def _capacity_notice(inventory: Inventory) -> str:
 
 def _selection(values: Mapping[str, str], catalogue: Catalogue) -> Selection | None:
     """Return the choice that stands in the fields, None where it is no valid one."""
-    hidden = {name for name, bounds in (("cpu", catalogue.cpu), ("memory", catalogue.memory)) if bounds is None}
+    offered = {"cpu": catalogue.cpu, "memory": catalogue.memory, "custom_image": catalogue.custom_images}
+    hidden = {name for name, offer in offered.items() if offer is None}
     try:
         options = from_form({name: [text] for name, text in values.items() if name not in hidden})
     except SelectionError:

@@ -1,13 +1,20 @@
-"""The images of the form, with the GPU types that each cannot use."""
+"""The images of the form, with the GPU types that each cannot use, and the one that a person may name."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from gpuspawner.core.catalogue import Catalogue, Image
-from gpuspawner.core.formview_types import ImageView, MisfitView
+from gpuspawner.core.catalogue import Catalogue, CustomImages, Image
+from gpuspawner.core.checks import Problems
+from gpuspawner.core.errors import SelectionError
+from gpuspawner.core.formview_image_types import CustomImageView, ImageView, MisfitView
+from gpuspawner.core.image_reference import EXAMPLE
 from gpuspawner.core.image_use import made_for, misfit_text
+from gpuspawner.core.words import listed
+
+_ANOTHER = "Another image"
+_NEEDED = "Any image with JupyterHub's single-user server in it."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +37,31 @@ def image_views(catalogue: Catalogue) -> tuple[ImageView, ...]:
         if len(_VIEWS) > _MOST_CATALOGUES:
             _VIEWS.popitem(last=False)
     return kept.views
+
+
+def custom_image_view(custom: CustomImages | None, written: str) -> CustomImageView | None:
+    """Return the image that a person names as the form shows it, None where that is not allowed.
+
+    :param written: what stands in its field.
+    """
+    if custom is None:
+        return None
+    origins = f"from {listed(custom.registries, last='or')}" if custom.registries else f"such as {EXAMPLE}"
+    return CustomImageView(
+        card=ImageView(slug="", display_name=_ANOTHER, description=custom.description or _NEEDED),
+        help=f"Written as registry/name:tag, {origins}.",
+        complaint=_complaint(custom, written.strip()),
+    )
+
+
+def _complaint(custom: CustomImages, written: str) -> str:
+    problems = Problems()
+    problems.reference("custom_image", written, allowed=custom)
+    try:
+        problems.raise_any()
+    except SelectionError as error:
+        return error.problems[0].message
+    return ""
 
 
 def _image(image: Image, catalogue: Catalogue) -> ImageView:

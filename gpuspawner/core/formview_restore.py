@@ -16,7 +16,7 @@ from gpuspawner.core.formview_types import FORM_LEVEL
 from gpuspawner.core.quantity import format_cpu, gib
 from gpuspawner.core.selection import VERSION, Selection, is_given, validate
 
-FIELDS = ("image", "cpu", "memory", "gpu", "gpu_count")
+FIELDS = ("image", "custom_image", "cpu", "memory", "gpu", "gpu_count")
 """Names of the form's fields, in the form's order."""
 
 _QUOTED_CHARS = 40
@@ -35,6 +35,7 @@ def values_of(selection: Selection) -> dict[str, str]:
     cpu, memory = selection.cpu_millis, selection.memory_bytes
     return {
         "image": selection.image,
+        "custom_image": selection.custom_image or "",
         "cpu": "" if cpu is None else format_cpu(cpu),
         "memory": "" if memory is None else gib(memory),
         "gpu": selection.gpu or "",
@@ -69,7 +70,7 @@ class _Form:
 
     def fields(self) -> dict[str, Callable[[object], None]]:
         """Return field name → how to restore it, of the fields that are shown; a count comes after its type."""
-        fields: dict[str, Callable[[object], None]] = {"image": self._image}
+        fields: dict[str, Callable[[object], None]] = {"image": self._image, "custom_image": self._custom_image}
         if self.catalogue.cpu is not None:
             fields["cpu"] = partial(self._amount, "cpu")
         if self.catalogue.memory is not None:
@@ -80,6 +81,17 @@ class _Form:
         if isinstance(saved, str) and saved in self.catalogue.images:
             self.values["image"] = saved
             return
+        self._note_image(saved)
+
+    def _custom_image(self, saved: object) -> None:
+        selection = probe({"custom_image": saved}, self.catalogue)
+        if selection is None:
+            self._note_image(saved)
+            return
+        self.values.update(image="", custom_image=selection.custom_image or "")
+        self.notices.pop("image", None)
+
+    def _note_image(self, saved: object) -> None:
         # A preset's image may stand in the field already, so what is named is what the person sees selected.
         selected = self.catalogue.images[self.values["image"]].display_name
         self.notices["image"] = (

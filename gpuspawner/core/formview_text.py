@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuspawner.core.catalogue import Catalogue, GPUType
 from gpuspawner.core.quantity import format_cpu, format_memory
-from gpuspawner.core.selection import Selection
+from gpuspawner.core.selection import Selection, image_of
 from gpuspawner.core.verdict import FRESH_S
 from gpuspawner.core.words import age, listed
 
@@ -53,8 +53,8 @@ def difference(other: Selection, selection: Selection | None, *, catalogue: Cata
     if selection is None or other == selection:
         return sentence(other, catalogue)
     parts = []
-    if other.image != selection.image:
-        parts.append(catalogue.images[other.image].display_name)
+    if image_of(other, catalogue) != image_of(selection, catalogue):
+        parts.append(image_of(other, catalogue).display_name)
     if (other.gpu, other.gpu_count) != (selection.gpu, selection.gpu_count):
         parts.append(_gpus(other, catalogue))
     if other.cpu_millis is not None and other.cpu_millis != selection.cpu_millis:
@@ -72,7 +72,7 @@ def sentence(selection: Selection, catalogue: Catalogue) -> str:
     if selection.memory_bytes is not None:
         parts.append(format_memory(selection.memory_bytes))
     parts.append(_gpus(selection, catalogue))
-    return f"{catalogue.images[selection.image].display_name} with {listed(parts, last='and')}"
+    return f"{image_of(selection, catalogue).display_name} with {listed(parts, last='and')}"
 
 
 def _cpus(millis: int) -> str:

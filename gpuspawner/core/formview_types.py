@@ -7,36 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gpuspawner.core.flags_view import FlagsView
+from gpuspawner.core.formview_image_types import CustomImageView, ImageView, MisfitView
 
 FORM_LEVEL = ""
 """Key of :attr:`FormView.errors` and :attr:`FormView.notices` for what belongs to no single field."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MisfitView:
-    """Why an image cannot use some GPU types.
-
-    :param text: one or more sentences.
-    :param gpus: slugs of these types.
-    """
-
-    text: str
-    gpus: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageView:
-    """One image as the form shows it.
-
-    :param made_for: vendors in people's words (``"NVIDIA GPUs"``, ``"work without a GPU"``), empty when not declared.
-    :param misfits: each GPU type that it cannot use is in one of them, all others are in none.
-    """
-
-    slug: str
-    display_name: str
-    description: str
-    made_for: str = ""
-    misfits: tuple[MisfitView, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,8 +143,10 @@ class PresetView:
 class FormView:
     """The whole form.
 
+    :param custom_image: None where people may only pick from ``images``.
     :param values: field name → what stands in the field, form notation, exactly as typed after an error
-        (``image``, ``cpu``, ``memory``, ``gpu`` ("" = none), ``gpu_count``).
+        (``image`` ("" = the one in ``custom_image``), ``custom_image``, ``cpu``, ``memory``, ``gpu`` ("" = none),
+        ``gpu_count``).
     :param errors: field name → sentence; empty on a first visit. A name that is no field of the form stands for what
         was sent without one; :data:`FORM_LEVEL` for the form as a whole.
     :param notices: field name → sentence about a saved choice that is no longer offered and what stands there instead.
@@ -187,8 +163,9 @@ class FormView:
     :param link_prefix: what comes before a field's name in a link that starts a choice.
     """
 
-    version: int = 3
+    version: int = 4
     images: tuple[ImageView, ...]
+    custom_image: CustomImageView | None = None
     cpu: NumberView | None
     memory: NumberView | None
     vendors: tuple[VendorView, ...]

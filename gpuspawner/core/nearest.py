@@ -12,7 +12,7 @@ from functools import partial
 
 from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType
 from gpuspawner.core.image_use import misfit_text
-from gpuspawner.core.selection import Selection
+from gpuspawner.core.selection import Selection, image_of
 
 MOST_QUESTIONS = 40
 """Times that ``fits`` is called at most for one selection."""
@@ -58,7 +58,7 @@ def other_types(selection: Selection, catalogue: Catalogue) -> list[GPUType]:
     if selection.gpu is None:
         return []
     own = catalogue.gpus[selection.gpu]
-    image = catalogue.images[selection.image]
+    image = image_of(selection, catalogue)
     others = (gpu for gpu in catalogue.gpus.values() if gpu.slug != own.slug and not misfit_text(image, gpu))
     return sorted(others, key=lambda gpu: _distance(gpu, own))
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gpuspawner.core.checks import LONGEST_TEXT, Problems
+from gpuspawner.core.checks import Problems, longest_text
+from gpuspawner.core.image_reference import EXAMPLE
 from gpuspawner.core.quoting import name_of, quote, suggest
 
-_FORM_FIELDS = ("image", "cpu", "memory", "gpu", "gpu_count")
+_FORM_FIELDS = ("image", "custom_image", "cpu", "memory", "gpu", "gpu_count")
 _QUERY_FIELDS = ("v", "preset", *_FORM_FIELDS)
 _START_PRESET = "start_preset"
 _IGNORED = frozenset({"_xsrf"})
@@ -26,19 +27,25 @@ def from_form(form: Mapping[str, object]) -> dict[str, object]:
     """Return the user options that a posted form stands for.
 
     The button ``start_preset`` stands for its preset alone: what the other fields hold is ignored. So is the count
-    where "No GPU" is chosen.
+    where "No GPU" is chosen, and the reference of an image where another one is.
 
     :param form: field name → list of texts, as tornado reads a form; anything else is refused, not trusted.
-    :raises SelectionError: an unknown or repeated field, or a value that is no text.
+    :raises SelectionError: an unknown or repeated field, a value that is no text, or an image of one's own without one.
     """
     problems = Problems()
     texts = _texts(form, (*_FORM_FIELDS, _START_PRESET), problems=problems)
     problems.raise_any()
-    preset = texts.pop(_START_PRESET, "")
+    if preset := texts.pop(_START_PRESET, ""):
+        return {"preset": preset}
+    # Without JavaScript what was written for the last choice still stands beside another one, where it means nothing.
     if texts.get("gpu") == "":
-        # Without JavaScript the count of the last choice still stands beside "No GPU", where it means nothing.
         texts.pop("gpu_count", None)
-    return {"preset": preset} if preset else _typed(texts)
+    if texts.get("image"):
+        texts.pop("custom_image", None)
+    elif texts.get("image") == texts.get("custom_image") == "":
+        problems.add("custom_image", "not_a_reference", message=f"Write which image, such as {EXAMPLE}.")
+        problems.raise_any()
+    return _typed(texts)
 
 
 def from_query(query: Mapping[str, object]) -> dict[str, object]:
@@ -81,8 +88,8 @@ def _text(name: str, value: object, *, problems: Problems) -> str | None:
         problems.add(name, "wrong_type", message="This field must be a text.")
     elif len(set(texts)) > 1:
         problems.add(name, "conflict", message=f"This field was sent {len(texts)} times with different values.")
-    elif texts and len(texts[0]) > LONGEST_TEXT:
-        problems.add(name, "too_long", message=f"This field is longer than {LONGEST_TEXT} characters.")
+    elif texts and len(texts[0]) > (longest := longest_text(name)):
+        problems.add(name, "too_long", message=f"This field is longer than {longest} characters.")
     elif texts:
         return texts[0].strip()
     return None

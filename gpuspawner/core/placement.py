@@ -12,7 +12,7 @@ from gpuspawner.core.avoidance import MatchExpression, avoidance
 from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Toleration
 from gpuspawner.core.image_use import exclusions
 from gpuspawner.core.platforms import ARCHITECTURE
-from gpuspawner.core.selection import Selection, summarise
+from gpuspawner.core.selection import Selection, image_of, summarise
 from gpuspawner.core.unions import Match, one_match
 
 __all__ = ["ANNOTATION_PREFIX", "Amounts", "MatchExpression", "Placement", "amounts", "place"]
@@ -75,7 +75,7 @@ def place(selection: Selection, catalogue: Catalogue, *, cpu_node_has_room: bool
     """
     gpu = catalogue.gpus[selection.gpu] if selection.gpu is not None else None
     avoided = avoidance(catalogue) if gpu is None else ()
-    image = catalogue.images[selection.image]
+    image = image_of(selection, catalogue)
     selector, required = _node_match(gpu) if gpu is not None else ({}, avoided if cpu_node_has_room else ())
     alternatives = _alternatives(gpu) if gpu is not None else ()
     shm = gpu.shm if gpu is not None else None
@@ -165,7 +165,7 @@ def _environment(gpu: GPUType | None) -> dict[str, str]:
 
 def _annotations(selection: Selection, catalogue: Catalogue) -> dict[str, str]:
     """Return the choice for people and tools that look at the pod."""
-    annotations = {"image": selection.image, "summary": summarise(selection, catalogue)}
+    annotations = {"image": selection.custom_image or selection.image, "summary": summarise(selection, catalogue)}
     if selection.gpu is not None:
         annotations |= {"gpu": selection.gpu, "gpu-count": str(selection.gpu_count)}
     return {f"{ANNOTATION_PREFIX}{name}": value for name, value in annotations.items()}

@@ -4,8 +4,8 @@
 saved may be years old. :func:`validate` is total over all of it: a :class:`Selection` or a
 :class:`~gpuspawner.core.errors.SelectionError` with one problem per field, nothing else, and nothing is ever clamped.
 
-Codes of its problems: ``unknown_field``, ``unknown_choice``, ``not_a_number``, ``out_of_range``, ``off_step``,
-``wrong_type``, ``conflict``, ``unsupported_version``, ``too_long``.
+Codes of its problems: ``unknown_field``, ``unknown_choice``, ``not_a_number``, ``not_a_reference``, ``out_of_range``,
+``off_step``, ``wrong_type``, ``conflict``, ``unsupported_version``, ``too_long``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpuspawner.core.quoting import name_of, quote, suggest
 VERSION = 1
 """Version of the user options written by :func:`to_options`."""
 
-FIELDS = ("v", "preset", "image", "cpu", "memory", "gpu", "gpu_count", "profile")
+FIELDS = ("v", "preset", "image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "profile")
 """Names of the user options; ``preset`` is only read, ``profile`` is only written, for people."""
 
 
@@ -30,6 +30,8 @@ FIELDS = ("v", "preset", "image", "cpu", "memory", "gpu", "gpu_count", "profile"
 class Selection:
     """A valid choice: every slug is in the catalogue, every number inside its bounds.
 
+    :param image: slug, empty where the person named an image of their own; :func:`image_of` knows both.
+    :param custom_image: its reference, by its full name; None for an image of the catalogue.
     :param cpu_millis: CPU limit in millicores, None = left to KubeSpawner.
     :param memory_bytes: memory limit in bytes, None = left to KubeSpawner.
     :param gpu: slug of the GPU type, None = no GPU.
@@ -41,6 +43,7 @@ class Selection:
     memory_bytes: int | None
     gpu: str | None = None
     gpu_count: int = 0
+    custom_image: str | None = None
 
 
 def validate(options: object, catalogue: Catalogue) -> Selection:
@@ -54,16 +57,24 @@ def validate(options: object, catalogue: Catalogue) -> Selection:
     _check_version(given, problems)
     preset = problems.choice("preset", given.get("preset"), title="preset", offered=catalogue.presets)
     merged = _over_preset(given, catalogue.presets[preset].options if preset else {}, catalogue=catalogue)
-    image = problems.choice("image", merged.get("image"), title="image", offered=catalogue.images)
-    image = image or catalogue.default_image
+    image, custom_image = _image(given, merged, catalogue=catalogue, problems=problems)
     cpu = problems.amount("cpu", merged.get("cpu"), notation=_CPU, bounds=catalogue.cpu)
     memory = problems.amount("memory", merged.get("memory"), notation=_MEMORY, bounds=catalogue.memory)
     gpu = problems.choice("gpu", merged.get("gpu"), title="GPU type", offered=catalogue.gpus)
     count = _count(merged.get("gpu_count"), catalogue.gpus[gpu] if gpu else None, problems=problems)
-    if gpu:
+    if gpu and image:
         _check_image_uses(catalogue.images[image], catalogue.gpus[gpu], problems=problems)
     problems.raise_any()
-    return Selection(image=image, cpu_millis=cpu, memory_bytes=memory, gpu=gpu, gpu_count=count)
+    return Selection(
+        image=image, custom_image=custom_image, cpu_millis=cpu, memory_bytes=memory, gpu=gpu, gpu_count=count
+    )
+
+
+def image_of(selection: Selection, catalogue: Catalogue) -> Image:
+    """Return the image of a selection; of one that a person named nothing is known but its reference."""
+    if selection.custom_image is None:
+        return catalogue.images[selection.image]
+    return Image(slug="", display_name=selection.custom_image, image=selection.custom_image)
 
 
 def to_options(selection: Selection, catalogue: Catalogue) -> dict[str, object]:
@@ -71,7 +82,11 @@ def to_options(selection: Selection, catalogue: Catalogue) -> dict[str, object]:
 
     A preset the choice began with is not among them: the fields say it all, also when the preset is gone.
     """
-    options: dict[str, object] = {"v": VERSION, "image": selection.image}
+    options: dict[str, object] = {"v": VERSION}
+    if selection.custom_image is None:
+        options["image"] = selection.image
+    else:
+        options["custom_image"] = selection.custom_image
     if selection.cpu_millis is not None:
         cpus = selection.cpu_millis / 1000
         options["cpu"] = int(cpus) if cpus.is_integer() else cpus
@@ -85,7 +100,7 @@ def to_options(selection: Selection, catalogue: Catalogue) -> dict[str, object]:
 
 def summarise(selection: Selection, catalogue: Catalogue) -> str:
     """Return a selection for people: ``PyTorch · 4 CPUs · 16 GiB · 1 × A100 80 GB``."""
-    parts = [catalogue.images[selection.image].display_name]
+    parts = [image_of(selection, catalogue).display_name]
     if selection.cpu_millis is not None:
         parts.append(_cpus(selection.cpu_millis))
     if selection.memory_bytes is not None:
@@ -100,7 +115,7 @@ def is_given(name: str, value: object) -> bool:
 
     No GPU is a choice: a preset's GPU gives way to it.
     """
-    return name == "gpu" or not (value is None or (name == "image" and value == ""))
+    return name == "gpu" or not (value is None or (name in ("image", "custom_image") and value == ""))
 
 
 def _known_fields(options: object, problems: Problems) -> dict[str, object]:
@@ -141,6 +156,21 @@ def _over_preset(
     if "gpu" in given and given["gpu"] != preset.get("gpu"):
         merged.pop("gpu_count", None)
     return merged | {name: value for name, value in given.items() if is_given(name, value)}
+
+
+def _image(
+    given: Mapping[str, object], merged: Mapping[str, object], *, catalogue: Catalogue, problems: Problems
+) -> tuple[str, str | None]:
+    """Return the slug of the image, or no slug and the reference that a person gave in its place, or of a preset's."""
+    slug = problems.choice("image", merged.get("image"), title="image", offered=catalogue.images)
+    named = given.get("custom_image")
+    custom = problems.reference("custom_image", named, allowed=catalogue.custom_images)
+    if not is_given("custom_image", named):
+        return slug or catalogue.default_image, None
+    if is_given("image", given.get("image")):
+        message = "Only one of image and custom_image can be given."
+        problems.add("custom_image", "conflict", message=message)
+    return "", custom
 
 
 def _count(count: object, gpu: GPUType | None, *, problems: Problems) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 HEADER = "Gpuspawner-Choice"
 
 _LONGEST = 2000
-"""Characters of the header that are read at all."""
+"""Characters of the header that are read at all; the longest texts of all fields take three quarters of them."""
 
 
 def chosen(handler: Any) -> dict[str, str] | None:

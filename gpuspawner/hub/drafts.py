@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+from gpuspawner.core.checks import longest_text
 from gpuspawner.core.errors import Problem
 
-_LONGEST = 200
-"""Characters of a value that are shown again; the form has no field where more makes sense."""
 _QUERY_PREFIX = "opt-"
 
 
@@ -64,5 +63,7 @@ def _texts(form: Mapping[str, object]) -> list[tuple[str, str]]:
         values = value if isinstance(value, list) else [value]
         texts = [text for text in values if isinstance(text, str)]
         if texts:
-            found.append((str(name).removeprefix(_QUERY_PREFIX), texts[-1][:_LONGEST]))
+            field = str(name).removeprefix(_QUERY_PREFIX)
+            # What is cut off makes no sense in any field of the form.
+            found.append((field, texts[-1][: longest_text(field)]))
     return found

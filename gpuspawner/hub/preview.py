@@ -51,7 +51,7 @@ def written(spawner: Any, pod: Any) -> dict[str, Any]:
 
 
 _Kind = tuple[str, str | None]
-"""Image and GPU type: what a choice's pod depends on besides amounts."""
+"""Image and GPU type: what a choice's pod depends on besides amounts. Images that people name make no difference."""
 
 
 @dataclass(slots=True)

@@ -26,7 +26,8 @@ from markupsafe import Markup
 
 from gpuspawner._resources import data_dir
 from gpuspawner.core.formview import FormView, gpu_as_json, without_gpus_as_json
-from gpuspawner.core.formview_types import GPUTypeView, ImageView
+from gpuspawner.core.formview_image_types import ImageView
+from gpuspawner.core.formview_types import GPUTypeView
 from gpuspawner.hub.own_templates import OwnTemplates
 
 TEMPLATE = "form.html"

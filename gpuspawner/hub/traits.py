@@ -10,7 +10,7 @@ from typing import Any
 from traitlets import Bool, Dict, Float
 from traitlets.config import LoggingConfigurable
 
-SETTINGS = ("images", "cpu", "memory", "gpus", "presets", "accelerators", "discover_gpus")
+SETTINGS = ("images", "custom_images", "cpu", "memory", "gpus", "presets", "accelerators", "discover_gpus")
 """Names of the traits that together are the settings."""
 
 
@@ -42,6 +42,27 @@ class GPUSpawnerTraits(LoggingConfigurable):
 
         `vendors` names the GPU vendors the image can use; `[]` stands for work without a GPU, and an image without
         `vendors` goes with every GPU. `null` removes an entry of another values file, `enabled: false` hides it.
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    custom_images = Dict(
+        allow_none=True,
+        help="""
+        Whether users may also name an image by its reference. Left out: they may pick from `images` alone. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  custom_images:
+                    allowed: true
+                    registries: [quay.io/jupyter, ghcr.io]
+                    description: Any image that was made for JupyterHub
+
+        `registries` holds where such images must come from: registries, or the beginning of names in one, in whole
+        parts (`ghcr.io/acme` is none of `ghcr.io/acme-labs`). Left out: anywhere. A name without a registry is one of
+        `docker.io`. What is inside such an image is not known, so it goes with every GPU: docs/images-and-gpus.md.
 
         .. versionadded:: 0.1
         """,

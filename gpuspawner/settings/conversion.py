@@ -8,12 +8,19 @@ from typing import TypeVar
 
 from gpuspawner.core.accelerators import GFD_PRODUCT, AcceleratorTable, Known
 from gpuspawner.core.assemble import Configured
-from gpuspawner.core.catalogue import Bounds, GPUType, Image, Preset, ScaleUp, Toleration, Unit
+from gpuspawner.core.catalogue import Bounds, CustomImages, GPUType, Image, Preset, ScaleUp, Toleration, Unit
 from gpuspawner.core.node_gpus import mig_profile, vendor_of
 from gpuspawner.core.quantity import format_cpu, memory_option
 from gpuspawner.core.unions import Union
 from gpuspawner.settings.gpu_entries import GPUEntry
-from gpuspawner.settings.models import CPUSetting, ImageEntry, MemorySetting, PresetEntry, SettingsModel
+from gpuspawner.settings.models import (
+    CPUSetting,
+    CustomImagesSetting,
+    ImageEntry,
+    MemorySetting,
+    PresetEntry,
+    SettingsModel,
+)
 from gpuspawner.settings.values import Entry
 
 _DEFAULT_CPU_MILLIS = 2000
@@ -31,6 +38,7 @@ def to_configured(settings: SettingsModel, table: AcceleratorTable) -> Configure
     gpus = {slug: _gpu(slug, entry, table=table) for slug, entry in entries.items() if not entry.is_union}
     return Configured(
         images={slug: _image(slug, entry) for slug, entry in in_order(settings.images).items()},
+        custom_images=_custom_images(settings.custom_images),
         cpu=bounds_of(settings.cpu, default=_DEFAULT_CPU_MILLIS, guarantee=_CPU_GUARANTEE) if settings.cpu else None,
         memory=bounds_of(settings.memory, default=_DEFAULT_MEMORY_BYTES, guarantee=1.0) if settings.memory else None,
         gpus=gpus,
@@ -92,6 +100,12 @@ def _vendors(entry: ImageEntry) -> tuple[str, ...] | None:
     if entry.vendors is not None:
         return tuple(entry.vendors)
     return tuple(vendor for vendor, version in entry.toolkits.items() if version is not None) or None
+
+
+def _custom_images(setting: CustomImagesSetting) -> CustomImages | None:
+    if not setting.allowed:
+        return None
+    return CustomImages(registries=tuple(setting.registries), description=setting.description)
 
 
 def _gpu(slug: str, entry: GPUEntry, *, table: AcceleratorTable) -> GPUType:

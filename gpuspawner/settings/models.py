@@ -11,7 +11,19 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from gpuspawner.settings.gpu_entries import AcceleratorEntry, GPUEntry
-from gpuspawner.settings.values import CPUs, Entry, LabelValue, Memory, Model, Part, Slug, Vendor, Version
+from gpuspawner.settings.values import (
+    CPUs,
+    Entry,
+    LabelValue,
+    Memory,
+    Model,
+    Origin,
+    Part,
+    Slug,
+    Text,
+    Vendor,
+    Version,
+)
 
 
 class ImageEntry(Entry):
@@ -35,6 +47,17 @@ class ImageEntry(Entry):
     def toolkits(self) -> dict[str, str | None]:
         """Vendor → version of its toolkit inside, None where that is not declared."""
         return {"nvidia": self.cuda, "amd": self.rocm}
+
+
+class CustomImagesSetting(Model):
+    """Images that people may name by themselves."""
+
+    allowed: bool = False
+    registries: list[Origin] = Field(
+        default_factory=list,
+        description="Registries, or beginnings of names in them, that images must come from; empty: any.",
+    )
+    description: Text = ""
 
 
 class Amount(Model):
@@ -75,6 +98,7 @@ class SettingsModel(Model):
     """Everything below ``hub.config.GPUSpawner`` that describes what may be asked for."""
 
     images: dict[str, ImageEntry] = Field(default_factory=dict)
+    custom_images: CustomImagesSetting = Field(default_factory=CustomImagesSetting)
     cpu: CPUSetting | None = None
     memory: MemorySetting | None = None
     gpus: dict[str, GPUEntry] = Field(default_factory=dict)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
+from gpuspawner.core.image_reference import parse_origin
 from gpuspawner.core.quantity import parse_cpu, parse_memory
 
 Vendor = Literal["nvidia", "amd", "intel"]
@@ -31,6 +32,17 @@ def _quoted_text(value: object) -> object:
     return value
 
 
+def _origin(value: str) -> str:
+    """Return where images come from as it is compared.
+
+    :raises ValueError: it is no such place.
+    """
+    origin = parse_origin(value)
+    if origin is None:
+        raise ValueError("must be a registry or the beginning of names in one, such as ghcr.io or quay.io/jupyter")
+    return origin
+
+
 CPUs = Annotated[int, BeforeValidator(parse_cpu)]
 """Millicores, written as a number of CPUs or ``500m``."""
 Memory = Annotated[int, BeforeValidator(parse_memory)]
@@ -43,6 +55,8 @@ Words = Annotated[str, StringConstraints(max_length=40), BeforeValidator(_quoted
 """A few of them, as there is room for in a badge."""
 Title = Annotated[str, StringConstraints(min_length=1, max_length=200), BeforeValidator(_quoted_text)]
 Slug = Annotated[str, BeforeValidator(_quoted_text)]
+Origin = Annotated[str, AfterValidator(_origin)]
+"""A registry, or the beginning of names in one, as :func:`gpuspawner.core.image_reference.parse_origin` returns it."""
 LabelKey = Annotated[str, StringConstraints(pattern=rf"^({DOMAIN}/)?{NAME}$")]
 LabelValue = Annotated[str, BeforeValidator(_quoted_text), StringConstraints(pattern=rf"^({NAME})?$")]
 

@@ -8,7 +8,7 @@ import pytest
 from gpuspawner.core.accelerators import Accelerator, AcceleratorTable
 from gpuspawner.core.assemble import Configured, assemble, default_cpu, default_memory
 from gpuspawner.core.avoidance import avoidance
-from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset, ScaleUp
+from gpuspawner.core.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset, ScaleUp
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.inventory import Inventory, Node
 from gpuspawner.core.platforms import Platform, platform_of
@@ -56,8 +56,10 @@ def test_while_nodes_are_unknown_so_are_bounds():
 def test_what_the_admin_configured_stands():
     bounds = Bounds(min=1, max=2, step=1, default=1)
     image = Image(slug="i", display_name="I", image="i")
-    catalogue = made(Configured(images={"i": image}, cpu=bounds, memory=bounds), node(None))
+    custom = CustomImages(registries=("quay.io",))
+    catalogue = made(Configured(images={"i": image}, custom_images=custom, cpu=bounds, memory=bounds), node(None))
     assert (catalogue.images, catalogue.cpu, catalogue.memory) == ({"i": image}, bounds, bounds)
+    assert catalogue.custom_images == custom
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from gpuspawner.core.catalogue import GPUType
+from gpuspawner.core.catalogue import CustomImages, GPUType
+from gpuspawner.core.image_reference import parse_reference
 
 PRODUCT = "nvidia.com/gpu.product"
 SHARING = "cloud.google.com/gke-gpu-sharing-strategy"
@@ -45,3 +46,12 @@ def test_a_type_says_what_its_nodes_are_once_for_each_that_would_do():
     t4 = replace(GPU, slug="t4", match={PRODUCT: ("T4",)})
     assert GPU.matches == (GPU.match,)
     assert replace(GPU, match={}, members=(GPU, t4)).matches == (GPU.match, t4.match)
+
+
+@pytest.mark.parametrize(
+    ("registries", "expected"), [((), True), (("ghcr.io", "quay.io/acme"), True), (("ghcr.io",), False)]
+)
+def test_an_image_may_be_named_where_any_of_the_registries_has_it(registries: tuple[str, ...], expected: bool):
+    reference = parse_reference("quay.io/acme/own:1")
+    assert reference is not None
+    assert CustomImages(registries=registries).allow(reference) is expected

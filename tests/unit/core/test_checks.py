@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.catalogue import Bounds
-from gpuspawner.core.checks import Notation, Problems
+from gpuspawner.core.catalogue import Bounds, CustomImages
+from gpuspawner.core.checks import Notation, Problems, longest_text
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.quantity import format_cpu, parse_cpu
 
 CPU = Notation(title="CPU", parse=parse_cpu, show=format_cpu)
+QUAY = CustomImages(registries=("quay.io", "ghcr.io/acme"))
 BOUNDS = Bounds(min=500, max=4000, step=500, default=1000)
 
 
@@ -57,6 +58,54 @@ def test_nothing_chosen_is_no_problem(value: object):
     problems = Problems()
     assert problems.choice("gpu", value, title="GPU type", offered=("t4",)) is None
     assert noted(problems) == {}
+
+
+def test_a_reference_may_be_longer_than_other_texts():
+    assert (longest_text("image"), longest_text("custom_image")) == (200, 520)
+
+
+@pytest.mark.parametrize(
+    ("value", "allowed", "full"),
+    [
+        ("python:3", CustomImages(), "docker.io/library/python:3"),
+        ("quay.io/jupyter/x", QUAY, "quay.io/jupyter/x"),
+        (None, QUAY, None),
+        ("", None, None),
+    ],
+)
+def test_an_image_is_named_by_its_reference(value: object, allowed: CustomImages | None, full: str | None):
+    problems = Problems()
+    assert problems.reference("custom_image", value, allowed=allowed) == full
+    assert noted(problems) == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "allowed", "code", "message"),
+    [
+        ("python", None, "unknown_field", "An image of your own cannot be named here."),
+        (7, QUAY, "wrong_type", "The image must be a text, not 7."),
+        ("x" * 521, QUAY, "too_long", "The image is longer than 520 characters."),
+        (
+            "Python: 3",
+            QUAY,
+            "not_a_reference",
+            "The image must be written as registry/name:tag, such as quay.io/jupyter/scipy-notebook:2026-10-01, not"
+            " 'Python: 3'.",
+        ),
+        (
+            "python:3",
+            QUAY,
+            "unknown_choice",
+            "The image must come from quay.io or ghcr.io/acme, not 'docker.io/library/python'.",
+        ),
+    ],
+)
+def test_an_image_that_cannot_be_named_is_noted_with_what_can(
+    value: object, allowed: CustomImages | None, code: str, message: str
+):
+    problems = Problems()
+    assert problems.reference("custom_image", value, allowed=allowed) is None
+    assert noted(problems) == {"custom_image": (code, message)}
 
 
 @pytest.mark.parametrize(("value", "millis"), [("2", 2000), (0.5, 500), (None, 1000)])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.availability import Availability
-from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset, Unit
+from gpuspawner.core.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset, Unit
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.flags_view import FlagsView, FlagView
 from gpuspawner.core.formview import Live, as_json, selected
@@ -48,6 +48,7 @@ CATALOGUE = Catalogue(
         ),
         "small": Preset(slug="small", display_name="Small", options={"image": "plain", "cpu": 1, "memory": "512M"}),
     },
+    custom_images=CustomImages(),
 )
 NODES = (
     Node(
@@ -86,7 +87,7 @@ LIVE = Live(
     presets={"small": Verdict(outcome=Outcome.NOW, places=3)},
 )
 
-DEFAULTS = {"image": "pytorch", "cpu": "2", "memory": "8", "gpu": "", "gpu_count": ""}
+DEFAULTS = {"image": "pytorch", "custom_image": "", "cpu": "2", "memory": "8", "gpu": "", "gpu_count": ""}
 
 
 def types_of(catalogue: Catalogue, inventory: Inventory = INVENTORY):
@@ -144,7 +145,7 @@ def test_a_pinned_down_form_has_no_cpu_and_memory_in_its_sentence():
 
 
 def test_what_is_typed_is_shown_as_it_was_typed_and_wins_over_what_was_saved():
-    typed = {"image": "plain", "cpu": " 64 cores", "memory": "<b>", "gpu": "a100-80gb", "gpu_count": "007"}
+    typed = {**DEFAULTS, "image": "plain", "cpu": " 64 cores", "memory": "<b>", "gpu": "a100-80gb", "gpu_count": "007"}
     view = build_view(CATALOGUE, INVENTORY, options={"image": "gone", "cpu": 4}, typed=typed)
     assert (dict(view.values), dict(view.notices)) == (typed, {})
 
@@ -162,7 +163,37 @@ def test_a_count_that_was_not_sent_does_not_stay_with_another_gpu_type():
 
 def test_a_preset_in_a_link_fills_in_what_the_link_does_not_name():
     values = build_view(CATALOGUE, INVENTORY, options={"cpu": 4}, typed={"preset": "train", "memory": "x"}).values
-    assert dict(values) == {"image": "pytorch", "cpu": "8", "memory": "x", "gpu": "a100-80gb", "gpu_count": "2"}
+    changed = {"cpu": "8", "memory": "x", "gpu": "a100-80gb", "gpu_count": "2"}
+    assert dict(values) == {**DEFAULTS, **changed}
+
+
+def test_a_reference_in_a_link_takes_the_place_of_the_image_that_stands_there():
+    values = build_view(CATALOGUE, INVENTORY, typed={"preset": "small", "custom_image": "python"}).values
+    assert (values["image"], values["custom_image"], values["cpu"]) == ("", "python", "1")
+
+
+def test_a_reference_that_was_written_stays_beside_another_image():
+    typed = {"image": "plain", "custom_image": "python"}
+    view = build_view(CATALOGUE, INVENTORY, typed=typed)
+    assert (view.values["image"], view.values["custom_image"]) == ("plain", "python")
+    assert view.summary == "Plain Python with 2 CPUs, 8 GiB and no GPU"
+
+
+@pytest.mark.parametrize(("written", "is_wrong"), [("", False), ("python", False), ("Python", True)])
+def test_the_page_is_told_what_is_wrong_with_a_reference(written: str, is_wrong: bool):
+    view = build_view(CATALOGUE, INVENTORY, typed={"image": "", "custom_image": written})
+    assert view.custom_image is not None
+    island = as_json(view)["custom_image"]
+    assert (island, bool(view.custom_image.complaint)) == ({"complaint": view.custom_image.complaint}, is_wrong)
+
+
+def test_where_only_offered_images_are_allowed_the_form_has_no_field_for_another():
+    catalogue = replace(CATALOGUE, custom_images=None)
+    view = build_view(catalogue, INVENTORY, typed={"image": "plain", "custom_image": "python"})
+    assert (view.custom_image, as_json(view)["custom_image"]) == (None, None)
+    assert view.summary == "Plain Python with 2 CPUs, 8 GiB and no GPU"
+    assert build_view(catalogue, INVENTORY, typed={"custom_image": "python"}).values["image"] == "pytorch"
+    assert build_view(catalogue, INVENTORY, typed={"image": ""}).summary == "PyTorch with 2 CPUs, 8 GiB and no GPU"
 
 
 def test_problems_stand_at_their_fields_and_leave_no_summary():
@@ -271,7 +302,7 @@ def test_a_type_says_that_it_is_spot_and_what_links_its_gpus():
 def test_a_preset_holds_a_sentence_and_the_value_of_every_field():
     train, small = build_view(CATALOGUE, INVENTORY).presets
     assert train.summary == "PyTorch with 8 CPUs, 64 GiB and 2 × A100 80 GB"
-    assert dict(small.values) == {"image": "plain", "cpu": "1", "memory": "0.5", "gpu": "", "gpu_count": ""}
+    assert dict(small.values) == {**DEFAULTS, "image": "plain", "cpu": "1", "memory": "0.5"}
 
 
 def test_a_preset_whose_gpu_type_is_gone_is_not_offered():

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuspawner.core.catalogue import Catalogue, GPUType, Image
-from gpuspawner.core.formview_images import image_views
-from gpuspawner.core.formview_types import ImageView, MisfitView
+import pytest
+
+from gpuspawner.core.catalogue import Catalogue, CustomImages, GPUType, Image
+from gpuspawner.core.formview_image_types import CustomImageView, ImageView, MisfitView
+from gpuspawner.core.formview_images import custom_image_view, image_views
 from gpuspawner.core.platforms import platform_of
 
 OLD = (platform_of({"nvidia.com/cuda.driver-version.major": "535"}),)
@@ -47,3 +49,38 @@ def test_another_catalogue_of_the_same_images_is_looked_at_anew():
 
 def test_a_catalogue_that_stays_is_looked_at_once():
     assert image_views(CATALOGUE) is image_views(CATALOGUE)
+
+
+def test_the_image_that_a_person_names_is_one_more_card():
+    assert custom_image_view(CustomImages(), "") == CustomImageView(
+        card=ImageView(
+            slug="",
+            display_name="Another image",
+            description="Any image with JupyterHub's single-user server in it.",
+        ),
+        help="Written as registry/name:tag, such as quay.io/jupyter/scipy-notebook:2026-10-01.",
+    )
+
+
+def test_it_says_what_the_admin_said_and_where_it_may_come_from():
+    view = custom_image_view(CustomImages(registries=("quay.io", "ghcr.io"), description="D"), "")
+    assert view is not None
+    assert (view.card.description, view.help) == ("D", "Written as registry/name:tag, from quay.io or ghcr.io.")
+
+
+@pytest.mark.parametrize(
+    ("written", "complaint"),
+    [
+        (" quay.io/x ", ""),
+        ("  ", ""),
+        ("python", "The image must come from quay.io, not 'docker.io/library/python'."),
+    ],
+)
+def test_it_says_what_is_wrong_with_what_is_written(written: str, complaint: str):
+    view = custom_image_view(CustomImages(registries=("quay.io",)), written)
+    assert view is not None
+    assert view.complaint == complaint
+
+
+def test_where_that_is_not_allowed_there_is_no_such_card():
+    assert custom_image_view(None, "quay.io/x") is None

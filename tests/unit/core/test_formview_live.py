@@ -108,6 +108,7 @@ def test_an_alternative_says_what_differs_and_fills_in_every_field():
     assert [each.sentence for each in view.alternatives] == ["2 × T4"]
     assert dict(view.alternatives[0].values) == {
         "image": "plain",
+        "custom_image": "",
         "cpu": "4",
         "memory": "8",
         "gpu": "t4",

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset
+from gpuspawner.core.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset
 from gpuspawner.core.formview_restore import FIELDS, probe, restore, values_of
 from gpuspawner.core.selection import Selection, to_options, validate
 
@@ -28,8 +28,10 @@ CATALOGUE = Catalogue(
             slug="train", display_name="T", options={"image": "plain", "cpu": 8, "gpu": "t4", "gpu_count": 2}
         )
     },
+    custom_images=CustomImages(registries=("quay.io",)),
 )
-DEFAULTS = {"image": "pytorch", "cpu": "2", "memory": "8", "gpu": "", "gpu_count": ""}
+OWN = "quay.io/acme/own:1"
+DEFAULTS = {"image": "pytorch", "custom_image": "", "cpu": "2", "memory": "8", "gpu": "", "gpu_count": ""}
 
 
 @pytest.mark.parametrize("nothing", [None, {}, {"profile": "large"}, {"something": ["else"]}])
@@ -39,19 +41,39 @@ def test_without_a_saved_choice_the_defaults_stand_there(nothing: dict[str, obje
 
 def test_a_saved_choice_stands_there_again():
     saved = {"v": 1, "image": "plain", "cpu": 4, "memory": "16G", "gpu": "t4", "gpu_count": 3, "profile": "words"}
-    values = {"image": "plain", "cpu": "4", "memory": "16", "gpu": "t4", "gpu_count": "3"}
+    values = {"image": "plain", "custom_image": "", "cpu": "4", "memory": "16", "gpu": "t4", "gpu_count": "3"}
     assert restore(saved, CATALOGUE) == (values, {})
 
 
 def test_fields_are_restored_one_by_one():
     saved = {"image": "gone", "cpu": 64, "memory": "16G", "gpu": "t4", "gpu_count": 9}
     assert restore(saved, CATALOGUE) == (
-        {"image": "pytorch", "cpu": "2", "memory": "16", "gpu": "t4", "gpu_count": "1"},
+        {"image": "pytorch", "custom_image": "", "cpu": "2", "memory": "16", "gpu": "t4", "gpu_count": "1"},
         {
             "image": "The image you had last time (gone) is no longer offered: PyTorch is selected.",
             "cpu": "Your last number of CPUs (64) is no longer offered: 2 is filled in.",
             "gpu_count": "Your last number of GPUs (9) is no longer offered: 1 is filled in.",
         },
+    )
+
+
+def test_an_image_that_was_named_stands_there_again():
+    assert restore({"custom_image": OWN, "cpu": 2}, CATALOGUE) == ({**DEFAULTS, "image": "", "custom_image": OWN}, {})
+
+
+@pytest.mark.parametrize("custom_images", [None, CustomImages(registries=("ghcr.io",))])
+def test_an_image_that_may_not_be_named_any_more_falls_back_to_the_default(custom_images: CustomImages | None):
+    values, notices = restore({"custom_image": OWN}, replace(CATALOGUE, custom_images=custom_images))
+    assert values == DEFAULTS
+    assert notices == {"image": f"The image you had last time ({OWN}) is no longer offered: PyTorch is selected."}
+
+
+def test_an_image_that_was_named_goes_before_that_of_a_preset_and_one_that_is_gone():
+    values, notices = restore({"preset": "train", "custom_image": OWN}, CATALOGUE)
+    assert (values["image"], values["custom_image"], values["cpu"], notices) == ("", OWN, "8", {})
+    assert restore({"image": "gone", "custom_image": OWN}, CATALOGUE) == (
+        {**DEFAULTS, "image": "", "custom_image": OWN},
+        {},
     )
 
 
@@ -72,7 +94,7 @@ def test_image_and_gpu_that_no_longer_fit_are_both_shown_for_the_person_to_decid
 
 
 def test_a_preset_fills_in_what_was_saved_with_it():
-    values = {"image": "plain", "cpu": "16", "memory": "8", "gpu": "t4", "gpu_count": "2"}
+    values = {"image": "plain", "custom_image": "", "cpu": "16", "memory": "8", "gpu": "t4", "gpu_count": "2"}
     assert restore({"preset": "train", "cpu": 16}, CATALOGUE) == (values, {})
 
 
@@ -130,14 +152,16 @@ def test_whatever_is_saved_the_form_opens_with_values_that_can_be_started(saved:
     values, notices = restore(saved, CATALOGUE)
     assert set(values) == set(FIELDS)
     assert set(notices) <= {"", *FIELDS}
-    assert values["image"] in CATALOGUE.images
+    image = {"custom_image": values["custom_image"]} if values["custom_image"] else {"image": values["image"]}
+    assert probe(image, CATALOGUE) is not None
+    assert (values["image"] in CATALOGUE.images) == (values["custom_image"] == "")
     assert values["gpu"] in {"", *CATALOGUE.gpus}
     assert probe({"cpu": values["cpu"], "memory": f"{values['memory']}G"}, CATALOGUE) is not None
 
 
 SELECTIONS = st.builds(
-    Selection,
-    image=st.sampled_from(["plain"]),
+    lambda own, **values: Selection(image="" if own else "plain", custom_image=own, **values),
+    own=st.sampled_from([None, OWN]),
     cpu_millis=st.integers(1, 64).map(lambda steps: steps * 500),
     memory_bytes=st.integers(1, 512).map(lambda steps: steps * GIB // 2),
     gpu=st.just("t4"),
@@ -156,6 +180,7 @@ CHOICES = st.fixed_dictionaries(
     optional={
         "preset": st.sampled_from([None, "train"]),
         "image": st.sampled_from([None, "", "plain", "pytorch"]),
+        "custom_image": st.sampled_from([None, "", OWN, "python"]),
         "cpu": st.sampled_from([None, 4]),
         "memory": st.sampled_from([None, "16G"]),
         "gpu": st.sampled_from([None, "", "t4", "mi210"]),

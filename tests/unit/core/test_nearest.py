@@ -72,6 +72,13 @@ def test_another_vendor_comes_last_and_only_where_the_image_can_use_it():
     assert found(WANTED, lambda choice: choice.gpu == "mi210") == []
 
 
+def test_an_image_that_a_person_named_stays_and_goes_with_every_type():
+    own = replace(WANTED, image="", custom_image="quay.io/x:1", gpu_count=1)
+    assert found(own, lambda choice: choice.gpu == "mi210") == [{"gpu": "mi210"}]
+    (choice,) = nearest(own, CATALOGUE, fits=lambda choice: choice.gpu == "mi210")
+    assert choice.custom_image == "quay.io/x:1"
+
+
 def test_a_type_whose_nodes_cannot_run_the_image_is_not_among_the_choices():
     platforms = (platform_of({"nvidia.com/cuda.driver-version.major": "535"}),)
     types = {slug: replace(gpu, platforms=platforms if slug == "h100" else ()) for slug, gpu in CATALOGUE.gpus.items()}

@@ -10,7 +10,8 @@ from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.options import from_form, from_query
 
 ANYTHING = st.dictionaries(
-    st.sampled_from(["image", "cpu", "memory", "gpu", "gpu_count", "start_preset", "opt-gpu", "preset", "v", "_xsrf"])
+    st.sampled_from(["image", "custom_image", "cpu", "memory", "gpu", "gpu_count"])
+    | st.sampled_from(["start_preset", "opt-gpu", "preset", "v", "_xsrf"])
     | st.text(max_size=10),
     st.lists(st.text(max_size=250), max_size=3)
     | st.text()
@@ -53,6 +54,35 @@ def test_the_count_beside_no_gpu_is_left_over_from_another_choice():
     assert from_form({"gpu": [""], "gpu_count": ["2"]}) == {"gpu": None}
 
 
+def test_a_reference_beside_another_image_is_left_over_from_another_choice():
+    assert from_form({"image": ["plain"], "custom_image": ["quay.io/x"]}) == {"image": "plain"}
+
+
+def test_a_form_may_name_an_image_by_its_reference():
+    form = {"image": [""], "custom_image": [" quay.io/x "]}
+    assert from_form(form) == {"image": "", "custom_image": "quay.io/x"}
+
+
+def test_another_image_without_a_reference_is_refused():
+    with pytest.raises(SelectionError) as caught:
+        from_form({"image": [""], "custom_image": [" "]})
+    (problem,) = caught.value.problems
+    assert (problem.field, problem.code, problem.message) == (
+        "custom_image",
+        "not_a_reference",
+        "Write which image, such as quay.io/jupyter/scipy-notebook:2026-10-01.",
+    )
+
+
+def test_a_form_without_the_field_takes_the_default():
+    assert from_form({"image": [""]}) == {"image": ""}
+
+
+def test_a_link_that_names_two_images_keeps_both_for_the_validation():
+    query = {"image": ["plain"], "opt-custom_image": ["quay.io/x"]}
+    assert from_query(query) == {"image": "plain", "custom_image": "quay.io/x"}
+
+
 def test_a_link_that_contradicts_itself_keeps_its_count_for_the_validation():
     assert from_query({"gpu": [""], "gpu_count": ["2"]}) == {"gpu": None, "gpu_count": 2}
 
@@ -63,7 +93,8 @@ def test_a_count_that_is_no_small_number_stays_as_typed_for_the_validation(typed
 
 
 def test_a_preset_button_stands_for_its_preset_alone():
-    assert from_form({"start_preset": ["train"], "cpu": ["999"], "gpu": ["t4"]}) == {"preset": "train"}
+    form = {"start_preset": ["train"], "cpu": ["999"], "gpu": ["t4"], "image": [""], "custom_image": [""]}
+    assert from_form(form) == {"preset": "train"}
 
 
 @pytest.mark.parametrize(
@@ -75,6 +106,7 @@ def test_a_preset_button_stands_for_its_preset_alone():
         ({"image_file": [{"body": b"", "filename": "x"}]}, {"image_file": "unknown_field"}),
         ({"image": [b"plain"]}, {"image": "wrong_type"}),
         ({"image": [None], "cpu": ["x" * 201]}, {"image": "wrong_type", "cpu": "too_long"}),
+        ({"image": [""], "custom_image": ["x" * 521]}, {"custom_image": "too_long"}),
     ],
 )
 def test_a_form_that_was_not_ours_is_refused_field_by_field(form: Any, expected: dict[str, str]):

@@ -91,6 +91,14 @@ def test_a_server_with_another_vendors_gpu_sees_none_of_nvidias():
     assert (placement.environment, placement.removed_environment) == ({"NVIDIA_VISIBLE_DEVICES": "void"}, ())
 
 
+def test_an_image_that_a_person_named_is_the_pods_and_nothing_is_required_for_it():
+    reference = "quay.io/acme/own:1"
+    placement = place(replace(GPU_SERVER, image="", custom_image=reference), CATALOGUE)
+    assert (placement.image, placement.required) == (reference, place(GPU_SERVER, CATALOGUE).required)
+    assert placement.annotations["gpuspawner.jupyter.org/image"] == reference
+    assert placement.annotations["gpuspawner.jupyter.org/summary"] == f"{reference} · 4 CPUs · 16 GiB · 2 × A100"
+
+
 def test_an_image_starts_only_on_nodes_it_was_built_for():
     image = replace(CATALOGUE.images["pytorch"], architectures=("arm64",))
     catalogue = replace(CATALOGUE, images={"pytorch": image})

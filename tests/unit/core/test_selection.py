@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset
+from gpuspawner.core.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.platforms import platform_of
-from gpuspawner.core.selection import Selection, is_given, summarise, to_options, validate
+from gpuspawner.core.selection import Selection, image_of, is_given, summarise, to_options, validate
 
 GIB = 1 << 30
 CATALOGUE = Catalogue(
@@ -33,7 +33,9 @@ CATALOGUE = Catalogue(
             options={"image": "plain", "cpu": "8", "memory": "64G", "gpu": "t4", "gpu_count": 2},
         )
     },
+    custom_images=CustomImages(registries=("quay.io", "ghcr.io/acme")),
 )
+OWN = "quay.io/acme/own:1"
 NOTHING_KNOWN = Catalogue(
     images=CATALOGUE.images, cpu=None, memory=None, gpus=CATALOGUE.gpus, presets=CATALOGUE.presets
 )
@@ -47,6 +49,7 @@ CODES = {
     "unknown_field",
     "unknown_choice",
     "not_a_number",
+    "not_a_reference",
     "out_of_range",
     "off_step",
     "wrong_type",
@@ -54,10 +57,10 @@ CODES = {
     "unsupported_version",
     "too_long",
 }
-FIELDS = ("v", "preset", "image", "cpu", "memory", "gpu", "gpu_count", "profile")
+FIELDS = ("v", "preset", "image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "profile")
 NEAR_MISSES = st.dictionaries(
     st.sampled_from(FIELDS) | st.text(max_size=10),
-    JSON | st.sampled_from([1, 2, 0.5, "2", "16G", "t4", "mi210", "train", "plain", "cpu", ""]),
+    JSON | st.sampled_from([1, 2, 0.5, "2", "16G", "t4", "mi210", "train", "plain", "cpu", OWN, ""]),
 )
 SELECTIONS = st.one_of(
     st.builds(
@@ -73,6 +76,15 @@ SELECTIONS = st.one_of(
         image=st.sampled_from(["pytorch", "plain", "cpu"]),
         cpu_millis=st.integers(1, 64).map(lambda steps: steps * 500),
         memory_bytes=st.integers(1, 256).map(lambda steps: steps * GIB),
+    ),
+    st.builds(
+        Selection,
+        image=st.just(""),
+        custom_image=st.sampled_from([OWN, "ghcr.io/acme/x@sha256:" + "0a" * 32]),
+        cpu_millis=st.just(500),
+        memory_bytes=st.just(GIB),
+        gpu=st.just("mi210"),
+        gpu_count=st.just(1),
     ),
 )
 
@@ -91,7 +103,7 @@ def test_any_json_is_a_selection_or_a_selection_error(options: object):
         assert set(problems.values()) <= CODES
         return
     selection = validate(options, CATALOGUE)
-    assert selection.image in CATALOGUE.images
+    assert (selection.image in CATALOGUE.images) == (selection.custom_image is None)
     assert selection.cpu_millis is not None
     assert 500 <= selection.cpu_millis <= 32_000
     assert (selection.gpu is None) == (selection.gpu_count == 0)
@@ -148,6 +160,14 @@ def test_a_gpu_without_a_count_is_one():
         ({"image": "pytorch", "gpu": "mi210"}, {"gpu": "conflict"}),
         ({"preset": "nope", "cpu": "x"}, {"preset": "unknown_choice", "cpu": "not_a_number"}),
         ({"image": "x" * 1000}, {"image": "too_long"}),
+        ({"custom_image": "x y"}, {"custom_image": "not_a_reference"}),
+        ({"custom_image": f" {OWN}"}, {"custom_image": "not_a_reference"}),
+        ({"custom_image": "python:3"}, {"custom_image": "unknown_choice"}),
+        ({"custom_image": ["quay.io/x"]}, {"custom_image": "wrong_type"}),
+        ({"custom_image": "x" * 521}, {"custom_image": "too_long"}),
+        ({"custom_image": OWN, "image": "plain"}, {"custom_image": "conflict"}),
+        ({"custom_image": "x y", "image": "cpu", "gpu": "t4"}, {"custom_image": "not_a_reference"}),
+        ({"custom_image": OWN, "image": "nope"}, {"image": "unknown_choice", "custom_image": "conflict"}),
     ],
 )
 def test_each_bad_field_is_one_problem_with_its_code(options: Any, expected: dict[str, str]):
@@ -158,6 +178,48 @@ def test_a_message_names_what_is_allowed_instead():
     with pytest.raises(SelectionError) as caught:
         validate({"gpu": "t4", "gpu_count": 5}, CATALOGUE)
     assert str(caught.value) == "gpu_count: The number of GPUs (T4) in one server must be 1 to 4, not 5."
+
+
+@pytest.mark.parametrize("none", [None, ""])
+def test_an_image_may_be_named_by_its_reference(none: object):
+    selection = validate({"custom_image": OWN, "image": none}, CATALOGUE)
+    assert (selection.image, selection.custom_image) == ("", OWN)
+    assert image_of(selection, CATALOGUE) == Image(slug="", display_name=OWN, image=OWN)
+    assert summarise(selection, CATALOGUE) == f"{OWN} · 2 CPUs · 8 GiB"
+
+
+@pytest.mark.parametrize("none", [None, ""])
+def test_no_reference_leaves_the_image_to_the_others(none: object):
+    assert validate({"custom_image": none}, CATALOGUE).image == "pytorch"
+    assert validate({"custom_image": none, "image": "plain"}, CATALOGUE).image == "plain"
+    assert validate({"custom_image": none, "preset": "train"}, CATALOGUE).image == "plain"
+
+
+def test_a_reference_is_kept_by_its_full_name():
+    anywhere = replace(CATALOGUE, custom_images=CustomImages())
+    selection = validate({"custom_image": "python"}, anywhere)
+    assert to_options(selection, anywhere) == {
+        "v": 1,
+        "custom_image": "docker.io/library/python",
+        "cpu": 2,
+        "memory": "8G",
+        "gpu": None,
+        "gpu_count": 0,
+        "profile": "docker.io/library/python · 2 CPUs · 8 GiB",
+    }
+
+
+def test_a_reference_goes_before_the_image_of_a_preset():
+    selection = validate({"preset": "train", "custom_image": OWN}, CATALOGUE)
+    assert (selection.image, selection.custom_image, selection.gpu) == ("", OWN, "t4")
+
+
+def test_what_is_in_an_image_that_a_person_names_is_not_known_and_refuses_no_gpu():
+    assert [validate({"custom_image": OWN, "gpu": gpu}, CATALOGUE).gpu for gpu in ("t4", "mi210")] == ["t4", "mi210"]
+
+
+def test_where_only_offered_images_are_allowed_no_other_can_be_named():
+    assert codes({"custom_image": OWN}, replace(CATALOGUE, custom_images=None)) == {"custom_image": "unknown_field"}
 
 
 def test_a_preset_stands_for_its_options():
@@ -187,7 +249,14 @@ def test_a_choice_that_began_with_a_preset_outlives_it():
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "expected"), [("gpu", None, True), ("image", "", False), ("cpu", None, False), ("cpu", "", True)]
+    ("name", "value", "expected"),
+    [
+        ("gpu", None, True),
+        ("image", "", False),
+        ("custom_image", "", False),
+        ("cpu", None, False),
+        ("cpu", "", True),
+    ],
 )
 def test_only_no_gpu_is_a_choice_of_nothing(name: str, value: object, expected: bool):
     assert is_given(name, value) is expected

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from gpuspawner.core.checks import longest_text
+from gpuspawner.core.formview_restore import FIELDS
 from gpuspawner.hub.choice_header import HEADER, chosen
 
 
@@ -17,6 +19,11 @@ def handler(text: str | None) -> Any:
 
 def test_the_values_of_the_fields_are_read():
     assert chosen(handler(json.dumps({"cpu": "2", "gpu": "a100"}))) == {"cpu": "2", "gpu": "a100"}
+
+
+def test_the_longest_text_of_every_field_has_room():
+    values = {name: "a" * longest_text(name) for name in FIELDS}
+    assert chosen(handler(json.dumps(values))) == values
 
 
 @pytest.mark.parametrize("text", [None, "", "{", "[]", "3", "[" * 1500, json.dumps({"cpu": "2" * 5000})])

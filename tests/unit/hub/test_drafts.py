@@ -50,6 +50,7 @@ def test_without_a_form_problems_are_noted_nowhere():
         ({"cpu": []}, {}),
         ({"file_file": [{"body": b""}]}, {}),
         ({"cpu": ["9" * 1000]}, {"cpu": "9" * 200}),
+        ({"opt-custom_image": ["a" * 1000]}, {"custom_image": "a" * 520}),
     ],
 )
 def test_only_short_texts_are_kept(form: dict[str, object], typed: dict[str, str]):

@@ -17,7 +17,7 @@ from gpuspawner.settings import Settings
 from tests.unit.hub.conftest import SETTINGS
 from tests.unit.hub.test_room import BASE
 
-PARSED = Settings.parse(SETTINGS)
+PARSED = Settings.parse({**SETTINGS, "custom_images": {"allowed": True, "registries": ["quay.io"]}})
 OFFER = Offer(
     catalogue=assemble(PARSED.configured(), Inventory(), table=PARSED.table(), fallback_image="base"),
     inventory=Inventory(),
@@ -26,7 +26,7 @@ JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
 )
-FIELDS = st.sampled_from(["v", "preset", "image", "cpu", "memory", "gpu", "gpu_count", "profile", "x"])
+FIELDS = st.sampled_from(["v", "preset", "image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "profile", "x"])
 
 
 def test_a_choice_is_let_through_in_the_form_it_is_stored_in():
@@ -41,6 +41,12 @@ def test_a_choice_is_let_through_in_the_form_it_is_stored_in():
 def test_the_stored_form_is_let_through_again():
     options = admit({"gpu": "a100", "cpu": 4}, OFFER, base=BASE).options
     assert admit(options, OFFER, base=BASE).options == options
+
+
+def test_an_image_that_a_person_names_is_let_through_by_its_full_name():
+    admission = admit({"custom_image": "QUAY.io/acme/own"}, OFFER, base=BASE)
+    assert admission.choice.placement.image == "quay.io/acme/own"
+    assert admit(admission.options, OFFER, base=BASE).options == admission.options
 
 
 def test_the_choice_knows_every_offered_resource():
@@ -83,6 +89,7 @@ def test_what_the_unread_cluster_may_make_right_is_not_called_wrong(options: Any
     "options",
     [
         {"image": "x"},
+        {"custom_image": "quay.io/x"},
         {"preset": "x"},
         {"color": "red"},
         {"gpu": "own", "gpu_count": 0},

@@ -13,7 +13,7 @@ from gpuspawner.core.selection import Selection, validate
 from gpuspawner.hub.apply import Choice, trait_values
 from gpuspawner.hub.gpu_resources import of_catalogue
 from gpuspawner.hub.preview import Previews, twin_of, written
-from tests.unit.hub.conftest import A100, MakeSpawner
+from tests.unit.hub.conftest import A100, SETTINGS, MakeSpawner
 
 ADMINS: dict[str, Any] = {
     "node_selector": {"pool": "users"},
@@ -95,6 +95,14 @@ async def test_other_amounts_take_no_other_manifest(make_spawner: MakeSpawner):
     await written.prepare(wanted)
     assert selection != wanted
     assert changed == written.pod(wanted)
+
+
+async def test_images_that_people_name_need_one_manifest(make_spawner: MakeSpawner):
+    settings = {**SETTINGS, "custom_images": {"allowed": True}}
+    found, selection = await previews(make_spawner(settings=settings), {"custom_image": "quay.io/a", "gpu": "a100"})
+    other = validate({"custom_image": "quay.io/b", "gpu": "a100"}, found.offer.catalogue)
+    assert found.pod(selection) is not None
+    assert found.pod(other) == found.pod(selection)
 
 
 async def test_a_type_that_was_not_prepared_is_not_known(make_spawner: MakeSpawner):

@@ -18,7 +18,7 @@ from gpuspawner.core.formview_types import (
 )
 from gpuspawner.hub.own_templates import shortened
 from gpuspawner.hub.rendering import render
-from tests.unit.hub.views import ERRORS, HOSTILE, MISFIT, NEVER, T4, VERDICT, VIEW, hostile_view
+from tests.unit.hub.views import CUSTOM, ERRORS, HOSTILE, MISFIT, NEVER, T4, VERDICT, VIEW, hostile_view
 from tests.unit.islands import faults, island_of
 
 
@@ -49,6 +49,7 @@ STATES = {
     "verdict": replace(VIEW, verdict=VERDICT, vendors=(VendorView(slug="x", display_name="X", types=(NEVER, T4)),)),
     "old": replace(VIEW, age_s=130.0, age_text="as of 2 min ago"),
     "admin": replace(VIEW, flags=FLAGS),
+    "custom image": replace(VIEW, custom_image=CUSTOM, errors={"custom_image": "No such image."}),
     "hostile": hostile_view(),
 }
 every_state = pytest.mark.parametrize("view", STATES.values(), ids=STATES)
@@ -57,7 +58,7 @@ every_state = pytest.mark.parametrize("view", STATES.values(), ids=STATES)
 @every_state
 def test_the_form_sends_only_the_fields_of_the_contract(view: FormView):
     names = {str(control["name"]) for control in page(view).select("[name]")}
-    assert names <= {"image", "cpu", "memory", "gpu", "gpu_count", "start_preset"}
+    assert names <= {"image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "start_preset"}
 
 
 @every_state
@@ -110,7 +111,8 @@ def test_hostile_text_is_shown_as_it_is():
     assert one(row(soup, "image", 1), ".gs-name").text == HOSTILE
     assert one(row(soup, "gpu", 1), ".gs-name").text == HOSTILE
     assert one(soup, "#gpuspawner-cpu")["value"] == HOSTILE
-    assert one(soup, "input[name=image]")["value"] == HOSTILE
+    assert [radio["value"] for radio in soup.select("input[name=image]")] == [HOSTILE, ""]
+    assert one(soup, "#gpuspawner-custom_image")["value"] == HOSTILE
     assert one(soup, "#gpuspawner-cpu-error").get_text().strip().endswith(HOSTILE)
     assert one(soup, "#gpuspawner-admin li").text == f"{HOSTILE}: {HOSTILE}"
 
@@ -125,6 +127,30 @@ def test_each_choice_is_a_radio_button_and_the_value_is_checked():
 def test_a_value_that_is_not_offered_leaves_the_decision_open():
     soup = page(replace(VIEW, values={**VIEW.values, "image": "gone"}))
     assert [radio["value"] for radio in soup.select("input[name=image][checked]")] == []
+
+
+def test_another_image_is_the_last_card_with_a_field_for_its_reference():
+    values = {**VIEW.values, "image": "", "custom_image": "quay.io/x:1"}
+    soup = page(replace(VIEW, custom_image=CUSTOM, values=values))
+    assert [radio["value"] for radio in soup.select("input[name=image]")] == ["pytorch", "plain", ""]
+    assert [radio["value"] for radio in soup.select("input[name=image][checked]")] == [""]
+    assert one(row(soup, "image", 3), ".gs-name").text == "Another image"
+    field = one(soup, "input[name=custom_image]")
+    assert (field["value"], field.has_attr("required"), field.has_attr("disabled")) == ("quay.io/x:1", False, False)
+    assert one(soup, "#gpuspawner-custom_image-help").text == "Written as registry/name:tag."
+
+
+def test_what_is_wrong_with_a_reference_stands_at_its_field_and_leads_there():
+    soup = page(STATES["custom image"])
+    assert one(soup, "#gpuspawner-custom_image-error").text.split() == ["Error:", "No", "such", "image."]
+    assert one(soup, "#gpuspawner-errors a")["href"] == "#gpuspawner-custom_image"
+    field = one(soup, "input[name=custom_image]")
+    assert (field["aria-invalid"], "gpuspawner-custom_image-error" in field["aria-describedby"]) == ("true", True)
+    assert soup.select("input[name=image][aria-invalid]") == []
+
+
+def test_where_only_offered_images_are_allowed_there_is_neither():
+    assert page(VIEW).select("input[name=custom_image], input[name=image][value='']") == []
 
 
 def test_bounds_are_shown_before_they_are_hit():

@@ -16,7 +16,7 @@ from tornado import web
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.hub.errors import SEE_FORM
 from gpuspawner.hub.spawner import GPUSpawner
-from tests.unit.hub.conftest import GPU_NODE, MakeSpawner
+from tests.unit.hub.conftest import GPU_NODE, SETTINGS, MakeSpawner
 from tests.unit.hub.starts import GPU_OPTIONS, begin, pod_of
 from tests.unit.kube.watch_server import NODES as NODES_PATH
 from tests.unit.kube.watch_server import REVIEWS, WatchServer
@@ -113,6 +113,45 @@ async def test_what_was_typed_is_shown_once(make_spawner: MakeSpawner):
     assert "3cores" not in await spawner.get_options_form()
 
 
+CUSTOM = {**SETTINGS, "custom_images": {"allowed": True, "registries": ["quay.io"]}}
+
+
+async def test_a_form_may_name_an_image_by_its_reference(make_spawner: MakeSpawner):
+    form = {**FORM, "image": [""], "custom_image": [" Quay.io/acme/own:1 "]}
+    options = await read_form(make_spawner(settings=CUSTOM), form)
+    assert ("image" in options, options["custom_image"]) == (False, "quay.io/acme/own:1")
+
+
+@pytest.mark.parametrize("written", ["", "no image", "python:3"])
+async def test_a_wrong_reference_comes_back_with_the_message_at_the_field(make_spawner: MakeSpawner, written: str):
+    spawner = make_spawner(settings=CUSTOM)
+    with pytest.raises(web.HTTPError, match="custom_image: "):
+        await read_form(spawner, {**FORM, "image": [""], "custom_image": [written]})
+    page = BeautifulSoup(await spawner.get_options_form(), "html.parser")
+    field = page.find(attrs={"name": "custom_image"})
+    assert (field["value"], field["aria-invalid"]) == (written, "true")
+    assert page.find(id="gpuspawner-custom_image-error") is not None
+    assert [radio["value"] for radio in page.select("input[name=image][checked]")] == [""]
+
+
+async def test_an_image_that_was_named_stands_in_the_form_the_next_time(make_spawner: MakeSpawner):
+    spawner = make_spawner(settings=CUSTOM)
+    spawner.user_options = {"custom_image": "quay.io/acme/own:1"}
+    page = BeautifulSoup(await spawner.get_options_form(), "html.parser")
+    assert page.find(attrs={"name": "custom_image"})["value"] == "quay.io/acme/own:1"
+    spawner = make_spawner()
+    spawner.user_options = {"custom_image": "quay.io/acme/own:1"}
+    page = BeautifulSoup(await spawner.get_options_form(), "html.parser")
+    assert "(quay.io/acme/own:1) is no longer offered" in page.find(id="gpuspawner-image-notice").text
+
+
+@pytest.mark.parametrize("prefix", ["", "opt-"])
+async def test_a_link_may_name_an_image_by_its_reference(make_spawner: MakeSpawner, prefix: str):
+    query = {f"{prefix}image": [""], f"{prefix}custom_image": ["quay.io/acme/own:1"]}
+    options = await maybe_future(make_spawner(settings=CUSTOM).options_from_query(query))
+    assert options["custom_image"] == "quay.io/acme/own:1"
+
+
 @pytest.mark.parametrize("prefix", ["", "opt-"])
 async def test_a_link_is_read_with_and_without_prefix(make_spawner: MakeSpawner, prefix: str):
     query = {f"{prefix}gpu": ["a100"], f"{prefix}memory": ["8"]}
@@ -136,6 +175,7 @@ BAD_OPTIONS = [
     ({"cpu": 100}, "cpu"),
     ({"memory": "1T"}, "memory"),
     ({"image": "evil/image:1"}, "image"),
+    ({"custom_image": "evil/image:1"}, "custom_image"),
     ({"environment": {"NVIDIA_VISIBLE_DEVICES": "all"}}, "environment"),
     ({"v": 2}, "v"),
     ({"gpu": {"a": []}}, "gpu"),

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tornado import web
 
 from tests.unit.hub.conftest import A100, CPU_NODE, MakeSpawner
 from tests.unit.hub.starts import GPU_OPTIONS, begin, environment, pod_of
@@ -74,6 +75,19 @@ async def test_braces_in_names_reach_the_pod_as_they_are(make_spawner: MakeSpawn
     settings = {"images": {"odd": {"display_name": "{odd} {", "image": "registry.example/odd:1"}}}
     pod = await pod_of(make_spawner(settings=settings), {})
     assert pod["metadata"]["annotations"]["gpuspawner.jupyter.org/summary"].startswith("{odd} {")
+
+
+async def test_an_image_that_a_person_names_is_the_pods(make_spawner: MakeSpawner):
+    settings = {"custom_images": {"allowed": True}}
+    pod = await pod_of(make_spawner(settings=settings), {"custom_image": "acme/own:1"})
+    assert pod["spec"]["containers"][0]["image"] == "docker.io/acme/own:1"
+    assert pod["metadata"]["annotations"]["gpuspawner.jupyter.org/image"] == "docker.io/acme/own:1"
+
+
+@pytest.mark.parametrize("reference", ["quay.io/{username}:1", "quay.io/own:{username}", "{unescaped_username}/own"])
+async def test_nothing_in_a_reference_is_ever_expanded(make_spawner: MakeSpawner, reference: str):
+    with pytest.raises(web.HTTPError, match="custom_image: "):
+        await begin(make_spawner(settings={"custom_images": {"allowed": True}}), {"custom_image": reference})
 
 
 NODES = {"key": "amd.com/gpu.product", "operator": "In", "values": ["MI210", "MI210-B"]}

@@ -45,6 +45,7 @@ def test_the_examples_are_right_together():
 def test_null_is_the_same_as_nothing():
     assert GPUSpawnerTraits(gpus=None, cpu={"max": 4}).raw_settings() == {
         "images": {},
+        "custom_images": {},
         "cpu": {"max": 4},
         "memory": {},
         "presets": {},

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 from gpuspawner.core.flags_view import FlagsView, FlagView
 from gpuspawner.core.formview import FormView
+from gpuspawner.core.formview_image_types import CustomImageView, ImageView, MisfitView
 from gpuspawner.core.formview_types import (
     AlternativeView,
     GPUTypeView,
-    ImageView,
-    MisfitView,
     NumberView,
     PresetView,
     State,
@@ -54,9 +53,12 @@ VERDICT = VerdictView(
     alternatives=(
         AlternativeView(
             sentence="1 × Tesla T4",
-            values={"image": "pytorch", "cpu": "2", "memory": "8", "gpu": "t4", "gpu_count": "1"},
+            values={"image": "pytorch", "custom_image": "", "cpu": "2", "memory": "8", "gpu": "t4", "gpu_count": "1"},
         ),
     ),
+)
+CUSTOM = CustomImageView(
+    card=ImageView(slug="", display_name="Another image", description="Any."), help="Written as registry/name:tag."
 )
 VIEW = FormView(
     images=(
@@ -77,11 +79,11 @@ VIEW = FormView(
             display_name="Training",
             description="",
             summary="PyTorch with 1 × Tesla T4",
-            values={"image": "pytorch", "cpu": "8", "memory": "64", "gpu": "t4", "gpu_count": "1"},
+            values={"image": "pytorch", "custom_image": "", "cpu": "8", "memory": "64", "gpu": "t4", "gpu_count": "1"},
             outlook=VerdictView(outcome="now", sentence="Starts now: 3 left"),
         ),
     ),
-    values={"image": "pytorch", "cpu": "2", "memory": "8", "gpu": "", "gpu_count": ""},
+    values={"image": "pytorch", "custom_image": "", "cpu": "2", "memory": "8", "gpu": "", "gpu_count": ""},
 )
 ERRORS = {"image": "No such image.", "cpu": "Too many.", "memory": "Odd.", "gpu": "Gone.", "gpu_count": "Too many."}
 
@@ -99,7 +101,7 @@ def hostile_view() -> FormView:
         details_text=HOSTILE,
         reason=HOSTILE,
     )
-    values = {"image": HOSTILE, "cpu": HOSTILE, "memory": HOSTILE, "gpu": HOSTILE, "gpu_count": HOSTILE}
+    values = dict.fromkeys(("image", "custom_image", "cpu", "memory", "gpu", "gpu_count"), HOSTILE)
     return replace(
         VIEW,
         images=(
@@ -110,6 +112,9 @@ def hostile_view() -> FormView:
                 made_for=HOSTILE,
                 misfits=(MisfitView(text=HOSTILE, gpus=(HOSTILE,)),),
             ),
+        ),
+        custom_image=CustomImageView(
+            card=ImageView(slug="", display_name=HOSTILE, description=HOSTILE), help=HOSTILE, complaint=HOSTILE
         ),
         vendors=(VendorView(slug=HOSTILE, display_name=HOSTILE, types=(gpu,)),),
         presets=(

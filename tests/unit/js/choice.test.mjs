@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { form, island, sentences } from "./load.mjs";
 
-const { hintOf, holdsPreset, sentenceOf, totalOf, troubleOf, wrongNumbers } = form;
+const { complaintOfReference, hintOf, holdsPreset, sentenceOf, totalOf, troubleOf, wrongNumbers } = form;
 const [train, small] = island.presets;
 
 function values(changes = {}) {
-  return { image: "pytorch", cpu: "4", memory: "16", gpu: "a100-80gb", gpu_count: "1", ...changes };
+  return { image: "pytorch", custom_image: "", cpu: "4", memory: "16", gpu: "a100-80gb", gpu_count: "1", ...changes };
 }
 
 for (const { values: each, sentence } of sentences) {
@@ -18,6 +18,36 @@ for (const { values: each, sentence } of sentences) {
 test("what the form does not ask for is not in the sentence", () => {
   const without = { ...island, cpu: null, memory: null };
   assert.equal(sentenceOf(values({ cpu: "", memory: "" }), without), "PyTorch with 1 × A100 80 GB");
+});
+
+// What the server said of a reference the last time it was asked.
+function answered(reference, complaint) {
+  return { ...island, values: values({ image: "", custom_image: reference }), custom_image: { complaint } };
+}
+
+test("a reference that the server does not take is not asked for", () => {
+  const data = answered("no image", "Not so.");
+  const written = values({ image: "", custom_image: " no image " });
+  assert.equal(complaintOfReference(written, data), "Not so.");
+  assert.equal(sentenceOf(written, data), "");
+  assert.equal(troubleOf(written, data), "Some values above need another look.");
+});
+
+test("what the server said is about that reference alone", () => {
+  const data = answered("no image", "Not so.");
+  const written = values({ image: "", custom_image: "quay.io/x" });
+  assert.equal(complaintOfReference(written, data), "");
+  assert.equal(sentenceOf(written, data), "quay.io/x with 4 CPUs, 16 GiB and 1 × A100 80 GB");
+});
+
+test("a reference goes with every GPU", () => {
+  assert.equal(hintOf(values({ image: "", custom_image: "quay.io/x", gpu: "mi210" }), island), "");
+});
+
+test("where only offered images are allowed there is no other", () => {
+  const data = { ...island, custom_image: null };
+  assert.equal(complaintOfReference(values(), data), "");
+  assert.equal(sentenceOf(values({ image: "", custom_image: "quay.io/x" }), data), "");
 });
 
 test("an empty number of GPUs means one", () => {

@@ -7,7 +7,7 @@ const GIB = 1024 ** 3;
 const NOW = { isAnswered: false, isAsking: true, age: 0 };
 
 function values(changes = {}) {
-  return { image: "plain", cpu: "2", memory: "8", gpu: "a100-80gb", gpu_count: "1", ...changes };
+  return { image: "plain", custom_image: "", cpu: "2", memory: "8", gpu: "a100-80gb", gpu_count: "1", ...changes };
 }
 
 function withGpu(changes) {
@@ -151,6 +151,20 @@ test("the values are sent as the form would send them", () => {
   });
 });
 
+test("a reference is sent where no other image is picked", () => {
+  const own = { image: "", custom_image: " quay.io/x " };
+  assert.deepEqual(sentValues(values({ ...own, gpu: "" }), island), {
+    image: "", cpu: "2", memory: "8", gpu: "", custom_image: "quay.io/x",
+  });
+  assert.equal("custom_image" in sentValues(values({ ...own, image: "plain" }), island), false);
+  assert.equal("custom_image" in sentValues(values(own), { ...island, custom_image: null }), false);
+});
+
+test("of a text that is too long for a reference as much is sent as the server needs to say so", () => {
+  const sent = sentValues(values({ image: "", custom_image: "x".repeat(900) }), island);
+  assert.equal(sent.custom_image.length, 521);
+});
+
 test("a header holds whatever was typed, in plain ASCII", () => {
   const sent = { cpu: "٣ 🙂\n\u007f\"" };
   assert.match(headerOf(sent), /^[\x20-\x7e]*$/);
@@ -186,6 +200,11 @@ for (const prefix of ["", "opt-"]) {
     assert.deepEqual([...link.searchParams], Object.entries(wanted).map(([name, text]) => [prefix + name, text]));
   });
 }
+
+test("a link may name an image by its reference", () => {
+  const link = new URL(linkOf(values({ image: "", custom_image: "quay.io/x:1@sha256:ab" }), island, "https://hub.example/hub/spawn"));
+  assert.deepEqual([link.searchParams.get("image"), link.searchParams.get("custom_image")], ["", "quay.io/x:1@sha256:ab"]);
+});
 
 test("a link to a choice without a GPU says so", () => {
   const link = new URL(linkOf(values({ gpu: "", gpu_count: "3" }), island, "https://hub.example/hub/spawn"));

@@ -6,7 +6,7 @@ import pytest
 
 from gpuspawner.core.accelerators import Accelerator, AcceleratorTable
 from gpuspawner.core.assemble import Configured
-from gpuspawner.core.catalogue import Bounds, GPUType, Image, Preset, ScaleUp, Toleration, Unit
+from gpuspawner.core.catalogue import Bounds, CustomImages, GPUType, Image, Preset, ScaleUp, Toleration, Unit
 from gpuspawner.settings.conversion import to_configured
 from gpuspawner.settings.models import SettingsModel
 
@@ -53,6 +53,22 @@ def test_an_image_keeps_what_was_said():
 def test_an_image_without_a_name_is_called_by_its_slug():
     image = configured(images={"i": {"image": "r"}}).images["i"]
     assert (image.display_name, image.vendors) == ("i", None)
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({}, None),
+        ({"registries": ["quay.io"]}, None),
+        ({"allowed": True}, CustomImages()),
+        (
+            {"allowed": True, "registries": ["Quay.io", "index.docker.io/jupyter"], "description": "D"},
+            CustomImages(registries=("quay.io", "docker.io/jupyter"), description="D"),
+        ),
+    ],
+)
+def test_images_may_be_named_where_the_admin_allows_it(keys: dict[str, Any], expected: CustomImages | None):
+    assert configured(custom_images=keys).custom_images == expected
 
 
 def test_a_gpu_keeps_what_was_said():

@@ -26,7 +26,8 @@ def gpu(**keys: Any) -> dict[str, Any]:
         (
             {"zzz": {}},
             "zzz",
-            "there is no such key. Keys here: images, cpu, memory, gpus, presets, accelerators, discover_gpus.",
+            "there is no such key. Keys here: images, custom_images, cpu, memory, gpus, presets, accelerators,"
+            " discover_gpus.",
         ),
         # The slug of the entry is a key of the entry as well: the place is found all the same.
         (gpu(toleration=[]), "gpus.resource.toleration", "there is no such key. Did you mean 'tolerations'?"),
@@ -58,6 +59,13 @@ def gpu(**keys: Any) -> dict[str, Any]:
             "must be 'Exists' or 'Equal', not 'Exist'. Did you mean 'Exists'?",
         ),
         ({"images": {4: {}}}, "images.4", "the key must be a text, not 4"),
+        (
+            {"custom_images": {"allowed": True, "registries": ["quay.io", "https://ghcr.io"]}},
+            "custom_images.registries.1",
+            "must be a registry or the beginning of names in one, such as ghcr.io or quay.io/jupyter, not"
+            " 'https://ghcr.io'",
+        ),
+        ({"custom_images": {"allow": True}}, "custom_images.allow", "there is no such key. Did you mean 'allowed'?"),
         ({"cpu": {"max": "x"}}, "cpu.max", "must be a number of CPUs, such as 0.5 or 4, not 'x'"),
     ],
 )

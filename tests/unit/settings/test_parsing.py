@@ -20,6 +20,7 @@ images:
     cuda: "12.8"
     vendors: [nvidia]
     architectures: [amd64]
+custom_images: {allowed: true, registries: [quay.io/jupyter, ghcr.io], description: For those who build their own}
 cpu: {min: 0.5, max: 32, step: 0.5, default: 2, guarantee: 0.5}
 memory: {min: 1G, max: 256G, step: 1G, default: 8G, guarantee: 1.0}
 gpus:
@@ -44,7 +45,7 @@ JSON = st.recursive(
     ),
     max_leaves=6,
 )
-SECTIONS = ["images", "cpu", "memory", "gpus", "presets", "accelerators", "discover_gpus", "nonsense"]
+SECTIONS = ["images", "custom_images", "cpu", "memory", "gpus", "presets", "accelerators", "discover_gpus", "nonsense"]
 KEYS = st.sampled_from(
     [
         "image",
@@ -58,6 +59,8 @@ KEYS = st.sampled_from(
         "gpu",
         "gpu_count",
         "enabled",
+        "allowed",
+        "registries",
         "order",
         "cuda",
     ]
@@ -99,7 +102,8 @@ def test_any_kind_of_mapping_will_do():
 
 @pytest.mark.parametrize(
     "nothing",
-    [{}, {"images": {}, "cpu": None, "memory": {}, "gpus": None, "discover_gpus": True}, {"gpus": {"t4": None}}],
+    [{}, {"images": {}, "cpu": None, "memory": {}, "gpus": None, "discover_gpus": True}, {"gpus": {"t4": None}}]
+    + [{"custom_images": nothing} for nothing in (None, {}, {"allowed": False})],
 )
 def test_nothing_configured_is_empty(nothing: dict[str, Any]):
     assert Settings.parse(nothing).is_empty
@@ -121,6 +125,10 @@ def test_something_configured_is_not_empty(something: dict[str, Any]):
         ({"cpu": {"max": "lots"}}, "cpu.max", "bad_value"),
         ({"memory": {"max": "16X"}}, "memory.max", "bad_value"),
         ({"cpu": 4}, "cpu", "wrong_type"),
+        ({"custom_images": True}, "custom_images", "wrong_type"),
+        ({"custom_images": {"allowed": "yes"}}, "custom_images.allowed", "wrong_type"),
+        ({"custom_images": {"registries": "quay.io"}}, "custom_images.registries", "wrong_type"),
+        ({"custom_images": {"registries": ["acme"]}}, "custom_images.registries.0", "bad_value"),
         ({"gpus": [{"slug": "a"}]}, "gpus", "wrong_type"),
         ({"images": {"a": "quay.io/a"}}, "images.a", "wrong_type"),
         ({"images": {4090: {"image": "a"}}}, "images.4090", "wrong_type"),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from gpuspawner.settings.values import CPUs, LabelKey, LabelValue, Memory, Part, Text, Title, Version
+from gpuspawner.settings.values import CPUs, LabelKey, LabelValue, Memory, Origin, Part, Text, Title, Version
 
 GIB = 1 << 30
 
@@ -23,6 +23,7 @@ GIB = 1 << 30
         (Text, "", ""),
         (LabelKey, "nvidia.com/gpu.product", "nvidia.com/gpu.product"),
         (LabelKey, "pool", "pool"),
+        (Origin, "Quay.io/jupyter", "quay.io/jupyter"),
         (LabelValue, "", ""),
         (LabelValue, "A_1.b-c", "A_1.b-c"),
     ],
@@ -48,6 +49,8 @@ def test_values_are_written_as_people_write_them(kind: Any, written: object, val
         (Title, ""),
         (Text, True),
         (LabelKey, "a/b/c"),
+        (Origin, "jupyter"),
+        (Origin, 5000),
         (LabelKey, "-a"),
         (LabelValue, "a b"),
         (LabelValue, "x" * 64),
