@@ -52,8 +52,8 @@ class Converted:
 def convert(profile_list: object, *, default_image: str = "") -> Converted:
     """Return settings that offer what a profile list offers.
 
-    What profiles have in common becomes choices of the form: any image with any amounts and any GPU. Each profile, with
-    each choice in its options, becomes a preset.
+    What profiles have in common becomes choices of the form: any image with any amounts and any GPU, and images that
+    people name by themselves if one profile takes any. Each profile, with each choice in its options, becomes a preset.
 
     :param profile_list: as ``c.KubeSpawner.profile_list`` or ``singleuser.profileList`` hold it.
     :param default_image: reference of KubeSpawner's own image, which profiles without one have; empty: not known.
@@ -67,7 +67,7 @@ def convert(profile_list: object, *, default_image: str = "") -> Converted:
         work.amounts(name, variants)
     for variant in variants:
         work.preset(variant)
-    settings = _settled(work.settings(), work.notes)
+    settings = _settled(work.settings(custom_images=found.custom_images), work.notes)
     return Converted(settings=settings, notes=tuple(dict.fromkeys(work.notes)))
 
 
@@ -112,8 +112,14 @@ class _Conversion:
         self._presets: dict[str, dict[str, Any]] = {}
         self._table = accelerator_table({})
 
-    def settings(self) -> dict[str, Any]:
-        sections = {"images": self._images, **self._bounds, "gpus": self._gpus, "presets": self._presets}
+    def settings(self, *, custom_images: bool) -> dict[str, Any]:
+        sections = {
+            "images": self._images,
+            "custom_images": {"allowed": True} if custom_images else {},
+            **self._bounds,
+            "gpus": self._gpus,
+            "presets": self._presets,
+        }
         return {name: section for name, section in sections.items() if section}
 
     def images(self, variants: Iterable[Variant], choices: Iterable[ImageChoice]) -> None:

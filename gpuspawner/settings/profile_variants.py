@@ -6,6 +6,7 @@ As KubeSpawner 7 reads it: a list, or a dict sorted by key; each profile with ``
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,8 @@ from gpuspawner.core.errors import Problem, SettingsError
 
 _MOST_VARIANTS = 100
 """Ways to start a server that are written out of one profile; more choices than that are no presets."""
+_ANYWHERE = ("docker.io/library/python:3.12", "ghcr.io/acme/lab:1", "registry.example:5000/team/lab:2026-10-01")
+"""Images that a pattern takes all of which is about how a reference is written, and not about whose images it takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +46,13 @@ class Variants:
     """A whole profile list, written out.
 
     :param images: those that are choices of an option, in the order they appear.
+    :param custom_images: people may also write the reference of any other image.
     :param notes: sentences about what a list of variants cannot hold.
     """
 
     variants: list[Variant] = field(default_factory=list)
     images: list[ImageChoice] = field(default_factory=list)
+    custom_images: bool = False
     notes: list[str] = field(default_factory=list)
 
 
@@ -77,8 +82,7 @@ def _read(profile: Mapping[str, Any], *, place: int, found: Variants) -> None:
     ways: list[tuple[list[str], dict[str, Any]]] = [([], dict(base))]
     for option in _options(profile):
         title = _text(option.get("display_name")) or "an option"
-        if _mapping(option.get("unlisted_choice")).get("enabled"):
-            found.notes.append(f"{name}: {title} lets people write a value of their own, which is left out.")
+        _read_unlisted(_mapping(option.get("unlisted_choice")), who=f"{name}: {title}", found=found)
         choices = [_Choice.read(key, each) for key, each in _mapping(option.get("choices")).items()]
         if not choices:
             continue
@@ -109,6 +113,31 @@ def _read(profile: Mapping[str, Any], *, place: int, found: Variants) -> None:
                 is_default=bool(profile.get("default")) and number == 0,
             )
         )
+
+
+def _read_unlisted(unlisted: Mapping[str, Any], *, who: str, found: Variants) -> None:
+    """Take in that people may write a value of their own, as far as that is any image's reference."""
+    if not unlisted.get("enabled"):
+        return
+    pattern = _text(unlisted.get("validation_regex"))
+    if _mapping(unlisted.get("kubespawner_override")) != {"image": "{value}"}:
+        found.notes.append(f"{who} lets people write a value of their own, which is left out.")
+    elif not pattern:
+        found.custom_images = True
+    elif _takes_any_image(pattern):
+        found.custom_images = True
+        found.notes.append(f"{who} wants images written as {pattern}; here any reference of an image will do.")
+    else:
+        found.notes.append(
+            f"{who} takes only images that match {pattern}, which is left out: allow custom_images with registries."
+        )
+
+
+def _takes_any_image(pattern: str) -> bool:
+    try:
+        return all(re.match(pattern, each) for each in _ANYWHERE)
+    except (re.error, RecursionError, OverflowError):
+        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,6 +80,14 @@ def test_profiles_become_images_bounds_gpu_types_and_presets():
     assert found == Converted(settings=BOTH, notes=())
 
 
+def test_people_may_still_write_an_image_of_their_own():
+    unlisted = {"enabled": True, "kubespawner_override": {"image": "{value}"}}
+    profile = {"display_name": "P", "profile_options": {"image": {"unlisted_choice": unlisted}}}
+    assert convert([profile]) == Converted(
+        settings={"custom_images": {"allowed": True}, "presets": {"p": {"display_name": "P"}}}, notes=()
+    )
+
+
 def test_the_same_gpu_in_several_profiles_is_one_type_with_the_largest_count():
     four = {**T4, "extra_resource_limits": {"nvidia.com/gpu": 4}}
     profiles = [{"display_name": str(n), "kubespawner_override": each} for n, each in enumerate((T4, four))]
@@ -205,13 +213,19 @@ OVERRIDES = st.builds(
     lambda gpu, values: {**gpu, **values}, st.sampled_from([{}, T4]), st.dictionaries(TRAITS, VALUES, max_size=6)
 )
 CHOICES = st.dictionaries(st.text(max_size=5), st.fixed_dictionaries({"kubespawner_override": OVERRIDES}), max_size=3)
+UNLISTED = st.fixed_dictionaries(
+    {"enabled": st.booleans(), "kubespawner_override": st.sampled_from([{"image": "{value}"}, {}]) | VALUES},
+    optional={"validation_regex": st.sampled_from(["^.+:.+$", "^quay", "("]) | VALUES},
+)
 PROFILES = st.lists(
     st.fixed_dictionaries(
         {"kubespawner_override": OVERRIDES},
         optional={
             "display_name": st.text(max_size=250),
             "profile_options": st.dictionaries(
-                st.text(max_size=3), st.fixed_dictionaries({"choices": CHOICES}), max_size=2
+                st.text(max_size=3),
+                st.fixed_dictionaries({"choices": CHOICES}, optional={"unlisted_choice": UNLISTED}),
+                max_size=2,
             ),
         },
     ),

@@ -65,6 +65,39 @@ def test_what_people_may_write_themselves_is_noted():
     assert found.notes == ["P: Image lets people write a value of their own, which is left out."]
 
 
+def unlisted(**keys: Any) -> dict[str, Any]:
+    choice = {"enabled": True, "kubespawner_override": {"image": "{value}"}, **keys}
+    return {"display_name": "P", "profile_options": {"image": {"display_name": "Image", "unlisted_choice": choice}}}
+
+
+def test_people_who_may_write_any_image_may_do_so_here():
+    found = variants_of([unlisted(display_name="Other image")])
+    assert (found.custom_images, found.notes) == (True, [])
+    assert variants_of([unlisted(enabled=False)]).custom_images is False
+
+
+def test_how_an_image_has_to_be_written_is_noted():
+    found = variants_of([unlisted(validation_regex="^.+:.+$")])
+    assert found.custom_images is True
+    assert found.notes == ["P: Image wants images written as ^.+:.+$; here any reference of an image will do."]
+
+
+@pytest.mark.parametrize("pattern", ["^jupyter/.+:.+$", "(", "docker|ghcr"])
+def test_people_who_may_write_only_some_images_are_not_given_all(pattern: str):
+    found = variants_of([unlisted(validation_regex=pattern)])
+    assert found.custom_images is False
+    assert found.notes == [
+        f"P: Image takes only images that match {pattern}, which is left out: allow custom_images with registries."
+    ]
+
+
+@pytest.mark.parametrize("override", [{}, {"image": "quay.io/{value}"}, {"image": "{value}", "cpu_limit": 1}, None])
+def test_people_who_may_write_anything_else_are_noted(override: Any):
+    found = variants_of([unlisted(kubespawner_override=override)])
+    assert found.custom_images is False
+    assert found.notes == ["P: Image lets people write a value of their own, which is left out."]
+
+
 @pytest.mark.parametrize("value", [None, "text", 7, [1], lambda _spawner: []])
 def test_what_is_no_profile_list_is_refused(value: object):
     with pytest.raises(SettingsError, match="profile_list: the profile list must be a list of mappings"):
