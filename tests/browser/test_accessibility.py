@@ -54,6 +54,12 @@ async def filtered(person: Person) -> None:
     await expect(person.row("gpu", TAKEN)).to_be_hidden()
 
 
+async def named(person: Person) -> None:
+    await person.pick("image", "")
+    await person.field("custom_image").fill("no image")
+    await expect(person.page.locator("#gpuspawner-custom_image-live")).to_be_visible()
+
+
 async def prefilled(person: Person) -> None:
     await person.page.get_by_role("button", name="Training").click()
     await expect(person.field("gpu_count")).to_have_value("4")
@@ -91,7 +97,7 @@ STATES: dict[str, Step] = {
     step.__name__: step
     for step in (
         *(fresh, closed, prefilled, picked, sliced, waiting, filtered),
-        *(unfit, without_gpu_tools, mistyped, miscounted, refused, refused_twice),
+        *(unfit, without_gpu_tools, mistyped, miscounted, refused, refused_twice, named),
     )
 }
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from kubernetes.client import V1Pod
 
+from devcluster import Cluster
 from tests.cluster.support.fleet import WHOLE_CARD
 from tests.cluster.support.pages import Visitor
 from tests.cluster.support.pods import Pods
@@ -42,6 +43,13 @@ WRONG: list[tuple[dict[str, object], str, str]] = [
     ({"extra_resource_limits": {"nvidia.com/gpu": 4}}, "extra_resource_limits", "gpu"),
     ({"kubespawner_override": {"image": "evil"}}, "kubespawner_override", "image"),
     ({"profile": {}, "image": "nope"}, "image", "lab"),
+    ({"custom_image": "no image"}, "custom_image", "registry/name:tag"),
+    ({"custom_image": "localhost/{username}:1"}, "custom_image", "registry/name:tag"),
+    ({"custom_image": "python:3.12"}, "custom_image", "must come from localhost"),
+    ({"custom_image": "localhost.example.com/lab:1"}, "custom_image", "must come from localhost"),
+    ({"custom_image": "localhost/" + "x" * 100_000}, "custom_image", "520 characters"),
+    ({"custom_image": ["localhost/lab:1"]}, "custom_image", "text"),
+    ({"image": "lab", "custom_image": "localhost/lab:1"}, "custom_image", "Only one"),
 ]
 
 
@@ -114,6 +122,15 @@ def test_the_options_the_hub_keeps_hold_a_summary_for_its_admin_page(servers: Se
         kept = servers.state("summed-up")["user_options"]
 
     assert "2 ×" in kept["profile"]
+
+
+def test_an_image_that_is_named_is_the_pods(cluster: Cluster, servers: Servers, pods: Pods) -> None:
+    with servers.asked("namer", {"custom_image": cluster.notebook_image}):
+        pod = pods.of("namer")
+        kept = servers.state("namer")["user_options"]
+
+    image = cluster.notebook_image
+    assert (pod.spec.containers[0].image, kept["custom_image"], "image" in kept) == (image, image, False)
 
 
 def test_options_may_also_come_under_their_own_key(servers: Servers, pods: Pods) -> None:

@@ -65,7 +65,10 @@ AS_ROOT = {"uid": 0, "gid": 0, "fs_gid": 0, "args": ["--allow-root"]}
 
 @pytest.fixture(scope="session")
 def hub(cluster: Cluster) -> Iterator[Hub]:
-    """Run a hub whose GPU types all come from node labels, but for one that no node has."""
+    """Run a hub whose GPU types all come from node labels, but for one that no node has.
+
+    People may name images themselves, those that the node can have.
+    """
     nowhere = {
         "display_name": "GPU no node has",
         "resource": "nvidia.com/gpu",
@@ -80,7 +83,9 @@ def hub(cluster: Cluster) -> Iterator[Hub]:
     }
     settings = HubSettings(
         namespace="hub",
-        gpuspawner=offer(cluster, gpus={"nowhere": nowhere}),
+        gpuspawner=offer(
+            cluster, gpus={"nowhere": nowhere}, custom_images={"allowed": True, "registries": ["localhost"]}
+        ),
         # A volume claim for each user, so that tests can see when there should be none; no pod mounts it.
         extra={"KubeSpawner": {**AS_ROOT, "storage_pvc_ensure": True, "storage_capacity": "1Mi"}},
     )
