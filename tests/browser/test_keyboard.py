@@ -67,7 +67,9 @@ async def test_a_choice_is_called_by_its_name_and_described_by_the_rest(person: 
     card = person.choice("gpu", "a100-40gb")
 
     await expect(card).to_have_accessible_name("A100 40 GB")
-    await expect(card).to_have_accessible_description(re.compile(r"40 GiB card up to 4 .*\bfree\b.*Starts at once\."))
+    await expect(card).to_have_accessible_description(
+        re.compile(r"40 GiB card NVLink up to 4 .*\bfree\b.*Starts at once\.")
+    )
 
 
 async def test_wrong_input_moves_the_focus_to_what_is_wrong(person: Person) -> None:

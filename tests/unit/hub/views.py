@@ -101,21 +101,13 @@ def hostile_view() -> FormView:
         details_text=HOSTILE,
         reason=HOSTILE,
     )
-    values = dict.fromkeys(("image", "custom_image", "cpu", "memory", "gpu", "gpu_count"), HOSTILE)
+    card = ImageView(slug="", display_name=HOSTILE, description=HOSTILE)
+    misfits = (MisfitView(text=HOSTILE, gpus=(HOSTILE,)),)
+    values = dict.fromkeys(VIEW.values, HOSTILE)
     return replace(
         VIEW,
-        images=(
-            ImageView(
-                slug=HOSTILE,
-                display_name=HOSTILE,
-                description=HOSTILE,
-                made_for=HOSTILE,
-                misfits=(MisfitView(text=HOSTILE, gpus=(HOSTILE,)),),
-            ),
-        ),
-        custom_image=CustomImageView(
-            card=ImageView(slug="", display_name=HOSTILE, description=HOSTILE), help=HOSTILE, complaint=HOSTILE
-        ),
+        images=(replace(card, slug=HOSTILE, made_for=HOSTILE, misfits=misfits),),
+        custom_image=CustomImageView(card=card, help=HOSTILE, complaint=HOSTILE),
         vendors=(VendorView(slug=HOSTILE, display_name=HOSTILE, types=(gpu,)),),
         presets=(
             replace(
