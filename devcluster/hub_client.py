@@ -45,9 +45,10 @@ class HubClient:
     def request(self, method: str, path: str, *, body: object = None) -> Answer:
         """Send a request; an error status is an answer like any other.
 
+        :param body: sent as JSON; bytes are sent as they are.
         :raises OSError: nothing answers there.
         """
-        data = None if body is None else json.dumps(body).encode()
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         headers = {"Content-Type": "application/json"}
         if self.token:
             headers["Authorization"] = f"token {self.token}"

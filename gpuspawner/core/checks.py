@@ -49,8 +49,13 @@ class Problems:
 
     def add(self, field: str, code: str, *, message: str) -> None:
         """Note a problem unless its field has one already."""
-        if len(self._by_field) < _MOST:
+        if not self.is_full:
             self._by_field.setdefault(field, Problem(field=field, code=code, message=message))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing that is still to come would be reported."""
+        return len(self._by_field) >= _MOST
 
     def __contains__(self, field: str) -> bool:
         return field in self._by_field

@@ -130,7 +130,7 @@ def _known_fields(options: object, problems: Problems) -> dict[str, object]:
     for name, value in options.items():
         if isinstance(name, str) and name in FIELDS:
             known[name] = value
-        else:
+        elif not problems.is_full:  # to look for a name that resembles takes time, and there may be a million
             hint = f"{suggest(name, FIELDS)} Fields are {', '.join(FIELDS[:-1])}."
             problems.add(name_of(name), "unknown_field", message=f"There is no field {quote(name)}.{hint}")
     return known

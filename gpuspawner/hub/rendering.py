@@ -53,7 +53,9 @@ def render(view: FormView, *, template_dirs: Sequence[str] = ()) -> str:
         extend the package's one as ``gpuspawner/form.html``. Files are read once: a change needs a restart of the hub.
     :raises jinja2.TemplateError: a site's template is broken or uses a name that does not exist.
     """
-    return _environment(tuple(template_dirs)).get_template(TEMPLATE).render(view=view)
+    page = _environment(tuple(template_dirs)).get_template(TEMPLATE).render(view=view)
+    # JSON can hold half of a pair of surrogates, for which UTF-8 has no bytes: the hub could not send the page.
+    return page.encode(errors="replace").decode()
 
 
 @lru_cache(maxsize=8)

@@ -38,6 +38,14 @@ def test_many_problems_are_cut():
     assert len(noted(problems)) == 20
 
 
+def test_it_is_full_when_nothing_more_would_be_reported():
+    problems, seen = Problems(), []
+    for number in range(21):
+        seen.append(problems.is_full)
+        problems.add(str(number), "unknown_field", message="no")
+    assert seen == [False] * 20 + [True]
+
+
 @pytest.mark.parametrize(
     ("value", "code", "message"),
     [

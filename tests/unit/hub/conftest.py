@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -92,11 +93,9 @@ def use_api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], 
     return use
 
 
-@pytest.fixture
-async def make_spawner(
-    server: WatchServer, use_api: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[MakeSpawner]:
-    use_api(server.url)
+@asynccontextmanager
+async def spawners(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MakeSpawner]:
+    """Make spawners that share what a hub's process shares, and stop all of that in the end."""
     monkeypatch.setattr(GPUSpawner, "_offers", Offers())
     monkeypatch.setattr(GPUSpawner, "_concerns", Concerns())
 
@@ -109,3 +108,12 @@ async def make_spawner(
     yield make
     await GPUSpawner._stop_all_reflectors()
     await GPUSpawner._offers.stop()
+
+
+@pytest.fixture
+async def make_spawner(
+    server: WatchServer, use_api: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[MakeSpawner]:
+    use_api(server.url)
+    async with spawners(monkeypatch) as make:
+        yield make

@@ -106,6 +106,12 @@ def test_the_island_is_what_the_schema_says(name: str):
     assert faults(island_of(STATES[name])) == []
 
 
+def test_a_form_can_be_sent_whatever_text_is_in_it():
+    # Half a pair of surrogates, which JSON can hold and UTF-8 cannot.
+    sent = render(replace(VIEW, notices={"cpu": "Your last choice (\ud800)"})).encode()
+    assert one(BeautifulSoup(sent, "html.parser"), "#gpuspawner-cpu-notice").get_text() == "Your last choice (?)"
+
+
 def test_hostile_text_is_shown_as_it_is():
     soup = page(hostile_view())
     assert one(row(soup, "image", 1), ".gs-name").text == HOSTILE
