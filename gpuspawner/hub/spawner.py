@@ -30,6 +30,7 @@ from gpuspawner.hub.gate import Admission, UnreadClusterError, admit
 from gpuspawner.hub.links import LINK_PREFIX
 from gpuspawner.hub.offers import Offer, Offers, ParsedSettings
 from gpuspawner.hub.outlook import look
+from gpuspawner.hub.pod_events import Event, of_pod
 from gpuspawner.hub.rehearsal import draft, rehearse
 from gpuspawner.hub.rendering import render
 from gpuspawner.hub.room import tolerations
@@ -179,6 +180,13 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self._removed_environment = ()
         self._is_refused = False
         self._unrehearsed = None
+
+    @property
+    @override
+    def events(self) -> list[Event]:
+        """Events of the pod since the start began, as KubeSpawner knows them, in the order they happened."""
+        reflector = self.event_reflector
+        return of_pod(reflector.resources.values(), self.pod_name, after=self._last_event) if reflector else []
 
     # -- starting ------------------------------------------------------------------------------------------------------
 

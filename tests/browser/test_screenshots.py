@@ -47,7 +47,7 @@ async def _brightness(page: Page) -> float:
 
 
 @pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.window(color_scheme="light", viewport={"width": 1000, "height": 1280})
+@pytest.mark.window(color_scheme="light", viewport={"width": 1000, "height": 1560})
 async def test_the_form_in_light(person: Person, tmp_path: Path) -> None:
     await _choose_two(person, "light-reader")
     path = await _shoot(person, "light", tmp_path)
@@ -57,7 +57,7 @@ async def test_the_form_in_light(person: Person, tmp_path: Path) -> None:
 
 
 @pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.window(color_scheme="dark", viewport={"width": 1000, "height": 1280})
+@pytest.mark.window(color_scheme="dark", viewport={"width": 1000, "height": 1560})
 async def test_the_form_in_dark(person: Person, tmp_path: Path) -> None:
     await _choose_two(person, "dark-reader")
     path = await _shoot(person, "dark", tmp_path)
