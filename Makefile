@@ -10,7 +10,7 @@ PREPARE := $(PYTHON) devcluster/prepare.py --for
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check format test-unit test-packaging test-cluster test-browser test-faults bench bench-page bench-fit bench-freshness bench-scale constraints clean
+.PHONY: help demo test check format test-unit test-fuzz test-packaging test-cluster test-browser test-faults bench bench-page bench-fit bench-freshness bench-scale constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,9 +19,9 @@ demo: ## Start Kubernetes and JupyterHub on http://127.0.0.1:8000 until Ctrl-C [
 	@$(PREPARE) demo $(if $(CONTEXT),--context $(CONTEXT))
 	@$(RUN) -m devcluster.demo $(if $(CONTEXT),--context $(CONTEXT))
 
-test: ## Run everything: check, unit tests on both JupyterHubs, packaging, cluster, browser
+test: ## Run everything: check, unit tests on both JupyterHubs, fuzz, packaging, cluster, browser
 	@$(PREPARE) test
-	@$(RUN) tests/run.py check unit unit-hub5 packaging cluster browser
+	@$(RUN) tests/run.py check unit unit-hub5 fuzz packaging cluster browser
 
 check: ## Check format, lint, types, layers and sizes
 	@$(PREPARE) check
@@ -35,6 +35,10 @@ format: ## Put the code into shape
 test-unit: ## Run the unit tests on both JupyterHubs (no cluster)
 	@$(PREPARE) unit
 	@$(RUN) tests/run.py unit unit-hub5
+
+test-fuzz: ## Send 20,000 right, wrong and nasty choices [EXAMPLES=so many others, new ones each time]
+	@$(PREPARE) check
+	@$(if $(EXAMPLES),GPUSPAWNER_FUZZ_EXAMPLES=$(EXAMPLES)) $(RUN) tests/run.py fuzz
 
 test-packaging: ## Build the wheel, install it elsewhere and render the form from there
 	@$(PREPARE) packaging

@@ -178,9 +178,11 @@ def test_each_bad_field_is_one_problem_with_its_code(options: Any, expected: dic
 def test_a_flood_of_unknown_fields_is_refused_at_once():
     flood = {f"gpu_{number}": 1 for number in range(200_000)}
     began = time.process_time()
+    json.loads(json.dumps(flood))
+    read = time.process_time()
     assert set(codes(flood).values()) == {"unknown_field"}
-    # Five seconds where a name that resembles is looked for each time.
-    assert time.process_time() - began < 1
+    # Some twenty times as long where a name that resembles is looked for each time.
+    assert time.process_time() - read < 5 * (read - began)
 
 
 def test_a_message_names_what_is_allowed_instead():

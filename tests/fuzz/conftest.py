@@ -1,0 +1,64 @@
+"""A real spawner of each site, in front of a made-up API server; and the table that a run ends with."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
+
+import pytest
+from kubespawner import KubeSpawner
+
+from tests.fuzz.support.sites import SITES, Site
+from tests.fuzz.support.stand import Stand
+from tests.fuzz.support.tally import table
+from tests.unit.conftest import no_certificate_authorities
+from tests.unit.hub.conftest import spawners, use_api
+from tests.unit.kube.watch_server import NODES, serve_watches
+
+__all__ = ["no_certificate_authorities", "use_api"]
+
+
+@pytest.fixture(params=SITES, ids=lambda site: site.name)
+def site(request: pytest.FixtureRequest) -> Site:
+    return request.param
+
+
+@pytest.fixture
+def stand(site: Site, use_api: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> Iterator[Stand]:
+    """One spawner for all requests of a test, as the hub keeps one for all starts of a person."""
+    with asyncio.Runner() as runner:
+        stack = AsyncExitStack()
+
+        async def begin() -> Stand:
+            server = await stack.enter_async_context(serve_watches())
+            server.put(NODES, *site.nodes)
+            use_api(server.url)
+            make = await stack.enter_async_context(spawners(monkeypatch))
+            spawner = make(settings=site.settings, kubespawner=site.kubespawner)
+            usual = KubeSpawner(hub=spawner.hub, user=spawner.user, config=spawner.config, oauth_client_id="unused")
+            usual.clear_state()
+            plain = spawner.api.api_client.sanitize_for_serialization(await usual.get_pod_manifest())
+            return Stand(runner=runner, site=site, spawner=spawner, plain=plain)
+
+        try:
+            yield runner.run(begin())
+        finally:
+            runner.run(stack.aclose())
+
+
+@pytest.fixture(autouse=True)
+def silence() -> Iterator[None]:
+    """Log nothing: JupyterHub logs a traceback for each refusal, and they are tens of thousands."""
+    logging.disable()
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
+    lines = table(each for report in reports if report.when == "call" for each in report.user_properties)
+    if lines:
+        terminalreporter.section("different requests")
+        terminalreporter.write_line("\n".join(lines))

@@ -1,0 +1,183 @@
+"""The ways in, as JupyterHub has them: bytes become a form, a link or JSON, and then a pod or a refusal.
+
+What tornado and JupyterHub do with the bytes, they do here themselves, or it is done as they do it. Their servers,
+databases and proxies are left out: that is what makes thousands of requests a minute possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from jupyterhub.apihandlers.users import UserServerAPIHandler
+from jupyterhub.handlers.pages import SpawnHandler
+from jupyterhub.orm import JSONDict
+from jupyterhub.utils import maybe_future
+from tornado.httputil import HTTPHeaders, HTTPInputError, HTTPServerRequest, RequestStartLine
+from tornado.log import app_log
+from tornado.web import HTTPError
+
+from gpuspawner.hub.choice_header import HEADER
+from gpuspawner.hub.errors import RefusedStart
+from gpuspawner.hub.spawner import GPUSpawner
+from tests.fuzz.support.judge import NOT_AN_OBJECT
+from tests.fuzz.support.writing import MULTIPART, URLENCODED
+from tests.unit.hub.starts import begin
+
+_RESERVED = frozenset({"next", "display_name"})
+"""Arguments of a link that JupyterHub 6 keeps to itself; JupyterHub 5 only the first."""
+
+
+class TurnedAwayError(Exception):
+    """What was sent reaches no spawner: tornado or JupyterHub makes nothing of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What became of one request.
+
+    :param names: what the fields were called.
+    :param pod: what would be created, None after a refusal.
+    :param page: the form as it is shown next, empty where none is.
+    :param is_sent_back: that form is the one that was sent, with what is wrong with it.
+    """
+
+    names: frozenset[str] = frozenset()
+    refused: RefusedStart | None = None
+    pod: dict[str, Any] | None = None
+    page: str = ""
+    is_sent_back: bool = False
+
+
+Door = Callable[[GPUSpawner, bytes], Awaitable[Answer]]
+
+
+async def form(spawner: GPUSpawner, body: bytes) -> Answer:
+    """Take the body of a form that a browser encodes by default."""
+    return await _posted(spawner, body, URLENCODED)
+
+
+async def upload(spawner: GPUSpawner, body: bytes) -> Answer:
+    """Take the body of a form that may hold files; JupyterHub's own form is sent so."""
+    return await _posted(spawner, body, MULTIPART)
+
+
+async def link(spawner: GPUSpawner, query: bytes) -> Answer:
+    """Take the query of an address that starts a server."""
+    try:
+        arguments = _request(f"/hub/spawn?{query.decode('latin1')}").query_arguments
+        sent: Any = {name: [each.decode() for each in values] for name, values in arguments.items()}
+        sent = {name: values for name, values in sent.items() if name not in _RESERVED}
+        if hasattr(SpawnHandler, "_get_user_options"):
+            sent = SpawnHandler._get_user_options(SimpleNamespace(log=app_log), sent)
+    except (HTTPInputError, UnicodeDecodeError, HTTPError) as error:
+        raise TurnedAwayError from error
+    if not sent:
+        raise TurnedAwayError
+    # JupyterHub 5 leaves the prefix in place.
+    names = frozenset(name.removeprefix("opt-") for name in sent)
+    return await _chosen(spawner, sent, read=spawner.options_from_query, names=names)
+
+
+async def api(spawner: GPUSpawner, body: bytes) -> Answer:
+    """Take the body of a request to the REST API; afterwards the person opens the form."""
+    options = _options(body)
+    if not isinstance(options, dict):
+        return await _straight(spawner, options)
+    stored = _stored(options)
+    names = frozenset(options)
+    try:
+        answer = Answer(names=names, pod=await _pod(spawner, options))
+    except RefusedStart as refused:
+        answer = Answer(names=names, refused=refused)
+    # JupyterHub stores before anybody looks, and its REST API can change what is stored without a start.
+    spawner.user_options = stored
+    page = await spawner.get_options_form()
+    return Answer(names=names, refused=answer.refused, pod=answer.pod, page=page)
+
+
+async def header(spawner: GPUSpawner, text: bytes) -> Answer:
+    """Take what the script of an open form sends when it asks for a newer one."""
+    request = SimpleNamespace(headers=HTTPHeaders({HEADER: text.decode("latin1")}))
+    spawner.user_options = {}
+    spawner.handler = SimpleNamespace(request=request)
+    page = await spawner.get_options_form()
+    spawner.handler = None
+    return Answer(page=page)
+
+
+def _request(uri: str, *, body: bytes = b"", content_type: str = "") -> HTTPServerRequest:
+    line = RequestStartLine("POST" if body else "GET", uri, "HTTP/1.1")
+    headers = HTTPHeaders({"Host": "hub.example"})
+    if content_type:
+        headers["Content-Type"] = content_type
+    return HTTPServerRequest(start_line=line, headers=headers, body=body)
+
+
+async def _posted(spawner: GPUSpawner, body: bytes, content_type: str) -> Answer:
+    request = _request("/hub/spawn", body=body, content_type=content_type)
+    try:
+        request._parse_body()
+        # What is no UTF-8 is an error of JupyterHub's own (500), with every spawner.
+        arguments = request.body_arguments.items()
+        sent: dict[str, Any] = {name: [each.decode() for each in values] for name, values in arguments}
+    except (HTTPInputError, UnicodeDecodeError) as error:
+        raise TurnedAwayError from error
+    sent |= {f"{name}_file": files for name, files in request.files.items()}
+    return await _chosen(spawner, sent, read=spawner.run_options_from_form, names=frozenset(sent))
+
+
+async def _chosen(
+    spawner: GPUSpawner, sent: Mapping[str, Any], *, read: Callable[[Any], Any], names: frozenset[str]
+) -> Answer:
+    spawner.user_options = {}
+    try:
+        options = await maybe_future(read(sent))
+    except RefusedStart as refused:
+        page = await spawner.get_options_form()
+        return Answer(names=names, refused=refused, page=page, is_sent_back=True)
+    return Answer(names=names, pod=await _pod(spawner, options))
+
+
+async def _pod(spawner: GPUSpawner, options: dict[str, Any]) -> dict[str, Any]:
+    await begin(spawner, options)
+    manifest = await spawner.get_pod_manifest()
+    await spawner._rehearse(manifest)
+    pod: dict[str, Any] = spawner.api.api_client.sanitize_for_serialization(manifest)
+    return pod
+
+
+async def _straight(spawner: GPUSpawner, options: object) -> Answer:
+    """Take options that are no object, which JupyterHub lets nobody send: whatever comes, the gate has to hold."""
+    try:
+        spawner._pass_gate(options, await spawner._offer())
+    except RefusedStart as refused:
+        return Answer(names=frozenset({NOT_AN_OBJECT}), refused=refused)
+    raise AssertionError(options)
+
+
+def _options(body: bytes) -> object:
+    """Return the options in the body of a request as JupyterHub's own handler does, where they are an object."""
+    handler = UserServerAPIHandler.__new__(UserServerAPIHandler)
+    handler.request, handler.application = SimpleNamespace(body=body), SimpleNamespace(settings={})
+    try:
+        options = handler.get_json_body()
+        if not options:
+            return {}
+        if isinstance(options, dict) and hasattr(handler, "get_server_json_body"):
+            options = handler.get_server_json_body()["user_options"] or {}
+    except HTTPError as error:
+        raise TurnedAwayError from error
+    return options
+
+
+def _stored(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options as they come back from JupyterHub's database."""
+    column: Any = JSONDict()
+    try:
+        stored = column.process_result_value(column.process_bind_param(options, None), None)
+    except RecursionError as error:
+        raise TurnedAwayError from error
+    return stored if isinstance(stored, dict) else {}

@@ -1,0 +1,170 @@
+"""Says what is wrong with an answer, without asking gpuspawner: with a pod, a refusal, or the form that comes back."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from fractions import Fraction
+from typing import Any
+
+from markupsafe import escape
+
+from gpuspawner.hub.errors import RefusedStart
+from tests.fuzz.support.corpus import MARK
+from tests.fuzz.support.sites import Card, Offered, Range, Site
+
+FIELDS = frozenset({"v", "preset", "start_preset", "image", "custom_image", "cpu", "memory", "gpu", "gpu_count"})
+NOT_AN_OBJECT = ""
+"""Field of the one problem that options have which are no object; also what such options are called in an answer."""
+
+_OURS = "gpuspawner.jupyter.org/"
+_TOLD = 10
+"""Problems that the message of a refusal names; a form shows all."""
+_CUT = 39
+_BROKEN_OUT = re.compile(rf"{re.escape(MARK[:9])}|{re.escape(MARK[1:9])} [\"']")
+
+Pod = dict[str, Any]
+
+
+def strange(pod: Pod, site: Site, *, plain: Pod) -> list[str]:
+    """List what no choice that a site offers puts into a pod.
+
+    :param plain: KubeSpawner's own pod of the same person; a choice must change nothing in it but what belongs to it.
+    """
+    marks = pod["metadata"]["annotations"]
+    said = {name: marks.get(f"{_OURS}{name}") for name in ("image", "gpu", "gpu-count", "summary")}
+    image, card = site.images.get(said["image"]) or site.named(said["image"]), site.cards.get(said["gpu"])
+    if image is None or (card is None) != (said["gpu"] is None):
+        return [f"not offered: {said}"]
+    limits = pod["spec"]["containers"][0]["resources"].get("limits", {})
+    millis, size = Fraction(str(limits.get("cpu", 0))) * 1000, Fraction(limits.get("memory", 0))
+    found = [*_outside("cpu", millis, site.cpu), *_outside("memory", size, site.memory)]
+    if found:
+        return found
+    count = int(said["gpu-count"] or 0)
+    if card is not None and not 1 <= count <= card.most:
+        found.append(f"{count} of {said['gpu']}")
+    if card is not None and image.vendors is not None and card.vendor not in image.vendors:
+        found.append(f"{said['image']} does not work with {said['gpu']}")
+    if not str(said["summary"]).startswith(image.name):
+        found.append(f"summary: {said['summary']}")
+    expected = deepcopy(plain)
+    _choose_amounts(expected, site, millis=int(millis), size=int(size))
+    _choose_image(expected, said, image)
+    _choose_card(expected, card, count=count, size=int(size))
+    _choose_nodes(expected, site, image=image, card=card)
+    return [*found, *differences(_ordered(expected), _ordered(pod))]
+
+
+def unnamed(refused: RefusedStart, names: frozenset[str]) -> list[str]:
+    """List what of a refusal does not say which field is meant.
+
+    :param names: what the fields were called that were sent.
+    """
+    problems = getattr(refused.__cause__, "problems", ())
+    known = FIELDS | {_shown(name) for name in names}
+    found = [f"{problem.field!r} was not sent" for problem in problems if problem.field not in known]
+    found += [f"says nothing: {problem}" for problem in problems if not problem.message.isprintable()]
+    told = str(refused.message)
+    found += [f"not told: {each}" for each in problems[:_TOLD] if f"{each.field}: {each.message}" not in told]
+    if not problems:
+        found.append(f"no field: {told}")
+    if (refused.status_code, told.isprintable()) != (400, True):
+        found.append(f"{refused.status_code}: {told!r}")
+    return found
+
+
+def misshown(page: str, refused: RefusedStart | None = None) -> list[str]:
+    """List what is wrong with a form: it cannot be sent, what was typed broke out of its place, a message is gone."""
+    found = []
+    try:
+        page.encode()
+    except UnicodeEncodeError as error:
+        found.append(str(error))
+    if escaped := _BROKEN_OUT.search(page):
+        found.append(page[max(0, escaped.start() - 80) : escaped.end() + 80])
+    problems = getattr(getattr(refused, "__cause__", None), "problems", ())
+    found += [f"not in the form: {each.message}" for each in problems if str(escape(each.message)) not in page]
+    return found
+
+
+def differences(expected: Any, found: Any, path: str = "") -> Iterator[str]:
+    """Yield where two JSON values differ."""
+    if isinstance(expected, dict) and isinstance(found, dict):
+        for key in sorted({*expected, *found}):
+            yield from differences(expected.get(key), found.get(key), f"{path}.{key}")
+    elif expected != found:
+        yield f"{path}: {found!r} instead of {expected!r}"
+
+
+def _shown(name: str) -> str:
+    """Return the name of an unknown field as a message repeats it."""
+    return repr(name if len(name) <= _CUT + 1 else f"{name[:_CUT]}…")[1:-1]
+
+
+def _outside(what: str, amount: Fraction, bounds: Range) -> list[str]:
+    fits = bounds.least <= amount <= bounds.most and (amount - bounds.least) % bounds.step == 0
+    return [] if fits else [f"{what}: {amount}"]
+
+
+def _part(whole: int, part: tuple[int, int]) -> int:
+    return math.ceil(Fraction(whole) * Fraction(*part))
+
+
+def _choose_amounts(pod: Pod, site: Site, *, millis: int, size: int) -> None:
+    limits = {"cpu": millis / 1000, "memory": size}
+    requests = {"cpu": _part(millis, site.cpu.guarantee) / 1000, "memory": _part(size, site.memory.guarantee)}
+    notebook = pod["spec"]["containers"][0]
+    notebook["resources"] = {"limits": limits, "requests": requests}
+    _set(notebook, CPU_LIMIT=limits["cpu"], CPU_GUARANTEE=requests["cpu"])
+    _set(notebook, MEM_LIMIT=limits["memory"], MEM_GUARANTEE=requests["memory"])
+
+
+def _choose_image(pod: Pod, said: Mapping[str, str | None], image: Offered) -> None:
+    notebook = pod["spec"]["containers"][0]
+    notebook["image"] = image.reference
+    _set(notebook, JUPYTER_IMAGE=image.reference, JUPYTER_IMAGE_SPEC=image.reference)
+    told = {f"{_OURS}{name}": value for name, value in said.items() if value is not None}
+    pod["metadata"]["annotations"] = {**pod["metadata"].get("annotations", {}), **told}
+
+
+def _choose_card(pod: Pod, card: Card | None, *, count: int, size: int) -> None:
+    notebook = pod["spec"]["containers"][0]
+    variables = {} if card and card.vendor == "nvidia" else {"NVIDIA_VISIBLE_DEVICES": "void"}
+    if card is not None:
+        notebook["resources"]["limits"][card.resource] = str(count)
+        pod["spec"] |= deepcopy(dict(card.spec))
+        variables |= card.environment
+        if card.shm is not None:
+            volume = {"medium": "Memory", "sizeLimit": str(_part(size, card.shm))}
+            pod["spec"]["volumes"] = [*pod["spec"].get("volumes", []), {"name": "gpuspawner-shm", "emptyDir": volume}]
+            mount = {"name": "gpuspawner-shm", "mountPath": "/dev/shm"}
+            notebook["volumeMounts"] = [*notebook.get("volumeMounts", []), mount]
+    _set(notebook, **variables)
+
+
+def _set(container: Pod, **variables: object) -> None:
+    """Set environment variables as KubeSpawner writes them."""
+    others = [each for each in container["env"] if each["name"] not in variables]
+    container["env"] = [*others, *({"name": name, "value": str(value)} for name, value in variables.items())]
+
+
+def _choose_nodes(pod: Pod, site: Site, *, image: Offered, card: Card | None) -> None:
+    expressions = [*image.expressions, *(site.avoided if card is None else card.expressions)]
+    if expressions:
+        required = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
+        pod["spec"]["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
+def _ordered(value: Any) -> Any:
+    """Return a JSON value without what is empty, and with its lists by name or in one order: Kubernetes minds none."""
+    if isinstance(value, dict):
+        ordered = {key: _ordered(each) for key, each in value.items()}
+        return {key: each for key, each in ordered.items() if each not in (None, [], {})}
+    if isinstance(value, list):
+        items = [_ordered(each) for each in value]
+        named = {each["name"]: each for each in items if isinstance(each, dict) and "name" in each}
+        return named if named and len(named) == len(items) else sorted(items, key=repr)
+    return value

@@ -1,0 +1,283 @@
+"""Two sites as their administrators know them: settings, nodes, and what a pod of each choice has to look like.
+
+What is expected stands here in Kubernetes' own words, written by hand: nothing of gpuspawner had a part in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+MIB, GIB = 2**20, 2**30
+# Stricter than any runtime: what a fuzz names that is not like this is to be looked at.
+_REFERENCE = re.compile(
+    r"(/[a-z0-9]+([._-]+[a-z0-9]+)*)+(:\w[\w.-]{0,127})?(@sha(256|384|512):[a-f0-9]{64,128})?", re.ASCII
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """Bounds of an amount in whole base units (millicores or bytes).
+
+    :param guarantee: part of the limit that is requested, as a fraction.
+    """
+
+    least: int
+    most: int
+    step: int
+    guarantee: tuple[int, int] = (1, 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offered:
+    """An image.
+
+    :param vendors: whose GPUs it works with, None for any.
+    :param expressions: what its nodes must match, whatever else is chosen.
+    """
+
+    name: str
+    reference: str
+    vendors: frozenset[str] | None = None
+    expressions: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """A GPU type.
+
+    :param spec: fields of the pod's spec, affinity left out.
+    :param expressions: what its nodes must match, beside the node selector.
+    :param shm: size of /dev/shm as a fraction of the memory limit.
+    """
+
+    resource: str
+    vendor: str
+    most: int
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    expressions: tuple[dict[str, Any], ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    shm: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """A hub and its cluster.
+
+    :param settings: the administrator's, as in Helm values.
+    :param kubespawner: the same, of KubeSpawner.
+    :param images: by slug, the default first.
+    :param origins: what the names of other images must begin with, none if people may not name any.
+    :param avoided: what nodes without GPUs match.
+    """
+
+    name: str
+    settings: Mapping[str, Any]
+    kubespawner: Mapping[str, Any]
+    nodes: tuple[dict[str, Any], ...]
+    images: Mapping[str, Offered]
+    cpu: Range
+    memory: Range
+    cards: Mapping[str, Card]
+    presets: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    avoided: tuple[dict[str, Any], ...]
+
+    def named(self, reference: str | None) -> Offered | None:
+        """Return an image that people may name, by its full name; None for any other."""
+        begin = next((each for each in self.origins if (reference or "").startswith(f"{each}/")), None)
+        if reference is None or begin is None or not _REFERENCE.fullmatch(reference.removeprefix(begin)):
+            return None
+        return Offered(name=reference, reference=reference)
+
+    @property
+    def default_image(self) -> str:
+        return next(iter(self.images))
+
+
+def _node(name: str, labels: Mapping[str, str], **devices: str) -> dict[str, Any]:
+    # Large enough for whatever may be chosen: a server that fits nowhere is refused for another reason than its field.
+    resources = {"cpu": "64", "memory": "512Gi", "pods": "110", **devices}
+    return {
+        "metadata": {"name": name, "labels": {"kubernetes.io/arch": "amd64", **labels}},
+        "status": {
+            "allocatable": resources,
+            "capacity": resources,
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+
+def _in(label: str, *values: str) -> dict[str, Any]:
+    return {"key": label, "operator": "In", "values": list(values)}
+
+
+def _not_in(label: str, *values: str) -> dict[str, Any]:
+    return {"key": label, "operator": "NotIn", "values": list(values)}
+
+
+def _tolerated(*keys: str) -> list[dict[str, str]]:
+    return [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in keys]
+
+
+NVIDIA, AMD, SLICE = "nvidia.com/gpu", "amd.com/gpu", "nvidia.com/mig-1g.10gb"
+PRODUCT, AMD_PRODUCT, MIG_CONFIG = "nvidia.com/gpu.product", "amd.com/gpu.product", "nvidia.com/mig.config"
+A100, T4 = "NVIDIA-A100-SXM4-80GB", "Tesla-T4"
+EXISTS = {"key": NVIDIA, "operator": "Exists", "effect": "NoSchedule"}
+
+DESCRIBED = Site(
+    name="described",
+    settings={
+        "images": {
+            "pytorch": {"display_name": "PyTorch", "image": "registry.example/pytorch:1", "vendors": ["nvidia"]},
+            "minimal": {"display_name": "Minimal", "image": "registry.example/minimal:1"},
+            # KubeSpawner expands what is in braces in many of its settings.
+            "plain": {"display_name": "Plain {username} {", "image": "registry.example/plain:1", "vendors": []},
+            "amd64": {
+                "display_name": "For x86",
+                "image": "registry.example/x86:1",
+                "vendors": ["amd"],
+                "architectures": ["amd64"],
+            },
+        },
+        "custom_images": {"allowed": True, "registries": ["quay.io/jupyter", "registry.example:5000"]},
+        "cpu": {"min": 0.5, "max": 8, "step": 0.5, "default": 2, "guarantee": 0.5},
+        "memory": {"min": "512M", "max": "64G", "step": "512M", "default": "4G"},
+        "gpus": {
+            "a100": {
+                "display_name": "A100",
+                "resource": NVIDIA,
+                "vendor": "nvidia",
+                "match": {PRODUCT: [A100]},
+                "max_count": 4,
+                "tolerations": [EXISTS],
+                "runtime_class": "nvidia",
+                "shm": 0.5,
+                "start_timeout": 900,
+            },
+            "t4": {
+                "display_name": "T4",
+                "resource": NVIDIA,
+                "vendor": "nvidia",
+                "match": {PRODUCT: [T4]},
+                "max_count": 1,
+                "environment": {"CARD": "{t4}"},
+            },
+            "slice": {
+                "display_name": "A slice",
+                "resource": SLICE,
+                "vendor": "nvidia",
+                "unit": "mig",
+                "match": {MIG_CONFIG: ["all-1g.10gb"]},
+                "max_count": 7,
+            },
+            "mi210": {
+                "display_name": "MI210",
+                "resource": AMD,
+                "vendor": "amd",
+                "match": {AMD_PRODUCT: ["MI210", "MI210-B"]},
+                "max_count": 2,
+            },
+            "either": {"display_name": "A100 or T4", "any_of": ["a100", "t4"], "runtime_class": "nvidia"},
+        },
+        "presets": {
+            "small": {"display_name": "Small", "cpu": 1, "memory": "2G"},
+            "train": {"display_name": "Training", "image": "minimal", "gpu": "a100", "gpu_count": 2},
+        },
+        "discover_gpus": False,
+        # The API server of these tests takes every pod.
+        "dry_run": False,
+    },
+    kubespawner={},
+    nodes=(
+        _node("a100", {PRODUCT: A100}, **{NVIDIA: "4"}),
+        _node("t4", {PRODUCT: T4}, **{NVIDIA: "1"}),
+        _node("slices", {MIG_CONFIG: "all-1g.10gb"}, **{SLICE: "7"}),
+        _node("mi210", {AMD_PRODUCT: "MI210"}, **{AMD: "2"}),
+        _node("cpu", {}),
+    ),
+    images={
+        "pytorch": Offered(name="PyTorch", reference="registry.example/pytorch:1", vendors=frozenset({"nvidia"})),
+        "minimal": Offered(name="Minimal", reference="registry.example/minimal:1"),
+        "plain": Offered(name="Plain {username} {", reference="registry.example/plain:1", vendors=frozenset()),
+        "amd64": Offered(
+            name="For x86",
+            reference="registry.example/x86:1",
+            vendors=frozenset({"amd"}),
+            expressions=(_in("kubernetes.io/arch", "amd64"),),
+        ),
+    },
+    cpu=Range(least=500, most=8000, step=500, guarantee=(1, 2)),
+    memory=Range(least=GIB // 2, most=64 * GIB, step=GIB // 2),
+    cards={
+        "a100": Card(
+            resource=NVIDIA,
+            vendor="nvidia",
+            most=4,
+            spec={
+                "nodeSelector": {PRODUCT: A100},
+                "tolerations": _tolerated(NVIDIA),
+                "runtimeClassName": "nvidia",
+            },
+            shm=(1, 2),
+        ),
+        "t4": Card(
+            resource=NVIDIA,
+            vendor="nvidia",
+            most=1,
+            spec={"nodeSelector": {PRODUCT: T4}},
+            environment={"CARD": "{t4}"},
+        ),
+        "slice": Card(resource=SLICE, vendor="nvidia", most=7, spec={"nodeSelector": {MIG_CONFIG: "all-1g.10gb"}}),
+        "mi210": Card(resource=AMD, vendor="amd", most=2, expressions=(_in(AMD_PRODUCT, "MI210", "MI210-B"),)),
+        "either": Card(
+            resource=NVIDIA,
+            vendor="nvidia",
+            most=4,
+            spec={"tolerations": _tolerated(NVIDIA), "runtimeClassName": "nvidia"},
+            expressions=(_in(PRODUCT, A100, T4),),
+            shm=(1, 2),
+        ),
+    },
+    presets=("small", "train"),
+    origins=("quay.io/jupyter", "registry.example:5000"),
+    avoided=(
+        _not_in(PRODUCT, A100, T4),
+        _not_in(MIG_CONFIG, "all-1g.10gb"),
+        _not_in(AMD_PRODUCT, "MI210", "MI210-B"),
+    ),
+)
+
+DISCOVERED = Site(
+    name="discovered",
+    settings={"dry_run": False},
+    kubespawner={"image": "registry.example/base:1"},
+    nodes=(
+        _node("a100", {PRODUCT: A100, "nvidia.com/gpu.memory": "81920"}, **{NVIDIA: "8"}),
+        _node("t4", {PRODUCT: T4, "nvidia.com/gpu.memory": "15360"}, **{NVIDIA: "2"}),
+        _node("cpu", {}),
+    ),
+    images={"default": Offered(name="base:1", reference="registry.example/base:1")},
+    # From half a core and one GiB up to what the largest node has.
+    cpu=Range(least=500, most=64_000, step=500, guarantee=(1, 2)),
+    memory=Range(least=GIB, most=512 * GIB, step=GIB),
+    cards={
+        "a100-80gb": Card(
+            resource=NVIDIA,
+            vendor="nvidia",
+            most=8,
+            spec={"nodeSelector": {PRODUCT: A100}, "tolerations": _tolerated(NVIDIA)},
+        ),
+        "t4": Card(
+            resource=NVIDIA,
+            vendor="nvidia",
+            most=2,
+            spec={"nodeSelector": {PRODUCT: T4}, "tolerations": _tolerated(NVIDIA)},
+        ),
+    },
+    avoided=(_not_in(PRODUCT, A100, T4),),
+)
+
+SITES = (DESCRIBED, DISCOVERED)

@@ -1,0 +1,160 @@
+"""Whatever is sent: a pod that is offered or a refusal that names its field, and a form that can be shown.
+
+Each request goes through the door that JupyterHub has for it, as bytes. ``make test-fuzz EXAMPLES=200000`` sends more,
+and others each time.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import hypothesis
+import pytest
+from hypothesis import HealthCheck, Phase, given
+
+from tests.fuzz.support import corpus, doors, generators, writing
+from tests.fuzz.support.sites import SITES
+from tests.fuzz.support.stand import Stand
+from tests.fuzz.support.tally import ACCEPTED, REFUSED, SHOWN, Tally
+
+PROMISED = 20_000
+"""Different requests that reach a spawner in one run."""
+EXAMPLES = int(os.environ.get("GPUSPAWNER_FUZZ_EXAMPLES", "0"))
+"""How many to send instead, chosen anew each time."""
+
+FIELDS = ("image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "v", "preset", "start_preset", "unknown")
+SLOW_S = 5.0
+"""Processor time for one request and all that is looked at afterwards; the hub answers nobody else meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """A door, what is generated for it, and what of the corpus can be sent through it."""
+
+    door: doors.Door
+    requests: generators.Requests
+    write: Callable[[writing.Pairs], bytes]
+    values: dict[str, str]
+    bodies: dict[str, bytes]
+
+
+WAYS = {
+    "form": Way(
+        door=doors.form,
+        requests=generators.forms,
+        write=writing.urlencoded,
+        values=dict(corpus.TEXTS),
+        bodies=dict(corpus.FORM_BODIES),
+    ),
+    "upload": Way(
+        door=doors.upload,
+        requests=generators.uploads,
+        write=writing.multipart,
+        values=dict(corpus.TEXTS),
+        bodies=dict(corpus.UPLOAD_BODIES),
+    ),
+    "link": Way(
+        door=doors.link,
+        requests=generators.links,
+        write=writing.query,
+        values=dict(corpus.TEXTS),
+        bodies=dict(corpus.FORM_BODIES),
+    ),
+    "REST": Way(
+        door=doors.api,
+        requests=generators.objects,
+        write=writing.json_object,
+        values=dict(corpus.TOKENS),
+        bodies=dict(corpus.JSON_BODIES),
+    ),
+}
+SHARE = -(-(EXAMPLES or PROMISED) // (len(WAYS) * len(SITES)))
+"""Different requests for each way in and each site."""
+
+pytestmark = pytest.mark.timeout(max(300, SHARE // 5))
+
+
+def often(examples: int) -> hypothesis.settings:
+    """Return settings for so many examples: always the same ones, unless their number was given."""
+    return hypothesis.settings(
+        max_examples=examples + 100,
+        derandomize=not EXAMPLES,
+        database=None,
+        deadline=None,
+        print_blob=True,
+        # To say which lines a failure ran takes a trace of each request, and three times as long.
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_generated_is_accepted_or_refused(
+    way: str, stand: Stand, record_property: Callable[[str, object], None]
+):
+    tally = Tally(door=way, site=stand.site.name, wanted=SHARE)
+
+    # Enough of them, though some come twice and some reach no spawner.
+    @often(SHARE * 2)
+    @given(WAYS[way].requests(stand.site))
+    def each(sent: bytes) -> None:
+        hypothesis.note(f"sent: {sent!r}")
+        assert stand.ask(WAYS[way].door, sent, tally=tally) == []
+
+    each()
+    record_property(*tally.as_property())
+    assert tally.answered >= SHARE
+    assert min(tally.count(ACCEPTED), tally.count(REFUSED)) >= SHARE // 4
+
+
+def test_whatever_an_open_forms_script_says_the_form_is_shown(
+    stand: Stand, record_property: Callable[[str, object], None]
+):
+    tally = Tally(door="header", site=stand.site.name)
+
+    @often(SHARE // 5)
+    @given(generators.headers(stand.site))
+    def each(sent: bytes) -> None:
+        hypothesis.note(f"sent: {sent!r}")
+        assert stand.ask(doors.header, sent, tally=tally) == []
+
+    each()
+    record_property(*tally.as_property())
+    assert tally.count(SHOWN) >= SHARE // 10
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_nasty_is_accepted_or_refused_in_time(
+    way: str, stand: Stand, record_property: Callable[[str, object], None]
+):
+    tally = Tally(door=way, site=f"{stand.site.name}, corpus")
+    answers = {name: _answered(stand, WAYS[way].door, sent=sent, tally=tally) for name, sent in _nasty(WAYS[way])}
+    record_property(*tally.as_property())
+    assert {name: faults for name, faults in answers.items() if faults} == {}
+    assert tally.count(REFUSED) >= len(WAYS[way].values)
+
+
+def _nasty(way: Way) -> Iterator[tuple[str, bytes]]:
+    """Yield each body of the corpus, and each value in each field of a request that is fine otherwise."""
+    yield from way.bodies.items()
+    for name, value in way.values.items():
+        for field in FIELDS:
+            yield f"{name} as {field}", way.write([(field, value)])
+
+
+def _answered(stand: Stand, door: doors.Door, *, sent: bytes, tally: Tally) -> list[str]:
+    """Return what is wrong with an answer; an error is."""
+    began = time.process_time()
+    try:
+        found = stand.ask(door, sent, tally=tally)
+    except Exception as error:  # noqa: BLE001 - any is one too many, and the others are to be seen as well
+        return [f"{type(error).__name__}: {error}"[:1000]]
+    took_s = time.process_time() - began
+    return found if took_s <= SLOW_S else [*found, f"took {took_s:.1f} s"]
+
+
+def test_all_shares_together_are_what_is_promised():
+    assert SHARE * len(WAYS) * len(SITES) >= (EXAMPLES or PROMISED)
