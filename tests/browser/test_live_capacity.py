@@ -232,7 +232,7 @@ async def test_a_presets_card_says_whether_it_can_start_and_stays_new(opened: Pa
     site.free = 1
     await opened.clock.run_for(REFRESH_MS)
 
-    await expect(outlook(opened)).to_have_text("Waits: 2 servers are ahead of yours")
+    await expect(outlook(opened)).to_have_text("Waits: 2 are ahead")
     await expect(outlook(opened)).to_have_attribute("data-outcome", "waits")
     site.status = 503
     await opened.clock.run_for(8 * REFRESH_MS)
