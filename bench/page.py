@@ -21,6 +21,7 @@ from devcluster import chromium
 from gpuspawner.core.availability import availability
 from gpuspawner.core.catalogue import Catalogue
 from gpuspawner.core.formview import Live, build_view
+from gpuspawner.core.formview_filled import fill
 from gpuspawner.core.verdict import Outcome, Verdict
 from gpuspawner.hub.rendering import render
 
@@ -125,7 +126,7 @@ def form(offered: Catalogue, number: int) -> str:
         verdict=Verdict(outcome=Outcome.NOW, places=3 + number % 2, places_exact=True),
     )
     saved = {"image": "image-3", "cpu": 4, "memory": "16G", "gpu": "gpu-1", "gpu_count": 2}
-    return render(build_view(offered, inventory, options=saved, live=live))
+    return render(build_view(offered, inventory, filled=fill(offered, options=saved), live=live))
 
 
 def profiles(offered: Catalogue) -> list[dict[str, object]]:

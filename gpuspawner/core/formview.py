@@ -7,17 +7,18 @@ its field. Knows no HTML.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from operator import attrgetter
 
 from gpuspawner.core.availability import Availability, availability
 from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Unit
-from gpuspawner.core.errors import Problem, SelectionError
+from gpuspawner.core.errors import Problem
+from gpuspawner.core.formview_filled import Filled, fill
 from gpuspawner.core.formview_image_types import ImageView
 from gpuspawner.core.formview_images import custom_image_view, image_views
 from gpuspawner.core.formview_live import Live, details_text, outlook_view, scales, state_of, verdict_view
-from gpuspawner.core.formview_restore import FIELDS, probe, restore, values_of
+from gpuspawner.core.formview_restore import probe, restore, values_of
 from gpuspawner.core.formview_text import (
     BYTES_PER_GIB,
     age_text,
@@ -34,16 +35,15 @@ from gpuspawner.core.formview_types import (
     NumberView,
     PresetView,
     VendorView,
+    VerdictView,
 )
 from gpuspawner.core.growth import Growth
 from gpuspawner.core.inventory import Inventory
-from gpuspawner.core.options import from_form
 from gpuspawner.core.quantity import format_cpu, gib
-from gpuspawner.core.selection import Selection
 from gpuspawner.core.shapes import Shape
 from gpuspawner.core.words import vendor_name
 
-__all__ = ["FORM_LEVEL", "FormView", "Live", "as_json", "build_view", "gpu_as_json", "selected", "without_gpus_as_json"]
+__all__ = ["FORM_LEVEL", "FormView", "Live", "as_json", "build_view", "gpu_as_json", "without_gpus_as_json"]
 
 UNIT_TEXTS = {Unit.CARD: "card", Unit.MIG: "MIG slice", Unit.SHARED: "shared"}
 """What one unit of a GPU type is, in people's words."""
@@ -60,25 +60,24 @@ def build_view(
     catalogue: Catalogue,
     inventory: Inventory,
     *,
-    options: Mapping[str, object] | None = None,
-    typed: Mapping[str, str] | None = None,
+    filled: Filled | None = None,
     problems: tuple[Problem, ...] = (),
     live: Live | None = None,
 ) -> FormView:
     """Build the form for one person.
 
     :param inventory: says what is not known and how old the rest is; counted if ``live`` holds no counts.
-    :param options: user options saved by an earlier start; hostile input, restored field by field.
-    :param typed: the form as it came back, shown as it is; wins over ``options``.
-    :param problems: what was wrong with it.
+    :param filled: what stands in the fields, made of this very catalogue; the defaults if not given.
+    :param problems: what was wrong with a form that came back.
     :param live: what each GPU type has, and the verdict on what stands in the fields.
     """
     live = live or Live()
-    values, notices = _fields(catalogue, options=options, typed=typed)
+    filled = filled or fill(catalogue)
+    values = filled.values
     errors = _by_field(problems)
-    selection = None if errors else _selection(values, catalogue)
+    selection = None if errors else filled.selection
     presets = tuple(_presets(catalogue, live))
-    usual = [restore(None, catalogue)[0], *(preset.values for preset in presets)]
+    usual = (restore(None, catalogue)[0], *(preset.values for preset in presets))
     return FormView(
         images=image_views(catalogue),
         custom_image=custom_image_view(catalogue.custom_images, values["custom_image"]),
@@ -88,46 +87,14 @@ def build_view(
         presets=presets,
         values=values,
         errors=errors,
-        notices=notices,
+        notices=filled.notices,
         capacity_notice=_capacity_notice(inventory),
         summary="" if selection is None else sentence(selection, catalogue),
         verdict=verdict_view(live, selection, catalogue=catalogue),
         age_s=inventory.age_s,
         age_text=age_text(inventory.age_s),
-        is_open=bool(errors or notices) or values not in usual,
+        is_open=bool(errors or filled.notices) or values not in usual,
     )
-
-
-def selected(
-    catalogue: Catalogue, *, options: Mapping[str, object] | None = None, typed: Mapping[str, str] | None = None
-) -> Selection | None:
-    """Return the choice that will stand in the fields of a form, None where it is no valid one.
-
-    :param options: as for :func:`build_view`.
-    :param typed: as for :func:`build_view`.
-    """
-    return _selection(_fields(catalogue, options=options, typed=typed)[0], catalogue)
-
-
-def _fields(
-    catalogue: Catalogue, *, options: Mapping[str, object] | None, typed: Mapping[str, str] | None
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Return what stands in the fields, and notices about what is no longer offered."""
-    values, notices = restore(options, catalogue)
-    return (values, notices) if typed is None else (_over(values, typed, catalogue=catalogue), {})
-
-
-def _over(values: Mapping[str, str], typed: Mapping[str, str], *, catalogue: Catalogue) -> dict[str, str]:
-    """Return what was typed, exactly, over what stands in the fields otherwise."""
-    if "preset" in typed:  # from a link: it fills in the fields the link does not name
-        preset = probe({"preset": typed["preset"]}, catalogue)
-        values = values if preset is None else values_of(preset)
-    merged = {name: typed.get(name, values[name]) for name in FIELDS}
-    if catalogue.custom_images is not None and typed.get("custom_image") and "image" not in typed:
-        merged["image"] = ""  # from a link: it takes the place of the image that stands there otherwise
-    if "gpu_count" not in typed and merged["gpu"] != values["gpu"]:
-        merged["gpu_count"] = ""  # that number belonged to another GPU type
-    return merged
 
 
 def as_json(view: FormView) -> dict[str, object]:
@@ -155,7 +122,7 @@ def without_gpus_as_json(view: FormView) -> dict[str, object]:
         "memory": view.memory and _pick(view.memory, *_NUMBER),
         "presets": [_preset_as_json(preset) for preset in view.presets],
         "values": dict(view.values),
-        "verdict": view.verdict and asdict(view.verdict),
+        "verdict": view.verdict and _verdict_as_json(view.verdict),
         "capacity_notice": view.capacity_notice,
         "age_s": view.age_s,
         "link_prefix": view.link_prefix,
@@ -164,6 +131,11 @@ def without_gpus_as_json(view: FormView) -> dict[str, object]:
 
 def _image_as_json(image: ImageView) -> dict[str, object]:
     return {**_pick(image, "slug", "display_name"), "misfits": [_pick(each, "text", "gpus") for each in image.misfits]}
+
+
+def _verdict_as_json(verdict: VerdictView) -> dict[str, object]:
+    alternatives = [{"sentence": each.sentence, "values": dict(each.values)} for each in verdict.alternatives]
+    return {**_pick(verdict, "outcome", "sentence"), "alternatives": alternatives}
 
 
 def _preset_as_json(preset: PresetView) -> dict[str, object]:
@@ -297,14 +269,3 @@ def _capacity_notice(inventory: Inventory) -> str:
     else:
         return ""
     return f"{known} {inventory.reason}".rstrip()
-
-
-def _selection(values: Mapping[str, str], catalogue: Catalogue) -> Selection | None:
-    """Return the choice that stands in the fields, None where it is no valid one."""
-    offered = {"cpu": catalogue.cpu, "memory": catalogue.memory, "custom_image": catalogue.custom_images}
-    hidden = {name for name, offer in offered.items() if offer is None}
-    try:
-        options = from_form({name: [text] for name, text in values.items() if name not in hidden})
-    except SelectionError:
-        return None
-    return probe(options, catalogue)

@@ -126,6 +126,7 @@ def memory_option(size_bytes: int) -> str:
     return "0B"
 
 
+@lru_cache(maxsize=4096)
 def gib(size_bytes: int) -> str:
     """Return bytes as an exact decimal number of GiB for form fields: ``16``, ``0.5``."""
     return _decimal(Fraction(size_bytes, _GIB))

@@ -40,6 +40,7 @@ Choice = ImageView | GPUTypeView
 
 _Own = Mapping[str, Mapping[str, Hashable]]
 _NOTHING: _Own = MappingProxyType({})
+_Keyed = tuple[tuple[str, type, Hashable], ...]
 
 _SCRIPT_BREAKERS = re.compile(r"<(?=!--|/?script)", re.IGNORECASE)
 _STYLE_BREAKERS = re.compile(r"</(?=style)", re.IGNORECASE)
@@ -54,8 +55,12 @@ def render(view: FormView, *, template_dirs: Sequence[str] = ()) -> str:
     :raises jinja2.TemplateError: a site's template is broken or uses a name that does not exist.
     """
     page = _environment(tuple(template_dirs)).get_template(TEMPLATE).render(view=view)
-    # JSON can hold half of a pair of surrogates, for which UTF-8 has no bytes: the hub could not send the page.
-    return page.encode(errors="replace").decode()
+    try:
+        page.encode()
+    except UnicodeEncodeError:
+        # JSON can hold half of a pair of surrogates, for which UTF-8 has no bytes: the hub could not send the page.
+        return page.encode(errors="replace").decode()
+    return page
 
 
 @lru_cache(maxsize=8)
@@ -87,22 +92,28 @@ def _row_renderer(environment: Environment) -> Callable[..., Markup]:
     GPU type or two between two forms, and to write the others again is half of all rendering where there are many.
     """
 
-    # Text that is markup already equals the same text that has yet to be escaped.
-    @lru_cache(maxsize=_PARTS_KEPT, typed=True)
-    def row(kind: str, choice: Choice, number: int, /, **values: Hashable) -> str:
-        seen = {**values, kind: choice, "id": f"gpuspawner-{kind}-{number}"}
+    @lru_cache(maxsize=_PARTS_KEPT)
+    def row(kind: str, choice: Choice, number: int, is_picked: bool, values: _Keyed) -> str:
+        seen = {name: value for name, _, value in values}
+        seen |= {kind: choice, "id": f"gpuspawner-{kind}-{number}", "is_picked": is_picked}
         return environment.get_template(f"partials/{kind}.html").render(seen)
 
     def rows(
         kind: str, choices: Iterable[Choice], *, picked: str, first: int = 1, own: _Own = _NOTHING, **values: Hashable
     ) -> Markup:
+        of_all = _keyed(values)
         written = []
         for number, each in enumerate(choices, first):
-            values |= {name: of_each.get(each.slug, "") for name, of_each in own.items()}
-            written.append(row(kind, each, number, is_picked=each.slug == picked, **values))
+            of_this = _keyed({name: of_each.get(each.slug, "") for name, of_each in own.items()})
+            written.append(row(kind, each, number, each.slug == picked, (*of_all, *of_this)))
         return Markup("".join(written))  # noqa: S704 - autoescape is on in each of them
 
     return rows
+
+
+def _keyed(values: Mapping[str, Hashable]) -> _Keyed:
+    """Return values with their types: text that is markup already equals the same text that has yet to be escaped."""
+    return tuple((name, type(value), value) for name, value in values.items())
 
 
 def _data_writer() -> Callable[[FormView], Markup]:

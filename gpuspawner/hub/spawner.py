@@ -18,7 +18,8 @@ from typing_extensions import override
 
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.flags_view import flags_view
-from gpuspawner.core.formview import build_view, selected
+from gpuspawner.core.formview import build_view
+from gpuspawner.core.formview_filled import fill
 from gpuspawner.core.options import from_form, from_query
 from gpuspawner.hub import drafts, onlooker
 from gpuspawner.hub.apply import trait_values
@@ -77,14 +78,13 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         offer = await self._offer()
         options = self.user_options if isinstance(self.user_options, Mapping) else None
         typed = draft.typed if draft else asked
-        problems = draft.problems if draft else ()
+        filled = fill(offer.catalogue, options=options, typed=typed)
         view = build_view(
             offer.catalogue,
             offer.inventory,
-            options=options,
-            typed=typed,
-            problems=problems,
-            live=await look(self, offer, selection=selected(offer.catalogue, options=options, typed=typed)),
+            filled=filled,
+            problems=draft.problems if draft else (),
+            live=await look(self, offer, selection=filled.selection),
         )
         flags = flags_view(self._concerns.of(offer, self._viewpoint())) if onlooker.is_admin() else None
         view = replace(view, flags=flags, link_prefix=LINK_PREFIX)

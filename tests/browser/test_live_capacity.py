@@ -21,6 +21,7 @@ from gpuspawner.core.availability import Availability
 from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.formview import Live, build_view
+from gpuspawner.core.formview_filled import fill
 from gpuspawner.core.inventory import Inventory
 from gpuspawner.core.options import from_form
 from gpuspawner.core.selection import Selection, validate
@@ -87,7 +88,7 @@ class Site:
             build_view(
                 CATALOGUE,
                 Inventory(nodes=(), pods=(), age_s=self.age_s),
-                typed=typed,
+                filled=fill(CATALOGUE, typed=typed),
                 live=Live(
                     availabilities=(available(self.free, healthy=7), GONE, available(8)),
                     verdict=self.verdict(typed),

@@ -9,7 +9,10 @@ from jsonschema import Draft202012Validator
 
 from gpuspawner._resources import data_dir
 from gpuspawner.core import formview
+from gpuspawner.core.catalogue import Catalogue
 from gpuspawner.core.formview import FormView
+from gpuspawner.core.formview_filled import fill
+from gpuspawner.core.inventory import Inventory
 
 SCHEMA = json.loads((data_dir("templates") / "island.schema.json").read_text(encoding="utf-8"))
 
@@ -25,9 +28,16 @@ def island_of(view: FormView) -> Any:
     return json.loads(json.dumps(formview.as_json(view), allow_nan=False))
 
 
-def build_view(*args: Any, **kwargs: Any) -> FormView:
-    """Build a view, of which the page's script gets what the schema says."""
-    view = formview.build_view(*args, **kwargs)
+def build_view(
+    catalogue: Catalogue, inventory: Inventory, *, options: Any = None, typed: Any = None, **others: Any
+) -> FormView:
+    """Build a view, of which the page's script gets what the schema says.
+
+    :param options: as for :func:`gpuspawner.core.formview_filled.fill`; ``typed``, too.
+    :param others: for :func:`gpuspawner.core.formview.build_view`.
+    """
+    filled = fill(catalogue, options=options, typed=typed)
+    view = formview.build_view(catalogue, inventory, filled=filled, **others)
     found = faults(island_of(view))
     assert found == [], found
     return view

@@ -11,7 +11,7 @@ from gpuspawner.core.availability import Availability
 from gpuspawner.core.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset, Unit
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.flags_view import FlagsView, FlagView
-from gpuspawner.core.formview import Live, as_json, selected
+from gpuspawner.core.formview import Live, as_json
 from gpuspawner.core.inventory import Inventory, Node, Pod
 from gpuspawner.core.occupancy import Occupancy
 from gpuspawner.core.selection import validate
@@ -144,34 +144,6 @@ def test_a_pinned_down_form_has_no_cpu_and_memory_in_its_sentence():
     assert view.summary == "PyTorch with no GPU"
 
 
-def test_what_is_typed_is_shown_as_it_was_typed_and_wins_over_what_was_saved():
-    typed = {**DEFAULTS, "image": "plain", "cpu": " 64 cores", "memory": "<b>", "gpu": "a100-80gb", "gpu_count": "007"}
-    view = build_view(CATALOGUE, INVENTORY, options={"image": "gone", "cpu": 4}, typed=typed)
-    assert (dict(view.values), dict(view.notices)) == (typed, {})
-
-
-def test_a_field_that_was_not_sent_back_keeps_its_saved_value():
-    view = build_view(CATALOGUE, INVENTORY, options={"cpu": 4}, typed={"memory": "16"})
-    assert dict(view.values) == {**DEFAULTS, "cpu": "4", "memory": "16"}
-
-
-def test_a_count_that_was_not_sent_does_not_stay_with_another_gpu_type():
-    saved = {"gpu": "a100-80gb", "gpu_count": 3}
-    assert build_view(CATALOGUE, INVENTORY, options=saved, typed={"gpu": ""}).values["gpu_count"] == ""
-    assert build_view(CATALOGUE, INVENTORY, options=saved, typed={"gpu": "a100-80gb"}).values["gpu_count"] == "3"
-
-
-def test_a_preset_in_a_link_fills_in_what_the_link_does_not_name():
-    values = build_view(CATALOGUE, INVENTORY, options={"cpu": 4}, typed={"preset": "train", "memory": "x"}).values
-    changed = {"cpu": "8", "memory": "x", "gpu": "a100-80gb", "gpu_count": "2"}
-    assert dict(values) == {**DEFAULTS, **changed}
-
-
-def test_a_reference_in_a_link_takes_the_place_of_the_image_that_stands_there():
-    values = build_view(CATALOGUE, INVENTORY, typed={"preset": "small", "custom_image": "python"}).values
-    assert (values["image"], values["custom_image"], values["cpu"]) == ("", "python", "1")
-
-
 def test_a_reference_that_was_written_stays_beside_another_image():
     typed = {"image": "plain", "custom_image": "python"}
     view = build_view(CATALOGUE, INVENTORY, typed=typed)
@@ -265,15 +237,6 @@ def test_what_one_node_has_is_in_the_order_the_script_reads():
 def test_a_new_count_needs_no_words_about_its_age_and_an_old_one_has_them():
     views = [build_view(CATALOGUE, replace(INVENTORY, age_s=age_s)) for age_s in (None, 2.5, 130.0)]
     assert [(view.age_s, view.age_text) for view in views] == [(None, ""), (2.5, ""), (130.0, "as of 2 min ago")]
-
-
-def test_the_choice_is_the_one_that_the_form_shows():
-    typed = {"image": "plain", "cpu": "1", "memory": "512M", "gpu": "mi210", "gpu_count": ""}
-    assert selected(CATALOGUE) == validate({}, CATALOGUE)
-    assert selected(CATALOGUE, options={"cpu": 4}) == validate({"cpu": 4}, CATALOGUE)
-    wanted = validate({"image": "plain", "cpu": 1, "memory": "512M", "gpu": "mi210"}, CATALOGUE)
-    assert selected(CATALOGUE, options={"cpu": 4}, typed=typed) == wanted
-    assert selected(CATALOGUE, typed={"cpu": "lots"}) is None
 
 
 @pytest.mark.parametrize(("growths", "state"), [((), "never"), (None, "none")])

@@ -19,7 +19,7 @@ from gpuspawner._resources import data_dir
 from gpuspawner.core.availability import Availability
 from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset, ScaleUp, Unit
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.formview import Live, build_view
+from gpuspawner.core.formview import Live
 from gpuspawner.core.formview_restore import FIELDS
 from gpuspawner.core.inventory import Inventory, Node, Pod
 from gpuspawner.core.occupancy import Occupancy
@@ -28,7 +28,7 @@ from gpuspawner.core.selection import validate
 from gpuspawner.core.shapes import Shape
 from gpuspawner.core.unions import Union, unite
 from gpuspawner.core.verdict import Outcome, Verdict
-from tests.unit.islands import SCHEMA, faults, island_of
+from tests.unit.islands import SCHEMA, build_view, faults, island_of
 
 GIB = 1 << 30
 SAMPLE = json.loads((Path(__file__).resolve().parents[1] / "js" / "island.json").read_text())
