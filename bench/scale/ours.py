@@ -25,6 +25,7 @@ from gpuspawner.core.verdict import verdict
 from gpuspawner.hub.preview import Previews
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.kube.page_items import members
+from gpuspawner.kube.requests import text_of
 from gpuspawner.kube.store import NODES_PER_PAGE, PODS_PER_PAGE, ClusterStore, Pace
 
 PACE = Pace(first_sync_timeout_s=100.0)
@@ -162,7 +163,7 @@ class _Ours:
         api = self._store._api
         for method, size in ((api.list_node, NODES_PER_PAGE), (api.list_pod_for_all_namespaces, PODS_PER_PAGE)):
             response = await method(limit=size, _preload_content=False)
-            for _ in members((await response.read()).decode()):
+            async for _ in members(text_of(response)):
                 pass
 
     async def _read(self) -> None:

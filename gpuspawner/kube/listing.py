@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from typing import Any
 
 from gpuspawner.kube.pacing import Pacer
@@ -24,10 +24,10 @@ async def list_each(method: ListMethod, keep: Callable[[object], object], *, pac
     token = ""
     while True:
         more = {"_continue": token} if token else {}
-        text = await text_of(await send(method, **arguments, **more), pacer=pacer)
-        await asyncio.sleep(0)
+        response = await send(method, **arguments, **more)
         pacer.begin()
-        metadata = await _take(text, keep, pacer=pacer)
+        async with aclosing(text_of(response)) as pieces:
+            metadata = await _take(pieces, keep, pacer=pacer)
         version = metadata.get("resourceVersion")
         if not isinstance(version, str) or not version:
             raise APIUnavailableError("the list has no resourceVersion")
@@ -37,12 +37,12 @@ async def list_each(method: ListMethod, keep: Callable[[object], object], *, pac
         token = following
 
 
-async def _take(text: str, keep: Callable[[object], object], *, pacer: Pacer) -> dict[str, object]:
+async def _take(pieces: AsyncIterator[str], keep: Callable[[object], object], *, pacer: Pacer) -> dict[str, object]:
     """Hand over a page's objects and return its metadata."""
     metadata: object = None
     has_items = False
     try:
-        for name, value in members(text):
+        async for name, value in members(pieces):
             if name == "metadata":
                 metadata = value
             elif name == "items":

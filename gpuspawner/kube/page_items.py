@@ -1,96 +1,127 @@
-"""Takes a list answer apart object by object, so that parsing a page of megabytes can be done in slices.
+"""Takes a list answer apart object by object while it arrives, of which only what is not understood yet is kept.
 
 ``json.loads`` on a page of 500 pods is one call of 50 ms and more in which the event loop stands still, and keeps all
-of them in memory at once.
+of them in memory at once. Even to put its megabytes together into one text holds the loop up where memory is new.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _DECODER = json.JSONDecoder()
 
 
-def members(text: str) -> Iterator[tuple[str, object]]:
+async def members(pieces: AsyncIterator[str]) -> AsyncIterator[tuple[str, object]]:
     """Yield the members of a JSON object in their order; those of the array ``items`` one by one, all under that name.
 
     An array ``items`` without elements is yielded as ``("items", [])``: a list that is empty is something else than an
     answer that has none.
 
-    :raises ValueError: ``text`` is no JSON object; what was before the mistake has been yielded then.
+    :param pieces: the text, cut anywhere.
+    :raises ValueError: it is no JSON object; what was before the mistake has been yielded then.
     """
-    at = _expect(text, _space(text, 0), character="{")
-    if text.startswith("}", at):
-        _end(text, at + 1)
-        return
-    while True:
-        name, at = _value(text, at)
+    text = _Text(pieces)
+    await text.take("{")
+    is_over = await text.follows("}")
+    while not is_over:
+        name = await text.value()
         if not isinstance(name, str):
-            raise _error("a name is no text", text=text, at=at)
-        at = _expect(text, at, character=":")
-        if name == "items" and text.startswith("[", at):
-            elements = _Elements(text, at)
-            for element in elements:
+            raise text.error("a name is no text")
+        await text.take(":")
+        if name == "items" and await text.follows("["):
+            has_any = False
+            async for element in _elements(text):
                 yield name, element
-            if not elements.count:
+                has_any = True
+            if not has_any:
                 yield name, []
-            at = elements.at
         else:
-            value, at = _value(text, at)
-            yield name, value
-        if text.startswith("}", at):
-            _end(text, at + 1)
-            return
-        at = _expect(text, at, character=",")
+            yield name, await text.value()
+        is_over = await text.follows("}")
+        if not is_over:
+            await text.take(",")
+    await text.take("}")
+    await text.end()
 
 
-class _Elements:
-    """Iterates over the elements of a JSON array; afterwards ``at`` is where the text goes on."""
-
-    def __init__(self, text: str, at: int) -> None:
-        self._text = text
-        self.at = at
-        self.count = 0
-
-    def __iter__(self) -> Iterator[object]:
-        text, at = self._text, _expect(self._text, self.at, character="[")
-        is_over = text.startswith("]", at)
-        while not is_over:
-            element, at = _value(text, at)
-            self.count += 1
-            yield element
-            is_over = text.startswith("]", at)
-            if not is_over:
-                at = _expect(text, at, character=",")
-        self.at = _space(text, at + 1)
+async def _elements(text: _Text) -> AsyncIterator[object]:
+    await text.take("[")
+    is_over = await text.follows("]")
+    while not is_over:
+        yield await text.value()
+        is_over = await text.follows("]")
+        if not is_over:
+            await text.take(",")
+    await text.take("]")
 
 
-def _value(text: str, at: int) -> tuple[object, int]:
-    try:
-        value, at = _DECODER.raw_decode(text, at)
-    except RecursionError as error:
-        raise _error("nested too deeply", text=text, at=at) from error
-    return value, _space(text, at)
+class _Text:
+    """A text as far as it has arrived, without what was taken of it."""
 
+    def __init__(self, pieces: AsyncIterator[str]) -> None:
+        self._pieces = pieces
+        self._text = ""
+        self._at = 0
 
-def _expect(text: str, at: int, *, character: str) -> int:
-    if not text.startswith(character, at):
-        raise _error(f"no {character!r}", text=text, at=at)
-    return _space(text, at + 1)
+    async def value(self) -> object:
+        """Take the next JSON value."""
+        await self._next()
+        while True:
+            try:
+                value, end = _DECODER.raw_decode(self._text, self._at)
+            except RecursionError as error:
+                raise self.error("nested too deeply") from error
+            except ValueError:
+                if not await self._read_on():
+                    raise
+                continue
+            # A number may go on in the next piece.
+            if end == len(self._text) and await self._read_on():
+                continue
+            self._at = end
+            return value
 
+    async def follows(self, character: str) -> bool:
+        """Tell whether this is what comes next, besides spaces."""
+        return await self._next() == character
 
-def _end(text: str, at: int) -> None:
-    if _space(text, at) != len(text):
-        raise _error("more after the end", text=text, at=at)
+    async def take(self, character: str) -> None:
+        """Take a character that has to come next."""
+        if await self._next() != character:
+            raise self.error(f"no {character!r}")
+        self._at += 1
 
+    async def end(self) -> None:
+        """Make sure that nothing more comes."""
+        if await self._next():
+            raise self.error("more after the end")
 
-def _space(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
+    def error(self, problem: str) -> ValueError:
+        """Return an error about the place that was reached."""
+        return json.JSONDecodeError(problem, self._text, self._at)
 
+    async def _next(self) -> str:
+        """Return the next character that is no space, empty at the end."""
+        while True:
+            found = _SPACE.match(self._text, self._at)
+            self._at = found.end() if found else self._at
+            if self._at < len(self._text) or not await self._read_on():
+                return self._text[self._at : self._at + 1]
 
-def _error(problem: str, *, text: str, at: int) -> ValueError:
-    return json.JSONDecodeError(problem, text, at)
+    async def _read_on(self) -> bool:
+        """Read at least as much again as is there, so that a long value is not tried for each piece; False at the end.
+
+        What was taken is dropped.
+        """
+        rest = self._text[self._at :]
+        read, number = [rest], 0
+        async for piece in self._pieces:
+            read.append(piece)
+            number += len(piece)
+            if number and number >= len(rest):
+                break
+        self._text, self._at = "".join(read), 0
+        return number > 0

@@ -6,15 +6,13 @@ Answers stay raw: the client's model objects cost many times what parsing costs.
 from __future__ import annotations
 
 import codecs
-from collections.abc import Awaitable
+from collections.abc import AsyncGenerator, Awaitable
 from http import HTTPStatus
 from typing import Any, Protocol
 
 import aiohttp
 
-from gpuspawner.kube.pacing import Pacer
-
-_PIECE_BYTES = 128 * 1024
+_PIECE_BYTES = 64 * 1024
 """What is decoded at once; megabytes may have arrived."""
 
 _ANSWERED = frozenset({HTTPStatus.OK, HTTPStatus.CREATED})
@@ -66,25 +64,22 @@ async def body_of(response: aiohttp.ClientResponse) -> bytes:
         response.close()
 
 
-async def text_of(response: aiohttp.ClientResponse, *, pacer: Pacer) -> str:
-    """Read a response of megabytes to its end, with turns for the event loop: at once it would hold the loop up.
+async def text_of(response: aiohttp.ClientResponse) -> AsyncGenerator[str, None]:
+    """Read a response of megabytes to its end, in pieces; to be closed by whoever does not.
 
     :raises APIUnavailableError: it does not end in time, ends too early, or is no text.
     """
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        pieces: list[str] = []
         async for piece in response.content.iter_chunked(_PIECE_BYTES):
-            pieces.append(decoder.decode(piece))
-            await pacer.turn()
-        pieces.append(decoder.decode(b"", final=True))
+            yield decoder.decode(piece)
+        yield decoder.decode(b"", final=True)
     except (TimeoutError, aiohttp.ClientError, OSError) as error:
         raise unavailable(error) from error
     except UnicodeDecodeError as error:
         raise APIUnavailableError("the answer is no text") from error
     finally:
         response.close()
-    return "".join(pieces)
 
 
 def unavailable(error: Exception) -> APIUnavailableError:

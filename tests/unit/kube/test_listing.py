@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -29,6 +32,37 @@ async def test_each_page_is_asked_for_with_the_token_of_the_one_before(cluster: 
     await listed(cluster_api)
     asked = [(request.query["limit"], request.query.get("continue")) for request in cluster.requests]
     assert asked == [("2", None), ("2", "2"), ("2", "4")]
+
+
+class Arrived:
+    """A page of which everything has arrived."""
+
+    status = 200
+
+    def __init__(self, text: str) -> None:
+        self.content = self
+        self._text = text
+
+    async def iter_chunked(self, _: int) -> AsyncIterator[bytes]:
+        yield self._text.encode()
+
+    def close(self) -> None:
+        """Do nothing: there is no connection."""
+
+
+async def test_the_event_loop_gets_turns_within_a_page_that_has_arrived():
+    page = Arrived(json.dumps({"metadata": {"resourceVersion": "1"}, "items": [node(f"n{n}") for n in range(300)]}))
+
+    async def method(**_: Any) -> Arrived:
+        return page
+
+    found: list[Any] = []
+    reading = asyncio.create_task(list_each(method, found.append, pacer=Pacer(slice_s=0)))
+    seen = set()
+    while not reading.done():
+        await asyncio.sleep(0)
+        seen.add(len(found))
+    assert (len(found), len(seen) > 200) == (300, True)
 
 
 async def test_an_empty_cluster_has_nothing(cluster: WatchServer, cluster_api: CoreV1Api):
