@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from gpuspawner.kube.managed_fields import without_managers
 from gpuspawner.kube.pacing import Pacer
 from gpuspawner.kube.targets import Key, Target, key_of, read
 
@@ -111,7 +112,7 @@ class Changes:
 
 def _event(line: bytes) -> Mapping[str, object]:
     try:
-        event = json.loads(_without_managers(line))
+        event = json.loads(without_managers(line))
     except (ValueError, RecursionError) as error:
         raise RelistError("an event is no JSON") from error
     return event if isinstance(event, dict) else {}
@@ -122,15 +123,3 @@ def _version(event: Mapping[str, object]) -> str:
     metadata = raw.get("metadata") if isinstance(raw, dict) else None
     version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
     return version if isinstance(version, str) else ""
-
-
-def _without_managers(line: bytes) -> bytes:
-    """Return an event without ``metadata.managedFields``, half of a pod's bytes, of which nothing is read.
-
-    The API server writes it as the last of the metadata, and ``spec`` next. Neither text can stand inside of a JSON
-    string, where quotes are escaped. Where they are not found this way, nothing is left out.
-    https://kubernetes.io/docs/reference/using-api/server-side-apply/#managed-fields
-    """
-    begin = line.find(b',"managedFields":[')
-    end = line.find(b']},"spec":{', begin)
-    return line if begin < 0 or end < 0 else line[:begin] + line[end + 1 :]

@@ -16,14 +16,23 @@ from typing import Any, NamedTuple, Protocol
 
 from gpuspawner.core.demands import Demands
 from gpuspawner.core.node_terms import NodeTerm
+from gpuspawner.core.rawjson import mapping, text
 from gpuspawner.core.volumes import volume_terms
 from gpuspawner.kube.requests import APIUnavailableError, ListMethod, body_of, send
 
 KEPT_S = 60.0
+SOON_S = 5.0
+"""What will be over soon is asked for again then, and not by each of the choices of one form."""
 _MOST_KEPT = 4096
 
 _UNREAD = "where the home volume is, which the hub cannot read"
 _UNBOUND = "where the home volume will be made"
+_LEAVING = "when the home volume, which is being deleted, is gone"
+_EXCLUSIVE = "whether another server uses the home volume"
+
+_BOUND = "pv.kubernetes.io/bind-completed"
+"""Annotation of a claim that is bound for good (component-helpers/storage/volume/helpers.go)."""
+_ONE_POD = "ReadWriteOncePod"
 
 
 class VolumesAPI(Protocol):
@@ -42,10 +51,12 @@ class _Home(NamedTuple):
     """Where a claim's volume can be used.
 
     :param undecided: why that is not known, in people's words; empty when it is.
+    :param kept_s: seconds that this is good for.
     """
 
     terms: tuple[tuple[NodeTerm, ...], ...] = ()
     undecided: str = ""
+    kept_s: float = KEPT_S
 
 
 class Homes:
@@ -60,6 +71,7 @@ class Homes:
         self._timeout_s = timeout_s
         self._clock = clock
         self._kept: OrderedDict[tuple[str, str], tuple[float, _Home]] = OrderedDict()
+        """Namespace and claim → until when it is good, and what it leads to."""
 
     async def located(self, demands: Demands, *, namespace: str) -> Demands:
         """Return demands with the nodes that the volumes behind their claims can be used on.
@@ -80,10 +92,10 @@ class Homes:
 
     async def _home(self, namespace: str, claim: str) -> _Home:
         key, now = (namespace, claim), self._clock()
-        if key in self._kept and now - self._kept[key][0] < KEPT_S:
+        if key in self._kept and now < self._kept[key][0]:
             return self._kept[key][1]
         home = await self._find(namespace, claim)
-        self._kept[key] = (now, home)
+        self._kept[key] = (now + home.kept_s, home)
         self._kept.move_to_end(key)
         if len(self._kept) > _MOST_KEPT:
             self._kept.popitem(last=False)
@@ -93,20 +105,29 @@ class Homes:
         try:
             found = await self._read(self._api.read_namespaced_persistent_volume_claim, claim, namespace=namespace)
         except APIUnavailableError as error:
-            return _Home() if error.status == HTTPStatus.NOT_FOUND else _Home(undecided=_UNREAD)
-        spec = found.get("spec")
-        volume = spec.get("volumeName") if isinstance(spec, dict) else None
-        if not isinstance(volume, str) or not volume:
+            return _Home() if error.status == HTTPStatus.NOT_FOUND else _unread(error)
+        metadata, spec = mapping(found.get("metadata")), mapping(found.get("spec"))
+        if metadata.get("deletionTimestamp"):
+            return _Home(undecided=_LEAVING, kept_s=SOON_S)
+        volume = text(spec.get("volumeName"))
+        if not volume or _BOUND not in mapping(metadata.get("annotations")):
             return _Home(undecided=_UNBOUND)
+        modes = spec.get("accessModes")
+        if isinstance(modes, list) and _ONE_POD in modes:
+            return _Home(undecided=_EXCLUSIVE)
         try:
             return _Home(terms=volume_terms(await self._read(self._api.read_persistent_volume, volume)))
-        except APIUnavailableError:
-            return _Home(undecided=_UNREAD)
+        except APIUnavailableError as error:
+            return _unread(error)
 
     async def _read(self, method: ListMethod, name: str, **arguments: Any) -> Mapping[str, Any]:
         response = await send(method, name=name, _request_timeout=self._timeout_s, **arguments)
         try:
             found = json.loads(await body_of(response))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise APIUnavailableError("the answer is no JSON") from error
         return found if isinstance(found, dict) else {}
+
+
+def _unread(error: APIUnavailableError) -> _Home:
+    return _Home(undecided=_UNREAD, kept_s=KEPT_S if error.status == HTTPStatus.FORBIDDEN else SOON_S)

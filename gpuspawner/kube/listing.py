@@ -42,14 +42,15 @@ async def _take(pieces: AsyncIterator[str], keep: Callable[[object], object], *,
     metadata: object = None
     has_items = False
     try:
-        async for name, value in members(pieces):
-            if name == "metadata":
-                metadata = value
-            elif name == "items":
-                has_items = True
-                if isinstance(value, dict):
-                    keep(value)
-            await pacer.turn()
+        async with aclosing(members(pieces)) as found:
+            async for name, value in found:
+                if name == "metadata":
+                    metadata = value
+                elif name == "items":
+                    has_items = True
+                    if isinstance(value, dict):
+                        keep(value)
+                await pacer.turn()
     except ValueError as error:
         raise APIUnavailableError("the answer is no JSON") from error
     if not has_items or not isinstance(metadata, dict):

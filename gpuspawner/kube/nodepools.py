@@ -120,9 +120,11 @@ class NodePools:
         return await missing_verb(self._api_client, PLURAL, group=GROUP, verbs=("list",), timeout_s=self._answer_s)
 
     def _keep(self, growths: tuple[Growth, ...] | None, read_at: float) -> float:
+        is_lost = growths is None and bool(self._growths)
         self.changes += growths != self._growths
         self._growths, self._read_at = growths, read_at
-        return self._every_s if growths else self._absent_s
+        # Right after a start an API server refuses everybody, and says that it does so rightly.
+        return self._every_s if growths or is_lost else self._absent_s
 
 
 def _unlisted(verb: str) -> tuple[Growth, ...] | None:

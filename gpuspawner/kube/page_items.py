@@ -8,17 +8,27 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+
+from gpuspawner.kube.lines import LONGEST_LINE_BYTES
+from gpuspawner.kube.managed_fields import without_managers
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _DECODER = json.JSONDecoder()
+_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|["\[\]{}]', re.DOTALL)
+"""A bracket, a whole string, or the beginning of one that has no end yet."""
+_LONGEST_END = len("e+")
+"""Of a number that is cut: what may stand there that is none without what follows."""
 
 
-async def members(pieces: AsyncIterator[str]) -> AsyncIterator[tuple[str, object]]:
+async def members(pieces: AsyncIterator[str]) -> AsyncGenerator[tuple[str, object], None]:
     """Yield the members of a JSON object in their order; those of the array ``items`` one by one, all under that name.
 
     An array ``items`` without elements is yielded as ``("items", [])``: a list that is empty is something else than an
     answer that has none.
+
+    What is nested too deeply to be read is yielded as null: one such object takes no others away.
 
     :param pieces: the text, cut anywhere.
     :raises ValueError: it is no JSON object; what was before the mistake has been yielded then.
@@ -33,9 +43,10 @@ async def members(pieces: AsyncIterator[str]) -> AsyncIterator[tuple[str, object
         await text.take(":")
         if name == "items" and await text.follows("["):
             has_any = False
-            async for element in _elements(text):
-                yield name, element
-                has_any = True
+            async with aclosing(_elements(text)) as elements:
+                async for element in elements:
+                    yield name, element
+                    has_any = True
             if not has_any:
                 yield name, []
         else:
@@ -47,7 +58,7 @@ async def members(pieces: AsyncIterator[str]) -> AsyncIterator[tuple[str, object
     await text.end()
 
 
-async def _elements(text: _Text) -> AsyncIterator[object]:
+async def _elements(text: _Text) -> AsyncGenerator[object, None]:
     await text.take("[")
     is_over = await text.follows("]")
     while not is_over:
@@ -72,14 +83,15 @@ class _Text:
         while True:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
-            except RecursionError as error:
-                raise self.error("nested too deeply") from error
+            except RecursionError:
+                return await self._deep()
             except ValueError:
                 if not await self._read_on():
                     raise
                 continue
             # A number may go on in the next piece.
-            if end == len(self._text) and await self._read_on():
+            is_cut = isinstance(value, int | float) and end + _LONGEST_END >= len(self._text)
+            if is_cut and await self._read_on():
                 continue
             self._at = end
             return value
@@ -103,6 +115,30 @@ class _Text:
         """Return an error about the place that was reached."""
         return json.JSONDecodeError(problem, self._text, self._at)
 
+    async def _deep(self) -> object:
+        """Take a value of which Python cannot read all: without its managers if that will do, else as null."""
+        while (end := self._end()) is None:
+            if not await self._read_on():
+                raise self.error("nested too deeply")
+        written, self._at = self._text[self._at : end], end
+        try:
+            value: object = json.loads(without_managers(written.encode(errors="replace")))
+        except (ValueError, RecursionError):
+            return None
+        return value
+
+    def _end(self) -> int | None:
+        """Return where the value ends that begins with a bracket here, None where that has not arrived."""
+        depth = 0
+        for found in _BRACKET.finditer(self._text, self._at):
+            sign = found.group()
+            if sign == '"':
+                return None
+            depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(sign, 0)
+            if not depth:
+                return found.end()
+        return None
+
     async def _next(self) -> str:
         """Return the next character that is no space, empty at the end."""
         while True:
@@ -115,13 +151,18 @@ class _Text:
         """Read at least as much again as is there, so that a long value is not tried for each piece; False at the end.
 
         What was taken is dropped.
+
+        :raises ValueError: what is there is longer than any object can be.
         """
         rest = self._text[self._at :]
+        if len(rest) > LONGEST_LINE_BYTES:
+            raise self.error("too long")
         read, number = [rest], 0
         async for piece in self._pieces:
             read.append(piece)
             number += len(piece)
             if number and number >= len(rest):
                 break
-        self._text, self._at = "".join(read), 0
+        if number:
+            self._text, self._at = "".join(read), 0
         return number > 0

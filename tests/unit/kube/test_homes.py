@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,7 +11,7 @@ from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
 
 from gpuspawner.core.demands import Demands
 from gpuspawner.core.node_terms import NodeTerm, Requirement
-from gpuspawner.kube.homes import KEPT_S, Homes
+from gpuspawner.kube.homes import KEPT_S, SOON_S, Homes
 from tests.unit.kube.list_server import ListServer, serve
 
 CLAIM = "/api/v1/namespaces/hub/persistentvolumeclaims/claim-ada"
@@ -31,8 +32,14 @@ async def api(server: ListServer) -> AsyncIterator[CoreV1Api]:
         yield CoreV1Api(client)
 
 
+def claim(*, modes: tuple[str, ...] = ("ReadWriteOnce",), **metadata: Any) -> dict[str, Any]:
+    """Return a claim that is bound for good."""
+    annotations = {"pv.kubernetes.io/bind-completed": "yes"}
+    return {"metadata": {"annotations": annotations, **metadata}, "spec": {"volumeName": "pv-1", "accessModes": modes}}
+
+
 def bound(server: ListServer) -> None:
-    server.bodies[CLAIM] = '{"spec": {"volumeName": "pv-1"}}'
+    server.bodies[CLAIM] = json.dumps(claim())
     expression = f'{{"key": "{ZONE}", "operator": "In", "values": ["a"]}}'
     terms = f'{{"nodeSelectorTerms": [{{"matchExpressions": [{expression}]}}]}}'
     server.bodies[VOLUME] = f'{{"spec": {{"nodeAffinity": {{"required": {terms}}}}}}}'
@@ -81,3 +88,40 @@ async def test_a_claim_is_asked_about_once_a_minute(server: ListServer, api: Cor
 async def test_without_claims_nothing_is_asked(server: ListServer, api: CoreV1Api):
     await Homes(api).located(Demands(), namespace="hub")
     assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        pytest.param(claim(deletionTimestamp="2026-01-01T00:00:00Z"), "is being deleted", id="on its way out"),
+        pytest.param(claim(annotations={}), "will be made", id="named but not bound"),
+        pytest.param(claim(modes=("ReadWriteOncePod",)), "another server uses", id="for one pod"),
+    ],
+)
+async def test_what_kube_scheduler_would_ask_of_a_claim_is_undecided(
+    server: ListServer, api: CoreV1Api, found: dict[str, Any], words: str
+):
+    bound(server)
+    server.bodies[CLAIM] = json.dumps(found)
+    (undecided,) = (await located(api)).undecided
+    assert words in undecided
+
+
+@pytest.mark.parametrize(("status", "is_known"), [(503, True), (403, False)])
+async def test_what_could_not_be_read_is_asked_for_again_soon_and_what_may_not_be_read_later(
+    server: ListServer, api: CoreV1Api, status: int, is_known: bool
+):
+    bound(server)
+    now = [0.0]
+    homes = Homes(api, clock=lambda: now[0])
+    server.status[CLAIM] = status
+    await homes.located(ASKS, namespace="hub")
+    server.status.clear()
+    now[0] = SOON_S + 1
+    assert (not (await homes.located(ASKS, namespace="hub")).undecided) is is_known
+
+
+async def test_a_claim_that_is_nested_too_deeply_is_undecided(server: ListServer, api: CoreV1Api):
+    server.bodies[CLAIM] = '{"a":' * 5000 + "1" + "}" * 5000
+    (words,) = (await located(api)).undecided
+    assert "cannot read" in words

@@ -54,7 +54,7 @@ async def test_an_empty_object_has_nothing():
 
 
 async def test_a_text_may_be_cut_between_any_two_characters():
-    text = '{"kind": "List", "items": [12, {"a": -1.5e3}, "\\ud83d\\ude00", []], "metadata": {"n": 10}}'
+    text = '{"kind": "List", "items": [12, 1.5e+3, -2E-1, {"a": -1.5e3}, "\\ud83d\\ude00", []], "metadata": {"n": 10}}'
     whole = await listed(text)
     assert [await listed(text, [cut]) for cut in range(len(text) + 1)] == [whole] * (len(text) + 1)
     assert await listed(text, range(len(text))) == whole
@@ -123,3 +123,34 @@ async def test_deep_nesting_is_an_error_like_others():
 async def test_what_stands_before_the_mistake_is_found():
     walk = members(pieces('{"items": [1, 2, ?]}'))
     assert [await anext(walk), await anext(walk)] == [("items", 1), ("items", 2)]
+
+
+async def test_an_object_that_is_nested_too_deeply_takes_no_others_away():
+    deep = '{"a":' * 5000 + '"}] \\" ["' + "}" * 5000
+    text = f'{{"items": [{{"n": 1}}, {deep}, {{"n": 3}}]}}'
+    expected = [("items", {"n": 1}), ("items", None), ("items", {"n": 3})]
+    assert await listed(text) == expected
+    assert await listed(text, range(0, len(text), 37)) == expected
+
+
+async def test_what_is_nested_too_deeply_among_its_managers_is_left_out_of_an_object():
+    fields = '{"f:a":' * 5000 + "{}" + "}" * 5000
+    managers = f'[{{"manager":"x","fieldsV1":{fields}}}]'
+    text = f'{{"items":[{{"metadata":{{"name":"ok","managedFields":{managers}}},"spec":{{"a":1}}}}]}}'
+    assert await listed(text) == [("items", {"metadata": {"name": "ok"}, "spec": {"a": 1}})]
+
+
+async def test_a_value_that_does_not_end_is_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(page_items, "LONGEST_LINE_BYTES", 1000)
+    read = 0
+
+    async def endless() -> AsyncIterator[str]:
+        nonlocal read
+        yield '{"items": ["'
+        while True:
+            read += 1
+            yield "x" * 100
+
+    with pytest.raises(ValueError, match="too long"):
+        [each async for each in members(endless())]
+    assert read < 50
