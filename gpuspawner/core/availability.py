@@ -26,7 +26,7 @@ from gpuspawner.core.node_table import NodeTable, Pool
 from gpuspawner.core.occupancy import PODS, Occupancy
 from gpuspawner.core.overview import overview
 from gpuspawner.core.shapes import Amounts, Shape, largest
-from gpuspawner.core.stocks import Stock, stocks, units
+from gpuspawner.core.stocks import Stock, is_silent, stocks, units
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,8 +181,11 @@ def _there_is(stock: Stock, table: NodeTable) -> Availability:
         return UNKNOWN
     columns = [table.allocatable(name) for name in (resource, "cpu", "memory", PODS)]
     rows = {row for pool in stock.pools for row in zip(*map(pool.pick, columns), strict=True) if row[0] > 0}
+    total = sum(_total(pool, table, resource=resource) for pool in stock.pools)
+    if not total and any(is_silent(table.at(row), resource) for pool in stock.pools for row in pool.rows):
+        return UNKNOWN
     return Availability(
-        total=sum(_total(pool, table, resource=resource) for pool in stock.pools),
+        total=total,
         healthy=sum(sum(_of_ready(pool, table, column=columns[0])) for pool in stock.pools),
         largest_shapes=largest(_amounts(rows)),
     )

@@ -11,7 +11,7 @@ from functools import lru_cache
 from sys import intern
 
 from gpuspawner.core import interning
-from gpuspawner.core.decode_demands import demands, demands_on_others
+from gpuspawner.core.decode_demands import DEVICE_CLASS, demands, demands_on_others
 from gpuspawner.core.inventory import Node, Pod, Taint
 from gpuspawner.core.quantity import QuantityError, to_millis, to_units
 from gpuspawner.core.rawjson import mapping, mappings, text, text_map, whole
@@ -48,13 +48,13 @@ def pod(raw: object, *, with_devices: bool = False) -> Pod | None:
     labels = interning.labels(text_map(metadata.get("labels")))
     on_node = intern(text(spec.get("nodeName"))) or None
     of_bound = status if on_node else {}
-    requested = interning.amounts(_without_devices(requests(spec, of_bound), {} if with_devices else of_bound))
+    asked = _without_devices(requests(spec, of_bound), {} if with_devices else of_bound)
     created = bool(text(metadata.get("uid")))
     return Pod(
         name=text(metadata.get("name")),
         namespace=namespace,
         node=on_node,
-        requests=requested,
+        requests=_counted(asked),
         labels=labels,
         deleting=bool(text(metadata.get("deletionTimestamp"))),
         priority=whole(spec.get("priority")) or 0,
@@ -62,7 +62,7 @@ def pod(raw: object, *, with_devices: bool = False) -> Pod | None:
         demands=(
             demands_on_others(spec, namespace=namespace, labels=labels)
             if on_node
-            else demands(spec, namespace=namespace, labels=labels, requests=requested, created=created)
+            else demands(spec, namespace=namespace, labels=labels, requests=asked, created=created)
         ),
         nominated=intern(text(status.get("nominatedNodeName"))) or None,
     )
@@ -70,7 +70,17 @@ def pod(raw: object, *, with_devices: bool = False) -> Pod | None:
 
 def requested(spec: Mapping[str, object]) -> Mapping[str, int]:
     """Return what the spec of a pod that does not exist yet requests: of :func:`pod`, what other amounts change."""
-    return interning.amounts(requests(spec, {}))
+    return _counted(requests(spec, {}))
+
+
+def _counted(requested: dict[str, int]) -> Mapping[str, int]:
+    """Return requests without devices by their class: no node counts those, a claim is made for them.
+
+    https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/#extended-resource
+    """
+    if any(name.startswith(DEVICE_CLASS) for name in requested):
+        requested = {name: number for name, number in requested.items() if not name.startswith(DEVICE_CLASS)}
+    return interning.amounts(requested)
 
 
 def _without_devices(requested: dict[str, int], status: Mapping[str, object]) -> dict[str, int]:

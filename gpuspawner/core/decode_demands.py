@@ -20,7 +20,7 @@ from gpuspawner.core.pod_terms import PodTerm
 from gpuspawner.core.rawjson import mapping, mappings, text, text_map, whole
 
 _ANY_ADDRESS = "0.0.0.0"  # noqa: S104  # nothing listens here: it is what a host port without an address stands for
-_DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
+DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
 """Beginning of resource names that stand for a DRA device class."""
 _WAITED_FOR = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _EXCLUSIVE_DISKS = ("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd")
@@ -124,7 +124,7 @@ def _claims(spec: Mapping[str, object]) -> Iterable[str]:
 
 def _undecided(spec: Mapping[str, object], requests: Iterable[str]) -> Iterable[str]:
     """Yield what kube-scheduler's other filters would look at, and with what nobody here knows of."""
-    if mappings(spec.get("resourceClaims")) or any(name.startswith(_DEVICE_CLASS) for name in requests):
+    if mappings(spec.get("resourceClaims")) or any(name.startswith(DEVICE_CLASS) for name in requests):
         yield "devices that are requested through a resource claim or a device class"
     if spec.get("schedulingGroup") or spec.get("workloadRef"):
         yield "a group of pods that start only together"

@@ -45,6 +45,15 @@ def discover(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[GPUType, .
     return tuple(sorted(unique.values(), key=_shown_order))
 
 
+def conventional_tolerations(resource: str) -> tuple[Toleration, ...]:
+    """Return tolerations of the taints that keep other pods off GPU nodes by convention, and of no others.
+
+    Many clusters add the first one themselves (admission plugin ExtendedResourceToleration).
+    """
+    keys = dict.fromkeys((resource, f"{resource.partition('/')[0]}/gpu"))
+    return tuple(Toleration(key=key, operator="Exists", effect="NoSchedule") for key in keys)
+
+
 class _Group(NamedTuple):
     """What the nodes of one type have in common: the values of their labels may differ, not which labels they have."""
 
@@ -82,7 +91,7 @@ def _as_type(offer: Offer, node: Node) -> GPUType:
         memory_bytes=offer.memory_bytes,
         description=f"One GPU for up to {offer.replicas} servers at a time." if offer.replicas > 1 else "",
         note=_SIMULATED_NOTE if node.labels.get(SIMULATED_LABEL) == "true" else "",
-        tolerations=_tolerations(offer.resource),
+        tolerations=conventional_tolerations(offer.resource),
     )
 
 
@@ -103,12 +112,6 @@ def _unlabelled(offer: Offer) -> tuple[str, str]:
     if offer.profile is not None:
         return f"nvidia-mig-{offer.profile}", f"NVIDIA MIG {offer.profile}"
     return f"{offer.vendor}-gpu", f"{vendor_name(offer.vendor)} GPU (any model)"
-
-
-def _tolerations(resource: str) -> tuple[Toleration, ...]:
-    """Return tolerations of the taints that keep other pods off GPU nodes by convention, and of no others."""
-    keys = dict.fromkeys((resource, f"{resource.partition('/')[0]}/gpu"))
-    return tuple(Toleration(key=key, operator="Exists", effect="NoSchedule") for key in keys)
 
 
 def _joined(one: GPUType, other: GPUType) -> GPUType:

@@ -14,11 +14,14 @@ _PASSING = (
     "DeletionCandidateOfClusterAutoscaler",
     "startup-taint.cluster-autoscaler.kubernetes.io/",
     "ignore-taint.cluster-autoscaler.kubernetes.io/",
-    "node.cilium.io/agent-not-ready",
+    "node.gardener.cloud/",
+    "cloud.google.com/impending-node-termination",
 )
 """Beginnings of taints that say what a node is going through, not whom it is for: those of Kubernetes' node life cycle
 (https://kubernetes.io/docs/reference/labels-annotations-taints/), of the autoscalers when they add or remove a node,
-and of daemons that have yet to start there."""
+and of the platform when it does."""
+_NOT_STARTED = "/agent-not-ready"
+"""End of taints that daemons take away themselves once they have started (Cilium's, those of AWS' CSI drivers)."""
 
 
 def takes_servers(node: Node, tolerations: tuple[Toleration, ...]) -> bool:
@@ -38,4 +41,4 @@ def is_reserved(node: Node, tolerations: tuple[Toleration, ...]) -> bool:
 
 def is_passing(taint: Taint) -> bool:
     """Tell whether a taint says that something is going on at a node, which will be over."""
-    return taint.key.startswith(_PASSING)
+    return taint.key.startswith(_PASSING) or taint.key.endswith(_NOT_STARTED)

@@ -18,7 +18,7 @@ from gpuspawner.core.node_choice import admits
 from gpuspawner.core.node_states import is_reserved, takes_servers
 from gpuspawner.core.node_terms import matches_any
 from gpuspawner.core.occupancy import Occupancy
-from gpuspawner.core.stocks import units
+from gpuspawner.core.stocks import is_silent, units
 from gpuspawner.core.words import cpus, memory, with_article
 
 _ARCHITECTURE = "kubernetes.io/arch"
@@ -28,11 +28,12 @@ _UNLIMITED = 2**63
 Amounts = Mapping[str, int]
 
 
-def candidates(pod: Pod, groups: Iterable[Sequence[Node]], *, unseen: Collection[str] = ()) -> list[Node]:
+def candidates(pod: Pod, groups: Iterable[Sequence[Node]], *, unseen: Collection[str] | None = None) -> list[Node]:
     """Return nodes that would take a pod some day, with all their hardware working and nothing running there.
 
     :param groups: nodes that are the same to the pod, but for the amounts they have.
-    :param unseen: resources of which a node may have more than is known, unless kubelet has some to give away.
+    :param unseen: resources of which any node may have more than is known, unless kubelet has some to give away, and of
+        others one whose device plugin is not there; None: only what is seen counts.
     """
     needs = [(name, number) for name, number in pod.requests.items() if number]
     for_it = (node for group in groups if group and _is_for(group[0], pod.demands) for node in group)
@@ -191,16 +192,24 @@ def _free_ones(gpu: GPUType | None, pod: Pod) -> str:
     return f"nodes with {_gpus(gpu, pod.requests.get(gpu.resource, 0), free=True)}"
 
 
-def _could_hold(node: Node, needs: Iterable[tuple[str, int]], *, unseen: Collection[str]) -> bool:
+def _could_hold(node: Node, needs: Iterable[tuple[str, int]], *, unseen: Collection[str] | None) -> bool:
     """Tell whether a node has these amounts, or may have, when nothing runs there and its hardware works."""
     allocatable, capacity = node.allocatable, node.capacity
     for name, number in needs:
-        if name in node.uncounted or (name in unseen and (name in node.published or not units(node, name))):
+        if name in node.uncounted or (unseen is not None and _may_hide(node, name, anywhere=name in unseen)):
             continue
         # What the node's own daemons take of CPU and memory is never given back; a device that broke may be.
         if allocatable.get(name, 0) < number and ("/" not in name or capacity.get(name, 0) < number):
             return False
     return True
+
+
+def _may_hide(node: Node, name: str, *, anywhere: bool) -> bool:
+    """Tell whether a node may have units of a resource that are not seen.
+
+    :param anywhere: devices of a DRA driver may be on any node that has none otherwise.
+    """
+    return is_silent(node, name) or (anywhere and (name in node.published or not units(node, name)))
 
 
 def _is_for(node: Node, demands: Demands) -> bool:

@@ -94,6 +94,16 @@ def may_have(node: Node, resource: str) -> bool:
     return units(node, resource) > 0 or resource in node.uncounted
 
 
+def is_silent(node: Node, resource: str) -> bool:
+    """Tell whether a node had units of a resource and its device plugin is not there to say how many.
+
+    kubelet says 0 from its own restart, or some minutes after the plugin's end, until the plugin registers again
+    (pkg/kubelet/cm/devicemanager/manager.go, ``readCheckpoint`` and ``GetCapacity``). The same is said of a node whose
+    GPUs are all divided, or gone.
+    """
+    return (resource in node.capacity or resource in node.allocatable) and not may_have(node, resource)
+
+
 def _stock(gpu: GPUType, found: Iterable[Pool], *, tolerated: tuple[Toleration, ...]) -> Stock:
     ours: list[Pool] = []
     reserved: list[Pool] = []

@@ -1,8 +1,8 @@
-"""Devices of DRA drivers that may be there although nothing is known of them.
+"""Devices that may be there although nothing is known of them.
 
-What drivers publish of a node comes and goes: kubelet deletes it whenever it starts, because nobody could use the
-devices until their driver is back (pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go, ``wipeResourceSlices``). And not
-every hub may read which resources stand for devices.
+What DRA drivers publish of a node comes and goes: kubelet deletes it whenever it starts, because nobody could use the
+devices until their driver is back (pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go, ``wipeResourceSlices``). Of device
+plugins it says 0 for that time. And not every hub may read which resources stand for devices of a driver.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def may_be_unseen(pod: Pod, table: NodeTable, *, resources: frozenset[str] | Non
     :param resources: as ``device_resources`` of :class:`~gpuspawner.core.inventory.Inventory`.
     """
     extended = {name for name, number in pod.requests.items() if number and "/" in name}
-    asked = extended if resources is None else extended & resources
-    if not asked:
+    if not extended:
         return False
+    asked = extended if resources is None else extended & resources
     if not all(any(may_have(node, name) for node in table) for name in asked):
         return True
     groups = ([table.at(row) for row in pool.rows] for pool in table.pools(layout(pod)))

@@ -1,14 +1,15 @@
 """What becomes of a server that somebody would start now: for the pod that would really be created, in one value.
 
-A verdict is advice. NEVER alone stops a start, so it is said only where no node that is there would take the pod if it
-were empty and in order, nothing that the admin or an autoscaler says may be added would, no autoscaler left a trace
-from which one could not be sure, and no devices may be there unseen. Everything else that is not sure is UNKNOWN.
+A verdict is advice. NEVER alone stops a start, so it is said only where what is known is fresh, no node that is there
+would take the pod if it were empty and in order, nothing that the admin or an autoscaler says may be added would, no
+autoscaler left a trace from which one could not be sure, and no devices may be there unseen. All other doubts are
+UNKNOWN.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from gpuspawner.core.autoscalers import traces
@@ -38,6 +39,8 @@ _UNCONFIRMED = "what is known of the cluster is not up to date"
 _GATED = "another system decides when it may start"
 _SPOKEN_FOR = "all nodes that may be added are spoken for"
 _UNSEEN = "devices that cannot be seen right now"
+_RUNTIME_CLASS = "what the cluster adds for its runtime class"
+_NEW_NODE = "a new node"
 _FULL = "no more nodes may be added right now"
 _TAKEN = "all nodes that would do are taken"
 _NEW_NODE_IN_DOUBT = "whether a new node would do for it cannot be told beforehand"
@@ -87,17 +90,17 @@ def verdict(pod: Pod, inventory: Inventory, *, gpu: GPUType | None = None) -> Ve
     known = overview(inventory)
     if known is None:
         return _unknown(inventory, inventory.reason or _UNREADABLE)
-    case = _Case(pod, known.occupancy, gpu=gpu, pools=inventory.growths)
-    blocked = case.blocked()
-    unseen = bool(blocked) and may_be_unseen(pod, known.occupancy.table, resources=inventory.device_resources)
-    if blocked and not unseen and not case.may_change():
-        return Verdict(outcome=Outcome.NEVER, reason=as_sentence(blocked), age_s=inventory.age_s)
     if not _is_fresh(inventory):
         return _unknown(inventory, inventory.reason or _UNCONFIRMED)
+    case = _Case(pod, known.occupancy, gpu=gpu, pools=inventory.growths)
+    blocked = case.blocked()
+    doubt = case.doubt(inventory) if blocked else ""
+    if blocked and not doubt:
+        return Verdict(outcome=Outcome.NEVER, reason=as_sentence(blocked), age_s=inventory.age_s)
     if not known.pods_known:
         return _unknown(inventory, inventory.reason or _UNREADABLE_PODS)
     if blocked:
-        return _unknown(inventory, f"{blocked}; {_UNSEEN if unseen else 'a new node'} may change that")
+        return _unknown(inventory, f"{blocked}; {doubt} may change that")
     return case.now_or_later(inventory)
 
 
@@ -139,12 +142,24 @@ class _Case:
         if self._survey.could or self._survey.answer is not Answer.NO or self._pod.demands.gated:
             return ""
         pod, growing = self._pod, self._growing
-        if candidates(pod, self._groups) or any(would_take(each, pod) is not Answer.NO for each in growing):
+        # A pool that is as large as it may be grows again when a node of it has gone.
+        pools = [replace(each, nodes_left=None) for each in growing]
+        if candidates(pod, self._groups) or any(would_take(each, pod) is not Answer.NO for each in pools):
             return ""
         for_it = [each for each in growing if may_be_for(each, pod.demands)]
         return never_clause(pod, self._groups, gpu=self._gpu, reserved=self._reserved, growths=for_it)
 
-    def may_change(self) -> bool:
+    def doubt(self, inventory: Inventory) -> str:
+        """Return what may change that a pod is blocked, empty where nothing does."""
+        if may_be_unseen(self._pod, self._occupancy.table, resources=inventory.device_resources):
+            return _UNSEEN
+        # Its tolerations are added when the pod is created (https://kubernetes.io/docs/concepts/containers/runtime-class/),
+        # and nobody here reads them.
+        if self._reserved and self._gpu is not None and self._gpu.runtime_class is not None:
+            return _RUNTIME_CLASS
+        return _NEW_NODE if self._may_grow() else ""
+
+    def _may_grow(self) -> bool:
         """Tell whether an autoscaler that nobody described may add a node for a pod that is blocked.
 
         What the admin says of a type, or of all that it stands for, is all there is to it, but for NodePools that are

@@ -27,12 +27,17 @@ def volume_terms(raw: object) -> tuple[tuple[NodeTerm, ...], ...]:
     whole = mapping(raw)
     affinity = node_terms(mapping(mapping(whole.get("spec")).get("nodeAffinity")).get("required"))
     labels = text_map(mapping(whole.get("metadata")).get("labels"))
-    zones = (_zone_terms(key, labels[key]) for key in (*_BETA, _ZONE, _REGION) if key in labels)
-    return (*(() if affinity is None else (affinity,)), *zones)
+    zones = {key: _zones(labels[key]) for key in (*_BETA, _ZONE, _REGION) if key in labels}
+    # A label with a part that is empty is no zone to kube-scheduler either (``LabelZonesToSet``).
+    by_zone = (_zone_terms(key, found) for key, found in zones.items() if all(found))
+    return (*(() if affinity is None else (affinity,)), *by_zone)
 
 
-def _zone_terms(key: str, value: str) -> tuple[NodeTerm, ...]:
-    zones = tuple(zone.strip() for zone in value.split(_BETWEEN_ZONES))
+def _zones(value: str) -> tuple[str, ...]:
+    return tuple(zone.strip() for zone in value.split(_BETWEEN_ZONES))
+
+
+def _zone_terms(key: str, zones: tuple[str, ...]) -> tuple[NodeTerm, ...]:
     nowhere = tuple(Requirement(key=each, operator=DOES_NOT_EXIST) for each in (*_BETA, _ZONE, _REGION))
     found = [NodeTerm(expressions=nowhere), NodeTerm(expressions=(Requirement(key=key, operator=IN, values=zones),))]
     if key in _BETA:

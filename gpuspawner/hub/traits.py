@@ -123,7 +123,8 @@ class GPUSpawnerTraits(LoggingConfigurable):
                       shm: 0.5
                       start_timeout: 900
 
-        `match` holds node labels and their allowed values; all labels must match. `shm` is the size of /dev/shm as a
+        `match` holds node labels and their allowed values; all labels must match. `tolerations` that are left out are
+        those of the taints that keep other pods off GPU nodes by convention. `shm` is the size of /dev/shm as a
         fraction of the memory limit. `start_timeout` takes the place of `KubeSpawner.start_timeout` for this type, in
         seconds: for nodes that are made when they are needed; `scale_up` says what may be made. `any_of` and
         `min_memory` make one choice of several types. `spot` (true or false) says whether the cloud may take the nodes

@@ -9,6 +9,7 @@ from typing import TypeVar
 from gpuspawner.core.accelerators import GFD_PRODUCT, AcceleratorTable, Known
 from gpuspawner.core.assemble import Configured
 from gpuspawner.core.catalogue import Bounds, CustomImages, GPUType, Image, Preset, ScaleUp, Toleration, Unit
+from gpuspawner.core.discovery import conventional_tolerations
 from gpuspawner.core.node_gpus import mig_profile, vendor_of
 from gpuspawner.core.quantity import format_cpu, memory_option
 from gpuspawner.core.unions import Union
@@ -128,15 +129,22 @@ def _gpu(slug: str, entry: GPUEntry, *, table: AcceleratorTable) -> GPUType:
         note=entry.note,
         spot=entry.spot,
         interconnect=entry.interconnect,
-        tolerations=tuple(
-            Toleration(key=item.key, operator=item.operator, value=item.value, effect=item.effect or "")
-            for item in entry.tolerations
-        ),
+        tolerations=_tolerations(entry),
         environment=dict(entry.environment),
         runtime_class=entry.runtime_class,
         shm=entry.shm,
         start_timeout_s=entry.start_timeout,
         scale_up=ScaleUp(**entry.scale_up.model_dump()) if entry.scale_up else None,
+    )
+
+
+def _tolerations(entry: GPUEntry) -> tuple[Toleration, ...]:
+    if entry.tolerations is None:
+        # What stands for several types tolerates what they do.
+        return () if entry.is_union else conventional_tolerations(entry.resource or "")
+    return tuple(
+        Toleration(key=item.key, operator=item.operator, value=item.value, effect=item.effect or "")
+        for item in entry.tolerations
     )
 
 

@@ -89,7 +89,7 @@ def _gpu(path: str, entry: GPUEntry) -> Iterator[Problem]:
     if "NVIDIA_VISIBLE_DEVICES" in entry.environment:
         message = "must not be set: it would override which GPUs the device plugin gave the server"
         yield Problem(field=f"{path}.environment.NVIDIA_VISIBLE_DEVICES", code="conflict", message=message)
-    for index, toleration in enumerate(entry.tolerations):
+    for index, toleration in enumerate(entry.tolerations or []):
         yield from _toleration(f"{path}.tolerations.{index}", toleration)
 
 

@@ -75,7 +75,9 @@ class GPUEntry(Entry):
     interconnect: Words | None = Field(
         default=None, description="What links several GPUs in one node, such as NVLink. Omitted: labels say it."
     )
-    tolerations: list[TolerationSetting] = Field(default_factory=list)
+    tolerations: list[TolerationSetting] | None = Field(
+        default=None, description="Omitted: taints that keep other pods off GPU nodes by convention are tolerated."
+    )
     environment: dict[EnvironmentName, Text] = Field(default_factory=dict)
     runtime_class: Annotated[str, StringConstraints(pattern=rf"^{DOMAIN}$")] | None = None
     shm: Part | None = None

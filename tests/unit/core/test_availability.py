@@ -157,6 +157,14 @@ def test_pods_wait_for_what_their_selector_allows(changes: dict[str, Any], waiti
     assert found(node("a", 4), pods=(pod("1", None, 2, **changes),)).waiting == waiting
 
 
+def test_where_device_plugins_are_not_there_nobody_knows_how_many_there_are():
+    silent = node("a", 0)
+    never_had = replace(silent, allocatable={"cpu": 8000, "pods": 4}, capacity={"cpu": 8000, "pods": 4})
+    assert found(silent) == UNKNOWN
+    assert found(never_had).total == 0
+    assert found(silent, node("b", 4)).total == 4
+
+
 cluster = st.tuples(
     st.lists(
         st.builds(
@@ -188,6 +196,10 @@ def test_numbers_are_ordered_and_another_pod_never_frees_anything(
     for number, (on, gpus) in enumerate([(None, 0), *asked]):
         occupancy.put_pod(pod(str(number), on, gpus))
         (one,) = availability([T4], Inventory(occupancy=occupancy))
+        if one == UNKNOWN:
+            # Their device plugins may be about to say how many there are.
+            assert [each for each in nodes if each.capacity[GPU] and TEAM not in each.taints] == []
+            return
         assert 0 <= one.largest <= one.free <= one.healthy <= one.total
         assert one.largest == max((shape.count for shape in one.shapes), default=0)
         assert all(min(shape.cpu_millis, shape.memory_bytes, shape.count - 1) >= 0 for shape in one.shapes)

@@ -25,6 +25,8 @@ def tainted(*keys: str, effect: str = "NoSchedule") -> Node:
         (tainted("node.kubernetes.io/not-ready", "team"), False, True),
         (tainted("ToBeDeletedByClusterAutoscaler"), False, False),
         (tainted("karpenter.sh/disrupted"), False, False),
+        (tainted("ebs.csi.aws.com/agent-not-ready", effect="NoExecute"), False, False),
+        (tainted("cloud.google.com/impending-node-termination"), False, False),
     ],
 )
 def test_a_node_takes_servers_or_is_reserved_or_will_take_them(node: Node, takes: bool, reserved: bool):

@@ -112,10 +112,18 @@ def test_without_pods_only_never_can_be_told(gpus: int, outcome: Outcome):
 
 
 @pytest.mark.parametrize("age_s", [FRESH_S + 1, None])
-@pytest.mark.parametrize(("gpus", "outcome"), [(1, Outcome.UNKNOWN), (5, Outcome.NEVER)])
-def test_what_is_old_is_not_relied_on_but_for_never(age_s: float | None, gpus: int, outcome: Outcome):
+@pytest.mark.parametrize("gpus", [1, 5])
+def test_what_is_old_is_not_relied_on(age_s: float | None, gpus: int):
     found = verdict(pod(gpus=gpus), inventory(node(), age_s=age_s), gpu=T4)
-    assert (found.outcome, found.age_s) == (outcome, age_s)
+    assert (found.outcome, found.age_s) == (Outcome.UNKNOWN, age_s)
+
+
+@pytest.mark.parametrize(("runtime_class", "outcome"), [(None, Outcome.NEVER), ("nvidia", Outcome.UNKNOWN)])
+def test_what_a_runtime_class_tolerates_nobody_reads(runtime_class: str | None, outcome: Outcome):
+    reserved = node(taints=(Taint(key="team", effect="NoSchedule"),))
+    gpu = replace(T4, runtime_class=runtime_class)
+    assert judged(pod(), reserved, gpu=gpu).outcome is outcome
+    assert judged(pod(gpus=5), node(), gpu=gpu).outcome is Outcome.NEVER
 
 
 def test_what_is_not_decided_is_unknown_and_never_now():

@@ -1,4 +1,4 @@
-"""What only drivers of Dynamic Resource Allocation offer."""
+"""What only drivers of Dynamic Resource Allocation offer, and devices whose plugin or driver is not there."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gpuspawner.core import decode
 from gpuspawner.core.devices import Devices, NodeDevices
 from gpuspawner.core.inventory import Inventory, Node, Taint
 from gpuspawner.core.occupancy import Occupancy
@@ -16,6 +17,7 @@ from tests.unit.core.verdicts import (
     GPU,
     PRODUCT,
     T4,
+    inventory,
     judged,
     node,
     pod,
@@ -29,6 +31,39 @@ def test_where_nobody_can_count_the_devices_nothing_is_said_and_nothing_refused(
     reason = "It depends on devices of which nobody can tell how many are free."
     assert (found.outcome, found.reason) == (Outcome.UNKNOWN, reason)
     assert judged(pod(), uncounted, node("m", 1), pods=(pod("a", on="m"),)).outcome is Outcome.UNKNOWN
+
+
+SILENT = {"cpu": 64_000, "memory": 256 * GIB, "pods": 10, GPU: 0}
+
+
+@pytest.mark.parametrize("others", [(), ("m",)])
+def test_a_node_whose_device_plugin_is_not_there_may_have_enough(others: tuple[str, ...]):
+    others_of_four = (node(name) for name in others)
+    found = judged(pod(gpus=8), node(allocatable=SILENT, capacity=SILENT), *others_of_four)
+    assert (found.outcome, found.reason.endswith("devices that cannot be seen right now may change that.")) == (
+        Outcome.UNKNOWN,
+        True,
+    )
+
+
+def test_a_node_that_never_had_the_device_has_none():
+    never_had = {name: number for name, number in SILENT.items() if name != GPU}
+    assert judged(pod(), node(allocatable=never_had, capacity=never_had)).outcome is Outcome.NEVER
+
+
+@pytest.mark.parametrize(
+    "why_not", [{"labels": {PRODUCT: "L4"}}, {"taints": (Taint(key="team", effect="NoSchedule"),)}]
+)
+def test_what_a_silent_node_may_have_is_for_whom_the_node_is(why_not: dict[str, Any]):
+    assert judged(pod(), node(allocatable=SILENT, capacity=SILENT, **why_not)).outcome is Outcome.NEVER
+
+
+def test_devices_by_their_class_are_counted_by_nobody():
+    asked = {"limits": {"deviceclass.resource.kubernetes.io/gpu.nvidia.com": "1"}}
+    raw = {"metadata": {"name": "mine", "namespace": "s"}, "spec": {"containers": [{"resources": asked}]}}
+    wanted = decode.pod(raw)
+    assert wanted is not None
+    assert verdict(wanted, inventory(node())).outcome is Outcome.UNKNOWN
 
 
 def test_devices_of_a_driver_start_a_pod_or_make_it_wait():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalogue import GPUType
+from gpuspawner.core.catalogue import GPUType, ScaleUp
 from gpuspawner.core.demands import Demands
 from gpuspawner.core.growth import Growth
 from gpuspawner.core.inventory import Pod, Taint
@@ -20,6 +20,7 @@ from tests.unit.core.verdicts import (
     FULL,
     GPU,
     GROWING,
+    ON_T4,
     PRODUCT,
     T4,
     added,
@@ -31,6 +32,15 @@ from tests.unit.core.verdicts import (
     pods,
     said,
 )
+
+
+def test_a_pool_that_is_as_large_as_it_may_be_grows_again_some_day():
+    terms = (NodeTerm(expressions=(Requirement(key="zone", operator="In", values=("b",)),)),)
+    wanted = pod(demands=replace(ON_T4, volume_terms=(terms,)))
+    full = replace(T4, scale_up=ScaleUp(max_nodes=1, gpus_per_node=4, minutes=6))
+    elsewhere = node(labels={PRODUCT: "T4", "zone": "a"})
+    assert judged(wanted, elsewhere, gpu=full).outcome is Outcome.UNKNOWN
+    assert judged(pod(gpus=5), elsewhere, gpu=full).outcome is Outcome.NEVER
 
 
 def test_a_new_node_may_be_added():

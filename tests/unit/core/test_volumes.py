@@ -34,6 +34,8 @@ def test_a_volume_can_be_used_where_its_affinity_says():
         ({OLD_ZONE: "a"}, {ZONE: "a"}, True),
         ({OLD_ZONE: "a"}, {OLD_ZONE: "b", ZONE: "a"}, False),
         ({"team": "a"}, {ZONE: "b"}, True),
+        ({ZONE: ""}, {ZONE: "b"}, True),
+        ({ZONE: "a__"}, {ZONE: "b"}, True),
     ],
 )
 def test_a_volume_stays_in_its_zone(on_volume: dict[str, str], on_node: dict[str, str], expected: bool):

@@ -253,3 +253,12 @@ def test_an_entry_for_several_types_is_a_choice_and_no_type():
 )
 def test_a_toolkit_says_whose_gpus_an_image_can_use(entry: dict[str, Any], vendors: tuple[str, ...] | None):
     assert configured(images={"i": {"image": "i:1", **entry}}).images["i"].vendors == vendors
+
+
+@pytest.mark.parametrize(
+    ("given", "keys"),
+    [({}, ["amd.com/gpu"]), ({"tolerations": []}, []), ({"tolerations": [{"key": "k", "operator": "Exists"}]}, ["k"])],
+)
+def test_taints_of_gpu_nodes_are_tolerated_unless_the_admin_says_what_is(given: dict[str, Any], keys: list[str]):
+    found = gpu(resource="amd.com/gpu", **given)
+    assert [toleration.key for toleration in found.tolerations] == keys
