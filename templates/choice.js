@@ -3,10 +3,38 @@
 
 // A character more than the server takes, for it to say so.
 const LONGEST_REFERENCE = 521;
+// Fields whose bounds are the site's, each null where the form has no such field.
+const AMOUNTS = ["cpu", "memory", "run_time"];
 const GIB = { K: 1 / 1024 ** 2, M: 1 / 1024, G: 1, T: 1024 };
+const NUMBER = String.raw`(\d+\.?\d*|\.\d+)`;
+const UNITS = [["day", 1440, "d(?:ays?)?"], ["hour", 60, "h(?:ours?)?"], ["minute", 1, "m(?:in(?:utes?)?)?"]];
+const LENGTH = new RegExp(`^${UNITS.map(([, , unit]) => `(?:${NUMBER} ?${unit})?`).join(" ?")}$`, "i");
+const HOURS = new RegExp(`^${NUMBER}$`);
 
-/** Cores in "2", "0.5" or "500m"; GiB in "8", "8G", "8 gb", "8GiB" or "8192M"; NaN in anything else. */
+/** Minutes of a length of time as "8h", "2h30m" or "2 days"; a number alone means hours; NaN in anything else. */
+function minutesOf(text) {
+  const parts = LENGTH.exec(HOURS.test(text) ? `${text}h` : text)?.slice(1) ?? [];
+  if (!parts.some(Boolean)) return NaN;
+  return parts.reduce((sum, part, index) => sum + Number(part ?? 0) * UNITS[index][1], 0);
+}
+
+/** How many days, hours and minutes there are, without those of which there is none; days from the second one on. */
+function partsOf(minutes) {
+  let left = Math.round(minutes);
+  const parts = UNITS.slice(left < 2880 ? 1 : 0).map(([unit, factor]) => {
+    const number = Math.floor(left / factor);
+    left -= number * factor;
+    return [number, unit];
+  });
+  return parts.filter(([number]) => number);
+}
+
+/**
+ * Cores in "2", "0.5" or "500m"; GiB in "8", "8G", "8 gb", "8GiB" or "8192M"; minutes of a run time; NaN in anything
+ * else.
+ */
 export function amountOf(name, text) {
+  if (name === "run_time") return minutesOf(text.trim());
   const found = /^(\d+\.?\d*|\.\d+)(?:(m)| ?([KMGTkgt]|m(?=[iIbB]))[iI]?[bB]?)?$/.exec(text.trim());
   if (!found) return NaN;
   const [, digits, millis, prefix] = found;
@@ -20,16 +48,25 @@ export function textOf(number) {
   return number.toFixed(6).replace(/\.?0+$/, "");
 }
 
+/** An amount as its field holds it. */
+function writtenOf(name, amount) {
+  return name === "run_time" ? partsOf(amount).map(([number, unit]) => number + unit[0]).join("") : textOf(amount);
+}
+
+function amountsOf(name, { min, max, step }) {
+  return [min, max, step].map((text) => amountOf(name, text));
+}
+
 /** The next value up (+1) or down (-1) on the grid that starts at `bounds.min`, inside the bounds. */
 export function stepped(name, text, direction, bounds) {
-  const [min, max, step] = [bounds.min, bounds.max, bounds.step].map(Number);
+  const [min, max, step] = amountsOf(name, bounds);
   const amount = amountOf(name, text);
-  if (Number.isNaN(amount)) return textOf(Number(bounds.default));
+  if (Number.isNaN(amount)) return bounds.default;
   const place = (amount - min) / step;
   const near = Math.abs(place - Math.round(place)) < 1e-9 ? Math.round(place) : place;
   const next = direction > 0 ? Math.floor(near) + 1 : Math.ceil(near) - 1;
   const last = Math.floor((max - min) / step + 1e-9);
-  return textOf(min + Math.min(Math.max(next, 0), last) * step);
+  return writtenOf(name, min + Math.min(Math.max(next, 0), last) * step);
 }
 
 /** A sentence about what is wrong with a number, empty when nothing is. */
@@ -37,9 +74,10 @@ export function complaintOf(name, text, bounds) {
   const amount = amountOf(name, text);
   const unit = { cpu: " cores", memory: " GiB" }[name] ?? "";
   if (Number.isNaN(amount)) {
-    return `Write a number, for example ${bounds.default}${name === "memory" ? "G" : ""}.`;
+    const what = name === "run_time" ? "a length of time" : "a number";
+    return `Write ${what}, for example ${bounds.default}${name === "memory" ? "G" : ""}.`;
   }
-  const [min, max, step] = [bounds.min, bounds.max, bounds.step].map(Number);
+  const [min, max, step] = amountsOf(name, bounds);
   if (amount < min || amount > max) return `From ${bounds.min} to ${bounds.max}${unit} can be asked for.`;
   const place = (amount - min) / step;
   return Math.abs(place - Math.round(place)) < 1e-6 ? "" : `Goes in steps of ${bounds.step}${unit}.`;
@@ -80,7 +118,7 @@ export function countOf(values) {
 
 /** Field names whose number is wrong. */
 export function wrongNumbers(values, data) {
-  const wrong = ["cpu", "memory"].filter((name) => data[name] && complaintOf(name, values[name], data[name]));
+  const wrong = AMOUNTS.filter((name) => data[name] && complaintOf(name, values[name], data[name]));
   const { gpu } = chosen(values, data);
   if (gpu && complaintOf("gpu_count", String(countOf(values)), countBounds(gpu))) wrong.push("gpu_count");
   return wrong;
@@ -90,6 +128,10 @@ export function wrongNumbers(values, data) {
 function memoryText(gib) {
   const unit = ["T", "G", "M", "K"].find((each) => gib >= GIB[each] && Number.isInteger((gib * 1000) / GIB[each]));
   return unit ? `${textOf(gib / GIB[unit])} ${unit}iB` : `${textOf(gib)} GiB`;
+}
+
+function lengthText(minutes) {
+  return partsOf(minutes).map(([number, unit]) => `${number} ${unit}${number === 1 ? "" : "s"}`).join(" ");
 }
 
 /** What a GPU has may be no round number: two decimals are enough. */
@@ -120,7 +162,8 @@ export function sentenceOf(values, data) {
   if (data.memory) parts.push(memoryText(amountOf("memory", values.memory)));
   parts.push(gpu ? `${countOf(values)} × ${gpu.display_name}` : "no GPU");
   const last = parts.pop();
-  return `${image.display_name} with ${parts.length ? `${parts.join(", ")} and ` : ""}${last}`;
+  const length = data.run_time ? ` for at most ${lengthText(amountOf("run_time", values.run_time))}` : "";
+  return `${image.display_name} with ${parts.length ? `${parts.join(", ")} and ` : ""}${last}${length}`;
 }
 
 /** What stands in the sentence's place while there is none. */
@@ -148,6 +191,5 @@ export function holdsPreset(values, preset, data) {
   const wanted = preset.values;
   if (values.image !== wanted.image || values.gpu !== wanted.gpu) return false;
   if (wanted.gpu && countOf(values) !== countOf(wanted)) return false;
-  const equal = (name) => !data[name] || amountOf(name, values[name]) === amountOf(name, wanted[name]);
-  return equal("cpu") && equal("memory");
+  return AMOUNTS.every((name) => !data[name] || amountOf(name, values[name]) === amountOf(name, wanted[name]));
 }

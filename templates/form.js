@@ -1,7 +1,7 @@
 // Makes the form livelier: presets fill in the fields, numbers step, a sentence says what is asked for. Data comes from the
 // JSON island; choice.js and live.js know what to make of it, display.js keeps it new.
 
-const NUMBERS = ["cpu", "memory", "gpu_count"];
+const NUMBERS = [...AMOUNTS, "gpu_count"];
 const TYPED = ["custom_image", ...NUMBERS];
 const CHOICES = ["image", "gpu"];
 
@@ -80,8 +80,8 @@ function enhance(root, data, isLeaving) {
     root.querySelectorAll("[data-step]").forEach((button) => {
       const { for: name, step } = button.dataset;
       const bounds = boundsOf(name);
-      const amount = amountOf(name, values[name]);
-      const atEnd = !bounds || (step > 0 ? amount >= Number(bounds.max) : amount <= Number(bounds.min));
+      const [amount, min, max] = [values[name], bounds?.min, bounds?.max].map((text) => text && amountOf(name, text));
+      const atEnd = !bounds || (step > 0 ? amount >= max : amount <= min);
       set(button, "aria-disabled", atEnd); // not `disabled`: the focus would be lost with the last step
     });
   }
@@ -110,6 +110,7 @@ function enhance(root, data, isLeaving) {
       if (name !== "custom_image" || wanted[name]) inputs[name].value = wanted[name];
       settle(name);
     }
+    if (AMOUNTS.some((name) => find("more")?.contains(inputs[name]) && wanted[name] !== data[name].default)) open("more");
     update();
     NUMBERS.forEach((name) => complain(name));
     find("summary").scrollIntoView({ block: "nearest" });
@@ -122,6 +123,10 @@ function enhance(root, data, isLeaving) {
     settle(name);
     complain(name);
     update();
+  }
+
+  function open(id) {
+    find(id).open = true;
   }
 
   /** Browsers hand the clipboard to pages on https and on this machine only; elsewhere the person copies by hand. */
@@ -184,7 +189,9 @@ function enhance(root, data, isLeaving) {
   });
   find("link")?.addEventListener("click", copyLink);
   // What the browser complains of must be in sight; it tells nothing of a field that is not.
-  root.addEventListener("invalid", () => find("custom")?.setAttribute("open", ""), { capture: true });
+  root.addEventListener("invalid", ({ target }) => {
+    ["custom", "more"].forEach((id) => { if (find(id)?.contains(target)) open(id); });
+  }, { capture: true });
   window.addEventListener("pageshow", update); // the browser may have put older values back
   find("summary").hidden = false;
   update();

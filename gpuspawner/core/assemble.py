@@ -31,6 +31,7 @@ class Configured:
     :param custom_images: None = people may not name any other.
     :param cpu: bounds in millicores, None = taken from the largest node.
     :param memory: bounds in bytes, None as for ``cpu``.
+    :param run_time: bounds in seconds, None = servers run on.
     :param uncounted: slugs of GPU types without a ``max_count``: the largest number on one node takes its place; of
         unions without one, what their types say.
     :param unions: slug → several GPU types as one choice; shown after the types themselves.
@@ -43,6 +44,7 @@ class Configured:
     custom_images: CustomImages | None = None
     cpu: Bounds | None = None
     memory: Bounds | None = None
+    run_time: Bounds | None = None
     gpus: Mapping[str, GPUType] = field(default_factory=dict)
     uncounted: frozenset[str] = frozenset()
     unions: Mapping[str, Union] = field(default_factory=dict)
@@ -82,6 +84,7 @@ def assemble(
         presets=configured.presets,
         hidden=(*configured.hidden_gpus, *hidden),
         custom_images=configured.custom_images,
+        run_time=configured.run_time,
     )
     if inventory.nodes is None:
         return catalogue

@@ -63,7 +63,7 @@ class CustomImages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Range of a quantity a user may pick, in whole base units (millicores or bytes).
+    """Range of a quantity a user may pick, in whole base units (millicores, bytes or seconds).
 
     :param guarantee: part of the limit that becomes the request, 0 to 1.
     """
@@ -178,6 +178,7 @@ class Catalogue:
     :param memory: bounds in bytes; None as for ``cpu``.
     :param hidden: GPU types that nodes may have and nobody may pick; servers without a GPU avoid their nodes as well.
     :param custom_images: None where people may only pick from ``images``.
+    :param run_time: bounds in seconds of how long a server runs at most; None where nobody is asked: it runs on.
     """
 
     images: Mapping[str, Image]
@@ -187,6 +188,7 @@ class Catalogue:
     presets: Mapping[str, Preset] = field(default_factory=dict)
     hidden: tuple[GPUType, ...] = ()
     custom_images: CustomImages | None = None
+    run_time: Bounds | None = None
 
     @property
     def default_image(self) -> str:

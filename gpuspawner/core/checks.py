@@ -29,11 +29,13 @@ class Notation:
     :param title: what the amount is, as a sentence begins.
     :param parse: returns whole base units or raises QuantityError.
     :param show: writes whole base units for people.
+    :param unbounded: why there may be no bounds to choose in, empty where it is just not offered.
     """
 
     title: str
     parse: Callable[[object], int]
     show: Callable[[int], str]
+    unbounded: str = ""
 
 
 def longest_text(field: str) -> int:
@@ -114,7 +116,8 @@ class Problems:
         title = notation.title
         if bounds is None:
             if value is not None:
-                self.add(field, "unknown_field", message=f"{title} cannot be chosen here: its bounds are not known.")
+                why = f": {notation.unbounded}" if notation.unbounded else ""
+                self.add(field, "unknown_field", message=f"{title} cannot be chosen here{why}.")
             return None
         if value is None:
             return bounds.default

@@ -13,6 +13,7 @@ from operator import attrgetter
 
 from gpuspawner.core.availability import Availability, availability
 from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Unit
+from gpuspawner.core.duration import duration_option
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.formview_filled import Filled, fill
 from gpuspawner.core.formview_image_types import ImageView
@@ -48,7 +49,8 @@ __all__ = ["FORM_LEVEL", "FormView", "Live", "as_json", "build_view", "gpu_as_js
 UNIT_TEXTS = {Unit.CARD: "card", Unit.MIG: "MIG slice", Unit.SHARED: "shared"}
 """What one unit of a GPU type is, in people's words."""
 
-_NUMBER = ("min", "max", "step", "default", "guarantee")
+_RANGE = ("min", "max", "step", "default")
+_NUMBER = (*_RANGE, "guarantee")
 _GPU = (
     *("slug", "display_name", "memory_gib", "max_count", "total", "healthy", "free"),
     *("capacity_text", "details_text", "state", "reason", "shapes", "largest_shapes", "scales"),
@@ -83,6 +85,7 @@ def build_view(
         custom_image=custom_image_view(catalogue.custom_images, values["custom_image"]),
         cpu=_number(catalogue.cpu, format_cpu),
         memory=_number(catalogue.memory, gib),
+        run_time=_number(catalogue.run_time, duration_option),
         vendors=_vendors(catalogue, inventory, counts=live.availabilities),
         presets=presets,
         values=values,
@@ -120,6 +123,7 @@ def without_gpus_as_json(view: FormView) -> dict[str, object]:
         "custom_image": view.custom_image and _pick(view.custom_image, "complaint"),
         "cpu": view.cpu and _pick(view.cpu, *_NUMBER),
         "memory": view.memory and _pick(view.memory, *_NUMBER),
+        "run_time": view.run_time and _pick(view.run_time, *_RANGE),
         "presets": [_preset_as_json(preset) for preset in view.presets],
         "values": dict(view.values),
         "verdict": view.verdict and _verdict_as_json(view.verdict),

@@ -58,7 +58,12 @@ def _over(values: Mapping[str, str], typed: Mapping[str, str], *, catalogue: Cat
 
 def _selection(values: Mapping[str, str], catalogue: Catalogue) -> Selection | None:
     """Return the choice that stands in the fields, None where it is no valid one."""
-    offered = {"cpu": catalogue.cpu, "memory": catalogue.memory, "custom_image": catalogue.custom_images}
+    offered: dict[str, object] = {
+        "cpu": catalogue.cpu,
+        "memory": catalogue.memory,
+        "custom_image": catalogue.custom_images,
+        "run_time": catalogue.run_time,
+    }
     hidden = {name for name, offer in offered.items() if offer is None}
     try:
         options = from_form({name: [text] for name, text in values.items() if name not in hidden})

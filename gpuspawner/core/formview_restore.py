@@ -11,15 +11,18 @@ from functools import partial
 
 from gpuspawner.core.catalogue import Catalogue
 from gpuspawner.core.checks import Problems
+from gpuspawner.core.duration import duration_option
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.formview_types import FORM_LEVEL
 from gpuspawner.core.quantity import format_cpu, gib
 from gpuspawner.core.selection import VERSION, Selection, is_given, validate
 
-FIELDS = ("image", "custom_image", "cpu", "memory", "gpu", "gpu_count")
+FIELDS = ("image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "run_time")
 """Names of the form's fields, in the form's order."""
 
 _QUOTED_CHARS = 40
+_AMOUNTS = {"cpu": ("number of CPUs", ""), "memory": ("amount of memory", " GiB"), "run_time": ("run time", "")}
+"""Field → what it holds, inside a sentence, and the unit that does not stand in it."""
 
 
 def probe(options: Mapping[str, object], catalogue: Catalogue) -> Selection | None:
@@ -31,8 +34,8 @@ def probe(options: Mapping[str, object], catalogue: Catalogue) -> Selection | No
 
 
 def values_of(selection: Selection) -> dict[str, str]:
-    """Return a selection as field values, in form notation (cores; GiB)."""
-    cpu, memory = selection.cpu_millis, selection.memory_bytes
+    """Return a selection as field values, in form notation (cores; GiB; hours and minutes with their units)."""
+    cpu, memory, run_time = selection.cpu_millis, selection.memory_bytes, selection.run_time_s
     return {
         "image": selection.image,
         "custom_image": selection.custom_image or "",
@@ -40,6 +43,7 @@ def values_of(selection: Selection) -> dict[str, str]:
         "memory": "" if memory is None else gib(memory),
         "gpu": selection.gpu or "",
         "gpu_count": str(selection.gpu_count) if selection.gpu else "",
+        "run_time": "" if run_time is None else duration_option(run_time),
     }
 
 
@@ -75,7 +79,10 @@ class _Form:
             fields["cpu"] = partial(self._amount, "cpu")
         if self.catalogue.memory is not None:
             fields["memory"] = partial(self._amount, "memory")
-        return {**fields, "gpu": self._gpu, "gpu_count": self._count}
+        fields |= {"gpu": self._gpu, "gpu_count": self._count}
+        if self.catalogue.run_time is not None:
+            fields["run_time"] = partial(self._amount, "run_time")
+        return fields
 
     def _image(self, saved: object) -> None:
         if isinstance(saved, str) and saved in self.catalogue.images:
@@ -103,7 +110,7 @@ class _Form:
         if selection is not None:
             self.values[name] = values_of(selection)[name]
             return
-        what, unit = {"cpu": ("number of CPUs", ""), "memory": ("amount of memory", " GiB")}[name]
+        what, unit = _AMOUNTS[name]
         kept = f"{self.values[name]}{unit}"
         self.notices[name] = f"Your last {what}{_quoted(saved)} is no longer offered: {kept} is filled in."
 

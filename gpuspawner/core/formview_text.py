@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuspawner.core.catalogue import Catalogue, GPUType
+from gpuspawner.core.duration import format_duration
 from gpuspawner.core.quantity import format_cpu, format_memory
 from gpuspawner.core.selection import Selection, image_of
 from gpuspawner.core.verdict import FRESH_S
@@ -61,18 +62,21 @@ def difference(other: Selection, selection: Selection | None, *, catalogue: Cata
         parts.append(_cpus(other.cpu_millis))
     if other.memory_bytes is not None and other.memory_bytes != selection.memory_bytes:
         parts.append(format_memory(other.memory_bytes))
+    if other.run_time_s is not None and other.run_time_s != selection.run_time_s:
+        parts.append(f"at most {format_duration(other.run_time_s)}")
     return listed(parts, last="and")
 
 
 def sentence(selection: Selection, catalogue: Catalogue) -> str:
-    """Return a selection as one sentence part: "PyTorch with 4 CPUs, 16 GiB and 1 × A100 80 GB"."""
+    """Return a selection as one sentence part: "PyTorch with 4 CPUs, 16 GiB and 1 × A100 for at most 8 hours"."""
     parts = []
     if selection.cpu_millis is not None:
         parts.append(_cpus(selection.cpu_millis))
     if selection.memory_bytes is not None:
         parts.append(format_memory(selection.memory_bytes))
     parts.append(_gpus(selection, catalogue))
-    return f"{image_of(selection, catalogue).display_name} with {listed(parts, last='and')}"
+    until = "" if selection.run_time_s is None else f" for at most {format_duration(selection.run_time_s)}"
+    return f"{image_of(selection, catalogue).display_name} with {listed(parts, last='and')}{until}"
 
 
 def _cpus(millis: int) -> str:

@@ -15,7 +15,9 @@ FORM_LEVEL = ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberView:
-    """Bounds of a number field, in the unit the form shows (cores; GiB), as decimal strings (``"0.5"``).
+    """Bounds of a number field as the field holds them.
+
+    Decimal strings (``"0.5"``) in the unit that the form shows (cores; GiB), lengths of time with units (``"2h30m"``).
 
     :param guarantee: part of the amount that the pod requests, 0 to 1: what has to be free on a node.
     """
@@ -144,9 +146,10 @@ class FormView:
     """The whole form.
 
     :param custom_image: None where people may only pick from ``images``.
+    :param run_time: how long the server runs at most; None where that is not asked.
     :param values: field name → what stands in the field, form notation, exactly as typed after an error
         (``image`` ("" = the one in ``custom_image``), ``custom_image``, ``cpu``, ``memory``, ``gpu`` ("" = none),
-        ``gpu_count``).
+        ``gpu_count``, ``run_time``).
     :param errors: field name → sentence; empty on a first visit. A name that is no field of the form stands for what
         was sent without one; :data:`FORM_LEVEL` for the form as a whole.
     :param notices: field name → sentence about a saved choice that is no longer offered and what stands there instead.
@@ -168,6 +171,7 @@ class FormView:
     custom_image: CustomImageView | None = None
     cpu: NumberView | None
     memory: NumberView | None
+    run_time: NumberView | None = None
     vendors: tuple[VendorView, ...]
     presets: tuple[PresetView, ...]
     values: Mapping[str, str]
@@ -196,6 +200,14 @@ class FormView:
     @property
     def _picked_misfits(self) -> tuple[MisfitView, ...]:
         return next((image.misfits for image in self.images if image.slug == self.values["image"]), ())
+
+    @property
+    def is_more_open(self) -> bool:
+        """Whether the rarer fields are shown from the start: one is not as at first, or something is said there."""
+        usual = {} if self.run_time is None else {"run_time": self.run_time.default}
+        return any(
+            name in self.errors or name in self.notices or self.values[name] != text for name, text in usual.items()
+        )
 
     @property
     def max_gpu_count(self) -> int:

@@ -1,7 +1,7 @@
 """From what a browser sends (form fields, query arguments) to user options; what they mean is checked elsewhere.
 
-A form is text, JSON is typed, so two things are read differently here: a bare memory number means GiB (so the field is
-labelled), and a count arrives as digits.
+A form is text, JSON is typed, so some things are read differently here: a bare memory number means GiB (so the field is
+labelled), a bare run time hours (so its field says), and a count arrives as digits.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from gpuspawner.core.checks import Problems, longest_text
 from gpuspawner.core.image_reference import EXAMPLE
 from gpuspawner.core.quoting import name_of, quote, suggest
 
-_FORM_FIELDS = ("image", "custom_image", "cpu", "memory", "gpu", "gpu_count")
+_FORM_FIELDS = ("image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "run_time")
 _QUERY_FIELDS = ("v", "preset", *_FORM_FIELDS)
 _START_PRESET = "start_preset"
 _IGNORED = frozenset({"_xsrf"})
 _QUERY_PREFIX = "opt-"
 
+_BARE_UNITS = {"memory": "G", "run_time": "h"}
+"""Field → unit of a number that has none."""
 _BARE_NUMBER = re.compile(r"\d+\.?\d*|\.\d+", re.ASCII)
 _COUNT = re.compile(r"\d{1,9}", re.ASCII)
 
@@ -104,9 +106,9 @@ def _typed(texts: Mapping[str, str]) -> dict[str, object]:
             del options[name]
         elif text is not None and _COUNT.fullmatch(text):
             options[name] = int(text)
-    memory = texts.get("memory", "")
-    if _BARE_NUMBER.fullmatch(memory):
-        options["memory"] = f"{memory}G"
+    for name, unit in _BARE_UNITS.items():
+        if _BARE_NUMBER.fullmatch(texts.get(name, "")):
+            options[name] = f"{texts[name]}{unit}"
     if texts.get("gpu") == "":
         options["gpu"] = None
     return options

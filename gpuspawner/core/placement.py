@@ -50,6 +50,7 @@ class Placement(Amounts):
     :param environment: variables to set.
     :param removed_environment: variables that must not be on the pod, whoever set them.
     :param shm_bytes: size limit of a memory-backed /dev/shm, None = no volume.
+    :param run_time_s: seconds after which Kubernetes stops the pod, None = never.
     """
 
     image: str
@@ -64,6 +65,7 @@ class Placement(Amounts):
     shm_bytes: int | None = None
     annotations: Mapping[str, str] = field(default_factory=dict)
     start_timeout_s: int | None = None
+    run_time_s: int | None = None
 
 
 def place(selection: Selection, catalogue: Catalogue, *, cpu_node_has_room: bool = False) -> Placement:
@@ -98,6 +100,7 @@ def place(selection: Selection, catalogue: Catalogue, *, cpu_node_has_room: bool
         shm_bytes=_part(selection.memory_bytes, shm),
         annotations=_annotations(selection, catalogue),
         start_timeout_s=gpu.start_timeout_s if gpu is not None else None,
+        run_time_s=selection.run_time_s,
     )
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from gpuspawner.core.catalogue import Catalogue, GPUType, Image
 from gpuspawner.core.checks import Notation, Problems
+from gpuspawner.core.duration import duration_option, format_duration, parse_duration
 from gpuspawner.core.image_use import misfit_text
 from gpuspawner.core.quantity import format_cpu, format_memory, memory_option, parse_cpu, parse_memory
 from gpuspawner.core.quoting import name_of, quote, suggest
@@ -22,7 +23,7 @@ from gpuspawner.core.quoting import name_of, quote, suggest
 VERSION = 1
 """Version of the user options written by :func:`to_options`."""
 
-FIELDS = ("v", "preset", "image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "profile")
+FIELDS = ("v", "preset", "image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "run_time", "profile")
 """Names of the user options; ``preset`` is only read, ``profile`` is only written, for people."""
 
 
@@ -36,6 +37,7 @@ class Selection:
     :param memory_bytes: memory limit in bytes, None = left to KubeSpawner.
     :param gpu: slug of the GPU type, None = no GPU.
     :param gpu_count: 0 exactly when ``gpu`` is None.
+    :param run_time_s: seconds after which the server is stopped, None = never.
     """
 
     image: str
@@ -44,6 +46,7 @@ class Selection:
     gpu: str | None = None
     gpu_count: int = 0
     custom_image: str | None = None
+    run_time_s: int | None = None
 
 
 def validate(options: object, catalogue: Catalogue) -> Selection:
@@ -64,9 +67,16 @@ def validate(options: object, catalogue: Catalogue) -> Selection:
     count = _count(merged.get("gpu_count"), catalogue.gpus[gpu] if gpu else None, problems=problems)
     if gpu and image:
         _check_image_uses(catalogue.images[image], catalogue.gpus[gpu], problems=problems)
+    run_time = problems.amount("run_time", merged.get("run_time"), notation=_RUN_TIME, bounds=catalogue.run_time)
     problems.raise_any()
     return Selection(
-        image=image, custom_image=custom_image, cpu_millis=cpu, memory_bytes=memory, gpu=gpu, gpu_count=count
+        image=image,
+        custom_image=custom_image,
+        cpu_millis=cpu,
+        memory_bytes=memory,
+        gpu=gpu,
+        gpu_count=count,
+        run_time_s=run_time,
     )
 
 
@@ -94,6 +104,8 @@ def to_options(selection: Selection, catalogue: Catalogue) -> dict[str, object]:
         options["memory"] = memory_option(selection.memory_bytes)
     options["gpu"] = selection.gpu
     options["gpu_count"] = selection.gpu_count
+    if selection.run_time_s is not None:
+        options["run_time"] = duration_option(selection.run_time_s)
     options["profile"] = summarise(selection, catalogue)
     return options
 
@@ -107,6 +119,8 @@ def summarise(selection: Selection, catalogue: Catalogue) -> str:
         parts.append(format_memory(selection.memory_bytes))
     if selection.gpu is not None:
         parts.append(f"{selection.gpu_count} × {catalogue.gpus[selection.gpu].display_name}")
+    if selection.run_time_s is not None:
+        parts.append(f"at most {format_duration(selection.run_time_s)}")
     return " · ".join(parts)
 
 
@@ -202,5 +216,7 @@ def _cpus(millis: int) -> str:
     return f"{format_cpu(millis)} {'CPU' if millis <= 1000 else 'CPUs'}"  # noqa: PLR2004 - one CPU
 
 
-_CPU = Notation(title="CPU", parse=parse_cpu, show=_cpus)
-_MEMORY = Notation(title="Memory", parse=parse_memory, show=format_memory)
+_NO_BOUNDS = "its bounds are not known"
+_CPU = Notation(title="CPU", parse=parse_cpu, show=_cpus, unbounded=_NO_BOUNDS)
+_MEMORY = Notation(title="Memory", parse=parse_memory, show=format_memory, unbounded=_NO_BOUNDS)
+_RUN_TIME = Notation(title="The run time", parse=parse_duration, show=format_duration)

@@ -11,7 +11,7 @@ from typing import Any
 
 HEADER = "Gpuspawner-Choice"
 
-_LONGEST = 2000
+_LONGEST = 2400
 """Characters of the header that are read at all; the longest texts of all fields take three quarters of them."""
 
 

@@ -20,10 +20,13 @@ Config = Mapping[str, Any]
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _MOUNTS = ("volumeMounts", "volume_mounts")
+_DEADLINE = ("activeDeadlineSeconds", "active_deadline_seconds")
 
 
 def pod_config(admins: Config | None, placement: Placement, *, volumes: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the admin's ``extra_pod_config`` with the placement in it, and the type's runtime class unless it has one.
+
+    Of two run times, the admin's and the one chosen, the shorter one counts.
 
     :param volumes: what is added to the pod's volumes.
     """
@@ -38,10 +41,14 @@ def pod_config(admins: Config | None, placement: Placement, *, volumes: list[dic
                 config[name] = added(own, toleration_entries(placement.tolerations))
             case "volumes":
                 config[name] = added(own, volumes)
+            case "activeDeadlineSeconds" | "active_deadline_seconds":
+                config[name] = _shorter(own, placement.run_time_s)
             case _:
                 config[name] = own
     if placement.runtime_class is not None and not {"runtimeClassName", "runtime_class_name"} & config.keys():
         config["runtimeClassName"] = literal(placement.runtime_class)
+    if placement.run_time_s is not None and config.keys().isdisjoint(_DEADLINE):
+        config[_DEADLINE[0]] = placement.run_time_s
     return config
 
 
@@ -78,6 +85,13 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     return [plain(item) for item in value] if isinstance(value, list) else value
+
+
+def _shorter(own: Any, run_time_s: int | None) -> Any:
+    """Return the shorter of two run times; what of the admin's is no number is left for Kubernetes to refuse."""
+    if run_time_s is None or own is None:
+        return own if run_time_s is None else run_time_s
+    return min(own, run_time_s) if isinstance(own, int | float) else own
 
 
 def _affinity(own: Any, placement: Placement) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 from traitlets import Bool, Dict, Float
 from traitlets.config import LoggingConfigurable
 
-SETTINGS = ("images", "custom_images", "cpu", "memory", "gpus", "presets", "accelerators", "discover_gpus")
+SETTINGS = ("images", "custom_images", "cpu", "memory", "run_time", "gpus", "presets", "accelerators", "discover_gpus")
 """Names of the traits that together are the settings."""
 
 
@@ -96,6 +96,26 @@ class GPUSpawnerTraits(LoggingConfigurable):
 
         As everywhere in JupyterHub K, M, G and T are powers of 1024. `guarantee` is the part of the limit that is
         requested; with less than 1 a server can be ended when its node runs out of memory.
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    run_time = Dict(
+        allow_none=True,
+        help="""
+        Bounds of how long a server runs at most, chosen by users under "More". Left out: servers run on, and nobody is
+        asked. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  run_time: {min: 30m, max: 24h, step: 30m, default: 8h}
+
+        Lengths of time are written `30m`, `8h`, `2d` or `2h30m`. Without them, `min` and `step` are 15 minutes and
+        `default` is 8 hours, or the nearest that is allowed. Kubernetes itself ends the pod
+        (`activeDeadlineSeconds`), counted from when its node has taken it; where `extra_pod_config` has a shorter time,
+        that counts: docs/form.md.
 
         .. versionadded:: 0.1
         """,

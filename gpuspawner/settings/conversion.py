@@ -10,22 +10,26 @@ from gpuspawner.core.accelerators import GFD_PRODUCT, AcceleratorTable, Known
 from gpuspawner.core.assemble import Configured
 from gpuspawner.core.catalogue import Bounds, CustomImages, GPUType, Image, Preset, ScaleUp, Toleration, Unit
 from gpuspawner.core.discovery import conventional_tolerations
+from gpuspawner.core.duration import duration_option
 from gpuspawner.core.node_gpus import mig_profile, vendor_of
 from gpuspawner.core.quantity import format_cpu, memory_option
 from gpuspawner.core.unions import Union
 from gpuspawner.settings.gpu_entries import GPUEntry
 from gpuspawner.settings.models import (
+    Amount,
     CPUSetting,
     CustomImagesSetting,
     ImageEntry,
     MemorySetting,
     PresetEntry,
+    RunTimeSetting,
     SettingsModel,
 )
 from gpuspawner.settings.values import Entry
 
 _DEFAULT_CPU_MILLIS = 2000
 _DEFAULT_MEMORY_BYTES = 8 * 1024**3
+_DEFAULT_RUN_TIME_S = 8 * 60 * 60
 _CPU_GUARANTEE = 0.5
 """Servers idle most of the time, and a CPU that is not used can be lent; memory cannot."""
 
@@ -42,6 +46,7 @@ def to_configured(settings: SettingsModel, table: AcceleratorTable) -> Configure
         custom_images=_custom_images(settings.custom_images),
         cpu=bounds_of(settings.cpu, default=_DEFAULT_CPU_MILLIS, guarantee=_CPU_GUARANTEE) if settings.cpu else None,
         memory=bounds_of(settings.memory, default=_DEFAULT_MEMORY_BYTES, guarantee=1.0) if settings.memory else None,
+        run_time=bounds_of(settings.run_time, default=_DEFAULT_RUN_TIME_S) if settings.run_time else None,
         gpus=gpus,
         uncounted=frozenset(
             slug
@@ -66,11 +71,13 @@ def in_order(entries: Mapping[str, E]) -> dict[str, E]:
     return dict(sorted(enabled.items(), key=lambda item: (item[1].order is None, item[1].order or 0)))
 
 
-def bounds_of(setting: CPUSetting | MemorySetting, *, default: int, guarantee: float) -> Bounds:
+def bounds_of(setting: CPUSetting | MemorySetting | RunTimeSetting, *, default: int, guarantee: float = 1.0) -> Bounds:
     """Return bounds in base units.
 
     :param default: taken when the setting has none, moved to the nearest amount that its range and steps allow.
+    :param guarantee: taken when the setting has none.
     """
+    own = setting.guarantee if isinstance(setting, Amount) else None
     chosen = setting.default
     if chosen is None:
         inside = min(max(default, setting.min), setting.max)
@@ -80,7 +87,7 @@ def bounds_of(setting: CPUSetting | MemorySetting, *, default: int, guarantee: f
         max=setting.max,
         step=setting.step,
         default=chosen,
-        guarantee=guarantee if setting.guarantee is None else setting.guarantee,
+        guarantee=guarantee if own is None else own,
     )
 
 
@@ -192,4 +199,6 @@ def preset_options(entry: PresetEntry) -> dict[str, object]:
         options["gpu"] = entry.gpu
     if entry.gpu_count is not None:
         options["gpu_count"] = entry.gpu_count
+    if entry.run_time is not None:
+        options["run_time"] = duration_option(entry.run_time)
     return options

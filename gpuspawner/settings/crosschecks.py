@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from gpuspawner.core.assemble import Configured
 from gpuspawner.core.catalogue import Catalogue, GPUType, Image
+from gpuspawner.core.duration import format_duration
 from gpuspawner.core.errors import Problem, SelectionError
 from gpuspawner.core.node_gpus import vendor_of
 from gpuspawner.core.quantity import format_cpu, format_memory
@@ -15,7 +16,7 @@ from gpuspawner.core.quoting import quote, suggest
 from gpuspawner.core.selection import validate
 from gpuspawner.core.unions import unite
 from gpuspawner.settings.gpu_entries import GPUEntry, TolerationSetting
-from gpuspawner.settings.models import CPUSetting, MemorySetting, SettingsModel
+from gpuspawner.settings.models import CPUSetting, MemorySetting, RunTimeSetting, SettingsModel
 from gpuspawner.settings.union_checks import union_problems
 
 _SLUG = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
@@ -29,8 +30,9 @@ def crosschecks(settings: SettingsModel, accelerators: frozenset[str]) -> list[P
     """
     problems = [
         *_slugs(settings),
-        *_bounds("cpu", settings.cpu),
-        *_bounds("memory", settings.memory),
+        *_bounds("cpu", settings.cpu, show=format_cpu),
+        *_bounds("memory", settings.memory, show=format_memory),
+        *_bounds("run_time", settings.run_time, show=format_duration),
         *_images(settings),
         *_accelerators(settings, accelerators),
     ]
@@ -48,10 +50,11 @@ def _slugs(settings: SettingsModel) -> Iterator[Problem]:
                 yield Problem(field=f"{section}.{slug}", code="bad_slug", message=f"{_SLUG_RULE}, not {quote(slug)}")
 
 
-def _bounds(path: str, setting: CPUSetting | MemorySetting | None) -> Iterator[Problem]:
+def _bounds(
+    path: str, setting: CPUSetting | MemorySetting | RunTimeSetting | None, *, show: Callable[[int], str]
+) -> Iterator[Problem]:
     if setting is None:
         return
-    show = format_cpu if path == "cpu" else format_memory
     if setting.step <= 0:
         yield Problem(field=f"{path}.step", code="out_of_range", message="must be more than 0")
     elif setting.min <= 0:
@@ -123,6 +126,7 @@ def preset_problems(configured: Configured) -> list[Problem]:
         memory=configured.memory,
         gpus={**configured.gpus, **_unions(configured)},
         presets=configured.presets,
+        run_time=configured.run_time,
     )
     found: list[Problem] = []
     for slug, preset in configured.presets.items():

@@ -19,6 +19,7 @@ from gpuspawner.settings.values import (
     Model,
     Origin,
     Part,
+    RunTime,
     Slug,
     Text,
     Vendor,
@@ -84,6 +85,15 @@ class MemorySetting(Amount):
     default: Memory | None = None
 
 
+class RunTimeSetting(Model):
+    """Bounds of how long a server runs at most."""
+
+    min: RunTime = 15 * 60
+    max: RunTime
+    step: RunTime = 15 * 60
+    default: RunTime | None = None
+
+
 class PresetEntry(Entry):
     """A named bundle of choices; what it leaves out takes the default."""
 
@@ -92,6 +102,7 @@ class PresetEntry(Entry):
     memory: Memory | None = None
     gpu: Slug | None = None
     gpu_count: Annotated[int, Field(ge=0)] | None = None
+    run_time: RunTime | None = None
 
 
 class SettingsModel(Model):
@@ -101,6 +112,7 @@ class SettingsModel(Model):
     custom_images: CustomImagesSetting = Field(default_factory=CustomImagesSetting)
     cpu: CPUSetting | None = None
     memory: MemorySetting | None = None
+    run_time: RunTimeSetting | None = None
     gpus: dict[str, GPUEntry] = Field(default_factory=dict)
     presets: dict[str, PresetEntry] = Field(default_factory=dict)
     accelerators: dict[str, AcceleratorEntry | None] = Field(default_factory=dict)

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
+from gpuspawner.core.duration import parse_duration
 from gpuspawner.core.image_reference import parse_origin
 from gpuspawner.core.quantity import parse_cpu, parse_memory
 
@@ -13,6 +14,9 @@ Vendor = Literal["nvidia", "amd", "intel"]
 
 NAME = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 DOMAIN = r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?"
+
+_LONGEST_RUN_TIME_S = 2**31 - 1
+"""More the API server does not take: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/"""
 
 
 def _quoted_version(value: object) -> object:
@@ -43,10 +47,23 @@ def _origin(value: str) -> str:
     return origin
 
 
+def _run_time(value: object) -> int:
+    """Return seconds that a pod can be given.
+
+    :raises ValueError: it is no length of time, or one that Kubernetes has no number for.
+    """
+    run_time_s = parse_duration(value)
+    if run_time_s > _LONGEST_RUN_TIME_S:
+        raise ValueError(f"must be at most {_LONGEST_RUN_TIME_S // (24 * 60 * 60)} days")
+    return run_time_s
+
+
 CPUs = Annotated[int, BeforeValidator(parse_cpu)]
 """Millicores, written as a number of CPUs or ``500m``."""
 Memory = Annotated[int, BeforeValidator(parse_memory)]
 """Bytes, written as ``16G`` (1024^3, as everywhere in JupyterHub) or a number of bytes."""
+RunTime = Annotated[int, BeforeValidator(_run_time)]
+"""Seconds, written as ``30m``, ``8h``, ``2d`` or ``2h30m``."""
 Version = Annotated[str, BeforeValidator(_quoted_version), StringConstraints(pattern=r"^[0-9]{1,3}\.[0-9]{1,3}$")]
 Part = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 # The limits come first: behind a validator, pydantic counts "items" and says nothing of characters.

@@ -36,7 +36,10 @@ def test_an_example_is_taken_as_it_stands(example: dict[str, object]):
 
 @pytest.mark.parametrize(
     "setting",
-    ["images", "custom_images", "any_of", "min_memory", "scale_up", "spot", "interconnect", "capacity_timeout"],
+    [
+        *("images", "custom_images", "run_time", "any_of", "min_memory", "scale_up", "spot", "interconnect"),
+        "capacity_timeout",
+    ],
 )
 def test_there_is_an_example_of_each_setting_that_needs_one(setting: str):
     assert any(f"'{setting}'" in repr(example.values[0]) for example in EXAMPLES)

@@ -25,7 +25,10 @@ PROMISED = 20_000
 EXAMPLES = int(os.environ.get("GPUSPAWNER_FUZZ_EXAMPLES", "0"))
 """How many to send instead, chosen anew each time."""
 
-FIELDS = ("image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "v", "preset", "start_preset", "unknown")
+FIELDS = (
+    *("image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "run_time"),
+    *("v", "preset", "start_preset", "unknown"),
+)
 SLOW_S = 5.0
 """Processor time for one request and all that is looked at afterwards; the hub answers nobody else meanwhile."""
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from tests.fuzz.support import writing
 from tests.fuzz.support.corpus import SURROGATES, TEXTS, TOKENS
-from tests.fuzz.support.sites import GIB, MIB, Range, Site
+from tests.fuzz.support.sites import GIB, MIB, MINUTE_S, Range, Site
 
 _SHORT = 300
 """Characters of those values of the corpus that are put into generated requests; the long ones have their own test."""
 
-_FIELDS = ("image", "custom_image", "cpu", "memory", "gpu", "gpu_count")
+_FIELDS = ("image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "run_time")
 _HEX = "0123456789abcdef" * 4
 _REFERENCES = ("{}/scipy", "{}/a/b_c:2026-10-01", f"{{}}/x@sha256:{_HEX}", f"{{}}/x:latest@sha512:{_HEX}{_HEX}")
 """Images that people may name; what they begin with comes from the site."""
@@ -144,6 +144,8 @@ def _fair(draw: Draw, site: Site, *, is_json: bool, is_link: bool) -> Fields:
         values["cpu"] = _cpu(draw, _step(draw, site.cpu), is_json=is_json)
     if _one(draw, (True, True, True, False)):
         values["memory"] = _memory(draw, _step(draw, site.memory), is_json=is_json)
+    if site.run_time is not None and _one(draw, (True, False)):
+        values["run_time"] = _run_time(draw, _step(draw, site.run_time), is_json=is_json)
     if is_json or is_link:
         values |= _one(draw, ({}, {}, {"v": 1 if is_json else "1"}))
     if is_json:
@@ -163,6 +165,13 @@ def _cpu(draw: Draw, millis: int, *, is_json: bool) -> object:
 def _memory(draw: Draw, size: int, *, is_json: bool) -> object:
     gib, mib = size / GIB, size // MIB
     return _one(draw, (size if is_json else f"{gib:g}", f"{gib:g}G", f"{mib} MiB", f"{mib}mb", f"{size}B"))
+
+
+def _run_time(draw: Draw, length_s: int, *, is_json: bool) -> str:
+    hours, minutes = divmod(length_s // MINUTE_S, 60)
+    written = (f"{60 * hours + minutes}m", f"{hours}h{minutes}m", f" {hours} HOURS {minutes} min ")
+    # A number alone means hours, but not in JSON.
+    return _one(draw, written if minutes or is_json else (*written, f"{hours}"))
 
 
 def _one(draw: Draw, options: Sequence[V]) -> V:
@@ -191,18 +200,20 @@ def _put(draw: Draw, fields: Fields, *, site: Site, is_json: bool) -> None:
 
 def _near(draw: Draw, fields: Fields, *, site: Site, is_json: bool) -> None:
     """Put a number in that is only just right or wrong."""
-    name = _one(draw, ("cpu", "memory", "gpu_count"))
+    name = _one(draw, ("cpu", "memory", "gpu_count", *(("run_time",) if site.run_time else ())))
     off = _one(draw, (-1, 0, 1))
     if name == "gpu_count":
         most = _one(draw, (0, 1, 2**31, 2**63, *(card.most for card in site.cards.values())))
         number = str(most + off)
         _set(fields, name, _one(draw, (number, f"{number}.0", f'"{number}"')) if is_json else number)
         return
-    bounds = site.cpu if name == "cpu" else site.memory
+    bounds = site.cpu if name == "cpu" else site.run_time if site.run_time and name == "run_time" else site.memory
     edge = _one(draw, (0, bounds.least, bounds.most, bounds.most * 1000, -bounds.least))
     amount = edge + off * _one(draw, (1, bounds.step))
     if name == "cpu":
         ways = (f"{amount}m", f"{amount / 1000}", f"{amount / 1000:.20f}", f"{amount / 1000:e}")
+    elif name == "run_time":
+        ways = (f"{amount // MINUTE_S}m", f"{amount / 3600}h", f"{amount / 86_400}d", f"{amount / 3600}", f"{amount}s")
     else:
         ways = (f"{amount}B", f"{amount / GIB}G", f"{amount // MIB}M", f"{amount / GIB}", f"{amount}")
     text = _one(draw, ways)

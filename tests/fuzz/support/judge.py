@@ -15,7 +15,9 @@ from gpuspawner.hub.errors import RefusedStart
 from tests.fuzz.support.corpus import MARK
 from tests.fuzz.support.sites import Card, Offered, Range, Site
 
-FIELDS = frozenset({"v", "preset", "start_preset", "image", "custom_image", "cpu", "memory", "gpu", "gpu_count"})
+FIELDS = frozenset(
+    {"v", "preset", "start_preset", "image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "run_time"}
+)
 NOT_AN_OBJECT = ""
 """Field of the one problem that options have which are no object; also what such options are called in an answer."""
 
@@ -41,6 +43,9 @@ def strange(pod: Pod, site: Site, *, plain: Pod) -> list[str]:
     limits = pod["spec"]["containers"][0]["resources"].get("limits", {})
     millis, size = Fraction(str(limits.get("cpu", 0))) * 1000, Fraction(limits.get("memory", 0))
     found = [*_outside("cpu", millis, site.cpu), *_outside("memory", size, site.memory)]
+    deadline_s = pod["spec"].get("activeDeadlineSeconds")
+    if site.run_time is not None:
+        found += _outside("run time", Fraction(deadline_s or 0), site.run_time)
     if found:
         return found
     count = int(said["gpu-count"] or 0)
@@ -54,6 +59,8 @@ def strange(pod: Pod, site: Site, *, plain: Pod) -> list[str]:
     _choose_amounts(expected, site, millis=int(millis), size=int(size))
     _choose_image(expected, said, image)
     _choose_card(expected, card, count=count, size=int(size))
+    if site.run_time is not None:
+        expected["spec"]["activeDeadlineSeconds"] = deadline_s
     _choose_nodes(expected, site, image=image, card=card)
     return [*found, *differences(_ordered(expected), _ordered(pod))]
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MIB, GIB = 2**20, 2**30
+MINUTE_S = 60
 # Stricter than any runtime: what a fuzz names that is not like this is to be looked at.
 _REFERENCE = re.compile(
     r"(/[a-z0-9]+([._-]+[a-z0-9]+)*)+(:\w[\w.-]{0,127})?(@sha(256|384|512):[a-f0-9]{64,128})?", re.ASCII
@@ -19,7 +20,7 @@ _REFERENCE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """Bounds of an amount in whole base units (millicores or bytes).
+    """Bounds of an amount in whole base units (millicores, bytes or seconds).
 
     :param guarantee: part of the limit that is requested, as a fraction.
     """
@@ -71,6 +72,7 @@ class Site:
     :param images: by slug, the default first.
     :param origins: what the names of other images must begin with, none if people may not name any.
     :param avoided: what nodes without GPUs match.
+    :param run_time: how long servers run at most, None if they run on.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Site:
     presets: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     avoided: tuple[dict[str, Any], ...]
+    run_time: Range | None = None
 
     def named(self, reference: str | None) -> Offered | None:
         """Return an image that people may name, by its full name; None for any other."""
@@ -145,6 +148,7 @@ DESCRIBED = Site(
         "custom_images": {"allowed": True, "registries": ["quay.io/jupyter", "registry.example:5000"]},
         "cpu": {"min": 0.5, "max": 8, "step": 0.5, "default": 2, "guarantee": 0.5},
         "memory": {"min": "512M", "max": "64G", "step": "512M", "default": "4G"},
+        "run_time": {"min": "20m", "max": "2d", "step": "20m", "default": "8h"},
         "gpus": {
             "a100": {
                 "display_name": "A100",
@@ -184,7 +188,13 @@ DESCRIBED = Site(
         },
         "presets": {
             "small": {"display_name": "Small", "cpu": 1, "memory": "2G"},
-            "train": {"display_name": "Training", "image": "minimal", "gpu": "a100", "gpu_count": 2},
+            "train": {
+                "display_name": "Training",
+                "image": "minimal",
+                "gpu": "a100",
+                "gpu_count": 2,
+                "run_time": "36h",
+            },
         },
         "discover_gpus": False,
         # The API server of these tests takes every pod.
@@ -211,6 +221,7 @@ DESCRIBED = Site(
     },
     cpu=Range(least=500, most=8000, step=500, guarantee=(1, 2)),
     memory=Range(least=GIB // 2, most=64 * GIB, step=GIB // 2),
+    run_time=Range(least=20 * MINUTE_S, most=48 * 60 * MINUTE_S, step=20 * MINUTE_S),
     cards={
         "a100": Card(
             resource=NVIDIA,

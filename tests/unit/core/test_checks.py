@@ -4,10 +4,11 @@ import pytest
 
 from gpuspawner.core.catalogue import Bounds, CustomImages
 from gpuspawner.core.checks import Notation, Problems, longest_text
+from gpuspawner.core.duration import format_duration, parse_duration
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.quantity import format_cpu, parse_cpu
 
-CPU = Notation(title="CPU", parse=parse_cpu, show=format_cpu)
+CPU = Notation(title="CPU", parse=parse_cpu, show=format_cpu, unbounded="its bounds are not known")
 QUAY = CustomImages(registries=("quay.io", "ghcr.io/acme"))
 BOUNDS = Bounds(min=500, max=4000, step=500, default=1000)
 
@@ -151,6 +152,13 @@ def test_an_amount_without_bounds_cannot_be_chosen():
     problems = Problems()
     problems.amount("cpu", 2, notation=CPU, bounds=None)
     assert noted(problems) == {"cpu": ("unknown_field", "CPU cannot be chosen here: its bounds are not known.")}
+
+
+def test_an_amount_that_nobody_is_asked_for_cannot_be_chosen_either():
+    problems = Problems()
+    run_time = Notation(title="The run time", parse=parse_duration, show=format_duration)
+    problems.amount("run_time", "8h", notation=run_time, bounds=None)
+    assert noted(problems) == {"run_time": ("unknown_field", "The run time cannot be chosen here.")}
 
 
 @pytest.mark.parametrize(("value", "number"), [(3, 3), (2.0, 2), (-1, -1)])

@@ -49,6 +49,7 @@ CATALOGUE = Catalogue(
         "small": Preset(slug="small", display_name="Small", options={"image": "plain", "cpu": 1, "memory": "512M"}),
     },
     custom_images=CustomImages(),
+    run_time=Bounds(min=900, max=72 * 3600, step=900, default=8 * 3600),
 )
 NODES = (
     Node(
@@ -87,7 +88,16 @@ LIVE = Live(
     presets={"small": Verdict(outcome=Outcome.NOW, places=3)},
 )
 
-DEFAULTS = {"image": "pytorch", "custom_image": "", "cpu": "2", "memory": "8", "gpu": "", "gpu_count": ""}
+DEFAULTS = {
+    "image": "pytorch",
+    "custom_image": "",
+    "cpu": "2",
+    "memory": "8",
+    "gpu": "",
+    "gpu_count": "",
+    "run_time": "8h",
+}
+LASTS = "for at most 8 hours"
 
 
 def types_of(catalogue: Catalogue, inventory: Inventory = INVENTORY):
@@ -98,7 +108,7 @@ def types_of(catalogue: Catalogue, inventory: Inventory = INVENTORY):
 def test_a_first_visit_shows_the_defaults():
     view = build_view(CATALOGUE, INVENTORY)
     assert (dict(view.values), dict(view.errors), dict(view.notices)) == (DEFAULTS, {}, {})
-    assert view.summary == "PyTorch with 2 CPUs, 8 GiB and no GPU"
+    assert view.summary == f"PyTorch with 2 CPUs, 8 GiB and no GPU {LASTS}"
 
 
 @pytest.mark.parametrize(
@@ -129,9 +139,9 @@ def test_the_island_does_not_hold_what_is_for_admins():
 
 
 def test_the_island_of_a_form_without_bounds_is_json():
-    view = build_view(replace(CATALOGUE, cpu=None, memory=None), Inventory())
+    view = build_view(replace(CATALOGUE, cpu=None, memory=None, run_time=None), Inventory())
     island = json.loads(json.dumps(as_json(view)))
-    assert (island["cpu"], island["memory"], island["gpus"][0]["free"]) == (None, None, None)
+    assert [island["cpu"], island["memory"], island["run_time"], island["gpus"][0]["free"]] == [None] * 4
 
 
 @pytest.mark.parametrize("case", json.loads((JS_TESTS / "sentences.json").read_text()))
@@ -140,7 +150,7 @@ def test_the_sentence_is_the_one_that_the_script_writes(case: dict[str, Any]):
 
 
 def test_a_pinned_down_form_has_no_cpu_and_memory_in_its_sentence():
-    view = build_view(replace(CATALOGUE, cpu=None, memory=None), INVENTORY)
+    view = build_view(replace(CATALOGUE, cpu=None, memory=None, run_time=None), INVENTORY)
     assert view.summary == "PyTorch with no GPU"
 
 
@@ -148,7 +158,7 @@ def test_a_reference_that_was_written_stays_beside_another_image():
     typed = {"image": "plain", "custom_image": "python"}
     view = build_view(CATALOGUE, INVENTORY, typed=typed)
     assert (view.values["image"], view.values["custom_image"]) == ("plain", "python")
-    assert view.summary == "Plain Python with 2 CPUs, 8 GiB and no GPU"
+    assert view.summary == f"Plain Python with 2 CPUs, 8 GiB and no GPU {LASTS}"
 
 
 @pytest.mark.parametrize(("written", "is_wrong"), [("", False), ("python", False), ("Python", True)])
@@ -163,9 +173,10 @@ def test_where_only_offered_images_are_allowed_the_form_has_no_field_for_another
     catalogue = replace(CATALOGUE, custom_images=None)
     view = build_view(catalogue, INVENTORY, typed={"image": "plain", "custom_image": "python"})
     assert (view.custom_image, as_json(view)["custom_image"]) == (None, None)
-    assert view.summary == "Plain Python with 2 CPUs, 8 GiB and no GPU"
+    assert view.summary == f"Plain Python with 2 CPUs, 8 GiB and no GPU {LASTS}"
     assert build_view(catalogue, INVENTORY, typed={"custom_image": "python"}).values["image"] == "pytorch"
-    assert build_view(catalogue, INVENTORY, typed={"image": ""}).summary == "PyTorch with 2 CPUs, 8 GiB and no GPU"
+    summary = build_view(catalogue, INVENTORY, typed={"image": ""}).summary
+    assert summary == f"PyTorch with 2 CPUs, 8 GiB and no GPU {LASTS}"
 
 
 def test_problems_stand_at_their_fields_and_leave_no_summary():
@@ -185,6 +196,23 @@ def test_bounds_are_in_the_unit_of_the_field():
     assert (view.cpu.min, view.cpu.max, view.cpu.step, view.cpu.default) == ("0.5", "32", "0.5", "2")
     assert view.memory is not None
     assert (view.memory.min, view.memory.max, view.memory.step, view.memory.default) == ("0.5", "256", "0.5", "8")
+    assert view.run_time is not None
+    assert (view.run_time.min, view.run_time.max, view.run_time.default) == ("15m", "3d", "8h")
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_open"),
+    [
+        pytest.param({}, False, id="defaults"),
+        pytest.param({"options": {"cpu": 4}}, False, id="another field"),
+        pytest.param({"options": {"run_time": "2h"}}, True, id="another run time"),
+        pytest.param({"options": {"run_time": "9d"}}, True, id="notice"),
+        pytest.param({"problems": (Problem(field="run_time", code="off_step", message="Odd."),)}, True, id="error"),
+    ],
+)
+def test_the_rarer_fields_are_open_where_there_is_something_to_see(asked: dict[str, Any], is_open: bool):
+    assert build_view(CATALOGUE, INVENTORY, **asked).is_more_open is is_open
+    assert build_view(replace(CATALOGUE, run_time=None), INVENTORY, **asked).is_more_open is False
 
 
 def test_types_are_grouped_by_vendor_in_the_order_of_the_catalogue():
@@ -264,7 +292,7 @@ def test_a_type_says_that_it_is_spot_and_what_links_its_gpus():
 
 def test_a_preset_holds_a_sentence_and_the_value_of_every_field():
     train, small = build_view(CATALOGUE, INVENTORY).presets
-    assert train.summary == "PyTorch with 8 CPUs, 64 GiB and 2 × A100 80 GB"
+    assert train.summary == f"PyTorch with 8 CPUs, 64 GiB and 2 × A100 80 GB {LASTS}"
     assert dict(small.values) == {**DEFAULTS, "image": "plain", "cpu": "1", "memory": "0.5"}
 
 

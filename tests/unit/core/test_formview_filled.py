@@ -7,6 +7,7 @@ from tests.unit.core.test_formview import CATALOGUE, DEFAULTS
 
 def test_what_is_typed_is_shown_as_it_was_typed_and_wins_over_what_was_saved():
     typed = {**DEFAULTS, "image": "plain", "cpu": " 64 cores", "memory": "<b>", "gpu": "a100-80gb", "gpu_count": "007"}
+    typed["run_time"] = "for ever"
     filled = fill(CATALOGUE, options={"image": "gone", "cpu": 4}, typed=typed)
     assert (filled.values, filled.notices) == (typed, {})
 
@@ -34,7 +35,7 @@ def test_a_reference_in_a_link_takes_the_place_of_the_image_that_stands_there():
 
 
 def test_the_selection_is_what_stands_in_the_fields():
-    typed = {"image": "plain", "cpu": "1", "memory": "512M", "gpu": "mi210", "gpu_count": ""}
+    typed = {"image": "plain", "cpu": "1", "memory": "512M", "gpu": "mi210", "gpu_count": "", "run_time": "8"}
     assert fill(CATALOGUE).selection == validate({}, CATALOGUE)
     assert fill(CATALOGUE, options={"cpu": 4}).selection == validate({"cpu": 4}, CATALOGUE)
     wanted = validate({"image": "plain", "cpu": 1, "memory": "512M", "gpu": "mi210"}, CATALOGUE)

@@ -62,6 +62,7 @@ FULL = Catalogue(
     },
     cpu=Bounds(min=100, max=32_300, step=500, default=600, guarantee=0.5),
     memory=Bounds(min=GIB // 3, max=256 * GIB, step=1, default=GIB),
+    run_time=Bounds(min=60, max=2**31 - 8, step=60, default=3600),
     gpus={gpu.slug: gpu for gpu in TYPES},
     presets={
         "small": Preset(slug="small", display_name="Small", options={"cpu": 0.1}),
@@ -233,6 +234,10 @@ def test_the_sample_has_an_object_of_every_kind():
         (("cpu", "max"), 32),
         (("cpu", "max"), "32 cores"),
         (("memory", "guarantee"), 1.5),
+        (("run_time", "max"), 24),
+        (("run_time", "max"), "24"),
+        (("run_time", "min"), ""),
+        (("run_time", "step"), "15m1h"),
         (("gpus", 0, "free"), -1),
         (("gpus", 0, "free"), 1.5),
         (("gpus", 0, "free"), True),
@@ -254,7 +259,15 @@ def test_a_member_of_another_kind_is_refused(path: tuple[Any, ...], value: Any):
 
 @pytest.mark.parametrize(
     "path",
-    [("cpu",), ("memory",), ("verdict",), ("age_s",), ("presets", 1, "outlook"), ("gpus", 0, "memory_gib")]
+    [
+        ("cpu",),
+        ("memory",),
+        ("run_time",),
+        ("verdict",),
+        ("age_s",),
+        ("presets", 1, "outlook"),
+        ("gpus", 0, "memory_gib"),
+    ]
     + [("gpus", 0, name) for name in ("total", "healthy", "free")],
 )
 def test_what_may_not_be_known_or_shown_may_be_null(path: tuple[Any, ...]):

@@ -113,4 +113,5 @@ def test_an_alternative_says_what_differs_and_fills_in_every_field():
         "memory": "8",
         "gpu": "t4",
         "gpu_count": "2",
+        "run_time": "",
     }

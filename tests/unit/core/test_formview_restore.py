@@ -12,6 +12,7 @@ from gpuspawner.core.formview_restore import FIELDS, probe, restore, values_of
 from gpuspawner.core.selection import Selection, to_options, validate
 
 GIB = 1 << 30
+HOUR_S = 60 * 60
 CATALOGUE = Catalogue(
     images={
         "pytorch": Image(slug="pytorch", display_name="PyTorch", image="pytorch:1", vendors=("nvidia",)),
@@ -29,9 +30,18 @@ CATALOGUE = Catalogue(
         )
     },
     custom_images=CustomImages(registries=("quay.io",)),
+    run_time=Bounds(min=900, max=24 * HOUR_S, step=900, default=8 * HOUR_S),
 )
 OWN = "quay.io/acme/own:1"
-DEFAULTS = {"image": "pytorch", "custom_image": "", "cpu": "2", "memory": "8", "gpu": "", "gpu_count": ""}
+DEFAULTS = {
+    "image": "pytorch",
+    "custom_image": "",
+    "cpu": "2",
+    "memory": "8",
+    "gpu": "",
+    "gpu_count": "",
+    "run_time": "8h",
+}
 
 
 @pytest.mark.parametrize("nothing", [None, {}, {"profile": "large"}, {"something": ["else"]}])
@@ -41,14 +51,14 @@ def test_without_a_saved_choice_the_defaults_stand_there(nothing: dict[str, obje
 
 def test_a_saved_choice_stands_there_again():
     saved = {"v": 1, "image": "plain", "cpu": 4, "memory": "16G", "gpu": "t4", "gpu_count": 3, "profile": "words"}
-    values = {"image": "plain", "custom_image": "", "cpu": "4", "memory": "16", "gpu": "t4", "gpu_count": "3"}
-    assert restore(saved, CATALOGUE) == (values, {})
+    values = {"image": "plain", "cpu": "4", "memory": "16", "gpu": "t4", "gpu_count": "3", "run_time": "2h30m"}
+    assert restore({**saved, "run_time": "150m"}, CATALOGUE) == ({**DEFAULTS, **values}, {})
 
 
 def test_fields_are_restored_one_by_one():
     saved = {"image": "gone", "cpu": 64, "memory": "16G", "gpu": "t4", "gpu_count": 9}
     assert restore(saved, CATALOGUE) == (
-        {"image": "pytorch", "custom_image": "", "cpu": "2", "memory": "16", "gpu": "t4", "gpu_count": "1"},
+        {**DEFAULTS, "memory": "16", "gpu": "t4", "gpu_count": "1"},
         {
             "image": "The image you had last time (gone) is no longer offered: PyTorch is selected.",
             "cpu": "Your last number of CPUs (64) is no longer offered: 2 is filled in.",
@@ -88,14 +98,21 @@ def test_an_amount_of_memory_that_is_gone_is_told_with_its_unit():
     assert notices == {"memory": "Your last amount of memory (512G) is no longer offered: 8 GiB is filled in."}
 
 
+@pytest.mark.parametrize("saved", ["36h", "20m", "", "x"])
+def test_a_run_time_that_is_gone_is_told_with_what_takes_its_place(saved: str):
+    values, notices = restore({"run_time": saved, "cpu": 4}, CATALOGUE)
+    assert values == {**DEFAULTS, "cpu": "4"}
+    assert notices == {"run_time": f"Your last run time ({saved}) is no longer offered: 8h is filled in."}
+
+
 def test_image_and_gpu_that_no_longer_fit_are_both_shown_for_the_person_to_decide():
     values, notices = restore({"image": "pytorch", "gpu": "mi210"}, CATALOGUE)
     assert (values["image"], values["gpu"], notices) == ("pytorch", "mi210", {})
 
 
 def test_a_preset_fills_in_what_was_saved_with_it():
-    values = {"image": "plain", "custom_image": "", "cpu": "16", "memory": "8", "gpu": "t4", "gpu_count": "2"}
-    assert restore({"preset": "train", "cpu": 16}, CATALOGUE) == (values, {})
+    values = {"image": "plain", "cpu": "16", "gpu": "t4", "gpu_count": "2"}
+    assert restore({"preset": "train", "cpu": 16}, CATALOGUE) == ({**DEFAULTS, **values}, {})
 
 
 def test_a_preset_with_another_gpu_starts_counting_anew():
@@ -124,8 +141,9 @@ def test_what_another_version_wrote_is_not_guessed_at():
 
 
 def test_a_field_that_the_form_does_not_show_has_no_notice():
-    values, notices = restore({"cpu": 4, "memory": "4G"}, replace(CATALOGUE, cpu=None, memory=None))
-    assert (values["cpu"], values["memory"], notices) == ("", "", {})
+    catalogue = replace(CATALOGUE, cpu=None, memory=None, run_time=None)
+    values, notices = restore({"cpu": 4, "memory": "4G", "run_time": "8h"}, catalogue)
+    assert (values["cpu"], values["memory"], values["run_time"], notices) == ("", "", "", {})
 
 
 def test_a_long_saved_text_is_cut_in_its_notice():
@@ -156,7 +174,8 @@ def test_whatever_is_saved_the_form_opens_with_values_that_can_be_started(saved:
     assert probe(image, CATALOGUE) is not None
     assert (values["image"] in CATALOGUE.images) == (values["custom_image"] == "")
     assert values["gpu"] in {"", *CATALOGUE.gpus}
-    assert probe({"cpu": values["cpu"], "memory": f"{values['memory']}G"}, CATALOGUE) is not None
+    amounts = {"cpu": values["cpu"], "memory": f"{values['memory']}G", "run_time": values["run_time"]}
+    assert probe(amounts, CATALOGUE) is not None
 
 
 SELECTIONS = st.builds(
@@ -166,6 +185,7 @@ SELECTIONS = st.builds(
     memory_bytes=st.integers(1, 512).map(lambda steps: steps * GIB // 2),
     gpu=st.just("t4"),
     gpu_count=st.integers(1, 4),
+    run_time_s=st.integers(1, 96).map(lambda steps: steps * 900),
 )
 
 
@@ -185,6 +205,7 @@ CHOICES = st.fixed_dictionaries(
         "memory": st.sampled_from([None, "16G"]),
         "gpu": st.sampled_from([None, "", "t4", "mi210"]),
         "gpu_count": st.sampled_from([None, 0, 1, 3]),
+        "run_time": st.sampled_from([None, "90m", "1d"]),
     },
 )
 

@@ -46,6 +46,14 @@ def test_a_bare_memory_number_means_gib(typed: str, memory: str):
     assert from_form({"memory": [typed]}) == {"memory": memory}
 
 
+@pytest.mark.parametrize(
+    ("typed", "run_time"), [("8", "8h"), ("1.5", "1.5h"), ("30m", "30m"), (" 2d ", "2d"), ("", "")]
+)
+def test_a_bare_run_time_means_hours(typed: str, run_time: str):
+    assert from_form({"run_time": [typed]}) == {"run_time": run_time}
+    assert from_query({"opt-run_time": [typed]}) == {"run_time": run_time}
+
+
 def test_no_gpu_and_an_empty_count_are_none():
     assert from_form({"gpu": [""], "gpu_count": [""]}) == {"gpu": None}
 

@@ -187,3 +187,8 @@ def _placed_any(*members: GPUType) -> Placement:
     either = replace(MI210, slug="any", match={}, members=members)
     catalogue = replace(CATALOGUE, gpus={"any": either})
     return place(Selection(image="pytorch", cpu_millis=None, memory_bytes=None, gpu="any", gpu_count=1), catalogue)
+
+
+@pytest.mark.parametrize("run_time_s", [None, 5400])
+def test_a_server_is_stopped_after_the_time_that_was_asked_for(run_time_s: int | None):
+    assert place(replace(CPU_SERVER, run_time_s=run_time_s), CATALOGUE).run_time_s == run_time_s

@@ -65,6 +65,28 @@ def test_the_placements_labels_win_in_a_node_selector(name: str, own: Any):
     assert pod({name: own}, node_selector={"product": "a"}) == {name: {**(own or {}), "product": "a"}}
 
 
+def test_the_run_time_is_the_pods():
+    assert pod({"dnsPolicy": "None"}, run_time_s=5400) == {"dnsPolicy": "None", "activeDeadlineSeconds": 5400}
+    assert pod({}) == {}
+
+
+@pytest.mark.parametrize("name", ["activeDeadlineSeconds", "active_deadline_seconds"])
+@pytest.mark.parametrize(
+    ("own", "run_time_s", "expected"),
+    [
+        (3600, 5400, 3600),
+        (7200, 5400, 5400),
+        (7200.0, 5400, 5400),
+        (None, 5400, 5400),
+        (3600, None, 3600),
+        (None, None, None),
+        ("for ever", 5400, "for ever"),
+    ],
+)
+def test_of_two_run_times_the_shorter_one_counts(name: str, own: Any, run_time_s: int | None, expected: Any):
+    assert pod({name: own}, run_time_s=run_time_s) == {name: expected}
+
+
 def test_tolerations_and_volumes_are_appended_once():
     gpu = {"key": "gpu", "operator": "Exists"}
     tolerations = (Toleration(key="gpu", operator="Exists"), Toleration(key="new", operator="Exists"))

@@ -18,7 +18,7 @@ from gpuspawner.core.formview_types import (
 )
 from gpuspawner.hub.own_templates import shortened
 from gpuspawner.hub.rendering import render
-from tests.unit.hub.views import CUSTOM, ERRORS, HOSTILE, MISFIT, NEVER, T4, VERDICT, VIEW, hostile_view
+from tests.unit.hub.views import CUSTOM, ERRORS, HOSTILE, MISFIT, MORE, NEVER, T4, VERDICT, VIEW, WRONG, hostile_view
 from tests.unit.islands import faults, island_of
 
 
@@ -50,6 +50,8 @@ STATES = {
     "old": replace(VIEW, age_s=130.0, age_text="as of 2 min ago"),
     "admin": replace(VIEW, flags=FLAGS),
     "custom image": replace(VIEW, custom_image=CUSTOM, errors={"custom_image": "No such image."}),
+    "more": MORE,
+    "more, with an error": WRONG,
     "hostile": hostile_view(),
 }
 every_state = pytest.mark.parametrize("view", STATES.values(), ids=STATES)
@@ -58,7 +60,7 @@ every_state = pytest.mark.parametrize("view", STATES.values(), ids=STATES)
 @every_state
 def test_the_form_sends_only_the_fields_of_the_contract(view: FormView):
     names = {str(control["name"]) for control in page(view).select("[name]")}
-    assert names <= {"image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "start_preset"}
+    assert names <= {"image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "run_time", "start_preset"}
 
 
 @every_state

@@ -48,6 +48,7 @@ def test_null_is_the_same_as_nothing():
         "custom_images": {},
         "cpu": {"max": 4},
         "memory": {},
+        "run_time": {},
         "presets": {},
         "accelerators": {},
         "discover_gpus": True,

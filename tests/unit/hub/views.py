@@ -46,6 +46,16 @@ T4 = GPUTypeView(
 )
 MI210 = replace(T4, slug="mi210", display_name="MI210", vendor="amd", max_count=2, total=None, healthy=None, free=None)
 NEVER = replace(T4, slug="h100", display_name="H100", state=State.NEVER, reason="There is none.", total=0, free=0)
+VALUES = {
+    "image": "pytorch",
+    "custom_image": "",
+    "cpu": "2",
+    "memory": "8",
+    "gpu": "",
+    "gpu_count": "",
+    "run_time": "",
+}
+RUN_TIME = NumberView(min="30m", max="2d", step="30m", default="8h")
 MISFIT = MisfitView(text="PyTorch is made for NVIDIA GPUs.", gpus=("mi210",))
 VERDICT = VerdictView(
     outcome="waits",
@@ -53,7 +63,7 @@ VERDICT = VerdictView(
     alternatives=(
         AlternativeView(
             sentence="1 × Tesla T4",
-            values={"image": "pytorch", "custom_image": "", "cpu": "2", "memory": "8", "gpu": "t4", "gpu_count": "1"},
+            values={**VALUES, "gpu": "t4", "gpu_count": "1"},
         ),
     ),
 )
@@ -79,12 +89,14 @@ VIEW = FormView(
             display_name="Training",
             description="",
             summary="PyTorch with 1 × Tesla T4",
-            values={"image": "pytorch", "custom_image": "", "cpu": "8", "memory": "64", "gpu": "t4", "gpu_count": "1"},
+            values={**VALUES, "cpu": "8", "memory": "64", "gpu": "t4", "gpu_count": "1"},
             outlook=VerdictView(outcome="now", sentence="Starts now: 3 left"),
         ),
     ),
-    values={"image": "pytorch", "custom_image": "", "cpu": "2", "memory": "8", "gpu": "", "gpu_count": ""},
+    values=VALUES,
 )
+MORE = replace(VIEW, run_time=RUN_TIME, values={**VALUES, "run_time": "8h"})
+WRONG = replace(MORE, errors={"run_time": "Too long."}, notices={"run_time": "It is gone."})
 ERRORS = {"image": "No such image.", "cpu": "Too many.", "memory": "Odd.", "gpu": "Gone.", "gpu_count": "Too many."}
 
 
@@ -120,8 +132,9 @@ def hostile_view() -> FormView:
             ),
         ),
         values=values,
+        run_time=RUN_TIME,
         errors={"cpu": HOSTILE, HOSTILE: HOSTILE},
-        notices={"image": HOSTILE, "": HOSTILE},
+        notices={"image": HOSTILE, "run_time": HOSTILE, "": HOSTILE},
         capacity_notice=HOSTILE,
         summary=HOSTILE,
         verdict=VerdictView(

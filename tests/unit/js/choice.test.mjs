@@ -6,7 +6,9 @@ const { complaintOfReference, hintOf, holdsPreset, sentenceOf, totalOf, troubleO
 const [train, small] = island.presets;
 
 function values(changes = {}) {
-  return { image: "pytorch", custom_image: "", cpu: "4", memory: "16", gpu: "a100-80gb", gpu_count: "1", ...changes };
+  return {
+    image: "pytorch", custom_image: "", cpu: "4", memory: "16", gpu: "a100-80gb", gpu_count: "1", run_time: "8h", ...changes,
+  };
 }
 
 for (const { values: each, sentence } of sentences) {
@@ -16,8 +18,8 @@ for (const { values: each, sentence } of sentences) {
 }
 
 test("what the form does not ask for is not in the sentence", () => {
-  const without = { ...island, cpu: null, memory: null };
-  assert.equal(sentenceOf(values({ cpu: "", memory: "" }), without), "PyTorch with 1 × A100 80 GB");
+  const without = { ...island, cpu: null, memory: null, run_time: null };
+  assert.equal(sentenceOf(values({ cpu: "", memory: "", run_time: "" }), without), "PyTorch with 1 × A100 80 GB");
 });
 
 // What the server said of a reference the last time it was asked.
@@ -37,7 +39,7 @@ test("what the server said is about that reference alone", () => {
   const data = answered("no image", "Not so.");
   const written = values({ image: "", custom_image: "quay.io/x" });
   assert.equal(complaintOfReference(written, data), "");
-  assert.equal(sentenceOf(written, data), "quay.io/x with 4 CPUs, 16 GiB and 1 × A100 80 GB");
+  assert.match(sentenceOf(written, data), /^quay.io\/x with 4 CPUs, 16 GiB and 1 × A100 80 GB/);
 });
 
 test("a reference goes with every GPU", () => {
@@ -48,6 +50,11 @@ test("where only offered images are allowed there is no other", () => {
   const data = { ...island, custom_image: null };
   assert.equal(complaintOfReference(values(), data), "");
   assert.equal(sentenceOf(values({ image: "", custom_image: "quay.io/x" }), data), "");
+});
+
+test("where servers run on, no run time is wrong", () => {
+  assert.deepEqual(wrongNumbers(values({ run_time: "x" }), island), ["run_time"]);
+  assert.deepEqual(wrongNumbers(values({ run_time: "x" }), { ...island, run_time: null }), []);
 });
 
 test("an empty number of GPUs means one", () => {
@@ -86,10 +93,13 @@ test("an image that can use the GPU, or needs none, goes with it", () => {
 });
 
 test("a preset is held however its numbers are written", () => {
-  assert.equal(holdsPreset({ ...train.values, cpu: "8000m", memory: "65536M" }, train, island), true);
+  assert.equal(holdsPreset({ ...train.values, cpu: "8000m", memory: "65536M", run_time: "480 min" }, train, island), true);
 });
 
-for (const change of [{ image: "plain" }, { cpu: "7" }, { memory: "x" }, { gpu: "" }, { gpu_count: "1" }]) {
+for (const change of [
+  ...[{ image: "plain" }, { cpu: "7" }, { memory: "x" }, { gpu: "" }, { gpu_count: "1" }],
+  ...[{ run_time: "4h" }, { run_time: "" }],
+]) {
   test(`a preset is not held with ${JSON.stringify(change)}`, () => {
     assert.equal(holdsPreset({ ...train.values, ...change }, train, island), false);
   });

@@ -7,7 +7,9 @@ const GIB = 1024 ** 3;
 const NOW = { isAnswered: false, isAsking: true, age: 0 };
 
 function values(changes = {}) {
-  return { image: "plain", custom_image: "", cpu: "2", memory: "8", gpu: "a100-80gb", gpu_count: "1", ...changes };
+  return {
+    image: "plain", custom_image: "", cpu: "2", memory: "8", gpu: "a100-80gb", gpu_count: "1", run_time: "8h", ...changes,
+  };
 }
 
 function withGpu(changes) {
@@ -144,9 +146,9 @@ for (const [seconds, text] of [
 }
 
 test("the values are sent as the form would send them", () => {
-  const sent = { image: "plain", cpu: "2", memory: "8", gpu: "a100-80gb", gpu_count: "1" };
+  const sent = { image: "plain", cpu: "2", memory: "8", run_time: "8h", gpu: "a100-80gb", gpu_count: "1" };
   assert.deepEqual(sentValues(values({ cpu: " 2 ", gpu_count: "" }), island), sent);
-  assert.deepEqual(sentValues(values({ gpu: "", gpu_count: "7" }), { ...island, cpu: null }), {
+  assert.deepEqual(sentValues(values({ gpu: "", gpu_count: "7" }), { ...island, cpu: null, run_time: null }), {
     image: "plain", memory: "8", gpu: "",
   });
 });
@@ -154,7 +156,7 @@ test("the values are sent as the form would send them", () => {
 test("a reference is sent where no other image is picked", () => {
   const own = { image: "", custom_image: " quay.io/x " };
   assert.deepEqual(sentValues(values({ ...own, gpu: "" }), island), {
-    image: "", cpu: "2", memory: "8", gpu: "", custom_image: "quay.io/x",
+    image: "", cpu: "2", memory: "8", run_time: "8h", gpu: "", custom_image: "quay.io/x",
   });
   assert.equal("custom_image" in sentValues(values({ ...own, image: "plain" }), island), false);
   assert.equal("custom_image" in sentValues(values(own), { ...island, custom_image: null }), false);
@@ -196,7 +198,7 @@ for (const prefix of ["", "opt-"]) {
     const data = { ...island, link_prefix: prefix };
     const link = new URL(linkOf(values({ image: "a&b=c#d", gpu_count: "" }), data, "https://hub.example/hub/spawn/ada?next=x#top"));
     assert.equal(link.origin + link.pathname + link.hash, "https://hub.example/hub/spawn/ada");
-    const wanted = { image: "a&b=c#d", cpu: "2", memory: "8", gpu: "a100-80gb", gpu_count: "1" };
+    const wanted = { image: "a&b=c#d", cpu: "2", memory: "8", run_time: "8h", gpu: "a100-80gb", gpu_count: "1" };
     assert.deepEqual([...link.searchParams], Object.entries(wanted).map(([name, text]) => [prefix + name, text]));
   });
 }

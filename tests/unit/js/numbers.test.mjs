@@ -20,6 +20,38 @@ for (const text of ["8  G", "8 B", "8m", "8 m", "8Gbit", "-8", "1e3"]) {
   test(`${JSON.stringify(text)} is no amount of memory`, () => assert.equal(amountOf("memory", text), NaN));
 }
 
+for (const text of ["2.5", "150m", "150 min", "2h30m", "2h 30m", "2 hours 30 minutes", " 2.5H ", "1h90m", "0d2h30m"]) {
+  test(`${JSON.stringify(text)} is a run time of 150 minutes`, () => assert.equal(amountOf("run_time", text), 150));
+}
+
+for (const text of ["", "h", "2h30", "1d8", "30m8h", "8h8h", "8  h", "-8h", "1e1h", "8s", "PT8H", "for ever", "٨h", "NaN"]) {
+  test(`${JSON.stringify(text)} is no run time`, () => assert.equal(amountOf("run_time", text), NaN));
+}
+
+test("a run time steps by lengths of time, and is written with units", () => {
+  const step = (text, direction) => stepped("run_time", text, direction, island.run_time);
+  assert.deepEqual(["8h", "45m", "47h45m", "8", "2d"].map((text) => step(text, 1)), ["8h15m", "1h", "2d", "8h15m", "2d15m"]);
+  assert.deepEqual(["8h", "1h", "2d", "20m"].map((text) => step(text, -1)), ["7h45m", "45m", "47h45m", "15m"]);
+  assert.deepEqual([step("15m", -1), step("3d", 1), step("lots", 1)], ["15m", "3d", "8h"]);
+});
+
+test("steps of twenty minutes do not drift", () => {
+  const bounds = { min: "20m", max: "24h", step: "20m", default: "8h" };
+  let text = "20m";
+  for (let i = 0; i < 71; i += 1) {
+    assert.equal(complaintOf("run_time", text, bounds), "");
+    text = stepped("run_time", text, 1, bounds);
+  }
+  assert.equal(text, "24h");
+});
+
+test("a complaint about a run time names lengths of time", () => {
+  assert.equal(complaintOf("run_time", "8h", island.run_time), "");
+  assert.equal(complaintOf("run_time", "80h", island.run_time), "From 15m to 3d can be asked for.");
+  assert.equal(complaintOf("run_time", "20m", island.run_time), "Goes in steps of 15m.");
+  assert.equal(complaintOf("run_time", "long", island.run_time), "Write a length of time, for example 8h.");
+});
+
 test("a TiB is 1024 GiB", () => assert.equal(amountOf("memory", "1T"), 1024));
 
 test("a number of GPUs has no unit", () => assert.equal(amountOf("gpu_count", "2G"), NaN));

@@ -71,6 +71,22 @@ def test_images_may_be_named_where_the_admin_allows_it(keys: dict[str, Any], exp
     assert configured(custom_images=keys).custom_images == expected
 
 
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({"max": "24h"}, Bounds(min=900, max=86_400, step=900, default=28_800)),
+        ({"max": "4h"}, Bounds(min=900, max=14_400, step=900, default=14_400)),
+        (
+            {"min": "1h", "max": "2d", "step": "1h", "default": "12h"},
+            Bounds(min=3600, max=172_800, step=3600, default=43_200),
+        ),
+    ],
+)
+def test_a_run_time_is_offered_where_the_admin_bounds_it(keys: dict[str, Any], expected: Bounds):
+    assert configured(run_time=keys).run_time == expected
+    assert configured().run_time is None
+
+
 def test_a_gpu_keeps_what_was_said():
     assert gpu(
         display_name="G",
@@ -211,13 +227,21 @@ def test_a_preset_becomes_user_options():
         "memory": "4G",
         "gpu": "t4",
         "gpu_count": 2,
+        "run_time": "90m",
     }
     assert configured(presets={"p": raw}).presets == {
         "p": Preset(
             slug="p",
             display_name="P",
             description="D",
-            options={"image": "i", "cpu": "0.5", "memory": "4G", "gpu": "t4", "gpu_count": 2},
+            options={
+                "image": "i",
+                "cpu": "0.5",
+                "memory": "4G",
+                "gpu": "t4",
+                "gpu_count": 2,
+                "run_time": "1h30m",
+            },
         )
     }
 

@@ -55,6 +55,23 @@ def test_memory_is_checked_in_its_own_words():
     assert found(memory={"max": "8G", "default": "9G"}) == {"memory.default": "must be 1 GiB to 8 GiB, not 9 GiB"}
 
 
+@pytest.mark.parametrize(
+    ("run_time", "path", "message"),
+    [
+        ({"max": "10m"}, "max", "must be at least run_time.min (15 minutes), not 10 minutes"),
+        ({"max": "4h", "default": "8h"}, "default", "must be 15 minutes to 4 hours, not 8 hours"),
+        (
+            {"max": "4h", "default": "50m"},
+            "default",
+            "must be run_time.min (15 minutes) plus whole steps of 15 minutes",
+        ),
+        ({"max": "4h", "min": "0m"}, "min", "must be more than 0"),
+    ],
+)
+def test_a_run_time_is_checked_in_its_own_words(run_time: dict[str, str], path: str, message: str):
+    assert found(run_time=run_time) == {f"run_time.{path}": message}
+
+
 def test_an_image_needs_a_reference_unless_it_is_disabled():
     assert found(images={"a": {"enabled": False}, "b": {}}) == {"images.b.image": "is required"}
 
@@ -138,10 +155,17 @@ def test_a_preset_of_what_is_configured_is_fine():
         ({"cpu": "0.75"}, {"presets.p.cpu": "off_step"}),
         ({"gpu": "t4", "gpu_count": 5}, {"presets.p.gpu_count": "out_of_range"}),
         ({"gpu_count": 1}, {"presets.p.gpu_count": "conflict"}),
+        ({"run_time": "8h"}, {"presets.p.run_time": "unknown_field"}),
     ],
 )
 def test_a_preset_passes_the_rules_of_user_options(options: dict[str, object], expected: dict[str, str]):
     assert preset(options) == expected
+
+
+def test_a_preset_may_say_for_how_long():
+    bounds = Bounds(min=900, max=7200, step=900, default=3600)
+    assert preset({"run_time": "2h"}, run_time=bounds) == {}
+    assert preset({"run_time": "8h"}, run_time=bounds) == {"presets.p.run_time": "out_of_range"}
 
 
 def test_a_preset_may_name_a_gpu_that_nodes_may_bring():

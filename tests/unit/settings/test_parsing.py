@@ -23,6 +23,7 @@ images:
 custom_images: {allowed: true, registries: [quay.io/jupyter, ghcr.io], description: For those who build their own}
 cpu: {min: 0.5, max: 32, step: 0.5, default: 2, guarantee: 0.5}
 memory: {min: 1G, max: 256G, step: 1G, default: 8G, guarantee: 1.0}
+run_time: {min: 30m, max: 2d, step: 30m, default: 8h}
 gpus:
   a100-80gb:
     display_name: NVIDIA A100 80 GB
@@ -36,7 +37,7 @@ gpus:
     start_timeout: 900
 presets:
   small: {display_name: Small, cpu: 1, memory: 4G}
-  train: {display_name: Training, image: pytorch, cpu: 8, memory: 64G, gpu: a100-80gb, gpu_count: 1}
+  train: {display_name: Training, image: pytorch, cpu: 8, memory: 64G, gpu: a100-80gb, gpu_count: 1, run_time: 12h}
 """)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
@@ -45,7 +46,10 @@ JSON = st.recursive(
     ),
     max_leaves=6,
 )
-SECTIONS = ["images", "custom_images", "cpu", "memory", "gpus", "presets", "accelerators", "discover_gpus", "nonsense"]
+SECTIONS = [
+    *("images", "custom_images", "cpu", "memory", "run_time", "gpus", "presets", "accelerators", "discover_gpus"),
+    "nonsense",
+]
 KEYS = st.sampled_from(
     [
         "image",
@@ -126,6 +130,12 @@ def test_something_configured_is_not_empty(something: dict[str, Any]):
         ({"memory": {"max": "16X"}}, "memory.max", "bad_value"),
         ({"cpu": 4}, "cpu", "wrong_type"),
         ({"custom_images": True}, "custom_images", "wrong_type"),
+        ({"run_time": {"default": "8h"}}, "run_time.max", "missing"),
+        ({"run_time": {"max": 24}}, "run_time.max", "bad_value"),
+        ({"run_time": {"max": "for ever"}}, "run_time.max", "bad_value"),
+        ({"run_time": {"max": "24h", "guarantee": 1.0}}, "run_time.guarantee", "unknown_key"),
+        ({"run_time": "24h"}, "run_time", "wrong_type"),
+        ({"presets": {"p": {"run_time": "8h"}}}, "presets.p.run_time", "unknown_field"),
         ({"custom_images": {"allowed": "yes"}}, "custom_images.allowed", "wrong_type"),
         ({"custom_images": {"registries": "quay.io"}}, "custom_images.registries", "wrong_type"),
         ({"custom_images": {"registries": ["acme"]}}, "custom_images.registries.0", "bad_value"),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from gpuspawner.settings.values import CPUs, LabelKey, LabelValue, Memory, Origin, Part, Text, Title, Version
+from gpuspawner.settings.values import CPUs, LabelKey, LabelValue, Memory, Origin, Part, RunTime, Text, Title, Version
 
 GIB = 1 << 30
 
@@ -19,6 +19,8 @@ GIB = 1 << 30
         (Memory, "8G", 8 * GIB),
         (Memory, 1024, 1024),
         (Part, 1, 1.0),
+        (RunTime, "2h30m", 9000),
+        (RunTime, "24855d", 24855 * 86_400),
         (Version, "12.10", "12.10"),
         (Text, "", ""),
         (LabelKey, "nvidia.com/gpu.product", "nvidia.com/gpu.product"),
@@ -42,6 +44,9 @@ def test_values_are_written_as_people_write_them(kind: Any, written: object, val
         (Part, 1.01),
         (Part, float("nan")),
         (Part, "0.5"),
+        (RunTime, 8),
+        (RunTime, "8"),
+        (RunTime, "0.5m"),
         (Version, 12.8),
         (Version, 12),
         (Version, "12"),
@@ -73,3 +78,8 @@ def test_what_yaml_reads_as_something_else_needs_quotes(kind: Any, written: obje
     with pytest.raises(ValidationError) as caught:
         TypeAdapter(kind).validate_python(written)
     assert str(caught.value.errors()[0]["ctx"]["error"]) == reason
+
+
+def test_a_run_time_is_no_longer_than_kubernetes_can_wait():
+    with pytest.raises(ValidationError, match="must be at most 24855 days"):
+        TypeAdapter(RunTime).validate_python("24856d")

@@ -1,0 +1,103 @@
+"""What few people change, from the form, a link or the REST API to the pod."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from bs4 import BeautifulSoup
+from jupyterhub.utils import maybe_future
+from tornado import web
+
+from gpuspawner.hub.spawner import GPUSpawner
+from tests.unit.hub.conftest import SETTINGS, MakeSpawner
+from tests.unit.hub.starts import begin, pod_of
+
+RUN_TIME = {**SETTINGS, "run_time": {"min": "30m", "max": "24h", "step": "30m", "default": "8h"}}
+FORM = {"image": ["minimal"], "cpu": ["2"], "memory": ["4"], "gpu": [""]}
+
+
+async def read_form(spawner: GPUSpawner, form: dict[str, list[str]]) -> dict[str, Any]:
+    options: dict[str, Any] = await maybe_future(spawner.run_options_from_form(form))
+    return options
+
+
+async def shown(spawner: GPUSpawner) -> BeautifulSoup:
+    return BeautifulSoup(await spawner.get_options_form(), "html.parser")
+
+
+# -- how long a server runs ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "deadline_s"), [({"run_time": "90m"}, 5400), ({}, 28_800), ({"gpu": "a100", "run_time": "1h"}, 3600)]
+)
+async def test_kubernetes_ends_the_pod_after_its_run_time(
+    make_spawner: MakeSpawner, options: dict[str, Any], deadline_s: int
+):
+    pod = await pod_of(make_spawner(settings=RUN_TIME), options)
+    assert pod["spec"]["activeDeadlineSeconds"] == deadline_s
+
+
+async def test_without_the_setting_a_pod_runs_on(make_spawner: MakeSpawner):
+    assert "activeDeadlineSeconds" not in (await pod_of(make_spawner(), {}))["spec"]
+    with pytest.raises(web.HTTPError, match="run_time: The run time cannot be chosen here"):
+        await begin(make_spawner(), {"run_time": "8h"})
+
+
+@pytest.mark.parametrize("name", ["activeDeadlineSeconds", "active_deadline_seconds"])
+@pytest.mark.parametrize(("run_time", "deadline_s"), [("1h", 3600), ("4h", 7200)])
+async def test_no_choice_is_longer_than_what_the_admin_set(
+    make_spawner: MakeSpawner, name: str, run_time: str, deadline_s: int
+):
+    spawner = make_spawner(settings=RUN_TIME, kubespawner={"extra_pod_config": {name: 7200}})
+    assert (await pod_of(spawner, {"run_time": run_time}))["spec"]["activeDeadlineSeconds"] == deadline_s
+
+
+async def test_the_run_time_of_one_start_is_not_that_of_the_next(make_spawner: MakeSpawner):
+    spawner = make_spawner(settings=RUN_TIME)
+    await begin(spawner, {"run_time": "1h"})
+    spawner.clear_state()
+    assert spawner.extra_pod_config == {}
+    assert (await pod_of(spawner, {}))["spec"]["activeDeadlineSeconds"] == 28_800
+
+
+@pytest.mark.parametrize(("typed", "stored"), [("8", "8h"), ("90 min", "1h30m"), ("0.5h", "30m")])
+async def test_a_form_says_for_how_long(make_spawner: MakeSpawner, typed: str, stored: str):
+    options = await read_form(make_spawner(settings=RUN_TIME), {**FORM, "run_time": [typed]})
+    assert options["run_time"] == stored
+
+
+@pytest.mark.parametrize("prefix", ["", "opt-"])
+async def test_a_link_says_for_how_long(make_spawner: MakeSpawner, prefix: str):
+    query = {f"{prefix}run_time": ["2"]}
+    options = await maybe_future(make_spawner(settings=RUN_TIME).options_from_query(query))
+    assert options["run_time"] == "2h"
+
+
+@pytest.mark.parametrize("typed", ["", "for ever", "2d", "20m", "NaN", "9" * 100])
+async def test_a_wrong_run_time_comes_back_with_the_message_at_the_field(make_spawner: MakeSpawner, typed: str):
+    spawner = make_spawner(settings={**RUN_TIME, "presets": {"p": {"cpu": 1}}})
+    with pytest.raises(web.HTTPError, match="run_time: "):
+        await read_form(spawner, {**FORM, "run_time": [typed]})
+    page = await shown(spawner)
+    field = page.find(id="gpuspawner-run_time")
+    assert (field["value"], field["aria-invalid"]) == (typed, "true")
+    assert page.find(id="gpuspawner-run_time-error") is not None
+    assert [page.find(id=f"gpuspawner-{door}").has_attr("open") for door in ("custom", "more")] == [True, True]
+
+
+async def test_the_last_run_time_stands_in_the_form_the_next_time(make_spawner: MakeSpawner):
+    spawner = make_spawner(settings=RUN_TIME)
+    spawner.user_options = {"run_time": "1h30m"}
+    assert (await shown(spawner)).find(id="gpuspawner-run_time")["value"] == "1h30m"
+    spawner.user_options = {"run_time": "36h", "cpu": 4}
+    page = await shown(spawner)
+    assert [page.find(id=f"gpuspawner-{name}")["value"] for name in ("run_time", "cpu")] == ["8h", "4"]
+    assert "(36h) is no longer offered: 8h is filled in" in page.find(id="gpuspawner-run_time-notice").text
+
+
+async def test_a_preset_may_hold_a_run_time(make_spawner: MakeSpawner):
+    spawner = make_spawner(settings={**RUN_TIME, "presets": {"short": {"run_time": "30m"}}})
+    assert "for at most 30 minutes" in (await shown(spawner)).select(".gs-preset")[0].text
+    assert (await pod_of(spawner, {"preset": "short"}))["spec"]["activeDeadlineSeconds"] == 1800
