@@ -29,6 +29,10 @@ function partsOf(minutes) {
   return parts.filter(([number]) => number);
 }
 
+function isMemory(name) {
+  return name.endsWith("memory");
+}
+
 /**
  * Cores in "2", "0.5" or "500m"; GiB in "8", "8G", "8 gb", "8GiB" or "8192M"; minutes of a run time; NaN in anything
  * else.
@@ -39,7 +43,7 @@ export function amountOf(name, text) {
   if (!found) return NaN;
   const [, digits, millis, prefix] = found;
   if (millis) return name === "cpu" ? Number(digits) / 1000 : NaN;
-  if (prefix) return name === "memory" ? Number(digits) * GIB[prefix.toUpperCase()] : NaN;
+  if (prefix) return isMemory(name) ? Number(digits) * GIB[prefix.toUpperCase()] : NaN;
   return Number(digits);
 }
 
@@ -66,16 +70,16 @@ export function stepped(name, text, direction, bounds) {
   const near = Math.abs(place - Math.round(place)) < 1e-9 ? Math.round(place) : place;
   const next = direction > 0 ? Math.floor(near) + 1 : Math.ceil(near) - 1;
   const last = Math.floor((max - min) / step + 1e-9);
-  return writtenOf(name, min + Math.min(Math.max(next, 0), last) * step);
+  return writtenOf(name, min + Math.max(Math.min(next, last), 0) * step);
 }
 
 /** A sentence about what is wrong with a number, empty when nothing is. */
 export function complaintOf(name, text, bounds) {
   const amount = amountOf(name, text);
-  const unit = { cpu: " cores", memory: " GiB" }[name] ?? "";
+  const unit = isMemory(name) ? " GiB" : { cpu: " cores" }[name] ?? "";
   if (Number.isNaN(amount)) {
     const what = name === "run_time" ? "a length of time" : "a number";
-    return `Write ${what}, for example ${bounds.default}${name === "memory" ? "G" : ""}.`;
+    return `Write ${what}, for example ${bounds.default}${isMemory(name) ? "G" : ""}.`;
   }
   const [min, max, step] = amountsOf(name, bounds);
   if (amount < min || amount > max) return `From ${bounds.min} to ${bounds.max}${unit} can be asked for.`;
@@ -111,6 +115,13 @@ export function countBounds(gpu) {
   return { min: "1", max: String(gpu.max_count), step: "1", default: "1" };
 }
 
+/** Bounds of the size of /dev/shm, which is a part of the memory; an empty field starts with the least. */
+export function sharedBounds(values, data) {
+  const { min, max, step } = data.shared_memory;
+  const memory = data.memory ? amountOf("memory", values.memory) : NaN;
+  return { min, max: memory < Number(max) ? textOf(memory) : max, step, default: min };
+}
+
 /** GPUs asked for: an empty field means one. */
 export function countOf(values) {
   return values.gpu_count.trim() === "" ? 1 : amountOf("gpu_count", values.gpu_count);
@@ -121,6 +132,8 @@ export function wrongNumbers(values, data) {
   const wrong = AMOUNTS.filter((name) => data[name] && complaintOf(name, values[name], data[name]));
   const { gpu } = chosen(values, data);
   if (gpu && complaintOf("gpu_count", String(countOf(values)), countBounds(gpu))) wrong.push("gpu_count");
+  const shared = data.shared_memory && values.shared_memory.trim();
+  if (shared && complaintOf("shared_memory", shared, sharedBounds(values, data))) wrong.push("shared_memory");
   return wrong;
 }
 
@@ -160,6 +173,9 @@ export function sentenceOf(values, data) {
     parts.push(`${textOf(cores)} ${cores <= 1 ? "CPU" : "CPUs"}`);
   }
   if (data.memory) parts.push(memoryText(amountOf("memory", values.memory)));
+  if (data.shared_memory && values.shared_memory.trim()) {
+    parts.push(`${memoryText(amountOf("shared_memory", values.shared_memory))} of shared memory`);
+  }
   parts.push(gpu ? `${countOf(values)} × ${gpu.display_name}` : "no GPU");
   const last = parts.pop();
   const length = data.run_time ? ` for at most ${lengthText(amountOf("run_time", values.run_time))}` : "";
@@ -191,5 +207,7 @@ export function holdsPreset(values, preset, data) {
   const wanted = preset.values;
   if (values.image !== wanted.image || values.gpu !== wanted.gpu) return false;
   if (wanted.gpu && countOf(values) !== countOf(wanted)) return false;
-  return AMOUNTS.every((name) => !data[name] || amountOf(name, values[name]) === amountOf(name, wanted[name]));
+  // An empty field is one that was left empty.
+  const amount = (name, held) => held[name].trim() && amountOf(name, held[name]);
+  return [...AMOUNTS, "shared_memory"].every((name) => !data[name] || amount(name, values) === amount(name, wanted));
 }

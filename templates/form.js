@@ -1,7 +1,7 @@
 // Makes the form livelier: presets fill in the fields, numbers step, a sentence says what is asked for. Data comes from the
 // JSON island; choice.js and live.js know what to make of it, display.js keeps it new.
 
-const NUMBERS = [...AMOUNTS, "gpu_count"];
+const NUMBERS = [...AMOUNTS, "shared_memory", "gpu_count"];
 const TYPED = ["custom_image", ...NUMBERS];
 const CHOICES = ["image", "gpu"];
 
@@ -31,6 +31,7 @@ function enhance(root, data, isLeaving) {
   }
 
   function boundsOf(name) {
+    if (name === "shared_memory") return data[name] && sharedBounds(read(), data);
     if (name !== "gpu_count") return data[name];
     const { gpu } = chosen(read(), data);
     return gpu && countBounds(gpu);
@@ -110,7 +111,8 @@ function enhance(root, data, isLeaving) {
       if (name !== "custom_image" || wanted[name]) inputs[name].value = wanted[name];
       settle(name);
     }
-    if (AMOUNTS.some((name) => find("more")?.contains(inputs[name]) && wanted[name] !== data[name].default)) open("more");
+    const isUnusual = (name) => inputs[name] && wanted[name] !== (data[name].default ?? "");
+    if (["run_time", "shared_memory"].some(isUnusual)) open("more");
     update();
     NUMBERS.forEach((name) => complain(name));
     find("summary").scrollIntoView({ block: "nearest" });
@@ -121,8 +123,14 @@ function enhance(root, data, isLeaving) {
     if (!bounds) return;
     inputs[name].value = stepped(name, inputs[name].value, direction, bounds);
     settle(name);
-    complain(name);
     update();
+    conclude(name);
+  }
+
+  /** A field was left, or stepped: say what is wrong with it, and with what is a part of it. */
+  function conclude(name) {
+    complain(name);
+    if (name === "memory") complain("shared_memory");
   }
 
   function open(id) {
@@ -163,8 +171,12 @@ function enhance(root, data, isLeaving) {
     update();
     complain(target.name, { whileTyping: true });
     if (target.name === "gpu") complain("gpu_count");
+    if (target.name === "memory") {
+      settle("shared_memory");
+      complain("shared_memory", { whileTyping: true });
+    }
   });
-  root.addEventListener("change", ({ target }) => complain(target.name));
+  root.addEventListener("change", ({ target }) => conclude(target.name));
   root.addEventListener("keydown", (event) => {
     const direction = { ArrowUp: 1, ArrowDown: -1 }[event.key];
     if (!direction || !NUMBERS.includes(event.target.name)) return;

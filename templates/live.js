@@ -13,7 +13,7 @@ const CHECKING = { outcome: "checking", sentence: "Checking…", alternatives: [
 
 /** What the form would send: field name → text. What is typed for an image or GPU that is not picked stays out of it. */
 export function sentValues(values, data) {
-  const names = ["image", ...AMOUNTS.filter((name) => data[name]), "gpu"];
+  const names = ["image", ...[...AMOUNTS, "shared_memory"].filter((name) => data[name]), "gpu"];
   const sent = Object.fromEntries(names.map((name) => [name, values[name].trim().slice(0, LONGEST_TEXT)]));
   if (data.custom_image && !values.image) sent.custom_image = referenceOf(values);
   if (values.gpu) sent.gpu_count = values.gpu_count.trim().slice(0, LONGEST_TEXT) || "1";

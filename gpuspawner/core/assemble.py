@@ -32,6 +32,7 @@ class Configured:
     :param cpu: bounds in millicores, None = taken from the largest node.
     :param memory: bounds in bytes, None as for ``cpu``.
     :param run_time: bounds in seconds, None = servers run on.
+    :param shared_memory: bounds in bytes, None = left to the GPU types.
     :param uncounted: slugs of GPU types without a ``max_count``: the largest number on one node takes its place; of
         unions without one, what their types say.
     :param unions: slug → several GPU types as one choice; shown after the types themselves.
@@ -45,6 +46,7 @@ class Configured:
     cpu: Bounds | None = None
     memory: Bounds | None = None
     run_time: Bounds | None = None
+    shared_memory: Bounds | None = None
     gpus: Mapping[str, GPUType] = field(default_factory=dict)
     uncounted: frozenset[str] = frozenset()
     unions: Mapping[str, Union] = field(default_factory=dict)
@@ -85,6 +87,7 @@ def assemble(
         hidden=(*configured.hidden_gpus, *hidden),
         custom_images=configured.custom_images,
         run_time=configured.run_time,
+        shared_memory=configured.shared_memory,
     )
     if inventory.nodes is None:
         return catalogue

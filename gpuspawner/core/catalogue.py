@@ -179,6 +179,7 @@ class Catalogue:
     :param hidden: GPU types that nodes may have and nobody may pick; servers without a GPU avoid their nodes as well.
     :param custom_images: None where people may only pick from ``images``.
     :param run_time: bounds in seconds of how long a server runs at most; None where nobody is asked: it runs on.
+    :param shared_memory: bounds in bytes of /dev/shm; None where it is left to the GPU type. Nobody has to say a size.
     """
 
     images: Mapping[str, Image]
@@ -189,6 +190,7 @@ class Catalogue:
     hidden: tuple[GPUType, ...] = ()
     custom_images: CustomImages | None = None
     run_time: Bounds | None = None
+    shared_memory: Bounds | None = None
 
     @property
     def default_image(self) -> str:

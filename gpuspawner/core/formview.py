@@ -49,8 +49,8 @@ __all__ = ["FORM_LEVEL", "FormView", "Live", "as_json", "build_view", "gpu_as_js
 UNIT_TEXTS = {Unit.CARD: "card", Unit.MIG: "MIG slice", Unit.SHARED: "shared"}
 """What one unit of a GPU type is, in people's words."""
 
-_RANGE = ("min", "max", "step", "default")
-_NUMBER = (*_RANGE, "guarantee")
+_RANGE = ("min", "max", "step")
+_NUMBER = (*_RANGE, "default", "guarantee")
 _GPU = (
     *("slug", "display_name", "memory_gib", "max_count", "total", "healthy", "free"),
     *("capacity_text", "details_text", "state", "reason", "shapes", "largest_shapes", "scales"),
@@ -86,6 +86,7 @@ def build_view(
         cpu=_number(catalogue.cpu, format_cpu),
         memory=_number(catalogue.memory, gib),
         run_time=_number(catalogue.run_time, duration_option),
+        shared_memory=_number(catalogue.shared_memory, gib),
         vendors=_vendors(catalogue, inventory, counts=live.availabilities),
         presets=presets,
         values=values,
@@ -123,7 +124,8 @@ def without_gpus_as_json(view: FormView) -> dict[str, object]:
         "custom_image": view.custom_image and _pick(view.custom_image, "complaint"),
         "cpu": view.cpu and _pick(view.cpu, *_NUMBER),
         "memory": view.memory and _pick(view.memory, *_NUMBER),
-        "run_time": view.run_time and _pick(view.run_time, *_RANGE),
+        "run_time": view.run_time and _pick(view.run_time, *_RANGE, "default"),
+        "shared_memory": view.shared_memory and _pick(view.shared_memory, *_RANGE),
         "presets": [_preset_as_json(preset) for preset in view.presets],
         "values": dict(view.values),
         "verdict": view.verdict and _verdict_as_json(view.verdict),

@@ -17,7 +17,7 @@ from gpuspawner.core.formview_types import FORM_LEVEL
 from gpuspawner.core.quantity import format_cpu, gib
 from gpuspawner.core.selection import VERSION, Selection, is_given, validate
 
-FIELDS = ("image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "run_time")
+FIELDS = ("image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "run_time", "shared_memory")
 """Names of the form's fields, in the form's order."""
 
 _QUOTED_CHARS = 40
@@ -36,6 +36,7 @@ def probe(options: Mapping[str, object], catalogue: Catalogue) -> Selection | No
 def values_of(selection: Selection) -> dict[str, str]:
     """Return a selection as field values, in form notation (cores; GiB; hours and minutes with their units)."""
     cpu, memory, run_time = selection.cpu_millis, selection.memory_bytes, selection.run_time_s
+    shared = selection.shared_memory_bytes
     return {
         "image": selection.image,
         "custom_image": selection.custom_image or "",
@@ -44,6 +45,7 @@ def values_of(selection: Selection) -> dict[str, str]:
         "gpu": selection.gpu or "",
         "gpu_count": str(selection.gpu_count) if selection.gpu else "",
         "run_time": "" if run_time is None else duration_option(run_time),
+        "shared_memory": "" if shared is None else gib(shared),
     }
 
 
@@ -61,6 +63,7 @@ def restore(options: Mapping[str, object] | None, catalogue: Catalogue) -> tuple
     for name, restore_field in form.fields().items():
         if name in options and is_given(name, options[name]):
             restore_field(options[name])
+    form.fit_shared_memory()
     return form.values, form.notices
 
 
@@ -82,7 +85,14 @@ class _Form:
         fields |= {"gpu": self._gpu, "gpu_count": self._count}
         if self.catalogue.run_time is not None:
             fields["run_time"] = partial(self._amount, "run_time")
+        if self.catalogue.shared_memory is not None:
+            fields["shared_memory"] = self._shared_memory
         return fields
+
+    def fit_shared_memory(self) -> None:
+        """Leave the size of /dev/shm open where the memory that was restored has no room for it."""
+        if self.values["shared_memory"]:
+            self._shared_memory(f"{self.values['shared_memory']}G")
 
     def _image(self, saved: object) -> None:
         if isinstance(saved, str) and saved in self.catalogue.images:
@@ -113,6 +123,16 @@ class _Form:
         what, unit = _AMOUNTS[name]
         kept = f"{self.values[name]}{unit}"
         self.notices[name] = f"Your last {what}{_quoted(saved)} is no longer offered: {kept} is filled in."
+
+    def _shared_memory(self, saved: object) -> None:
+        memory = self.values["memory"]
+        selection = probe({"memory": f"{memory}G" if memory else None, "shared_memory": saved}, self.catalogue)
+        if selection is not None:
+            self.values["shared_memory"] = values_of(selection)["shared_memory"]
+            return
+        self.values["shared_memory"] = ""
+        gone = f"Your last amount of shared memory{_quoted(saved)} is no longer offered"
+        self.notices["shared_memory"] = f"{gone}: the field is left empty."
 
     def _gpu(self, saved: object) -> None:
         if isinstance(saved, str) and saved in self.catalogue.gpus:

@@ -62,6 +62,8 @@ def difference(other: Selection, selection: Selection | None, *, catalogue: Cata
         parts.append(_cpus(other.cpu_millis))
     if other.memory_bytes is not None and other.memory_bytes != selection.memory_bytes:
         parts.append(format_memory(other.memory_bytes))
+    if other.shared_memory_bytes != selection.shared_memory_bytes:
+        parts.append(_shared(other.shared_memory_bytes))
     if other.run_time_s is not None and other.run_time_s != selection.run_time_s:
         parts.append(f"at most {format_duration(other.run_time_s)}")
     return listed(parts, last="and")
@@ -74,6 +76,8 @@ def sentence(selection: Selection, catalogue: Catalogue) -> str:
         parts.append(_cpus(selection.cpu_millis))
     if selection.memory_bytes is not None:
         parts.append(format_memory(selection.memory_bytes))
+    if selection.shared_memory_bytes is not None:
+        parts.append(_shared(selection.shared_memory_bytes))
     parts.append(_gpus(selection, catalogue))
     until = "" if selection.run_time_s is None else f" for at most {format_duration(selection.run_time_s)}"
     return f"{image_of(selection, catalogue).display_name} with {listed(parts, last='and')}{until}"
@@ -81,6 +85,10 @@ def sentence(selection: Selection, catalogue: Catalogue) -> str:
 
 def _cpus(millis: int) -> str:
     return f"{format_cpu(millis)} {'CPU' if millis <= _ONE_CORE else 'CPUs'}"
+
+
+def _shared(size_bytes: int | None) -> str:
+    return "shared memory as usual" if size_bytes is None else f"{format_memory(size_bytes)} of shared memory"
 
 
 def _gpus(selection: Selection, catalogue: Catalogue) -> str:

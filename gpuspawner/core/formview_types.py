@@ -147,9 +147,10 @@ class FormView:
 
     :param custom_image: None where people may only pick from ``images``.
     :param run_time: how long the server runs at most; None where that is not asked.
+    :param shared_memory: size of /dev/shm, which may be left empty; None where that is not asked.
     :param values: field name → what stands in the field, form notation, exactly as typed after an error
         (``image`` ("" = the one in ``custom_image``), ``custom_image``, ``cpu``, ``memory``, ``gpu`` ("" = none),
-        ``gpu_count``, ``run_time``).
+        ``gpu_count``, ``run_time``, ``shared_memory`` ("" = left to the GPU type)).
     :param errors: field name → sentence; empty on a first visit. A name that is no field of the form stands for what
         was sent without one; :data:`FORM_LEVEL` for the form as a whole.
     :param notices: field name → sentence about a saved choice that is no longer offered and what stands there instead.
@@ -172,6 +173,7 @@ class FormView:
     cpu: NumberView | None
     memory: NumberView | None
     run_time: NumberView | None = None
+    shared_memory: NumberView | None = None
     vendors: tuple[VendorView, ...]
     presets: tuple[PresetView, ...]
     values: Mapping[str, str]
@@ -205,6 +207,8 @@ class FormView:
     def is_more_open(self) -> bool:
         """Whether the rarer fields are shown from the start: one is not as at first, or something is said there."""
         usual = {} if self.run_time is None else {"run_time": self.run_time.default}
+        if self.shared_memory is not None:
+            usual["shared_memory"] = ""
         return any(
             name in self.errors or name in self.notices or self.values[name] != text for name, text in usual.items()
         )

@@ -130,15 +130,16 @@ class _Search:
         if bounds is None or amount is None:
             return None
         changed = partial(_with_step, name, wanted=wanted, bounds=bounds)
-        below = -((bounds.min - amount) // bounds.step) - 1
-        found = _largest(0, below, asked=lambda step: self._asked(changed(step=step)))
+        least, below = _least_step(name, wanted, bounds=bounds), -((bounds.min - amount) // bounds.step) - 1
+        found = _largest(least, below, asked=lambda step: self._asked(changed(step=step)))
         return None if found is None else changed(step=found)
 
     def _least(self, wanted: Selection) -> Selection:
         """Return the choice with the least CPU and memory."""
         for name in ("cpu", "memory"):
             if _amount(name, wanted) is not None and (bounds := self._bounds(name)) is not None:
-                wanted = _with_step(name, wanted=wanted, bounds=bounds, step=0)
+                least = _least_step(name, wanted, bounds=bounds)
+                wanted = _with_step(name, wanted=wanted, bounds=bounds, step=least)
         return wanted
 
     def _raised(self, found: Selection, wanted: Selection) -> Selection:
@@ -182,6 +183,12 @@ def _largest(low: int, high: int, *, asked: Callable[[int], bool]) -> int | None
 
 def _amount(name: str, selection: Selection) -> int | None:
     return selection.cpu_millis if name == "cpu" else selection.memory_bytes
+
+
+def _least_step(name: str, selection: Selection, *, bounds: Bounds) -> int:
+    """Return the first step of an amount: the shared memory that is wanted needs memory to be a part of."""
+    needed = (selection.shared_memory_bytes or 0) if name == "memory" else 0
+    return max(0, -((bounds.min - needed) // bounds.step))
 
 
 def _with_amount(name: str, selection: Selection, *, amount: int) -> Selection:

@@ -1,7 +1,7 @@
 """From what a browser sends (form fields, query arguments) to user options; what they mean is checked elsewhere.
 
-A form is text, JSON is typed, so some things are read differently here: a bare memory number means GiB (so the field is
-labelled), a bare run time hours (so its field says), and a count arrives as digits.
+A form is text, JSON is typed, so some things are read differently here: a bare memory number means GiB (so the fields
+are labelled), a bare run time hours (so its field says), and a count arrives as digits.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from gpuspawner.core.checks import Problems, longest_text
 from gpuspawner.core.image_reference import EXAMPLE
 from gpuspawner.core.quoting import name_of, quote, suggest
 
-_FORM_FIELDS = ("image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "run_time")
+_FORM_FIELDS = ("image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "run_time", "shared_memory")
 _QUERY_FIELDS = ("v", "preset", *_FORM_FIELDS)
 _START_PRESET = "start_preset"
 _IGNORED = frozenset({"_xsrf"})
 _QUERY_PREFIX = "opt-"
 
-_BARE_UNITS = {"memory": "G", "run_time": "h"}
+_BARE_UNITS = {"memory": "G", "shared_memory": "G", "run_time": "h"}
 """Field → unit of a number that has none."""
 _BARE_NUMBER = re.compile(r"\d+\.?\d*|\.\d+", re.ASCII)
 _COUNT = re.compile(r"\d{1,9}", re.ASCII)

@@ -81,6 +81,7 @@ def place(selection: Selection, catalogue: Catalogue, *, cpu_node_has_room: bool
     selector, required = _node_match(gpu) if gpu is not None else ({}, avoided if cpu_node_has_room else ())
     alternatives = _alternatives(gpu) if gpu is not None else ()
     shm = gpu.shm if gpu is not None else None
+    own_shm = selection.shared_memory_bytes
     own = amounts(selection, catalogue)
     return Placement(
         image=image.image,
@@ -97,7 +98,7 @@ def place(selection: Selection, catalogue: Catalogue, *, cpu_node_has_room: bool
         environment=_environment(gpu),
         removed_environment=(_VISIBLE_DEVICES,) if gpu is not None and gpu.vendor == "nvidia" else (),
         runtime_class=gpu.runtime_class if gpu is not None else None,
-        shm_bytes=_part(selection.memory_bytes, shm),
+        shm_bytes=_part(selection.memory_bytes, shm) if own_shm is None else own_shm,
         annotations=_annotations(selection, catalogue),
         start_timeout_s=gpu.start_timeout_s if gpu is not None else None,
         run_time_s=selection.run_time_s,

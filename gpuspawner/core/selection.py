@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpuspawner.core.catalogue import Catalogue, GPUType, Image
+from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image
 from gpuspawner.core.checks import Notation, Problems
 from gpuspawner.core.duration import duration_option, format_duration, parse_duration
 from gpuspawner.core.image_use import misfit_text
@@ -23,8 +23,14 @@ from gpuspawner.core.quoting import name_of, quote, suggest
 VERSION = 1
 """Version of the user options written by :func:`to_options`."""
 
-FIELDS = ("v", "preset", "image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "run_time", "profile")
+FIELDS = (
+    *("v", "preset", "image", "custom_image", "cpu", "memory", "gpu", "gpu_count"),
+    *("run_time", "shared_memory", "profile"),
+)
 """Names of the user options; ``preset`` is only read, ``profile`` is only written, for people."""
+
+_MAY_BE_EMPTY = frozenset({"image", "custom_image", "shared_memory"})
+"""Fields that say nothing when they hold an empty text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +44,7 @@ class Selection:
     :param gpu: slug of the GPU type, None = no GPU.
     :param gpu_count: 0 exactly when ``gpu`` is None.
     :param run_time_s: seconds after which the server is stopped, None = never.
+    :param shared_memory_bytes: size of /dev/shm, no more than the memory; None = left to the GPU type.
     """
 
     image: str
@@ -47,6 +54,7 @@ class Selection:
     gpu_count: int = 0
     custom_image: str | None = None
     run_time_s: int | None = None
+    shared_memory_bytes: int | None = None
 
 
 def validate(options: object, catalogue: Catalogue) -> Selection:
@@ -68,6 +76,7 @@ def validate(options: object, catalogue: Catalogue) -> Selection:
     if gpu and image:
         _check_image_uses(catalogue.images[image], catalogue.gpus[gpu], problems=problems)
     run_time = problems.amount("run_time", merged.get("run_time"), notation=_RUN_TIME, bounds=catalogue.run_time)
+    shared = _shared_memory(merged.get("shared_memory"), memory, bounds=catalogue.shared_memory, problems=problems)
     problems.raise_any()
     return Selection(
         image=image,
@@ -77,6 +86,7 @@ def validate(options: object, catalogue: Catalogue) -> Selection:
         gpu=gpu,
         gpu_count=count,
         run_time_s=run_time,
+        shared_memory_bytes=shared,
     )
 
 
@@ -106,6 +116,8 @@ def to_options(selection: Selection, catalogue: Catalogue) -> dict[str, object]:
     options["gpu_count"] = selection.gpu_count
     if selection.run_time_s is not None:
         options["run_time"] = duration_option(selection.run_time_s)
+    if selection.shared_memory_bytes is not None:
+        options["shared_memory"] = memory_option(selection.shared_memory_bytes)
     options["profile"] = summarise(selection, catalogue)
     return options
 
@@ -117,6 +129,8 @@ def summarise(selection: Selection, catalogue: Catalogue) -> str:
         parts.append(_cpus(selection.cpu_millis))
     if selection.memory_bytes is not None:
         parts.append(format_memory(selection.memory_bytes))
+    if selection.shared_memory_bytes is not None:
+        parts.append(f"{format_memory(selection.shared_memory_bytes)} of shared memory")
     if selection.gpu is not None:
         parts.append(f"{selection.gpu_count} × {catalogue.gpus[selection.gpu].display_name}")
     if selection.run_time_s is not None:
@@ -125,11 +139,11 @@ def summarise(selection: Selection, catalogue: Catalogue) -> str:
 
 
 def is_given(name: str, value: object) -> bool:
-    """Tell whether a field stands for a choice of its own; null and an empty name leave it to the preset or default.
+    """Tell whether a field stands for a choice of its own; null and an empty text leave it to the preset or default.
 
     No GPU is a choice: a preset's GPU gives way to it.
     """
-    return name == "gpu" or not (value is None or (name in ("image", "custom_image") and value == ""))
+    return name == "gpu" or not (value is None or (name in _MAY_BE_EMPTY and value == ""))
 
 
 def _known_fields(options: object, problems: Problems) -> dict[str, object]:
@@ -204,6 +218,21 @@ def _count(count: object, gpu: GPUType | None, *, problems: Problems) -> int:
     return number
 
 
+def _shared_memory(value: object, memory_bytes: int | None, *, bounds: Bounds | None, problems: Problems) -> int | None:
+    """Return the size of /dev/shm that is asked for, None where that is left to the GPU type.
+
+    What is written there counts against the memory of the container, so that more would never be of use.
+    """
+    if not is_given("shared_memory", value):
+        return None
+    size = problems.amount("shared_memory", value, notation=_SHARED_MEMORY, bounds=bounds)
+    if size is not None and memory_bytes is not None and size > memory_bytes and "memory" not in problems:
+        most, own = format_memory(memory_bytes), format_memory(size)
+        message = f"Shared memory is a part of the memory: it must be at most {most}, not {own}."
+        problems.add("shared_memory", "out_of_range", message=message)
+    return size
+
+
 def _check_image_uses(image: Image, gpu: GPUType, *, problems: Problems) -> None:
     why = "" if "image" in problems else misfit_text(image, gpu)
     if why:
@@ -220,3 +249,4 @@ _NO_BOUNDS = "its bounds are not known"
 _CPU = Notation(title="CPU", parse=parse_cpu, show=_cpus, unbounded=_NO_BOUNDS)
 _MEMORY = Notation(title="Memory", parse=parse_memory, show=format_memory, unbounded=_NO_BOUNDS)
 _RUN_TIME = Notation(title="The run time", parse=parse_duration, show=format_duration)
+_SHARED_MEMORY = Notation(title="Shared memory", parse=parse_memory, show=format_memory)

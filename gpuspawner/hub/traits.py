@@ -10,7 +10,10 @@ from typing import Any
 from traitlets import Bool, Dict, Float
 from traitlets.config import LoggingConfigurable
 
-SETTINGS = ("images", "custom_images", "cpu", "memory", "run_time", "gpus", "presets", "accelerators", "discover_gpus")
+SETTINGS = (
+    *("images", "custom_images", "cpu", "memory", "run_time", "shared_memory"),
+    *("gpus", "presets", "accelerators", "discover_gpus"),
+)
 """Names of the traits that together are the settings."""
 
 
@@ -116,6 +119,25 @@ class GPUSpawnerTraits(LoggingConfigurable):
         `default` is 8 hours, or the nearest that is allowed. Kubernetes itself ends the pod
         (`activeDeadlineSeconds`), counted from when its node has taken it; where `extra_pod_config` has a shorter time,
         that counts: docs/form.md.
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    shared_memory = Dict(
+        allow_none=True,
+        help="""
+        Bounds of the size of /dev/shm, which users may choose under "More". Left out: nobody is asked, and the GPU
+        types decide (`shm` in `gpus`). ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  shared_memory: {min: 1G, max: 64G, step: 1G}
+
+        Without them, `min` and `step` are 256 MiB. It is a part of the memory limit, so nobody gets more than the
+        memory chosen. A field that is left empty leaves it to the GPU type, or to the container runtime (64 MiB). Where
+        `volume_mounts` has a /dev/shm of yours, that is the only one, whatever is chosen.
 
         .. versionadded:: 0.1
         """,

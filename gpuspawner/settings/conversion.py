@@ -24,6 +24,7 @@ from gpuspawner.settings.models import (
     PresetEntry,
     RunTimeSetting,
     SettingsModel,
+    SharedMemorySetting,
 )
 from gpuspawner.settings.values import Entry
 
@@ -47,6 +48,7 @@ def to_configured(settings: SettingsModel, table: AcceleratorTable) -> Configure
         cpu=bounds_of(settings.cpu, default=_DEFAULT_CPU_MILLIS, guarantee=_CPU_GUARANTEE) if settings.cpu else None,
         memory=bounds_of(settings.memory, default=_DEFAULT_MEMORY_BYTES, guarantee=1.0) if settings.memory else None,
         run_time=bounds_of(settings.run_time, default=_DEFAULT_RUN_TIME_S) if settings.run_time else None,
+        shared_memory=_shared_memory(settings.shared_memory),
         gpus=gpus,
         uncounted=frozenset(
             slug
@@ -89,6 +91,11 @@ def bounds_of(setting: CPUSetting | MemorySetting | RunTimeSetting, *, default: 
         default=chosen,
         guarantee=guarantee if own is None else own,
     )
+
+
+def _shared_memory(setting: SharedMemorySetting | None) -> Bounds | None:
+    # No size is one of the choices, and the default; whoever wants some begins with the least.
+    return None if setting is None else Bounds(**setting.model_dump(), default=setting.min)
 
 
 def _image(slug: str, entry: ImageEntry) -> Image:
@@ -201,4 +208,6 @@ def preset_options(entry: PresetEntry) -> dict[str, object]:
         options["gpu_count"] = entry.gpu_count
     if entry.run_time is not None:
         options["run_time"] = duration_option(entry.run_time)
+    if entry.shared_memory is not None:
+        options["shared_memory"] = memory_option(entry.shared_memory)
     return options

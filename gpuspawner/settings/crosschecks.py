@@ -16,7 +16,7 @@ from gpuspawner.core.quoting import quote, suggest
 from gpuspawner.core.selection import validate
 from gpuspawner.core.unions import unite
 from gpuspawner.settings.gpu_entries import GPUEntry, TolerationSetting
-from gpuspawner.settings.models import CPUSetting, MemorySetting, RunTimeSetting, SettingsModel
+from gpuspawner.settings.models import CPUSetting, MemorySetting, RunTimeSetting, SettingsModel, SharedMemorySetting
 from gpuspawner.settings.union_checks import union_problems
 
 _SLUG = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
@@ -33,6 +33,7 @@ def crosschecks(settings: SettingsModel, accelerators: frozenset[str]) -> list[P
         *_bounds("cpu", settings.cpu, show=format_cpu),
         *_bounds("memory", settings.memory, show=format_memory),
         *_bounds("run_time", settings.run_time, show=format_duration),
+        *_bounds("shared_memory", settings.shared_memory, show=format_memory),
         *_images(settings),
         *_accelerators(settings, accelerators),
     ]
@@ -51,10 +52,14 @@ def _slugs(settings: SettingsModel) -> Iterator[Problem]:
 
 
 def _bounds(
-    path: str, setting: CPUSetting | MemorySetting | RunTimeSetting | None, *, show: Callable[[int], str]
+    path: str,
+    setting: CPUSetting | MemorySetting | RunTimeSetting | SharedMemorySetting | None,
+    *,
+    show: Callable[[int], str],
 ) -> Iterator[Problem]:
     if setting is None:
         return
+    default = None if isinstance(setting, SharedMemorySetting) else setting.default
     if setting.step <= 0:
         yield Problem(field=f"{path}.step", code="out_of_range", message="must be more than 0")
     elif setting.min <= 0:
@@ -62,10 +67,10 @@ def _bounds(
     elif setting.max < setting.min:
         message = f"must be at least {path}.min ({show(setting.min)}), not {show(setting.max)}"
         yield Problem(field=f"{path}.max", code="out_of_range", message=message)
-    elif setting.default is not None and not setting.min <= setting.default <= setting.max:
-        message = f"must be {show(setting.min)} to {show(setting.max)}, not {show(setting.default)}"
+    elif default is not None and not setting.min <= default <= setting.max:
+        message = f"must be {show(setting.min)} to {show(setting.max)}, not {show(default)}"
         yield Problem(field=f"{path}.default", code="out_of_range", message=message)
-    elif setting.default is not None and (setting.default - setting.min) % setting.step:
+    elif default is not None and (default - setting.min) % setting.step:
         message = f"must be {path}.min ({show(setting.min)}) plus whole steps of {show(setting.step)}"
         yield Problem(field=f"{path}.default", code="off_step", message=message)
 
@@ -127,6 +132,7 @@ def preset_problems(configured: Configured) -> list[Problem]:
         gpus={**configured.gpus, **_unions(configured)},
         presets=configured.presets,
         run_time=configured.run_time,
+        shared_memory=configured.shared_memory,
     )
     found: list[Problem] = []
     for slug, preset in configured.presets.items():

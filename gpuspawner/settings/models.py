@@ -94,6 +94,14 @@ class RunTimeSetting(Model):
     default: RunTime | None = None
 
 
+class SharedMemorySetting(Model):
+    """Bounds of the size of /dev/shm, which users need not choose."""
+
+    min: Memory = 256 * 1024**2
+    max: Memory
+    step: Memory = 256 * 1024**2
+
+
 class PresetEntry(Entry):
     """A named bundle of choices; what it leaves out takes the default."""
 
@@ -103,6 +111,7 @@ class PresetEntry(Entry):
     gpu: Slug | None = None
     gpu_count: Annotated[int, Field(ge=0)] | None = None
     run_time: RunTime | None = None
+    shared_memory: Memory | None = None
 
 
 class SettingsModel(Model):
@@ -113,6 +122,7 @@ class SettingsModel(Model):
     cpu: CPUSetting | None = None
     memory: MemorySetting | None = None
     run_time: RunTimeSetting | None = None
+    shared_memory: SharedMemorySetting | None = None
     gpus: dict[str, GPUEntry] = Field(default_factory=dict)
     presets: dict[str, PresetEntry] = Field(default_factory=dict)
     accelerators: dict[str, AcceleratorEntry | None] = Field(default_factory=dict)

@@ -34,8 +34,8 @@ class Settings:
     def parse(cls, raw: Mapping[str, object]) -> Settings:
         """Return checked settings.
 
-        :param raw: ``images``, ``custom_images``, ``cpu``, ``memory``, ``run_time``, ``gpus``, ``presets``,
-            ``accelerators``, ``discover_gpus`` as YAML holds them; empty and missing ones are the same.
+        :param raw: ``images``, ``custom_images``, ``cpu``, ``memory``, ``run_time``, ``shared_memory``, ``gpus``,
+            ``presets``, ``accelerators``, ``discover_gpus`` as YAML holds them; empty and missing ones are the same.
         :raises SettingsError: with one problem for each path that is wrong.
         """
         try:

@@ -37,7 +37,17 @@ def test_an_example_is_taken_as_it_stands(example: dict[str, object]):
 @pytest.mark.parametrize(
     "setting",
     [
-        *("images", "custom_images", "run_time", "any_of", "min_memory", "scale_up", "spot", "interconnect"),
+        *(
+            "images",
+            "custom_images",
+            "run_time",
+            "shared_memory",
+            "any_of",
+            "min_memory",
+            "scale_up",
+            "spot",
+            "interconnect",
+        ),
         "capacity_timeout",
     ],
 )

@@ -26,7 +26,7 @@ EXAMPLES = int(os.environ.get("GPUSPAWNER_FUZZ_EXAMPLES", "0"))
 """How many to send instead, chosen anew each time."""
 
 FIELDS = (
-    *("image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "run_time"),
+    *("image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "run_time", "shared_memory"),
     *("v", "preset", "start_preset", "unknown"),
 )
 SLOW_S = 5.0

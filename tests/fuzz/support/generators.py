@@ -17,7 +17,7 @@ from tests.fuzz.support.sites import GIB, MIB, MINUTE_S, Range, Site
 _SHORT = 300
 """Characters of those values of the corpus that are put into generated requests; the long ones have their own test."""
 
-_FIELDS = ("image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "run_time")
+_FIELDS = ("image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "run_time", "shared_memory")
 _HEX = "0123456789abcdef" * 4
 _REFERENCES = ("{}/scipy", "{}/a/b_c:2026-10-01", f"{{}}/x@sha256:{_HEX}", f"{{}}/x:latest@sha512:{_HEX}{_HEX}")
 """Images that people may name; what they begin with comes from the site."""
@@ -143,7 +143,7 @@ def _fair(draw: Draw, site: Site, *, is_json: bool, is_link: bool) -> Fields:
     if _one(draw, (True, True, True, False)):
         values["cpu"] = _cpu(draw, _step(draw, site.cpu), is_json=is_json)
     if _one(draw, (True, True, True, False)):
-        values["memory"] = _memory(draw, _step(draw, site.memory), is_json=is_json)
+        values |= _memories(draw, site, is_json=is_json)
     if site.run_time is not None and _one(draw, (True, False)):
         values["run_time"] = _run_time(draw, _step(draw, site.run_time), is_json=is_json)
     if is_json or is_link:
@@ -153,13 +153,21 @@ def _fair(draw: Draw, site: Site, *, is_json: bool, is_link: bool) -> Fields:
     return [(name, json.dumps(value) if is_json else str(value)) for name, value in values.items()]
 
 
-def _step(draw: Draw, bounds: Range) -> int:
-    return _one(draw, range(bounds.least, bounds.most + 1, bounds.step))
+def _step(draw: Draw, bounds: Range, *, most: int | None = None) -> int:
+    return _one(draw, range(bounds.least, min(bounds.most, most or bounds.most) + 1, bounds.step))
 
 
 def _cpu(draw: Draw, millis: int, *, is_json: bool) -> object:
     number = millis / 1000
     return _one(draw, (number if is_json else str(number), f"{number:g}", f"{millis}m", f" {number} "))
+
+
+def _memories(draw: Draw, site: Site, *, is_json: bool) -> dict[str, object]:
+    size = _step(draw, site.memory)
+    memory = {"memory": _memory(draw, size, is_json=is_json)}
+    if site.shared_memory is None or _one(draw, (True, False)):
+        return memory
+    return memory | {"shared_memory": _memory(draw, _step(draw, site.shared_memory, most=size), is_json=is_json)}
 
 
 def _memory(draw: Draw, size: int, *, is_json: bool) -> object:

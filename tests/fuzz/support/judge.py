@@ -16,12 +16,14 @@ from tests.fuzz.support.corpus import MARK
 from tests.fuzz.support.sites import Card, Offered, Range, Site
 
 FIELDS = frozenset(
-    {"v", "preset", "start_preset", "image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "run_time"}
+    {"v", "preset", "start_preset", "image", "custom_image", "cpu", "memory", "gpu", "gpu_count"}
+    | {"run_time", "shared_memory"}
 )
 NOT_AN_OBJECT = ""
 """Field of the one problem that options have which are no object; also what such options are called in an answer."""
 
 _OURS = "gpuspawner.jupyter.org/"
+_SHM = "gpuspawner-shm"
 _TOLD = 10
 """Problems that the message of a refusal names; a form shows all."""
 _CUT = 39
@@ -46,6 +48,10 @@ def strange(pod: Pod, site: Site, *, plain: Pod) -> list[str]:
     deadline_s = pod["spec"].get("activeDeadlineSeconds")
     if site.run_time is not None:
         found += _outside("run time", Fraction(deadline_s or 0), site.run_time)
+    shared = _shared_memory(pod, card, size=int(size))
+    if shared is not None and site.shared_memory is not None:
+        found += _outside("shared memory", Fraction(shared), site.shared_memory)
+        found += [f"{shared} of {size} shared"] if shared > size else []
     if found:
         return found
     count = int(said["gpu-count"] or 0)
@@ -58,7 +64,8 @@ def strange(pod: Pod, site: Site, *, plain: Pod) -> list[str]:
     expected = deepcopy(plain)
     _choose_amounts(expected, site, millis=int(millis), size=int(size))
     _choose_image(expected, said, image)
-    _choose_card(expected, card, count=count, size=int(size))
+    _choose_card(expected, card, count=count)
+    _choose_shared_memory(expected, card, size=int(size), own=shared if site.shared_memory else None)
     if site.run_time is not None:
         expected["spec"]["activeDeadlineSeconds"] = deadline_s
     _choose_nodes(expected, site, image=image, card=card)
@@ -137,18 +144,30 @@ def _choose_image(pod: Pod, said: Mapping[str, str | None], image: Offered) -> N
     pod["metadata"]["annotations"] = {**pod["metadata"].get("annotations", {}), **told}
 
 
-def _choose_card(pod: Pod, card: Card | None, *, count: int, size: int) -> None:
+def _shared_memory(pod: Pod, card: Card | None, *, size: int) -> int | None:
+    """Return the size of a pod's /dev/shm, None where it has none but its GPU type's."""
+    volumes = {each["name"]: each for each in pod["spec"].get("volumes", [])}
+    found = int(volumes[_SHM]["emptyDir"]["sizeLimit"]) if _SHM in volumes else None
+    return None if card is not None and card.shm is not None and found == _part(size, card.shm) else found
+
+
+def _choose_shared_memory(pod: Pod, card: Card | None, *, size: int, own: int | None) -> None:
+    by_type = _part(size, card.shm) if card is not None and card.shm is not None else None
+    if by_type is None and own is None:
+        return
+    notebook = pod["spec"]["containers"][0]
+    volume = {"medium": "Memory", "sizeLimit": str(by_type if own is None else own)}
+    pod["spec"]["volumes"] = [*pod["spec"].get("volumes", []), {"name": _SHM, "emptyDir": volume}]
+    notebook["volumeMounts"] = [*notebook.get("volumeMounts", []), {"name": _SHM, "mountPath": "/dev/shm"}]
+
+
+def _choose_card(pod: Pod, card: Card | None, *, count: int) -> None:
     notebook = pod["spec"]["containers"][0]
     variables = {} if card and card.vendor == "nvidia" else {"NVIDIA_VISIBLE_DEVICES": "void"}
     if card is not None:
         notebook["resources"]["limits"][card.resource] = str(count)
         pod["spec"] |= deepcopy(dict(card.spec))
         variables |= card.environment
-        if card.shm is not None:
-            volume = {"medium": "Memory", "sizeLimit": str(_part(size, card.shm))}
-            pod["spec"]["volumes"] = [*pod["spec"].get("volumes", []), {"name": "gpuspawner-shm", "emptyDir": volume}]
-            mount = {"name": "gpuspawner-shm", "mountPath": "/dev/shm"}
-            notebook["volumeMounts"] = [*notebook.get("volumeMounts", []), mount]
     _set(notebook, **variables)
 
 

@@ -73,6 +73,7 @@ class Site:
     :param origins: what the names of other images must begin with, none if people may not name any.
     :param avoided: what nodes without GPUs match.
     :param run_time: how long servers run at most, None if they run on.
+    :param shared_memory: size of /dev/shm, None if only the GPU types decide.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Site:
     origins: tuple[str, ...] = ()
     avoided: tuple[dict[str, Any], ...]
     run_time: Range | None = None
+    shared_memory: Range | None = None
 
     def named(self, reference: str | None) -> Offered | None:
         """Return an image that people may name, by its full name; None for any other."""
@@ -149,6 +151,7 @@ DESCRIBED = Site(
         "cpu": {"min": 0.5, "max": 8, "step": 0.5, "default": 2, "guarantee": 0.5},
         "memory": {"min": "512M", "max": "64G", "step": "512M", "default": "4G"},
         "run_time": {"min": "20m", "max": "2d", "step": "20m", "default": "8h"},
+        "shared_memory": {"min": "512M", "max": "16G", "step": "256M"},
         "gpus": {
             "a100": {
                 "display_name": "A100",
@@ -187,7 +190,7 @@ DESCRIBED = Site(
             "either": {"display_name": "A100 or T4", "any_of": ["a100", "t4"], "runtime_class": "nvidia"},
         },
         "presets": {
-            "small": {"display_name": "Small", "cpu": 1, "memory": "2G"},
+            "small": {"display_name": "Small", "cpu": 1, "memory": "2G", "shared_memory": "2G"},
             "train": {
                 "display_name": "Training",
                 "image": "minimal",
@@ -222,6 +225,7 @@ DESCRIBED = Site(
     cpu=Range(least=500, most=8000, step=500, guarantee=(1, 2)),
     memory=Range(least=GIB // 2, most=64 * GIB, step=GIB // 2),
     run_time=Range(least=20 * MINUTE_S, most=48 * 60 * MINUTE_S, step=20 * MINUTE_S),
+    shared_memory=Range(least=GIB // 2, most=16 * GIB, step=GIB // 4),
     cards={
         "a100": Card(
             resource=NVIDIA,

@@ -50,6 +50,7 @@ CATALOGUE = Catalogue(
     },
     custom_images=CustomImages(),
     run_time=Bounds(min=900, max=72 * 3600, step=900, default=8 * 3600),
+    shared_memory=Bounds(min=GIB // 4, max=64 * GIB, step=GIB // 4, default=GIB // 4),
 )
 NODES = (
     Node(
@@ -96,6 +97,7 @@ DEFAULTS = {
     "gpu": "",
     "gpu_count": "",
     "run_time": "8h",
+    "shared_memory": "",
 }
 LASTS = "for at most 8 hours"
 
@@ -139,9 +141,10 @@ def test_the_island_does_not_hold_what_is_for_admins():
 
 
 def test_the_island_of_a_form_without_bounds_is_json():
-    view = build_view(replace(CATALOGUE, cpu=None, memory=None, run_time=None), Inventory())
-    island = json.loads(json.dumps(as_json(view)))
-    assert [island["cpu"], island["memory"], island["run_time"], island["gpus"][0]["free"]] == [None] * 4
+    bare = replace(CATALOGUE, cpu=None, memory=None, run_time=None, shared_memory=None)
+    island = json.loads(json.dumps(as_json(build_view(bare, Inventory()))))
+    assert [island[name] for name in ("cpu", "memory", "run_time", "shared_memory")] == [None] * 4
+    assert island["gpus"][0]["free"] is None
 
 
 @pytest.mark.parametrize("case", json.loads((JS_TESTS / "sentences.json").read_text()))
@@ -150,7 +153,7 @@ def test_the_sentence_is_the_one_that_the_script_writes(case: dict[str, Any]):
 
 
 def test_a_pinned_down_form_has_no_cpu_and_memory_in_its_sentence():
-    view = build_view(replace(CATALOGUE, cpu=None, memory=None, run_time=None), INVENTORY)
+    view = build_view(replace(CATALOGUE, cpu=None, memory=None, run_time=None, shared_memory=None), INVENTORY)
     assert view.summary == "PyTorch with no GPU"
 
 
@@ -198,6 +201,8 @@ def test_bounds_are_in_the_unit_of_the_field():
     assert (view.memory.min, view.memory.max, view.memory.step, view.memory.default) == ("0.5", "256", "0.5", "8")
     assert view.run_time is not None
     assert (view.run_time.min, view.run_time.max, view.run_time.default) == ("15m", "3d", "8h")
+    assert view.shared_memory is not None
+    assert (view.shared_memory.min, view.shared_memory.max, view.shared_memory.step) == ("0.25", "64", "0.25")
 
 
 @pytest.mark.parametrize(
@@ -206,13 +211,16 @@ def test_bounds_are_in_the_unit_of_the_field():
         pytest.param({}, False, id="defaults"),
         pytest.param({"options": {"cpu": 4}}, False, id="another field"),
         pytest.param({"options": {"run_time": "2h"}}, True, id="another run time"),
+        pytest.param({"options": {"shared_memory": "2G"}}, True, id="some shared memory"),
         pytest.param({"options": {"run_time": "9d"}}, True, id="notice"),
+        pytest.param({"options": {"shared_memory": "9T"}}, True, id="another notice"),
         pytest.param({"problems": (Problem(field="run_time", code="off_step", message="Odd."),)}, True, id="error"),
     ],
 )
 def test_the_rarer_fields_are_open_where_there_is_something_to_see(asked: dict[str, Any], is_open: bool):
     assert build_view(CATALOGUE, INVENTORY, **asked).is_more_open is is_open
-    assert build_view(replace(CATALOGUE, run_time=None), INVENTORY, **asked).is_more_open is False
+    bare = replace(CATALOGUE, run_time=None, shared_memory=None)
+    assert build_view(bare, INVENTORY, **asked).is_more_open is False
 
 
 def test_types_are_grouped_by_vendor_in_the_order_of_the_catalogue():

@@ -63,6 +63,7 @@ FULL = Catalogue(
     cpu=Bounds(min=100, max=32_300, step=500, default=600, guarantee=0.5),
     memory=Bounds(min=GIB // 3, max=256 * GIB, step=1, default=GIB),
     run_time=Bounds(min=60, max=2**31 - 8, step=60, default=3600),
+    shared_memory=Bounds(min=GIB // 3, max=64 * GIB, step=1, default=GIB // 3),
     gpus={gpu.slug: gpu for gpu in TYPES},
     presets={
         "small": Preset(slug="small", display_name="Small", options={"cpu": 0.1}),
@@ -236,6 +237,7 @@ def test_the_sample_has_an_object_of_every_kind():
         (("memory", "guarantee"), 1.5),
         (("run_time", "max"), 24),
         (("run_time", "max"), "24"),
+        (("shared_memory", "max"), "8h"),
         (("run_time", "min"), ""),
         (("run_time", "step"), "15m1h"),
         (("gpus", 0, "free"), -1),
@@ -263,6 +265,7 @@ def test_a_member_of_another_kind_is_refused(path: tuple[Any, ...], value: Any):
         ("cpu",),
         ("memory",),
         ("run_time",),
+        ("shared_memory",),
         ("verdict",),
         ("age_s",),
         ("presets", 1, "outlook"),

@@ -31,6 +31,7 @@ CATALOGUE = Catalogue(
     },
     custom_images=CustomImages(registries=("quay.io",)),
     run_time=Bounds(min=900, max=24 * HOUR_S, step=900, default=8 * HOUR_S),
+    shared_memory=Bounds(min=GIB, max=64 * GIB, step=GIB, default=GIB),
 )
 OWN = "quay.io/acme/own:1"
 DEFAULTS = {
@@ -41,6 +42,7 @@ DEFAULTS = {
     "gpu": "",
     "gpu_count": "",
     "run_time": "8h",
+    "shared_memory": "",
 }
 
 
@@ -105,6 +107,34 @@ def test_a_run_time_that_is_gone_is_told_with_what_takes_its_place(saved: str):
     assert notices == {"run_time": f"Your last run time ({saved}) is no longer offered: 8h is filled in."}
 
 
+def test_shared_memory_stands_there_again():
+    assert restore({"shared_memory": "2G"}, CATALOGUE) == ({**DEFAULTS, "shared_memory": "2"}, {})
+    saved = {"memory": "64G", "shared_memory": "64G"}
+    assert restore(saved, CATALOGUE) == ({**DEFAULTS, "memory": "64", "shared_memory": "64"}, {})
+
+
+@pytest.mark.parametrize("saved", ["128G", "1.5G", "x", "9G"])
+def test_shared_memory_that_is_gone_or_has_no_room_is_left_empty(saved: str):
+    values, notices = restore({"shared_memory": saved, "cpu": 4}, CATALOGUE)
+    assert values == {**DEFAULTS, "cpu": "4"}
+    gone = f"Your last amount of shared memory ({saved}) is no longer offered: the field is left empty."
+    assert notices == {"shared_memory": gone}
+
+
+def test_shared_memory_goes_where_the_memory_that_it_was_a_part_of_is_gone():
+    values, notices = restore({"memory": "512G", "shared_memory": "64G"}, CATALOGUE)
+    assert (values["memory"], values["shared_memory"]) == ("8", "")
+    assert list(notices) == ["memory", "shared_memory"]
+
+
+def test_shared_memory_of_a_preset_goes_where_less_memory_was_asked_for_beside_it():
+    options = {"memory": "16G", "shared_memory": "16G"}
+    catalogue = replace(CATALOGUE, presets={"big": Preset(slug="big", display_name="B", options=options)})
+    values, notices = restore({"preset": "big", "memory": "8G"}, catalogue)
+    assert (values["memory"], values["shared_memory"], list(notices)) == ("8", "", ["shared_memory"])
+    assert restore({"preset": "big"}, catalogue)[0]["shared_memory"] == "16"
+
+
 def test_image_and_gpu_that_no_longer_fit_are_both_shown_for_the_person_to_decide():
     values, notices = restore({"image": "pytorch", "gpu": "mi210"}, CATALOGUE)
     assert (values["image"], values["gpu"], notices) == ("pytorch", "mi210", {})
@@ -141,9 +171,10 @@ def test_what_another_version_wrote_is_not_guessed_at():
 
 
 def test_a_field_that_the_form_does_not_show_has_no_notice():
-    catalogue = replace(CATALOGUE, cpu=None, memory=None, run_time=None)
-    values, notices = restore({"cpu": 4, "memory": "4G", "run_time": "8h"}, catalogue)
-    assert (values["cpu"], values["memory"], values["run_time"], notices) == ("", "", "", {})
+    catalogue = replace(CATALOGUE, cpu=None, memory=None, run_time=None, shared_memory=None)
+    saved = {"cpu": 4, "memory": "4G", "run_time": "8h", "shared_memory": "1G"}
+    values, notices = restore(saved, catalogue)
+    assert ([values[name] for name in saved], notices) == ([""] * 4, {})
 
 
 def test_a_long_saved_text_is_cut_in_its_notice():
@@ -175,6 +206,8 @@ def test_whatever_is_saved_the_form_opens_with_values_that_can_be_started(saved:
     assert (values["image"] in CATALOGUE.images) == (values["custom_image"] == "")
     assert values["gpu"] in {"", *CATALOGUE.gpus}
     amounts = {"cpu": values["cpu"], "memory": f"{values['memory']}G", "run_time": values["run_time"]}
+    if values["shared_memory"]:
+        amounts["shared_memory"] = f"{values['shared_memory']}G"
     assert probe(amounts, CATALOGUE) is not None
 
 
@@ -193,6 +226,8 @@ SELECTIONS = st.builds(
 def test_a_valid_choice_comes_back_whole(selection: Selection):
     assert validate(to_options(selection, CATALOGUE), CATALOGUE) == selection
     assert restore(to_options(selection, CATALOGUE), CATALOGUE) == (values_of(selection), {})
+    shared = replace(selection, memory_bytes=8 * GIB, shared_memory_bytes=selection.gpu_count * GIB)
+    assert restore(to_options(shared, CATALOGUE), CATALOGUE) == (values_of(shared), {})
 
 
 CHOICES = st.fixed_dictionaries(
@@ -206,6 +241,7 @@ CHOICES = st.fixed_dictionaries(
         "gpu": st.sampled_from([None, "", "t4", "mi210"]),
         "gpu_count": st.sampled_from([None, 0, 1, 3]),
         "run_time": st.sampled_from([None, "90m", "1d"]),
+        "shared_memory": st.sampled_from([None, "", "1G", "16G"]),
     },
 )
 

@@ -77,6 +77,7 @@ def test_counts_of_more_than_a_minute_are_told_with_their_age(age_s: float | Non
         ({"cpu_millis": 2000, "memory_bytes": 4 * GIB}, "2 CPUs and 4 GiB"),
         ({"image": "torch", "gpu_count": 1, "cpu_millis": 500}, "Torch, 1 × T4 and 0.5 CPU"),
         ({"image": "", "custom_image": "quay.io/x:1", "gpu_count": 1}, "quay.io/x:1 and 1 × T4"),
+        ({"shared_memory_bytes": GIB}, "1 GiB of shared memory"),
         ({"run_time_s": 5400, "gpu_count": 1}, "1 × T4 and at most 1 hour 30 minutes"),
         ({}, "Plain with 4 CPUs, 8 GiB and 2 × T4"),
     ],
@@ -89,6 +90,14 @@ def test_a_run_time_that_stays_is_no_difference():
     timed = replace(WANTED, run_time_s=5400)
     assert difference(replace(timed, gpu_count=1), timed, catalogue=CATALOGUE) == "1 × T4"
     assert difference(timed, timed, catalogue=CATALOGUE).endswith("2 × T4 for at most 1 hour 30 minutes")
+
+
+def test_shared_memory_that_is_given_up_is_a_difference():
+    shared = replace(WANTED, shared_memory_bytes=GIB)
+    assert difference(WANTED, shared, catalogue=CATALOGUE) == "shared memory as usual"
+    assert (
+        difference(shared, shared, catalogue=CATALOGUE) == "Plain with 4 CPUs, 8 GiB, 1 GiB of shared memory and 2 × T4"
+    )
 
 
 def test_an_image_that_stays_is_no_difference_whoever_named_it():

@@ -100,6 +100,20 @@ def test_cpu_and_memory_are_both_lowered_where_one_is_not_enough():
     assert choices == [{"cpu_millis": 2000, "memory_bytes": 8 * GIB}]
 
 
+def test_memory_stays_as_large_as_the_shared_memory_that_is_a_part_of_it():
+    sharing = replace(WANTED, shared_memory_bytes=48 * GIB)
+    assert found(sharing, lambda choice: choice.memory_bytes <= 50 * GIB) == [{"memory_bytes": 50 * GIB}]
+    assert found(sharing, lambda choice: choice.memory_bytes <= 40 * GIB) == []
+    both = found(sharing, lambda choice: choice.memory_bytes <= 48 * GIB and choice.cpu_millis <= 2000)
+    assert both == [{"cpu_millis": 2000, "memory_bytes": 48 * GIB}]
+
+
+def test_memory_that_is_a_little_larger_than_its_part_is_on_its_own_steps():
+    sharing = replace(WANTED, shared_memory_bytes=48 * GIB + 1)
+    assert found(sharing, lambda choice: choice.memory_bytes <= 49 * GIB) == [{"memory_bytes": 49 * GIB}]
+    assert found(sharing, lambda choice: choice.memory_bytes <= 48 * GIB) == []
+
+
 def test_a_type_with_a_smaller_count_is_offered_with_fewer_gpus():
     assert found(WANTED, lambda choice: choice.gpu == "t4") == [{"gpu": "t4", "gpu_count": 4}]
 

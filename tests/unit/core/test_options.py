@@ -54,6 +54,11 @@ def test_a_bare_run_time_means_hours(typed: str, run_time: str):
     assert from_query({"opt-run_time": [typed]}) == {"run_time": run_time}
 
 
+@pytest.mark.parametrize(("typed", "shared"), [("2", "2G"), ("512M", "512M"), (" ", ""), ("x", "x")])
+def test_a_bare_number_of_shared_memory_means_gib_as_well(typed: str, shared: str):
+    assert from_form({"shared_memory": [typed]}) == {"shared_memory": shared}
+
+
 def test_no_gpu_and_an_empty_count_are_none():
     assert from_form({"gpu": [""], "gpu_count": [""]}) == {"gpu": None}
 

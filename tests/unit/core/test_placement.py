@@ -192,3 +192,9 @@ def _placed_any(*members: GPUType) -> Placement:
 @pytest.mark.parametrize("run_time_s", [None, 5400])
 def test_a_server_is_stopped_after_the_time_that_was_asked_for(run_time_s: int | None):
     assert place(replace(CPU_SERVER, run_time_s=run_time_s), CATALOGUE).run_time_s == run_time_s
+
+
+@pytest.mark.parametrize("selection", [GPU_SERVER, CPU_SERVER], ids=["GPU", "no GPU"])
+def test_shared_memory_that_was_asked_for_takes_the_place_of_the_types(selection: Selection):
+    assert place(replace(selection, shared_memory_bytes=2 * GIB), CATALOGUE).shm_bytes == 2 * GIB
+    assert place(selection, CATALOGUE).shm_bytes == (8 * GIB if selection.gpu else None)

@@ -37,6 +37,7 @@ CATALOGUE = Catalogue(
     custom_images=CustomImages(registries=("quay.io", "ghcr.io/acme")),
 )
 TIMED = replace(CATALOGUE, run_time=Bounds(min=900, max=24 * 3600, step=900, default=8 * 3600))
+SHARING = replace(TIMED, shared_memory=Bounds(min=GIB, max=64 * GIB, step=GIB, default=GIB))
 OWN = "quay.io/acme/own:1"
 NOTHING_KNOWN = Catalogue(
     images=CATALOGUE.images, cpu=None, memory=None, gpus=CATALOGUE.gpus, presets=CATALOGUE.presets
@@ -59,7 +60,10 @@ CODES = {
     "unsupported_version",
     "too_long",
 }
-FIELDS = ("v", "preset", "image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "run_time", "profile")
+FIELDS = (
+    *("v", "preset", "image", "custom_image", "cpu", "memory", "gpu", "gpu_count"),
+    *("run_time", "shared_memory", "profile"),
+)
 NEAR_MISSES = st.dictionaries(
     st.sampled_from(FIELDS) | st.text(max_size=10),
     JSON | st.sampled_from([1, 2, 0.5, "2", "16G", "t4", "mi210", "train", "plain", "cpu", OWN, "", "8h", "90 min"]),
@@ -101,10 +105,11 @@ def codes(options: object, catalogue: Catalogue = CATALOGUE) -> dict[str, str]:
 
 @given(JSON | NEAR_MISSES)
 def test_any_json_is_a_selection_or_a_selection_error(options: object):
-    if problems := codes(options, TIMED):
+    if problems := codes(options, SHARING):
         assert set(problems.values()) <= CODES
         return
-    selection = validate(options, TIMED)
+    selection = validate(options, SHARING)
+    assert (selection.shared_memory_bytes or 0) <= (selection.memory_bytes or 0)
     assert selection.run_time_s in range(900, 24 * 3600 + 1, 900)
     assert (selection.image in CATALOGUE.images) == (selection.custom_image is None)
     assert selection.cpu_millis is not None
@@ -117,16 +122,17 @@ def test_any_json_is_a_selection_or_a_selection_error(options: object):
 def test_a_selection_reads_back_from_its_options_also_through_json(selection: Selection, quarters: int):
     options = json.loads(json.dumps(to_options(selection, CATALOGUE)))
     assert validate(options, CATALOGUE) == selection
-    timed = replace(selection, run_time_s=quarters * 900)
-    assert validate(json.loads(json.dumps(to_options(timed, TIMED))), TIMED) == timed
+    more = replace(selection, run_time_s=quarters * 900, memory_bytes=128 * GIB)
+    more = replace(more, shared_memory_bytes=quarters * GIB if quarters <= 64 else None)
+    assert validate(json.loads(json.dumps(to_options(more, SHARING))), SHARING) == more
 
 
 @given(NEAR_MISSES)
 def test_options_that_were_read_once_read_the_same_again(options: dict[str, object]):
-    if codes(options, TIMED):
+    if codes(options, SHARING):
         return
-    first = to_options(validate(options, TIMED), TIMED)
-    assert to_options(validate(first, TIMED), TIMED) == first
+    first = to_options(validate(options, SHARING), SHARING)
+    assert to_options(validate(first, SHARING), SHARING) == first
 
 
 @pytest.mark.parametrize("nothing", [None, {}, {"profile": ["anything"]}, {"image": None, "cpu": None, "gpu": ""}])
@@ -328,52 +334,3 @@ def test_an_image_that_no_node_of_the_gpu_type_can_run_is_refused_with_the_reaso
         f"Choose another image, or another GPU than {CATALOGUE.gpus['t4'].display_name}."
     )
     assert validate({"image": "new", "gpu": None}, catalogue).gpu is None
-
-
-@pytest.mark.parametrize(
-    ("options", "run_time_s"),
-    [
-        ({}, 8 * 3600),
-        ({"run_time": None}, 8 * 3600),
-        ({"run_time": "2h30m"}, 9000),
-        ({"run_time": "90 minutes"}, 5400),
-        ({"preset": "short"}, 1800),
-        ({"preset": "short", "run_time": "1h"}, 3600),
-    ],
-)
-def test_a_server_runs_for_as_long_as_was_asked_at_most(options: dict[str, object], run_time_s: int):
-    short = Preset(slug="short", display_name="Short", options={"run_time": "30m"})
-    catalogue = replace(TIMED, presets={"short": short})
-    assert validate(options, catalogue).run_time_s == run_time_s
-
-
-@pytest.mark.parametrize(
-    ("run_time", "code", "message"),
-    [
-        ("36h", "out_of_range", "The run time must be 15 minutes to 24 hours, not 36 hours."),
-        ("0m", "out_of_range", "The run time must be 15 minutes to 24 hours, not 0 minutes."),
-        (f"{'9' * 60}d", "out_of_range", f"The run time must be 15 minutes to 24 hours, not {'9' * 60} days."),
-        ("20m", "off_step", "The run time must be 15 minutes to 24 hours in steps of 15 minutes, not 20 minutes."),
-        ("0.01h", "off_step", "The run time must be 15 minutes to 24 hours in steps of 15 minutes, not '0.01h'."),
-        (28800, "not_a_number", "The run time must be a length of time with a unit, such as 30m, 8h or 2d, not 28800."),
-        ("", "not_a_number", "The run time must be a length of time with a unit, such as 30m, 8h or 2d, not ''."),
-        (["8h"], "wrong_type", "The run time must be a number or a text, not a list."),
-        ("h" * 201, "too_long", "The run time is longer than 200 characters."),
-    ],
-)
-def test_a_run_time_that_is_not_offered_is_refused_with_what_is(run_time: object, code: str, message: str):
-    with pytest.raises(SelectionError) as caught:
-        validate({"run_time": run_time}, TIMED)
-    assert [(each.field, each.code, each.message) for each in caught.value.problems] == [("run_time", code, message)]
-
-
-def test_where_servers_run_on_no_run_time_can_be_chosen():
-    assert validate({"run_time": None}, CATALOGUE).run_time_s is None
-    assert codes({"run_time": "8h"}) == {"run_time": "unknown_field"}
-
-
-def test_a_run_time_is_written_in_the_contracts_notation():
-    selection = validate({"image": "plain", "run_time": "150m"}, TIMED)
-    options = to_options(selection, TIMED)
-    assert (options["run_time"], options["profile"]) == ("2h30m", "Plain · 2 CPUs · 8 GiB · at most 2 hours 30 minutes")
-    assert "run_time" not in to_options(replace(selection, run_time_s=None), CATALOGUE)

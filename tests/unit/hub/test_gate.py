@@ -91,6 +91,7 @@ def test_what_the_unread_cluster_may_make_right_is_not_called_wrong(options: Any
         {"image": "x"},
         {"custom_image": "quay.io/x"},
         {"run_time": "8h"},
+        {"shared_memory": "1G"},
         {"preset": "x"},
         {"color": "red"},
         {"gpu": "own", "gpu_count": 0},

@@ -15,8 +15,8 @@ def test_the_rarer_fields_are_behind_a_door_of_their_own_after_the_gpus():
     soup = page(MORE)
     assert [each["id"] for each in soup.select("details")] == ["gpuspawner-custom", "gpuspawner-more"]
     door = one(soup, "#gpuspawner-custom > details")
-    assert [each.text for each in door.select("summary > *")] == ["More", "run time"]
-    assert [each["name"] for each in door.select("input")] == ["run_time"]
+    assert [each.text for each in door.select("summary > *")] == ["More", "run time, shared memory"]
+    assert [each["name"] for each in door.select("input")] == ["run_time", "shared_memory"]
     assert [each["id"] for each in door.find_previous_siblings("fieldset")][:1] == ["gpuspawner-gpus"]
     assert one(page(replace(MORE, presets=())), "details")["id"] == "gpuspawner-more"
 
@@ -25,11 +25,30 @@ def test_a_run_time_is_written_with_its_unit_and_says_what_it_means():
     soup = page(MORE)
     field = one(soup, "#gpuspawner-run_time")
     assert (field["value"], field.has_attr("required")) == ("8h", True)
-    assert one(soup, "#gpuspawner-more").select(".gs-unit") == []
+    assert field.find_next_siblings(class_="gs-unit") == []
     assert " ".join(one(soup, "#gpuspawner-run_time-help").text.split()) == (
         "30m to 2d, in steps of 30m. Your server is then stopped; files in your home directory stay. "
         "A number alone means hours."
     )
+
+
+def test_shared_memory_may_be_left_empty():
+    soup = page(MORE)
+    field = one(soup, "#gpuspawner-shared_memory")
+    assert (field["value"], field.has_attr("required")) == ("", False)
+    assert [each.text for each in field.find_next_siblings(class_="gs-unit")] == ["GiB"]
+    assert " ".join(one(soup, "#gpuspawner-shared_memory-help").text.split()) == (
+        "0.25 to 16 GiB, in steps of 0.25. A part of the memory, for programs that use /dev/shm. "
+        "Left empty, the GPU type decides, else 64 MiB."
+    )
+
+
+@pytest.mark.parametrize("name", ["run_time", "shared_memory"])
+def test_each_of_the_rarer_fields_may_be_offered_alone(name: str):
+    soup = page(replace(MORE, **{"run_time": None, "shared_memory": None, name: getattr(MORE, name)}))
+    assert one(soup, "#gpuspawner-more summary .gs-text").text == name.replace("_", " ")
+    assert [each["name"] for each in soup.select("#gpuspawner-more input")] == [name]
+    assert "and more" in one(soup, "#gpuspawner-custom > summary").text
 
 
 @pytest.mark.parametrize(
@@ -37,6 +56,7 @@ def test_a_run_time_is_written_with_its_unit_and_says_what_it_means():
     [
         ({}, False),
         ({"values": {**MORE.values, "run_time": "4h"}}, True),
+        ({"values": {**MORE.values, "shared_memory": "2"}}, True),
         ({"errors": {"run_time": "Too long."}}, True),
         ({"notices": {"run_time": "It is gone."}}, True),
         ({"errors": {"cpu": "Too many."}}, False),
@@ -52,10 +72,11 @@ def test_where_none_of_the_rarer_fields_is_offered_nothing_speaks_of_them():
     assert "and more" in one(page(MORE), "#gpuspawner-custom > summary").text
 
 
-def test_what_is_wrong_with_a_run_time_leads_to_its_field():
+@pytest.mark.parametrize("name", ["run_time", "shared_memory"])
+def test_what_is_wrong_with_one_of_them_leads_to_its_field(name: str):
     soup = page(WRONG)
-    assert one(soup, "#gpuspawner-errors a")["href"] == "#gpuspawner-run_time"
-    field = one(soup, "#gpuspawner-run_time")
-    said = ["gpuspawner-run_time-error", "gpuspawner-run_time-notice"]
+    assert f"#gpuspawner-{name}" in [each["href"] for each in soup.select("#gpuspawner-errors a")]
+    field = one(soup, f"#gpuspawner-{name}")
+    said = [f"gpuspawner-{name}-error", f"gpuspawner-{name}-notice"]
     assert (field["aria-invalid"], str(field["aria-describedby"]).split()[:2]) == ("true", said)
     assert soup.select("[role=note]") == []

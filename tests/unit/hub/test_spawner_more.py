@@ -101,3 +101,73 @@ async def test_a_preset_may_hold_a_run_time(make_spawner: MakeSpawner):
     spawner = make_spawner(settings={**RUN_TIME, "presets": {"short": {"run_time": "30m"}}})
     assert "for at most 30 minutes" in (await shown(spawner)).select(".gs-preset")[0].text
     assert (await pod_of(spawner, {"preset": "short"}))["spec"]["activeDeadlineSeconds"] == 1800
+
+
+# -- shared memory ---------------------------------------------------------------------------------------------------
+
+SHARED = {**SETTINGS, "shared_memory": {"min": "1G", "max": "32G", "step": "1G"}}
+
+
+def shared_memory_of(pod: dict[str, Any]) -> list[Any]:
+    """Return the volumes that are mounted at /dev/shm, and their sizes."""
+    mounts = [each for each in pod["spec"]["containers"][0]["volumeMounts"] if each["mountPath"] == "/dev/shm"]
+    volumes = {each["name"]: each["emptyDir"] for each in pod["spec"]["volumes"]}
+    return [volumes[each["name"]] for each in mounts]
+
+
+@pytest.mark.parametrize(
+    ("options", "gib"),
+    [
+        ({"shared_memory": "2G"}, 2),
+        ({"shared_memory": "4G", "memory": "4G"}, 4),
+        ({"gpu": "a100", "memory": "16G", "shared_memory": "2G"}, 2),
+        ({"gpu": "a100", "memory": "16G"}, 8),
+        ({"gpu": "a100", "memory": "16G", "shared_memory": ""}, 8),
+    ],
+)
+async def test_the_pod_has_the_shared_memory_that_was_asked_for_or_its_types(
+    make_spawner: MakeSpawner, options: dict[str, Any], gib: int
+):
+    pod = await pod_of(make_spawner(settings=SHARED), options)
+    assert shared_memory_of(pod) == [{"medium": "Memory", "sizeLimit": str(gib * 2**30)}]
+
+
+async def test_without_a_size_and_a_type_that_has_one_there_is_no_volume(make_spawner: MakeSpawner):
+    assert shared_memory_of(await pod_of(make_spawner(settings=SHARED), {"shared_memory": None})) == []
+
+
+async def test_without_the_setting_no_size_can_be_chosen(make_spawner: MakeSpawner):
+    with pytest.raises(web.HTTPError, match="shared_memory: Shared memory cannot be chosen here"):
+        await begin(make_spawner(), {"shared_memory": "2G"})
+
+
+@pytest.mark.parametrize("typed", ["5", "0.5", "1.5", "33", "lots", "NaN", "-1"])
+async def test_a_wrong_size_comes_back_with_the_message_at_the_field(make_spawner: MakeSpawner, typed: str):
+    spawner = make_spawner(settings=SHARED)
+    with pytest.raises(web.HTTPError, match="shared_memory: "):
+        await read_form(spawner, {**FORM, "shared_memory": [typed]})
+    page = await shown(spawner)
+    field = page.find(id="gpuspawner-shared_memory")
+    assert (field["value"], field["aria-invalid"]) == (typed, "true")
+    assert page.find(id="gpuspawner-shared_memory-error") is not None
+    assert page.find(id="gpuspawner-more").has_attr("open")
+
+
+@pytest.mark.parametrize(("typed", "stored"), [("2", {"shared_memory": "2G"}), (" ", {}), ("", {})])
+async def test_a_size_may_be_left_out_of_the_form(make_spawner: MakeSpawner, typed: str, stored: dict[str, str]):
+    spawner = make_spawner(settings=SHARED)
+    options = await read_form(spawner, {**FORM, "shared_memory": [typed]})
+    assert {name: value for name, value in options.items() if name == "shared_memory"} == stored
+    await shown(spawner)  # once more what was typed
+    spawner.user_options = options
+    field = (await shown(spawner)).find(id="gpuspawner-shared_memory")
+    assert field["value"] == typed.strip()
+
+
+async def test_a_size_that_has_no_room_any_more_is_left_empty_with_a_notice(make_spawner: MakeSpawner):
+    spawner = make_spawner(settings=SHARED)
+    spawner.user_options = {"memory": "4T", "shared_memory": "32G", "cpu": 4}
+    page = await shown(spawner)
+    assert [page.find(id=f"gpuspawner-{name}")["value"] for name in ("shared_memory", "cpu")] == ["", "4"]
+    assert "the field is left empty" in page.find(id="gpuspawner-shared_memory-notice").text
+    assert page.find(id="gpuspawner-more").has_attr("open")

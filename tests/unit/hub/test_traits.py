@@ -49,6 +49,7 @@ def test_null_is_the_same_as_nothing():
         "cpu": {"max": 4},
         "memory": {},
         "run_time": {},
+        "shared_memory": {},
         "presets": {},
         "accelerators": {},
         "discover_gpus": True,

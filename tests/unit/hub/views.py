@@ -54,8 +54,10 @@ VALUES = {
     "gpu": "",
     "gpu_count": "",
     "run_time": "",
+    "shared_memory": "",
 }
 RUN_TIME = NumberView(min="30m", max="2d", step="30m", default="8h")
+SHARED_MEMORY = NumberView(min="0.25", max="16", step="0.25", default="0.25")
 MISFIT = MisfitView(text="PyTorch is made for NVIDIA GPUs.", gpus=("mi210",))
 VERDICT = VerdictView(
     outcome="waits",
@@ -95,8 +97,12 @@ VIEW = FormView(
     ),
     values=VALUES,
 )
-MORE = replace(VIEW, run_time=RUN_TIME, values={**VALUES, "run_time": "8h"})
-WRONG = replace(MORE, errors={"run_time": "Too long."}, notices={"run_time": "It is gone."})
+MORE = replace(VIEW, run_time=RUN_TIME, shared_memory=SHARED_MEMORY, values={**VALUES, "run_time": "8h"})
+WRONG = replace(
+    MORE,
+    errors={"run_time": "Too long.", "shared_memory": "Too much."},
+    notices={"run_time": "It is gone.", "shared_memory": "As well."},
+)
 ERRORS = {"image": "No such image.", "cpu": "Too many.", "memory": "Odd.", "gpu": "Gone.", "gpu_count": "Too many."}
 
 
@@ -133,6 +139,7 @@ def hostile_view() -> FormView:
         ),
         values=values,
         run_time=RUN_TIME,
+        shared_memory=SHARED_MEMORY,
         errors={"cpu": HOSTILE, HOSTILE: HOSTILE},
         notices={"image": HOSTILE, "run_time": HOSTILE, "": HOSTILE},
         capacity_notice=HOSTILE,

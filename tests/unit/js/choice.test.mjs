@@ -2,12 +2,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { form, island, sentences } from "./load.mjs";
 
-const { complaintOfReference, hintOf, holdsPreset, sentenceOf, totalOf, troubleOf, wrongNumbers } = form;
+const { complaintOfReference, hintOf, holdsPreset, sentenceOf, sharedBounds, totalOf, troubleOf, wrongNumbers } = form;
 const [train, small] = island.presets;
 
 function values(changes = {}) {
   return {
-    image: "pytorch", custom_image: "", cpu: "4", memory: "16", gpu: "a100-80gb", gpu_count: "1", run_time: "8h", ...changes,
+    image: "pytorch", custom_image: "", cpu: "4", memory: "16", gpu: "a100-80gb", gpu_count: "1", run_time: "8h",
+    shared_memory: "", ...changes,
   };
 }
 
@@ -57,6 +58,25 @@ test("where servers run on, no run time is wrong", () => {
   assert.deepEqual(wrongNumbers(values({ run_time: "x" }), { ...island, run_time: null }), []);
 });
 
+test("shared memory is bounded by the memory that is asked for", () => {
+  const bounds = (memory, data = island) => sharedBounds(values({ memory }), data).max;
+  assert.deepEqual(["16", "8192M", "256", "lots", ""].map((memory) => bounds(memory)), ["16", "8", "64", "64", "64"]);
+  assert.equal(bounds("1", { ...island, memory: null }), "64");
+  assert.deepEqual(wrongNumbers(values({ shared_memory: "16" }), island), []);
+  assert.deepEqual(wrongNumbers(values({ shared_memory: "16.25" }), island), ["shared_memory"]);
+});
+
+test("shared memory may be left empty, and is nothing where nobody is asked", () => {
+  assert.deepEqual(wrongNumbers(values({ shared_memory: " " }), island), []);
+  assert.deepEqual(wrongNumbers(values({ shared_memory: "x" }), { ...island, shared_memory: null }), []);
+});
+
+test("a preset with shared memory is held with as much", () => {
+  const preset = { ...train, values: { ...train.values, shared_memory: "2" } };
+  assert.equal(holdsPreset({ ...preset.values, shared_memory: "2048M" }, preset, island), true);
+  assert.equal(holdsPreset({ ...preset.values, shared_memory: "" }, preset, island), false);
+});
+
 test("an empty number of GPUs means one", () => {
   assert.deepEqual(wrongNumbers(values({ gpu_count: " " }), island), []);
   assert.equal(totalOf(values({ gpu_count: "" }), island), "1 × A100 80 GB = 80 GiB GPU memory");
@@ -98,7 +118,7 @@ test("a preset is held however its numbers are written", () => {
 
 for (const change of [
   ...[{ image: "plain" }, { cpu: "7" }, { memory: "x" }, { gpu: "" }, { gpu_count: "1" }],
-  ...[{ run_time: "4h" }, { run_time: "" }],
+  ...[{ run_time: "4h" }, { run_time: "" }, { shared_memory: "1" }, { shared_memory: "x" }],
 ]) {
   test(`a preset is not held with ${JSON.stringify(change)}`, () => {
     assert.equal(holdsPreset({ ...train.values, ...change }, train, island), false);

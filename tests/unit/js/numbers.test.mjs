@@ -35,6 +35,15 @@ test("a run time steps by lengths of time, and is written with units", () => {
   assert.deepEqual([step("15m", -1), step("3d", 1), step("lots", 1)], ["15m", "3d", "8h"]);
 });
 
+test("shared memory steps from the least when the field is empty, and as memory does otherwise", () => {
+  const bounds = { ...island.shared_memory, max: "2", default: island.shared_memory.min };
+  const step = (text, direction) => stepped("shared_memory", text, direction, bounds);
+  assert.deepEqual([step("", 1), step("0.25", 1), step("512M", 1), step("2", 1), step("0.25", -1)], ["0.25", "0.5", "0.75", "2", "0.25"]);
+  assert.equal(stepped("shared_memory", "2", 1, { ...bounds, max: "0.1" }), "0.25");
+  assert.equal(complaintOf("shared_memory", "3", bounds), "From 0.25 to 2 GiB can be asked for.");
+  assert.equal(complaintOf("shared_memory", "much", bounds), "Write a number, for example 0.25G.");
+});
+
 test("steps of twenty minutes do not drift", () => {
   const bounds = { min: "20m", max: "24h", step: "20m", default: "8h" };
   let text = "20m";

@@ -87,6 +87,17 @@ def test_a_run_time_is_offered_where_the_admin_bounds_it(keys: dict[str, Any], e
     assert configured().run_time is None
 
 
+def test_shared_memory_is_offered_where_the_admin_bounds_it():
+    mib = 1 << 20
+    assert configured().shared_memory is None
+    assert configured(shared_memory={"max": "16G"}).shared_memory == Bounds(
+        min=256 * mib, max=16 * GIB, step=256 * mib, default=256 * mib
+    )
+    assert configured(shared_memory={"min": "1G", "max": "64G", "step": "2G"}).shared_memory == Bounds(
+        min=GIB, max=64 * GIB, step=2 * GIB, default=GIB
+    )
+
+
 def test_a_gpu_keeps_what_was_said():
     assert gpu(
         display_name="G",
@@ -228,6 +239,7 @@ def test_a_preset_becomes_user_options():
         "gpu": "t4",
         "gpu_count": 2,
         "run_time": "90m",
+        "shared_memory": "2G",
     }
     assert configured(presets={"p": raw}).presets == {
         "p": Preset(
@@ -241,6 +253,7 @@ def test_a_preset_becomes_user_options():
                 "gpu": "t4",
                 "gpu_count": 2,
                 "run_time": "1h30m",
+                "shared_memory": "2G",
             },
         )
     }

@@ -72,6 +72,17 @@ def test_a_run_time_is_checked_in_its_own_words(run_time: dict[str, str], path: 
     assert found(run_time=run_time) == {f"run_time.{path}": message}
 
 
+@pytest.mark.parametrize(
+    ("shared_memory", "path", "message"),
+    [
+        ({"max": "128M"}, "max", "must be at least shared_memory.min (256 MiB), not 128 MiB"),
+        ({"max": "1G", "step": 0}, "step", "must be more than 0"),
+    ],
+)
+def test_shared_memory_is_checked_in_its_own_words(shared_memory: dict[str, Any], path: str, message: str):
+    assert found(shared_memory=shared_memory) == {f"shared_memory.{path}": message}
+
+
 def test_an_image_needs_a_reference_unless_it_is_disabled():
     assert found(images={"a": {"enabled": False}, "b": {}}) == {"images.b.image": "is required"}
 
@@ -156,6 +167,7 @@ def test_a_preset_of_what_is_configured_is_fine():
         ({"gpu": "t4", "gpu_count": 5}, {"presets.p.gpu_count": "out_of_range"}),
         ({"gpu_count": 1}, {"presets.p.gpu_count": "conflict"}),
         ({"run_time": "8h"}, {"presets.p.run_time": "unknown_field"}),
+        ({"shared_memory": "1G"}, {"presets.p.shared_memory": "unknown_field"}),
     ],
 )
 def test_a_preset_passes_the_rules_of_user_options(options: dict[str, object], expected: dict[str, str]):
@@ -166,6 +178,16 @@ def test_a_preset_may_say_for_how_long():
     bounds = Bounds(min=900, max=7200, step=900, default=3600)
     assert preset({"run_time": "2h"}, run_time=bounds) == {}
     assert preset({"run_time": "8h"}, run_time=bounds) == {"presets.p.run_time": "out_of_range"}
+
+
+def test_a_preset_may_say_how_much_memory_is_shared():
+    gib = 1 << 30
+    bounds = {
+        "memory": Bounds(min=gib, max=8 * gib, step=gib, default=2 * gib),
+        "shared_memory": Bounds(min=gib, max=16 * gib, step=gib, default=gib),
+    }
+    assert preset({"memory": "4G", "shared_memory": "4G"}, **bounds) == {}
+    assert preset({"shared_memory": "4G"}, **bounds) == {"presets.p.shared_memory": "out_of_range"}
 
 
 def test_a_preset_may_name_a_gpu_that_nodes_may_bring():

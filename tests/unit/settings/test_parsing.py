@@ -24,6 +24,7 @@ custom_images: {allowed: true, registries: [quay.io/jupyter, ghcr.io], descripti
 cpu: {min: 0.5, max: 32, step: 0.5, default: 2, guarantee: 0.5}
 memory: {min: 1G, max: 256G, step: 1G, default: 8G, guarantee: 1.0}
 run_time: {min: 30m, max: 2d, step: 30m, default: 8h}
+shared_memory: {min: 1G, max: 64G, step: 1G}
 gpus:
   a100-80gb:
     display_name: NVIDIA A100 80 GB
@@ -37,7 +38,8 @@ gpus:
     start_timeout: 900
 presets:
   small: {display_name: Small, cpu: 1, memory: 4G}
-  train: {display_name: Training, image: pytorch, cpu: 8, memory: 64G, gpu: a100-80gb, gpu_count: 1, run_time: 12h}
+  train: {display_name: Training, image: pytorch, cpu: 8, memory: 64G, gpu: a100-80gb, gpu_count: 1, run_time: 12h,
+    shared_memory: 8G}
 """)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
@@ -47,8 +49,8 @@ JSON = st.recursive(
     max_leaves=6,
 )
 SECTIONS = [
-    *("images", "custom_images", "cpu", "memory", "run_time", "gpus", "presets", "accelerators", "discover_gpus"),
-    "nonsense",
+    *("images", "custom_images", "cpu", "memory", "run_time", "shared_memory", "gpus", "presets", "accelerators"),
+    *("discover_gpus", "nonsense"),
 ]
 KEYS = st.sampled_from(
     [
@@ -135,6 +137,9 @@ def test_something_configured_is_not_empty(something: dict[str, Any]):
         ({"run_time": {"max": "for ever"}}, "run_time.max", "bad_value"),
         ({"run_time": {"max": "24h", "guarantee": 1.0}}, "run_time.guarantee", "unknown_key"),
         ({"run_time": "24h"}, "run_time", "wrong_type"),
+        ({"shared_memory": {"min": "1G"}}, "shared_memory.max", "missing"),
+        ({"shared_memory": {"max": "lots"}}, "shared_memory.max", "bad_value"),
+        ({"shared_memory": {"max": "8G", "default": "1G"}}, "shared_memory.default", "unknown_key"),
         ({"presets": {"p": {"run_time": "8h"}}}, "presets.p.run_time", "unknown_field"),
         ({"custom_images": {"allowed": "yes"}}, "custom_images.allowed", "wrong_type"),
         ({"custom_images": {"registries": "quay.io"}}, "custom_images.registries", "wrong_type"),
