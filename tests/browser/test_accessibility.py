@@ -70,6 +70,14 @@ async def closed(person: Person) -> None:
     await expect(person.field("cpu")).to_be_hidden()
 
 
+async def rarer(person: Person) -> None:
+    await person.page.locator("#gpuspawner-more > summary").click()
+    await person.field("run_time").fill("90 min")
+    await person.field("shared_memory").fill("lots")
+    await person.field("shared_memory").blur()
+    await expect(person.page.locator("#gpuspawner-shared_memory-live")).to_be_visible()
+
+
 async def without_gpu_tools(person: Person) -> None:
     await person.pick("image", "jupyterlab-cpu")
     await expect(person.page.locator("#gpuspawner-misfit")).to_be_visible()
@@ -97,7 +105,7 @@ STATES: dict[str, Step] = {
     step.__name__: step
     for step in (
         *(fresh, closed, prefilled, picked, sliced, waiting, filtered),
-        *(unfit, without_gpu_tools, mistyped, miscounted, refused, refused_twice, named),
+        *(unfit, without_gpu_tools, mistyped, miscounted, refused, refused_twice, named, rarer),
     )
 }
 

@@ -48,7 +48,7 @@ async def test_the_form_says_in_one_sentence_what_will_be_asked_for(person: Pers
 
     sentence = person.page.locator("#gpuspawner-sentence")
 
-    await expect(sentence).to_have_text("JupyterLab with 1.5 CPUs, 2 GiB and 3 × A100 40 GB")
+    await expect(sentence).to_have_text("JupyterLab with 1.5 CPUs, 2 GiB and 3 × A100 40 GB for at most 4 hours")
 
 
 async def test_a_preset_fills_in_the_form(person: Person) -> None:

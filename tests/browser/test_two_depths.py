@@ -48,7 +48,7 @@ async def test_a_preset_and_start_are_two_clicks(person: Person, servers: Server
 async def test_every_field_is_one_click_further(person: Person) -> None:
     await arrive(person, "curious")
 
-    await customise(person).locator("summary").click()
+    await customise(person).locator("> summary").click()
 
     for field in ("cpu", "memory"):
         await expect(person.field(field)).to_be_visible()
@@ -68,7 +68,7 @@ async def test_what_is_wrong_is_never_behind_a_closed_door(person: Person) -> No
 async def test_an_empty_field_that_was_closed_away_is_shown_when_the_browser_complains(person: Person) -> None:
     await person.log_in("mistaken")
     await person.field("cpu").fill("")
-    await customise(person).locator("summary").click()
+    await customise(person).locator("> summary").click()
     await expect(person.field("cpu")).to_be_hidden()
 
     await person.start()
@@ -81,6 +81,6 @@ async def test_without_javascript_it_opens_as_well(person: Person) -> None:
     await arrive(person, "plain")
     await expect(person.field("cpu")).to_be_hidden()
 
-    await customise(person).locator("summary").click()
+    await customise(person).locator("> summary").click()
 
     await expect(person.field("cpu")).to_be_visible()
