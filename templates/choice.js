@@ -163,6 +163,12 @@ export function commonMisfitOf(image, data) {
   return image?.misfits.find(({ gpus }) => gpus.length === data.gpus.length)?.text ?? "";
 }
 
+/** ", priority Low" where it is not the first, which is the usual one. */
+function priorityText(values, data) {
+  const place = data.priorities.findIndex(({ slug }) => slug === values.priority);
+  return place > 0 ? `, priority ${data.priorities[place].display_name}` : "";
+}
+
 /** What is asked for as a sentence, empty where it cannot be started; the server writes the same one. */
 export function sentenceOf(values, data) {
   const { image, gpu } = chosen(values, data);
@@ -179,7 +185,7 @@ export function sentenceOf(values, data) {
   parts.push(gpu ? `${countOf(values)} × ${gpu.display_name}` : "no GPU");
   const last = parts.pop();
   const length = data.run_time ? ` for at most ${lengthText(amountOf("run_time", values.run_time))}` : "";
-  return `${image.display_name} with ${parts.length ? `${parts.join(", ")} and ` : ""}${last}${length}`;
+  return `${image.display_name} with ${parts.length ? `${parts.join(", ")} and ` : ""}${last}${length}${priorityText(values, data)}`;
 }
 
 /** What stands in the sentence's place while there is none. */
@@ -207,6 +213,7 @@ export function holdsPreset(values, preset, data) {
   const wanted = preset.values;
   if (values.image !== wanted.image || values.gpu !== wanted.gpu) return false;
   if (wanted.gpu && countOf(values) !== countOf(wanted)) return false;
+  if (data.priorities.length && values.priority !== wanted.priority) return false;
   // An empty field is one that was left empty.
   const amount = (name, held) => held[name].trim() && amountOf(name, held[name]);
   return [...AMOUNTS, "shared_memory"].every((name) => !data[name] || amount(name, values) === amount(name, wanted));

@@ -3,7 +3,7 @@
 
 const NUMBERS = [...AMOUNTS, "shared_memory", "gpu_count"];
 const TYPED = ["custom_image", ...NUMBERS];
-const CHOICES = ["image", "gpu"];
+const CHOICES = ["image", "gpu", "priority"];
 
 /** Say each choice by its name, and the rest as its description; without a script its button has all of it as name. */
 function nameChoices(root) {
@@ -27,7 +27,8 @@ function enhance(root, data, isLeaving) {
   function read() {
     const picked = (name) => radios(name).find((radio) => radio.checked)?.value;
     const typed = TYPED.map((name) => [name, inputs[name]?.value ?? ""]);
-    return { image: picked("image") ?? "", gpu: picked("gpu") ?? "", ...Object.fromEntries(typed) };
+    const choices = CHOICES.map((name) => [name, picked(name) ?? ""]);
+    return Object.fromEntries([...choices, ...typed]);
   }
 
   function boundsOf(name) {
@@ -112,7 +113,8 @@ function enhance(root, data, isLeaving) {
       settle(name);
     }
     const isUnusual = (name) => inputs[name] && wanted[name] !== (data[name].default ?? "");
-    if (["run_time", "shared_memory"].some(isUnusual)) open("more");
+    const isFirst = wanted.priority === (data.priorities[0]?.slug ?? "");
+    if (find("more") && (!isFirst || ["run_time", "shared_memory"].some(isUnusual))) open("more");
     update();
     NUMBERS.forEach((name) => complain(name));
     find("summary").scrollIntoView({ block: "nearest" });

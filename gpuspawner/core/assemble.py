@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpuspawner.core.accelerators import AcceleratorTable
-from gpuspawner.core.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset
+from gpuspawner.core.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset, Priority
 from gpuspawner.core.counting import largest_node
 from gpuspawner.core.discovery import SIMULATED_LABEL, discover
 from gpuspawner.core.errors import SelectionError
@@ -33,6 +33,7 @@ class Configured:
     :param memory: bounds in bytes, None as for ``cpu``.
     :param run_time: bounds in seconds, None = servers run on.
     :param shared_memory: bounds in bytes, None = left to the GPU types.
+    :param priorities: empty = nobody is asked.
     :param uncounted: slugs of GPU types without a ``max_count``: the largest number on one node takes its place; of
         unions without one, what their types say.
     :param unions: slug → several GPU types as one choice; shown after the types themselves.
@@ -47,6 +48,7 @@ class Configured:
     memory: Bounds | None = None
     run_time: Bounds | None = None
     shared_memory: Bounds | None = None
+    priorities: Mapping[str, Priority] = field(default_factory=dict)
     gpus: Mapping[str, GPUType] = field(default_factory=dict)
     uncounted: frozenset[str] = frozenset()
     unions: Mapping[str, Union] = field(default_factory=dict)
@@ -88,6 +90,7 @@ def assemble(
         custom_images=configured.custom_images,
         run_time=configured.run_time,
         shared_memory=configured.shared_memory,
+        priorities=configured.priorities,
     )
     if inventory.nodes is None:
         return catalogue

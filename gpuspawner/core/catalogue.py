@@ -156,6 +156,21 @@ class GPUType:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Priority:
+    """A priority that users may pick.
+
+    :param priority_class: name of a PriorityClass of the cluster.
+    :param value: the number that stands in it: who waits is served by it.
+    """
+
+    slug: str
+    display_name: str
+    priority_class: str
+    value: int
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
     """A named bundle of choices.
 
@@ -180,6 +195,7 @@ class Catalogue:
     :param custom_images: None where people may only pick from ``images``.
     :param run_time: bounds in seconds of how long a server runs at most; None where nobody is asked: it runs on.
     :param shared_memory: bounds in bytes of /dev/shm; None where it is left to the GPU type. Nobody has to say a size.
+    :param priorities: empty where the spawner's own priority is everybody's.
     """
 
     images: Mapping[str, Image]
@@ -191,8 +207,14 @@ class Catalogue:
     custom_images: CustomImages | None = None
     run_time: Bounds | None = None
     shared_memory: Bounds | None = None
+    priorities: Mapping[str, Priority] = field(default_factory=dict)
 
     @property
     def default_image(self) -> str:
         """Slug of the image used when none is asked for: the first one."""
         return next(iter(self.images))
+
+    @property
+    def default_priority(self) -> str | None:
+        """Slug of the priority of whoever names none: the first one; None where none is offered."""
+        return next(iter(self.priorities), None)

@@ -35,6 +35,7 @@ from gpuspawner.core.formview_types import (
     GPUTypeView,
     NumberView,
     PresetView,
+    PriorityView,
     VendorView,
     VerdictView,
 )
@@ -87,6 +88,10 @@ def build_view(
         memory=_number(catalogue.memory, gib),
         run_time=_number(catalogue.run_time, duration_option),
         shared_memory=_number(catalogue.shared_memory, gib),
+        priorities=tuple(
+            PriorityView(slug=each.slug, display_name=each.display_name, description=each.description)
+            for each in catalogue.priorities.values()
+        ),
         vendors=_vendors(catalogue, inventory, counts=live.availabilities),
         presets=presets,
         values=values,
@@ -126,6 +131,7 @@ def without_gpus_as_json(view: FormView) -> dict[str, object]:
         "memory": view.memory and _pick(view.memory, *_NUMBER),
         "run_time": view.run_time and _pick(view.run_time, *_RANGE, "default"),
         "shared_memory": view.shared_memory and _pick(view.shared_memory, *_RANGE),
+        "priorities": [_pick(each, "slug", "display_name") for each in view.priorities],
         "presets": [_preset_as_json(preset) for preset in view.presets],
         "values": dict(view.values),
         "verdict": view.verdict and _verdict_as_json(view.verdict),

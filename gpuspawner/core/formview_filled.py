@@ -64,6 +64,7 @@ def _selection(values: Mapping[str, str], catalogue: Catalogue) -> Selection | N
         "custom_image": catalogue.custom_images,
         "run_time": catalogue.run_time,
         "shared_memory": catalogue.shared_memory,
+        "priority": catalogue.default_priority,
     }
     hidden = {name for name, offer in offered.items() if offer is None}
     try:

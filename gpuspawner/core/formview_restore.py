@@ -17,7 +17,10 @@ from gpuspawner.core.formview_types import FORM_LEVEL
 from gpuspawner.core.quantity import format_cpu, gib
 from gpuspawner.core.selection import VERSION, Selection, is_given, validate
 
-FIELDS = ("image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "run_time", "shared_memory")
+FIELDS = (
+    *("image", "custom_image", "cpu", "memory", "gpu", "gpu_count"),
+    *("run_time", "shared_memory", "priority"),
+)
 """Names of the form's fields, in the form's order."""
 
 _QUOTED_CHARS = 40
@@ -46,6 +49,7 @@ def values_of(selection: Selection) -> dict[str, str]:
         "gpu_count": str(selection.gpu_count) if selection.gpu else "",
         "run_time": "" if run_time is None else duration_option(run_time),
         "shared_memory": "" if shared is None else gib(shared),
+        "priority": selection.priority or "",
     }
 
 
@@ -87,6 +91,8 @@ class _Form:
             fields["run_time"] = partial(self._amount, "run_time")
         if self.catalogue.shared_memory is not None:
             fields["shared_memory"] = self._shared_memory
+        if self.catalogue.priorities:
+            fields["priority"] = self._priority
         return fields
 
     def fit_shared_memory(self) -> None:
@@ -133,6 +139,15 @@ class _Form:
         self.values["shared_memory"] = ""
         gone = f"Your last amount of shared memory{_quoted(saved)} is no longer offered"
         self.notices["shared_memory"] = f"{gone}: the field is left empty."
+
+    def _priority(self, saved: object) -> None:
+        if isinstance(saved, str) and saved in self.catalogue.priorities:
+            self.values["priority"] = saved
+            return
+        selected = self.catalogue.priorities[self.values["priority"]].display_name
+        self.notices["priority"] = (
+            f"The priority you had last time{_quoted(saved)} is no longer offered: {selected} is selected."
+        )
 
     def _gpu(self, saved: object) -> None:
         if isinstance(saved, str) and saved in self.catalogue.gpus:

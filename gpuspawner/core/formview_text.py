@@ -66,6 +66,8 @@ def difference(other: Selection, selection: Selection | None, *, catalogue: Cata
         parts.append(_shared(other.shared_memory_bytes))
     if other.run_time_s is not None and other.run_time_s != selection.run_time_s:
         parts.append(f"at most {format_duration(other.run_time_s)}")
+    if other.priority is not None and other.priority != selection.priority:
+        parts.append(_priority(other.priority, catalogue))
     return listed(parts, last="and")
 
 
@@ -80,7 +82,9 @@ def sentence(selection: Selection, catalogue: Catalogue) -> str:
         parts.append(_shared(selection.shared_memory_bytes))
     parts.append(_gpus(selection, catalogue))
     until = "" if selection.run_time_s is None else f" for at most {format_duration(selection.run_time_s)}"
-    return f"{image_of(selection, catalogue).display_name} with {listed(parts, last='and')}{until}"
+    usual = selection.priority is None or selection.priority == catalogue.default_priority
+    priority = "" if usual else f", {_priority(selection.priority or '', catalogue)}"
+    return f"{image_of(selection, catalogue).display_name} with {listed(parts, last='and')}{until}{priority}"
 
 
 def _cpus(millis: int) -> str:
@@ -89,6 +93,10 @@ def _cpus(millis: int) -> str:
 
 def _shared(size_bytes: int | None) -> str:
     return "shared memory as usual" if size_bytes is None else f"{format_memory(size_bytes)} of shared memory"
+
+
+def _priority(slug: str, catalogue: Catalogue) -> str:
+    return f"priority {catalogue.priorities[slug].display_name}"
 
 
 def _gpus(selection: Selection, catalogue: Catalogue) -> str:

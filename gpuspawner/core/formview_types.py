@@ -142,15 +142,26 @@ class PresetView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PriorityView:
+    """A priority."""
+
+    slug: str
+    display_name: str
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FormView:
     """The whole form.
 
     :param custom_image: None where people may only pick from ``images``.
     :param run_time: how long the server runs at most; None where that is not asked.
     :param shared_memory: size of /dev/shm, which may be left empty; None where that is not asked.
+    :param priorities: the usual one first; empty where that is not asked.
     :param values: field name → what stands in the field, form notation, exactly as typed after an error
         (``image`` ("" = the one in ``custom_image``), ``custom_image``, ``cpu``, ``memory``, ``gpu`` ("" = none),
-        ``gpu_count``, ``run_time``, ``shared_memory`` ("" = left to the GPU type)).
+        ``gpu_count``, ``run_time``, ``shared_memory`` ("" = left to the GPU type),
+        ``priority``).
     :param errors: field name → sentence; empty on a first visit. A name that is no field of the form stands for what
         was sent without one; :data:`FORM_LEVEL` for the form as a whole.
     :param notices: field name → sentence about a saved choice that is no longer offered and what stands there instead.
@@ -174,6 +185,7 @@ class FormView:
     memory: NumberView | None
     run_time: NumberView | None = None
     shared_memory: NumberView | None = None
+    priorities: tuple[PriorityView, ...] = ()
     vendors: tuple[VendorView, ...]
     presets: tuple[PresetView, ...]
     values: Mapping[str, str]
@@ -209,6 +221,8 @@ class FormView:
         usual = {} if self.run_time is None else {"run_time": self.run_time.default}
         if self.shared_memory is not None:
             usual["shared_memory"] = ""
+        if self.priorities:
+            usual["priority"] = self.priorities[0].slug
         return any(
             name in self.errors or name in self.notices or self.values[name] != text for name, text in usual.items()
         )

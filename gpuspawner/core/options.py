@@ -13,7 +13,10 @@ from gpuspawner.core.checks import Problems, longest_text
 from gpuspawner.core.image_reference import EXAMPLE
 from gpuspawner.core.quoting import name_of, quote, suggest
 
-_FORM_FIELDS = ("image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "run_time", "shared_memory")
+_FORM_FIELDS = (
+    *("image", "custom_image", "cpu", "memory", "gpu", "gpu_count"),
+    *("run_time", "shared_memory", "priority"),
+)
 _QUERY_FIELDS = ("v", "preset", *_FORM_FIELDS)
 _START_PRESET = "start_preset"
 _IGNORED = frozenset({"_xsrf"})

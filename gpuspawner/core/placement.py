@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from gpuspawner.core.avoidance import MatchExpression, avoidance
-from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Toleration
+from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Priority, Toleration
 from gpuspawner.core.image_use import exclusions
 from gpuspawner.core.platforms import ARCHITECTURE
 from gpuspawner.core.selection import Selection, image_of, summarise
@@ -51,6 +51,7 @@ class Placement(Amounts):
     :param removed_environment: variables that must not be on the pod, whoever set them.
     :param shm_bytes: size limit of a memory-backed /dev/shm, None = no volume.
     :param run_time_s: seconds after which Kubernetes stops the pod, None = never.
+    :param priority: None = leave KubeSpawner's own.
     """
 
     image: str
@@ -66,6 +67,7 @@ class Placement(Amounts):
     annotations: Mapping[str, str] = field(default_factory=dict)
     start_timeout_s: int | None = None
     run_time_s: int | None = None
+    priority: Priority | None = None
 
 
 def place(selection: Selection, catalogue: Catalogue, *, cpu_node_has_room: bool = False) -> Placement:
@@ -102,6 +104,7 @@ def place(selection: Selection, catalogue: Catalogue, *, cpu_node_has_room: bool
         annotations=_annotations(selection, catalogue),
         start_timeout_s=gpu.start_timeout_s if gpu is not None else None,
         run_time_s=selection.run_time_s,
+        priority=None if selection.priority is None else catalogue.priorities[selection.priority],
     )
 
 

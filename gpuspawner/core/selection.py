@@ -25,11 +25,11 @@ VERSION = 1
 
 FIELDS = (
     *("v", "preset", "image", "custom_image", "cpu", "memory", "gpu", "gpu_count"),
-    *("run_time", "shared_memory", "profile"),
+    *("run_time", "shared_memory", "priority", "profile"),
 )
 """Names of the user options; ``preset`` is only read, ``profile`` is only written, for people."""
 
-_MAY_BE_EMPTY = frozenset({"image", "custom_image", "shared_memory"})
+_MAY_BE_EMPTY = frozenset({"image", "custom_image", "shared_memory", "priority"})
 """Fields that say nothing when they hold an empty text."""
 
 
@@ -45,6 +45,7 @@ class Selection:
     :param gpu_count: 0 exactly when ``gpu`` is None.
     :param run_time_s: seconds after which the server is stopped, None = never.
     :param shared_memory_bytes: size of /dev/shm, no more than the memory; None = left to the GPU type.
+    :param priority: slug, None where none is offered.
     """
 
     image: str
@@ -55,6 +56,7 @@ class Selection:
     custom_image: str | None = None
     run_time_s: int | None = None
     shared_memory_bytes: int | None = None
+    priority: str | None = None
 
 
 def validate(options: object, catalogue: Catalogue) -> Selection:
@@ -77,6 +79,7 @@ def validate(options: object, catalogue: Catalogue) -> Selection:
         _check_image_uses(catalogue.images[image], catalogue.gpus[gpu], problems=problems)
     run_time = problems.amount("run_time", merged.get("run_time"), notation=_RUN_TIME, bounds=catalogue.run_time)
     shared = _shared_memory(merged.get("shared_memory"), memory, bounds=catalogue.shared_memory, problems=problems)
+    priority = problems.choice("priority", merged.get("priority"), title="priority", offered=catalogue.priorities)
     problems.raise_any()
     return Selection(
         image=image,
@@ -87,6 +90,7 @@ def validate(options: object, catalogue: Catalogue) -> Selection:
         gpu_count=count,
         run_time_s=run_time,
         shared_memory_bytes=shared,
+        priority=priority or catalogue.default_priority,
     )
 
 
@@ -118,6 +122,8 @@ def to_options(selection: Selection, catalogue: Catalogue) -> dict[str, object]:
         options["run_time"] = duration_option(selection.run_time_s)
     if selection.shared_memory_bytes is not None:
         options["shared_memory"] = memory_option(selection.shared_memory_bytes)
+    if selection.priority is not None:
+        options["priority"] = selection.priority
     options["profile"] = summarise(selection, catalogue)
     return options
 
@@ -135,6 +141,8 @@ def summarise(selection: Selection, catalogue: Catalogue) -> str:
         parts.append(f"{selection.gpu_count} × {catalogue.gpus[selection.gpu].display_name}")
     if selection.run_time_s is not None:
         parts.append(f"at most {format_duration(selection.run_time_s)}")
+    if selection.priority != catalogue.default_priority:
+        parts.append(f"priority {catalogue.priorities[selection.priority or ''].display_name}")
     return " · ".join(parts)
 
 

@@ -65,6 +65,9 @@ def trait_values(choice: Choice, base: AdminValues) -> dict[str, Any]:
             **(base["extra_annotations"] or {}),
             **{name: literal(value) for name, value in placement.annotations.items()},
         },
+        "priority_class_name": base["priority_class_name"]
+        if placement.priority is None
+        else placement.priority.priority_class,
         "volumes": added(base["volumes"], volumes),
         "volume_mounts": added(base["volume_mounts"], mounts),
         "extra_pod_config": pod_config(base["extra_pod_config"], placement, volumes=volumes),

@@ -43,6 +43,8 @@ def pod_config(admins: Config | None, placement: Placement, *, volumes: list[dic
                 config[name] = added(own, volumes)
             case "activeDeadlineSeconds" | "active_deadline_seconds":
                 config[name] = _shorter(own, placement.run_time_s)
+            case "priorityClassName" | "priority_class_name" if placement.priority is not None:
+                config[name] = literal(placement.priority.priority_class)
             case _:
                 config[name] = own
     if placement.runtime_class is not None and not {"runtimeClassName", "runtime_class_name"} & config.keys():

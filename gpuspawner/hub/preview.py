@@ -50,8 +50,9 @@ def written(spawner: Any, pod: Any) -> dict[str, Any]:
     return {**manifest, "metadata": {**manifest["metadata"], "namespace": spawner.namespace}}
 
 
-_Kind = tuple[str, str | None]
-"""Image and GPU type: what a choice's pod depends on besides amounts. Images that people name make no difference."""
+_Kind = tuple[str, str | None, str | None]
+"""Image, GPU type and priority: what a choice's pod depends on besides amounts. Images that people name make no
+difference."""
 
 
 @dataclass(slots=True)
@@ -93,6 +94,8 @@ class Previews:
         # Its own shared memory and runtime class do not matter to where it fits.
         placing = pod_config({name: spec.get(name) for name in _PLACING}, placement, volumes=[])
         spec = {**spec, **placing, "containers": self._containers(spec, placement)}
+        if placement.priority is not None:
+            spec["priority"] = placement.priority.value  # the API server looks it up when a pod is created
         pod = await self.offer.located({**self._manifest, "spec": spec})
         return None if pod is None else (spec, pod)
 
@@ -105,7 +108,7 @@ class Previews:
 
 
 def _kind(selection: Selection) -> _Kind:
-    return selection.image, selection.gpu
+    return selection.image, selection.gpu, selection.priority
 
 
 def _with_type(selection: Selection, slug: str | None) -> Selection:

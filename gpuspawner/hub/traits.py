@@ -11,7 +11,7 @@ from traitlets import Bool, Dict, Float
 from traitlets.config import LoggingConfigurable
 
 SETTINGS = (
-    *("images", "custom_images", "cpu", "memory", "run_time", "shared_memory"),
+    *("images", "custom_images", "cpu", "memory", "run_time", "shared_memory", "priorities"),
     *("gpus", "presets", "accelerators", "discover_gpus"),
 )
 """Names of the traits that together are the settings."""
@@ -138,6 +138,29 @@ class GPUSpawnerTraits(LoggingConfigurable):
         Without them, `min` and `step` are 256 MiB. It is a part of the memory limit, so nobody gets more than the
         memory chosen. A field that is left empty leaves it to the GPU type, or to the container runtime (64 MiB). Where
         `volume_mounts` has a /dev/shm of yours, that is the only one, whatever is chosen.
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    priorities = Dict(
+        allow_none=True,
+        help="""
+        Priorities users may pick under "More", by slug; the first one is the usual one. Left out: nobody is asked. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  priorities:
+                    normal: {display_name: Normal, class: jupyter-normal, value: 100}
+                    low:
+                      display_name: Low
+                      description: Your server may be stopped when others need its place.
+                      class: jupyter-low
+                      value: -10
+
+        `class` is the name of a PriorityClass of the cluster, `value` the number in it, by which those who wait are
+        counted. It takes the place of `KubeSpawner.priority_class_name`.
 
         .. versionadded:: 0.1
         """,

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from gpuspawner.core.accelerators import GFD_PRODUCT, AcceleratorTable, Known
 from gpuspawner.core.assemble import Configured
-from gpuspawner.core.catalogue import Bounds, CustomImages, GPUType, Image, Preset, ScaleUp, Toleration, Unit
+from gpuspawner.core.catalogue import Bounds, CustomImages, GPUType, Image, Preset, Priority, ScaleUp, Toleration, Unit
 from gpuspawner.core.discovery import conventional_tolerations
 from gpuspawner.core.duration import duration_option
 from gpuspawner.core.node_gpus import mig_profile, vendor_of
@@ -22,6 +22,7 @@ from gpuspawner.settings.models import (
     ImageEntry,
     MemorySetting,
     PresetEntry,
+    PriorityEntry,
     RunTimeSetting,
     SettingsModel,
     SharedMemorySetting,
@@ -49,6 +50,7 @@ def to_configured(settings: SettingsModel, table: AcceleratorTable) -> Configure
         memory=bounds_of(settings.memory, default=_DEFAULT_MEMORY_BYTES, guarantee=1.0) if settings.memory else None,
         run_time=bounds_of(settings.run_time, default=_DEFAULT_RUN_TIME_S) if settings.run_time else None,
         shared_memory=_shared_memory(settings.shared_memory),
+        priorities={slug: _priority(slug, entry) for slug, entry in in_order(settings.priorities).items()},
         gpus=gpus,
         uncounted=frozenset(
             slug
@@ -96,6 +98,16 @@ def bounds_of(setting: CPUSetting | MemorySetting | RunTimeSetting, *, default: 
 def _shared_memory(setting: SharedMemorySetting | None) -> Bounds | None:
     # No size is one of the choices, and the default; whoever wants some begins with the least.
     return None if setting is None else Bounds(**setting.model_dump(), default=setting.min)
+
+
+def _priority(slug: str, entry: PriorityEntry) -> Priority:
+    return Priority(
+        slug=slug,
+        display_name=entry.display_name or slug,
+        description=entry.description,
+        priority_class=entry.priority_class or "",
+        value=entry.value or 0,
+    )
 
 
 def _image(slug: str, entry: ImageEntry) -> Image:
@@ -210,4 +222,6 @@ def preset_options(entry: PresetEntry) -> dict[str, object]:
         options["run_time"] = duration_option(entry.run_time)
     if entry.shared_memory is not None:
         options["shared_memory"] = memory_option(entry.shared_memory)
+    if entry.priority is not None:
+        options["priority"] = entry.priority
     return options

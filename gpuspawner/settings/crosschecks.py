@@ -35,6 +35,7 @@ def crosschecks(settings: SettingsModel, accelerators: frozenset[str]) -> list[P
         *_bounds("run_time", settings.run_time, show=format_duration),
         *_bounds("shared_memory", settings.shared_memory, show=format_memory),
         *_images(settings),
+        *_priorities(settings),
         *_accelerators(settings, accelerators),
     ]
     for slug, entry in settings.gpus.items():
@@ -45,7 +46,7 @@ def crosschecks(settings: SettingsModel, accelerators: frozenset[str]) -> list[P
 
 
 def _slugs(settings: SettingsModel) -> Iterator[Problem]:
-    for section in ("images", "gpus", "presets", "accelerators"):
+    for section in ("images", "priorities", "gpus", "presets", "accelerators"):
         for slug in getattr(settings, section):
             if not _SLUG.fullmatch(slug):
                 yield Problem(field=f"{section}.{slug}", code="bad_slug", message=f"{_SLUG_RULE}, not {quote(slug)}")
@@ -84,6 +85,13 @@ def _images(settings: SettingsModel) -> Iterator[Problem]:
                 key = {"nvidia": "cuda", "amd": "rocm"}[vendor]
                 message = f"must include {vendor}, as {key}: {quote(version)} says; or leave out one of the two"
                 yield Problem(field=f"images.{slug}.vendors", code="conflict", message=message)
+
+
+def _priorities(settings: SettingsModel) -> Iterator[Problem]:
+    for slug, entry in settings.priorities.items():
+        for key, value in (("class", entry.priority_class), ("value", entry.value)):
+            if entry.enabled and value is None:
+                yield Problem(field=f"priorities.{slug}.{key}", code="missing", message="is required")
 
 
 def _gpu(path: str, entry: GPUEntry) -> Iterator[Problem]:
@@ -133,6 +141,7 @@ def preset_problems(configured: Configured) -> list[Problem]:
         presets=configured.presets,
         run_time=configured.run_time,
         shared_memory=configured.shared_memory,
+        priorities=configured.priorities,
     )
     found: list[Problem] = []
     for slug, preset in configured.presets.items():

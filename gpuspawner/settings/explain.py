@@ -89,7 +89,7 @@ def _keys_at(place: tuple[int | str, ...], model: type[BaseModel]) -> list[str]:
         annotation = current.model_fields[str(part)].annotation
         inside = any(get_origin(kind) in (dict, list) for kind in (annotation, *get_args(annotation)))
         current = _model_in(annotation) or current
-    return list(current.model_fields)
+    return [info.alias or name for name, info in current.model_fields.items()]
 
 
 def _model_in(annotation: object) -> type[BaseModel] | None:

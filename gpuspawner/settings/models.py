@@ -12,6 +12,7 @@ from pydantic import Field, StringConstraints
 
 from gpuspawner.settings.gpu_entries import AcceleratorEntry, GPUEntry
 from gpuspawner.settings.values import (
+    DOMAIN,
     CPUs,
     Entry,
     LabelValue,
@@ -102,6 +103,17 @@ class SharedMemorySetting(Model):
     step: Memory = 256 * 1024**2
 
 
+class PriorityEntry(Entry):
+    """A priority users may pick."""
+
+    priority_class: Annotated[str, StringConstraints(pattern=rf"^{DOMAIN}$")] | None = Field(
+        default=None, alias="class", description="Name of a PriorityClass of the cluster."
+    )
+    value: Annotated[int, Field(ge=-(2**31), le=10**9)] | None = Field(
+        default=None, description="The number in that PriorityClass; more than a billion is Kubernetes' own."
+    )
+
+
 class PresetEntry(Entry):
     """A named bundle of choices; what it leaves out takes the default."""
 
@@ -112,6 +124,7 @@ class PresetEntry(Entry):
     gpu_count: Annotated[int, Field(ge=0)] | None = None
     run_time: RunTime | None = None
     shared_memory: Memory | None = None
+    priority: Slug | None = None
 
 
 class SettingsModel(Model):
@@ -123,6 +136,7 @@ class SettingsModel(Model):
     memory: MemorySetting | None = None
     run_time: RunTimeSetting | None = None
     shared_memory: SharedMemorySetting | None = None
+    priorities: dict[str, PriorityEntry] = Field(default_factory=dict)
     gpus: dict[str, GPUEntry] = Field(default_factory=dict)
     presets: dict[str, PresetEntry] = Field(default_factory=dict)
     accelerators: dict[str, AcceleratorEntry | None] = Field(default_factory=dict)

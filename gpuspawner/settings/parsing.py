@@ -16,7 +16,7 @@ from gpuspawner.settings.crosschecks import crosschecks, preset_problems
 from gpuspawner.settings.explain import explain
 from gpuspawner.settings.models import SettingsModel
 
-_SLUGGED = ("images", "gpus", "presets")
+_SLUGGED = ("images", "priorities", "gpus", "presets")
 _DEEPEST = 12
 """Levels of nesting; settings have five, and a YAML anchor can make a mapping contain itself."""
 
@@ -34,8 +34,9 @@ class Settings:
     def parse(cls, raw: Mapping[str, object]) -> Settings:
         """Return checked settings.
 
-        :param raw: ``images``, ``custom_images``, ``cpu``, ``memory``, ``run_time``, ``shared_memory``, ``gpus``,
-            ``presets``, ``accelerators``, ``discover_gpus`` as YAML holds them; empty and missing ones are the same.
+        :param raw: ``images``, ``custom_images``, ``cpu``, ``memory``, ``run_time``, ``shared_memory``, ``priorities``,
+            ``gpus``, ``presets``, ``accelerators``, ``discover_gpus`` as YAML holds them; empty and missing ones are
+            the same.
         :raises SettingsError: with one problem for each path that is wrong.
         """
         try:

@@ -48,7 +48,7 @@ def test_an_example_is_taken_as_it_stands(example: dict[str, object]):
             "spot",
             "interconnect",
         ),
-        "capacity_timeout",
+        *("capacity_timeout", "priorities"),
     ],
 )
 def test_there_is_an_example_of_each_setting_that_needs_one(setting: str):

@@ -26,7 +26,7 @@ EXAMPLES = int(os.environ.get("GPUSPAWNER_FUZZ_EXAMPLES", "0"))
 """How many to send instead, chosen anew each time."""
 
 FIELDS = (
-    *("image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "run_time", "shared_memory"),
+    *("image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "run_time", "shared_memory", "priority"),
     *("v", "preset", "start_preset", "unknown"),
 )
 SLOW_S = 5.0

@@ -17,7 +17,10 @@ from tests.fuzz.support.sites import GIB, MIB, MINUTE_S, Range, Site
 _SHORT = 300
 """Characters of those values of the corpus that are put into generated requests; the long ones have their own test."""
 
-_FIELDS = ("image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "run_time", "shared_memory")
+_FIELDS = (
+    *("image", "custom_image", "cpu", "memory", "gpu", "gpu_count"),
+    *("run_time", "shared_memory", "priority"),
+)
 _HEX = "0123456789abcdef" * 4
 _REFERENCES = ("{}/scipy", "{}/a/b_c:2026-10-01", f"{{}}/x@sha256:{_HEX}", f"{{}}/x:latest@sha512:{_HEX}{_HEX}")
 """Images that people may name; what they begin with comes from the site."""
@@ -144,8 +147,7 @@ def _fair(draw: Draw, site: Site, *, is_json: bool, is_link: bool) -> Fields:
         values["cpu"] = _cpu(draw, _step(draw, site.cpu), is_json=is_json)
     if _one(draw, (True, True, True, False)):
         values |= _memories(draw, site, is_json=is_json)
-    if site.run_time is not None and _one(draw, (True, False)):
-        values["run_time"] = _run_time(draw, _step(draw, site.run_time), is_json=is_json)
+    values |= _rarer(draw, site, is_json=is_json)
     if is_json or is_link:
         values |= _one(draw, ({}, {}, {"v": 1 if is_json else "1"}))
     if is_json:
@@ -160,6 +162,15 @@ def _step(draw: Draw, bounds: Range, *, most: int | None = None) -> int:
 def _cpu(draw: Draw, millis: int, *, is_json: bool) -> object:
     number = millis / 1000
     return _one(draw, (number if is_json else str(number), f"{number:g}", f"{millis}m", f" {number} "))
+
+
+def _rarer(draw: Draw, site: Site, *, is_json: bool) -> dict[str, object]:
+    values: dict[str, object] = {}
+    if site.run_time is not None and _one(draw, (True, False)):
+        values["run_time"] = _run_time(draw, _step(draw, site.run_time), is_json=is_json)
+    if site.priorities and _one(draw, (True, False)):
+        values["priority"] = _one(draw, ("", *site.priorities))
+    return values
 
 
 def _memories(draw: Draw, site: Site, *, is_json: bool) -> dict[str, object]:

@@ -17,7 +17,7 @@ from tests.fuzz.support.sites import Card, Offered, Range, Site
 
 FIELDS = frozenset(
     {"v", "preset", "start_preset", "image", "custom_image", "cpu", "memory", "gpu", "gpu_count"}
-    | {"run_time", "shared_memory"}
+    | {"run_time", "shared_memory", "priority"}
 )
 NOT_AN_OBJECT = ""
 """Field of the one problem that options have which are no object; also what such options are called in an answer."""
@@ -52,6 +52,8 @@ def strange(pod: Pod, site: Site, *, plain: Pod) -> list[str]:
     if shared is not None and site.shared_memory is not None:
         found += _outside("shared memory", Fraction(shared), site.shared_memory)
         found += [f"{shared} of {size} shared"] if shared > size else []
+    rank = pod["spec"].get("priorityClassName")
+    found += [f"priority: {rank}"] if site.priorities and rank not in site.priorities.values() else []
     if found:
         return found
     count = int(said["gpu-count"] or 0)
@@ -66,8 +68,8 @@ def strange(pod: Pod, site: Site, *, plain: Pod) -> list[str]:
     _choose_image(expected, said, image)
     _choose_card(expected, card, count=count)
     _choose_shared_memory(expected, card, size=int(size), own=shared if site.shared_memory else None)
-    if site.run_time is not None:
-        expected["spec"]["activeDeadlineSeconds"] = deadline_s
+    chosen = {"activeDeadlineSeconds": site.run_time and deadline_s, "priorityClassName": site.priorities and rank}
+    expected["spec"] |= {name: value for name, value in chosen.items() if value}
     _choose_nodes(expected, site, image=image, card=card)
     return [*found, *differences(_ordered(expected), _ordered(pod))]
 

@@ -74,6 +74,7 @@ class Site:
     :param avoided: what nodes without GPUs match.
     :param run_time: how long servers run at most, None if they run on.
     :param shared_memory: size of /dev/shm, None if only the GPU types decide.
+    :param priorities: PriorityClass by slug.
     """
 
     name: str
@@ -89,6 +90,7 @@ class Site:
     avoided: tuple[dict[str, Any], ...]
     run_time: Range | None = None
     shared_memory: Range | None = None
+    priorities: Mapping[str, str] = field(default_factory=dict)
 
     def named(self, reference: str | None) -> Offered | None:
         """Return an image that people may name, by its full name; None for any other."""
@@ -152,6 +154,7 @@ DESCRIBED = Site(
         "memory": {"min": "512M", "max": "64G", "step": "512M", "default": "4G"},
         "run_time": {"min": "20m", "max": "2d", "step": "20m", "default": "8h"},
         "shared_memory": {"min": "512M", "max": "16G", "step": "256M"},
+        "priorities": {"normal": {"class": "site-normal", "value": 100}, "low": {"class": "site-low", "value": -10}},
         "gpus": {
             "a100": {
                 "display_name": "A100",
@@ -226,6 +229,7 @@ DESCRIBED = Site(
     memory=Range(least=GIB // 2, most=64 * GIB, step=GIB // 2),
     run_time=Range(least=20 * MINUTE_S, most=48 * 60 * MINUTE_S, step=20 * MINUTE_S),
     shared_memory=Range(least=GIB // 2, most=16 * GIB, step=GIB // 4),
+    priorities={"normal": "site-normal", "low": "site-low"},
     cards={
         "a100": Card(
             resource=NVIDIA,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpuspawner.core.catalogue import CustomImages, GPUType
+from gpuspawner.core.catalogue import Catalogue, CustomImages, GPUType, Priority
 from gpuspawner.core.image_reference import parse_reference
 
 PRODUCT = "nvidia.com/gpu.product"
@@ -55,3 +55,10 @@ def test_an_image_may_be_named_where_any_of_the_registries_has_it(registries: tu
     reference = parse_reference("quay.io/acme/own:1")
     assert reference is not None
     assert CustomImages(registries=registries).allow(reference) is expected
+
+
+def test_the_first_priority_is_the_usual_one():
+    bare = Catalogue(images={}, cpu=None, memory=None)
+    ranks = [Priority(slug=each, display_name=each, priority_class=each, value=1) for each in ("b", "a")]
+    assert bare.default_priority is None
+    assert replace(bare, priorities={each.slug: each for each in ranks}).default_priority == "b"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.availability import Availability
-from gpuspawner.core.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset, Unit
+from gpuspawner.core.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset, Priority, Unit
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.flags_view import FlagsView, FlagView
 from gpuspawner.core.formview import Live, as_json
@@ -51,6 +51,10 @@ CATALOGUE = Catalogue(
     custom_images=CustomImages(),
     run_time=Bounds(min=900, max=72 * 3600, step=900, default=8 * 3600),
     shared_memory=Bounds(min=GIB // 4, max=64 * GIB, step=GIB // 4, default=GIB // 4),
+    priorities={
+        "normal": Priority(slug="normal", display_name="Normal", priority_class="site-normal", value=100),
+        "low": Priority(slug="low", display_name="Low", priority_class="site-low", value=-10),
+    },
 )
 NODES = (
     Node(
@@ -98,6 +102,7 @@ DEFAULTS = {
     "gpu_count": "",
     "run_time": "8h",
     "shared_memory": "",
+    "priority": "normal",
 }
 LASTS = "for at most 8 hours"
 
@@ -141,10 +146,10 @@ def test_the_island_does_not_hold_what_is_for_admins():
 
 
 def test_the_island_of_a_form_without_bounds_is_json():
-    bare = replace(CATALOGUE, cpu=None, memory=None, run_time=None, shared_memory=None)
+    bare = replace(CATALOGUE, cpu=None, memory=None, run_time=None, shared_memory=None, priorities={})
     island = json.loads(json.dumps(as_json(build_view(bare, Inventory()))))
     assert [island[name] for name in ("cpu", "memory", "run_time", "shared_memory")] == [None] * 4
-    assert island["gpus"][0]["free"] is None
+    assert (island["priorities"], island["gpus"][0]["free"]) == ([], None)
 
 
 @pytest.mark.parametrize("case", json.loads((JS_TESTS / "sentences.json").read_text()))
@@ -212,6 +217,7 @@ def test_bounds_are_in_the_unit_of_the_field():
         pytest.param({"options": {"cpu": 4}}, False, id="another field"),
         pytest.param({"options": {"run_time": "2h"}}, True, id="another run time"),
         pytest.param({"options": {"shared_memory": "2G"}}, True, id="some shared memory"),
+        pytest.param({"options": {"priority": "low"}}, True, id="another priority"),
         pytest.param({"options": {"run_time": "9d"}}, True, id="notice"),
         pytest.param({"options": {"shared_memory": "9T"}}, True, id="another notice"),
         pytest.param({"problems": (Problem(field="run_time", code="off_step", message="Odd."),)}, True, id="error"),
@@ -219,7 +225,7 @@ def test_bounds_are_in_the_unit_of_the_field():
 )
 def test_the_rarer_fields_are_open_where_there_is_something_to_see(asked: dict[str, Any], is_open: bool):
     assert build_view(CATALOGUE, INVENTORY, **asked).is_more_open is is_open
-    bare = replace(CATALOGUE, run_time=None, shared_memory=None)
+    bare = replace(CATALOGUE, run_time=None, shared_memory=None, priorities={})
     assert build_view(bare, INVENTORY, **asked).is_more_open is False
 
 

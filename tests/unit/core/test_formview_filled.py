@@ -7,7 +7,7 @@ from tests.unit.core.test_formview import CATALOGUE, DEFAULTS
 
 def test_what_is_typed_is_shown_as_it_was_typed_and_wins_over_what_was_saved():
     typed = {**DEFAULTS, "image": "plain", "cpu": " 64 cores", "memory": "<b>", "gpu": "a100-80gb", "gpu_count": "007"}
-    typed |= {"run_time": "for ever", "shared_memory": "all"}
+    typed |= {"run_time": "for ever", "shared_memory": "all", "priority": "first"}
     filled = fill(CATALOGUE, options={"image": "gone", "cpu": 4}, typed=typed)
     assert (filled.values, filled.notices) == (typed, {})
 

@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 
 from gpuspawner._resources import data_dir
 from gpuspawner.core.availability import Availability
-from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset, ScaleUp, Unit
+from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset, Priority, ScaleUp, Unit
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.formview import Live
 from gpuspawner.core.formview_restore import FIELDS
@@ -64,6 +64,7 @@ FULL = Catalogue(
     memory=Bounds(min=GIB // 3, max=256 * GIB, step=1, default=GIB),
     run_time=Bounds(min=60, max=2**31 - 8, step=60, default=3600),
     shared_memory=Bounds(min=GIB // 3, max=64 * GIB, step=1, default=GIB // 3),
+    priorities={"low": Priority(slug="low", display_name="Low", priority_class="site-low", value=-10)},
     gpus={gpu.slug: gpu for gpu in TYPES},
     presets={
         "small": Preset(slug="small", display_name="Small", options={"cpu": 0.1}),

@@ -115,4 +115,5 @@ def test_an_alternative_says_what_differs_and_fills_in_every_field():
         "gpu_count": "2",
         "run_time": "",
         "shared_memory": "",
+        "priority": "",
     }

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset
+from gpuspawner.core.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset, Priority
 from gpuspawner.core.formview_restore import FIELDS, probe, restore, values_of
 from gpuspawner.core.selection import Selection, to_options, validate
 
@@ -32,6 +32,10 @@ CATALOGUE = Catalogue(
     custom_images=CustomImages(registries=("quay.io",)),
     run_time=Bounds(min=900, max=24 * HOUR_S, step=900, default=8 * HOUR_S),
     shared_memory=Bounds(min=GIB, max=64 * GIB, step=GIB, default=GIB),
+    priorities={
+        "normal": Priority(slug="normal", display_name="Normal", priority_class="site-normal", value=100),
+        "low": Priority(slug="low", display_name="Low", priority_class="site-low", value=-10),
+    },
 )
 OWN = "quay.io/acme/own:1"
 DEFAULTS = {
@@ -43,6 +47,7 @@ DEFAULTS = {
     "gpu_count": "",
     "run_time": "8h",
     "shared_memory": "",
+    "priority": "normal",
 }
 
 
@@ -135,6 +140,18 @@ def test_shared_memory_of_a_preset_goes_where_less_memory_was_asked_for_beside_i
     assert restore({"preset": "big"}, catalogue)[0]["shared_memory"] == "16"
 
 
+def test_a_priority_stands_there_again():
+    assert restore({"priority": "low"}, CATALOGUE) == ({**DEFAULTS, "priority": "low"}, {})
+
+
+@pytest.mark.parametrize(("saved", "quoted"), [("high", " (high)"), (["low"], "")])
+def test_a_priority_that_is_gone_falls_back_to_the_usual_one(saved: object, quoted: str):
+    values, notices = restore({"priority": saved, "cpu": 4}, CATALOGUE)
+    assert values == {**DEFAULTS, "cpu": "4"}
+    gone = f"The priority you had last time{quoted} is no longer offered: Normal is selected."
+    assert notices == {"priority": gone}
+
+
 def test_image_and_gpu_that_no_longer_fit_are_both_shown_for_the_person_to_decide():
     values, notices = restore({"image": "pytorch", "gpu": "mi210"}, CATALOGUE)
     assert (values["image"], values["gpu"], notices) == ("pytorch", "mi210", {})
@@ -171,10 +188,10 @@ def test_what_another_version_wrote_is_not_guessed_at():
 
 
 def test_a_field_that_the_form_does_not_show_has_no_notice():
-    catalogue = replace(CATALOGUE, cpu=None, memory=None, run_time=None, shared_memory=None)
-    saved = {"cpu": 4, "memory": "4G", "run_time": "8h", "shared_memory": "1G"}
+    catalogue = replace(CATALOGUE, cpu=None, memory=None, run_time=None, shared_memory=None, priorities={})
+    saved = {"cpu": 4, "memory": "4G", "run_time": "8h", "shared_memory": "1G", "priority": "low"}
     values, notices = restore(saved, catalogue)
-    assert ([values[name] for name in saved], notices) == ([""] * 4, {})
+    assert ([values[name] for name in saved], notices) == ([""] * 5, {})
 
 
 def test_a_long_saved_text_is_cut_in_its_notice():
@@ -206,6 +223,7 @@ def test_whatever_is_saved_the_form_opens_with_values_that_can_be_started(saved:
     assert (values["image"] in CATALOGUE.images) == (values["custom_image"] == "")
     assert values["gpu"] in {"", *CATALOGUE.gpus}
     amounts = {"cpu": values["cpu"], "memory": f"{values['memory']}G", "run_time": values["run_time"]}
+    assert values["priority"] in CATALOGUE.priorities
     if values["shared_memory"]:
         amounts["shared_memory"] = f"{values['shared_memory']}G"
     assert probe(amounts, CATALOGUE) is not None
@@ -219,6 +237,7 @@ SELECTIONS = st.builds(
     gpu=st.just("t4"),
     gpu_count=st.integers(1, 4),
     run_time_s=st.integers(1, 96).map(lambda steps: steps * 900),
+    priority=st.sampled_from(["normal", "low"]),
 )
 
 
@@ -242,6 +261,7 @@ CHOICES = st.fixed_dictionaries(
         "gpu_count": st.sampled_from([None, 0, 1, 3]),
         "run_time": st.sampled_from([None, "90m", "1d"]),
         "shared_memory": st.sampled_from([None, "", "1G", "16G"]),
+        "priority": st.sampled_from([None, "", "normal", "low"]),
     },
 )
 

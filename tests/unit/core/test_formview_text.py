@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalogue import Catalogue, GPUType, Image
+from gpuspawner.core.catalogue import Catalogue, GPUType, Image, Priority
 from gpuspawner.core.formview_text import (
     age_text,
     badges,
@@ -84,6 +84,20 @@ def test_counts_of_more_than_a_minute_are_told_with_their_age(age_s: float | Non
 )
 def test_another_choice_is_told_by_what_differs(changes: dict[str, Any], text: str):
     assert difference(replace(WANTED, **changes), WANTED, catalogue=CATALOGUE) == text
+
+
+def test_a_priority_is_told_where_it_is_not_the_usual_one():
+    ranks = {
+        each: Priority(slug=each, display_name=each.title(), priority_class=each, value=1) for each in ("first", "low")
+    }
+    catalogue = replace(CATALOGUE, priorities=ranks)
+    usual, low = replace(WANTED, priority="first"), replace(WANTED, priority="low")
+    assert difference(low, None, catalogue=catalogue) == "Plain with 4 CPUs, 8 GiB and 2 × T4, priority Low"
+    assert difference(usual, None, catalogue=catalogue) == "Plain with 4 CPUs, 8 GiB and 2 × T4"
+    assert [difference(*each, catalogue=catalogue) for each in ((low, usual), (usual, low))] == [
+        "priority Low",
+        "priority First",
+    ]
 
 
 def test_a_run_time_that_stays_is_no_difference():

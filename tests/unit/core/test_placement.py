@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Toleration
+from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Priority, Toleration
 from gpuspawner.core.placement import MatchExpression, Placement, place
 from gpuspawner.core.platforms import platform_of
 from gpuspawner.core.selection import Selection
@@ -198,3 +198,10 @@ def test_a_server_is_stopped_after_the_time_that_was_asked_for(run_time_s: int |
 def test_shared_memory_that_was_asked_for_takes_the_place_of_the_types(selection: Selection):
     assert place(replace(selection, shared_memory_bytes=2 * GIB), CATALOGUE).shm_bytes == 2 * GIB
     assert place(selection, CATALOGUE).shm_bytes == (8 * GIB if selection.gpu else None)
+
+
+def test_a_priority_that_was_picked_is_the_pods():
+    low = Priority(slug="low", display_name="Low", priority_class="site-low", value=-10)
+    catalogue = replace(CATALOGUE, priorities={"low": low})
+    assert place(replace(CPU_SERVER, priority="low"), catalogue).priority == low
+    assert place(CPU_SERVER, CATALOGUE).priority is None

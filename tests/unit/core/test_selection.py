@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset
+from gpuspawner.core.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset, Priority
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.platforms import platform_of
 from gpuspawner.core.selection import Selection, image_of, is_given, summarise, to_options, validate
@@ -38,6 +38,13 @@ CATALOGUE = Catalogue(
 )
 TIMED = replace(CATALOGUE, run_time=Bounds(min=900, max=24 * 3600, step=900, default=8 * 3600))
 SHARING = replace(TIMED, shared_memory=Bounds(min=GIB, max=64 * GIB, step=GIB, default=GIB))
+RANKED = replace(
+    SHARING,
+    priorities={
+        "normal": Priority(slug="normal", display_name="Normal", priority_class="site-normal", value=100),
+        "low": Priority(slug="low", display_name="Low", priority_class="site-low", value=-10),
+    },
+)
 OWN = "quay.io/acme/own:1"
 NOTHING_KNOWN = Catalogue(
     images=CATALOGUE.images, cpu=None, memory=None, gpus=CATALOGUE.gpus, presets=CATALOGUE.presets
@@ -62,7 +69,7 @@ CODES = {
 }
 FIELDS = (
     *("v", "preset", "image", "custom_image", "cpu", "memory", "gpu", "gpu_count"),
-    *("run_time", "shared_memory", "profile"),
+    *("run_time", "shared_memory", "priority", "profile"),
 )
 NEAR_MISSES = st.dictionaries(
     st.sampled_from(FIELDS) | st.text(max_size=10),
@@ -105,10 +112,11 @@ def codes(options: object, catalogue: Catalogue = CATALOGUE) -> dict[str, str]:
 
 @given(JSON | NEAR_MISSES)
 def test_any_json_is_a_selection_or_a_selection_error(options: object):
-    if problems := codes(options, SHARING):
+    if problems := codes(options, RANKED):
         assert set(problems.values()) <= CODES
         return
-    selection = validate(options, SHARING)
+    selection = validate(options, RANKED)
+    assert selection.priority in RANKED.priorities
     assert (selection.shared_memory_bytes or 0) <= (selection.memory_bytes or 0)
     assert selection.run_time_s in range(900, 24 * 3600 + 1, 900)
     assert (selection.image in CATALOGUE.images) == (selection.custom_image is None)
@@ -122,17 +130,18 @@ def test_any_json_is_a_selection_or_a_selection_error(options: object):
 def test_a_selection_reads_back_from_its_options_also_through_json(selection: Selection, quarters: int):
     options = json.loads(json.dumps(to_options(selection, CATALOGUE)))
     assert validate(options, CATALOGUE) == selection
-    more = replace(selection, run_time_s=quarters * 900, memory_bytes=128 * GIB)
+    rank = "low" if quarters % 2 else "normal"
+    more = replace(selection, run_time_s=quarters * 900, memory_bytes=128 * GIB, priority=rank)
     more = replace(more, shared_memory_bytes=quarters * GIB if quarters <= 64 else None)
-    assert validate(json.loads(json.dumps(to_options(more, SHARING))), SHARING) == more
+    assert validate(json.loads(json.dumps(to_options(more, RANKED))), RANKED) == more
 
 
 @given(NEAR_MISSES)
 def test_options_that_were_read_once_read_the_same_again(options: dict[str, object]):
-    if codes(options, SHARING):
+    if codes(options, RANKED):
         return
-    first = to_options(validate(options, SHARING), SHARING)
-    assert to_options(validate(first, SHARING), SHARING) == first
+    first = to_options(validate(options, RANKED), RANKED)
+    assert to_options(validate(first, RANKED), RANKED) == first
 
 
 @pytest.mark.parametrize("nothing", [None, {}, {"profile": ["anything"]}, {"image": None, "cpu": None, "gpu": ""}])

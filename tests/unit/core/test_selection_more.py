@@ -9,7 +9,7 @@ import pytest
 from gpuspawner.core.catalogue import Preset
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.selection import Selection, summarise, to_options, validate
-from tests.unit.core.test_selection import CATALOGUE, GIB, SHARING, TIMED, codes
+from tests.unit.core.test_selection import CATALOGUE, GIB, RANKED, SHARING, TIMED, codes
 
 
 @pytest.mark.parametrize(
@@ -142,3 +142,38 @@ def test_shared_memory_is_written_in_the_contracts_notation():
     assert to_options(selection, SHARING)["shared_memory"] == "2G"
     assert summarise(selection, SHARING) == "Plain · 2 CPUs · 8 GiB · 2 GiB of shared memory"
     assert "shared_memory" not in to_options(replace(selection, shared_memory_bytes=None), SHARING)
+
+
+@pytest.mark.parametrize(
+    ("options", "priority"),
+    [
+        ({}, "normal"),
+        ({"priority": None}, "normal"),
+        ({"priority": ""}, "normal"),
+        ({"priority": "low"}, "low"),
+        ({"preset": "patient"}, "low"),
+        ({"preset": "patient", "priority": "normal"}, "normal"),
+    ],
+)
+def test_a_priority_is_the_one_that_was_picked_or_the_first(options: dict[str, object], priority: str):
+    patient = Preset(slug="patient", display_name="Patient", options={"priority": "low"})
+    assert validate(options, replace(RANKED, presets={"patient": patient})).priority == priority
+
+
+@pytest.mark.parametrize(
+    ("priority", "code"),
+    [("high", "unknown_choice"), (100, "wrong_type"), (["low"], "wrong_type"), ("x" * 201, "too_long")],
+)
+def test_a_priority_that_is_not_offered_is_refused(priority: object, code: str):
+    assert codes({"priority": priority}, RANKED) == {"priority": code}
+
+
+def test_where_no_priority_is_offered_none_can_be_chosen():
+    assert validate({"priority": ""}, CATALOGUE).priority is None
+    assert codes({"priority": "low"}) == {"priority": "unknown_choice"}
+
+
+def test_only_an_unusual_priority_is_in_the_summary():
+    usual, low = (validate({"image": "plain", "priority": each}, RANKED) for each in ("normal", "low"))
+    assert [to_options(each, RANKED)["priority"] for each in (usual, low)] == ["normal", "low"]
+    assert summarise(low, RANKED) == f"{summarise(usual, RANKED)} · priority Low"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kubernetes_asyncio.client import V1NodeSelectorRequirement, V1NodeSelectorTerm
 
-from gpuspawner.core.catalogue import Toleration
+from gpuspawner.core.catalogue import Priority, Toleration
 from gpuspawner.core.placement import MatchExpression, Placement
 from gpuspawner.hub.apply import Choice, trait_values
 
@@ -30,6 +30,7 @@ EMPTY: dict[str, Any] = {
     "extra_container_config": {},
     "volumes": [],
     "volume_mounts": [],
+    "priority_class_name": "",
 }
 WANTED = {"key": "product", "operator": "In", "values": ["a", "b"]}
 REQUIRED = (MatchExpression(key="product", operator="In", values=("a", "b")),)
@@ -181,3 +182,9 @@ def test_the_admins_values_are_not_touched():
     before = copy.deepcopy(admins)
     trait_values(Choice(placement=placement(required=REQUIRED, shm_bytes=5)), admins)
     assert admins == before
+
+
+def test_a_priority_nobody_picked_is_the_admins():
+    low = Priority(slug="low", display_name="Low", priority_class="site-low", value=-10)
+    assert values({"priority_class_name": "own"})["priority_class_name"] == "own"
+    assert values({"priority_class_name": "own"}, priority=low)["priority_class_name"] == "site-low"

@@ -17,7 +17,7 @@ from kubernetes_asyncio.client import (
     V1ResourceRequirements,
 )
 
-from gpuspawner.core.catalogue import Toleration
+from gpuspawner.core.catalogue import Priority, Toleration
 from gpuspawner.core.placement import MatchExpression, Placement
 from gpuspawner.hub.pod_overrides import container_config, container_mounts, plain, pod_config
 
@@ -85,6 +85,14 @@ def test_the_run_time_is_the_pods():
 )
 def test_of_two_run_times_the_shorter_one_counts(name: str, own: Any, run_time_s: int | None, expected: Any):
     assert pod({name: own}, run_time_s=run_time_s) == {name: expected}
+
+
+@pytest.mark.parametrize("name", ["priorityClassName", "priority_class_name"])
+def test_a_priority_that_was_picked_wins(name: str):
+    low = Priority(slug="low", display_name="Low", priority_class="site-low", value=-10)
+    assert pod({name: "own"}, priority=low) == {name: "site-low"}
+    assert pod({name: "own"}) == {name: "own"}
+    assert pod({}, priority=low) == {}
 
 
 def test_tolerations_and_volumes_are_appended_once():

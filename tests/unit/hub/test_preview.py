@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -33,6 +34,16 @@ async def previews(spawner: Any, options: dict[str, Any], *more_types: str) -> t
     selection = validate(options, found.offer.catalogue)
     await found.prepare(selection, more_types=more_types)
     return found, selection
+
+
+@pytest.mark.parametrize(("asked", "priority"), [({}, 100), ({"priority": "low"}, -10)])
+async def test_it_waits_in_line_by_the_priority_that_was_picked(
+    make_spawner: MakeSpawner, asked: dict[str, Any], priority: int
+):
+    ranks = {"normal": {"class": "site-normal", "value": 100}, "low": {"class": "site-low", "value": -10}}
+    found, selection = await previews(make_spawner(settings={**SETTINGS, "priorities": ranks}), asked)
+    pods = [found.pod(each) for each in (selection, replace(selection, priority=None))]
+    assert (pods[0] and pods[0].priority, pods[1]) == (priority, None)
 
 
 async def test_it_has_what_the_choice_and_the_admin_demand(make_spawner: MakeSpawner):
@@ -118,7 +129,7 @@ async def test_nothing_of_one_type_is_left_in_the_next(make_spawner: MakeSpawner
     wanted = validate({"gpu": "mi210", "gpu_count": 2, "image": "minimal"}, found.offer.catalogue)
     alone = Previews(spawner, found.offer)
     await alone.prepare(wanted)
-    assert found._pods["minimal", "mi210"] == alone._pods["minimal", "mi210"]
+    assert found._pods["minimal", "mi210", None] == alone._pods["minimal", "mi210", None]
 
 
 async def test_a_claim_that_does_not_exist_yet_demands_nothing(make_spawner: MakeSpawner, server: Any):

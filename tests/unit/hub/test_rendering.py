@@ -40,7 +40,7 @@ def row(soup: BeautifulSoup, name: str, number: int) -> Tag:
 
 
 FLAGS = FlagsView(summary="GPUs of 2 nodes are not offered", flags=(FlagView("a, b", "No GPU is offered."),))
-RARER = ("run_time", "shared_memory")
+RARER = ("run_time", "shared_memory", "priority")
 EMPTY = replace(VIEW, cpu=None, memory=None, vendors=(), presets=())
 STATES = {
     "first visit": VIEW,

@@ -15,8 +15,8 @@ def test_the_rarer_fields_are_behind_a_door_of_their_own_after_the_gpus():
     soup = page(MORE)
     assert [each["id"] for each in soup.select("details")] == ["gpuspawner-custom", "gpuspawner-more"]
     door = one(soup, "#gpuspawner-custom > details")
-    assert [each.text for each in door.select("summary > *")] == ["More", "run time, shared memory"]
-    assert [each["name"] for each in door.select("input")] == ["run_time", "shared_memory"]
+    assert [each.text for each in door.select("summary > *")] == ["More", "run time, shared memory, priority"]
+    assert [each["name"] for each in door.select("input")] == ["run_time", "shared_memory", "priority", "priority"]
     assert [each["id"] for each in door.find_previous_siblings("fieldset")][:1] == ["gpuspawner-gpus"]
     assert one(page(replace(MORE, presets=())), "details")["id"] == "gpuspawner-more"
 
@@ -43,11 +43,14 @@ def test_shared_memory_may_be_left_empty():
     )
 
 
-@pytest.mark.parametrize("name", ["run_time", "shared_memory"])
-def test_each_of_the_rarer_fields_may_be_offered_alone(name: str):
-    soup = page(replace(MORE, **{"run_time": None, "shared_memory": None, name: getattr(MORE, name)}))
+@pytest.mark.parametrize(
+    ("kept", "name"), [("run_time", "run_time"), ("shared_memory", "shared_memory"), ("priorities", "priority")]
+)
+def test_each_of_the_rarer_fields_may_be_offered_alone(kept: str, name: str):
+    nothing: dict[str, Any] = {"run_time": None, "shared_memory": None, "priorities": ()}
+    soup = page(replace(MORE, **{**nothing, kept: getattr(MORE, kept)}))
     assert one(soup, "#gpuspawner-more summary .gs-text").text == name.replace("_", " ")
-    assert [each["name"] for each in soup.select("#gpuspawner-more input")] == [name]
+    assert {each["name"] for each in soup.select("#gpuspawner-more input")} == {name}
     assert "and more" in one(soup, "#gpuspawner-custom > summary").text
 
 
@@ -57,6 +60,7 @@ def test_each_of_the_rarer_fields_may_be_offered_alone(name: str):
         ({}, False),
         ({"values": {**MORE.values, "run_time": "4h"}}, True),
         ({"values": {**MORE.values, "shared_memory": "2"}}, True),
+        ({"values": {**MORE.values, "priority": "low"}}, True),
         ({"errors": {"run_time": "Too long."}}, True),
         ({"notices": {"run_time": "It is gone."}}, True),
         ({"errors": {"cpu": "Too many."}}, False),
@@ -80,3 +84,22 @@ def test_what_is_wrong_with_one_of_them_leads_to_its_field(name: str):
     said = [f"gpuspawner-{name}-error", f"gpuspawner-{name}-notice"]
     assert (field["aria-invalid"], str(field["aria-describedby"]).split()[:2]) == ("true", said)
     assert soup.select("[role=note]") == []
+
+
+def test_a_priority_is_picked_with_a_radio_button():
+    soup = page(MORE)
+    radios = soup.select("#gpuspawner-priorities input[type=radio][name=priority]")
+    assert [(radio["value"], radio.has_attr("checked")) for radio in radios] == [("normal", True), ("low", False)]
+    rows = [
+        [" ".join(part.text.split()) for part in row.select("span")]
+        for row in soup.select("#gpuspawner-priorities label")
+    ]
+    assert rows == [["Normal", ""], ["Low", "It may be stopped."]]
+
+
+def test_what_is_wrong_with_a_priority_leads_to_its_first_button():
+    soup = page(WRONG)
+    assert "#gpuspawner-priority-1" in [each["href"] for each in soup.select("#gpuspawner-errors a")]
+    for radio in soup.select("input[name=priority]"):
+        said = ["gpuspawner-priority-error", "gpuspawner-priority-notice"]
+        assert (radio["aria-invalid"], str(radio["aria-describedby"]).split()) == ("true", said)

@@ -171,3 +171,46 @@ async def test_a_size_that_has_no_room_any_more_is_left_empty_with_a_notice(make
     assert [page.find(id=f"gpuspawner-{name}")["value"] for name in ("shared_memory", "cpu")] == ["", "4"]
     assert "the field is left empty" in page.find(id="gpuspawner-shared_memory-notice").text
     assert page.find(id="gpuspawner-more").has_attr("open")
+
+
+# -- priority --------------------------------------------------------------------------------------------------------
+
+RANKS = {
+    "normal": {"display_name": "Normal", "class": "site-normal", "value": 100},
+    "low": {"display_name": "Low", "class": "site-low", "value": -10},
+}
+RANKED = {**SETTINGS, "priorities": RANKS}
+
+
+@pytest.mark.parametrize(
+    "admins", [{}, {"priority_class_name": "own"}, {"extra_pod_config": {"priorityClassName": "own"}}]
+)
+@pytest.mark.parametrize(("options", "expected"), [({}, "site-normal"), ({"priority": "low"}, "site-low")])
+async def test_the_pod_has_the_priority_class_that_was_picked(
+    make_spawner: MakeSpawner, admins: dict[str, Any], options: dict[str, Any], expected: str
+):
+    pod = await pod_of(make_spawner(settings=RANKED, kubespawner=admins), options)
+    assert pod["spec"]["priorityClassName"] == expected
+
+
+async def test_without_the_setting_the_admins_priority_stays(make_spawner: MakeSpawner):
+    spawner = make_spawner(kubespawner={"priority_class_name": "own"})
+    assert (await pod_of(spawner, {}))["spec"]["priorityClassName"] == "own"
+    with pytest.raises(web.HTTPError, match="priority: There is no priority 'low'"):
+        await begin(make_spawner(), {"priority": "low"})
+
+
+async def test_a_wrong_priority_comes_back_with_the_message_at_the_field(make_spawner: MakeSpawner):
+    spawner = make_spawner(settings=RANKED)
+    with pytest.raises(web.HTTPError, match="priority: "):
+        await read_form(spawner, {**FORM, "priority": ["system-cluster-critical"]})
+    page = await shown(spawner)
+    assert page.find(id="gpuspawner-priority-error") is not None
+    assert page.find(id="gpuspawner-more").has_attr("open")
+    assert page.select("input[name=priority][checked]") == []
+
+
+async def test_the_last_priority_stands_in_the_form_the_next_time(make_spawner: MakeSpawner):
+    spawner = make_spawner(settings=RANKED)
+    spawner.user_options = {"priority": "low"}
+    assert [each["value"] for each in (await shown(spawner)).select("input[name=priority][checked]")] == ["low"]

@@ -50,6 +50,7 @@ def test_null_is_the_same_as_nothing():
         "memory": {},
         "run_time": {},
         "shared_memory": {},
+        "priorities": {},
         "presets": {},
         "accelerators": {},
         "discover_gpus": True,

@@ -12,6 +12,7 @@ from gpuspawner.core.formview_types import (
     GPUTypeView,
     NumberView,
     PresetView,
+    PriorityView,
     State,
     VendorView,
     VerdictView,
@@ -55,6 +56,7 @@ VALUES = {
     "gpu_count": "",
     "run_time": "",
     "shared_memory": "",
+    "priority": "",
 }
 RUN_TIME = NumberView(min="30m", max="2d", step="30m", default="8h")
 SHARED_MEMORY = NumberView(min="0.25", max="16", step="0.25", default="0.25")
@@ -97,11 +99,20 @@ VIEW = FormView(
     ),
     values=VALUES,
 )
-MORE = replace(VIEW, run_time=RUN_TIME, shared_memory=SHARED_MEMORY, values={**VALUES, "run_time": "8h"})
+MORE = replace(
+    VIEW,
+    run_time=RUN_TIME,
+    shared_memory=SHARED_MEMORY,
+    priorities=(
+        PriorityView(slug="normal", display_name="Normal"),
+        PriorityView(slug="low", display_name="Low", description="It may be stopped."),
+    ),
+    values={**VALUES, "run_time": "8h", "priority": "normal"},
+)
 WRONG = replace(
     MORE,
-    errors={"run_time": "Too long.", "shared_memory": "Too much."},
-    notices={"run_time": "It is gone.", "shared_memory": "As well."},
+    errors={"run_time": "Too long.", "shared_memory": "Too much.", "priority": "Too high."},
+    notices={"run_time": "It is gone.", "shared_memory": "As well.", "priority": "As that."},
 )
 ERRORS = {"image": "No such image.", "cpu": "Too many.", "memory": "Odd.", "gpu": "Gone.", "gpu_count": "Too many."}
 
@@ -140,6 +151,7 @@ def hostile_view() -> FormView:
         values=values,
         run_time=RUN_TIME,
         shared_memory=SHARED_MEMORY,
+        priorities=(PriorityView(slug=HOSTILE, display_name=HOSTILE, description=HOSTILE),),
         errors={"cpu": HOSTILE, HOSTILE: HOSTILE},
         notices={"image": HOSTILE, "run_time": HOSTILE, "": HOSTILE},
         capacity_notice=HOSTILE,

@@ -8,7 +8,7 @@ const [train, small] = island.presets;
 function values(changes = {}) {
   return {
     image: "pytorch", custom_image: "", cpu: "4", memory: "16", gpu: "a100-80gb", gpu_count: "1", run_time: "8h",
-    shared_memory: "", ...changes,
+    shared_memory: "", priority: "normal", ...changes,
   };
 }
 
@@ -118,7 +118,7 @@ test("a preset is held however its numbers are written", () => {
 
 for (const change of [
   ...[{ image: "plain" }, { cpu: "7" }, { memory: "x" }, { gpu: "" }, { gpu_count: "1" }],
-  ...[{ run_time: "4h" }, { run_time: "" }, { shared_memory: "1" }, { shared_memory: "x" }],
+  ...[{ run_time: "4h" }, { run_time: "" }, { shared_memory: "1" }, { shared_memory: "x" }, { priority: "low" }],
 ]) {
   test(`a preset is not held with ${JSON.stringify(change)}`, () => {
     assert.equal(holdsPreset({ ...train.values, ...change }, train, island), false);

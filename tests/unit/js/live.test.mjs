@@ -9,7 +9,7 @@ const NOW = { isAnswered: false, isAsking: true, age: 0 };
 function values(changes = {}) {
   return {
     image: "plain", custom_image: "", cpu: "2", memory: "8", gpu: "a100-80gb", gpu_count: "1", run_time: "8h",
-    shared_memory: "", ...changes,
+    shared_memory: "", priority: "normal", ...changes,
   };
 }
 
@@ -147,10 +147,10 @@ for (const [seconds, text] of [
 }
 
 test("the values are sent as the form would send them", () => {
-  const more = { run_time: "8h", shared_memory: "" };
+  const more = { run_time: "8h", shared_memory: "", priority: "normal" };
   const sent = { image: "plain", cpu: "2", memory: "8", ...more, gpu: "a100-80gb", gpu_count: "1" };
   assert.deepEqual(sentValues(values({ cpu: " 2 ", gpu_count: "" }), island), sent);
-  assert.deepEqual(sentValues(values({ gpu: "", gpu_count: "7" }), { ...island, cpu: null, run_time: null, shared_memory: null }), {
+  assert.deepEqual(sentValues(values({ gpu: "", gpu_count: "7" }), { ...island, cpu: null, run_time: null, shared_memory: null, priorities: [] }), {
     image: "plain", memory: "8", gpu: "",
   });
 });
@@ -158,7 +158,7 @@ test("the values are sent as the form would send them", () => {
 test("a reference is sent where no other image is picked", () => {
   const own = { image: "", custom_image: " quay.io/x " };
   assert.deepEqual(sentValues(values({ ...own, gpu: "" }), island), {
-    image: "", cpu: "2", memory: "8", run_time: "8h", shared_memory: "", gpu: "", custom_image: "quay.io/x",
+    image: "", cpu: "2", memory: "8", run_time: "8h", shared_memory: "", gpu: "", custom_image: "quay.io/x", priority: "normal",
   });
   assert.equal("custom_image" in sentValues(values({ ...own, image: "plain" }), island), false);
   assert.equal("custom_image" in sentValues(values(own), { ...island, custom_image: null }), false);
@@ -201,7 +201,7 @@ for (const prefix of ["", "opt-"]) {
     const link = new URL(linkOf(values({ image: "a&b=c#d", gpu_count: "" }), data, "https://hub.example/hub/spawn/ada?next=x#top"));
     assert.equal(link.origin + link.pathname + link.hash, "https://hub.example/hub/spawn/ada");
     const more = { run_time: "8h", shared_memory: "" };
-    const wanted = { image: "a&b=c#d", cpu: "2", memory: "8", ...more, gpu: "a100-80gb", gpu_count: "1" };
+    const wanted = { image: "a&b=c#d", cpu: "2", memory: "8", ...more, gpu: "a100-80gb", priority: "normal", gpu_count: "1" };
     assert.deepEqual([...link.searchParams], Object.entries(wanted).map(([name, text]) => [prefix + name, text]));
   });
 }

@@ -6,7 +6,7 @@ import pytest
 
 from gpuspawner.core.accelerators import Accelerator, AcceleratorTable
 from gpuspawner.core.assemble import Configured
-from gpuspawner.core.catalogue import Bounds, CustomImages, GPUType, Image, Preset, ScaleUp, Toleration, Unit
+from gpuspawner.core.catalogue import Bounds, CustomImages, GPUType, Image, Preset, Priority, ScaleUp, Toleration, Unit
 from gpuspawner.settings.conversion import to_configured
 from gpuspawner.settings.models import SettingsModel
 
@@ -96,6 +96,17 @@ def test_shared_memory_is_offered_where_the_admin_bounds_it():
     assert configured(shared_memory={"min": "1G", "max": "64G", "step": "2G"}).shared_memory == Bounds(
         min=GIB, max=64 * GIB, step=2 * GIB, default=GIB
     )
+
+
+def test_priorities_keep_what_was_said_in_their_order():
+    raw = {
+        "low": {"class": "site-low", "value": -10, "display_name": "Low", "description": "D", "order": 2},
+        "normal": {"class": "site-normal", "value": 0, "order": 1},
+        "off": {"enabled": False},
+    }
+    normal = Priority(slug="normal", display_name="normal", priority_class="site-normal", value=0)
+    low = Priority(slug="low", display_name="Low", priority_class="site-low", value=-10, description="D")
+    assert list(configured(priorities=raw).priorities.items()) == [("normal", normal), ("low", low)]
 
 
 def test_a_gpu_keeps_what_was_said():
@@ -240,6 +251,7 @@ def test_a_preset_becomes_user_options():
         "gpu_count": 2,
         "run_time": "90m",
         "shared_memory": "2G",
+        "priority": "low",
     }
     assert configured(presets={"p": raw}).presets == {
         "p": Preset(
@@ -254,6 +266,7 @@ def test_a_preset_becomes_user_options():
                 "gpu_count": 2,
                 "run_time": "1h30m",
                 "shared_memory": "2G",
+                "priority": "low",
             },
         )
     }

@@ -83,6 +83,13 @@ def test_shared_memory_is_checked_in_its_own_words(shared_memory: dict[str, Any]
     assert found(shared_memory=shared_memory) == {f"shared_memory.{path}": message}
 
 
+def test_a_priority_needs_a_class_and_its_value_unless_it_is_disabled():
+    priorities = {"off": {"enabled": False}, "a": {"class": "c"}, "b": {"value": 1}, "C": {"class": "c", "value": 0}}
+    problems = found(priorities=priorities)
+    assert problems.pop("priorities.C").startswith("must be lower-case letters")
+    assert problems == {"priorities.a.value": "is required", "priorities.b.class": "is required"}
+
+
 def test_an_image_needs_a_reference_unless_it_is_disabled():
     assert found(images={"a": {"enabled": False}, "b": {}}) == {"images.b.image": "is required"}
 
@@ -168,6 +175,7 @@ def test_a_preset_of_what_is_configured_is_fine():
         ({"gpu_count": 1}, {"presets.p.gpu_count": "conflict"}),
         ({"run_time": "8h"}, {"presets.p.run_time": "unknown_field"}),
         ({"shared_memory": "1G"}, {"presets.p.shared_memory": "unknown_field"}),
+        ({"priority": "low"}, {"presets.p.priority": "unknown_choice"}),
     ],
 )
 def test_a_preset_passes_the_rules_of_user_options(options: dict[str, object], expected: dict[str, str]):

@@ -27,7 +27,7 @@ def gpu(**keys: Any) -> dict[str, Any]:
             {"zzz": {}},
             "zzz",
             "there is no such key. Keys here: images, custom_images, cpu, memory, run_time, shared_memory,"
-            " gpus, presets, accelerators, discover_gpus.",
+            " priorities, gpus, presets, accelerators, discover_gpus.",
         ),
         # The slug of the entry is a key of the entry as well: the place is found all the same.
         (gpu(toleration=[]), "gpus.resource.toleration", "there is no such key. Did you mean 'tolerations'?"),
@@ -64,6 +64,11 @@ def gpu(**keys: Any) -> dict[str, Any]:
             "custom_images.registries.1",
             "must be a registry or the beginning of names in one, such as ghcr.io or quay.io/jupyter, not"
             " 'https://ghcr.io'",
+        ),
+        (
+            {"priorities": {"low": {"clas": "low"}}},
+            "priorities.low.clas",
+            "there is no such key. Did you mean 'class'?",
         ),
         ({"custom_images": {"allow": True}}, "custom_images.allow", "there is no such key. Did you mean 'allowed'?"),
         ({"cpu": {"max": "x"}}, "cpu.max", "must be a number of CPUs, such as 0.5 or 4, not 'x'"),

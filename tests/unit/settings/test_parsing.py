@@ -25,6 +25,9 @@ cpu: {min: 0.5, max: 32, step: 0.5, default: 2, guarantee: 0.5}
 memory: {min: 1G, max: 256G, step: 1G, default: 8G, guarantee: 1.0}
 run_time: {min: 30m, max: 2d, step: 30m, default: 8h}
 shared_memory: {min: 1G, max: 64G, step: 1G}
+priorities:
+  normal: {class: jupyter-normal, value: 100}
+  low: {display_name: Low, description: May be stopped, class: jupyter-low, value: -10}
 gpus:
   a100-80gb:
     display_name: NVIDIA A100 80 GB
@@ -39,7 +42,7 @@ gpus:
 presets:
   small: {display_name: Small, cpu: 1, memory: 4G}
   train: {display_name: Training, image: pytorch, cpu: 8, memory: 64G, gpu: a100-80gb, gpu_count: 1, run_time: 12h,
-    shared_memory: 8G}
+    shared_memory: 8G, priority: low}
 """)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
@@ -50,7 +53,7 @@ JSON = st.recursive(
 )
 SECTIONS = [
     *("images", "custom_images", "cpu", "memory", "run_time", "shared_memory", "gpus", "presets", "accelerators"),
-    *("discover_gpus", "nonsense"),
+    *("priorities", "discover_gpus", "nonsense"),
 ]
 KEYS = st.sampled_from(
     [
@@ -138,6 +141,15 @@ def test_something_configured_is_not_empty(something: dict[str, Any]):
         ({"run_time": {"max": "24h", "guarantee": 1.0}}, "run_time.guarantee", "unknown_key"),
         ({"run_time": "24h"}, "run_time", "wrong_type"),
         ({"shared_memory": {"min": "1G"}}, "shared_memory.max", "missing"),
+        ({"priorities": ["low"]}, "priorities", "wrong_type"),
+        ({"priorities": {"low": {"class": "Low!", "value": 1}}}, "priorities.low.class", "bad_value"),
+        ({"priorities": {"low": {"class": "low", "value": 2 * 10**9}}}, "priorities.low.value", "out_of_range"),
+        ({"priorities": {"low": {"class": "low", "value": "1"}}}, "priorities.low.value", "wrong_type"),
+        (
+            {"priorities": {"low": {"priority_class": "low", "value": 1}}},
+            "priorities.low.priority_class",
+            "unknown_key",
+        ),
         ({"shared_memory": {"max": "lots"}}, "shared_memory.max", "bad_value"),
         ({"shared_memory": {"max": "8G", "default": "1G"}}, "shared_memory.default", "unknown_key"),
         ({"presets": {"p": {"run_time": "8h"}}}, "presets.p.run_time", "unknown_field"),
