@@ -43,11 +43,12 @@ def is_spot(gpu: GPUType, nodes: Iterable[Mapping[str, str]]) -> bool:
 def interconnect(gpu: GPUType, nodes: Iterable[Mapping[str, str]], *, table: AcceleratorTable) -> str | None:
     """Return what links the GPUs that a server gets of a type, None where that is not known or it gets one at most.
 
-    Slices are not linked (https://docs.rapids.ai/deployment/stable/guides/mig), and shares may be of the same GPU.
+    Slices are not linked (https://docs.rapids.ai/deployment/stable/guides/mig), and shares may be of the same GPU. What
+    labels say of NVIDIA's GPUs says nothing of another vendor's in the same node.
 
     :param nodes: labels of those that are there.
     """
-    if gpu.unit is not Unit.CARD or gpu.max_count == 1:
+    if gpu.vendor != "nvidia" or gpu.unit is not Unit.CARD or gpu.max_count == 1:
         return None
     is_linked = _on_each(gpu, nodes, says=lambda key, value: key == _CLIQUE or table.is_linked(key, value))
     return NVLINK if is_linked else None

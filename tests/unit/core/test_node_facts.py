@@ -17,9 +17,8 @@ KARPENTER = "karpenter.sh/capacity-type"
 
 
 def gpu(**changes: Any) -> GPUType:
-    return GPUType(
-        slug="g", display_name="G", resource="nvidia.com/gpu", vendor="nvidia", **({"max_count": 8} | changes)
-    )
+    values = {"vendor": "nvidia", "max_count": 8} | changes
+    return GPUType(slug="g", display_name="G", resource="nvidia.com/gpu", **values)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +91,7 @@ def test_a_product_that_the_match_names_is_known_while_there_is_no_node(values: 
     assert interconnect(gpu(match={PRODUCT: values, "pool": ("x",)}), [], table=TABLE) == link
 
 
-@pytest.mark.parametrize("changes", [{"unit": Unit.MIG}, {"unit": Unit.SHARED}, {"max_count": 1}])
-def test_parts_of_gpus_and_single_ones_are_not_linked(changes: dict[str, Any]):
+@pytest.mark.parametrize("changes", [{"unit": Unit.MIG}, {"unit": Unit.SHARED}, {"max_count": 1}, {"vendor": "amd"}])
+def test_parts_of_gpus_single_ones_and_those_of_others_are_not_linked(changes: dict[str, Any]):
     own = gpu(match={PRODUCT: (SXM,)}, **changes)
     assert interconnect(own, [{PRODUCT: SXM, CLIQUE: "a.1"}], table=TABLE) is None
