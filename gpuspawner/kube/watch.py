@@ -61,6 +61,10 @@ class Resource:
     selectors: Mapping[str, str] = field(default_factory=dict)
 
 
+GAP_S = 0.005
+"""Seconds without an event that tell what changes now from what was missed: the API server sends that faster, and a
+cluster that never has such a gap is confirmed by bookmarks."""
+
 SILENT_WATCHES = 6
 """Watches in a row that end without an event or a bookmark, after which the list is read again: an API server whose
 data was set back to an older state waits in silence for the versions that the watch has seen already."""
@@ -180,8 +184,8 @@ class Watch:
         """Read a watch to its end; tell whether it lasted.
 
         What confirms is the way there and back: whatever had changed when the watch was asked for has arrived once its
-        first rush is over, or with a bookmark, which stands behind everything before it. An event alone confirms
-        nothing, as nobody knows how long it was on its way.
+        first rush is over, which has no gaps, or with a bookmark, which stands behind everything before it. An event
+        alone confirms nothing, as nobody knows how long it was on its way.
         """
         time = asyncio.get_running_loop().time
         answered_at = time()
@@ -189,20 +193,22 @@ class Watch:
         is_settled = False
         while True:
             chunk: bytes | None = content.read_nowait()
-            has_waited = not chunk
-            if has_waited:
+            waited_s = 0.0
+            if not chunk:
                 await changes.apply(self._pacer)
                 self._gathering.end()
+                began = time()
                 chunk = await _next(content, patience_s=None if is_settled else self._timing.settle_s)
                 if chunk is None:
                     if lines.is_empty:
                         is_settled = True
                         self._confirm(asked_at)
                     continue
+                waited_s = time() - began
                 self._pacer.begin()
             if not chunk:
                 return is_settled
-            is_over = has_waited and time() - answered_at >= self._timing.settle_s
+            is_over = waited_s >= GAP_S and time() - answered_at >= self._timing.settle_s
             for line in lines.feed(chunk):
                 is_over = changes.take(line) or is_over
                 await self._pacer.turn()
