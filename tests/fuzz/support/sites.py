@@ -173,6 +173,7 @@ DESCRIBED = Site(
                 "vendor": "nvidia",
                 "match": {PRODUCT: [T4]},
                 "max_count": 1,
+                "tolerations": [],
                 "environment": {"CARD": "{t4}"},
             },
             "slice": {
@@ -249,8 +250,19 @@ DESCRIBED = Site(
             spec={"nodeSelector": {PRODUCT: T4}},
             environment={"CARD": "{t4}"},
         ),
-        "slice": Card(resource=SLICE, vendor="nvidia", most=7, spec={"nodeSelector": {MIG_CONFIG: "all-1g.10gb"}}),
-        "mi210": Card(resource=AMD, vendor="amd", most=2, expressions=(_in(AMD_PRODUCT, "MI210", "MI210-B"),)),
+        "slice": Card(
+            resource=SLICE,
+            vendor="nvidia",
+            most=7,
+            spec={"nodeSelector": {MIG_CONFIG: "all-1g.10gb"}, "tolerations": _tolerated(SLICE, NVIDIA)},
+        ),
+        "mi210": Card(
+            resource=AMD,
+            vendor="amd",
+            most=2,
+            spec={"tolerations": _tolerated(AMD)},
+            expressions=(_in(AMD_PRODUCT, "MI210", "MI210-B"),),
+        ),
         "either": Card(
             resource=NVIDIA,
             vendor="nvidia",
