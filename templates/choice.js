@@ -65,7 +65,8 @@ function amountsOf(name, { min, max, step }) {
 export function stepped(name, text, direction, bounds) {
   const [min, max, step] = amountsOf(name, bounds);
   const amount = amountOf(name, text);
-  if (Number.isNaN(amount)) return bounds.default;
+  // Less than nothing said is nothing said.
+  if (Number.isNaN(amount)) return name === "shared_memory" && direction < 0 && !text.trim() ? text : bounds.default;
   const place = (amount - min) / step;
   const near = Math.abs(place - Math.round(place)) < 1e-9 ? Math.round(place) : place;
   const next = direction > 0 ? Math.floor(near) + 1 : Math.ceil(near) - 1;

@@ -101,7 +101,7 @@ function display(root, data, fill) {
       const radio = find(`gpu-${index + 1}`);
       if (!radio) return;
       // What is picked stays so until the person picks something else: a disabled one would not be sent.
-      radio.toggleAttribute("disabled", gpu.state === "never" && !radio.checked);
+      radio.toggleAttribute("disabled", gpu.state === "never" && !radio.checked && !ageText(age));
       const row = radio.closest("label");
       set(row, "data-state", gpu.state);
       row.toggleAttribute("data-misfit", Boolean(misfitOf(image, gpu)));

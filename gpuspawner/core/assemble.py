@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -15,9 +16,10 @@ from gpuspawner.core.node_facts import SPOT, interconnect, is_spot
 from gpuspawner.core.node_kinds import kinds
 from gpuspawner.core.platforms import TELLING, Platform, distinct, platform_of
 from gpuspawner.core.selection import validate
-from gpuspawner.core.stocks import may_have
+from gpuspawner.core.stocks import is_silent, may_have
 from gpuspawner.core.unions import Union, unite
 
+_COUNT = re.compile(r"[0-9]{1,3}", re.ASCII)
 _GIB = 1024**3
 _HALF_CPU = 500
 """Millicores."""
@@ -135,7 +137,14 @@ def _fallback(reference: str) -> Image:
 def _most_on_one(gpu: GPUType, nodes: Iterable[Node]) -> int:
     """Return the largest number of a type's units on one node that is there or may be added, 1 when none is known."""
     added = gpu.scale_up.gpus_per_node if gpu.scale_up is not None else 0
-    return max(added, *(node.allocatable.get(gpu.resource, 0) for node in nodes if gpu.is_on(node.labels)), 1)
+    own = (node for node in nodes if gpu.is_on(node.labels))
+    return max(added, *(_told_count(node, gpu.resource) or node.allocatable.get(gpu.resource, 0) for node in own), 1)
+
+
+def _told_count(node: Node, resource: str) -> int:
+    """Return how many units GPU Feature Discovery's label tells of where the device plugin is not there to count."""
+    told = node.labels.get(f"{resource}.count", "") if is_silent(node, resource) else ""
+    return int(told) if _COUNT.fullmatch(told) else 0
 
 
 def _told(gpu: GPUType, nodes: Iterable[Node], *, table: AcceleratorTable) -> GPUType:

@@ -182,13 +182,20 @@ def _there_is(stock: Stock, table: NodeTable) -> Availability:
     columns = [table.allocatable(name) for name in (resource, "cpu", "memory", PODS)]
     rows = {row for pool in stock.pools for row in zip(*map(pool.pick, columns), strict=True) if row[0] > 0}
     total = sum(_total(pool, table, resource=resource) for pool in stock.pools)
-    if not total and any(is_silent(table.at(row), resource) for pool in stock.pools for row in pool.rows):
+    if not total and _may_have_some(stock, table):
         return UNKNOWN
     return Availability(
         total=total,
         healthy=sum(sum(_of_ready(pool, table, column=columns[0])) for pool in stock.pools),
         largest_shapes=largest(_amounts(rows)),
     )
+
+
+def _may_have_some(stock: Stock, table: NodeTable) -> bool:
+    """Tell whether a type that seems to have nothing may have some: a plugin is not there, or a runtime class helps."""
+    if any(is_silent(table.at(row), stock.gpu.resource) for pool in stock.pools for row in pool.rows):
+        return True
+    return stock.gpu.runtime_class is not None and stock.has_reserved(table)
 
 
 def _amounts(rows: Iterable[tuple[int, ...]]) -> Iterator[Amounts]:

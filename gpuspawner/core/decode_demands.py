@@ -60,6 +60,7 @@ def demands(
         gated=bool(mappings(spec.get("schedulingGates"))),
         claims=tuple(_claims(spec)),
         undecided=tuple(undecided),
+        has_runtime_class=bool(text(spec.get("runtimeClassName"))),
     )
     return NO_DEMANDS if found == NO_DEMANDS else found
 

@@ -35,6 +35,7 @@ class Demands:
     :param claims: names of PersistentVolumeClaims whose volumes nobody looked at yet. Whoever did replaces them by
         ``volume_terms``, or by words in ``undecided`` (what a claim without a volume waits for is not decided here).
     :param undecided: what the pod demands and this code does not decide, in people's words.
+    :param has_runtime_class: it names a RuntimeClass, which may add tolerations when the pod is created.
     """
 
     node_selector: Mapping[str, str] = field(default_factory=dict)
@@ -48,6 +49,7 @@ class Demands:
     gated: bool = False
     claims: tuple[str, ...] = ()
     undecided: tuple[str, ...] = ()
+    has_runtime_class: bool = False
 
     @property
     def choice(self) -> tuple[int, int]:

@@ -45,7 +45,8 @@ class Stock:
     def has_reserved(self, table: NodeTable) -> bool:
         """Tell whether others have nodes with units of the type to themselves, as far as is known."""
         rows = (row for pool in self.reserved for row in pool.rows)
-        return any(may_have(table.at(row), self.gpu.resource) for row in rows)
+        nodes = (table.at(row) for row in rows)
+        return any(may_have(node, self.gpu.resource) or is_silent(node, self.gpu.resource) for node in nodes)
 
     def is_asked_for(self, demands: Demands, table: NodeTable) -> bool:
         """Tell whether a pod asks for one of the nodes by its node selector and affinity.

@@ -155,7 +155,7 @@ class _Case:
             return _UNSEEN
         # Its tolerations are added when the pod is created (https://kubernetes.io/docs/concepts/containers/runtime-class/),
         # and nobody here reads them.
-        if self._reserved and self._gpu is not None and self._gpu.runtime_class is not None:
+        if self._reserved and self._pod.demands.has_runtime_class:
             return _RUNTIME_CLASS
         return _NEW_NODE if self._may_grow() else ""
 

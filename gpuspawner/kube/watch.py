@@ -193,22 +193,22 @@ class Watch:
         is_settled = False
         while True:
             chunk: bytes | None = content.read_nowait()
-            waited_s = 0.0
             if not chunk:
                 await changes.apply(self._pacer)
                 self._gathering.end()
-                began = time()
-                chunk = await _next(content, patience_s=None if is_settled else self._timing.settle_s)
-                if chunk is None:
+                settle_s = self._timing.settle_s
+                patience_s = GAP_S if time() - answered_at >= settle_s else settle_s
+                chunk = await _next(content, patience_s=None if is_settled else patience_s)
+                # What came while others held the event loop was no gap.
+                if chunk is None and not (chunk := content.read_nowait()):
                     if lines.is_empty:
                         is_settled = True
                         self._confirm(asked_at)
                     continue
-                waited_s = time() - began
                 self._pacer.begin()
             if not chunk:
                 return is_settled
-            is_over = waited_s >= GAP_S and time() - answered_at >= self._timing.settle_s
+            is_over = False
             for line in lines.feed(chunk):
                 is_over = changes.take(line) or is_over
                 await self._pacer.turn()

@@ -120,6 +120,16 @@ def test_a_count_that_was_left_out_is_the_largest_on_one_node():
     assert made(configured, node("T4", 2), node("T4", 8), node("V100", 16)).gpus["t4"].max_count == 8
 
 
+@pytest.mark.parametrize(("told", "most"), [("8", 8), ("many", 2), ("9999", 2)])
+def test_a_count_that_was_left_out_is_what_labels_tell_while_a_device_plugin_is_not_there(told: str, most: int):
+    configured = Configured(gpus={"t4": own("t4")}, uncounted=frozenset({"t4"}))
+    silent = node("T4", 0)
+    silent = replace(silent, labels={**silent.labels, "nvidia.com/gpu.count": told})
+    counted = node("T4", 2)
+    counted = replace(counted, labels={**counted.labels, "nvidia.com/gpu.count": "7"})
+    assert made(configured, silent, counted).gpus["t4"].max_count == most
+
+
 def test_a_count_that_was_left_out_is_one_while_no_node_is_known():
     configured = Configured(gpus={"t4": own("t4")}, uncounted=frozenset({"t4"}))
     assert made(configured).gpus["t4"].max_count == 1

@@ -165,6 +165,12 @@ def test_where_device_plugins_are_not_there_nobody_knows_how_many_there_are():
     assert found(silent, node("b", 4)).total == 4
 
 
+def test_what_a_runtime_class_may_open_is_not_known():
+    reserved = node("a", 4, taints=(TEAM,))
+    assert found(reserved).total == 0
+    assert found(reserved, gpu=replace(T4, runtime_class="nvidia")) == UNKNOWN
+
+
 cluster = st.tuples(
     st.lists(
         st.builds(

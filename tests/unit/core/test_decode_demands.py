@@ -118,6 +118,11 @@ def test_gates_and_claims_are_read():
     assert found == Demands(gated=True, claims=("home",))
 
 
+def test_a_runtime_class_is_noted():
+    assert of(runtimeClassName="nvidia") == Demands(has_runtime_class=True)
+    assert of(runtimeClassName=3) is NO_DEMANDS
+
+
 @pytest.mark.parametrize(
     "spec",
     [

@@ -118,12 +118,13 @@ def test_what_is_old_is_not_relied_on(age_s: float | None, gpus: int):
     assert (found.outcome, found.age_s) == (Outcome.UNKNOWN, age_s)
 
 
-@pytest.mark.parametrize(("runtime_class", "outcome"), [(None, Outcome.NEVER), ("nvidia", Outcome.UNKNOWN)])
-def test_what_a_runtime_class_tolerates_nobody_reads(runtime_class: str | None, outcome: Outcome):
-    reserved = node(taints=(Taint(key="team", effect="NoSchedule"),))
-    gpu = replace(T4, runtime_class=runtime_class)
-    assert judged(pod(), reserved, gpu=gpu).outcome is outcome
-    assert judged(pod(gpus=5), node(), gpu=gpu).outcome is Outcome.NEVER
+@pytest.mark.parametrize("gpus", [4, 0])
+@pytest.mark.parametrize(("has_class", "outcome"), [(False, Outcome.NEVER), (True, Outcome.UNKNOWN)])
+def test_what_a_runtime_class_tolerates_nobody_reads(has_class: bool, outcome: Outcome, gpus: int):
+    reserved = node(gpus=gpus, taints=(Taint(key="team", effect="NoSchedule"),))
+    demands = replace(ON_T4, has_runtime_class=has_class)
+    assert judged(pod(demands=demands), reserved).outcome is outcome
+    assert judged(pod(gpus=5, demands=demands), node()).outcome is Outcome.NEVER
 
 
 def test_what_is_not_decided_is_unknown_and_never_now():

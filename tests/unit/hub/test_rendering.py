@@ -201,6 +201,10 @@ def test_a_type_that_can_never_start_is_disabled_and_says_why():
     assert one(row(soup, "gpu", 1), ".gs-reason").text == "There is none."
 
 
+def test_counts_that_are_old_disable_nothing():
+    assert page(replace(STATES["verdict"], age_text="as of 5 min ago")).select("input[name=gpu][disabled]") == []
+
+
 def test_a_type_that_can_never_start_is_sent_while_it_is_picked():
     soup = page(replace(STATES["verdict"], values={**VIEW.values, "gpu": "h100"}))
     assert soup.select("input[name=gpu][disabled]") == []

@@ -39,6 +39,7 @@ test("shared memory steps from the least when the field is empty, and as memory 
   const bounds = { ...island.shared_memory, max: "2", default: island.shared_memory.min };
   const step = (text, direction) => stepped("shared_memory", text, direction, bounds);
   assert.deepEqual([step("", 1), step("0.25", 1), step("512M", 1), step("2", 1), step("0.25", -1)], ["0.25", "0.5", "0.75", "2", "0.25"]);
+  assert.equal(step("", -1), "");
   assert.equal(stepped("shared_memory", "2", 1, { ...bounds, max: "0.1" }), "0.25");
   assert.equal(complaintOf("shared_memory", "3", bounds), "From 0.25 to 2 GiB can be asked for.");
   assert.equal(complaintOf("shared_memory", "much", bounds), "Write a number, for example 0.25G.");
