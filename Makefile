@@ -10,7 +10,7 @@ PREPARE := $(PYTHON) devcluster/prepare.py --for
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check format test-unit test-fuzz test-packaging test-cluster test-browser test-faults bench bench-page bench-fit bench-freshness bench-scale constraints clean
+.PHONY: help demo test check format catalogues test-unit test-fuzz test-packaging test-cluster test-browser test-faults bench bench-page bench-fit bench-freshness bench-scale constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,10 @@ format: ## Put the code into shape
 	@$(PREPARE) check
 	@.venv/bin/ruff check --fix-only --quiet .
 	@.venv/bin/ruff format .
+
+catalogues: ## Bring the translations up to date with the messages in the code [LANGUAGE=code of a new one]
+	@$(PREPARE) check
+	@$(RUN) -m devcluster.catalogues $(LANGUAGE)
 
 test-unit: ## Run the unit tests on both JupyterHubs (no cluster)
 	@$(PREPARE) unit

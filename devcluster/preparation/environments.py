@@ -40,7 +40,9 @@ def _python_step(root: Path, name: str, *, constraints: str, extra: str) -> Step
     pins = root / "constraints" / constraints
     # Scripts and the editable install name the folder and the interpreter: when one moved, start afresh.
     place = {"root": str(root), "python": f"{sys.executable} {sys.version}"}
-    stamp = place | {"inputs": _digest(root / "pyproject.toml", pins)}
+    # The install compiles the catalogues of messages.
+    catalogues = sorted((root / "gpuspawner" / "locale").glob("*.po"))
+    stamp = place | {"inputs": _digest(root / "pyproject.toml", root / "hatch_build.py", pins, *catalogues)}
 
     def commands() -> Sequence[Sequence[str]]:
         old = _read_stamp(folder)

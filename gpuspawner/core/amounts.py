@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpuspawner.core.inventory import Node, Pod
+from gpuspawner.core.language import later
 from gpuspawner.core.obstacles import Obstacle, Reason
 from gpuspawner.core.occupancy import PODS
 
 Needs = tuple[tuple[str, int], ...]
 """Resource name and how much of it, more than nothing."""
 
-UNCOUNTED = Obstacle(reason=Reason.UNDECIDED, detail="devices of which nobody can tell how many are free")
+UNCOUNTED = Obstacle(reason=Reason.UNDECIDED, detail=later("devices of which nobody can tell how many are free"))
 
 
 def needs(pod: Pod) -> Needs:

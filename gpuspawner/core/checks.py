@@ -9,14 +9,18 @@ from dataclasses import dataclass
 from gpuspawner.core.catalogue import Bounds, CustomImages
 from gpuspawner.core.errors import Problem, SelectionError
 from gpuspawner.core.image_reference import EXAMPLE, LONGEST_REFERENCE, parse_reference
+from gpuspawner.core.language import gettext, later, ngettext
 from gpuspawner.core.quantity import QuantityError, TooFineError
 from gpuspawner.core.quoting import listing, quote, suggest
-from gpuspawner.core.words import listed
+from gpuspawner.core.sentences import any_of, paragraph
 
 _LONGEST_TEXT = 200
 """Characters; slugs and amounts are far shorter."""
 _LONGER = {"custom_image": LONGEST_REFERENCE}
 """Field → characters, where a text that makes sense can be longer."""
+
+_IMAGE = later("image")
+_THE_IMAGE = later("The image")
 
 _MOST = 20
 """Problems reported at once; more only help someone who fills logs."""
@@ -26,7 +30,7 @@ _MOST = 20
 class Notation:
     """How an amount is read and written.
 
-    :param title: what the amount is, as a sentence begins.
+    :param title: what the amount is, as a sentence begins; like ``unbounded`` made by ``later``.
     :param parse: returns whole base units or raises QuantityError.
     :param show: writes whole base units for people.
     :param unbounded: why there may be no bounds to choose in, empty where it is just not offered.
@@ -78,12 +82,18 @@ class Problems:
         if value is None or value == "":
             return None
         if not isinstance(value, str):
-            self.add(field, "wrong_type", message=f"The {title} must be a text, not {quote(value)}.")
+            message = gettext("The {choice} must be a text, not {value}.", choice=title, value=quote(value))
+            self.add(field, "wrong_type", message=message)
         elif len(value) > (longest := longest_text(field)):
-            self.add(field, "too_long", message=f"The name of the {title} is longer than {longest} characters.")
+            message = ngettext(
+                "The name of the {choice} is longer than {number} character.",
+                "The name of the {choice} is longer than {number} characters.",
+                number=longest,
+                choice=title,
+            )
+            self.add(field, "too_long", message=message)
         elif value not in offered:
-            hint = suggest(value, offered) + (f" Offered: {listing(offered)}." if offered else " None is offered.")
-            self.add(field, "unknown_choice", message=f"There is no {title} {quote(value)}.{hint}")
+            self.add(field, "unknown_choice", message=_unknown(title, value, offered=offered))
         else:
             return value
         return None
@@ -96,17 +106,26 @@ class Problems:
         if value is None or value == "":
             return None
         if allowed is None:
-            self.add(field, "unknown_field", message="An image of your own cannot be named here.")
+            self.add(field, "unknown_field", message=gettext("An image of your own cannot be named here."))
         elif not isinstance(value, str):
-            self.add(field, "wrong_type", message=f"The image must be a text, not {quote(value)}.")
+            message = gettext("The {choice} must be a text, not {value}.", choice=_IMAGE, value=quote(value))
+            self.add(field, "wrong_type", message=message)
         elif len(value) > (longest := longest_text(field)):
-            self.add(field, "too_long", message=f"The image is longer than {longest} characters.")
+            self.add(field, "too_long", message=_too_long(_THE_IMAGE, longest))
         elif (found := parse_reference(value)) is None:
-            form = f"The image must be written as registry/name:tag, such as {EXAMPLE}"
-            self.add(field, "not_a_reference", message=f"{form}, not {quote(value)}.")
+            message = gettext(
+                "The image must be written as registry/name:tag, such as {example}, not {value}.",
+                example=EXAMPLE,
+                value=quote(value),
+            )
+            self.add(field, "not_a_reference", message=message)
         elif not allowed.allow(found):
-            origins = listed(allowed.registries, last="or")
-            self.add(field, "unknown_choice", message=f"The image must come from {origins}, not {quote(found.name)}.")
+            message = gettext(
+                "The image must come from {origins}, not {value}.",
+                origins=any_of(allowed.registries),
+                value=quote(found.name),
+            )
+            self.add(field, "unknown_choice", message=message)
         else:
             return found.full
         return None
@@ -116,15 +135,15 @@ class Problems:
         title = notation.title
         if bounds is None:
             if value is not None:
-                why = f": {notation.unbounded}" if notation.unbounded else ""
-                self.add(field, "unknown_field", message=f"{title} cannot be chosen here{why}.")
+                self.add(field, "unknown_field", message=_not_offered(notation))
             return None
         if value is None:
             return bounds.default
         if isinstance(value, bool) or not isinstance(value, str | int | float):
-            self.add(field, "wrong_type", message=f"{title} must be a number or a text, not {quote(value)}.")
+            message = gettext("{subject} must be a number or a text, not {value}.", subject=title, value=quote(value))
+            self.add(field, "wrong_type", message=message)
         elif isinstance(value, str) and len(value) > (longest := longest_text(field)):
-            self.add(field, "too_long", message=f"{title} is longer than {longest} characters.")
+            self.add(field, "too_long", message=_too_long(title, longest))
         else:
             return self._bounded(field, value, notation=notation, bounds=bounds)
         return None
@@ -136,27 +155,67 @@ class Problems:
         if isinstance(value, int) and not isinstance(value, bool):
             return value
         code = "not_a_number" if isinstance(value, str | float) else "wrong_type"
-        self.add(field, code, message=f"{title} must be a whole number, not {quote(value)}.")
+        message = gettext("{subject} must be a whole number, not {value}.", subject=title, value=quote(value))
+        self.add(field, code, message=message)
         return None
 
     def _bounded(self, field: str, value: object, *, notation: Notation, bounds: Bounds) -> int | None:
-        title, show = notation.title, notation.show
         try:
             number = notation.parse(value)
         except TooFineError:
-            self.add(field, "off_step", message=f"{_allowed(notation, bounds, steps=True)}, not {quote(value)}.")
+            self.add(field, "off_step", message=_off_step(notation, bounds, value=quote(value)))
             return None
         except QuantityError as error:
-            self.add(field, "not_a_number", message=f"{title} {error}, not {quote(value)}.")
+            message = gettext(
+                "{subject} {must}, not {value}.", subject=notation.title, must=error.args[0], value=quote(value)
+            )
+            self.add(field, "not_a_number", message=message)
             return None
         if not bounds.min <= number <= bounds.max:
-            self.add(field, "out_of_range", message=f"{_allowed(notation, bounds)}, not {show(number)}.")
+            self.add(field, "out_of_range", message=_out_of_range(notation, bounds, value=notation.show(number)))
         elif (number - bounds.min) % bounds.step:
-            self.add(field, "off_step", message=f"{_allowed(notation, bounds, steps=True)}, not {show(number)}.")
+            self.add(field, "off_step", message=_off_step(notation, bounds, value=notation.show(number)))
         return number
 
 
-def _allowed(notation: Notation, bounds: Bounds, *, steps: bool = False) -> str:
-    show = notation.show
-    text = f"{notation.title} must be {show(bounds.min)} to {show(bounds.max)}"
-    return f"{text} in steps of {show(bounds.step)}" if steps else text
+def _unknown(title: str, value: str, *, offered: Collection[str]) -> str:
+    unknown = gettext("There is no {choice} {value}.", choice=title, value=quote(value)) + suggest(value, offered)
+    if not offered:
+        return paragraph(unknown, gettext("None is offered."))
+    return paragraph(unknown, gettext("Offered: {choices}.", choices=listing(offered)))
+
+
+def _too_long(subject: str, longest: int) -> str:
+    return ngettext(
+        "{subject} is longer than {number} character.",
+        "{subject} is longer than {number} characters.",
+        number=longest,
+        subject=subject,
+    )
+
+
+def _not_offered(notation: Notation) -> str:
+    if not notation.unbounded:
+        return gettext("{subject} cannot be chosen here.", subject=notation.title)
+    return gettext("{subject} cannot be chosen here: {reason}.", subject=notation.title, reason=notation.unbounded)
+
+
+def _out_of_range(notation: Notation, bounds: Bounds, *, value: str) -> str:
+    return gettext(
+        "{subject} must be {least} to {most}, not {value}.",
+        subject=notation.title,
+        least=notation.show(bounds.min),
+        most=notation.show(bounds.max),
+        value=value,
+    )
+
+
+def _off_step(notation: Notation, bounds: Bounds, *, value: str) -> str:
+    return gettext(
+        "{subject} must be {least} to {most} in steps of {step}, not {value}.",
+        subject=notation.title,
+        least=notation.show(bounds.min),
+        most=notation.show(bounds.max),
+        step=notation.show(bounds.step),
+        value=value,
+    )

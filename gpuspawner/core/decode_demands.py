@@ -15,6 +15,7 @@ from gpuspawner.core.decode_terms import UnreadableSelectorError, node_terms, po
 from gpuspawner.core.demands import NO_DEMANDS, Demands, HostPort
 from gpuspawner.core.interning import labels as shared_labels
 from gpuspawner.core.interning import shared
+from gpuspawner.core.language import later
 from gpuspawner.core.node_terms import NodeTerm
 from gpuspawner.core.pod_terms import PodTerm
 from gpuspawner.core.rawjson import mapping, mappings, text, text_map, whole
@@ -25,7 +26,7 @@ DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
 _WAITED_FOR = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _EXCLUSIVE_DISKS = ("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd")
 """Volumes that kube-scheduler keeps two pods from using at once (VolumeRestrictions)."""
-_UNREADABLE = "a rule about other pods that cannot be read"
+_UNREADABLE = later("a rule about other pods that cannot be read")
 
 
 def demands(
@@ -126,16 +127,16 @@ def _claims(spec: Mapping[str, object]) -> Iterable[str]:
 def _undecided(spec: Mapping[str, object], requests: Iterable[str]) -> Iterable[str]:
     """Yield what kube-scheduler's other filters would look at, and with what nobody here knows of."""
     if mappings(spec.get("resourceClaims")) or any(name.startswith(DEVICE_CLASS) for name in requests):
-        yield "devices that are requested through a resource claim or a device class"
+        yield later("devices that are requested through a resource claim or a device class")
     if spec.get("schedulingGroup") or spec.get("workloadRef"):
-        yield "a group of pods that start only together"
+        yield later("a group of pods that start only together")
     for volume in mappings(spec.get("volumes")):
         if isinstance(volume.get("ephemeral"), dict):
-            yield "a volume that is made together with the pod"
+            yield later("a volume that is made together with the pod")
         if any(isinstance(volume.get(kind), dict) for kind in _EXCLUSIVE_DISKS):
-            yield "a disk that only one pod may use at a time"
+            yield later("a disk that only one pod may use at a time")
     if _needs_declared_features(spec):
-        yield "something that not every node can do"
+        yield later("something that not every node can do")
 
 
 def _needs_declared_features(spec: Mapping[str, object]) -> bool:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from gpuspawner.core.accelerators import AcceleratorTable
 from gpuspawner.core.catalogue import GPUType, Toleration, Unit
 from gpuspawner.core.inventory import Node
+from gpuspawner.core.language import later
 from gpuspawner.core.node_gpus import GPU_RESOURCES, Offer, divided_models, read_offer, slugify, vendor_of
 from gpuspawner.core.stocks import may_have, units
 from gpuspawner.core.words import vendor_name
@@ -16,7 +17,7 @@ from gpuspawner.core.words import vendor_name
 SIMULATED_LABEL = "gpuspawner.jupyter.org/simulated"
 """Label (``"true"``) of nodes that only exist in the API, as devcluster's; what runs there never answers."""
 
-_SIMULATED_NOTE = "Simulated: the node has no machine behind it, so a server with this GPU never starts."
+_SIMULATED_NOTE = later("Simulated: the node has no machine behind it, so a server with this GPU never starts.")
 _LONGEST_SLUG = 63
 """Characters of a label value in Kubernetes."""
 
@@ -73,26 +74,42 @@ def _gpu_resources(node: Node) -> list[str]:
 def _as_type(offer: Offer, node: Node) -> GPUType:
     """Return the type that an offer on one node stands for."""
     slug, name = offer.model or _unlabelled(offer)
-    suffix, remarks = "", []
+    suffix, part = "", ""
     if offer.profile is not None and offer.model is not None:
         suffix += f"-mig-{offer.profile}" if offer.vendor == "nvidia" else f"-{offer.profile}"
-        remarks.append(f"MIG {offer.profile}" if offer.vendor == "nvidia" else f"{offer.profile.upper()} partition")
+        part = f"MIG {offer.profile}" if offer.vendor == "nvidia" else _partition(offer.profile)
     if offer.shared:
         suffix += "-shared"
-        remarks.append("shared")
     return GPUType(
         slug=_slug(slug, suffix),
-        display_name=f"{name} ({', '.join(remarks)})" if remarks else name,
+        display_name=_name(name, part=part, shared=offer.shared),
         resource=offer.resource,
         vendor=offer.vendor,
         unit=_unit(offer),
         match=offer.match,
         max_count=1 if offer.shared else max(1, node.allocatable.get(offer.resource, 0)),
         memory_bytes=offer.memory_bytes,
-        description=f"One GPU for up to {offer.replicas} servers at a time." if offer.replicas > 1 else "",
+        description=_shared_by(offer.replicas) if offer.replicas > 1 else "",
         note=_SIMULATED_NOTE if node.labels.get(SIMULATED_LABEL) == "true" else "",
         tolerations=conventional_tolerations(offer.resource),
     )
+
+
+def _name(name: str, *, part: str, shared: bool) -> str:
+    """Return a model's name with what is special about its units."""
+    if part and shared:
+        return later("{name} ({part}, shared)", name=name, part=part)
+    if shared:
+        return later("{name} (shared)", name=name)
+    return later("{name} ({part})", name=name, part=part) if part else name
+
+
+def _shared_by(replicas: int) -> str:
+    return later("One GPU for up to {replicas} servers at a time.", replicas=replicas)
+
+
+def _partition(profile: str) -> str:
+    return later("{profile} partition", profile=profile.upper())
 
 
 def _slug(base: str, suffix: str) -> str:
@@ -111,7 +128,7 @@ def _unlabelled(offer: Offer) -> tuple[str, str]:
     """Return words for a resource on nodes that do not say which model it is."""
     if offer.profile is not None:
         return f"nvidia-mig-{offer.profile}", f"NVIDIA MIG {offer.profile}"
-    return f"{offer.vendor}-gpu", f"{vendor_name(offer.vendor)} GPU (any model)"
+    return f"{offer.vendor}-gpu", later("{vendor} GPU (any model)", vendor=vendor_name(offer.vendor))
 
 
 def _joined(one: GPUType, other: GPUType) -> GPUType:
@@ -134,7 +151,8 @@ def _unique(found: GPUType, source: str, *, taken: Iterable[str]) -> GPUType:
         return found
     names = [source, *(str(number) for number in range(2, len(used) + 3))]
     name = next(name for name in names if name and f"{found.slug[:50]}-{name}" not in used)
-    return replace(found, slug=f"{found.slug[:50]}-{name}", display_name=f"{found.display_name} [{name.upper()}]")
+    told = later("{name} [{source}]", name=found.display_name, source=name.upper())
+    return replace(found, slug=f"{found.slug[:50]}-{name}", display_name=told)
 
 
 def _shown_order(gpu: GPUType) -> tuple[int, int, str]:

@@ -9,8 +9,8 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
+from gpuspawner.core.language import gettext, later, ngettext
 from gpuspawner.core.quantity import QuantityError, TooFineError
-from gpuspawner.core.words import counted
 
 _LONGEST = 64
 """Characters: the longest text worth reading."""
@@ -41,12 +41,15 @@ def parse_duration(value: object) -> int:
 
 def duration_option(duration_s: int) -> str:
     """Return whole minutes as user options and form fields hold them: ``30m``, ``8h``, ``2h30m``, ``2d``."""
-    return "".join(f"{number}{unit[0]}" for number, unit in _parts(duration_s)) or "0m"
+    return "".join(f"{number}{unit[0]}" for unit, number in _parts(duration_s)) or "0m"
 
 
 def format_duration(duration_s: int) -> str:
     """Return whole minutes for people: ``8 hours``, ``2 hours 30 minutes``; always exact."""
-    return " ".join(counted(number, unit) for number, unit in _parts(duration_s)) or "0 minutes"
+    told, *rest = [_told(unit, number) for unit, number in _parts(duration_s) or [("minute", 0)]]
+    for each in rest:
+        told = gettext("{longer} {shorter}", longer=told, shorter=each)
+    return told
 
 
 # Everybody asks for one of a few.
@@ -54,18 +57,26 @@ def format_duration(duration_s: int) -> str:
 def _seconds(text: str) -> int:
     found = _DURATION.fullmatch(text)
     if found is None or not any(found.groups()):
-        raise QuantityError("must be a length of time with a unit, such as 30m, 8h or 2d")
+        raise QuantityError(later("must be a length of time with a unit, such as 30m, 8h or 2d"))
     minutes = sum(Fraction(number or 0) * factor for number, (_, factor) in zip(found.groups(), _UNITS, strict=True))
     if minutes.denominator != 1:
-        raise TooFineError("must be whole minutes")
+        raise TooFineError(later("must be whole minutes"))
     return int(minutes) * _MINUTE_S
 
 
-def _parts(duration_s: int) -> list[tuple[int, str]]:
-    """Return how many of each unit there are, without those of which there is none."""
+def _told(unit: str, number: int) -> str:
+    if unit == "day":
+        return ngettext("{number} day", "{number} days", number=number)
+    if unit == "hour":
+        return ngettext("{number} hour", "{number} hours", number=number)
+    return ngettext("{number} minute", "{number} minutes", number=number)
+
+
+def _parts(duration_s: int) -> list[tuple[str, int]]:
+    """Return the units that there are some of, with their numbers."""
     left = duration_s // _MINUTE_S
     parts = []
     for unit, factor in _UNITS if left >= _DAYS_FROM else _UNITS[1:]:
         number, left = divmod(left, factor)
-        parts.append((number, unit))
-    return [part for part in parts if part[0]]
+        parts.append((unit, number))
+    return [part for part in parts if part[1]]

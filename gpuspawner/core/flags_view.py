@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from gpuspawner.core.flags import Flag
 from gpuspawner.core.quoting import listing, name_of
-from gpuspawner.core.words import counted
 
 MOST_FLAGS = 20
 """Flags that are told one by one: strange labels can make any number of them."""
@@ -45,7 +44,7 @@ def flags_view(flags: Sequence[Flag]) -> FlagsView | None:
     left_out = len(flags) - MOST_FLAGS
     nodes = {name for flag in flags for name in flag.nodes}
     return FlagsView(
-        summary=f"GPUs of {counted(len(nodes), 'node')} are not offered or do not work",
+        summary=f"GPUs of {len(nodes)} node{'' if len(nodes) == 1 else 's'} are not offered or do not work",
         flags=tuple(FlagView(_names(flag), flag.message) for flag in flags[:MOST_FLAGS]),
         more=f"And {left_out} more of this kind." if left_out > 0 else "",
     )

@@ -41,13 +41,15 @@ from gpuspawner.core.formview_types import (
 )
 from gpuspawner.core.growth import Growth
 from gpuspawner.core.inventory import Inventory
+from gpuspawner.core.language import gettext, later, said, spoken
 from gpuspawner.core.quantity import format_cpu, gib
+from gpuspawner.core.sentences import paragraph
 from gpuspawner.core.shapes import Shape
 from gpuspawner.core.words import vendor_name
 
 __all__ = ["FORM_LEVEL", "FormView", "Live", "as_json", "build_view", "gpu_as_json", "without_gpus_as_json"]
 
-UNIT_TEXTS = {Unit.CARD: "card", Unit.MIG: "MIG slice", Unit.SHARED: "shared"}
+UNIT_TEXTS = {Unit.CARD: later("card"), Unit.MIG: later("MIG slice"), Unit.SHARED: later("shared")}
 """What one unit of a GPU type is, in people's words."""
 
 _RANGE = ("min", "max", "step")
@@ -191,7 +193,7 @@ def _vendors(
     for gpu, available in zip(gpus, availability(gpus, inventory) if counts is None else counts, strict=True):
         groups.setdefault(gpu.vendor, []).append(_gpu_type(gpu, available, growths=inventory.growths))
     return tuple(
-        VendorView(slug=vendor, display_name=vendor_name(vendor), types=tuple(types))
+        VendorView(slug=vendor, display_name=said(vendor_name(vendor)), types=tuple(types))
         for vendor, types in groups.items()
     )
 
@@ -206,17 +208,19 @@ class _Row:
     view: GPUTypeView
 
 
-_ROWS: OrderedDict[int, _Row] = OrderedDict()
-"""By the identity of the GPU type, which is kept here: a cluster changes by a type or two between two forms."""
+_ROWS: OrderedDict[tuple[int, str], _Row] = OrderedDict()
+"""By the identity of the GPU type, which is kept here, and the language's tag: a cluster changes by a type or two
+between two forms."""
 _MOST_ROWS = 1024
 
 
 def _gpu_type(gpu: GPUType, available: Availability, *, growths: tuple[Growth, ...] | None) -> GPUTypeView:
     """Return a GPU type as the form shows it; the same object as long as nothing about it changes."""
-    row = _ROWS.get(id(gpu))
+    key = id(gpu), spoken().tag
+    row = _ROWS.get(key)
     if row is None or row.available is not available or row.growths != growths:
         view = _new_gpu_type(gpu, available, growths=growths)
-        row = _ROWS[id(gpu)] = _Row(gpu=gpu, available=available, growths=growths, view=view)
+        row = _ROWS[key] = _Row(gpu=gpu, available=available, growths=growths, view=view)
         if len(_ROWS) > _MOST_ROWS:
             _ROWS.popitem(last=False)
     return row.view
@@ -226,12 +230,12 @@ def _new_gpu_type(gpu: GPUType, available: Availability, *, growths: tuple[Growt
     state, reason = state_of(gpu, available, growths=growths)
     return GPUTypeView(
         slug=gpu.slug,
-        display_name=gpu.display_name,
+        display_name=said(gpu.display_name),
         vendor=gpu.vendor,
         memory_text=gpu_memory_text(gpu.memory_bytes),
         memory_gib=None if gpu.memory_bytes is None else gpu.memory_bytes / BYTES_PER_GIB,
         unit=gpu.unit.value,
-        unit_text=UNIT_TEXTS[gpu.unit],
+        unit_text=said(UNIT_TEXTS[gpu.unit]),
         max_count=gpu.max_count,
         total=available.total,
         healthy=available.healthy,
@@ -247,8 +251,8 @@ def _new_gpu_type(gpu: GPUType, available: Availability, *, growths: tuple[Growt
         scales=scales(gpu, growths),
         badges=badges(gpu),
         caution=caution(gpu),
-        description=gpu.description,
-        note=gpu.note,
+        description=said(gpu.description),
+        note=said(gpu.note),
     )
 
 
@@ -275,9 +279,9 @@ def _capacity_notice(inventory: Inventory) -> str:
     if inventory.occupancy is not None:
         return ""
     if inventory.nodes is None:
-        known = "GPU capacity is unknown right now."
+        known = gettext("GPU capacity is unknown right now.")
     elif inventory.pods is None:
-        known = "How many GPUs are free is unknown."
+        known = gettext("How many GPUs are free is unknown.")
     else:
         return ""
-    return f"{known} {inventory.reason}".rstrip()
+    return paragraph(known, said(inventory.reason))

@@ -11,10 +11,8 @@ from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.formview_image_types import CustomImageView, ImageView, MisfitView
 from gpuspawner.core.image_reference import EXAMPLE
 from gpuspawner.core.image_use import made_for, misfit_text
-from gpuspawner.core.words import listed
-
-_ANOTHER = "Another image"
-_NEEDED = "Any image with JupyterHub's single-user server in it."
+from gpuspawner.core.language import gettext, spoken
+from gpuspawner.core.sentences import any_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,17 +21,19 @@ class _Kept:
     views: tuple[ImageView, ...]
 
 
-_VIEWS: OrderedDict[int, _Kept] = OrderedDict()
-"""By the identity of the catalogue, which is kept here: it stays the same until the cluster's nodes change."""
+_VIEWS: OrderedDict[tuple[int, str], _Kept] = OrderedDict()
+"""By the identity of the catalogue, which is kept here, and the language's tag: a catalogue stays the same until the
+cluster's nodes change."""
 _MOST_CATALOGUES = 32
 
 
 def image_views(catalogue: Catalogue) -> tuple[ImageView, ...]:
     """Return the images as the form shows them, in the catalogue's order."""
-    kept = _VIEWS.get(id(catalogue))
+    key = id(catalogue), spoken().tag
+    kept = _VIEWS.get(key)
     if kept is None:
         views = tuple(_image(image, catalogue) for image in catalogue.images.values())
-        kept = _VIEWS[id(catalogue)] = _Kept(catalogue=catalogue, views=views)
+        kept = _VIEWS[key] = _Kept(catalogue=catalogue, views=views)
         if len(_VIEWS) > _MOST_CATALOGUES:
             _VIEWS.popitem(last=False)
     return kept.views
@@ -46,10 +46,14 @@ def custom_image_view(custom: CustomImages | None, written: str) -> CustomImageV
     """
     if custom is None:
         return None
-    origins = f"from {listed(custom.registries, last='or')}" if custom.registries else f"such as {EXAMPLE}"
+    needed = custom.description or gettext("Any image with JupyterHub's single-user server in it.")
+    if custom.registries:
+        help_text = gettext("Written as registry/name:tag, from {origins}.", origins=any_of(custom.registries))
+    else:
+        help_text = gettext("Written as registry/name:tag, such as {example}.", example=EXAMPLE)
     return CustomImageView(
-        card=ImageView(slug="", display_name=_ANOTHER, description=custom.description or _NEEDED),
-        help=f"Written as registry/name:tag, {origins}.",
+        card=ImageView(slug="", display_name=gettext("Another image"), description=needed),
+        help=help_text,
         complaint=_complaint(custom, written.strip()),
     )
 

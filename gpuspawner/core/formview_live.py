@@ -11,7 +11,9 @@ from gpuspawner.core.formview_restore import values_of
 from gpuspawner.core.formview_text import difference
 from gpuspawner.core.formview_types import AlternativeView, State, VerdictView
 from gpuspawner.core.growth import Growth, may_bring
+from gpuspawner.core.language import gettext
 from gpuspawner.core.selection import Selection
+from gpuspawner.core.sentences import paragraph
 from gpuspawner.core.verdict import Verdict
 from gpuspawner.core.verdict_text import verdict_label, verdict_sentence
 from gpuspawner.core.words import duration
@@ -42,16 +44,17 @@ def state_of(gpu: GPUType, available: Availability, *, growths: Iterable[Growth]
         return State.UNKNOWN, ""
     if available.total == 0:
         if not scales(gpu, growths):
-            return State.NEVER, "The cluster has no node with this GPU."
-        return State.NONE, _with_new_node("No node with this GPU is running.", gpu)
+            return State.NEVER, gettext("The cluster has no node with this GPU.")
+        return State.NONE, _with_new_node(gettext("No node with this GPU is running."), gpu)
     if available.healthy == 0:
-        return State.NONE, "Out of order right now." if available.total == 1 else "All are out of order right now."
+        is_one = available.total == 1
+        return State.NONE, gettext("Out of order right now.") if is_one else gettext("All are out of order right now.")
     if available.free is None:
         return State.UNKNOWN, ""
     if available.free:
         return State.FREE, ""
     # Not "in use": their nodes may be closed to new servers for the time being.
-    reason = "Not free right now." if available.total == 1 else "None is free right now."
+    reason = gettext("Not free right now.") if available.total == 1 else gettext("None is free right now.")
     return State.BUSY, _with_new_node(reason, gpu)
 
 
@@ -60,13 +63,15 @@ def details_text(gpu: GPUType, available: Availability) -> str:
     total, healthy, free, largest = available.total, available.healthy, available.free, available.largest
     details = []
     if total and healthy is not None and healthy < total:
-        details.append(f"{total - healthy} of {total} broken")
+        details.append(gettext("{broken} of {total} broken", broken=total - healthy, total=total))
     if free and largest is not None and 0 < largest < min(free, gpu.max_count):
-        details.append(f"up to {largest} at once")
-    if available.own is not None:
-        details.append(f"{available.own or 'none'} in use by servers of this hub")
+        details.append(gettext("up to {number} at once", number=largest))
+    if available.own:
+        details.append(gettext("{number} in use by servers of this hub", number=available.own))
+    elif available.own is not None:
+        details.append(gettext("none in use by servers of this hub"))
     if available.waiting:
-        details.append(f"{available.waiting} waited for")
+        details.append(gettext("{number} waited for", number=available.waiting))
     return ",\n".join(details)
 
 
@@ -105,4 +110,6 @@ def _fastest(gpu: GPUType) -> ScaleUp | None:
 
 def _with_new_node(reason: str, gpu: GPUType) -> str:
     scale_up = _fastest(gpu)
-    return reason if scale_up is None else f"{reason} A new one takes {duration(scale_up.minutes)}."
+    if scale_up is None:
+        return reason
+    return paragraph(reason, gettext("A new one takes {duration}.", duration=duration(scale_up.minutes)))

@@ -14,8 +14,9 @@ from gpuspawner.core.checks import Problems
 from gpuspawner.core.duration import duration_option
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.formview_types import FORM_LEVEL
+from gpuspawner.core.language import gettext, later
 from gpuspawner.core.quantity import format_cpu, gib
-from gpuspawner.core.selection import VERSION, Selection, is_given, validate
+from gpuspawner.core.selection import NUMBER_OF_GPUS, VERSION, Selection, is_given, validate
 
 FIELDS = (
     *("image", "custom_image", "cpu", "memory", "gpu", "gpu_count"),
@@ -24,8 +25,12 @@ FIELDS = (
 """Names of the form's fields, in the form's order."""
 
 _QUOTED_CHARS = 40
-_AMOUNTS = {"cpu": ("number of CPUs", ""), "memory": ("amount of memory", " GiB"), "run_time": ("run time", "")}
-"""Field → what it holds, inside a sentence, and the unit that does not stand in it."""
+_GONE = {
+    "cpu": later("Your last number of CPUs{saved} is no longer offered: {kept} is filled in."),
+    "memory": later("Your last amount of memory{saved} is no longer offered: {kept} GiB is filled in."),
+    "run_time": later("Your last run time{saved} is no longer offered: {kept} is filled in."),
+}
+"""Field → what is said when what was saved for it is gone."""
 
 
 def probe(options: Mapping[str, object], catalogue: Catalogue) -> Selection | None:
@@ -59,7 +64,7 @@ def restore(options: Mapping[str, object] | None, catalogue: Catalogue) -> tuple
     if not isinstance(options, Mapping):
         return form.values, form.notices
     if options.get("v", VERSION) != VERSION:
-        form.notices[FORM_LEVEL] = "Your last choice was saved by another version and could not be read."
+        form.notices[FORM_LEVEL] = gettext("Your last choice was saved by another version and could not be read.")
         return form.values, form.notices
     if options.get("preset") is not None:
         preset = probe({"preset": options["preset"]}, catalogue)
@@ -117,8 +122,10 @@ class _Form:
     def _note_image(self, saved: object) -> None:
         # A preset's image may stand in the field already, so what is named is what the person sees selected.
         selected = self.catalogue.images[self.values["image"]].display_name
-        self.notices["image"] = (
-            f"The image you had last time{_quoted(saved)} is no longer offered: {selected} is selected."
+        self.notices["image"] = gettext(
+            "The image you had last time{saved} is no longer offered: {name} is selected.",
+            saved=_quoted(saved),
+            name=selected,
         )
 
     def _amount(self, name: str, saved: object) -> None:
@@ -126,9 +133,7 @@ class _Form:
         if selection is not None:
             self.values[name] = values_of(selection)[name]
             return
-        what, unit = _AMOUNTS[name]
-        kept = f"{self.values[name]}{unit}"
-        self.notices[name] = f"Your last {what}{_quoted(saved)} is no longer offered: {kept} is filled in."
+        self.notices[name] = gettext(_GONE[name], saved=_quoted(saved), kept=self.values[name])
 
     def _shared_memory(self, saved: object) -> None:
         memory = self.values["memory"]
@@ -137,16 +142,20 @@ class _Form:
             self.values["shared_memory"] = values_of(selection)["shared_memory"]
             return
         self.values["shared_memory"] = ""
-        gone = f"Your last amount of shared memory{_quoted(saved)} is no longer offered"
-        self.notices["shared_memory"] = f"{gone}: the field is left empty."
+        self.notices["shared_memory"] = gettext(
+            "Your last amount of shared memory{saved} is no longer offered: the field is left empty.",
+            saved=_quoted(saved),
+        )
 
     def _priority(self, saved: object) -> None:
         if isinstance(saved, str) and saved in self.catalogue.priorities:
             self.values["priority"] = saved
             return
         selected = self.catalogue.priorities[self.values["priority"]].display_name
-        self.notices["priority"] = (
-            f"The priority you had last time{_quoted(saved)} is no longer offered: {selected} is selected."
+        self.notices["priority"] = gettext(
+            "The priority you had last time{saved} is no longer offered: {name} is selected.",
+            saved=_quoted(saved),
+            name=selected,
         )
 
     def _gpu(self, saved: object) -> None:
@@ -156,19 +165,21 @@ class _Form:
             return
         self.values.update(gpu="", gpu_count="")
         if saved is not None and saved != "":
-            gone = f"The GPU type you had last time{_quoted(saved)} is no longer offered"
-            self.notices["gpu"] = f"{gone}: no GPU is selected."
+            self.notices["gpu"] = gettext(
+                "The GPU type you had last time{saved} is no longer offered: no GPU is selected.", saved=_quoted(saved)
+            )
 
     def _count(self, saved: object) -> None:
         if not self.values["gpu"]:
             return
-        number = Problems().whole("gpu_count", saved, title="The number of GPUs")
+        number = Problems().whole("gpu_count", saved, title=NUMBER_OF_GPUS)
         if number is not None and 1 <= number <= self.catalogue.gpus[self.values["gpu"]].max_count:
             self.values["gpu_count"] = str(number)
             return
-        kept = self.values["gpu_count"]
-        self.notices["gpu_count"] = (
-            f"Your last number of GPUs{_quoted(saved)} is no longer offered: {kept} is filled in."
+        self.notices["gpu_count"] = gettext(
+            "Your last number of GPUs{saved} is no longer offered: {kept} is filled in.",
+            saved=_quoted(saved),
+            kept=self.values["gpu_count"],
         )
 
 

@@ -10,8 +10,10 @@ from enum import StrEnum
 
 from gpuspawner.core.avoidance import MatchExpression
 from gpuspawner.core.catalogue import GPUType, Image
+from gpuspawner.core.language import gettext
 from gpuspawner.core.platforms import ARCHITECTURE, Compute, Platform
-from gpuspawner.core.words import listed, vendor_name
+from gpuspawner.core.sentences import all_of, any_of, paragraph
+from gpuspawner.core.words import vendor_name
 
 _LEAST_DRIVER = {11: 450, 12: 525, 13: 580}
 """CUDA's major version → oldest driver branch that runs its minor versions,
@@ -34,12 +36,12 @@ class Misfit(StrEnum):
 def misfit_text(image: Image, gpu: GPUType) -> str:
     """Return why an image cannot use a GPU type, one or more sentences; empty where it can, or may."""
     if image.vendors is not None and gpu.vendor not in image.vendors:
-        return f"{image.display_name} is made for {made_for(image.vendors)}."
+        return _vendors(image)
     found = [misfit(image, platform, vendor=gpu.vendor) for platform in gpu.platforms]
     if not found or None in found:
         return ""
     why = {kind: [each for each, is_so in zip(gpu.platforms, found, strict=True) if is_so is kind] for kind in Misfit}
-    return " ".join(_SENTENCES[kind](image, platforms) for kind, platforms in why.items() if platforms)
+    return paragraph(*(_SENTENCES[kind](image, platforms) for kind, platforms in why.items() if platforms))
 
 
 def misfit(image: Image, platform: Platform, *, vendor: str) -> Misfit | None:
@@ -89,8 +91,8 @@ def made_for(vendors: tuple[str, ...] | None) -> str:
     if vendors is None:
         return ""
     if not vendors:
-        return "work without a GPU"
-    return " or ".join(vendor_name(vendor) for vendor in vendors) + " GPUs"
+        return gettext("work without a GPU")
+    return gettext("{vendors} GPUs", vendors=any_of([vendor_name(vendor) for vendor in vendors]))
 
 
 def cuda_major(image: Image) -> int | None:
@@ -98,29 +100,51 @@ def cuda_major(image: Image) -> int | None:
     return int(image.cuda.partition(".")[0]) if image.cuda else None
 
 
+def _vendors(image: Image) -> str:
+    if not image.vendors:
+        return gettext("{image} is made for work without a GPU.", image=image.display_name)
+    return gettext("{image} is made for {gpus}.", image=image.display_name, gpus=made_for(image.vendors))
+
+
 def _architecture(image: Image, platforms: list[Platform]) -> str:
-    built, found = listed(image.architectures, last="and"), _values(each.architecture for each in platforms)
-    return f"{image.display_name} is built for {built}; these nodes are {found}."
+    return gettext(
+        "{image} is built for {built}; these nodes are {found}.",
+        image=image.display_name,
+        built=all_of(image.architectures),
+        found=_values(each.architecture for each in platforms),
+    )
 
 
 def _driver(image: Image, platforms: list[Platform]) -> str:
-    least = _LEAST_DRIVER[cuda_major(image) or 0]
-    return f"CUDA {image.cuda} needs driver {least} or newer; these nodes have {_values(p.driver for p in platforms)}."
+    return gettext(
+        "CUDA {cuda} needs driver {least} or newer; these nodes have {found}.",
+        cuda=image.cuda,
+        least=_LEAST_DRIVER[cuda_major(image) or 0],
+        found=_values(each.driver for each in platforms),
+    )
 
 
 def _cuda(image: Image, platforms: list[Platform]) -> str:
-    most = _values(each.cuda for each in platforms)
-    return f"{image.display_name} has CUDA {image.cuda}; the driver of these nodes supports CUDA {most}."
+    return gettext(
+        "{image} has CUDA {cuda}; the driver of these nodes supports CUDA {found}.",
+        image=image.display_name,
+        cuda=image.cuda,
+        found=_values(each.cuda for each in platforms),
+    )
 
 
 def _compute(image: Image, platforms: list[Platform]) -> str:
     least = _LEAST_COMPUTE[cuda_major(image) or 0]
-    found = _values(f"{each.compute[0]}.{each.compute[1]}" for each in platforms if each.compute)
-    return f"CUDA {image.cuda} needs compute capability {least[0]}.{least[1]} or more; this GPU has {found}."
+    return gettext(
+        "CUDA {cuda} needs compute capability {least} or more; this GPU has {found}.",
+        cuda=image.cuda,
+        least=f"{least[0]}.{least[1]}",
+        found=_values(f"{each.compute[0]}.{each.compute[1]}" for each in platforms if each.compute),
+    )
 
 
 def _values(values: Iterable[object]) -> str:
-    return listed(sorted({str(value) for value in values}), last="and")
+    return all_of(sorted({str(value) for value in values}))
 
 
 _SENTENCES: dict[Misfit, Callable[[Image, list[Platform]], str]] = {

@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from gpuspawner.core.demands import HostPort
 from gpuspawner.core.inventory import Node, Pod
+from gpuspawner.core.language import later
 from gpuspawner.core.obstacles import Obstacle, Reason
 from gpuspawner.core.occupancy import PODS, Occupancy
 from gpuspawner.core.pod_terms import PodTerm, concerns, may_concern
 
-NAMESPACES = Obstacle(reason=Reason.UNDECIDED, detail="a rule about pods in namespaces with certain labels")
+NAMESPACES = Obstacle(reason=Reason.UNDECIDED, detail=later("a rule about pods in namespaces with certain labels"))
 
 
 class Nominated:

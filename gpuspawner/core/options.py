@@ -11,7 +11,8 @@ from collections.abc import Mapping
 
 from gpuspawner.core.checks import Problems, longest_text
 from gpuspawner.core.image_reference import EXAMPLE
-from gpuspawner.core.quoting import name_of, quote, suggest
+from gpuspawner.core.language import gettext, ngettext
+from gpuspawner.core.quoting import name_of, quote, unknown_field
 
 _FORM_FIELDS = (
     *("image", "custom_image", "cpu", "memory", "gpu", "gpu_count"),
@@ -19,7 +20,8 @@ _FORM_FIELDS = (
 )
 _QUERY_FIELDS = ("v", "preset", *_FORM_FIELDS)
 _START_PRESET = "start_preset"
-_IGNORED = frozenset({"_xsrf"})
+_IGNORED = frozenset({"_xsrf", "_language"})
+"""What a form says of itself: JupyterHub's own, and :data:`gpuspawner.hub.languages.FIELD`."""
 _QUERY_PREFIX = "opt-"
 
 _BARE_UNITS = {"memory": "G", "shared_memory": "G", "run_time": "h"}
@@ -48,7 +50,9 @@ def from_form(form: Mapping[str, object]) -> dict[str, object]:
     if texts.get("image"):
         texts.pop("custom_image", None)
     elif texts.get("image") == texts.get("custom_image") == "":
-        problems.add("custom_image", "not_a_reference", message=f"Write which image, such as {EXAMPLE}.")
+        problems.add(
+            "custom_image", "not_a_reference", message=gettext("Write which image, such as {example}.", example=EXAMPLE)
+        )
         problems.raise_any()
     return _typed(texts)
 
@@ -64,7 +68,7 @@ def from_query(query: Mapping[str, object]) -> dict[str, object]:
     for name, value in query.items():
         short = str(name).removeprefix(_QUERY_PREFIX)
         if short in bare:
-            problems.add(name_of(short), "conflict", message=f"The link gives {quote(short)} twice.")
+            problems.add(name_of(short), "conflict", message=gettext("The link gives {name} twice.", name=quote(short)))
         bare[short] = value
     texts = _texts(bare, _QUERY_FIELDS, problems=problems)
     problems.raise_any()
@@ -80,8 +84,7 @@ def _texts(fields: Mapping[str, object], known: tuple[str, ...], *, problems: Pr
             if text is not None:
                 texts[name] = text
         elif name not in _IGNORED:
-            hint = f"{suggest(name, known)} Fields are {', '.join(known)}."
-            problems.add(name_of(name), "unknown_field", message=f"There is no field {quote(name)}.{hint}")
+            problems.add(name_of(name), "unknown_field", message=unknown_field(name, known))
     return texts
 
 
@@ -90,11 +93,21 @@ def _text(name: str, value: object, *, problems: Problems) -> str | None:
     values = value if isinstance(value, list | tuple) else [value]
     texts = [text for text in values if isinstance(text, str)]
     if len(texts) < len(values):
-        problems.add(name, "wrong_type", message="This field must be a text.")
+        problems.add(name, "wrong_type", message=gettext("This field must be a text."))
     elif len(set(texts)) > 1:
-        problems.add(name, "conflict", message=f"This field was sent {len(texts)} times with different values.")
+        message = ngettext(
+            "This field was sent {number} time with different values.",
+            "This field was sent {number} times with different values.",
+            number=len(texts),
+        )
+        problems.add(name, "conflict", message=message)
     elif texts and len(texts[0]) > (longest := longest_text(name)):
-        problems.add(name, "too_long", message=f"This field is longer than {longest} characters.")
+        message = ngettext(
+            "This field is longer than {number} character.",
+            "This field is longer than {number} characters.",
+            number=longest,
+        )
+        problems.add(name, "too_long", message=message)
     elif texts:
         return texts[0].strip()
     return None

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from gpuspawner.core.demands import HostPort
 from gpuspawner.core.inventory import Node, Pod
+from gpuspawner.core.language import later
 from gpuspawner.core.nearby import Places, means_itself, places_of_all, places_of_each, places_of_guards
 from gpuspawner.core.nominated import NAMESPACES, Nominated
 from gpuspawner.core.obstacles import Obstacle, Reason
@@ -17,13 +18,14 @@ from gpuspawner.core.pod_terms import PodTerm
 from gpuspawner.core.spread import Spread
 
 _ANY_ADDRESS = "0.0.0.0"  # noqa: S104  # nothing listens here: it stands for all addresses of a node
+_UNSEEN_CLAIM = later("a volume claim that nobody looked at")
 GATED = (Obstacle(reason=Reason.GATED),)
 """What keeps a pod with scheduling gates off every node: nobody looks for one before they are gone."""
 
 
 def undecided(pod: Pod) -> tuple[Obstacle, ...]:
     """Return what is not decided for any node."""
-    words = (*pod.demands.undecided, *(("a volume claim that nobody looked at",) if pod.demands.claims else ()))
+    words = (*pod.demands.undecided, *((_UNSEEN_CLAIM,) if pod.demands.claims else ()))
     return tuple(Obstacle(reason=Reason.UNDECIDED, detail=each) for each in words)
 
 

@@ -12,6 +12,8 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
+from gpuspawner.core.language import later
+
 _LONGEST = 64
 """Characters: the longest text worth reading; nobody types more, and arithmetic on it would cost time."""
 _LARGEST = 2**63
@@ -80,7 +82,7 @@ def parse_kubernetes(value: object) -> Fraction:
     text = _number_text(value)
     match = None if text is None else _KUBERNETES.fullmatch(text)
     if match is None:
-        raise QuantityError("must be a Kubernetes quantity, such as 500m or 16Gi")
+        raise QuantityError(later("must be a Kubernetes quantity, such as 500m or 16Gi"))
     scale = Fraction(10) ** int(match["exponent"]) if match["exponent"] else _KUBERNETES_UNITS[match["unit"] or ""]
     number = Fraction(match["number"]) * scale
     _bounded(number)
@@ -151,7 +153,7 @@ def _number_text(value: object) -> str | None:
 def _memory_bytes(text: str) -> int:
     match = _MEMORY.fullmatch(text)
     if match is None:
-        raise QuantityError("must be an amount of memory with a unit, such as 512M or 16G")
+        raise QuantityError(later("must be an amount of memory with a unit, such as 512M or 16G"))
     return _bounded(Fraction(match["number"]) * _MEMORY_UNITS[(match["unit"] or "B").upper()])
 
 
@@ -159,10 +161,10 @@ def _memory_bytes(text: str) -> int:
 def _cpu_millis(text: str | None) -> int:
     match = None if text is None else _CPU.fullmatch(text)
     if match is None:
-        raise QuantityError("must be a number of CPUs, such as 0.5 or 4")
+        raise QuantityError(later("must be a number of CPUs, such as 0.5 or 4"))
     millis = Fraction(match["number"]) * (1 if match["unit"] else 1000)
     if millis.denominator != 1:
-        raise TooFineError("must be a multiple of 0.001 CPUs")
+        raise TooFineError(later("must be a multiple of 0.001 CPUs"))
     return _bounded(millis)
 
 
@@ -178,7 +180,7 @@ def _written_out(number: float) -> str:
 
 def _bounded(number: Fraction) -> int:
     if not 0 <= number < _LARGEST:
-        raise QuantityError("is too large" if number > 0 else "must not be negative")
+        raise QuantityError(later("is too large") if number > 0 else later("must not be negative"))
     return int(number)
 
 

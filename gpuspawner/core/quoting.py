@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from difflib import get_close_matches
 
+from gpuspawner.core.language import gettext
+
 _SHOWN = 40
 """Characters of a user's text that a message repeats."""
 
@@ -19,8 +21,8 @@ def quote(value: object) -> str:
     if isinstance(value, int | float) and abs(value) < 10**_SHOWN:
         return repr(value)
     if isinstance(value, int | float):
-        return "a number"
-    return "a list" if isinstance(value, list | tuple) else "an object"
+        return gettext("a number")
+    return gettext("a list") if isinstance(value, list | tuple) else gettext("an object")
 
 
 def name_of(key: object) -> str:
@@ -31,10 +33,19 @@ def name_of(key: object) -> str:
 def suggest(wrong: object, allowed: Collection[str]) -> str:
     """Return `` Did you mean 'gpu_count'?`` for the nearest allowed word, or an empty text."""
     nearest = get_close_matches(wrong[:_SHOWN], allowed, n=1) if isinstance(wrong, str) else []
-    return f" Did you mean {nearest[0]!r}?" if nearest else ""
+    return " " + gettext("Did you mean {name}?", name=repr(nearest[0])) if nearest else ""
+
+
+def unknown_field(name: object, known: Collection[str]) -> str:
+    """Return that there is no field of a name, and which there are."""
+    unknown = gettext("There is no field {name}.", name=quote(name))
+    fields = gettext("Fields are {names}.", names=", ".join(known))
+    return f"{unknown}{suggest(name, known)} {fields}"
 
 
 def listing(slugs: Collection[str], *, longest: int = 12) -> str:
     """Return slugs as a list for a sentence, cut after ``longest``."""
     shown = ", ".join(list(slugs)[:longest])
-    return shown if len(slugs) <= longest else f"{shown} and {len(slugs) - longest} more"
+    if len(slugs) <= longest:
+        return shown
+    return gettext("{names} and {number} more", names=shown, number=len(slugs) - longest)

@@ -17,8 +17,11 @@ from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image
 from gpuspawner.core.checks import Notation, Problems
 from gpuspawner.core.duration import duration_option, format_duration, parse_duration
 from gpuspawner.core.image_use import misfit_text
-from gpuspawner.core.quantity import format_cpu, format_memory, memory_option, parse_cpu, parse_memory
-from gpuspawner.core.quoting import name_of, quote, suggest
+from gpuspawner.core.language import ENGLISH, gettext, later, speaking
+from gpuspawner.core.quantity import format_memory, memory_option, parse_cpu, parse_memory
+from gpuspawner.core.quoting import name_of, quote, unknown_field
+from gpuspawner.core.sentences import paragraph
+from gpuspawner.core.words import cpu_text
 
 VERSION = 1
 """Version of the user options written by :func:`to_options`."""
@@ -68,18 +71,18 @@ def validate(options: object, catalogue: Catalogue) -> Selection:
     problems = Problems()
     given = _known_fields(options, problems)
     _check_version(given, problems)
-    preset = problems.choice("preset", given.get("preset"), title="preset", offered=catalogue.presets)
+    preset = problems.choice("preset", given.get("preset"), title=_PRESET, offered=catalogue.presets)
     merged = _over_preset(given, catalogue.presets[preset].options if preset else {}, catalogue=catalogue)
     image, custom_image = _image(given, merged, catalogue=catalogue, problems=problems)
     cpu = problems.amount("cpu", merged.get("cpu"), notation=_CPU, bounds=catalogue.cpu)
     memory = problems.amount("memory", merged.get("memory"), notation=_MEMORY, bounds=catalogue.memory)
-    gpu = problems.choice("gpu", merged.get("gpu"), title="GPU type", offered=catalogue.gpus)
+    gpu = problems.choice("gpu", merged.get("gpu"), title=_GPU_TYPE, offered=catalogue.gpus)
     count = _count(merged.get("gpu_count"), catalogue.gpus[gpu] if gpu else None, problems=problems)
     if gpu and image:
         _check_image_uses(catalogue.images[image], catalogue.gpus[gpu], problems=problems)
     run_time = problems.amount("run_time", merged.get("run_time"), notation=_RUN_TIME, bounds=catalogue.run_time)
     shared = _shared_memory(merged.get("shared_memory"), memory, bounds=catalogue.shared_memory, problems=problems)
-    priority = problems.choice("priority", merged.get("priority"), title="priority", offered=catalogue.priorities)
+    priority = problems.choice("priority", merged.get("priority"), title=_PRIORITY, offered=catalogue.priorities)
     problems.raise_any()
     return Selection(
         image=image,
@@ -124,7 +127,8 @@ def to_options(selection: Selection, catalogue: Catalogue) -> dict[str, object]:
         options["shared_memory"] = memory_option(selection.shared_memory_bytes)
     if selection.priority is not None:
         options["priority"] = selection.priority
-    options["profile"] = summarise(selection, catalogue)
+    with speaking(ENGLISH):  # for admins and programs, whoever chose
+        options["profile"] = summarise(selection, catalogue)
     return options
 
 
@@ -132,17 +136,18 @@ def summarise(selection: Selection, catalogue: Catalogue) -> str:
     """Return a selection for people: ``PyTorch · 4 CPUs · 16 GiB · 1 × A100 80 GB``."""
     parts = [image_of(selection, catalogue).display_name]
     if selection.cpu_millis is not None:
-        parts.append(_cpus(selection.cpu_millis))
+        parts.append(cpu_text(selection.cpu_millis))
     if selection.memory_bytes is not None:
         parts.append(format_memory(selection.memory_bytes))
     if selection.shared_memory_bytes is not None:
-        parts.append(f"{format_memory(selection.shared_memory_bytes)} of shared memory")
+        parts.append(gettext("{memory} of shared memory", memory=format_memory(selection.shared_memory_bytes)))
     if selection.gpu is not None:
-        parts.append(f"{selection.gpu_count} × {catalogue.gpus[selection.gpu].display_name}")
+        name = catalogue.gpus[selection.gpu].display_name
+        parts.append(gettext("{number} × {gpu}", number=selection.gpu_count, gpu=name))
     if selection.run_time_s is not None:
-        parts.append(f"at most {format_duration(selection.run_time_s)}")
+        parts.append(gettext("at most {length}", length=format_duration(selection.run_time_s)))
     if selection.priority != catalogue.default_priority:
-        parts.append(f"priority {catalogue.priorities[selection.priority or ''].display_name}")
+        parts.append(gettext("priority {name}", name=catalogue.priorities[selection.priority or ""].display_name))
     return " · ".join(parts)
 
 
@@ -159,7 +164,7 @@ def _known_fields(options: object, problems: Problems) -> dict[str, object]:
     if options is None:
         return {}
     if not isinstance(options, Mapping):
-        message = "The options must be a JSON object with fields such as image and gpu."
+        message = gettext("The options must be a JSON object with fields such as image and gpu.")
         problems.add("", "wrong_type", message=message)
         return {}
     known: dict[str, object] = {}
@@ -167,15 +172,16 @@ def _known_fields(options: object, problems: Problems) -> dict[str, object]:
         if isinstance(name, str) and name in FIELDS:
             known[name] = value
         elif not problems.is_full:  # to look for a name that resembles takes time, and there may be a million
-            hint = f"{suggest(name, FIELDS)} Fields are {', '.join(FIELDS[:-1])}."
-            problems.add(name_of(name), "unknown_field", message=f"There is no field {quote(name)}.{hint}")
+            problems.add(name_of(name), "unknown_field", message=unknown_field(name, FIELDS[:-1]))
     return known
 
 
 def _check_version(given: Mapping[str, object], problems: Problems) -> None:
     version = given.get("v", VERSION)
     if isinstance(version, bool) or version != VERSION:
-        message = f"The version of the options must be {VERSION}, not {quote(version)}."
+        message = gettext(
+            "The version of the options must be {version}, not {value}.", version=VERSION, value=quote(version)
+        )
         problems.add("v", "unsupported_version", message=message)
 
 
@@ -198,13 +204,13 @@ def _image(
     given: Mapping[str, object], merged: Mapping[str, object], *, catalogue: Catalogue, problems: Problems
 ) -> tuple[str, str | None]:
     """Return the slug of the image, or no slug and the reference that a person gave in its place, or of a preset's."""
-    slug = problems.choice("image", merged.get("image"), title="image", offered=catalogue.images)
+    slug = problems.choice("image", merged.get("image"), title=_IMAGE, offered=catalogue.images)
     named = given.get("custom_image")
     custom = problems.reference("custom_image", named, allowed=catalogue.custom_images)
     if not is_given("custom_image", named):
         return slug or catalogue.default_image, None
     if is_given("image", given.get("image")):
-        message = "Only one of image and custom_image can be given."
+        message = gettext("Only one of image and custom_image can be given.")
         problems.add("custom_image", "conflict", message=message)
     return "", custom
 
@@ -213,15 +219,13 @@ def _count(count: object, gpu: GPUType | None, *, problems: Problems) -> int:
     """Return how many GPUs are asked for: 0 without a GPU type, 1 when only the type is given."""
     if count is None:
         return 0 if gpu is None else 1
-    number = problems.whole("gpu_count", count, title="The number of GPUs")
+    number = problems.whole("gpu_count", count, title=NUMBER_OF_GPUS)
     if number is None:
         return 0
     if gpu is not None and not 1 <= number <= gpu.max_count:
-        allowed = "must be 1" if gpu.max_count == 1 else f"must be 1 to {gpu.max_count}"
-        message = f"The number of GPUs ({gpu.display_name}) in one server {allowed}, not {quote(number)}."
-        problems.add("gpu_count", "out_of_range", message=message)
+        problems.add("gpu_count", "out_of_range", message=_count_out_of_range(number, gpu))
     if gpu is None and number != 0 and "gpu" not in problems:
-        message = "Without a GPU type the number of GPUs must be 0 or left out."
+        message = gettext("Without a GPU type the number of GPUs must be 0 or left out.")
         problems.add("gpu_count", "conflict", message=message)
     return number
 
@@ -235,8 +239,11 @@ def _shared_memory(value: object, memory_bytes: int | None, *, bounds: Bounds | 
         return None
     size = problems.amount("shared_memory", value, notation=_SHARED_MEMORY, bounds=bounds)
     if size is not None and memory_bytes is not None and size > memory_bytes and "memory" not in problems:
-        most, own = format_memory(memory_bytes), format_memory(size)
-        message = f"Shared memory is a part of the memory: it must be at most {most}, not {own}."
+        message = gettext(
+            "Shared memory is a part of the memory: it must be at most {most}, not {value}.",
+            most=format_memory(memory_bytes),
+            value=format_memory(size),
+        )
         problems.add("shared_memory", "out_of_range", message=message)
     return size
 
@@ -244,17 +251,29 @@ def _shared_memory(value: object, memory_bytes: int | None, *, bounds: Bounds | 
 def _check_image_uses(image: Image, gpu: GPUType, *, problems: Problems) -> None:
     why = "" if "image" in problems else misfit_text(image, gpu)
     if why:
-        message = f"{why} Choose another image, or another GPU than {gpu.display_name}."
-        problems.add("gpu", "conflict", message=message)
+        other = gettext("Choose another image, or another GPU than {gpu}.", gpu=gpu.display_name)
+        problems.add("gpu", "conflict", message=paragraph(why, other))
 
 
-def _cpus(millis: int) -> str:
-    """Return a number of CPUs with its unit."""
-    return f"{format_cpu(millis)} {'CPU' if millis <= 1000 else 'CPUs'}"  # noqa: PLR2004 - one CPU
+def _count_out_of_range(number: int, gpu: GPUType) -> str:
+    if gpu.max_count == 1:
+        return gettext(
+            "The number of GPUs ({gpu}) in one server must be 1, not {value}.",
+            gpu=gpu.display_name,
+            value=quote(number),
+        )
+    return gettext(
+        "The number of GPUs ({gpu}) in one server must be 1 to {most}, not {value}.",
+        gpu=gpu.display_name,
+        most=gpu.max_count,
+        value=quote(number),
+    )
 
 
-_NO_BOUNDS = "its bounds are not known"
-_CPU = Notation(title="CPU", parse=parse_cpu, show=_cpus, unbounded=_NO_BOUNDS)
-_MEMORY = Notation(title="Memory", parse=parse_memory, show=format_memory, unbounded=_NO_BOUNDS)
-_RUN_TIME = Notation(title="The run time", parse=parse_duration, show=format_duration)
-_SHARED_MEMORY = Notation(title="Shared memory", parse=parse_memory, show=format_memory)
+NUMBER_OF_GPUS = later("The number of GPUs")
+_PRESET, _IMAGE, _GPU_TYPE, _PRIORITY = later("preset"), later("image"), later("GPU type"), later("priority")
+_NO_BOUNDS = later("its bounds are not known")
+_CPU = Notation(title=later("CPU"), parse=parse_cpu, show=cpu_text, unbounded=_NO_BOUNDS)
+_MEMORY = Notation(title=later("Memory"), parse=parse_memory, show=format_memory, unbounded=_NO_BOUNDS)
+_RUN_TIME = Notation(title=later("The run time"), parse=parse_duration, show=format_duration)
+_SHARED_MEMORY = Notation(title=later("Shared memory"), parse=parse_memory, show=format_memory)

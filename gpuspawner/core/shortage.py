@@ -6,20 +6,23 @@ aside for the whole pod: the guarantee of what somebody picked, and what the adm
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from gpuspawner.core.catalogue import GPUType, Toleration
 from gpuspawner.core.demands import Demands
 from gpuspawner.core.growth import Growth
 from gpuspawner.core.inventory import Node, Pod
+from gpuspawner.core.language import gettext, ngettext
 from gpuspawner.core.machines import largest
 from gpuspawner.core.node_choice import admits
 from gpuspawner.core.node_states import is_reserved, takes_servers
 from gpuspawner.core.node_terms import matches_any
 from gpuspawner.core.occupancy import Occupancy
+from gpuspawner.core.quantity import format_cpu
+from gpuspawner.core.sentences import with_article
 from gpuspawner.core.stocks import is_silent, units
-from gpuspawner.core.words import cpus, memory, with_article
+from gpuspawner.core.words import cpu_tenths, cpus, memory
 
 _ARCHITECTURE = "kubernetes.io/arch"
 _UNLIMITED = 2**63
@@ -54,23 +57,20 @@ def never_clause(
     :param reserved: the type has further nodes, which are reserved for others.
     :param growths: what may be added; it is then no reason that nothing is there yet.
     """
-    subject = f"node with {with_article(gpu.display_name)}" if gpu else "node"
     may_grow = [growth for growth in growths if growth.nodes_left != 0]
     demands = pod.demands
     there = [group for group in groups if group]
     if not there and not may_grow:
-        return (
-            f"there is no {gpu.display_name if gpu else 'node'} in the cluster" if not reserved else _reserved(subject)
-        )
+        return _reserved(gpu) if reserved else _not_there(gpu)
     ours = [group for group in there if not is_reserved(group[0], demands.tolerations)]
     chosen = [group for group in ours if admits(group[0], demands)]
     reached = [group for group in chosen if _is_reached(group[0], demands)]
     if not reached and there:
         if not ours:
-            return _reserved(subject)
+            return _reserved(gpu)
         if not chosen:
-            return _not_chosen(subject, [group[0] for group in ours], demands=demands)
-        return f"no {subject} can reach the server's storage"
+            return _not_chosen(gpu, [group[0] for group in ours], demands=demands)
+        return gettext("{no_node} can reach the server's storage", no_node=_no_node(gpu))
     has = [_most(node) for group in reached for node in group] + [_new(growth, pod) for growth in may_grow]
     return _too_little(pod, has, gpu=gpu, left=False)
 
@@ -83,10 +83,9 @@ def wait_clause(
     :param could: its :func:`candidates`.
     :param nodes: all nodes of the GPU type, all without one.
     """
-    subject = f"nodes with {with_article(gpu.display_name)}" if gpu else "nodes"
     now = _taking(could, pod.demands.tolerations)
     if not now:
-        return f"the {subject} take no new servers right now"
+        return _closed(gpu)
     if gpu is not None:
         # All that most pods wait for, of hundreds of nodes.
         wanted = pod.requests.get(gpu.resource, 0)
@@ -99,22 +98,41 @@ def wait_clause(
     left_on_each = [dict(zip(names, left, strict=True)) for left in zip(*columns, strict=True)]
     with_slots = [left for left in left_on_each if left["pods"] > 0]
     if not with_slots:
-        return f"the {_free_ones(gpu, pod)} hold as many servers as they may"
+        return gettext("the {free_nodes} hold as many servers as they may", free_nodes=_free_ones(gpu, pod))
     if all(any(left.get(name, 0) < number for name, number in pod.requests.items()) for left in with_slots):
         return _too_little(pod, with_slots, gpu=gpu, left=True)
-    return f"other servers keep it off the {_free_ones(gpu, pod)}"
+    return gettext("other servers keep it off the {free_nodes}", free_nodes=_free_ones(gpu, pod))
 
 
-def _reserved(subject: str) -> str:
-    return f"every {subject} is reserved for others"
+def _no_node(gpu: GPUType | None) -> str:
+    """Return the subject of what no node does."""
+    return gettext("no node with {gpus}", gpus=with_article(gpu.display_name)) if gpu else gettext("no node")
 
 
-def _not_chosen(subject: str, nodes: Iterable[Node], *, demands: Demands) -> str:
+def _not_there(gpu: GPUType | None) -> str:
+    if gpu is None:
+        return gettext("there is no node in the cluster")
+    return gettext("there is no {gpu} in the cluster", gpu=gpu.display_name)
+
+
+def _reserved(gpu: GPUType | None) -> str:
+    if gpu is None:
+        return gettext("every node is reserved for others")
+    return gettext("every node with {gpu} is reserved for others", gpu=with_article(gpu.display_name))
+
+
+def _closed(gpu: GPUType | None) -> str:
+    if gpu is None:
+        return gettext("the nodes take no new servers right now")
+    return gettext("the nodes with {gpu} take no new servers right now", gpu=with_article(gpu.display_name))
+
+
+def _not_chosen(gpu: GPUType | None, nodes: Iterable[Node], *, demands: Demands) -> str:
     """Return why none of the nodes is one that the pod asks for; of its demands people chose the image's alone."""
     relaxed = _on_any_processor(demands)
     if relaxed is not None and any(admits(node, relaxed) for node in nodes):
-        return f"no {subject} has the kind of processor that the image is made for"
-    return f"no {subject} is one that servers may use here"
+        return gettext("{no_node} has the kind of processor that the image is made for", no_node=_no_node(gpu))
+    return gettext("{no_node} is one that servers may use here", no_node=_no_node(gpu))
 
 
 def _on_any_processor(demands: Demands) -> Demands | None:
@@ -138,17 +156,37 @@ def _in_use(resource: str, left: Sequence[int], *, now: Sequence[Node], nodes: S
     # Those that take servers now are among the nodes, and all of theirs is known.
     others = len(nodes) > len(now) and sum(_most(node).get(resource, 0) for node in nodes) > healthy
     if healthy == 0:
-        return "the only one does not work right now" if broken == 1 else f"all {broken} do not work right now"
-    usable = " that the server could use now" if others else ""
+        return ngettext("the only one does not work right now", "all {number} do not work right now", number=broken)
     if 0 < free < wanted:
-        text = f"only {free} of {healthy}{usable} {'is' if free == 1 else 'are'} free"
+        text = _few_free(free, healthy=healthy, others=others)
     elif free:
-        text = f"{free} are free, but no more than {max(left)} on one node"
-    elif healthy == 1:
-        text = f"the only one{usable} is in use"
+        text = gettext("{free} are free, but no more than {most} on one node", free=free, most=max(left))
     else:
-        text = f"all {healthy}{usable} are in use"
-    return f"{text}, {broken} {'does' if broken == 1 else 'do'} not work" if broken else text
+        text = _none_free(healthy, others=others)
+    if not broken:
+        return text
+    return ngettext("{reason}, {number} does not work", "{reason}, {number} do not work", number=broken, reason=text)
+
+
+def _few_free(free: int, *, healthy: int, others: bool) -> str:
+    if others:
+        return ngettext(
+            "only {number} of {total} that the server could use now is free",
+            "only {number} of {total} that the server could use now are free",
+            number=free,
+            total=healthy,
+        )
+    return ngettext("only {number} of {total} is free", "only {number} of {total} are free", number=free, total=healthy)
+
+
+def _none_free(healthy: int, *, others: bool) -> str:
+    if others:
+        return ngettext(
+            "the only one that the server could use now is in use",
+            "all {number} that the server could use now are in use",
+            number=healthy,
+        )
+    return ngettext("the only one is in use", "all {number} are in use", number=healthy)
 
 
 def _too_little(pod: Pod, has: Sequence[Amounts], *, gpu: GPUType | None, left: bool) -> str:
@@ -162,34 +200,61 @@ def _too_little(pod: Pod, has: Sequence[Amounts], *, gpu: GPUType | None, left: 
     if gpu is not None:
         most = max((amounts.get(gpu.resource, 0) for amounts in has), default=0)
         if most < units:
-            return f"no node has {units} × {gpu.display_name}; the most on one node is {most}"
+            return gettext(
+                "no node has {number} × {gpu}; the most on one node is {most}",
+                number=units,
+                gpu=gpu.display_name,
+                most=most,
+            )
         has = [amounts for amounts in has if amounts.get(gpu.resource, 0) >= units]
-    subject = f"no node with {_gpus(gpu, units, free=left)}" if gpu is not None else "no node"
-    suffix = " left" if left else ""
-    known = {"cpu": cpus, "memory": memory}
-    for name, show in known.items():
+    no_node = gettext("no node with {gpus}", gpus=_gpus(gpu, units, free=left)) if gpu else gettext("no node")
+    for name, (show, number) in _TOLD.items():
         most = max((amounts.get(name, 0) for amounts in has), default=0)
         if most < needs.get(name, 0):
-            noun = " of memory" if name == "memory" else ""
-            number = show(most, up=False).removesuffix(" CPUs").removesuffix(" CPU")
-            return (
-                f"{subject} has {show(needs[name])}{noun}{suffix}; the {'most is' if left else 'largest has'} {number}"
-            )
-    if not any(all(amounts.get(name, 0) >= needs.get(name, 0) for name in known) for amounts in has):
-        return f"{subject} has both {cpus(needs['cpu'])} and {memory(needs['memory'])} of memory{suffix}"
-    return f"{subject} has everything{suffix} that the server needs"
+            return _less(no_node, show(needs[name]), most=number(most), left=left)
+    if not any(all(amounts.get(name, 0) >= needs.get(name, 0) for name in _TOLD) for amounts in has):
+        return _not_both(no_node, cpus(needs["cpu"]), memory=memory(needs["memory"]), left=left)
+    if left:
+        return gettext("{no_node} has everything left that the server needs", no_node=no_node)
+    return gettext("{no_node} has everything that the server needs", no_node=no_node)
+
+
+def _less(no_node: str, amount: str, *, most: str, left: bool) -> str:
+    if left:
+        return gettext("{no_node} has {amount} left; the most is {most}", no_node=no_node, amount=amount, most=most)
+    return gettext("{no_node} has {amount}; the largest has {most}", no_node=no_node, amount=amount, most=most)
+
+
+def _not_both(no_node: str, cpu: str, *, memory: str, left: bool) -> str:
+    if left:
+        return gettext(
+            "{no_node} has both {cpus} and {memory} of memory left", no_node=no_node, cpus=cpu, memory=memory
+        )
+    return gettext("{no_node} has both {cpus} and {memory} of memory", no_node=no_node, cpus=cpu, memory=memory)
+
+
+_TOLD: Mapping[str, tuple[Callable[[int], str], Callable[[int], str]]] = {
+    "cpu": (cpus, lambda millis: format_cpu(cpu_tenths(millis, up=False))),
+    "memory": (
+        lambda size_bytes: gettext("{memory} of memory", memory=memory(size_bytes)),
+        lambda size_bytes: memory(size_bytes, up=False),
+    ),
+}
+"""Resource → how what is needed is told, and the most that there is."""
 
 
 def _gpus(gpu: GPUType, units: int, *, free: bool) -> str:
+    if units > 1 and free:
+        return gettext("{number} × {gpu} free", number=units, gpu=gpu.display_name)
     if units > 1:
-        return f"{units} × {gpu.display_name}{' free' if free else ''}"
-    return with_article(f"free {gpu.display_name}" if free else gpu.display_name)
+        return gettext("{number} × {gpu}", number=units, gpu=gpu.display_name)
+    return gettext("a free {gpu}", gpu=gpu.display_name) if free else with_article(gpu.display_name)
 
 
 def _free_ones(gpu: GPUType | None, pod: Pod) -> str:
     if gpu is None:
-        return "nodes with room"
-    return f"nodes with {_gpus(gpu, pod.requests.get(gpu.resource, 0), free=True)}"
+        return gettext("nodes with room")
+    return gettext("nodes with {gpus}", gpus=_gpus(gpu, pod.requests.get(gpu.resource, 0), free=True))
 
 
 def _could_hold(node: Node, needs: Iterable[tuple[str, int]], *, unseen: Collection[str] | None) -> bool:

@@ -11,11 +11,18 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from gpuspawner.core.catalogue import GPUType, Unit
+from gpuspawner.core.language import later
 from gpuspawner.core.platforms import distinct
 from gpuspawner.core.quantity import format_memory
-from gpuspawner.core.words import listed
+from gpuspawner.core.sentences import all_of, any_of
 
 V = TypeVar("V")
+
+_NAMES = {
+    Unit.CARD: later("Any GPU with at least {memory}"),
+    Unit.MIG: later("Any GPU slice with at least {memory}"),
+    Unit.SHARED: later("Any shared GPU with at least {memory}"),
+}
 
 Match = Mapping[str, tuple[str, ...]]
 
@@ -58,7 +65,8 @@ def unite(union: Union, gpus: Mapping[str, GPUType]) -> GPUType | None:
         interconnect=_common([gpu.interconnect for gpu in members]) if own.interconnect is None else own.interconnect,
         max_count=own.max_count or max(gpu.max_count for gpu in members),
         memory_bytes=_least([gpu.memory_bytes for gpu in members]),
-        description=own.description or f"Any of {listed([gpu.display_name for gpu in members], last='and')}.",
+        description=own.description
+        or later("Any of {names}.", names=all_of([gpu.display_name for gpu in members], translate=later)),
         note=own.note or _common([gpu.note for gpu in members]) or "",
         tolerations=_distinct(tolerations),
         environment={**_shared([gpu.environment for gpu in members]), **own.environment},
@@ -102,9 +110,8 @@ def _members(union: Union, gpus: Mapping[str, GPUType]) -> tuple[GPUType, ...]:
 
 def _name(union: Union, members: Iterable[GPUType]) -> str:
     if union.min_memory_bytes is None:
-        return listed([gpu.display_name for gpu in members], last="or")
-    what = "GPU" if union.gpu.unit is Unit.CARD else "GPU slice" if union.gpu.unit is Unit.MIG else "shared GPU"
-    return f"Any {what} with at least {format_memory(union.min_memory_bytes)}"
+        return any_of([gpu.display_name for gpu in members], translate=later)
+    return later(_NAMES[union.gpu.unit], memory=format_memory(union.min_memory_bytes))
 
 
 def _shared(mappings: list[Mapping[str, str]]) -> dict[str, str]:

@@ -17,15 +17,16 @@ from gpuspawner.core.catalogue import GPUType
 from gpuspawner.core.fit import Answer, Survey, fits_somewhere, survey
 from gpuspawner.core.growth import Growth, growths, has_room_after, may_be_for, with_devices, would_take
 from gpuspawner.core.inventory import Inventory, Node, Pod
+from gpuspawner.core.language import gettext, later, said
 from gpuspawner.core.node_filters import layout
 from gpuspawner.core.nodepools import more_like
 from gpuspawner.core.occupancy import Occupancy
 from gpuspawner.core.overview import overview
 from gpuspawner.core.queue import ahead_of
+from gpuspawner.core.sentences import all_of, as_sentence
 from gpuspawner.core.shortage import candidates, never_clause, wait_clause
 from gpuspawner.core.stocks import stocks
 from gpuspawner.core.unseen import may_be_unseen
-from gpuspawner.core.words import as_sentence, listed
 
 FRESH_S = 60.0
 """Seconds: what is known of the cluster and older than this is not relied on."""
@@ -33,17 +34,17 @@ FRESH_S = 60.0
 _MOST_PLACES = 100
 """Places that are counted at most; nobody needs to know of more."""
 
-_UNREADABLE = "the nodes of the cluster cannot be read"
-_UNREADABLE_PODS = "what is free cannot be read"
-_UNCONFIRMED = "what is known of the cluster is not up to date"
-_GATED = "another system decides when it may start"
-_SPOKEN_FOR = "all nodes that may be added are spoken for"
-_UNSEEN = "devices that cannot be seen right now"
-_RUNTIME_CLASS = "what the cluster adds for its runtime class"
-_NEW_NODE = "a new node"
-_FULL = "no more nodes may be added right now"
-_TAKEN = "all nodes that would do are taken"
-_NEW_NODE_IN_DOUBT = "whether a new node would do for it cannot be told beforehand"
+_UNREADABLE = later("the nodes of the cluster cannot be read")
+_UNREADABLE_PODS = later("what is free cannot be read")
+_UNCONFIRMED = later("what is known of the cluster is not up to date")
+_GATED = later("another system decides when it may start")
+_SPOKEN_FOR = later("all nodes that may be added are spoken for")
+_UNSEEN = later("devices that cannot be seen right now")
+_RUNTIME_CLASS = later("what the cluster adds for its runtime class")
+_NEW_NODE = later("a new node")
+_FULL = later("no more nodes may be added right now")
+_TAKEN = later("all nodes that would do are taken")
+_NEW_NODE_IN_DOUBT = later("whether a new node would do for it cannot be told beforehand")
 
 
 class Outcome(StrEnum):
@@ -100,7 +101,7 @@ def verdict(pod: Pod, inventory: Inventory, *, gpu: GPUType | None = None) -> Ve
     if not known.pods_known:
         return _unknown(inventory, inventory.reason or _UNREADABLE_PODS)
     if blocked:
-        return _unknown(inventory, f"{blocked}; {doubt} may change that")
+        return _unknown(inventory, gettext("{reason}; {doubt} may change that", reason=blocked, doubt=doubt))
     return case.now_or_later(inventory)
 
 
@@ -181,7 +182,7 @@ class _Case:
         if self._pod.demands.gated:
             return _unknown(inventory, _GATED)
         if found.answer is Answer.UNKNOWN:
-            return _unknown(inventory, f"it depends on {listed(found.undecided, last='and')}")
+            return _unknown(inventory, gettext("it depends on {things}", things=all_of(found.undecided)))
         return self._later(inventory)
 
     def _later(self, inventory: Inventory) -> Verdict:
@@ -209,7 +210,7 @@ class _Case:
         if not could and not growing and not self._survey.could:
             return _unknown(inventory, _NEW_NODE_IN_DOUBT)
         could_grow = any(has_room_after(each, pod, ahead=()) for each in growing)
-        why = why or as_sentence(_SPOKEN_FOR if could_grow else _FULL if growing else _TAKEN)
+        why = why or as_sentence(said(_SPOKEN_FOR if could_grow else _FULL if growing else _TAKEN))
         return Verdict(outcome=Outcome.WAITS, ahead=len(ahead), reason=why, age_s=inventory.age_s)
 
     def _find_nodes(self) -> None:
@@ -231,7 +232,7 @@ class _Case:
 
 
 def _unknown(inventory: Inventory, reason: str) -> Verdict:
-    return Verdict(outcome=Outcome.UNKNOWN, reason=as_sentence(reason), age_s=inventory.age_s)
+    return Verdict(outcome=Outcome.UNKNOWN, reason=as_sentence(said(reason)), age_s=inventory.age_s)
 
 
 def _preference(growth: Growth) -> tuple[bool, float, bool]:

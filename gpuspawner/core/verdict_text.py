@@ -2,65 +2,91 @@
 
 from __future__ import annotations
 
+from gpuspawner.core.language import gettext, ngettext
+from gpuspawner.core.sentences import as_clause
 from gpuspawner.core.verdict import FRESH_S, Outcome, Verdict
-from gpuspawner.core.words import age, as_clause, counted, duration
+from gpuspawner.core.words import age, duration
 
 
 def verdict_sentence(verdict: Verdict) -> str:
     """Return a verdict for people: "Starts now: 3 places left."."""
     match verdict.outcome:
         case Outcome.NOW:
-            return f"Starts now{_places(verdict)}."
+            return _now(verdict)
         case Outcome.AFTER_SCALE_UP:
-            return f"Starts after a new node is added{_minutes(verdict)}{_proviso(verdict)}{_before(verdict)}."
+            return _after_scale_up(verdict)
         case Outcome.WAITS:
-            return _led("Waits", ", ".join(filter(None, (as_clause(verdict.reason), _ahead(verdict)))))
+            return _waits(as_clause(verdict.reason), _ahead(verdict))
         case Outcome.NEVER:
-            return _led("Can't start", as_clause(verdict.reason))
+            reason = as_clause(verdict.reason)
+            return gettext("Can't start: {reason}.", reason=reason) if reason else gettext("Can't start.")
         case Outcome.UNKNOWN:
-            return _led("Unknown", f"{as_clause(verdict.reason)}{_age(verdict)}")
+            return _unknown(as_clause(verdict.reason), verdict)
 
 
 def verdict_label(verdict: Verdict) -> str:
     """Return a verdict in a few words, for where there is room for one short line: "Starts now: 3 left"."""
     match verdict.outcome:
+        case Outcome.NOW if verdict.places is None:
+            return gettext("Starts now")
+        case Outcome.NOW if verdict.places_exact:
+            return gettext("Starts now: {places} left", places=verdict.places)
         case Outcome.NOW:
-            left = "" if verdict.places is None else f": {verdict.places}{'' if verdict.places_exact else '+'} left"
-            return f"Starts now{left}"
+            return gettext("Starts now: {places}+ left", places=verdict.places)
         case Outcome.AFTER_SCALE_UP:
-            return f"After a new node{_minutes(verdict)}"
+            if verdict.minutes is None:
+                return gettext("After a new node")
+            return gettext("After a new node, {duration}", duration=duration(verdict.minutes))
         case Outcome.WAITS if verdict.ahead:
-            return f"Waits: {verdict.ahead} {'is' if verdict.ahead == 1 else 'are'} ahead"
+            return ngettext("Waits: {number} is ahead", "Waits: {number} are ahead", number=verdict.ahead)
         case Outcome.WAITS:
-            return ": ".join(filter(None, ("Waits", _ahead(verdict))))
+            return gettext("Waits") if verdict.ahead is None else gettext("Waits: yours is next")
         case Outcome.NEVER:
-            return "Can't start"
+            return gettext("Can't start")
         case Outcome.UNKNOWN:
-            return "Unknown"
+            return gettext("Unknown")
 
 
-def _led(lead: str, text: str) -> str:
-    return f"{lead}: {text.lstrip()}." if text else f"{lead}."
-
-
-def _places(verdict: Verdict) -> str:
+def _now(verdict: Verdict) -> str:
     if verdict.places is None:
-        return ""
+        return gettext("Starts now.")
     if verdict.places_exact:
-        return f": {counted(verdict.places, 'place')} left"
-    return f": at least {counted(verdict.places, 'place')} left"
+        return ngettext("Starts now: {number} place left.", "Starts now: {number} places left.", number=verdict.places)
+    return ngettext(
+        "Starts now: at least {number} place left.", "Starts now: at least {number} places left.", number=verdict.places
+    )
 
 
-def _minutes(verdict: Verdict) -> str:
-    return "" if verdict.minutes is None else f", {duration(verdict.minutes)}"
+def _after_scale_up(verdict: Verdict) -> str:
+    if verdict.minutes is None:
+        text = gettext("Starts after a new node is added")
+    else:
+        text = gettext("Starts after a new node is added, {duration}", duration=duration(verdict.minutes))
+    if not verdict.is_sure:
+        text = gettext("{verdict}, if one that is large enough can be had", verdict=text)
+    if verdict.ahead:
+        text = gettext("{verdict}; {ahead}", verdict=text, ahead=_ahead(verdict))
+    return gettext("{sentence}.", sentence=text)
 
 
-def _proviso(verdict: Verdict) -> str:
-    return "" if verdict.is_sure else ", if one that is large enough can be had"
+def _waits(reason: str, ahead: str) -> str:
+    if reason and ahead:
+        return gettext("Waits: {reason}, {ahead}.", reason=reason, ahead=ahead)
+    if reason or ahead:
+        return gettext("Waits: {reason}.", reason=reason or ahead)
+    return gettext("Waits.")
 
 
-def _before(verdict: Verdict) -> str:
-    return f"; {_ahead(verdict)}" if verdict.ahead else ""
+def _unknown(reason: str, verdict: Verdict) -> str:
+    if verdict.age_s is None or verdict.age_s <= FRESH_S:
+        return gettext("Unknown: {reason}.", reason=reason) if reason else gettext("Unknown.")
+    # What is known of the cluster is too old, and how old is worth saying.
+    told = age(verdict.age_s)
+    return (
+        gettext("Unknown: {reason} ({age}).", reason=reason, age=told)
+        if reason
+        else gettext("Unknown ({age}).", age=told)
+    )
 
 
 def _ahead(verdict: Verdict) -> str:
@@ -68,12 +94,5 @@ def _ahead(verdict: Verdict) -> str:
     if verdict.ahead is None:
         return ""
     if verdict.ahead == 0:
-        return "yours is next"
-    return f"{counted(verdict.ahead, 'server')} {'is' if verdict.ahead == 1 else 'are'} ahead of yours"
-
-
-def _age(verdict: Verdict) -> str:
-    """Return how old what is known is, where that is too old."""
-    if verdict.age_s is None or verdict.age_s <= FRESH_S:
-        return ""
-    return f" (as of {age(verdict.age_s)} ago)"
+        return gettext("yours is next")
+    return ngettext("{number} server is ahead of yours", "{number} servers are ahead of yours", number=verdict.ahead)

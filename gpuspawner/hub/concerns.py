@@ -15,6 +15,7 @@ from gpuspawner.core.catalogue import Toleration
 from gpuspawner.core.flags import Flag, flagged
 from gpuspawner.core.flags_view import flags_view
 from gpuspawner.core.inventory import Node
+from gpuspawner.core.language import ENGLISH, speaking
 from gpuspawner.hub.offers import Offer, ParsedSettings
 
 _MOST_VIEWPOINTS = 32
@@ -63,7 +64,8 @@ class Concerns:
             self._nodes, self._found = nodes, {}
         if viewpoint not in self._found:
             settings, tolerations = viewpoint
-            found = flagged(nodes or (), offer.catalogue, table=settings.table, tolerations=tolerations)
+            with speaking(ENGLISH):  # as the hub's log, where it is said again
+                found = flagged(nodes or (), offer.catalogue, table=settings.table, tolerations=tolerations)
             _remember(self._found, viewpoint, value=found)
         return self._found[viewpoint]
 
@@ -99,7 +101,8 @@ class Concerns:
             },
         )
         new = [replace(flag, nodes=unsaid) for flag in found if (unsaid := self._unsaid(flag))]
-        view = flags_view(new)
+        with speaking(ENGLISH):
+            view = flags_view(new)
         if view is not None:
             for names, sentence in view.flags:
                 log.warning("GPUs on %s: %s", names, sentence)

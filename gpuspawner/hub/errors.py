@@ -17,6 +17,8 @@ from kubernetes_asyncio.client.rest import ApiException
 from tornado import web
 
 from gpuspawner.core.errors import GPUSpawnerError
+from gpuspawner.core.language import gettext, later, said
+from gpuspawner.core.sentences import paragraph
 
 try:
     from jupyterhub.spawner import SpawnException
@@ -36,12 +38,14 @@ else:
 _MAX_PROBLEMS = 10
 _MAX_QUOTED = 300
 
-SEE_FORM = "Nothing was started. The form says what to change."
+SEE_FORM = later("Nothing was started. The form says what to change.")
 
-UNREACHABLE = "The Kubernetes API server cannot be reached, so the server was not started. Please try again later."
+UNREACHABLE = later(
+    "The Kubernetes API server cannot be reached, so the server was not started. Please try again later."
+)
 _STATUS_MESSAGES: dict[int, str] = {
-    HTTPStatus.UNAUTHORIZED: "Kubernetes refused the hub's credentials, so the server was not started.",
-    HTTPStatus.TOO_MANY_REQUESTS: "The Kubernetes API server is overloaded, so the server was not started.",
+    HTTPStatus.UNAUTHORIZED: later("Kubernetes refused the hub's credentials, so the server was not started."),
+    HTTPStatus.TOO_MANY_REQUESTS: later("The Kubernetes API server is overloaded, so the server was not started."),
 }
 
 
@@ -75,10 +79,10 @@ def refusal(error: GPUSpawnerError, *, beside_form: bool = False) -> RefusedStar
     """
     lines = [f"{problem.field}: {problem.message}" for problem in error.problems[:_MAX_PROBLEMS]]
     if len(error.problems) > _MAX_PROBLEMS:
-        lines.append(f"and {len(error.problems) - _MAX_PROBLEMS} more.")
+        lines.append(gettext("and {number} more.", number=len(error.problems) - _MAX_PROBLEMS))
     refused = RefusedStart(" ".join(lines), reason=error.code)
     if beside_form:
-        refused.jupyterhub_message = SEE_FORM
+        refused.jupyterhub_message = said(SEE_FORM)
     return refused
 
 
@@ -87,7 +91,8 @@ def undecided(reason: str) -> ClusterFailure:
 
     :param reason: why it cannot be read, a sentence.
     """
-    return ClusterFailure(f"What the cluster has is not known right now, so nothing was started. {reason}")
+    unknown = gettext("What the cluster has is not known right now, so nothing was started.")
+    return ClusterFailure(paragraph(unknown, said(reason)))
 
 
 def cluster_error(error: BaseException) -> web.HTTPError | None:
@@ -99,17 +104,21 @@ def cluster_error(error: BaseException) -> web.HTTPError | None:
     if isinstance(error, ApiException):
         return _refused_by_kubernetes(error)
     if isinstance(error, aiohttp.ClientError) or (isinstance(error, TimeoutError) and "Could not" in str(error)):
-        return ClusterFailure(UNREACHABLE)
+        return ClusterFailure(said(UNREACHABLE))
     return None
 
 
 def _refused_by_kubernetes(error: ApiException) -> web.HTTPError:
     known = _STATUS_MESSAGES.get(error.status)
     if known is not None:
-        return ClusterFailure(known)
-    said = _message_of(error.body) or str(error.reason or "")
-    sentence = f"Kubernetes refused to create the server ({error.status}): {said[:_MAX_QUOTED]}"
-    if error.status == HTTPStatus.FORBIDDEN and "exceeded quota" in said:
+        return ClusterFailure(said(known))
+    answer = _message_of(error.body) or str(error.reason or "")
+    sentence = gettext(
+        "Kubernetes refused to create the server ({status}): {answer}",
+        status=error.status,
+        answer=answer[:_MAX_QUOTED],
+    )
+    if error.status == HTTPStatus.FORBIDDEN and "exceeded quota" in answer:
         return RefusedStart(sentence, reason="quota", status_code=HTTPStatus.CONFLICT)
     return ClusterFailure(sentence)
 

@@ -21,7 +21,7 @@ from gpuspawner.core.flags_view import flags_view
 from gpuspawner.core.formview import build_view
 from gpuspawner.core.formview_filled import fill
 from gpuspawner.core.options import from_form, from_query
-from gpuspawner.hub import drafts, onlooker
+from gpuspawner.hub import drafts, languages, onlooker
 from gpuspawner.hub.apply import trait_values
 from gpuspawner.hub.base import Base
 from gpuspawner.hub.choice_header import chosen
@@ -93,6 +93,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @observe("handler")
     def _note_onlooker(self, change: Any) -> None:
         onlooker.note(change.new)
+        languages.note(change.new, choice=self.language)
 
     # -- what was sent -------------------------------------------------------------------------------------------------
 
@@ -102,6 +103,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     def _read_form(self, form_data: Mapping[str, object]) -> Awaitable[dict[str, object]]:
         # Not a coroutine itself, for the same reason as the form.
+        languages.recall(self.language or form_data.get(languages.FIELD))
         return self._read(form_data, from_form, draft=drafts.keep(form_data))
 
     @override

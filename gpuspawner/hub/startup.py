@@ -19,6 +19,7 @@ from traitlets.config import Config
 from traitlets.config.loader import LazyConfigValue
 
 from gpuspawner.core.errors import Problem, SettingsError
+from gpuspawner.hub.languages import languages
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.traits import SETTINGS
 from gpuspawner.settings import Settings
@@ -64,6 +65,7 @@ def check(config: Mapping[str, Any]) -> None:
         _settings(merged)
     except SettingsError as error:
         problems += error.problems
+    problems += _unknown_language(merged.get("language", ""))
     if problems:
         raise SettingsError(*problems)
 
@@ -121,6 +123,15 @@ def _unknown_traits(section: Mapping[str, Any]) -> Iterable[Problem]:
             near = difflib.get_close_matches(name, SETTINGS, n=1) or difflib.get_close_matches(name, known, n=1)
             hint = f" Did you mean {near[0]}?" if near else f" The settings are {', '.join(SETTINGS)}."
             yield Problem(field=name, code="unknown_key", message=f"there is no such setting.{hint}")
+
+
+def _unknown_language(tag: object) -> Iterable[Problem]:
+    """Yield a problem for a language that is not there."""
+    if tag and str(tag).lower() not in languages():
+        known = ", ".join(language.tag for language in languages().values())
+        yield Problem(
+            field="language", code="unknown_choice", message=f"there is no {tag!r}. The languages are {known}."
+        )
 
 
 def _plain(section: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from traitlets import Bool, Dict, Float
+from traitlets import Bool, Dict, Float, Unicode
 from traitlets.config import LoggingConfigurable
 
 SETTINGS = (
@@ -279,6 +279,22 @@ class GPUSpawnerTraits(LoggingConfigurable):
               config:
                 GPUSpawner:
                   dry_run: false
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    language = Unicode(
+        "",
+        help="""
+        The language of the form and of its messages, such as `de` or `zh-CN`. Empty: what each person's browser asks
+        for, of the languages that are there (docs/form.md), else English. Names and descriptions that you give are
+        shown as you write them. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  language: de
 
         .. versionadded:: 0.1
         """,

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 from kubernetes_asyncio.client import CustomObjectsApi
 
 from gpuspawner.core.inventory import Inventory
+from gpuspawner.core.language import later
 from gpuspawner.core.occupancy import Occupancy
 from gpuspawner.kube import devices
 from gpuspawner.kube.access import missing_verb
@@ -96,8 +97,8 @@ class ClusterStore:
         self._log = log or logging.getLogger(__name__)
         self._clock = SteadyClock(self._pace.clock)
         self._occupancy = Occupancy()
-        self._nodes = self._follower("the cluster's nodes", "nodes")
-        self._pods = self._follower("the pods of all namespaces", "pods")
+        self._nodes = self._follower(later("the cluster's nodes"), "nodes")
+        self._pods = self._follower(later("the pods of all namespaces"), "pods")
         self._node_pools = NodePools(api.api_client, clock=self._clock, answer_s=self._pace.timing.answer_s)
         self._devices = devices.Devices(self._follow_devices, occupancy=self._occupancy)
         self._tasks: list[asyncio.Task[None]] = []

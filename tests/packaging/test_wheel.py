@@ -1,4 +1,4 @@
-"""The wheel holds the package with its templates, Helm values and data, and nothing else."""
+"""The wheel holds the package with its templates, Helm values, data and compiled messages, and nothing else."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ def files_of_wheel(wheel: Path) -> set[str]:
         return {name for name in archive.namelist() if not name.endswith("/")}
 
 
-def test_the_wheel_holds_exactly_what_git_tracks(wheel: Path):
-    expected = {f"{target}/{name}" for folder, target in PACKED.items() for name in files_of_git(folder)}
+def test_the_wheel_holds_what_git_tracks_and_the_compiled_messages(wheel: Path):
+    tracked = {f"{target}/{name}" for folder, target in PACKED.items() for name in files_of_git(folder)}
+    expected = tracked | {f"{name.removesuffix('.po')}.mo" for name in tracked if name.endswith(".po")}
     assert {name for name in files_of_wheel(wheel) if ".dist-info/" not in name} == expected
 
 
@@ -42,6 +43,7 @@ def test_the_wheel_holds_exactly_what_git_tracks(wheel: Path):
         "gpuspawner/templates/form.js",
         "gpuspawner/helm-values/rbac.yaml",
         "gpuspawner/data/accelerators.json",
+        "gpuspawner/locale/de.mo",
         "gpuspawner/py.typed",
     ],
 )

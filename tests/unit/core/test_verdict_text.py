@@ -36,7 +36,7 @@ from gpuspawner.core.verdict_text import verdict_label, verdict_sentence
         ("waits", {"reason": "All 4 are in use."}, "Waits: all 4 are in use."),
         ("waits", {}, "Waits."),
         ("unknown", {}, "Unknown."),
-        ("unknown", {"age_s": 90.0}, "Unknown: (as of 90 s ago)."),
+        ("unknown", {"age_s": 90.0}, "Unknown (as of 90 s ago)."),
         (
             "never",
             {"reason": "No node with an A100 has 96 CPUs; the largest has 64."},

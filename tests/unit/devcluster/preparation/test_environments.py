@@ -7,12 +7,15 @@ import pytest
 from devcluster.preparation.environments import node_step, python_steps
 from devcluster.preparation.runner import Step
 
+INPUTS = ("pyproject.toml", "hatch_build.py", "constraints/hub6.txt", "gpuspawner/locale/de.po")
+
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """Hold the files that environments are made from."""
     (tmp_path / "constraints").mkdir()
-    for name in ("pyproject.toml", "package.json", "package-lock.json", "constraints/hub5.txt", "constraints/hub6.txt"):
+    (tmp_path / "gpuspawner/locale").mkdir(parents=True)
+    for name in (*INPUTS, "package.json", "package-lock.json", "constraints/hub5.txt"):
         (tmp_path / name).write_text(name)
     return tmp_path
 
@@ -34,7 +37,7 @@ def test_a_finished_environment_is_not_made_again(checkout: Path):
     assert [step.is_done() for step in python_steps(checkout, hub5=False)] == [True]
 
 
-@pytest.mark.parametrize("changed", ["pyproject.toml", "constraints/hub6.txt"])
+@pytest.mark.parametrize("changed", [*INPUTS, "gpuspawner/locale/new.po"])
 def test_a_changed_dependency_is_noticed(checkout: Path, changed: str):
     make(python_steps(checkout, hub5=False)[0], checkout / ".venv")
     (checkout / changed).write_text("changed")

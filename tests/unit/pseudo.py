@@ -1,0 +1,33 @@
+"""A language that shows what was not translated: words of messages stand in brackets there, everything else is bare."""
+
+from __future__ import annotations
+
+import re
+from gettext import NullTranslations
+
+from gpuspawner.core.language import Language
+
+LEFT, RIGHT = "⟦", "⟧"
+_PARTS = re.compile(r"\{\w+\}|[^{}]+")
+
+
+class _Marked(NullTranslations):
+    def gettext(self, message: str) -> str:
+        # What is filled in stays outside: it may be words that nobody translated.
+        return "".join(part if part[0] == "{" else f"{LEFT}{part}{RIGHT}" for part in _PARTS.findall(message))
+
+    def ngettext(self, one: str, many: str, number: int) -> str:
+        return self.gettext(one if number == 1 else many)
+
+
+PSEUDO = Language(tag="qps", catalogue=_Marked())
+
+
+def bare(text: str) -> str:
+    """Return what stands outside of all brackets, without what somebody's own text is quoted in."""
+    depth, outside = 0, []
+    for letter in text:
+        depth += {LEFT: 1, RIGHT: -1}.get(letter, 0)
+        if not depth:
+            outside.append(" " if letter == RIGHT else letter)
+    return re.sub(r"'[^']*'", "", "".join(outside)).strip()
