@@ -103,11 +103,15 @@ function customImage(values, data) {
   return reference ? { slug: "", display_name: reference, misfits: [] } : undefined;
 }
 
+function bySlug(list, wanted) {
+  return list.find(({ slug }) => slug === wanted);
+}
+
 /** The image and GPU type behind the values, undefined where none is picked. */
 export function chosen(values, data) {
   return {
-    image: values.image ? data.images.find((image) => image.slug === values.image) : customImage(values, data),
-    gpu: values.gpu ? data.gpus.find((gpu) => gpu.slug === values.gpu) : undefined,
+    image: values.image ? bySlug(data.images, values.image) : customImage(values, data),
+    gpu: bySlug(data.gpus, values.gpu),
   };
 }
 
@@ -166,8 +170,8 @@ export function commonMisfitOf(image, data) {
 
 /** ", priority Low" where it is not the first, which is the usual one. */
 function priorityText(values, data) {
-  const place = data.priorities.findIndex(({ slug }) => slug === values.priority);
-  return place > 0 ? `, priority ${data.priorities[place].display_name}` : "";
+  const picked = bySlug(data.priorities.slice(1), values.priority);
+  return picked ? `, priority ${picked.display_name}` : "";
 }
 
 /** What is asked for as a sentence, empty where it cannot be started; the server writes the same one. */
@@ -210,8 +214,7 @@ export function hintOf(values, data) {
 }
 
 /** Whether the fields hold exactly what a preset stands for, however the numbers are written. */
-export function holdsPreset(values, preset, data) {
-  const wanted = preset.values;
+export function holdsPreset(values, wanted, data) {
   if (values.image !== wanted.image || values.gpu !== wanted.gpu) return false;
   if (wanted.gpu && countOf(values) !== countOf(wanted)) return false;
   if (data.priorities.length && values.priority !== wanted.priority) return false;

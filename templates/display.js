@@ -1,12 +1,12 @@
 // What the page knows of the cluster, shown and kept up to date; comes after choice.js and live.js.
 
-const VERSION = 4;
+const VERSION = 5;
 const TIMEOUT_MS = 30_000;
 const TICK_MS = 10_000;
 // A type that the server no longer offers.
 const GONE = {
-  ...{ total: null, healthy: null, free: null, shapes: [], largest_shapes: [], scales: false, details_text: "" },
-  ...{ state: "unknown", capacity_text: "no longer offered", reason: "Reload the page to see what is offered now." },
+  ...{ total: null, free: null, shapes: [], largest_shapes: [], scales: false },
+  ...{ state: "unknown", reason: "Reload the page to see what is offered now." },
 };
 
 /** Text of an element, touched only where it changes: whoever listens to the page hears of nothing else. */
@@ -20,19 +20,46 @@ function write(element, text) {
   if (element && element.textContent !== text) element.textContent = text;
 }
 
+function made(name, properties) {
+  return Object.assign(document.createElement(name), properties);
+}
+
 function set(element, name, value) {
   if (element && element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
 }
 
-/** The JSON island of a page, undefined where it has none that this script can read. */
-function islandOf(page) {
-  const text = page.getElementById("gpuspawner-data")?.textContent;
-  const data = text ? JSON.parse(text) : undefined;
-  return data?.version === VERSION ? data : undefined;
+/** The row of a choice on this page or another. */
+function rowOf(page, name, slug) {
+  return page.querySelector(`input[name=${name}][value="${CSS.escape(slug)}"]`)?.closest("label");
 }
 
-/** The page's own data as the server has it now for these values; undefined when this is no form any more. */
-async function fetchIsland(sent) {
+/** What a row says of a GPU type's counts, in words and with a bar. */
+function countsOf(page, slug) {
+  return rowOf(page, "gpu", slug)?.querySelector(":has(> .gs-free)");
+}
+
+/** Show the counts of a GPU type as a newer page shows them. */
+function renewCounts(root, page, slug) {
+  const [shown, fresh] = [countsOf(root, slug), countsOf(page, slug)];
+  if (!shown || shown.innerHTML === fresh?.innerHTML) return;
+  const gone = made("span", { className: "gs-free", textContent: "no longer offered" });
+  shown.replaceChildren(...(fresh?.childNodes ?? [gone]));
+}
+
+/** What a JSON island says. Of things alike it holds a table, names once and rows without: a list of objects in here. */
+export function readIsland(text) {
+  const objects = ({ names, rows }) => rows.map((row) => Object.fromEntries(names.map((name, at) => [name, row[at]])));
+  return JSON.parse(text, (_, value) => (value?.rows ? objects(value) : value));
+}
+
+/** The JSON island of a page, undefined where it has none that this script can read. */
+function islandOf(page) {
+  const data = readIsland(page.getElementById("gpuspawner-data")?.textContent || "{}");
+  return data.version === VERSION ? data : undefined;
+}
+
+/** The page as the server has it now for these values; undefined when this is no form any more. */
+async function fetchPage(sent) {
   // Without the query: one on this address would start a server.
   const answer = await fetch(location.pathname, {
     headers: { "Gpuspawner-Choice": headerOf(sent) },
@@ -43,26 +70,13 @@ async function fetchIsland(sent) {
   });
   if (answer.type === "opaqueredirect" || answer.status === 401 || answer.status === 403) return undefined;
   if (!answer.ok) throw new Error(`status ${answer.status}`);
-  return islandOf(new DOMParser().parseFromString(await answer.text(), "text/html"));
+  return new DOMParser().parseFromString(await answer.text(), "text/html");
 }
 
 /** What is known of the cluster, on the page: counts and bars of each type, the verdict on the choice. */
 function display(root, data, fill) {
   const find = (id) => root.querySelector(`#gpuspawner-${id}`);
   let alternatives;
-
-  function showBar(bar, { total, healthy, free }) {
-    if (!bar) return;
-    const isKnown = Boolean(total) && free !== null;
-    bar.toggleAttribute("hidden", !isKnown);
-    if (!isKnown) return;
-    const broken = total - (healthy ?? total);
-    const [left, right] = bar.querySelectorAll("rect");
-    set(bar, "viewBox", `0 0 ${total} 1`);
-    set(left, "width", free);
-    set(right, "width", broken);
-    set(right, "x", total - broken);
-  }
 
   /** Whether each preset can start as it is; nothing of what is too old. */
   function showPresets(age) {
@@ -86,9 +100,9 @@ function display(root, data, fill) {
   function showImages(values) {
     const { gpu } = chosen(values, data);
     say(find("custom_image-live"), find("custom_image-error") ? "" : complaintOfReference(values, data));
-    data.images.forEach((image, index) => {
+    data.images.forEach((image) => {
       const misfit = misfitOf(image, gpu);
-      const row = find(`image-${index + 1}`)?.closest("label");
+      const row = rowOf(root, "image", image.slug);
       row?.toggleAttribute("data-misfit", Boolean(misfit));
       write(row?.querySelector(".gs-reason"), misfit && `Not with ${gpu.display_name}. ${misfit}`);
     });
@@ -97,19 +111,15 @@ function display(root, data, fill) {
   function showTypes(values, age) {
     const { image } = chosen(values, data);
     say(find("misfit"), commonMisfitOf(image, data));
-    data.gpus.forEach((gpu, index) => {
-      const radio = find(`gpu-${index + 1}`);
-      if (!radio) return;
+    data.gpus.forEach((gpu) => {
+      const row = rowOf(root, "gpu", gpu.slug);
+      if (!row) return;
+      const radio = row.querySelector("input");
       // What is picked stays so until the person picks something else: a disabled one would not be sent.
       radio.toggleAttribute("disabled", gpu.state === "never" && !radio.checked && !ageText(age));
-      const row = radio.closest("label");
       set(row, "data-state", gpu.state);
       row.toggleAttribute("data-misfit", Boolean(misfitOf(image, gpu)));
-      const part = (name) => row.querySelector(`.gs-${name}`);
-      write(part("free"), gpu.capacity_text);
-      write(part("details"), gpu.details_text);
-      write(part("reason"), reasonOf(gpu, values, data, age));
-      showBar(row.querySelector("svg"), gpu);
+      write(row.querySelector(".gs-reason"), reasonOf(gpu, values, data, age));
     });
   }
 
@@ -121,10 +131,8 @@ function display(root, data, fill) {
     if (list.contains(document.activeElement)) find("verdict").focus();
     block.toggleAttribute("hidden", !found.length);
     list.replaceChildren(...found.map(({ sentence, values }) => {
-      const [item, button] = ["li", "button"].map((name) => document.createElement(name));
-      button.type = "button";
-      button.textContent = sentence;
-      button.addEventListener("click", () => fill(values));
+      const button = made("button", { type: "button", textContent: sentence, onclick: () => fill(values) });
+      const item = made("li");
       item.append(button);
       return item;
     }));
@@ -166,14 +174,16 @@ function keepLive(root, data, { read, fill, isLeaving }) {
   }
 
   async function ask() {
-    const fresh = await fetchIsland(sentValues(read(), data));
+    const page = await fetchPage(sentValues(read(), data));
+    const fresh = page && islandOf(page);
     if (!fresh) return false;
     [answered, since] = [JSON.stringify(sentValues(fresh.values, data)), Date.now()];
-    data.gpus.forEach((gpu) => Object.assign(gpu, fresh.gpus.find(({ slug }) => slug === gpu.slug) ?? GONE));
-    data.presets.forEach((preset) => {
-      preset.outlook = fresh.presets.find(({ slug }) => slug === preset.slug)?.outlook ?? null;
+    data.gpus.forEach((gpu) => {
+      Object.assign(gpu, bySlug(fresh.gpus, gpu.slug) ?? GONE);
+      renewCounts(root, page, gpu.slug);
     });
-    data.images.forEach((image) => Object.assign(image, fresh.images.find(({ slug }) => slug === image.slug)));
+    data.presets.forEach((preset) => { preset.outlook = bySlug(fresh.presets, preset.slug)?.outlook ?? null; });
+    data.images.forEach((image) => Object.assign(image, bySlug(fresh.images, image.slug)));
     for (const name of ["custom_image", "values", "verdict", "age_s", "capacity_notice"]) data[name] = fresh[name];
     refresh();
     return true;

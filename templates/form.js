@@ -5,17 +5,18 @@ const NUMBERS = [...AMOUNTS, "shared_memory", "gpu_count"];
 const TYPED = ["custom_image", ...NUMBERS];
 const CHOICES = ["image", "gpu", "priority"];
 
-/** Say each choice by its name, and the rest as its description; without a script its button has all of it as name. */
-function nameChoices(root) {
-  root.querySelectorAll(".gs-choice").forEach((row) => {
-    const radio = row.querySelector("input");
-    const [name, ...about] = [...row.querySelectorAll(".gs-name, .gs-facts, .gs-capacity, .gs-text")].map((part, index) => {
-      part.id = `${radio.id}-${index}`;
-      return part.id;
-    });
-    radio.setAttribute("aria-labelledby", name);
-    radio.setAttribute("aria-describedby", `${radio.getAttribute("aria-describedby") ?? ""} ${about.join(" ")}`.trim());
+/** Say a choice by its name, and the rest as its description; without a script its button has all of it as name. */
+function nameChoice(radio, number) {
+  const row = radio.closest("label");
+  // The server leaves out what there is nothing to say about: there may be many rows.
+  if (!row.querySelector(".gs-reason")) row.lastElementChild.before(made("small", { className: "gs-reason" }));
+  radio.id ||= `gpuspawner-${radio.name}-${number}`;
+  const [name, ...about] = [...row.querySelectorAll("b, .gs-facts, :has(> .gs-free), small")].map((part, index) => {
+    part.id = `${radio.id}-${index}`;
+    return part.id;
   });
+  radio.setAttribute("aria-labelledby", name);
+  radio.setAttribute("aria-describedby", `${radio.getAttribute("aria-describedby") ?? ""} ${about.join(" ")}`.trim());
 }
 
 /** Wire up the form that `root` lies in. */
@@ -157,13 +158,13 @@ function enhance(root, data, isLeaving) {
     root.querySelectorAll(".gs-vendor").forEach((group) => {
       const wanted = !slug || group.dataset.vendor === slug;
       // The type that is picked stays in sight: a filter changes what is shown, never what is asked for.
-      const rows = [...group.querySelectorAll(".gs-choice")];
+      const rows = [...group.querySelectorAll(".gs-rows > label")];
       rows.forEach((row) => { row.hidden = !wanted && !row.querySelector(":checked"); });
       group.hidden = rows.every((row) => row.hidden);
     });
   }
 
-  nameChoices(root);
+  CHOICES.forEach((name) => radios(name).forEach((radio, index) => nameChoice(radio, name === "gpu" ? index : index + 1)));
   const changed = keepLive(root, data, { read, fill, isLeaving });
   find("as-loaded")?.remove();
   inputs.custom_image?.setAttribute("required", ""); // a disabled field may be empty all the same
@@ -199,7 +200,7 @@ function enhance(root, data, isLeaving) {
   presets().forEach(([button, preset]) => {
     button.type = "button";
     button.querySelector(".gs-action")?.remove();
-    button.addEventListener("click", () => fill(preset.values));
+    button.addEventListener("click", () => fill(preset));
   });
   find("link")?.addEventListener("click", copyLink);
   // What the browser complains of must be in sight; it tells nothing of a field that is not.

@@ -7,9 +7,14 @@ const LONGEST_MS = 60_000;
 const LONGEST_TEXT = 200;
 const OLD_S = 60;
 
-const NOT_KNOWN = { outcome: "unknown", sentence: "Unknown: what is free cannot be read.", alternatives: [] };
-const TOO_OLD = { ...NOT_KNOWN, sentence: "Unknown: what is known of the cluster is not up to date." };
-const CHECKING = { outcome: "checking", sentence: "Checking…", alternatives: [] };
+const NOT_KNOWN = told("unknown", "Unknown: what is free cannot be read.");
+const TOO_OLD = told("unknown", "Unknown: what is known of the cluster is not up to date.");
+const CHECKING = told("checking", "Checking…");
+
+/** A verdict of this page's own, which knows of nothing that would fit instead. */
+function told(outcome, sentence) {
+  return { outcome, sentence, alternatives: [] };
+}
 
 /** What the form would send: field name → text. What is typed for an image or GPU that is not picked stays out of it. */
 export function sentValues(values, data) {
@@ -82,9 +87,9 @@ export function localVerdict(values, data) {
   const request = requestOf(values, data);
   const count = countOf(values);
   const least = request ?? [0, 0];
-  if (holds(gpu.shapes, least, count)) return request && { outcome: "now", sentence: "Starts now.", alternatives: [] };
+  if (holds(gpu.shapes, least, count)) return request && told("now", "Starts now.");
   if (gpu.scales) return null;
-  const tell = (outcome, word, why) => ({ outcome, sentence: `${word}: ${why}.`, alternatives: [] });
+  const tell = (outcome, word, why) => told(outcome, `${word}: ${why}.`);
   if (holds(gpu.largest_shapes, least, count)) return tell("waits", "Waits", shortage(gpu, count));
   const most = mostOf(gpu.largest_shapes);
   if (!most) return gpu.state === "never" ? tell("never", "Can't start", "the cluster has no node with this GPU") : null;

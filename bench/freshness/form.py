@@ -14,7 +14,8 @@ from bench.freshness.cluster import TOTAL, TYPE
 from devcluster import DevclusterError
 
 TIMEOUT_S = 30
-ISLAND = re.compile(r'<script type="application/json" id="gpuspawner-data">(.*?)</script>', re.DOTALL)
+ISLAND = re.compile(r'<script type="application/json" id="?gpuspawner-data"?>(.*?)</script>', re.DOTALL)
+CAPACITY = re.compile(rf'name="?gpu"? value="{re.escape(TYPE)}".*?class="?gs-free"?>([^<]*)<', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +47,13 @@ class Form:
         fields = {"username": name, "password": "any password", "_xsrf": token}
         self._open("/hub/login?next=%2Fhub%2Fhome", data=urllib.parse.urlencode(fields).encode())
         self.row = row_of_type(self._open("/hub/spawn"))
-        self._capacity = re.compile(rf'id="{self.row}".*?class="gs-free">([^<]*)<', re.DOTALL)
 
     def load(self) -> Loaded:
         """Load the form."""
         began = time.monotonic()
         page = self._open("/hub/spawn")
         took_s = time.monotonic() - began
-        found = self._capacity.search(page)
+        found = CAPACITY.search(page)
         return Loaded(found.group(1) if found else "", took_s)
 
     def _open(self, path: str, *, data: bytes | None = None) -> str:
@@ -63,9 +63,10 @@ class Form:
 
 
 def row_of_type(page: str) -> str:
-    """Return the id of the radio button of the measured type."""
+    """Return the id that the radio button of the measured type has in a page with its script."""
     island = ISLAND.search(page)
-    slugs = [gpu["slug"] for gpu in json.loads(island.group(1))["gpus"]] if island else []
+    gpus = json.loads(island.group(1))["gpus"] if island else {"names": ["slug"], "rows": []}
+    slugs = [row[gpus["names"].index("slug")] for row in gpus["rows"]]
     if TYPE not in slugs:
         raise DevclusterError(f"the form does not offer {TYPE}, but {slugs}")
     return f"gpuspawner-gpu-{slugs.index(TYPE) + 1}"

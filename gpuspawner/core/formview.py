@@ -19,7 +19,7 @@ from gpuspawner.core.formview_filled import Filled, fill
 from gpuspawner.core.formview_image_types import ImageView
 from gpuspawner.core.formview_images import custom_image_view, image_views
 from gpuspawner.core.formview_live import Live, details_text, outlook_view, scales, state_of, verdict_view
-from gpuspawner.core.formview_restore import probe, restore, values_of
+from gpuspawner.core.formview_restore import FIELDS, probe, restore, values_of
 from gpuspawner.core.formview_text import (
     BYTES_PER_GIB,
     age_text,
@@ -47,18 +47,30 @@ from gpuspawner.core.sentences import paragraph
 from gpuspawner.core.shapes import Shape
 from gpuspawner.core.words import vendor_name
 
-__all__ = ["FORM_LEVEL", "FormView", "Live", "as_json", "build_view", "gpu_as_json", "without_gpus_as_json"]
+__all__ = [
+    "FORM_LEVEL",
+    "GPU_COLUMNS",
+    "FormView",
+    "Live",
+    "as_json",
+    "build_view",
+    "gpu_as_json",
+    "without_gpus_as_json",
+]
 
 UNIT_TEXTS = {Unit.CARD: later("card"), Unit.MIG: later("MIG slice"), Unit.SHARED: later("shared")}
 """What one unit of a GPU type is, in people's words."""
 
 _RANGE = ("min", "max", "step")
 _NUMBER = (*_RANGE, "default", "guarantee")
-_GPU = (
-    *("slug", "display_name", "memory_gib", "max_count", "total", "healthy", "free"),
-    *("capacity_text", "details_text", "state", "reason", "shapes", "largest_shapes", "scales"),
+GPU_COLUMNS = (
+    *("slug", "display_name", "memory_gib", "max_count", "total", "free"),
+    *("state", "reason", "shapes", "largest_shapes", "scales"),
 )
-_gpu_values = attrgetter(*_GPU)
+"""What the form's script gets of a GPU type, in the order of :func:`gpu_as_json`."""
+_IMAGE = ("slug", "display_name", "misfits")
+_PRESET = ("slug", "outlook", *FIELDS)
+_gpu_values = attrgetter(*GPU_COLUMNS)
 
 
 def build_view(
@@ -112,29 +124,30 @@ def as_json(view: FormView) -> dict[str, object]:
     """Return the part of a view that the form's script reads, as a value ``json.dumps`` takes.
 
     ``version`` counts the changes of this shape that an older script (a site's own copy, or that of a page that was
-    open while the hub was upgraded) could not read. ``values`` is what the verdict is about.
+    open while the hub was upgraded) could not read. ``values`` is what the verdict is about. Of things alike there may
+    be many, and pages ask for them again and again: they are a table, in which names stand once.
     """
     gpus = [gpu_as_json(gpu) for vendor in view.vendors for gpu in vendor.types]
-    return {**without_gpus_as_json(view), "gpus": gpus}
+    return {**without_gpus_as_json(view), "gpus": _table(GPU_COLUMNS, gpus)}
 
 
-def gpu_as_json(gpu: GPUTypeView) -> dict[str, object]:
-    """Return one of ``gpus`` in :func:`as_json`."""
-    return dict(zip(_GPU, _gpu_values(gpu), strict=True))
+def gpu_as_json(gpu: GPUTypeView) -> tuple[object, ...]:
+    """Return a row of ``gpus`` in :func:`as_json`."""
+    return tuple(_gpu_values(gpu))
 
 
 def without_gpus_as_json(view: FormView) -> dict[str, object]:
     """Return all of :func:`as_json` but ``gpus``."""
     return {
         "version": view.version,
-        "images": [_image_as_json(image) for image in view.images],
+        "images": _table(_IMAGE, [_image_as_json(image) for image in view.images]),
         "custom_image": view.custom_image and _pick(view.custom_image, "complaint"),
         "cpu": view.cpu and _pick(view.cpu, *_NUMBER),
         "memory": view.memory and _pick(view.memory, *_NUMBER),
         "run_time": view.run_time and _pick(view.run_time, *_RANGE, "default"),
         "shared_memory": view.shared_memory and _pick(view.shared_memory, *_RANGE),
         "priorities": [_pick(each, "slug", "display_name") for each in view.priorities],
-        "presets": [_preset_as_json(preset) for preset in view.presets],
+        "presets": _table(_PRESET, [_preset_as_json(preset) for preset in view.presets]),
         "values": dict(view.values),
         "verdict": view.verdict and _verdict_as_json(view.verdict),
         "capacity_notice": view.capacity_notice,
@@ -143,8 +156,12 @@ def without_gpus_as_json(view: FormView) -> dict[str, object]:
     }
 
 
-def _image_as_json(image: ImageView) -> dict[str, object]:
-    return {**_pick(image, "slug", "display_name"), "misfits": [_pick(each, "text", "gpus") for each in image.misfits]}
+def _table(names: Iterable[str], rows: Iterable[tuple[object, ...]]) -> dict[str, object]:
+    return {"names": list(names), "rows": list(rows)}
+
+
+def _image_as_json(image: ImageView) -> tuple[object, ...]:
+    return image.slug, image.display_name, [_pick(each, "text", "gpus") for each in image.misfits]
 
 
 def _verdict_as_json(verdict: VerdictView) -> dict[str, object]:
@@ -152,12 +169,9 @@ def _verdict_as_json(verdict: VerdictView) -> dict[str, object]:
     return {**_pick(verdict, "outcome", "sentence"), "alternatives": alternatives}
 
 
-def _preset_as_json(preset: PresetView) -> dict[str, object]:
-    return {
-        "slug": preset.slug,
-        "values": dict(preset.values),
-        "outlook": preset.outlook and _pick(preset.outlook, "outcome", "sentence"),
-    }
+def _preset_as_json(preset: PresetView) -> tuple[object, ...]:
+    outlook = preset.outlook and _pick(preset.outlook, "outcome", "sentence")
+    return preset.slug, outlook, *(preset.values[name] for name in FIELDS)
 
 
 def _pick(value: object, *names: str) -> dict[str, object]:

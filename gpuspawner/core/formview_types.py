@@ -178,7 +178,7 @@ class FormView:
     :param link_prefix: what comes before a field's name in a link that starts a choice.
     """
 
-    version: int = 4
+    version: int = 5
     images: tuple[ImageView, ...]
     custom_image: CustomImageView | None = None
     cpu: NumberView | None

@@ -8,15 +8,17 @@ from collections.abc import Callable
 from jinja2 import Environment, FileSystemLoader
 from typing_extensions import override
 
+from gpuspawner.hub import own_scripts
+
 _INDENTATION = re.compile(r"^[ \t]+", re.MULTILINE)
-_EMPTY_LINES = re.compile(r"\n{2,}")
-_COMMENTS = {
-    ".css": re.compile(r"^[ \t]*/\*.*?\*/[ \t]*$", re.MULTILINE | re.DOTALL),
-    ".js": re.compile(r"^[ \t]*(?://[^\n]*|/\*\*.*?\*/[ \t]*)$", re.MULTILINE | re.DOTALL),
-}
-"""Comments on lines of their own; none of our scripts has text over several lines, where one may seem to be."""
-_AROUND = re.compile(r"\s*([{};])\s*|([:,])\s+")
+_EXPRESSION = re.compile(r"(\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\})", re.DOTALL)
+_QUOTES = re.compile(r'(\s[\w-]+=)"([\w-]+)"(?=[\s>])')
+"""Of an attribute whose value is one word, which needs none."""
+_STYLE_TEXT = re.compile(r'("[^"]*")|/\*.*?\*/', re.DOTALL)
+"""A text, or a comment, which is none inside a text."""
+_STYLE_SPACE = re.compile(r"\s*([{};])\s*|([:,])\s+|\s+([>~])\s+")
 """Space that a style sheet does not need. Before a colon it may stand for "inside": ``a :hover`` is no ``a:hover``."""
+_ZEROS = re.compile(r"(?<=[ :(,-])0(?=\.\d)")
 
 
 class OwnTemplates(FileSystemLoader):
@@ -30,12 +32,24 @@ class OwnTemplates(FileSystemLoader):
 
 
 def shortened(source: str, name: str) -> str:
-    """Return the text of a file without indentation, and without comments where it is a script or a style sheet.
+    """Return the text of a file without what a browser does not need of it.
 
     Lines of HTML stay, so that errors name the right one.
     """
-    comments = _COMMENTS.get(name[name.rfind(".") :])
-    if comments is None:
-        return _INDENTATION.sub("", source)
-    code = _EMPTY_LINES.sub("\n", _INDENTATION.sub("", comments.sub("", source)))
-    return _AROUND.sub(r"\1\2", code) if name.endswith(".css") else code
+    if name.endswith(".js"):
+        return own_scripts.shortened(source)
+    if name.endswith(".css"):
+        return _shortened_style(source)
+    return _shortened_page(_INDENTATION.sub("", source))
+
+
+def _shortened_style(source: str) -> str:
+    parts = _STYLE_TEXT.split(_STYLE_TEXT.sub(r"\1", source))
+    parts[::2] = [_ZEROS.sub("", _STYLE_SPACE.sub(r"\1\2\3", style)).replace(";}", "}") for style in parts[::2]]
+    return "".join(parts).strip() + "\n"
+
+
+def _shortened_page(source: str) -> str:
+    parts = _EXPRESSION.split(source)
+    parts[::2] = [_QUOTES.sub(r"\1\2", text) for text in parts[::2]]
+    return "".join(parts)

@@ -25,7 +25,7 @@ from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
 from gpuspawner._resources import data_dir
-from gpuspawner.core.formview import FormView, gpu_as_json, without_gpus_as_json
+from gpuspawner.core.formview import GPU_COLUMNS, FormView, gpu_as_json, without_gpus_as_json
 from gpuspawner.core.formview_image_types import ImageView
 from gpuspawner.core.formview_types import GPUTypeView
 from gpuspawner.hub.own_templates import OwnTemplates
@@ -86,16 +86,16 @@ def _environment(template_dirs: tuple[str, ...]) -> Environment:
 def _row_renderer(environment: Environment) -> Callable[..., Markup]:
     """Return the templates' ``rows(kind, choices, picked=…, first=1, own={}, **values)``: rows of images or GPU types.
 
-    A row is the template ``partials/<kind>.html``. It sees the choice under the name of its kind, the ``id`` of its
-    radio button, numbered from ``first`` on, whether it ``is_picked``, the values, which are hashable, and its ``own``:
-    name → slug → value, empty where there is none. Nothing else. The same row is rendered once: a cluster changes by a
-    GPU type or two between two forms, and to write the others again is half of all rendering where there are many.
+    A row is the template ``partials/<kind>.html``. It sees the choice under the name of its kind, its ``number``,
+    counted from ``first`` on, whether it ``is_picked``, the values, which are hashable, and its ``own``: name → slug →
+    value, empty where there is none. Nothing else. The same row is rendered once: a cluster changes by a GPU type
+    or two between two forms, and to write the others again is half of all rendering where there are many.
     """
 
     @lru_cache(maxsize=_PARTS_KEPT)
     def row(kind: str, choice: Choice, number: int, is_picked: bool, values: _Keyed) -> str:
         seen = {name: value for name, _, value in values}
-        seen |= {kind: choice, "id": f"gpuspawner-{kind}-{number}", "is_picked": is_picked}
+        seen |= {kind: choice, "number": number, "is_picked": is_picked}
         return environment.get_template(f"partials/{kind}.html").render(seen)
 
     def rows(
@@ -128,7 +128,8 @@ def _data_writer() -> Callable[[FormView], Markup]:
 
     def data(view: FormView) -> Markup:
         members = {name: _json(value) for name, value in without_gpus_as_json(view).items()}
-        members["gpus"] = f"[{','.join(row(gpu) for vendor in view.vendors for gpu in vendor.types)}]"
+        gpus = ",".join(row(gpu) for vendor in view.vendors for gpu in vendor.types)
+        members["gpus"] = f'{{"names":{_json(GPU_COLUMNS)},"rows":[{gpus}]}}'
         written = ",".join(f'"{name}":{value}' for name, value in members.items())
         return Markup(f"{{{written}}}")  # noqa: S704 - each value is safe, and names are our own
 

@@ -178,7 +178,7 @@ async def test_each_type_shows_free_of_total_broken_ones_and_a_bar(opened: Page)
     bar = opened.locator("label:has(#gpuspawner-gpu-1) svg")
     await expect(bar).to_be_visible()
     free, broken = [await rect.get_attribute("width") for rect in await bar.locator("rect").all()]
-    assert (free, broken) == ("3", "1")
+    assert (free, broken) == ("37.5%", "12.5%")
 
 
 async def test_what_can_never_start_is_disabled_and_says_why_and_nothing_else_is(opened: Page) -> None:

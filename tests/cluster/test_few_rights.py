@@ -46,10 +46,10 @@ def test_without_the_pods_of_others_there_are_totals_and_the_hubs_own_servers(
         page = form(servers)
         offered = page.offered()[WHOLE_CARD.slug]
         assert (offered["total"], offered["free"], offered["state"]) == (4, None, "unknown")
-        assert offered["details_text"] == "3 in use by servers of this hub"
+        assert page.details(WHOLE_CARD.slug) == "3 in use by servers of this hub"
         assert "The hub may not list the pods of all namespaces." in page.text
 
-    assert form(servers).offered()[WHOLE_CARD.slug]["details_text"] == "none in use by servers of this hub"
+    assert form(servers).details(WHOLE_CARD.slug) == "none in use by servers of this hub"
 
     forbid(api, "gpuspawner-nodes")
     wait_for(lambda: "GPU capacity is unknown right now." in form(servers).text, "a form without nodes", timeout_s=30)

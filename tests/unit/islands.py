@@ -16,11 +16,25 @@ from gpuspawner.core.inventory import Inventory
 
 SCHEMA = json.loads((data_dir("templates") / "island.schema.json").read_text(encoding="utf-8"))
 
+TABLES = {"images": "image", "gpus": "gpu", "presets": "preset"}
+"""Member of an island that is a table → the schema's definition of what is in it."""
+
 
 def faults(value: object, part: str = "") -> list[str]:
     """List where a value is not what the schema says, and why: an island, or what one of its definitions is about."""
     schema = {"$ref": f"#/$defs/{part}", "$defs": SCHEMA["$defs"]} if part else SCHEMA
     return [f"{error.json_path}: {error.message}" for error in Draft202012Validator(schema).iter_errors(value)]
+
+
+def tabled(things: list[dict[str, Any]], part: str) -> dict[str, Any]:
+    """Return the table of things of one kind, named as the schema's definition of one of them."""
+    names = list(SCHEMA["$defs"][part]["properties"])
+    return {"names": names, "rows": [[each[name] for name in names] for each in things]}
+
+
+def things(table: Any) -> list[dict[str, Any]]:
+    """Return what a table of an island is about, as the page's script makes it of the table."""
+    return [dict(zip(table["names"], row, strict=True)) for row in table["rows"]]
 
 
 def island_of(view: FormView) -> Any:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from tests.cluster.support.pages import Visitor
 
@@ -45,10 +44,10 @@ class Onlooker:
 
     def look(self, path: str = "/hub/spawn") -> Glance:
         """Load the form anew."""
-        island: dict[str, Any] = self._visitor.get(path, choice=self._choice).island()
-        gpu = next(gpu for gpu in island["gpus"] if gpu["slug"] == self._choice["gpu"])
-        verdict = island["verdict"]
-        return Glance(gpu["free"], gpu["total"], gpu["details_text"], verdict["outcome"], verdict["sentence"])
+        page = self._visitor.get(path, choice=self._choice)
+        slug = self._choice["gpu"]
+        gpu, verdict = page.offered()[slug], page.island()["verdict"]
+        return Glance(gpu["free"], gpu["total"], page.details(slug), verdict["outcome"], verdict["sentence"])
 
     @contextmanager
     def looking(self) -> Iterator[list[Glance]]:

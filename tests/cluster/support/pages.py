@@ -39,11 +39,16 @@ class Page:
 
     def offered(self) -> dict[str, dict[str, Any]]:
         """Return the GPU types that the spawn form offers, by slug, as the server hands them to the page's script."""
-        return {gpu["slug"]: gpu for gpu in self.island()["gpus"]}
+        return {gpu["slug"]: gpu for gpu in _things(self.island()["gpus"])}
+
+    def details(self, gpu: str) -> str:
+        """Return what stands under the counts of a GPU type of the spawn form, by its slug."""
+        found = self.soup.select_one(f'label:has(> input[name=gpu][value="{gpu}"]) .gs-details')
+        return "" if found is None else found.get_text()
 
     def misfits(self, image: str) -> dict[str, str]:
         """Return the GPU types that an image of the spawn form cannot use, with the reason, by slug."""
-        (found,) = (each["misfits"] for each in self.island()["images"] if each["slug"] == image)
+        (found,) = (each["misfits"] for each in _things(self.island()["images"]) if each["slug"] == image)
         return {slug: misfit["text"] for misfit in found for slug in misfit["gpus"]}
 
     def fields(self) -> dict[str, str]:
@@ -56,6 +61,11 @@ class Page:
                 continue
             values[str(field["name"])] = str(field.get("value", ""))
         return values
+
+
+def _things(table: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what a table of the island is about."""
+    return [dict(zip(table["names"], row, strict=True)) for row in table["rows"]]
 
 
 class Visitor:

@@ -17,7 +17,7 @@ from gpuspawner.core.occupancy import Occupancy
 from gpuspawner.core.selection import validate
 from gpuspawner.core.shapes import Shape
 from gpuspawner.core.verdict import Outcome, Verdict
-from tests.unit.islands import build_view
+from tests.unit.islands import build_view, things
 
 GIB = 1 << 30
 JS_TESTS = Path(__file__).resolve().parents[1] / "js"
@@ -149,7 +149,7 @@ def test_the_island_of_a_form_without_bounds_is_json():
     bare = replace(CATALOGUE, cpu=None, memory=None, run_time=None, shared_memory=None, priorities={})
     island = json.loads(json.dumps(as_json(build_view(bare, Inventory()))))
     assert [island[name] for name in ("cpu", "memory", "run_time", "shared_memory")] == [None] * 4
-    assert (island["priorities"], island["gpus"][0]["free"]) == ([], None)
+    assert (island["priorities"], things(island["gpus"])[0]["free"]) == ([], None)
 
 
 @pytest.mark.parametrize("case", json.loads((JS_TESTS / "sentences.json").read_text()))
@@ -284,8 +284,7 @@ def test_a_new_count_needs_no_words_about_its_age_and_an_old_one_has_them():
 @pytest.mark.parametrize(("growths", "state"), [((), "never"), (None, "none")])
 def test_a_type_that_an_autoscaler_may_bring_can_be_picked(growths: Any, state: str):
     inventory = Inventory(nodes=(), occupancy=Occupancy(), growths=growths, age_s=1.0)
-    gpus = as_json(build_view(CATALOGUE, inventory))["gpus"]
-    assert isinstance(gpus, list)
+    gpus = things(as_json(build_view(CATALOGUE, inventory))["gpus"])
     assert {(gpu["state"], gpu["scales"]) for gpu in gpus} == {(state, state == "none")}
 
 
@@ -318,9 +317,7 @@ def test_a_preset_whose_gpu_type_is_gone_is_not_offered():
 def test_a_type_whose_autoscaler_changed_is_shown_anew():
     def scales(growths: Any) -> list[object]:
         inventory = Inventory(nodes=(), occupancy=OCCUPANCY, growths=growths, age_s=1.0)
-        gpus = as_json(build_view(CATALOGUE, inventory))["gpus"]
-        assert isinstance(gpus, list)
-        return [each["scales"] for each in gpus]
+        return [each["scales"] for each in things(as_json(build_view(CATALOGUE, inventory))["gpus"])]
 
     assert [any(scales(())), all(scales(None)), any(scales(()))] == [False, True, False]
 

@@ -33,8 +33,9 @@ def one(soup: BeautifulSoup | Tag, selector: str) -> Tag:
 
 
 def row(soup: BeautifulSoup, name: str, number: int) -> Tag:
-    """Return a choice with everything that is said about it."""
-    found = one(soup, f"#gpuspawner-{name}-{number}").find_parent("label")
+    """Return a choice with everything that is said about it, counted from 1; GPU type 0 is none."""
+    radios = soup.select(f"input[type=radio][name={name}]")
+    found = radios[number if name == "gpu" else number - 1].find_parent("label")
     assert found is not None
     return found
 
@@ -86,7 +87,7 @@ def test_what_names_and_describes_a_control_is_there(view: FormView):
 def test_every_field_has_a_label(view: FormView):
     soup = page(view)
     labelled = {str(label["for"]) for label in soup.select("label[for]")}
-    bare = [field for field in soup.select("input") if field["id"] not in labelled and not field.find_parent("label")]
+    bare = [field for field in soup.select("input") if not field.find_parent("label") and field["id"] not in labelled]
     assert bare == []
 
 
@@ -117,8 +118,8 @@ def test_a_form_can_be_sent_whatever_text_is_in_it():
 
 def test_hostile_text_is_shown_as_it_is():
     soup = page(hostile_view())
-    assert one(row(soup, "image", 1), ".gs-name").text == HOSTILE
-    assert one(row(soup, "gpu", 1), ".gs-name").text == HOSTILE
+    assert one(row(soup, "image", 1), "b").text == HOSTILE
+    assert one(row(soup, "gpu", 1), "b").text == HOSTILE
     assert one(soup, "#gpuspawner-cpu")["value"] == HOSTILE
     assert [radio["value"] for radio in soup.select("input[name=image]")] == [HOSTILE, ""]
     assert one(soup, "#gpuspawner-custom_image")["value"] == HOSTILE
@@ -143,7 +144,7 @@ def test_another_image_is_the_last_card_with_a_field_for_its_reference():
     soup = page(replace(VIEW, custom_image=CUSTOM, values=values))
     assert [radio["value"] for radio in soup.select("input[name=image]")] == ["pytorch", "plain", ""]
     assert [radio["value"] for radio in soup.select("input[name=image][checked]")] == [""]
-    assert one(row(soup, "image", 3), ".gs-name").text == "Another image"
+    assert one(row(soup, "image", 3), "b").text == "Another image"
     field = one(soup, "input[name=custom_image]")
     assert (field["value"], field.has_attr("required"), field.has_attr("disabled")) == ("quay.io/x:1", False, False)
     assert one(soup, "#gpuspawner-custom_image-help").text == "Written as registry/name:tag."
@@ -181,18 +182,23 @@ def test_a_gpu_type_shows_memory_unit_capacity_and_note():
 def test_a_gpu_type_says_what_else_it_is_and_what_to_know_of_it():
     odd = replace(T4, badges=("NVLink", "spot"), description="Fast.", caution="It may go.")
     soup = page(replace(VIEW, vendors=(VendorView(slug="x", display_name="X", types=(odd, T4)),)))
-    facts = [[fact.text for fact in each.select(".gs-fact")] for each in soup.select(".gs-vendor .gs-choice")]
+    facts = [[fact.text for fact in each.select("span")] for each in soup.select(".gs-vendor .gs-facts")]
     assert facts == [["15 GiB", "card", "NVLink", "spot"], ["15 GiB", "card"]]
-    text = one(row(soup, "gpu", 1), ".gs-text:not(.gs-reason)").text
+    text = one(row(soup, "gpu", 1), "small").text
     assert " ".join(text.split()) == "Fast. It may go. Simulated."
     assert row(soup, "gpu", 2).select(".gs-caution") == []
 
 
 def test_the_bar_stands_only_where_it_is_known_what_is_free():
-    bars = page(VIEW).select(".gs-vendor .gs-choice svg")
-    assert [bar.has_attr("hidden") for bar in bars] == [False, True]
-    free, broken = bars[0].select("rect")
-    assert (bars[0]["viewbox"], free["width"], broken["x"], broken["width"]) == ("0 0 8 1", "3", "7", "1")
+    soup = page(VIEW)
+    assert [len(row(soup, "gpu", number).select("svg")) for number in (1, 2)] == [1, 0]
+    assert [bar["width"] for bar in row(soup, "gpu", 1).select("rect")] == ["37.5%", "12.5%"]
+
+
+def test_a_bar_has_a_part_for_broken_ones_only_where_there_are_any():
+    vendor = VendorView(slug="x", display_name="X", types=(replace(T4, healthy=8), replace(T4, healthy=None)))
+    soup = page(replace(VIEW, vendors=(vendor,)))
+    assert [bar["width"] for bar in soup.select("rect")] == ["37.5%", "37.5%"]
 
 
 def test_a_type_that_can_never_start_is_disabled_and_says_why():
@@ -233,20 +239,22 @@ def test_old_counts_are_marked_with_their_age():
 def test_old_counts_are_no_reason_except_where_nothing_can_ever_start():
     types = (replace(T4, state=State.BUSY, reason="None is free right now."), NEVER)
     soup = page(replace(STATES["old"], vendors=(VendorView(slug="x", display_name="X", types=types),)))
-    assert [reason.text for reason in soup.select(".gs-vendor .gs-reason")] == ["", "There is none."]
+    assert [reason.text for reason in soup.select(".gs-vendor .gs-reason")] == ["There is none."]
+    assert one(row(soup, "gpu", 2), ".gs-reason").text == "There is none."
 
 
 def test_a_type_that_the_image_cannot_use_says_why_before_all_else():
     soup = page(replace(VIEW, values={**VIEW.values, "image": "pytorch"}, age_text="as of 2 min ago"))
-    rows = {row.has_attr("data-misfit"): one(row, ".gs-reason").text for row in soup.select(".gs-vendor .gs-choice")}
-    assert rows == {False: "", True: "PyTorch is made for NVIDIA GPUs."}
+    assert row(soup, "gpu", 1).select(".gs-reason") == []
+    assert one(one(soup, "[data-misfit]"), ".gs-reason").text == "PyTorch is made for NVIDIA GPUs."
+    assert row(soup, "gpu", 2).has_attr("data-misfit")
 
 
 def test_an_image_that_can_use_none_of_the_types_says_so_once():
     none = replace(VIEW.images[0], misfits=(replace(MISFIT, gpus=("t4", "mi210")),))
     soup = page(replace(VIEW, images=(none, VIEW.images[1]), values={**VIEW.values, "image": "pytorch"}))
     assert one(soup, "#gpuspawner-misfit").text == MISFIT.text
-    assert [one(row, ".gs-reason").text for row in soup.select("[data-misfit]")] == ["", ""]
+    assert [each.select(".gs-reason") for each in soup.select("[data-misfit]")] == [[], []]
 
 
 def test_what_only_some_types_cannot_is_said_at_these():
@@ -279,7 +287,7 @@ def test_new_counts_are_not_marked():
 def test_without_bounds_and_gpus_their_fields_are_not_there():
     soup = page(EMPTY)
     assert {str(control["name"]) for control in soup.select("[name]")} == {"image", "gpu"}
-    assert one(row(soup, "gpu", 0), ".gs-text").text.strip() == "No GPU is offered at the moment."
+    assert one(row(soup, "gpu", 0), "small").text.strip() == "No GPU is offered at the moment."
 
 
 def test_a_vendor_filter_needs_two_vendors_and_the_script():
@@ -364,13 +372,13 @@ def test_a_sites_template_replaces_a_block_of_the_form(tmp_path: Path, own_templ
 
 
 def test_a_sites_script_cannot_end_its_element(tmp_path: Path, own_templates: Path):
-    (own_templates / "form.js").write_text('const a = "</script><b>";\nconst c = "<!-- <script>";')
-    (own_templates / "form.css").write_text('.site::after { content: "</style><b>"; }')
+    (own_templates / "form.js").write_text('const a = "</script><i>";\nconst c = "<!-- <script>";')
+    (own_templates / "form.css").write_text('.site::after { content: "</style><i>"; }')
     soup = page(VIEW, (str(tmp_path),))
-    assert soup.select("b") == []
-    script = 'const a = "\\x3c/script><b>";\nconst c = "\\x3c!-- \\x3cscript>";'
+    assert soup.select("i") == []
+    script = 'const a = "\\x3c/script><i>";\nconst c = "\\x3c!-- \\x3cscript>";'
     assert one(soup, "script[type=module]").text.strip().endswith(script)
-    assert one(soup, "style").text.startswith('.site::after { content: "<\\/style><b>"; }')
+    assert one(soup, "style").text.startswith('.site::after { content: "<\\/style><i>"; }')
 
 
 def test_a_name_that_is_not_in_the_view_is_an_error_and_not_an_empty_text(tmp_path: Path, own_templates: Path):

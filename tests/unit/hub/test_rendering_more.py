@@ -91,7 +91,7 @@ def test_a_priority_is_picked_with_a_radio_button():
     radios = soup.select("#gpuspawner-priorities input[type=radio][name=priority]")
     assert [(radio["value"], radio.has_attr("checked")) for radio in radios] == [("normal", True), ("low", False)]
     rows = [
-        [" ".join(part.text.split()) for part in row.select("span")]
+        [" ".join(part.text.split()) for part in row.select("b, small")]
         for row in soup.select("#gpuspawner-priorities label")
     ]
     assert rows == [["Normal", ""], ["Low", "It may be stopped."]]

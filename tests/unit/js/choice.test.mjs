@@ -72,9 +72,9 @@ test("shared memory may be left empty, and is nothing where nobody is asked", ()
 });
 
 test("a preset with shared memory is held with as much", () => {
-  const preset = { ...train, values: { ...train.values, shared_memory: "2" } };
-  assert.equal(holdsPreset({ ...preset.values, shared_memory: "2048M" }, preset, island), true);
-  assert.equal(holdsPreset({ ...preset.values, shared_memory: "" }, preset, island), false);
+  const preset = { ...train, shared_memory: "2" };
+  assert.equal(holdsPreset({ ...preset, shared_memory: "2048M" }, preset, island), true);
+  assert.equal(holdsPreset({ ...preset, shared_memory: "" }, preset, island), false);
 });
 
 test("an empty number of GPUs means one", () => {
@@ -113,7 +113,7 @@ test("an image that can use the GPU, or needs none, goes with it", () => {
 });
 
 test("a preset is held however its numbers are written", () => {
-  assert.equal(holdsPreset({ ...train.values, cpu: "8000m", memory: "65536M", run_time: "480 min" }, train, island), true);
+  assert.equal(holdsPreset({ ...train, cpu: "8000m", memory: "65536M", run_time: "480 min" }, train, island), true);
 });
 
 for (const change of [
@@ -121,10 +121,10 @@ for (const change of [
   ...[{ run_time: "4h" }, { run_time: "" }, { shared_memory: "1" }, { shared_memory: "x" }, { priority: "low" }],
 ]) {
   test(`a preset is not held with ${JSON.stringify(change)}`, () => {
-    assert.equal(holdsPreset({ ...train.values, ...change }, train, island), false);
+    assert.equal(holdsPreset({ ...train, ...change }, train, island), false);
   });
 }
 
 test("a preset without a GPU is held whatever the number of GPUs was", () => {
-  assert.equal(holdsPreset({ ...small.values, gpu_count: "3" }, small, island), true);
+  assert.equal(holdsPreset({ ...small, gpu_count: "3" }, small, island), true);
 });

@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.unit.islands import faults
+from gpuspawner._resources import data_dir
+from gpuspawner.hub.own_scripts import shortened
+from tests.unit.islands import TABLES, faults, tabled
 
 HERE = Path(__file__).parent
 FILES = sorted(HERE.glob("*.test.mjs"))
 SENTENCES = json.loads((HERE / "sentences.json").read_text())
+SCRIPTS = ("choice.js", "live.js", "display.js", "form.js")
 WITHOUT_DATA = {"refresher"}
 
 
@@ -26,18 +31,39 @@ WITHOUT_DATA = {"refresher"}
 def test_the_form_script(file: Path, tmp_path: Path):
     handed = tmp_path / "handed"
     handed.touch()
-    environment = os.environ | {"HANDED_TO_THE_SCRIPT": str(handed)}
-    answer = subprocess.run(["node", "--test", file], env=environment, capture_output=True, text=True, check=False)
-    if answer.returncode != 0:
-        pytest.fail(answer.stdout + answer.stderr, pytrace=False)
+    run(file, HANDED_TO_THE_SCRIPT=str(handed))
     lines = set(handed.read_text().splitlines())
     assert (lines == set()) is (file.name.removesuffix(".test.mjs") in WITHOUT_DATA)
     assert [found for line in lines if (found := wrong(*json.loads(line)))] == []
 
 
-def wrong(kind: str, value: object) -> list[str]:
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js 20 or newer on PATH")
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name.removesuffix(".test.mjs"))
+def test_the_form_script_as_pages_get_it(file: Path, tmp_path: Path):
+    sources = [(data_dir("templates") / name).read_text() for name in SCRIPTS]
+    exported = [name for source in sources for name in re.findall(r"^export function (\w+)", source, re.MULTILINE)]
+    served = tmp_path / "served.mjs"
+    served.write_text("".join(map(shortened, sources)) + f"export {{ {', '.join(exported)} }};")
+    run(file, SCRIPT_AS_SERVED=str(served))
+
+
+def run(file: Path, **variables: str) -> None:
+    """Run a file of tests, and fail as it fails."""
+    answer = subprocess.run(
+        ["node", "--test", file], env=os.environ | variables, capture_output=True, text=True, check=False
+    )
+    if answer.returncode != 0:
+        pytest.fail(answer.stdout + answer.stderr, pytrace=False)
+
+
+def wrong(kind: str, value: Any) -> list[str]:
     """List what is wrong with a value of one of the kinds that load.mjs tells apart."""
-    return [f"{kind}{found.removeprefix('$')}" for found in faults(value, "" if kind == "island" else kind)]
+    if kind != "island":
+        return [f"{kind}{found.removeprefix('$')}" for found in faults(value, kind)]
+    lists = {name: (part, value[name]) for name, part in TABLES.items()}
+    inside = [found for part, things in lists.values() for each in things for found in wrong(part, each)]
+    tables = {name: tabled(things, part) for name, (part, things) in lists.items()}
+    return [*inside, *(f"island{found.removeprefix('$')}" for found in faults({**value, **tables}))]
 
 
 def test_there_are_tests_for_the_form_script():
