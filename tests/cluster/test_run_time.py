@@ -1,0 +1,71 @@
+"""A run time that somebody picked ends the server, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+import pytest
+from kubernetes.client import ApiClient, CoreV1Event, V1Pod
+
+from devcluster import Cluster
+from devcluster.hub import Hub
+from devcluster.hub_config import HubSettings
+from tests.cluster.support.fixtures import offer
+from tests.cluster.support.fleet import WHOLE_CARD
+from tests.cluster.support.pods import Pods
+from tests.cluster.support.servers import Servers
+from tests.cluster.support.waiting import wait_for
+
+NAMESPACE = "hourglass"
+RUN_TIME = {"min": "1m", "max": "1h", "step": "1m", "default": "1h"}
+POLL_INTERVAL_S = 2
+
+
+@pytest.fixture
+def servers(cluster: Cluster, api: ApiClient) -> Iterator[Servers]:
+    """The servers of a hub that offers a minute, and that looks after its servers more often than every 30 s."""
+    settings = HubSettings(
+        namespace=NAMESPACE,
+        gpuspawner=offer(cluster, run_time=RUN_TIME),
+        extra={"KubeSpawner": {"poll_interval": POLL_INTERVAL_S}},
+    )
+    with Hub(cluster, settings) as hub:
+        yield Servers(hub, Pods(api, NAMESPACE))
+
+
+def ending(pods: Pods, pod: V1Pod) -> CoreV1Event | None:
+    """Return the event by which Kubernetes ended a pod, which stays when the hub has deleted the pod."""
+    selector = f"involvedObject.uid={pod.metadata.uid},reason=DeadlineExceeded"
+    events = pods.core.list_namespaced_event(pods.namespace, field_selector=selector).items
+    return events[0] if events else None
+
+
+def test_a_server_ends_when_its_run_time_is_over_and_starts_again_with_a_new_one(servers: Servers) -> None:
+    pods = servers.pods
+    # These GPUs are on the node that runs pods, and ends them; others are simulated.
+    usual = {"gpu": WHOLE_CARD.slug}
+    brief = {**usual, "run_time": "1m"}
+    with servers.running({"sprinter": brief, "walker": usual}):
+        first, other = pods.of("sprinter"), pods.of("walker")
+        assert (first.spec.active_deadline_seconds, other.spec.active_deadline_seconds) == (60, 3600)
+
+        event = wait_for(lambda: ending(pods, first), "the run time over", timeout_s=120)
+        lasted_s = (told_at(event) - first.status.start_time).total_seconds()
+        assert 59 <= lasted_s < 90
+
+        # Nobody asks the hub to look: it has to notice.
+        wait_for(lambda: servers.state("sprinter").get("stopped"), "the hub sees that the server has stopped")
+        pods.wait_gone("sprinter")
+
+        servers.start("sprinter", brief)
+        second = pods.of("sprinter")
+        assert (second.metadata.uid != first.metadata.uid, second.spec.active_deadline_seconds) == (True, 60)
+        assert servers.state("walker")["ready"]
+        assert pods.of("walker").metadata.uid == other.metadata.uid
+
+
+def told_at(event: CoreV1Event) -> datetime:
+    """Return when something happened first; which of the two fields says it is up to the component that tells it."""
+    at: datetime = event.first_timestamp or event.event_time
+    return at
