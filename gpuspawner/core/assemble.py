@@ -10,12 +10,11 @@ from gpuspawner.core.accelerators import AcceleratorTable
 from gpuspawner.core.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset, Priority
 from gpuspawner.core.counting import largest_node
 from gpuspawner.core.discovery import SIMULATED_LABEL, discover
-from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.inventory import Inventory, Node
 from gpuspawner.core.node_facts import SPOT, interconnect, is_spot
 from gpuspawner.core.node_kinds import kinds
 from gpuspawner.core.platforms import TELLING, Platform, distinct, platform_of
-from gpuspawner.core.selection import validate
+from gpuspawner.core.preset_flags import invalid_presets
 from gpuspawner.core.stocks import is_silent, may_have
 from gpuspawner.core.unions import Union, unite
 
@@ -96,7 +95,8 @@ def assemble(
     )
     if inventory.nodes is None:
         return catalogue
-    return replace(catalogue, presets=dict(_possible_presets(catalogue)))
+    invalid = invalid_presets(configured.presets, catalogue)
+    return replace(catalogue, presets={slug: each for slug, each in configured.presets.items() if slug not in invalid})
 
 
 def default_cpu(largest_millis: int) -> Bounds | None:
@@ -198,12 +198,3 @@ def _places(gpus: Iterable[GPUType], nodes: tuple[Node, ...]) -> set[tuple[str, 
         for number, node in enumerate(nodes)
         if may_have(node, gpu.resource) and gpu.is_on(node.labels)
     }
-
-
-def _possible_presets(catalogue: Catalogue) -> Iterable[tuple[str, Preset]]:
-    for slug, preset in catalogue.presets.items():
-        try:
-            validate({"preset": slug}, catalogue)
-        except SelectionError:
-            continue
-        yield slug, preset

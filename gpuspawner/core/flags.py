@@ -1,6 +1,6 @@
 """What an admin should look at: nodes whose GPUs nobody can pick, and why; GPUs that do not work.
 
-For admins alone: it names nodes, labels and taints.
+For admins alone: it names nodes, labels and taints. Presets are looked at in :mod:`gpuspawner.core.preset_flags`.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ _LABELS = (
 
 
 class Concern(StrEnum):
-    """What is the matter with GPUs, in the order admins are told."""
+    """What is the matter, in the order admins are told."""
 
+    PRESET = "preset"
     MIG_INVALID = "mig-invalid"
     MIXED_MODELS = "mixed-models"
     NO_TYPE = "no-type"
@@ -43,17 +44,24 @@ class Concern(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flag:
-    """One thing about the GPUs of some nodes.
+    """One thing about the GPUs of some nodes, or about some presets.
 
     :param resource: the extended resource, empty where the nodes have none.
     :param message: a sentence with what is the matter and what helps.
     :param nodes: names of the nodes, in their order.
+    :param presets: slugs of the presets; only where there are no nodes.
     """
 
     concern: Concern
     resource: str
     message: str
     nodes: tuple[str, ...] = ()
+    presets: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of what it is about."""
+        return self.nodes or self.presets
 
 
 def flagged(

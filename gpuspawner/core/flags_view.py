@@ -1,4 +1,4 @@
-"""What admins are told about GPUs, in words: for the form and for the hub's log."""
+"""What admins are told about GPUs and presets, in words: for the form and for the hub's log. Both are in English."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from gpuspawner.core.quoting import listing, name_of
 
 MOST_FLAGS = 20
 """Flags that are told one by one: strange labels can make any number of them."""
-MOST_NODES = 10
-"""Nodes of a flag that are named."""
+MOST_NAMES = 10
+"""Nodes or presets of a flag that are named."""
 _LONGEST_NAME = 253
 """Characters of a node's name in Kubernetes."""
 
 
 class FlagView(NamedTuple):
-    """One flag: the nodes, by name, and what is the matter with their GPUs."""
+    """One flag: the nodes, by name, and what is the matter with their GPUs; or the presets, and why they are away."""
 
-    nodes: str
+    subject: str
     sentence: str
 
 
@@ -28,7 +28,7 @@ class FlagView(NamedTuple):
 class FlagsView:
     """All flags.
 
-    :param summary: of how many nodes, a sentence without its full stop.
+    :param summary: of how many presets and nodes, a sentence without its full stop.
     :param more: how many flags are left out of the list, as a sentence; empty where none is.
     """
 
@@ -42,15 +42,32 @@ def flags_view(flags: Sequence[Flag]) -> FlagsView | None:
     if not flags:
         return None
     left_out = len(flags) - MOST_FLAGS
-    nodes = {name for flag in flags for name in flag.nodes}
     return FlagsView(
-        summary=f"GPUs of {len(nodes)} node{'' if len(nodes) == 1 else 's'} are not offered or do not work",
-        flags=tuple(FlagView(_names(flag), flag.message) for flag in flags[:MOST_FLAGS]),
+        summary=_summary(flags),
+        flags=tuple(FlagView(_subject(flag), flag.message) for flag in flags[:MOST_FLAGS]),
         more=f"And {left_out} more of this kind." if left_out > 0 else "",
     )
 
 
-def _names(flag: Flag) -> str:
-    names = flag.nodes[:MOST_NODES]
+def _summary(flags: Sequence[Flag]) -> str:
+    presets = len({name for flag in flags for name in flag.presets})
+    nodes = len({name for flag in flags for name in flag.nodes})
+    parts = []
+    if presets:
+        parts.append(f"{_counted(presets, 'preset')} {'is' if presets == 1 else 'are'} not in the form")
+    if nodes:
+        parts.append(f"GPUs of {_counted(nodes, 'node')} are not offered or do not work")
+    return ", and ".join(parts)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _subject(flag: Flag) -> str:
+    names = flag.names[:MOST_NAMES]
     shown = [name[:_LONGEST_NAME] if name.isprintable() else name_of(name) for name in names]
-    return listing([*shown, *flag.nodes[MOST_NODES:]], longest=MOST_NODES)
+    named = listing([*shown, *flag.names[MOST_NAMES:]], longest=MOST_NAMES)
+    if not flag.presets:
+        return named
+    return f"{'Preset' if len(flag.presets) == 1 else 'Presets'} {named}"

@@ -1,4 +1,4 @@
-"""Tells admins what is the matter with GPUs: in the form when one looks, in the hub's log when it changes.
+"""Tells admins what is the matter with GPUs and presets: in the form when one looks, in the hub's log when it changes.
 
 It is worked out once for the same nodes and settings, and for the log never while somebody waits for a form.
 """
@@ -16,13 +16,14 @@ from gpuspawner.core.flags import Flag, flagged
 from gpuspawner.core.flags_view import flags_view
 from gpuspawner.core.inventory import Node
 from gpuspawner.core.language import ENGLISH, speaking
+from gpuspawner.core.preset_flags import flagged_presets
 from gpuspawner.hub.offers import Offer, ParsedSettings
 
 _MOST_VIEWPOINTS = 32
 """Different ones that are remembered; group overrides may give some users other settings than the rest."""
 
 Said = tuple[str, str]
-"""A sentence, and the name of the node it was said of."""
+"""A sentence, and the name of the node or preset it was said of."""
 
 T = TypeVar("T")
 
@@ -39,6 +40,17 @@ class Viewpoint(NamedTuple):
     tolerations: tuple[Toleration, ...]
 
 
+class _Telling(NamedTuple):
+    """Of what, and for whom, something was said.
+
+    :param node: as it was then; None for a preset.
+    :param to: for a preset only the settings, as the same is to say whatever is tolerated.
+    """
+
+    node: Node | None
+    to: Viewpoint | ParsedSettings
+
+
 class Concerns:
     """One for the hub's process.
 
@@ -52,7 +64,7 @@ class Concerns:
         self._nodes: tuple[Node, ...] | None = None
         self._found: dict[Viewpoint, tuple[Flag, ...]] = {}
         self._seen: dict[Viewpoint, tuple[Node, ...]] = {}
-        self._told: dict[Said, tuple[Node, Viewpoint]] = {}
+        self._told: dict[Said, _Telling] = {}
         self._waiting: dict[Viewpoint, Offer] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._not_before = 0.0
@@ -62,11 +74,14 @@ class Concerns:
         nodes = offer.inventory.nodes
         if nodes is not self._nodes:
             self._nodes, self._found = nodes, {}
+        if nodes is None:
+            return ()
         if viewpoint not in self._found:
             settings, tolerations = viewpoint
             with speaking(ENGLISH):  # as the hub's log, where it is said again
-                found = flagged(nodes or (), offer.catalogue, table=settings.table, tolerations=tolerations)
-            _remember(self._found, viewpoint, value=found)
+                presets = flagged_presets(settings.configured.presets, offer.catalogue)
+                found = flagged(nodes, offer.catalogue, table=settings.table, tolerations=tolerations)
+            _remember(self._found, viewpoint, value=(*presets, *found))
         return self._found[viewpoint]
 
     def watch(self, offer: Offer, viewpoint: Viewpoint, *, log: Log) -> None:
@@ -90,30 +105,38 @@ class Concerns:
             self._tell(viewpoint, self.of(offer, viewpoint), nodes=nodes, log=log)
 
     def _tell(self, viewpoint: Viewpoint, found: tuple[Flag, ...], *, nodes: Mapping[str, Node], log: Log) -> None:
-        """Say of each node what has not been said of it as it is now; and once that all is well again."""
-        standing = {(flag.message, name) for flag in found for name in flag.nodes}
+        """Say of each node what has not been said of it as it is now, of each preset; once that all is well again."""
+        standing = {(flag.message, name) for flag in found for name in flag.names}
         was_told, self._told = (
             bool(self._told),
             {
-                said: (node, teller)
-                for said, (node, teller) in self._told.items()
-                if nodes.get(said[1]) is node and (teller != viewpoint or said in standing)
+                said: telling
+                for said, telling in self._told.items()
+                if (telling.node is None or nodes.get(said[1]) is telling.node)
+                and (telling.to not in (viewpoint, viewpoint.settings) or said in standing)
             },
         )
-        new = [replace(flag, nodes=unsaid) for flag in found if (unsaid := self._unsaid(flag))]
+        new = [unsaid for flag in found if (unsaid := self._unsaid(flag)).names]
         with speaking(ENGLISH):
             view = flags_view(new)
         if view is not None:
-            for names, sentence in view.flags:
-                log.warning("GPUs on %s: %s", names, sentence)
+            for flag, (subject, sentence) in zip(new, view.flags, strict=False):  # there may be more than are viewed
+                log.warning("%s%s: %s", "GPUs on " if flag.nodes else "", subject, sentence)
             if view.more:
                 log.warning("GPUs: %s", view.more)
-        self._told |= {(flag.message, name): (nodes[name], viewpoint) for flag in new for name in flag.nodes}
+        for flag in new:
+            self._told |= {(flag.message, name): _Telling(nodes[name], viewpoint) for name in flag.nodes}
+            self._told |= {(flag.message, slug): _Telling(None, viewpoint.settings) for slug in flag.presets}
         if was_told and not self._told:
-            log.warning("GPUs: All are offered and work again.")
+            log.warning("GPUs and presets: All are offered and work again.")
 
-    def _unsaid(self, flag: Flag) -> tuple[str, ...]:
-        return tuple(name for name in flag.nodes if (flag.message, name) not in self._told)
+    def _unsaid(self, flag: Flag) -> Flag:
+        """Return a flag of those of its nodes or presets of which it was not said."""
+        nodes, presets = (
+            tuple(name for name in names if (flag.message, name) not in self._told)
+            for names in (flag.nodes, flag.presets)
+        )
+        return replace(flag, nodes=nodes, presets=presets)
 
 
 def _remember(known: dict[Viewpoint, T], viewpoint: Viewpoint, *, value: T) -> None:

@@ -42,7 +42,31 @@ def test_flags_beyond_twenty_are_counted():
     assert (len(view.flags), view.more) == (20, "And 3 more of this kind.")
 
 
+def missing(*presets: str) -> Flag:
+    return Flag(concern=Concern.PRESET, resource="", message="Not now.", presets=presets)
+
+
+@pytest.mark.parametrize(
+    ("flags", "summary"),
+    [
+        ([missing("a")], "1 preset is not in the form"),
+        ([missing("a", "b"), missing("c")], "3 presets are not in the form"),
+        ([missing("a"), flag("a")], "1 preset is not in the form, and GPUs of 1 node are not offered or do not work"),
+    ],
+)
+def test_the_summary_counts_presets_apart(flags: list[Flag], summary: str):
+    view = flags_view(flags)
+    assert view is not None
+    assert view.summary == summary
+
+
+def test_a_flag_of_presets_says_that_they_are_presets():
+    view = flags_view([missing("a"), missing("a", "b")])
+    assert view is not None
+    assert view.flags == (FlagView("Preset a", "Not now."), FlagView("Presets a, b", "Not now."))
+
+
 def test_names_of_nodes_are_short_and_on_one_line():
     view = flags_view([flag("a\nb", "c" * 999)])
     assert view is not None
-    assert view.flags[0].nodes == "a\\nb, " + "c" * 253
+    assert view.flags[0].subject == "a\\nb, " + "c" * 253

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gpuspawner.core.assemble import assemble
 from gpuspawner.core.catalogue import Catalogue, Toleration
 from gpuspawner.core.inventory import Inventory, Node, Taint
 from gpuspawner.hub.concerns import Concerns, Viewpoint
@@ -20,11 +21,20 @@ VIEWPOINT = Viewpoint(PARSED, ())
 CATALOGUE = Catalogue(images={}, cpu=None, memory=None)
 INVALID = Node(name="n", labels={"nvidia.com/gpu.product": "A100-MIG-INVALID"})
 GOOD = Node(name="good")
+T4 = Node(name="t4", labels={"nvidia.com/gpu.product": "Tesla-T4"}, capacity={GPU: 1}, allocatable={GPU: 1})
+WITH_PRESETS = Offers().parse({"presets": {"train": {"gpu": "t4"}, "good": {"gpu": "t4"}}})
 LOG = logging.getLogger("test")
 
 
 def offer(*nodes: Node) -> Offer:
     return Offer(catalogue=CATALOGUE, inventory=Inventory(nodes=nodes))
+
+
+def assembled(*nodes: Node) -> Offer:
+    """Return an offer with presets as far as these nodes have their GPUs."""
+    inventory = Inventory(nodes=nodes)
+    catalogue = assemble(WITH_PRESETS.configured, inventory, table=WITH_PRESETS.table, fallback_image="i")
+    return Offer(catalogue=catalogue, inventory=inventory)
 
 
 @pytest.fixture
@@ -35,7 +45,9 @@ def concerns() -> Concerns:
 async def told(concerns: Concerns, caplog: pytest.LogCaptureFixture, *nodes: Node, **changes: Any) -> list[str]:
     """Return what the log says for these nodes."""
     caplog.clear()
-    concerns.watch(offer(*nodes), VIEWPOINT._replace(**changes), log=LOG)
+    viewpoint = VIEWPOINT._replace(**changes)
+    seen = assembled(*nodes) if viewpoint.settings is WITH_PRESETS else offer(*nodes)
+    concerns.watch(seen, viewpoint, log=LOG)
     timer = concerns._timer
     async with asyncio.timeout(5):
         while timer is not None and concerns._timer is timer:  # noqa: ASYNC110 - a timer is no event
@@ -79,7 +91,7 @@ async def test_a_change_is_told_and_not_repeated(concerns: Concerns, caplog: pyt
 async def test_that_all_is_well_again_is_told_once(concerns: Concerns, caplog: pytest.LogCaptureFixture):
     assert await told(concerns, caplog, GOOD) == []
     await told(concerns, caplog, INVALID)
-    assert await told(concerns, caplog, GOOD) == ["GPUs: All are offered and work again."]
+    assert await told(concerns, caplog, GOOD) == ["GPUs and presets: All are offered and work again."]
     assert await told(concerns, caplog, GOOD, replace(GOOD, name="m")) == []
 
 
@@ -90,7 +102,7 @@ async def test_what_broke_again_is_told_again_whoever_looked_in_between(
     await told(concerns, caplog, INVALID)
     await told(concerns, caplog, INVALID, tolerations=others)
     assert await told(concerns, caplog, replace(INVALID, labels={}), tolerations=others) == [
-        "GPUs: All are offered and work again."
+        "GPUs and presets: All are offered and work again."
     ]
     assert len(await told(concerns, caplog, replace(INVALID), tolerations=others)) == 1
 
@@ -130,3 +142,41 @@ async def test_many_different_viewpoints_do_not_pile_up(concerns: Concerns, capl
         await told(concerns, caplog, INVALID, tolerations=viewpoint.tolerations)
     assert max(map(len, (concerns._found, concerns._seen, concerns._waiting))) <= 32
     assert len(concerns._told) == 1
+
+
+MISSING = "Presets train, good: Not in the form at the moment. There is no GPU type 't4'."
+
+
+async def test_a_preset_that_is_left_out_is_told_once_and_again_when_it_was_back(
+    concerns: Concerns, caplog: pytest.LogCaptureFixture
+):
+    async def said(*nodes: Node, **changes: Any) -> list[str]:
+        return await told(concerns, caplog, *nodes, settings=WITH_PRESETS, **changes)
+
+    others = (Toleration(key="k"),)
+    assert await said(T4) == []
+    # One of the nodes is called as one of the presets.
+    assert await said(GOOD) == [MISSING]
+    assert await said(GOOD, replace(GOOD, name="m")) == []
+    assert await said(GOOD, tolerations=others) == []
+    assert await said(GOOD, T4, tolerations=others) == ["GPUs and presets: All are offered and work again."]
+    assert await said(GOOD, T4) == []
+    assert await said(GOOD) == [MISSING]
+
+
+async def test_what_is_said_of_nodes_begins_with_gpus_beside_presets_too(
+    concerns: Concerns, caplog: pytest.LogCaptureFixture
+):
+    said = await told(concerns, caplog, INVALID, settings=WITH_PRESETS)
+    assert said == [MISSING, "GPUs on n: No GPU is offered: the MIG layout is not the same on all cards"]
+
+
+async def test_settings_without_a_preset_do_not_make_it_well(concerns: Concerns, caplog: pytest.LogCaptureFixture):
+    await told(concerns, caplog, GOOD, settings=WITH_PRESETS)
+    assert await told(concerns, caplog, GOOD) == []
+    assert await told(concerns, caplog, replace(GOOD), settings=WITH_PRESETS) == []
+
+
+def test_while_no_node_can_be_read_no_preset_is_called_missing(concerns: Concerns):
+    viewpoint = VIEWPOINT._replace(settings=WITH_PRESETS)
+    assert concerns.of(Offer(catalogue=CATALOGUE, inventory=Inventory(reason="Down.")), viewpoint) == ()

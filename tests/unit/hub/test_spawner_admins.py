@@ -51,6 +51,14 @@ async def test_an_admin_is_told_whoever_the_server_is_for(make_spawner: MakeSpaw
     assert page.select("img") == []
 
 
+async def test_an_admin_is_told_of_presets_that_are_left_out(make_spawner: MakeSpawner):
+    page = await opened(make_spawner(settings={"presets": {"train": {"gpu": "b200"}}}), looking(admin=True))
+    (summary,) = page.select(f"{FOLD_OUT} summary")
+    assert summary.text.startswith("For admins: 1 preset is not in the form, and GPUs of ")
+    told = [item.text for item in page.select(f"{FOLD_OUT} li")]
+    assert told[0] == "Preset train: Not in the form at the moment. There is no GPU type 'b200'."
+
+
 async def test_nobody_else_is_told(make_spawner: MakeSpawner):
     page = await opened(make_spawner(), looking(admin=False))
     assert page.select(FOLD_OUT) == []
