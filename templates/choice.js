@@ -1,5 +1,5 @@
 // What a choice is and what it says: arithmetic and wording without a document, tested with node. It refuses nothing: what
-// may be asked for is decided by the server alone. One script with live.js and form.js, which come after it.
+// may be asked for is decided by the server alone. One script with language.js, which comes before it, and with live.js and form.js, which come after it.
 
 // A character more than the server takes, for it to say so.
 const LONGEST_REFERENCE = 521;
@@ -77,15 +77,18 @@ export function stepped(name, text, direction, bounds) {
 /** A sentence about what is wrong with a number, empty when nothing is. */
 export function complaintOf(name, text, bounds) {
   const amount = amountOf(name, text);
-  const unit = isMemory(name) ? " GiB" : { cpu: " cores" }[name] ?? "";
+  const unit = isMemory(name) ? " GiB" : name === "cpu" ? ` ${t("cores")}` : "";
   if (Number.isNaN(amount)) {
-    const what = name === "run_time" ? "a length of time" : "a number";
-    return `Write ${what}, for example ${bounds.default}${isMemory(name) ? "G" : ""}.`;
+    const example = `${bounds.default}${isMemory(name) ? "G" : ""}`;
+    if (name === "run_time") return t("Write a length of time, for example {example}.", { example });
+    return t("Write a number, for example {example}.", { example });
   }
   const [min, max, step] = amountsOf(name, bounds);
-  if (amount < min || amount > max) return `From ${bounds.min} to ${bounds.max}${unit} can be asked for.`;
+  if (amount < min || amount > max) {
+    return t("From {least} to {most} can be asked for.", { least: bounds.min, most: bounds.max + unit });
+  }
   const place = (amount - min) / step;
-  return Math.abs(place - Math.round(place)) < 1e-6 ? "" : `Goes in steps of ${bounds.step}${unit}.`;
+  return Math.abs(place - Math.round(place)) < 1e-6 ? "" : t("Goes in steps of {step}.", { step: bounds.step + unit });
 }
 
 /** What is written as the reference of an image that has no card. */
@@ -148,8 +151,22 @@ function memoryText(gib) {
   return unit ? `${textOf(gib / GIB[unit])} ${unit}iB` : `${textOf(gib)} GiB`;
 }
 
+const LENGTHS = {
+  day: (number) => tn("{number} day", "{number} days", number),
+  hour: (number) => tn("{number} hour", "{number} hours", number),
+  minute: (number) => tn("{number} minute", "{number} minutes", number),
+};
+
 function lengthText(minutes) {
-  return partsOf(minutes).map(([number, unit]) => `${number} ${unit}${number === 1 ? "" : "s"}`).join(" ");
+  const parts = partsOf(minutes).map(([number, unit]) => LENGTHS[unit](number));
+  return parts.reduce((longer, shorter) => t("{longer} {shorter}", { longer, shorter }));
+}
+
+/** Names in a row, all of which are meant. */
+function allOf(names) {
+  const last = names.pop();
+  if (!names.length) return last;
+  return t("{names} and {last}", { names: names.reduce((row, name) => t("{names}, {name}", { names: row, name })), last });
 }
 
 /** What a GPU has may be no round number: two decimals are enough. */
@@ -168,12 +185,6 @@ export function commonMisfitOf(image, data) {
   return image?.misfits.find(({ gpus }) => gpus.length === data.gpus.length)?.text ?? "";
 }
 
-/** ", priority Low" where it is not the first, which is the usual one. */
-function priorityText(values, data) {
-  const picked = bySlug(data.priorities.slice(1), values.priority);
-  return picked ? `, priority ${picked.display_name}` : "";
-}
-
 /** What is asked for as a sentence, empty where it cannot be started; the server writes the same one. */
 export function sentenceOf(values, data) {
   const { image, gpu } = chosen(values, data);
@@ -181,30 +192,37 @@ export function sentenceOf(values, data) {
   const parts = [];
   if (data.cpu) {
     const cores = amountOf("cpu", values.cpu);
-    parts.push(`${textOf(cores)} ${cores <= 1 ? "CPU" : "CPUs"}`);
+    parts.push(tn("{amount} CPU", "{amount} CPUs", Math.ceil(cores), { amount: textOf(cores) }));
   }
   if (data.memory) parts.push(memoryText(amountOf("memory", values.memory)));
   if (data.shared_memory && values.shared_memory.trim()) {
-    parts.push(`${memoryText(amountOf("shared_memory", values.shared_memory))} of shared memory`);
+    parts.push(t("{memory} of shared memory", { memory: memoryText(amountOf("shared_memory", values.shared_memory)) }));
   }
-  parts.push(gpu ? `${countOf(values)} × ${gpu.display_name}` : "no GPU");
-  const last = parts.pop();
-  const length = data.run_time ? ` for at most ${lengthText(amountOf("run_time", values.run_time))}` : "";
-  return `${image.display_name} with ${parts.length ? `${parts.join(", ")} and ` : ""}${last}${length}${priorityText(values, data)}`;
+  parts.push(gpu ? t("{number} × {gpu}", { number: countOf(values), gpu: gpu.display_name }) : t("no GPU"));
+  const told = { image: image.display_name, amounts: allOf(parts) };
+  if (data.run_time) told.length = lengthText(amountOf("run_time", values.run_time));
+  const choice = data.run_time
+    ? t("{image} with {amounts} for at most {length}", told)
+    : t("{image} with {amounts}", told);
+  // The first one is the usual one.
+  const { display_name: name } = bySlug(data.priorities.slice(1), values.priority) ?? {};
+  return name ? t("{choice}, {priority}", { choice, priority: t("priority {name}", { name }) }) : choice;
 }
 
 /** What stands in the sentence's place while there is none. */
 export function troubleOf(values, data) {
   const { image, gpu } = chosen(values, data);
-  return misfitOf(image, gpu) ? "This image and this GPU do not go together." : "Some values above need another look.";
+  if (misfitOf(image, gpu)) return t("This image and this GPU do not go together.");
+  return t("Some values above need another look.");
 }
 
 /** GPU memory in total, empty without a GPU or where its memory is not known. */
 export function totalOf(values, data) {
   const { gpu } = chosen(values, data);
   if (!gpu?.memory_gib || wrongNumbers(values, data).includes("gpu_count")) return "";
-  const count = countOf(values);
-  return `${count} × ${gpu.display_name} = ${gpuMemoryText(count * gpu.memory_gib)} GPU memory`;
+  const number = countOf(values);
+  const memory = gpuMemoryText(number * gpu.memory_gib);
+  return t("{number} × {gpu} = {memory} GPU memory", { number, gpu: gpu.display_name, memory });
 }
 
 /** Why the image and the GPU that are picked do not go together, empty where they do. */

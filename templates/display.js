@@ -5,8 +5,13 @@ const TIMEOUT_MS = 30_000;
 const TICK_MS = 10_000;
 // A type that the server no longer offers.
 const GONE = {
-  ...{ total: null, free: null, shapes: [], largest_shapes: [], scales: false },
-  ...{ state: "unknown", reason: "Reload the page to see what is offered now." },
+  total: null,
+  free: null,
+  state: "unknown",
+  reason: t("Reload the page to see what is offered now."),
+  shapes: [],
+  largest_shapes: [],
+  scales: false,
 };
 
 /** Text of an element, touched only where it changes: whoever listens to the page hears of nothing else. */
@@ -18,6 +23,14 @@ function say(element, text) {
 /** The same for an element that keeps its place when it is empty. */
 function write(element, text) {
   if (element && element.textContent !== text) element.textContent = text;
+}
+
+function all(root, selector) {
+  return [...root.querySelectorAll(selector)];
+}
+
+function on(target, ...event) {
+  target?.addEventListener(...event);
 }
 
 function made(name, properties) {
@@ -42,7 +55,7 @@ function countsOf(page, slug) {
 function renewCounts(root, page, slug) {
   const [shown, fresh] = [countsOf(root, slug), countsOf(page, slug)];
   if (!shown || shown.innerHTML === fresh?.innerHTML) return;
-  const gone = made("span", { className: "gs-free", textContent: "no longer offered" });
+  const gone = made("span", { className: "gs-free", textContent: t("no longer offered") });
   shown.replaceChildren(...(fresh?.childNodes ?? [gone]));
 }
 
@@ -104,7 +117,7 @@ function display(root, data, fill) {
       const misfit = misfitOf(image, gpu);
       const row = rowOf(root, "image", image.slug);
       row?.toggleAttribute("data-misfit", Boolean(misfit));
-      write(row?.querySelector(".gs-reason"), misfit && `Not with ${gpu.display_name}. ${misfit}`);
+      write(row?.querySelector(".gs-reason"), misfit && t("Not with {gpu}. {reason}", { gpu: gpu.display_name, reason: misfit }));
     });
   }
 
@@ -145,7 +158,7 @@ function display(root, data, fill) {
     showTypes(values, state.age);
     const old = ageText(state.age);
     set(root, "data-old", Boolean(old));
-    say(find("age"), old && `These counts are ${old}.`);
+    say(find("age"), old && t("These counts are {age}.", { age: old }));
     say(find("capacity-notice"), data.capacity_notice);
     const verdict = shownVerdict(values, data, state);
     set(find("verdict"), "data-outcome", verdict?.outcome ?? "");
@@ -189,8 +202,8 @@ function keepLive(root, data, { read, fill, isLeaving }) {
     return true;
   }
 
-  document.addEventListener("visibilitychange", () => (document.hidden ? asker.rest() : asker.now()));
-  window.addEventListener("pageshow", ({ persisted }) => persisted && asker.now());
+  on(document, "visibilitychange", () => (document.hidden ? asker.rest() : asker.now()));
+  on(window, "pageshow", ({ persisted }) => persisted && asker.now());
   setInterval(refresh, TICK_MS);
   asker.rest();
   return () => refresh() || asker.soon();

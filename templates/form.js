@@ -11,7 +11,7 @@ function nameChoice(radio, number) {
   // The server leaves out what there is nothing to say about: there may be many rows.
   if (!row.querySelector(".gs-reason")) row.lastElementChild.before(made("small", { className: "gs-reason" }));
   radio.id ||= `gpuspawner-${radio.name}-${number}`;
-  const [name, ...about] = [...row.querySelectorAll("b, .gs-facts, :has(> .gs-free), small")].map((part, index) => {
+  const [name, ...about] = all(row, "b, small, :has(> .gs-free)").map((part, index) => {
     part.id = `${radio.id}-${index}`;
     return part.id;
   });
@@ -22,13 +22,13 @@ function nameChoice(radio, number) {
 /** Wire up the form that `root` lies in. */
 function enhance(root, data, isLeaving) {
   const find = (id) => root.querySelector(`#gpuspawner-${id}`);
-  const radios = (name) => [...root.querySelectorAll(`input[name=${name}]`)];
+  const radios = (name) => all(root, `input[name=${name}]`);
+  const picked = (name) => radios(name).find((radio) => radio.checked);
   const inputs = Object.fromEntries(TYPED.map((name) => [name, find(name)]));
 
   function read() {
-    const picked = (name) => radios(name).find((radio) => radio.checked)?.value;
+    const choices = CHOICES.map((name) => [name, picked(name)?.value ?? ""]);
     const typed = TYPED.map((name) => [name, inputs[name]?.value ?? ""]);
-    const choices = CHOICES.map((name) => [name, picked(name) ?? ""]);
     return Object.fromEntries([...choices, ...typed]);
   }
 
@@ -72,15 +72,15 @@ function enhance(root, data, isLeaving) {
     block.hidden = !gpu && !find("gpu_count-error");
     input.disabled = !gpu;
     if (!gpu) return;
-    const row = radios("gpu").find((radio) => radio.checked).closest("label");
+    const row = picked("gpu").closest("label");
     if (row.nextElementSibling !== block) row.after(block);
     if (!input.value) input.value = "1";
     input.max = gpu.max_count;
-    say(find("gpu_count-help"), gpu.max_count > 1 ? `1 to ${gpu.max_count} in one server` : "one in a server");
+    say(find("gpu_count-help"), gpu.max_count > 1 ? t("1 to {most} in one server", { most: gpu.max_count }) : t("one in a server"));
   }
 
   function updateSteps(values) {
-    root.querySelectorAll("[data-step]").forEach((button) => {
+    all(root, "[data-step]").forEach((button) => {
       const { for: name, step } = button.dataset;
       const bounds = boundsOf(name);
       const [amount, min, max] = [values[name], bounds?.min, bounds?.max].map((text) => text && amountOf(name, text));
@@ -145,20 +145,20 @@ function enhance(root, data, isLeaving) {
     const link = linkOf(read(), data, location.href);
     try {
       await navigator.clipboard.writeText(link);
-      write(find("copied"), "Copied. Whoever opens it starts this choice.");
+      write(find("copied"), t("Copied. Whoever opens it starts this choice."));
     } catch {
-      window.prompt("Whoever opens this link starts this choice:", link);
+      window.prompt(t("Whoever opens this link starts this choice:"), link);
     }
   }
 
   function showVendor(slug) {
-    root.querySelectorAll(".gs-filter button").forEach((button) => {
-      button.setAttribute("aria-pressed", button.dataset.vendor === slug);
+    all(root, ".gs-filter button").forEach((button) => {
+      set(button, "aria-pressed", button.dataset.vendor === slug);
     });
-    root.querySelectorAll(".gs-vendor").forEach((group) => {
+    all(root, ".gs-vendor").forEach((group) => {
       const wanted = !slug || group.dataset.vendor === slug;
       // The type that is picked stays in sight: a filter changes what is shown, never what is asked for.
-      const rows = [...group.querySelectorAll(".gs-rows > label")];
+      const rows = all(group, ".gs-rows > label");
       rows.forEach((row) => { row.hidden = !wanted && !row.querySelector(":checked"); });
       group.hidden = rows.every((row) => row.hidden);
     });
@@ -168,7 +168,7 @@ function enhance(root, data, isLeaving) {
   const changed = keepLive(root, data, { read, fill, isLeaving });
   find("as-loaded")?.remove();
   inputs.custom_image?.setAttribute("required", ""); // a disabled field may be empty all the same
-  root.addEventListener("input", ({ target }) => {
+  on(root, "input", ({ target }) => {
     if (![...CHOICES, ...TYPED].includes(target.name)) return; // a site's own field
     settle(target.name);
     update();
@@ -179,35 +179,35 @@ function enhance(root, data, isLeaving) {
       complain("shared_memory", { whileTyping: true });
     }
   });
-  root.addEventListener("change", ({ target }) => conclude(target.name));
-  root.addEventListener("keydown", (event) => {
+  on(root, "change", ({ target }) => conclude(target.name));
+  on(root, "keydown", (event) => {
     const direction = { ArrowUp: 1, ArrowDown: -1 }[event.key];
     if (!direction || !NUMBERS.includes(event.target.name)) return;
     event.preventDefault();
     step(event.target.name, direction);
   });
-  root.querySelectorAll("[data-step]").forEach((button) => {
+  all(root, "[data-step]").forEach((button) => {
     button.hidden = false;
     button.tabIndex = -1; // the arrow keys do the same in the field itself
-    button.addEventListener("click", () => step(button.dataset.for, Number(button.dataset.step)));
+    on(button, "click", () => step(button.dataset.for, Number(button.dataset.step)));
   });
-  root.querySelectorAll(".gs-filter").forEach((filter) => {
+  all(root, ".gs-filter").forEach((filter) => {
     filter.hidden = false;
-    filter.addEventListener("click", ({ target }) => {
+    on(filter, "click", ({ target }) => {
       if (target.dataset.vendor !== undefined) showVendor(target.dataset.vendor);
     });
   });
   presets().forEach(([button, preset]) => {
     button.type = "button";
     button.querySelector(".gs-action")?.remove();
-    button.addEventListener("click", () => fill(preset));
+    on(button, "click", () => fill(preset));
   });
-  find("link")?.addEventListener("click", copyLink);
+  on(find("link"), "click", copyLink);
   // What the browser complains of must be in sight; it tells nothing of a field that is not.
-  root.addEventListener("invalid", ({ target }) => {
+  on(root, "invalid", ({ target }) => {
     ["custom", "more"].forEach((id) => { if (find(id)?.contains(target)) open(id); });
   }, { capture: true });
-  window.addEventListener("pageshow", update); // the browser may have put older values back
+  on(window, "pageshow", update); // the browser may have put older values back
   find("summary").hidden = false;
   update();
   find("errors")?.focus();
@@ -216,7 +216,7 @@ function enhance(root, data, isLeaving) {
 /** Keep Start from being pressed twice, and bring it back when the page is shown again. Returns whether it was pressed. */
 function guard(form, start) {
   let sent = false;
-  document.addEventListener("submit", (event) => {
+  on(document, "submit", (event) => {
     if (event.target !== form) return;
     if (sent) {
       event.preventDefault();
@@ -227,12 +227,12 @@ function guard(form, start) {
     // Only after the browser has read the form: a disabled button is left out of it.
     setTimeout(() => start?.setAttribute("disabled", ""));
   }, { capture: true });
-  window.addEventListener("pageshow", ({ persisted }) => {
+  on(window, "pageshow", ({ persisted }) => {
     if (!persisted) return;
     sent = false;
     start?.removeAttribute("disabled");
     start?.classList.remove("hidden");
-    form.querySelectorAll(".feedback-widget").forEach((widget) => {
+    all(form, ".feedback-widget").forEach((widget) => {
       widget.classList.add("hidden");
       widget.firstElementChild?.classList.remove("fa-pulse");
     });
@@ -246,7 +246,9 @@ if (typeof document !== "undefined") {
   if (form) {
     const feedback = form.querySelector(".feedback-container");
     if (feedback) root.querySelector("#gpuspawner-summary").append(feedback);
-    const isLeaving = guard(form, feedback?.querySelector("button"));
+    const start = feedback?.querySelector("button");
+    if (start?.textContent.trim() === "Start") write(start, t("Start"));
+    const isLeaving = guard(form, start);
     enhance(root, islandOf(document), isLeaving);
   }
 }

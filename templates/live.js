@@ -7,9 +7,9 @@ const LONGEST_MS = 60_000;
 const LONGEST_TEXT = 200;
 const OLD_S = 60;
 
-const NOT_KNOWN = told("unknown", "Unknown: what is free cannot be read.");
-const TOO_OLD = told("unknown", "Unknown: what is known of the cluster is not up to date.");
-const CHECKING = told("checking", "Checking…");
+const NOT_KNOWN = told("unknown", t("Unknown: {reason}.", { reason: t("what is free cannot be read") }));
+const TOO_OLD = told("unknown", t("Unknown: {reason}.", { reason: t("what is known of the cluster is not up to date") }));
+const CHECKING = told("checking", t("Checking…"));
 
 /** A verdict of this page's own, which knows of nothing that would fit instead. */
 function told(outcome, sentence) {
@@ -45,8 +45,9 @@ export function linkOf(values, data, address) {
 export function ageText(seconds) {
   if (seconds === null || seconds <= OLD_S) return "";
   const minutes = Math.floor(seconds / 60);
-  if (minutes < 2) return `as of ${Math.floor(seconds)} s ago`;
-  return `as of ${minutes < 90 ? `${minutes} min` : `${Math.floor(minutes / 60)} h`} ago`;
+  if (minutes < 2) return t("as of {seconds} s ago", { seconds: Math.floor(seconds) });
+  if (minutes < 90) return t("as of {minutes} min ago", { minutes });
+  return t("as of {hours} h ago", { hours: Math.floor(minutes / 60) });
 }
 
 /** [millicores, bytes] that have to be free on a node, null where the form does not say. */
@@ -69,11 +70,12 @@ function mostOf(shapes) {
 
 /** Why a count does not fit at once, from what nodes have left. */
 function shortage(gpu, count) {
-  if (gpu.free === 0) return gpu.total === 1 ? "it is not free" : `none of ${gpu.total} is free`;
-  if (gpu.free < count) return `only ${gpu.free} of ${gpu.total} ${gpu.free === 1 ? "is" : "are"} free`;
+  const { free, total } = gpu;
+  if (free === 0) return total === 1 ? t("it is not free") : t("none of {total} is free", { total });
+  if (free < count) return tn("only {number} of {total} is free", "only {number} of {total} are free", free, { total });
   const most = mostOf(gpu.shapes);
-  if (most && most < count) return `no node has more than ${most} of them free`;
-  return "no node with them has enough CPU and memory free";
+  if (most && most < count) return t("no node has more than {most} of them free", { most });
+  return t("no node with them has enough CPU and memory free");
 }
 
 /**
@@ -87,14 +89,16 @@ export function localVerdict(values, data) {
   const request = requestOf(values, data);
   const count = countOf(values);
   const least = request ?? [0, 0];
-  if (holds(gpu.shapes, least, count)) return request && told("now", "Starts now.");
+  if (holds(gpu.shapes, least, count)) return request && told("now", t("Starts now."));
   if (gpu.scales) return null;
-  const tell = (outcome, word, why) => told(outcome, `${word}: ${why}.`);
-  if (holds(gpu.largest_shapes, least, count)) return tell("waits", "Waits", shortage(gpu, count));
+  if (holds(gpu.largest_shapes, least, count)) {
+    return told("waits", t("Waits: {reason}.", { reason: shortage(gpu, count) }));
+  }
   const most = mostOf(gpu.largest_shapes);
-  if (!most) return gpu.state === "never" ? tell("never", "Can't start", "the cluster has no node with this GPU") : null;
-  if (most < count) return tell("never", "Can't start", `no node has more than ${most} of them`);
-  return tell("never", "Can't start", "no node with them has that much CPU and memory");
+  const never = (reason) => told("never", t("Can't start: {reason}.", { reason }));
+  if (!most) return gpu.state === "never" ? never(t("the cluster has no node with this GPU")) : null;
+  if (most < count) return never(t("no node has more than {most} of them", { most }));
+  return never(t("no node with them has that much CPU and memory"));
 }
 
 /** Why one GPU of a type cannot start now with the image, CPU and memory asked for; empty where it can, or nobody knows. */
@@ -107,8 +111,8 @@ export function reasonOf(gpu, values, data, age = 0) {
   const wrong = wrongNumbers({ ...values, gpu: "" }, data);
   const request = wrong.length ? null : requestOf(values, data);
   if (!request || holds(gpu.shapes, request, 1)) return "";
-  if (holds(gpu.largest_shapes, request, 1)) return "Not with this much CPU and memory right now.";
-  return gpu.scales ? "" : "Its nodes are too small for this much CPU and memory.";
+  if (holds(gpu.largest_shapes, request, 1)) return t("Not with this much CPU and memory right now.");
+  return gpu.scales ? "" : t("Its nodes are too small for this much CPU and memory.");
 }
 
 /**

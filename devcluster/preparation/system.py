@@ -17,20 +17,22 @@ ELF_HEAD_BYTES = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Package:
-    """A Debian package and the programs that show that it, or something as good, is there.
+    """A Debian package and the programs or files that show that it, or something as good, is there.
 
     :param programs: names on PATH or absolute paths; one of them is enough.
     :param static: the program must be statically linked (it runs in a container without libraries).
+    :param files: paths of what is no program; one of them is enough, too.
     """
 
     name: str
-    programs: tuple[str, ...]
+    programs: tuple[str, ...] = ()
     static: bool = False
+    files: tuple[str, ...] = ()
 
     def is_installed(self) -> bool:
         """Tell by the program, not by dpkg: Docker's packages bring a runc that Debian's would replace."""
         found = [path for path in map(which, self.programs) if path is not None]
-        return any(not (self.static and _is_dynamic(path)) for path in found)
+        return any(not (self.static and _is_dynamic(path)) for path in found) or any(map(os.path.exists, self.files))
 
 
 NODE_PACKAGES = (
@@ -41,7 +43,15 @@ NODE_PACKAGES = (
     Package(name="util-linux", programs=("nsenter",)),
     Package(name="mount", programs=("mount",)),
 )
-BROWSER_PACKAGES = (Package(name="chromium", programs=("chromium",)),)
+CHINESE_FONTS = (
+    "/usr/share/fonts/truetype/wqy/wqy-microhei.ttc",
+    "/usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc",
+)
+BROWSER_PACKAGES = (
+    Package(name="chromium", programs=("chromium",)),
+    # Pages in Chinese are boxes without one.
+    Package(name="fonts-wqy-microhei", files=CHINESE_FONTS),
+)
 
 
 def which(program: str) -> Path | None:

@@ -1,13 +1,14 @@
 """The package's own scripts without what only readers of the source need: comments, marks and space without meaning.
 
 A reader of JavaScript for our own files, not for anybody's: after a bracket that closes, a slash is taken for a
-division, and no statement is empty. What is exported is so for tests alone.
+division, and no statement is empty. What is exported is so for tests alone, and what is constant for readers alone.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 _WORD = re.compile(r"[\w$]+")
 _SPACE = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/)+", re.DOTALL)
@@ -20,11 +21,14 @@ _GOES_ON_AFTER = frozenset(";{,([=<>&|?:*%!")
 """No statement ends with one of these, and so none ends at the line that does. ``+`` is not one: ``a++``."""
 _GOES_ON_BEFORE = frozenset("});],.?:=<>&|*%")
 """No statement begins with one of these, so that a line break before it ends none; ``}`` ends one without."""
+_BEGINS = frozenset({"async", "const", "for", "function", "if", "let", "return", "throw", "try"})
+"""A statement begins with one of these, and the one before ends with a mark or the brace of its block."""
 
 
 def shortened(source: str) -> str:
     """Return a script that means the same, with as little in it as our style allows."""
     spaces, pieces = _apart(source)
+    pieces = _declared_together(pieces)
     written: list[str] = []
     for at, piece in enumerate(pieces):
         if _is_idle(pieces, at):
@@ -50,11 +54,31 @@ def _apart(source: str) -> tuple[list[str], list[str]]:
     return spaces, pieces
 
 
+def _declared_together(pieces: list[str]) -> list[str]:
+    """Return the same pieces with ``let`` for ``const``; where one declaration follows another, a comma and nothing."""
+    found = list(pieces)
+    is_declared = [False]  # for each bracket that is open: whether the statement that we are in is a declaration
+    for at, (before, piece) in enumerate(pairwise(["{", *pieces])):
+        if before[0] in "})]":
+            is_declared.pop()
+        if before in {"{", "(", "["} or before.endswith("${"):
+            is_declared.append(False)
+        if piece not in {"const", "let"}:
+            is_declared[-1] = is_declared[-1] and before != ";"
+            continue
+        if before == ";" and is_declared[-1]:
+            found[at - 1 : at + 1] = [",", ""]
+        else:
+            found[at] = "let"
+        is_declared[-1] = before in {"{", ";"}
+    return found
+
+
 def _is_idle(pieces: list[str], at: int) -> bool:
     """Tell whether a piece could as well be missing: a statement's last mark, brackets around a single parameter."""
     piece, following = pieces[at], pieces[at + 1 : at + 5]
-    if piece == ";":
-        return following[:1] == ["}"]
+    if piece in {"", ";"}:
+        return not piece or following[:1] == ["}"]
     if piece == "export":
         return following[:1] == ["function"]
     if piece == "(":
@@ -70,7 +94,7 @@ def _is_needed(space: str, *, before: str, after: str) -> bool:
     """Tell whether two pieces would be something else without what is between them: a blank, or a new line."""
     last, first = before[-1], after[0]
     if space == "\n" and last not in _GOES_ON_AFTER and first not in _GOES_ON_BEFORE:
-        return True
+        return last != "}" or after not in _BEGINS
     if first == ".":
         return before.isdigit()
     return (_is_word(last, before) and _is_word(first)) or (last == first and first in "+-/")

@@ -28,7 +28,9 @@ from gpuspawner._resources import data_dir
 from gpuspawner.core.formview import GPU_COLUMNS, FormView, gpu_as_json, without_gpus_as_json
 from gpuspawner.core.formview_image_types import ImageView
 from gpuspawner.core.formview_types import GPUTypeView
+from gpuspawner.core.language import gettext, spoken
 from gpuspawner.hub.own_templates import OwnTemplates
+from gpuspawner.hub.script_language import translated
 
 TEMPLATE = "form.html"
 
@@ -77,6 +79,8 @@ def _environment(template_dirs: tuple[str, ...]) -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
+    environment.globals["_"] = gettext
+    environment.globals["language"] = lambda: spoken().tag
     environment.globals["asset"] = _asset_reader(environment, loader)
     environment.globals["data"] = _data_writer()
     environment.globals["rows"] = _row_renderer(environment)
@@ -93,7 +97,7 @@ def _row_renderer(environment: Environment) -> Callable[..., Markup]:
     """
 
     @lru_cache(maxsize=_PARTS_KEPT)
-    def row(kind: str, choice: Choice, number: int, is_picked: bool, values: _Keyed) -> str:
+    def row(kind: str, choice: Choice, number: int, is_picked: bool, values: _Keyed, _language: str) -> str:
         seen = {name: value for name, _, value in values}
         seen |= {kind: choice, "number": number, "is_picked": is_picked}
         return environment.get_template(f"partials/{kind}.html").render(seen)
@@ -105,7 +109,7 @@ def _row_renderer(environment: Environment) -> Callable[..., Markup]:
         written = []
         for number, each in enumerate(choices, first):
             of_this = _keyed({name: of_each.get(each.slug, "") for name, of_each in own.items()})
-            written.append(row(kind, each, number, each.slug == picked, (*of_all, *of_this)))
+            written.append(row(kind, each, number, each.slug == picked, (*of_all, *of_this), spoken().tag))
         return Markup("".join(written))  # noqa: S704 - autoescape is on in each of them
 
     return rows
@@ -144,12 +148,12 @@ def _asset_reader(environment: Environment, loader: BaseLoader) -> Callable[[str
     """Return the templates' ``asset(name)``: the text of a CSS or JavaScript file, safe inside its element."""
 
     @lru_cache
-    def asset(name: str) -> Markup:
+    def written(name: str, _language: str) -> Markup:
         source, _, _ = loader.get_source(environment, name)
         # Inside <script> and <style> nothing is unescaped by the browser, so what would end (or, for a script, swallow
         # the end of) the element is written in a way that means the same in strings, regular expressions and comments.
         if name.endswith(".js"):
-            return Markup(_SCRIPT_BREAKERS.sub(r"\\x3c", source))  # noqa: S704 - our own or the admin's file
+            return Markup(_SCRIPT_BREAKERS.sub(r"\\x3c", translated(source)))  # noqa: S704 - our own or the admin's file
         return Markup(_STYLE_BREAKERS.sub(r"<\\/", source))  # noqa: S704 - our own or the admin's file
 
-    return asset
+    return lambda name: written(name, spoken().tag)

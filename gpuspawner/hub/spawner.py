@@ -20,6 +20,7 @@ from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.flags_view import flags_view
 from gpuspawner.core.formview import build_view
 from gpuspawner.core.formview_filled import fill
+from gpuspawner.core.language import ENGLISH, speaking
 from gpuspawner.core.options import from_form, from_query
 from gpuspawner.hub import drafts, languages, onlooker
 from gpuspawner.hub.apply import trait_values
@@ -86,7 +87,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             problems=draft.problems if draft else (),
             live=await look(self, offer, selection=filled.selection),
         )
-        flags = flags_view(self._concerns.of(offer, self._viewpoint())) if onlooker.is_admin() else None
+        with speaking(ENGLISH):  # as in the hub's log
+            flags = flags_view(self._concerns.of(offer, self._viewpoint())) if onlooker.is_admin() else None
         view = replace(view, flags=flags, link_prefix=LINK_PREFIX)
         return render(view, template_dirs=tuple(self.additional_profile_form_template_paths))
 

@@ -133,6 +133,15 @@ async def test_nothing_is_wrong_in_light(person: Person, reach: Step) -> None:
 
 
 @pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.window(locale="zh-CN")
+async def test_nothing_is_wrong_in_another_language(person: Person) -> None:
+    await person.log_in("reader")
+    await waiting(person)
+
+    assert await complaints(person) == []
+
+
+@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.window(color_scheme="dark", viewport={"width": 320, "height": 900})
 @pytest.mark.parametrize("reach", STATES.values(), ids=STATES)
 async def test_nothing_is_wrong_in_dark_and_narrow(person: Person, reach: Step) -> None:

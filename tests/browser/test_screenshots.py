@@ -100,6 +100,20 @@ async def test_what_is_wrong_stands_first_and_at_its_field(person: Person, tmp_p
 
 
 @pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.window(viewport={"width": 1000, "height": 1560}, locale="zh-CN")
+async def test_the_form_in_chinese(person: Person, tmp_path: Path) -> None:
+    await person.log_in("chinese-reader")
+    await person.pick("image", "jupyterlab")
+    await person.pick("gpu", "h100-80gb")
+    await expect(person.page.locator("#gpuspawner-alternatives button").first).to_be_visible()
+    await person.page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
+    path = await _shoot(person, "chinese", tmp_path)
+
+    assert path.stat().st_size < MOST_BYTES
+    assert not await _is_wide(person.page)
+
+
+@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.window(viewport={"width": 1000, "height": 900}, color_scheme="dark")
 async def test_a_full_cluster_says_what_would_fit_instead(person: Person, tmp_path: Path) -> None:
     await person.log_in("full-reader")

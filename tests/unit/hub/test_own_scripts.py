@@ -13,7 +13,7 @@ from gpuspawner.hub.own_scripts import shortened
 
 SAME = [
     # Words need what keeps them apart, and so do marks that would be another one together.
-    "const a=typeof b in c;",
+    "let a=typeof b in c;",
     "a=b+ +c;a=b- -c;a=b+ ++c;",
     "a=1 .x;",
     "a=b/ /c/.d;",
@@ -29,7 +29,7 @@ SAME = [
     # A statement may end with its line.
     "a++\nb",
     "a=b\nc",
-    "function a(){}\nfunction b(){}",
+    "if(a){}\nb()",
     "a(b)\n(c)",
     # More than one parameter, none, or a call: these brackets are needed.
     "a=(b,c)=>d;a=()=>d;a=([b])=>d;b(c);",
@@ -41,11 +41,19 @@ SHORTER = [
     ("a /* b */ = /* c\n */ d;", "a=d;"),
     ("a(\n  b,\n  c,\n)\n  .d;", "a(b,c,).d;"),
     ("if (a) {\n  b();\n} else {\n  c();\n}", "if(a){b()}else{c()}"),
-    ("const a = `b ${ c + `d ${ e }` }  f` ;", "const a=`b ${c+`d ${e}`}  f`;"),
+    ("let a = `b ${ c + `d ${ e }` }  f` ;", "let a=`b ${c+`d ${e}`}  f`;"),
     ("a = (b) => c;\nd((e) => f);", "a=b=>c;d(e=>f);"),
     ("export function a() {\n  return `b` ;\n}", "function a(){return`b`}"),
+    ("function a() {}\nfunction b() {}", "function a(){}function b(){}"),
     ("x = a\n  ? b\n  : c;", "x=a?b:c;"),
-    ("const größe = 1 ;", "const größe=1;"),
+    ("const größe = 1 ;", "let größe=1;"),
+    ("const a = 1;\nconst [b] = 2;\nlet c;\nd();\nconst e = 3;", "let a=1,[b]=2,c;d();let e=3;"),
+    ("const a = () => {\n  const b = {};\n  const c = 1;\n};\nconst d = 2;", "let a=()=>{let b={},c=1},d=2;"),
+    (
+        "if (a) {\n  b;\n}\nconst c = 1;\nfor (const d of e) f;\nconst g = 2;",
+        "if(a){b}let c=1;for(let d of e)f;let g=2;",
+    ),
+    ("const a = `${b}${c}`;\nconst d = `${[`${b}`]}  const `;", "let a=`${b}${c}`,d=`${[`${b}`]}  const `;"),
 ]
 
 

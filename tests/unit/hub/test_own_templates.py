@@ -27,7 +27,7 @@ STYLE = """/* A file. */
 
 
 def test_a_script_loses_its_comments_and_the_space_that_means_nothing():
-    short = 'function one(){return"/* no comment */ // none"}\nconst two=1;\n'
+    short = 'function one(){return"/* no comment */ // none"}let two=1;\n'
     assert shortened(SCRIPT, "x.js") == short
 
 

@@ -52,6 +52,12 @@ def test_an_unknown_key_that_is_like_no_other_is_told_with_all_settings():
         check(Config({"GPUSpawner": {"zzzzzz": {}}}))
 
 
+def test_a_language_that_is_not_there_is_told_with_those_that_are():
+    check(Config({"GPUSpawner": {"language": "zh-CN"}}))
+    with pytest.raises(SettingsError, match=r"language: there is no 'xx'\. The languages are en, de, zh-CN"):
+        check(Config({"GPUSpawner": {"language": "xx"}}))
+
+
 def test_settings_in_the_section_of_a_base_class_count():
     assert fields(KubeSpawner=BROKEN) == ["gpus.a100.max_cnt"]
 

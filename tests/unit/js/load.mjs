@@ -8,10 +8,10 @@ function read(name) {
   return readFileSync(new URL(name, import.meta.url), "utf8");
 }
 
-export const sentences = JSON.parse(read("sentences.json"));
+export const sentences = JSON.parse(read(process.env.SENTENCES ?? "sentences.json"));
 
 // A data URL makes node read the file as the module it is in the page, whatever package.json says.
-const files = ["choice.js", "live.js", "display.js", "form.js"];
+const files = ["language.js", "choice.js", "live.js", "display.js", "form.js"];
 const asWritten = () => files.map((name) => readFileSync(new URL(`templates/${name}`, root), "utf8")).join("");
 const source = process.env.SCRIPT_AS_SERVED ? readFileSync(process.env.SCRIPT_AS_SERVED, "utf8") : asWritten();
 const script = await import(`data:text/javascript,${encodeURIComponent(source)}`);

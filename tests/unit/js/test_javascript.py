@@ -16,13 +16,17 @@ from typing import Any
 import pytest
 
 from gpuspawner._resources import data_dir
+from gpuspawner.core.language import Language, speaking
+from gpuspawner.hub.languages import languages
 from gpuspawner.hub.own_scripts import shortened
-from tests.unit.islands import TABLES, faults, tabled
+from gpuspawner.hub.script_language import translated
+from tests.unit.core.test_formview import CATALOGUE, INVENTORY
+from tests.unit.islands import TABLES, build_view, faults, tabled
 
 HERE = Path(__file__).parent
 FILES = sorted(HERE.glob("*.test.mjs"))
 SENTENCES = json.loads((HERE / "sentences.json").read_text())
-SCRIPTS = ("choice.js", "live.js", "display.js", "form.js")
+SCRIPTS = ("language.js", "choice.js", "live.js", "display.js", "form.js")
 WITHOUT_DATA = {"refresher"}
 
 
@@ -40,11 +44,29 @@ def test_the_form_script(file: Path, tmp_path: Path):
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js 20 or newer on PATH")
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name.removesuffix(".test.mjs"))
 def test_the_form_script_as_pages_get_it(file: Path, tmp_path: Path):
+    run(file, SCRIPT_AS_SERVED=str(served(tmp_path)))
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js 20 or newer on PATH")
+@pytest.mark.parametrize("language", languages().values(), ids=lambda language: language.tag)
+def test_the_script_and_the_server_say_the_same_in_each_language(language: Language, tmp_path: Path):
+    with speaking(language):
+        told = [
+            {**case, "sentence": build_view(CATALOGUE, INVENTORY, typed=case["values"]).summary} for case in SENTENCES
+        ]
+        script = served(tmp_path)
+    cases = tmp_path / "sentences.json"
+    cases.write_text(json.dumps(told))
+    run(HERE / "sentences.test.mjs", SCRIPT_AS_SERVED=str(script), SENTENCES=str(cases))
+
+
+def served(folder: Path) -> Path:
+    """Return a file with the script as pages get it now, and with what its tests ask for."""
     sources = [(data_dir("templates") / name).read_text() for name in SCRIPTS]
     exported = [name for source in sources for name in re.findall(r"^export function (\w+)", source, re.MULTILINE)]
-    served = tmp_path / "served.mjs"
-    served.write_text("".join(map(shortened, sources)) + f"export {{ {', '.join(exported)} }};")
-    run(file, SCRIPT_AS_SERVED=str(served))
+    script = folder / "served.mjs"
+    script.write_text("".join(translated(shortened(each)) for each in sources) + f"export {{ {', '.join(exported)} }};")
+    return script
 
 
 def run(file: Path, **variables: str) -> None:
