@@ -84,6 +84,8 @@ export function complaintOf(name, text, bounds) {
     return t("Write a number, for example {example}.", { example });
   }
   const [min, max, step] = amountsOf(name, bounds);
+  // A part of the memory, of which there may be less than the least part.
+  if (max < min) return t("Needs at least {least} of memory.", { least: bounds.min + unit });
   if (amount < min || amount > max) {
     return t("From {least} to {most} can be asked for.", { least: bounds.min, most: bounds.max + unit });
   }

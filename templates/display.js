@@ -183,7 +183,8 @@ function keepLive(root, data, { read, fill, isLeaving }) {
     const age = data.age_s === null ? null : data.age_s + Math.max(0, Date.now() - since) / 1000;
     const isAnswered = JSON.stringify(sentValues(values, data)) === answered;
     show(values, { isAnswered, isAsking: asker.isHopeful(), age });
-    return isAnswered || !sentenceOf(values, data);
+    // What somebody wrote as an image is looked at whatever the other fields hold.
+    return isAnswered || !(sentenceOf(values, data) || (data.custom_image && !values.image));
   }
 
   async function ask() {

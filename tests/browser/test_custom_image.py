@@ -47,6 +47,16 @@ async def test_what_is_wrong_is_said_while_it_is_written_and_never_promised_to_s
     await expect(page.locator("#gpuspawner-verdict")).to_have_attribute("data-outcome", "now")
 
 
+async def test_a_reference_is_looked_at_soon_whatever_else_is_wrong(person: Person) -> None:
+    await person.log_in("hasty")
+    await person.field("cpu").fill("lots")
+    await person.pick("image", "")
+    await person.field("custom_image").fill("python:3.12")
+
+    # Long before the page asks by itself.
+    await expect(person.page.locator("#gpuspawner-custom_image-live")).to_have_text(ELSEWHERE, timeout=5000)
+
+
 async def test_a_wrong_reference_comes_back_at_its_field_with_everything_kept(person: Person) -> None:
     await person.log_in("mistaken")
     await person.pick("image", "")

@@ -42,6 +42,7 @@ test("shared memory steps from the least when the field is empty, and as memory 
   assert.equal(step("", -1), "");
   assert.equal(stepped("shared_memory", "2", 1, { ...bounds, max: "0.1" }), "0.25");
   assert.equal(complaintOf("shared_memory", "3", bounds), "From 0.25 to 2 GiB can be asked for.");
+  assert.equal(complaintOf("shared_memory", "3", { ...bounds, max: "0.1" }), "Needs at least 0.25 GiB of memory.");
   assert.equal(complaintOf("shared_memory", "much", bounds), "Write a number, for example 0.25G.");
 });
 
