@@ -28,5 +28,7 @@ def compile_all(folder: Path) -> None:
     for source in sorted(folder.glob("*.po")):
         with source.open("rb") as file:
             catalogue = read_po(file)
-        with source.with_suffix(".mo").open("wb") as file:
+        unfinished = source.with_suffix(".mo.new")
+        with unfinished.open("wb") as file:
             write_mo(file, catalogue, use_fuzzy=False)
+        unfinished.replace(source.with_suffix(".mo"))  # a hub that runs from here reads all of a file, or the old one

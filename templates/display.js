@@ -7,7 +7,7 @@ const TICK_MS = 10_000;
 const GONE = {
   total: null,
   free: null,
-  state: "unknown",
+  state: "gone",
   reason: t("Reload the page to see what is offered now."),
   shapes: [],
   largest_shapes: [],

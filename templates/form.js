@@ -15,6 +15,7 @@ function nameChoice(radio, number) {
     part.id = `${radio.id}-${index}`;
     return part.id;
   });
+  if (radio.name === "gpu" && radio.value) about.push("gpuspawner-misfit"); // said once for all of them
   radio.setAttribute("aria-labelledby", name);
   radio.setAttribute("aria-describedby", `${radio.getAttribute("aria-describedby") ?? ""} ${about.join(" ")}`.trim());
 }
@@ -50,7 +51,8 @@ function enhance(root, data, isLeaving) {
   function complain(name, { whileTyping = false } = {}) {
     const bounds = NUMBERS.includes(name) && boundsOf(name);
     if (!inputs[name] || !bounds) return;
-    const text = inputs[name].value.trim() && complaintOf(name, inputs[name].value, bounds);
+    const { value, required } = inputs[name];
+    const text = value.trim() || required ? complaintOf(name, value, bounds) : "";
     const live = find(`${name}-live`);
     if (!whileTyping || !text || !live.hidden) say(live, text);
   }
@@ -179,7 +181,12 @@ function enhance(root, data, isLeaving) {
       complain("shared_memory", { whileTyping: true });
     }
   });
-  on(root, "change", ({ target }) => conclude(target.name));
+  // A message moves what stands below it: not away from under a finger that presses it and so left the field.
+  on(root, "change", ({ target }) => {
+    const tell = () => conclude(target.name);
+    if (root.matches(":active")) on(document, "pointerup", () => setTimeout(tell), { once: true });
+    else tell();
+  });
   on(root, "keydown", (event) => {
     const direction = { ArrowUp: 1, ArrowDown: -1 }[event.key];
     if (!direction || !NUMBERS.includes(event.target.name)) return;
@@ -245,10 +252,14 @@ if (typeof document !== "undefined") {
   const form = root?.closest("form");
   if (form) {
     const feedback = form.querySelector(".feedback-container");
-    if (feedback) root.querySelector("#gpuspawner-summary").append(feedback);
     const start = feedback?.querySelector("button");
     if (start?.textContent.trim() === "Start") write(start, t("Start"));
     const isLeaving = guard(form, start);
-    enhance(root, islandOf(document), isLeaving);
+    const [data, summary] = [islandOf(document), root.querySelector("#gpuspawner-summary")];
+    // With data of another version, or in a site's form without its parts, the form is what it is without a script.
+    if (data && summary) {
+      if (feedback) summary.append(feedback);
+      enhance(root, data, isLeaving);
+    }
   }
 }

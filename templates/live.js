@@ -32,9 +32,13 @@ export function headerOf(sent) {
   return JSON.stringify(sent).replace(/[^\x20-\x7e]/g, escaped);
 }
 
-/** The address of the page with these values in its query: the hub starts them when somebody opens it. */
+/**
+ * The address of the page with these values in its query: the hub starts them when somebody opens it, for them and not for
+ * the person that this page is about.
+ */
 export function linkOf(values, data, address) {
   const link = new URL(address);
+  link.pathname = link.pathname.replace(/(\/spawn)\/.*/, "$1");
   link.hash = "";
   const named = Object.entries(sentValues(values, data)).map(([name, text]) => [data.link_prefix + name, text]);
   link.search = new URLSearchParams(named);
@@ -86,6 +90,7 @@ export function localVerdict(values, data) {
   const { gpu } = chosen(values, data);
   if (!gpu || wrongNumbers(values, data).length) return null;
   if (gpu.state === "unknown") return NOT_KNOWN;
+  if (gpu.state === "gone") return told("unknown", t("Unknown: {reason}.", { reason: t("no longer offered") }));
   const request = requestOf(values, data);
   const count = countOf(values);
   const least = request ?? [0, 0];
@@ -105,8 +110,9 @@ export function localVerdict(values, data) {
 export function reasonOf(gpu, values, data, age = 0) {
   const { image } = chosen(values, data);
   const misfit = misfitOf(image, gpu);
-  if (misfit) return commonMisfitOf(image, data) ? "" : misfit;
-  if (ageText(age) && gpu.state !== "never") return "";
+  const isTold = commonMisfitOf(image, data);
+  if (misfit && !isTold) return misfit;
+  if ((isTold || ageText(age)) && gpu.state !== "never") return "";
   if (gpu.state !== "free") return gpu.reason;
   const wrong = wrongNumbers({ ...values, gpu: "" }, data);
   const request = wrong.length ? null : requestOf(values, data);

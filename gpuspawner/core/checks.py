@@ -179,10 +179,10 @@ class Problems:
 
 
 def _unknown(title: str, value: str, *, offered: Collection[str]) -> str:
-    unknown = gettext("There is no {choice} {value}.", choice=title, value=quote(value)) + suggest(value, offered)
+    unknown = gettext("There is no {choice} {value}.", choice=title, value=quote(value))
     if not offered:
         return paragraph(unknown, gettext("None is offered."))
-    return paragraph(unknown, gettext("Offered: {choices}.", choices=listing(offered)))
+    return paragraph(unknown, suggest(value, offered).strip(), gettext("Offered: {choices}.", choices=listing(offered)))
 
 
 def _too_long(subject: str, longest: int) -> str:

@@ -183,7 +183,7 @@ def _by_field(problems: Iterable[Problem]) -> dict[str, str]:
     messages: dict[str, list[str]] = {}
     for problem in problems:
         messages.setdefault(problem.field, []).append(problem.message)
-    return {name: " ".join(texts) for name, texts in messages.items()}
+    return {name: paragraph(*texts) for name, texts in messages.items()}
 
 
 def _number(bounds: Bounds | None, notation: Callable[[int], str]) -> NumberView | None:

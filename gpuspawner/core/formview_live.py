@@ -112,4 +112,4 @@ def _with_new_node(reason: str, gpu: GPUType) -> str:
     scale_up = _fastest(gpu)
     if scale_up is None:
         return reason
-    return paragraph(reason, gettext("A new one takes {duration}.", duration=duration(scale_up.minutes)))
+    return paragraph(reason, gettext("A new node takes {duration}.", duration=duration(scale_up.minutes)))

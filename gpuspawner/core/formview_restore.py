@@ -191,4 +191,5 @@ def _quoted(saved: object) -> str:
         text = str(saved)
     except ValueError:  # Python refuses to write out an integer of thousands of digits
         return ""
-    return f" ({text if len(text) <= _QUOTED_CHARS else text[:_QUOTED_CHARS] + '…'})"
+    shown = text if len(text) <= _QUOTED_CHARS else f"{text[:_QUOTED_CHARS]}…"
+    return gettext(" ({saved})", saved=shown)

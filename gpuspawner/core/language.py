@@ -100,5 +100,6 @@ def _filled(translated: str, *, english: str, values: dict[str, object]) -> str:
     filled_in = {name: said(value) if isinstance(value, str) else value for name, value in values.items()}
     try:
         return translated.format(**filled_in)
-    except (LookupError, ValueError):  # a slip in a catalogue is no reason to show nothing
+    # A slip in a catalogue is no reason to show nothing: {gpu.name} is looked up as well.
+    except (LookupError, ValueError, AttributeError, TypeError):
         return english.format(**filled_in)

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from difflib import get_close_matches
 
 from gpuspawner.core.language import gettext
+from gpuspawner.core.sentences import paragraph
 
 _SHOWN = 40
 """Characters of a user's text that a message repeats."""
@@ -39,8 +40,7 @@ def suggest(wrong: object, allowed: Collection[str]) -> str:
 def unknown_field(name: object, known: Collection[str]) -> str:
     """Return that there is no field of a name, and which there are."""
     unknown = gettext("There is no field {name}.", name=quote(name))
-    fields = gettext("Fields are {names}.", names=", ".join(known))
-    return f"{unknown}{suggest(name, known)} {fields}"
+    return paragraph(unknown, suggest(name, known).strip(), gettext("Fields are {names}.", names=", ".join(known)))
 
 
 def listing(slugs: Collection[str], *, longest: int = 12) -> str:

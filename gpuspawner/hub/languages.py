@@ -6,7 +6,10 @@ needs none, and is what a person gets whose languages are not there.
 
 from __future__ import annotations
 
+import logging
+import struct
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from functools import cache
 from gettext import GNUTranslations
 from typing import Any
@@ -23,14 +26,23 @@ _SAME: Mapping[str, str] = {"zh-hans": "zh-cn", "zh-sg": "zh-cn"}
 """Other names of languages that are there, in small letters: Chinese in simplified characters has three."""
 
 
+_is_told: ContextVar[bool] = ContextVar("gpuspawner_language_is_told", default=False)
+"""The request itself said which language it is in."""
+
+_log = logging.getLogger(__name__)
+
+
 @cache
 def languages() -> Mapping[str, Language]:
     """Return the languages there are, by tag in small letters."""
     found = {ENGLISH.tag: ENGLISH}
     for path in sorted(data_dir("locale").glob("*.mo")):
         tag = path.stem.replace("_", "-")
-        with path.open("rb") as file:
-            found[tag.lower()] = Language(tag=tag, catalogue=GNUTranslations(file))
+        try:
+            with path.open("rb") as file:
+                found[tag.lower()] = Language(tag=tag, catalogue=GNUTranslations(file))
+        except (OSError, ValueError, struct.error) as error:
+            _log.warning("The messages of %s cannot be read, so nobody is spoken to in it: %s", tag, error)
     return found
 
 
@@ -41,14 +53,16 @@ def note(handler: Any, *, choice: str = "") -> None:
     :param choice: the admin's, a tag; it comes before anybody's browser.
     """
     request = getattr(handler, "request", None)
-    if choice:
-        recall(choice)
-    elif request is not None:
+    if chosen := languages().get(choice.lower()):
+        speak(chosen)
+    elif request is not None and not _is_told.get():
         speak(preferred(request.headers.get("Accept-Language", "")))
 
 
 def recall(tag: object) -> None:
-    """Answer this request in a language; nothing changes where it is none that is there.
+    """Answer this request in the language of a form; nothing changes where it is none that is there.
+
+    What its browser asks for counts no more, also not when JupyterHub names the request later.
 
     :param tag: as a form has sent it, or a list of what it has sent: input from a stranger.
     """
@@ -56,6 +70,7 @@ def recall(tag: object) -> None:
     found = [languages().get(text.lower()) for text in texts if isinstance(text, str)]
     if found and found[-1] is not None:
         speak(found[-1])
+        _is_told.set(True)
 
 
 def preferred(accepted: str) -> Language:

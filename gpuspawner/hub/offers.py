@@ -17,6 +17,7 @@ from gpuspawner.core.accelerators import AcceleratorTable
 from gpuspawner.core.assemble import Configured, assemble
 from gpuspawner.core.catalogue import Catalogue
 from gpuspawner.core.inventory import Inventory, Node, Pod
+from gpuspawner.core.language import ENGLISH, speaking
 from gpuspawner.kube.homes import Homes, VolumesAPI
 from gpuspawner.kube.store import ClusterStore, CoreAPI
 from gpuspawner.settings import Settings
@@ -89,7 +90,8 @@ class Offers:
         """
         key = _written(raw)
         if key not in self._settings:
-            settings = Settings.parse(raw)
+            with speaking(ENGLISH):  # what is wrong is for the admin, whoever asked
+                settings = Settings.parse(raw)
             self._settings[key] = ParsedSettings(
                 is_empty=settings.is_empty, configured=settings.configured(), table=settings.table()
             )

@@ -13,6 +13,10 @@ from typing import Any
 
 from gpuspawner.core.errors import Problem, SettingsError
 
+_KEYS = frozenset({"display_name", "slug", "description", "default", "kubespawner_override", "profile_options"})
+"""Keys of a profile that KubeSpawner reads."""
+_MARKUP = re.compile(r"<\w+[^<>]*>")
+
 _MOST_VARIANTS = 100
 """Ways to start a server that are written out of one profile; more choices than that are no presets."""
 _ANYWHERE = ("docker.io/library/python:3.12", "ghcr.io/acme/lab:1", "registry.example:5000/team/lab:2026-10-01")
@@ -76,9 +80,19 @@ def _entries(value: object, *, what: str) -> list[Mapping[str, Any]]:
     return list(entries)
 
 
+def _unread(profile: Mapping[str, Any], *, name: str) -> Iterator[str]:
+    """Yield what of a profile means something else to others: to a hook of the site's, or to the page."""
+    if strange := sorted(str(key) for key in profile if key not in _KEYS):
+        # Large sites keep there who may have a profile: KubeSpawner passes over it, their hooks do not.
+        yield f"{name}: {', '.join(strange)} is no key of KubeSpawner; what reads it in your hub will not find it here."
+    if _MARKUP.search(_text(profile.get("description"))):
+        yield f"{name}: the description has HTML in it, which is shown as it is written."
+
+
 def _read(profile: Mapping[str, Any], *, place: int, found: Variants) -> None:
     name = _text(profile.get("display_name")) or _text(profile.get("slug")) or f"Profile {place}"
     base = _mapping(profile.get("kubespawner_override"))
+    found.notes += _unread(profile, name=name)
     ways: list[tuple[list[str], dict[str, Any]]] = [([], dict(base))]
     for option in _options(profile):
         title = _text(option.get("display_name")) or "an option"

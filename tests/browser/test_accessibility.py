@@ -157,3 +157,21 @@ async def test_something_that_is_wrong_would_be_found(person: Person) -> None:
     await person.page.evaluate("document.querySelector('label[for=gpuspawner-cpu]').remove()")
 
     assert any(each.startswith("label:") for each in await complaints(person))
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.window(forced_colors="active")
+async def test_what_is_picked_is_seen_in_a_persons_own_colours(person: Person) -> None:
+    await person.log_in("reader")
+    await person.page.get_by_role("button", name="Training").click()
+
+    async def look(selector: str, *names: str) -> list[str]:
+        style = f"(element) => {list(names)}.map((name) => getComputedStyle(element)[name])"
+        found: list[str] = await person.page.locator(selector).first.evaluate(style)
+        return found
+
+    picked, other = "label:has(input[name=gpu]:checked)", "label:has(input[name=gpu]:not(:checked))"
+    assert await look(picked, "outlineStyle") == ["solid"]
+    assert await look(other, "outlineStyle") == ["none"]
+    pressed, free = (f".gs-preset[aria-pressed={is_so}]" for is_so in ("true", "false"))
+    assert await look(pressed, "backgroundColor") != await look(free, "backgroundColor")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from tests.browser.support.person import START_TIMEOUT_MS, Person
 from tests.cluster.support.servers import Servers
@@ -93,3 +93,44 @@ async def test_wrong_input_comes_back_at_its_field_with_everything_else_kept(per
     await expect(person.field("memory")).to_have_value("4")
     await expect(person.choice("gpu", CARD)).to_be_checked()
     await expect(person.field("gpu_count")).to_have_value("2")
+
+
+@pytest.mark.parametrize("number", ["9999", "lots"])
+async def test_a_click_that_leaves_a_wrong_number_arrives(person: Person, number: str) -> None:
+    """The message at the number moves what stands below it."""
+    await person.log_in("clicker")
+    await person.pick("gpu", CARD)
+    await person.field("memory").fill(number)
+    box = await person.choice("gpu", "").bounding_box()
+    assert box is not None
+    await person.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    await person.page.mouse.down()
+    await person.page.mouse.up()
+
+    await expect(person.choice("gpu", "")).to_be_checked()
+    await expect(person.page.locator("#gpuspawner-memory-live")).to_be_visible()
+
+
+async def test_an_emptied_number_is_told_at_its_field(person: Person) -> None:
+    await person.log_in("emptier")
+    await person.field("cpu").fill("")
+    await person.field("cpu").blur()
+    await expect(person.page.locator("#gpuspawner-cpu-live")).to_contain_text("Write a number")
+
+
+async def test_data_of_another_version_leaves_the_form_as_it_is_without_a_script(person: Person) -> None:
+    """As of a page that a site's own template made for an older script: Start is there, and starts."""
+
+    async def older(route: Route) -> None:
+        answer = await route.fetch()
+        page = re.sub(r'"version":\d+', '"version":1', await answer.text())
+        await route.fulfill(response=answer, body=page)
+
+    await person.page.route("**/hub/spawn", older)
+    await person.log_in("older", customise=False)
+    await person.customise()
+    await person.field("cpu").fill("lots")
+    await person.start()
+
+    await expect(person.page.locator("#gpuspawner-errors")).to_be_visible()
+    await expect(person.page.locator(".feedback-container button")).to_be_visible()

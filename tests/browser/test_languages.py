@@ -38,7 +38,7 @@ async def test_what_the_page_finds_itself_is_in_german(person: Person) -> None:
         re.compile(r"^Möglich sind .* bis .* Kerne\.$")
     )
     await expect(person.page.locator("#gpuspawner-sentence")).to_have_text(
-        "Einige Angaben oben brauchen noch einen Blick."
+        "Bitte prüfen Sie einige Angaben oben noch einmal."
     )
 
 
@@ -48,7 +48,7 @@ async def test_a_wrong_form_comes_back_in_german(person: Person) -> None:
     await person.field("cpu").fill("1000")
     await person.start()
     await expect(person.page.locator("#gpuspawner-errors")).to_contain_text("Bitte sehen Sie sich das noch einmal an")
-    await expect(person.page.locator("#gpuspawner-cpu-error")).to_contain_text("CPU muss zwischen")
+    await expect(person.page.locator("#gpuspawner-cpu-error")).to_contain_text("CPU muss 0.25 CPU bis 4 CPUs betragen")
 
 
 @CHINESE
@@ -57,7 +57,7 @@ async def test_a_refreshed_page_stays_in_its_language(person: Person) -> None:
     async with person.page.expect_response(re.compile("/hub/spawn")):
         await person.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     await person.pick("gpu", TAKEN)
-    await expect(person.page.locator("#gpuspawner-verdict-text")).to_have_text(re.compile("^等待|^新增节点后启动"))
+    await expect(person.page.locator("#gpuspawner-verdict-text")).to_have_text(re.compile("^需等待|^新增节点后启动"))
     await expect(person.row("gpu", TAKEN).locator(".gs-free")).to_have_text(re.compile("个空闲$"))
 
 
@@ -66,7 +66,7 @@ async def test_without_a_script_the_language_is_the_same(person: Person) -> None
     await person.log_in("german-plain")
     await person.field("cpu").fill("1000")
     await person.start()
-    await expect(person.page.locator("#gpuspawner-cpu-error")).to_contain_text("CPU muss zwischen")
+    await expect(person.page.locator("#gpuspawner-cpu-error")).to_contain_text("CPU muss 0.25 CPU bis 4 CPUs betragen")
 
 
 @pytest.mark.window(locale="fr-FR")

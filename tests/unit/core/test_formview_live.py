@@ -34,10 +34,10 @@ WANTED = Selection(image="plain", cpu_millis=4000, memory_bytes=8 * GIB, gpu="t4
         (T4, ALL_FREE, State.FREE, ""),
         (T4, NONE_FREE, State.BUSY, "None is free right now."),
         (T4, replace(NONE_FREE, total=1, healthy=1), State.BUSY, "Not free right now."),
-        (SCALING, NONE_FREE, State.BUSY, "None is free right now. A new one takes about 6 min."),
+        (SCALING, NONE_FREE, State.BUSY, "None is free right now. A new node takes about 6 min."),
         (T4, replace(NONE_FREE, healthy=0), State.NONE, "All are out of order right now."),
         (T4, replace(NONE_FREE, total=1, healthy=0), State.NONE, "Out of order right now."),
-        (SCALING, GONE, State.NONE, "No node with this GPU is running. A new one takes about 6 min."),
+        (SCALING, GONE, State.NONE, "No node with this GPU is running. A new node takes about 6 min."),
         (T4, GONE, State.NEVER, "The cluster has no node with this GPU."),
         (T4, Availability(), State.UNKNOWN, ""),
         (T4, Availability(total=8, healthy=8, largest_shapes=SHAPES), State.UNKNOWN, ""),
@@ -76,7 +76,7 @@ def test_what_else_is_to_say_about_the_counts(available: Availability, text: str
 def test_any_of_several_types_may_be_added_where_one_of_them_may():
     either = replace(T4, members=(T4, SCALING, replace(T4, scale_up=ScaleUp(max_nodes=1, gpus_per_node=1, minutes=2))))
     assert (scales(T4), scales(either)) == (False, True)
-    assert state_of(either, NONE_FREE) == (State.BUSY, "None is free right now. A new one takes about 2 min.")
+    assert state_of(either, NONE_FREE) == (State.BUSY, "None is free right now. A new node takes about 2 min.")
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import contextvars
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuspawner._resources import data_dir
 from gpuspawner.core.language import spoken
 from gpuspawner.hub.languages import languages, note, preferred, recall
 
@@ -77,6 +79,29 @@ def test_whoever_says_nothing_is_spoken_to_in_english(nobody: object):
 )
 def test_a_form_says_which_language_it_was_in(sent: object, tag: str):
     assert spoken_after(recall, sent) == tag
+
+
+def test_a_form_knows_better_than_the_browser_that_sent_it():
+    def act() -> None:
+        recall("zh-CN")
+        note(handler("de"))  # JupyterHub names the request of a form once it starts the server
+
+    assert spoken_after(act) == "zh-CN"
+
+
+def test_a_choice_of_the_admins_that_is_not_there_is_none():
+    assert spoken_after(note, handler("de"), choice="xx") == "de"
+
+
+def test_a_file_that_cannot_be_read_takes_no_language_away_but_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    whole = (data_dir("locale") / "de.mo").read_bytes()
+    for name, content in {"de": whole, "fr": whole[:9], "it": whole[: len(whole) // 2], "pl": b""}.items():
+        (tmp_path / f"{name}.mo").write_bytes(content)
+    monkeypatch.setattr("gpuspawner.hub.languages.data_dir", lambda _: tmp_path)
+    assert list(languages.__wrapped__()) == ["en", "de"]
+    assert len(caplog.records) == 3
 
 
 @given(st.text(max_size=500))

@@ -50,6 +50,12 @@ def test_an_english_script_is_sent_as_it_is():
         ('tn("{number} day", "{number} days", n)', 'tn(["{number} dzień","{number} dni","{number} dnia"],0, n)'),
         ('tn("{number} day","{number} days",n)', 'tn(["{number} dzień","{number} dni","{number} dnia"],0,n)'),
         ('const cut = set("Starts now.")', 'const cut = set("Starts now.")'),
+        (r't("it\'s \x41")', r't("it\'s \x41")'),
+        (r'tn("\x41", "b", n)', r'tn("\x41", "b", n)'),
+        (
+            "for (let n = 0; n != 10; n++) if (column != 1) go();",
+            "for (let n = 0; n != 10; n++) if (column != 1) go();",
+        ),
         ("Number(n != 1)", "Number((n==1 ? 0 : n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20) ? 1 : 2))"),
         ("Number(n!=1)", "Number((n==1 ? 0 : n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20) ? 1 : 2))"),
     ],
@@ -57,6 +63,34 @@ def test_an_english_script_is_sent_as_it_is():
 def test_messages_and_plurals_are_those_of_the_language(source: str, sent: str):
     with speaking(POLISH):
         assert translated(source) == sent
+
+
+class French(Polish):
+    """A rule that tells millions apart, as some tools write it, in a catalogue with fewer forms."""
+
+    def info(self) -> dict[str, str]:
+        return {"plural-forms": "nplurals=3; plural=(n <= 1 ? 0 : n != 0 && n % 1000000 == 0 ? 1 : 2);"}
+
+    def plural(self, number: int) -> int:
+        return 0 if number <= 1 else 1 if number % 1_000_000 == 0 else 2
+
+    def ngettext(self, one: str, many: str, number: int) -> str:
+        return ("jour", "de jours", "jours")[self.plural(number)]
+
+
+class Malicious(Polish):
+    def info(self) -> dict[str, str]:
+        return {"plural-forms": "nplurals=2; plural=alert(1)||0; plural=(n != 1);"}
+
+
+def test_each_form_that_a_rule_may_ask_for_is_there():
+    with speaking(Language(tag="fr", catalogue=French())):
+        assert translated('tn("a", "b", n)') == 'tn(["jour","de jours","jours"],0, n)'
+
+
+def test_a_rule_that_is_more_than_arithmetic_is_left_out():
+    with speaking(Language(tag="xx", catalogue=Malicious())):
+        assert translated('Number(n != 1); tn("a", "b", n)') == 'Number(n != 1); tn("a", "b", n)'
 
 
 def test_each_script_has_one_rule_for_plurals_at_most():

@@ -199,7 +199,7 @@ for (const prefix of ["", "opt-"]) {
   test(`a link names what the form would send, with the prefix ${JSON.stringify(prefix)}`, () => {
     const data = { ...island, link_prefix: prefix };
     const link = new URL(linkOf(values({ image: "a&b=c#d", gpu_count: "" }), data, "https://hub.example/hub/spawn/ada?next=x#top"));
-    assert.equal(link.origin + link.pathname + link.hash, "https://hub.example/hub/spawn/ada");
+    assert.equal(link.origin + link.pathname + link.hash, "https://hub.example/hub/spawn");
     const more = { run_time: "8h", shared_memory: "" };
     const wanted = { image: "a&b=c#d", cpu: "2", memory: "8", ...more, gpu: "a100-80gb", priority: "normal", gpu_count: "1" };
     assert.deepEqual([...link.searchParams], Object.entries(wanted).map(([name, text]) => [prefix + name, text]));
@@ -209,6 +209,13 @@ for (const prefix of ["", "opt-"]) {
 test("a link may name an image by its reference", () => {
   const link = new URL(linkOf(values({ image: "", custom_image: "quay.io/x:1@sha256:ab" }), island, "https://hub.example/hub/spawn"));
   assert.deepEqual([link.searchParams.get("image"), link.searchParams.get("custom_image")], ["", "quay.io/x:1@sha256:ab"]);
+});
+
+test("a link is for whoever opens it, not for whom the page is about", () => {
+  for (const about of ["", "/ada", "/ada/", "/ada/second%20server"]) {
+    const link = new URL(linkOf(values(), island, `https://hub.example/base/hub/spawn${about}?next=x#y`));
+    assert.deepEqual([link.pathname, link.hash, link.searchParams.has("next")], ["/base/hub/spawn", "", false]);
+  }
 });
 
 test("a link to a choice without a GPU says so", () => {

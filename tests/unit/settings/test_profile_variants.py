@@ -25,6 +25,22 @@ def test_profiles_of_a_dict_come_in_the_order_of_its_keys():
     assert [(each.name, each.is_default) for each in found.variants] == [("A", True), ("B", False)]
 
 
+@pytest.mark.parametrize(
+    ("profile", "note"),
+    [
+        ({"allowed_groups": ["gpu"], "slug": "s"}, "P: allowed_groups is no key of KubeSpawner"),
+        ({"description": "The <b>large</b> one"}, "P: the description has HTML in it"),
+    ],
+)
+def test_what_would_be_lost_without_a_word_is_told(profile: dict[str, Any], note: str):
+    (told,) = variants_of([{"display_name": "P", **profile}]).notes
+    assert told.startswith(note)
+
+
+def test_a_description_may_compare_numbers():
+    assert variants_of([{"display_name": "P", "description": "for < 4 GB, > 2 GB"}]).notes == []
+
+
 def test_a_profile_is_called_by_its_slug_or_its_place():
     assert [each.name for each in variants_of([{"slug": "s"}, {}]).variants] == ["s", "Profile 2"]
 
