@@ -134,3 +134,41 @@ async def test_data_of_another_version_leaves_the_form_as_it_is_without_a_script
 
     await expect(person.page.locator("#gpuspawner-errors")).to_be_visible()
     await expect(person.page.locator(".feedback-container button")).to_be_visible()
+
+
+async def test_start_pressed_twice_starts_once(person: Person, servers: Servers) -> None:
+    posts: list[str] = []
+    await person.log_in("eager")
+    person.page.on("request", lambda request: posts.append(request.url) if request.method == "POST" else None)
+    try:
+        await person.page.locator(".feedback-container button").dblclick()
+        servers.pods.of("eager")
+        await person.page.wait_for_url(re.compile("/hub/spawn-pending/|/user/"))
+        assert [url.partition("?")[0] for url in posts if "/hub/spawn" in url] == [f"{person.url}/hub/spawn"]
+    finally:
+        servers.stop("eager")
+
+
+async def test_the_form_asks_nothing_of_any_other_address(person: Person) -> None:
+    asked: list[str] = []
+    person.page.on("request", lambda request: asked.append(request.url))
+    await person.log_in("private")
+    await person.pick("gpu", CARD)
+    await expect(person.page.locator("#gpuspawner-verdict")).to_have_attribute("data-outcome", "now")
+
+    assert asked != []
+    assert [url for url in asked if not url.startswith((f"{person.url}/", "data:"))] == []
+
+
+@pytest.mark.window(reduced_motion="reduce")
+async def test_nothing_moves_for_who_wants_no_motion(person: Person) -> None:
+    await person.log_in("calm")
+    await person.pick("gpu", CARD)
+
+    moving = await person.page.evaluate(
+        """() => [...document.querySelectorAll("#gpuspawner-form, #gpuspawner-form *")].filter((element) => {
+          const { transitionDuration, animationName } = getComputedStyle(element);
+          return transitionDuration.split(", ").some((each) => parseFloat(each) > 0) || animationName !== "none";
+        }).length"""
+    )
+    assert moving == 0
