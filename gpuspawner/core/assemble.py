@@ -14,6 +14,7 @@ from gpuspawner.core.inventory import Inventory, Node
 from gpuspawner.core.node_facts import SPOT, interconnect, is_spot
 from gpuspawner.core.node_kinds import kinds
 from gpuspawner.core.platforms import TELLING, Platform, distinct, platform_of
+from gpuspawner.core.policy_rules import Policy
 from gpuspawner.core.preset_flags import invalid_presets
 from gpuspawner.core.stocks import is_silent, may_have
 from gpuspawner.core.unions import Union, unite
@@ -41,6 +42,7 @@ class Configured:
     :param hidden: slugs of GPU types that are not offered even when the cluster has them.
     :param hidden_gpus: those of them that the settings describe: what they stand for is not offered under another slug.
     :param discover: whether GPU types are also taken from node labels.
+    :param policy: who may have what; None = everybody may have all.
     """
 
     images: Mapping[str, Image] = field(default_factory=dict)
@@ -57,6 +59,7 @@ class Configured:
     hidden_gpus: tuple[GPUType, ...] = ()
     presets: Mapping[str, Preset] = field(default_factory=dict)
     discover: bool = True
+    policy: Policy | None = None
 
 
 def assemble(
@@ -92,6 +95,7 @@ def assemble(
         run_time=configured.run_time,
         shared_memory=configured.shared_memory,
         priorities=configured.priorities,
+        policy=configured.policy,
     )
     if inventory.nodes is None:
         return catalogue

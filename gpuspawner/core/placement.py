@@ -11,8 +11,9 @@ from functools import lru_cache
 from gpuspawner.core.avoidance import MatchExpression, avoidance
 from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Priority, Toleration
 from gpuspawner.core.image_use import exclusions
+from gpuspawner.core.narrowing import least_of
 from gpuspawner.core.platforms import ARCHITECTURE
-from gpuspawner.core.selection import Selection, image_of, summarise
+from gpuspawner.core.selection import Selection, image_of, longest_run_s, summarise
 from gpuspawner.core.unions import Match, one_match
 
 __all__ = ["ANNOTATION_PREFIX", "Amounts", "MatchExpression", "Placement", "amounts", "place"]
@@ -103,7 +104,7 @@ def place(selection: Selection, catalogue: Catalogue, *, cpu_node_has_room: bool
         shm_bytes=_part(selection.memory_bytes, shm) if own_shm is None else own_shm,
         annotations=_annotations(selection, catalogue),
         start_timeout_s=gpu.start_timeout_s if gpu is not None else None,
-        run_time_s=selection.run_time_s,
+        run_time_s=least_of(selection.run_time_s, longest_run_s(selection.gpu, catalogue)),
         priority=None if selection.priority is None else catalogue.priorities[selection.priority],
     )
 
