@@ -200,7 +200,7 @@ class Allowance:
         full: Bounds | None = getattr(self.everything, name)
         said: Range = getattr(self.rule, name) or Range()
         own = within(full, least=said.min, most=said.max)
-        if full is None or own is full and self.usage.quota is None:
+        if full is None or (own is full and self.usage.quota is None):
             return None
         is_cpu = name == "cpu"
         if own is None or (amount is not None and not own.min <= amount <= own.max):
@@ -262,9 +262,9 @@ def _amount_text(name: str, bounds: Bounds | None) -> str:
             return gettext("There is no amount of CPU that you may have.")
         return gettext("There is no amount of memory that you may have.")
     if name == "cpu":
-        return gettext("You may have {least} to {most}.", least=cpu_text(bounds.min), most=cpu_text(bounds.max))
+        return gettext("CPU must be {least} to {most} for you.", least=cpu_text(bounds.min), most=cpu_text(bounds.max))
     return gettext(
-        "You may have {least} to {most} of memory.", least=format_memory(bounds.min), most=format_memory(bounds.max)
+        "Memory must be {least} to {most} for you.", least=format_memory(bounds.min), most=format_memory(bounds.max)
     )
 
 

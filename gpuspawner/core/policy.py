@@ -14,8 +14,16 @@ from gpuspawner.core.policy_merge import capped, most_generous, overlaid
 from gpuspawner.core.policy_rules import ANY, UNLIMITED, Person, Policy, Pool, Range, Rule, TypeRule
 
 __all__ = [
-    *("ANY", "UNLIMITED", "Person", "Policy", "Pool", "Range", "Rule", "TypeRule"),
-    *("limits_of", "pools_for"),
+    "ANY",
+    "UNLIMITED",
+    "Person",
+    "Policy",
+    "Pool",
+    "Range",
+    "Rule",
+    "TypeRule",
+    "limits_of",
+    "pools_for",
 ]
 
 

@@ -12,7 +12,7 @@ from traitlets.config import LoggingConfigurable
 
 SETTINGS = (
     *("images", "custom_images", "cpu", "memory", "run_time", "shared_memory", "priorities"),
-    *("gpus", "presets", "accelerators", "discover_gpus"),
+    *("gpus", "presets", "policy", "pools", "accelerators", "discover_gpus"),
 )
 """Names of the traits that together are the settings."""
 
@@ -187,11 +187,13 @@ class GPUSpawnerTraits(LoggingConfigurable):
                       runtime_class: nvidia
                       shm: 0.5
                       start_timeout: 900
+                      max_runtime: 12h
 
         `match` holds node labels and their allowed values; all labels must match. `tolerations` that are left out are
         those of the taints that keep other pods off GPU nodes by convention. `shm` is the size of /dev/shm as a
         fraction of the memory limit. `start_timeout` takes the place of `KubeSpawner.start_timeout` for this type, in
-        seconds: for nodes that are made when they are needed; `scale_up` says what may be made. `any_of` and
+        seconds: for nodes that are made when they are needed; `scale_up` says what may be made.
+        `max_runtime` ends every server with the type after so long, whoever's it is: docs/policy.md. `any_of` and
         `min_memory` make one choice of several types. `spot` (true or false) says whether the cloud may take the nodes
         back at any time, `interconnect` in a few words what links several GPUs in one node (``NVLink``); without them
         labels do. All of these: docs/live-capacity.md.
@@ -217,6 +219,63 @@ class GPUSpawnerTraits(LoggingConfigurable):
                       memory: 64G
                       gpu: a100-80gb
                       gpu_count: 1
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    policy = Dict(
+        allow_none=True,
+        help="""
+        Who may have what. Left out: everybody may have all that is offered. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  policy:
+                    default:
+                      max_gpus: 1
+                      max_servers_with_gpu: 1
+                      cpu: {max: 8}
+                      memory: {max: 64G}
+                      max_runtime: 8h
+                    groups:
+                      ml:
+                        max_gpus: 4
+                        max_gpus_per_server: 2
+                        max_servers_with_gpu: 2
+                        gpus: {a100-80gb: {max_gpus: 2, max_runtime: 4h}, "*": {}}
+                      probation: {deny: true, gpus: [t4], max_gpus: 1}
+                    users:
+                      ada: {max_gpus: unlimited}
+
+        `default` holds for everybody. Each group of `groups` that a person is in puts its own keys in place of those;
+        of several groups the most generous wins, key by key. A group with `deny: true` caps the outcome. The keys of
+        `users` come last. `images`, `custom_images`, `gpus`, `max_gpus`, `max_gpus_per_server`,
+        `max_servers_with_gpu`, `cpu`, `memory` and `max_runtime` may be said; what nobody says has no limit. `null`
+        removes a group, a person or a GPU type of another values file. `hide: true` leaves what is out of reach out of
+        the form, where it is greyed otherwise. How it all goes together: docs/policy.md.
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    pools = Dict(
+        allow_none=True,
+        help="""
+        GPUs that the people of some groups share, by slug: all their servers together hold at most so many. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  pools:
+                    physics:
+                      display_name: Physics
+                      groups: [physics, astro]
+                      gpus: [a100-80gb]
+                      max_gpus: 16
+
+        `gpus` left out stands for all types. Nobody else is kept from these types: that is for `policy` to say.
 
         .. versionadded:: 0.1
         """,

@@ -27,6 +27,7 @@ from gpuspawner.settings.models import (
     SettingsModel,
     SharedMemorySetting,
 )
+from gpuspawner.settings.policy_conversion import to_policy
 from gpuspawner.settings.values import Entry
 
 _DEFAULT_CPU_MILLIS = 2000
@@ -66,6 +67,7 @@ def to_configured(settings: SettingsModel, table: AcceleratorTable) -> Configure
         ),
         presets={slug: _preset(slug, entry) for slug, entry in in_order(settings.presets).items()},
         discover=settings.discover_gpus,
+        policy=to_policy(settings.policy, pools=in_order(settings.pools)),
     )
 
 
@@ -160,6 +162,7 @@ def _gpu(slug: str, entry: GPUEntry, *, table: AcceleratorTable) -> GPUType:
         runtime_class=entry.runtime_class,
         shm=entry.shm,
         start_timeout_s=entry.start_timeout,
+        max_runtime_s=entry.max_runtime,
         scale_up=ScaleUp(**entry.scale_up.model_dump()) if entry.scale_up else None,
     )
 

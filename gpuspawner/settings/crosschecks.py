@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -17,9 +16,9 @@ from gpuspawner.core.selection import validate
 from gpuspawner.core.unions import unite
 from gpuspawner.settings.gpu_entries import GPUEntry, TolerationSetting
 from gpuspawner.settings.models import CPUSetting, MemorySetting, RunTimeSetting, SettingsModel, SharedMemorySetting
+from gpuspawner.settings.policy_checks import SLUG, policy_problems
 from gpuspawner.settings.union_checks import union_problems
 
-_SLUG = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
 _SLUG_RULE = "must be lower-case letters, digits, - and ., at most 63, with a letter or digit at both ends"
 
 
@@ -37,6 +36,7 @@ def crosschecks(settings: SettingsModel, accelerators: frozenset[str]) -> list[P
         *_images(settings),
         *_priorities(settings),
         *_accelerators(settings, accelerators),
+        *policy_problems(settings),
     ]
     for slug, entry in settings.gpus.items():
         if entry.enabled:
@@ -46,9 +46,9 @@ def crosschecks(settings: SettingsModel, accelerators: frozenset[str]) -> list[P
 
 
 def _slugs(settings: SettingsModel) -> Iterator[Problem]:
-    for section in ("images", "priorities", "gpus", "presets", "accelerators"):
+    for section in ("images", "priorities", "gpus", "presets", "pools", "accelerators"):
         for slug in getattr(settings, section):
-            if not _SLUG.fullmatch(slug):
+            if not SLUG.fullmatch(slug):
                 yield Problem(field=f"{section}.{slug}", code="bad_slug", message=f"{_SLUG_RULE}, not {quote(slug)}")
 
 
@@ -102,6 +102,8 @@ def _gpu(path: str, entry: GPUEntry) -> Iterator[Problem]:
     elif entry.vendor is None and vendor_of(entry.resource) is None:
         message = f"is required: {quote(entry.resource)} does not tell whose GPU it is"
         yield Problem(field=f"{path}.vendor", code="missing", message=message)
+    if entry.max_runtime is not None and entry.max_runtime <= 0:
+        yield Problem(field=f"{path}.max_runtime", code="out_of_range", message="must be more than 0")
     if "NVIDIA_VISIBLE_DEVICES" in entry.environment:
         message = "must not be set: it would override which GPUs the device plugin gave the server"
         yield Problem(field=f"{path}.environment.NVIDIA_VISIBLE_DEVICES", code="conflict", message=message)

@@ -16,9 +16,10 @@ from gpuspawner.settings.crosschecks import crosschecks, preset_problems
 from gpuspawner.settings.explain import explain
 from gpuspawner.settings.models import SettingsModel
 
-_SLUGGED = ("images", "priorities", "gpus", "presets")
+_SLUGGED = ("images", "priorities", "gpus", "presets", "pools")
+_RULED = ("groups", "users")
 _DEEPEST = 12
-"""Levels of nesting; settings have five, and a YAML anchor can make a mapping contain itself."""
+"""Levels of nesting; settings have six, and a YAML anchor can make a mapping contain itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,8 @@ class Settings:
         """Return checked settings.
 
         :param raw: ``images``, ``custom_images``, ``cpu``, ``memory``, ``run_time``, ``shared_memory``, ``priorities``,
-            ``gpus``, ``presets``, ``accelerators``, ``discover_gpus`` as YAML holds them; empty and missing ones are
-            the same.
+            ``gpus``, ``presets``, ``policy``, ``pools``, ``accelerators``, ``discover_gpus`` as YAML holds them; empty
+            and missing ones are the same.
         :raises SettingsError: with one problem for each path that is wrong.
         """
         try:
@@ -84,6 +85,33 @@ def _without_nulls(raw: object) -> object:
         key: value for key, value in raw.items() if key not in SettingsModel.model_fields or value not in (None, {})
     }
     for section in _SLUGGED:
-        if isinstance(kept.get(section), dict):
-            kept[section] = {slug: entry for slug, entry in kept[section].items() if entry is not None}
+        if section in kept:
+            kept[section] = _said(kept[section])
+    if "policy" in kept:
+        kept["policy"] = _rules_without_nulls(kept["policy"])
     return kept
+
+
+def _rules_without_nulls(raw: object) -> object:
+    """Return a policy without groups, people and GPU types set to null; of other keys null says nothing anyway."""
+    policy = _said(raw)
+    if not isinstance(policy, dict):
+        return policy
+    for section in _RULED:
+        rules = _said(policy.get(section))
+        if isinstance(rules, dict):
+            policy[section] = {name: _types_without_nulls(rule) for name, rule in rules.items()}
+    if "default" in policy:
+        policy["default"] = _types_without_nulls(policy["default"])
+    return policy
+
+
+def _types_without_nulls(rule: object) -> object:
+    return {**rule, "gpus": _said(rule["gpus"])} if isinstance(rule, dict) and "gpus" in rule else rule
+
+
+def _said(entries: object) -> object:
+    """Return what is not null of a mapping, anything else as it is."""
+    if not isinstance(entries, dict):
+        return entries
+    return {name: entry for name, entry in entries.items() if entry is not None}
