@@ -59,16 +59,18 @@ class Allowance:
 
     @cached_property
     def catalogue(self) -> Catalogue:
-        """What is in reach: what validates against it is what the gate lets through.
+        """What is in reach: what validates against it is what the gate lets through, unless all is blocked.
 
         GPU types out of reach are among ``hidden``, so that servers without a GPU stay off their nodes.
         """
         full = self.everything
         if self._is_all:
             return full
-        if self.blocked is not None:
-            return replace(full, gpus={}, presets={}, custom_images=None, hidden=(*full.hidden, *full.gpus.values()))
         gpus = {slug: self._narrowed(gpu) for slug, gpu in full.gpus.items() if self.most(slug) > 0}
+        # What stands for several types has no nodes of its own.
+        beyond = (gpu for slug, gpu in full.gpus.items() if slug not in gpus and not gpu.members)
+        if self.blocked is not None:
+            return replace(full, gpus={}, presets={}, custom_images=None, hidden=(*full.hidden, *beyond))
         longest = self.longest_s(None)
         narrowed = replace(
             full,
@@ -77,7 +79,7 @@ class Allowance:
             cpu=self._bounds("cpu"),
             memory=self._bounds("memory"),
             gpus=gpus,
-            hidden=(*full.hidden, *(gpu for slug, gpu in full.gpus.items() if slug not in gpus and not gpu.members)),
+            hidden=(*full.hidden, *beyond),
             run_time=within(full.run_time, most=longest),
             max_runtime_s=longest,
         )
@@ -115,6 +117,12 @@ class Allowance:
         if gpu is None or self.blocked is not None or self.rule.of_type(slug) is None:
             return 0
         return max(0, min([gpu.max_count, *(each.left for each in self._ceilings(gpu))]))
+
+    def most_text(self, slug: str) -> str:
+        """Return why no more GPUs of a type may be had, where that is less than what the type itself allows; or empty."""
+        gpu = self.everything.gpus.get(slug)
+        refused = None if gpu is None else self._count_denial(slug, gpu.max_count, of="gpu_count")
+        return "" if refused is None else refused.message
 
     def longest_s(self, slug: str | None) -> int | None:
         """Return the seconds after which a server is stopped at the latest, None = never.

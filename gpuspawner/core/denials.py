@@ -43,6 +43,8 @@ def per_server(most: int, *, gpu: str = "") -> str:
 
     :param gpu: name of the type that this holds for, empty for all of them; so everywhere here.
     """
+    if most == 0:
+        return _none(gpu)
     if gpu:
         return ngettext(
             "You may have {number} GPU ({gpu}) in one server.",
@@ -57,6 +59,8 @@ def per_server(most: int, *, gpu: str = "") -> str:
 
 def in_total(most: int, *, used: int, gpu: str = "") -> str:
     """Return how many GPUs a person may have at a time, and how many of them their other servers hold."""
+    if most == 0:
+        return _none(gpu)
     if gpu:
         limit = ngettext(
             "You may have {number} GPU ({gpu}) at a time.",
@@ -71,6 +75,8 @@ def in_total(most: int, *, used: int, gpu: str = "") -> str:
 
 def servers(most: int, *, used: int) -> str:
     """Return how many servers with a GPU a person may have at a time, and how many others there are."""
+    if most == 0:
+        return _none("")
     limit = ngettext(
         "You may have {number} server with a GPU at a time.",
         "You may have {number} servers with a GPU at a time.",
@@ -99,6 +105,12 @@ def in_namespace(left: int) -> str:
         "The cluster's quota leaves {number} GPUs for one more server.",
         number=left,
     )
+
+
+def _none(gpu: str) -> str:
+    if gpu:
+        return gettext("{name} is not among the GPUs that you may use.", name=gpu)
+    return gettext("You may not use GPUs.")
 
 
 def _held(used: int) -> str:

@@ -245,7 +245,7 @@ class GPUSpawnerTraits(LoggingConfigurable):
                         max_gpus_per_server: 2
                         max_servers_with_gpu: 2
                         gpus: {a100-80gb: {max_gpus: 2, max_runtime: 4h}, "*": {}}
-                      probation: {deny: true, gpus: [t4], max_gpus: 1}
+                      probation: {deny: true, gpus: [a100-80gb], max_gpus: 1}
                     users:
                       ada: {max_gpus: unlimited}
 

@@ -52,6 +52,8 @@ def test_null_is_the_same_as_nothing():
         "shared_memory": {},
         "priorities": {},
         "presets": {},
+        "policy": {},
+        "pools": {},
         "accelerators": {},
         "discover_gpus": True,
     }

@@ -127,7 +127,7 @@ def test_something_configured_is_not_empty(something: dict[str, Any]):
     ("raw", "path", "code"),
     [
         ({"imges": {}}, "imges", "unknown_key"),
-        ({"policy": {"default": {}}}, "policy", "unknown_key"),
+        ({"policies": {"default": {}}}, "policies", "unknown_key"),
         ({"gpus": {"a": {"resource": "nvidia.com/gpu", "max_cuont": 2}}}, "gpus.a.max_cuont", "unknown_key"),
         ({"cpu": {"max": 4, "defualt": 2}}, "cpu.defualt", "unknown_key"),
         ({"cpu": {"default": 2}}, "cpu.max", "missing"),
