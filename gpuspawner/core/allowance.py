@@ -119,7 +119,7 @@ class Allowance:
         return max(0, min([gpu.max_count, *(each.left for each in self._ceilings(gpu))]))
 
     def most_text(self, slug: str) -> str:
-        """Return why no more GPUs of a type may be had, where that is less than what the type itself allows; or empty."""
+        """Return why no more GPUs of a type may be had, empty where the type itself allows no more."""
         gpu = self.everything.gpus.get(slug)
         refused = None if gpu is None else self._count_denial(slug, gpu.max_count, of="gpu_count")
         return "" if refused is None else refused.message
