@@ -44,7 +44,9 @@ def ceilings(gpu: GPUType, catalogue: Catalogue, *, person: Person, rule: Rule, 
 
 def used_of(slug: str, catalogue: Catalogue, *, usage: Usage) -> int:
     """Return how many GPUs the person's other servers hold that are, or may be, of a type."""
-    return sum(each.count for each in usage.own if each.gpu is not None and slug in _slugs(each.gpu, catalogue, slug))
+    return sum(
+        each.count for each in usage.own if each.gpu is not None and slug in _slugs(each.gpu, catalogue, asked=slug)
+    )
 
 
 def type_rules(gpu: GPUType, rule: Rule) -> Iterator[tuple[GPUType, TypeRule]]:
@@ -55,7 +57,7 @@ def type_rules(gpu: GPUType, rule: Rule) -> Iterator[tuple[GPUType, TypeRule]]:
             yield each, found
 
 
-def _slugs(slug: str, catalogue: Catalogue, asked: str) -> tuple[str, ...]:
+def _slugs(slug: str, catalogue: Catalogue, *, asked: str) -> tuple[str, ...]:
     if not slug:
         return (asked,)  # of a type that its pod does not tell: it may be this one
     gpu = catalogue.gpus.get(slug)
@@ -101,7 +103,7 @@ def _type_in_total(gpu: GPUType, most: int, *, used: int) -> Ceiling:
 def _in_pools(gpu: GPUType, catalogue: Catalogue, *, person: Person, usage: Usage) -> Iterator[Ceiling]:
     if catalogue.policy is None:
         return
-    for slug in pools_for(catalogue.policy, person, gpu):
+    for slug in pools_for(catalogue.policy, person, gpu=gpu):
         pool = catalogue.policy.pools[slug]
         if _limit(pool.max_gpus) is not None:
             yield _pool(pool.display_name, pool.max_gpus, used=usage.pools.get(slug, 0))

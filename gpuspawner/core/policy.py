@@ -40,7 +40,7 @@ def limits_of(policy: Policy, person: Person) -> Rule:
     return capped(outcome, own) if own.deny else overlaid(outcome, own)
 
 
-def pools_for(policy: Policy | None, person: Person, gpu: GPUType | None) -> tuple[str, ...]:
+def pools_for(policy: Policy | None, person: Person, *, gpu: GPUType | None) -> tuple[str, ...]:
     """Return the slugs of all pools that a person's server with a GPU type counts towards, in the order of settings."""
     if policy is None or gpu is None:
         return ()

@@ -36,38 +36,38 @@ def most_generous(rules: Sequence[Rule]) -> Rule:
 
 def capped(rule: Rule, cap: Rule) -> Rule:
     """Return a rule that gives nowhere more than another one, as far as that one says anything."""
-    limits = {name: _both(getattr(rule, name), getattr(cap, name), min) for name in _MOST}
+    limits = {name: _both(getattr(rule, name), getattr(cap, name), join=min) for name in _MOST}
     return replace(
         rule,
-        images=_both(rule.images, cap.images, _images_of_both),
-        custom_images=_both(rule.custom_images, cap.custom_images, lambda a, b: a and b),
-        gpus=_both(rule.gpus, cap.gpus, lambda a, b: _types(a, b, either=False, join=_capped_type)),
-        cpu=_both(rule.cpu, cap.cpu, _narrower),
-        memory=_both(rule.memory, cap.memory, _narrower),
+        images=_both(rule.images, cap.images, join=_images_of_both),
+        custom_images=_both(rule.custom_images, cap.custom_images, join=lambda a, b: a and b),
+        gpus=_both(rule.gpus, cap.gpus, join=lambda a, b: _types(a, b, either=False, join=_capped_type)),
+        cpu=_both(rule.cpu, cap.cpu, join=_narrower),
+        memory=_both(rule.memory, cap.memory, join=_narrower),
         **limits,
     )
 
 
 def _generous(one: Rule, other: Rule) -> Rule:
-    limits = {name: _if_both(getattr(one, name), getattr(other, name), max) for name in _MOST}
+    limits = {name: _if_both(getattr(one, name), getattr(other, name), join=max) for name in _MOST}
     return Rule(
-        images=_if_both(one.images, other.images, frozenset.union),
-        custom_images=_if_both(one.custom_images, other.custom_images, lambda a, b: a or b),
-        gpus=_if_both(one.gpus, other.gpus, lambda a, b: _types(a, b, either=True, join=_generous_type)),
-        cpu=_if_both(one.cpu, other.cpu, _wider),
-        memory=_if_both(one.memory, other.memory, _wider),
+        images=_if_both(one.images, other.images, join=frozenset.union),
+        custom_images=_if_both(one.custom_images, other.custom_images, join=lambda a, b: a or b),
+        gpus=_if_both(one.gpus, other.gpus, join=lambda a, b: _types(a, b, either=True, join=_generous_type)),
+        cpu=_if_both(one.cpu, other.cpu, join=_wider),
+        memory=_if_both(one.memory, other.memory, join=_wider),
         **limits,
     )
 
 
-def _both(one: Any, other: Any, join: Callable[[Any, Any], Any]) -> Any:
+def _both(one: Any, other: Any, *, join: Callable[[Any, Any], Any]) -> Any:
     """Return what two values come to where what is not said leaves the other one."""
     if one is None or other is None:
         return other if one is None else one
     return join(one, other)
 
 
-def _if_both(one: Any, other: Any, join: Callable[[Any, Any], Any]) -> Any:
+def _if_both(one: Any, other: Any, *, join: Callable[[Any, Any], Any]) -> Any:
     """Return what two values come to where what is not said is no limit."""
     return None if one is None or other is None else join(one, other)
 
@@ -100,16 +100,16 @@ def _types(
 
 
 def _generous_type(one: TypeRule, other: TypeRule) -> TypeRule:
-    return TypeRule(**{name: _if_both(getattr(one, name), getattr(other, name), max) for name in _OF_TYPE})
+    return TypeRule(**{name: _if_both(getattr(one, name), getattr(other, name), join=max) for name in _OF_TYPE})
 
 
 def _capped_type(one: TypeRule, other: TypeRule) -> TypeRule:
-    return TypeRule(**{name: _both(getattr(one, name), getattr(other, name), min) for name in _OF_TYPE})
+    return TypeRule(**{name: _both(getattr(one, name), getattr(other, name), join=min) for name in _OF_TYPE})
 
 
 def _wider(one: Range, other: Range) -> Range:
-    return Range(min=_if_both(one.min, other.min, min), max=_if_both(one.max, other.max, max))
+    return Range(min=_if_both(one.min, other.min, join=min), max=_if_both(one.max, other.max, join=max))
 
 
 def _narrower(one: Range, other: Range) -> Range:
-    return Range(min=_both(one.min, other.min, max), max=_both(one.max, other.max, min))
+    return Range(min=_both(one.min, other.min, join=max), max=_both(one.max, other.max, join=min))

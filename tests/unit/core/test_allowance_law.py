@@ -195,7 +195,7 @@ def is_within(selection: Selection, limits: Allowance) -> bool:
             total = sum(each.count for each in every if slug in may_be(each))
             kept.append(total <= (UNLIMITED if said.max_gpus is None else said.max_gpus))
             kept.append(new.count <= (UNLIMITED if said.max_gpus_per_server is None else said.max_gpus_per_server))
-    for slug in pools_for(full.policy, limits.person, full.gpus[selection.gpu]):
+    for slug in pools_for(full.policy, limits.person, gpu=full.gpus[selection.gpu]):
         assert full.policy is not None
         kept.append(limits.usage.pools.get(slug, 0) + new.count <= full.policy.pools[slug].max_gpus)
     return all(kept)

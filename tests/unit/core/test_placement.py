@@ -194,6 +194,22 @@ def test_a_server_is_stopped_after_the_time_that_was_asked_for(run_time_s: int |
     assert place(replace(CPU_SERVER, run_time_s=run_time_s), CATALOGUE).run_time_s == run_time_s
 
 
+@pytest.mark.parametrize(
+    ("selection", "asked_s", "expected_s"),
+    [
+        (CPU_SERVER, None, 7200),
+        (CPU_SERVER, 5400, 5400),
+        (CPU_SERVER, 9000, 7200),
+        (GPU_SERVER, None, 3600),
+        (GPU_SERVER, 5400, 3600),
+        (GPU_SERVER, 1800, 1800),
+    ],
+)
+def test_no_server_runs_longer_than_all_may_or_its_type_may(selection: Selection, asked_s: int | None, expected_s: int):
+    limited = replace(CATALOGUE, gpus={"a100": replace(A100, max_runtime_s=3600)}, max_runtime_s=7200)
+    assert place(replace(selection, run_time_s=asked_s), limited).run_time_s == expected_s
+
+
 @pytest.mark.parametrize("selection", [GPU_SERVER, CPU_SERVER], ids=["GPU", "no GPU"])
 def test_shared_memory_that_was_asked_for_takes_the_place_of_the_types(selection: Selection):
     assert place(replace(selection, shared_memory_bytes=2 * GIB), CATALOGUE).shm_bytes == 2 * GIB

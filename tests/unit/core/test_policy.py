@@ -100,8 +100,8 @@ POOLED = Policy(
 )
 def test_a_server_counts_in_each_pool_of_its_persons_groups_that_has_its_type(groups, gpu, expected):
     person = Person(name="eve", groups=None if groups is None else frozenset(groups))
-    assert pools_for(POOLED, person, gpu) == expected
+    assert pools_for(POOLED, person, gpu=gpu) == expected
 
 
 def test_without_a_policy_there_are_no_pools():
-    assert pools_for(None, Person(name="eve", groups=frozenset({"physics"})), A100) == ()
+    assert pools_for(None, Person(name="eve", groups=frozenset({"physics"})), gpu=A100) == ()

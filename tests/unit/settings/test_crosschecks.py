@@ -127,6 +127,7 @@ def test_a_toolkit_of_a_vendor_that_is_left_out_is_refused(image: dict[str, Any]
             "gpus.g.tolerations.0.value",
             "must be left out with operator Exists",
         ),
+        (gpu(max_runtime="0m"), "gpus.g.max_runtime", "must be more than 0"),
         (gpu(tolerations=[{}]), "gpus.g.tolerations.0.key", "is required, unless operator is Exists"),
     ],
 )

@@ -53,7 +53,7 @@ JSON = st.recursive(
 )
 SECTIONS = [
     *("images", "custom_images", "cpu", "memory", "run_time", "shared_memory", "gpus", "presets", "accelerators"),
-    *("priorities", "discover_gpus", "nonsense"),
+    *("priorities", "policy", "pools", "discover_gpus", "nonsense"),
 ]
 KEYS = st.sampled_from(
     [
@@ -72,6 +72,10 @@ KEYS = st.sampled_from(
         "registries",
         "order",
         "cuda",
+        "groups",
+        "gpus",
+        "max_gpus",
+        "max_runtime",
     ]
 )
 NEAR_MISSES = st.dictionaries(
