@@ -63,6 +63,17 @@ class Allowance:
 
         GPU types out of reach are among ``hidden``, so that servers without a GPU stay off their nodes.
         """
+        full, reach = self.everything, self.reach
+        if reach is full:
+            return full
+        if self.blocked is not None:
+            return replace(reach, presets={})
+        wrong = invalid_presets(full.presets, reach)
+        return replace(reach, presets={slug: each for slug, each in full.presets.items() if slug not in wrong})
+
+    @cached_property
+    def reach(self) -> Catalogue:
+        """The same with all presets, of which single fields may be changed to what is in reach."""
         full = self.everything
         if self._is_all:
             return full
@@ -70,9 +81,9 @@ class Allowance:
         # What stands for several types has no nodes of its own.
         beyond = (gpu for slug, gpu in full.gpus.items() if slug not in gpus and not gpu.members)
         if self.blocked is not None:
-            return replace(full, gpus={}, presets={}, custom_images=None, hidden=(*full.hidden, *beyond))
+            return replace(full, gpus={}, custom_images=None, hidden=(*full.hidden, *beyond))
         longest = self.longest_s(None)
-        narrowed = replace(
+        return replace(
             full,
             images={slug: image for slug, image in full.images.items() if self.rule.has_image(slug)},
             custom_images=None if self.custom_image() else full.custom_images,
@@ -83,8 +94,6 @@ class Allowance:
             run_time=within(full.run_time, most=longest),
             max_runtime_s=longest,
         )
-        wrong = invalid_presets(full.presets, narrowed)
-        return replace(narrowed, presets={slug: each for slug, each in full.presets.items() if slug not in wrong})
 
     def image(self, slug: str) -> Denial | None:
         """Return why an image may not be used, None where it may."""
@@ -113,10 +122,7 @@ class Allowance:
 
     def most(self, slug: str) -> int:
         """Return how many GPUs of a type this server may have, 0 where none."""
-        gpu = self.everything.gpus.get(slug)
-        if gpu is None or self.blocked is not None or self.rule.of_type(slug) is None:
-            return 0
-        return max(0, min([gpu.max_count, *(each.left for each in self._ceilings(gpu))]))
+        return self._most.get(slug, 0)
 
     def most_text(self, slug: str) -> str:
         """Return why no more GPUs of a type may be had, empty where the type itself allows no more."""
@@ -158,6 +164,16 @@ class Allowance:
             return ""
         used = sum(server.count for server in self.usage.own)
         return gettext("{used} of {most} GPUs in use by you", used=used, most=most)
+
+    @cached_property
+    def _most(self) -> dict[str, int]:
+        if self.blocked is not None:
+            return {}
+        gpus = {slug: gpu for slug, gpu in self.everything.gpus.items() if self.rule.of_type(slug) is not None}
+        return {
+            slug: max(0, min([gpu.max_count, *(each.left for each in self._ceilings(gpu))]))
+            for slug, gpu in gpus.items()
+        }
 
     @property
     def _is_all(self) -> bool:
@@ -252,8 +268,7 @@ def admitted(options: object, allowed: Allowance) -> Selection:
         raise PolicyError(allowed.blocked)
     full = allowed.everything
     try:
-        # A preset out of reach may still be what single fields of a choice are laid over.
-        return validate(options, replace(allowed.catalogue, presets=full.presets))
+        return validate(options, allowed.reach)
     except SelectionError as error:
         fields = {problem.field for problem in error.problems}
         endless = {slug: replace(gpu, max_runtime_s=None) for slug, gpu in full.gpus.items()}
