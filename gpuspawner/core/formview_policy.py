@@ -157,7 +157,7 @@ def _in_pools(gpus: Iterable[GPUType], catalogue: Catalogue, *, allowance: Allow
     policy = catalogue.policy
     if policy is None or not allowance.usage.known:
         return
-    for slug in dict.fromkeys(slug for gpu in gpus for slug in pools_for(policy, allowance.person, gpu)):
+    for slug in dict.fromkeys(slug for gpu in gpus for slug in pools_for(policy, allowance.person, gpu=gpu)):
         pool = policy.pools[slug]
         yield denials.in_pool(pool.max_gpus, used=allowance.usage.pools.get(slug, 0), pool=pool.display_name)
 

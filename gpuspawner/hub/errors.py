@@ -16,7 +16,8 @@ import aiohttp
 from kubernetes_asyncio.client.rest import ApiException
 from tornado import web
 
-from gpuspawner.core.errors import GPUSpawnerError
+from gpuspawner.core.denials import NAMESPACE_QUOTA, POLICY_UNREADABLE
+from gpuspawner.core.errors import GPUSpawnerError, PolicyError
 from gpuspawner.core.language import gettext, later, said
 from gpuspawner.core.sentences import paragraph
 
@@ -77,13 +78,23 @@ def refusal(error: GPUSpawnerError, *, beside_form: bool = False) -> RefusedStar
 
     :param beside_form: the page shows the form again, with each message at its field; once is enough.
     """
-    lines = [f"{problem.field}: {problem.message}" for problem in error.problems[:_MAX_PROBLEMS]]
+    lines = [
+        f"{problem.field}: {problem.message}" if problem.field else problem.message
+        for problem in error.problems[:_MAX_PROBLEMS]
+    ]
     if len(error.problems) > _MAX_PROBLEMS:
         lines.append(gettext("and {number} more.", number=len(error.problems) - _MAX_PROBLEMS))
-    refused = RefusedStart(" ".join(lines), reason=error.code)
+    refused = RefusedStart(" ".join(lines), reason=error.code, status_code=_status(error))
     if beside_form:
         refused.jupyterhub_message = said(SEE_FORM)
     return refused
+
+
+def _status(error: GPUSpawnerError) -> HTTPStatus:
+    """Return 400 for a choice that is wrong, 403 for one that is not for this person, 503 where that is not known."""
+    if not isinstance(error, PolicyError):
+        return HTTPStatus.BAD_REQUEST
+    return HTTPStatus.SERVICE_UNAVAILABLE if error.code == POLICY_UNREADABLE else HTTPStatus.FORBIDDEN
 
 
 def undecided(reason: str) -> ClusterFailure:
@@ -119,7 +130,7 @@ def _refused_by_kubernetes(error: ApiException) -> web.HTTPError:
         answer=answer[:_MAX_QUOTED],
     )
     if error.status == HTTPStatus.FORBIDDEN and "exceeded quota" in answer:
-        return RefusedStart(sentence, reason="quota", status_code=HTTPStatus.CONFLICT)
+        return RefusedStart(sentence, reason=NAMESPACE_QUOTA, status_code=HTTPStatus.CONFLICT)
     return ClusterFailure(sentence)
 
 

@@ -19,6 +19,7 @@ from gpuspawner.core.catalogue import Catalogue
 from gpuspawner.core.inventory import Inventory, Node, Pod
 from gpuspawner.core.language import ENGLISH, speaking
 from gpuspawner.kube.homes import Homes, VolumesAPI
+from gpuspawner.kube.quotas import Quotas, QuotasAPI
 from gpuspawner.kube.store import ClusterStore, CoreAPI
 from gpuspawner.settings import Settings
 
@@ -26,7 +27,7 @@ _MAX_SETTINGS = 32
 """Different settings kept parsed; group overrides may give some users others than the rest."""
 
 
-class ClusterAPI(CoreAPI, VolumesAPI, Protocol):
+class ClusterAPI(CoreAPI, VolumesAPI, QuotasAPI, Protocol):
     """What is used of ``kubernetes_asyncio.client.CoreV1Api``."""
 
 
@@ -35,13 +36,15 @@ class Offer:
     """What may be asked for, and the inventory it was made from.
 
     :param uncounted: slugs of GPU types whose ``max_count`` comes from the cluster.
-    :param homes: finds the volumes behind a pod's claims; None where nobody can be asked.
+    :param homes: finds the volumes behind a pod's claims; None where nobody can be asked, as for ``quotas``.
+    :param quotas: finds what the ResourceQuotas of a namespace leave.
     """
 
     catalogue: Catalogue
     inventory: Inventory
     uncounted: frozenset[str] = frozenset()
     homes: Homes | None = None
+    quotas: Quotas | None = None
 
     async def located(self, manifest: Mapping[str, Any]) -> Pod | None:
         """Return the pod of a manifest, with the nodes that its volumes can be used on among its demands."""
@@ -79,6 +82,7 @@ class Offers:
         self._api: ClusterAPI | None = None
         self._store: ClusterStore | None = None
         self._homes: Homes | None = None
+        self._quotas: Quotas | None = None
         self._settings: OrderedDict[bytes | str, ParsedSettings] = OrderedDict()
         self._nodes: tuple[Node, ...] | None = None
         self._catalogues: dict[tuple[ParsedSettings, str], Catalogue] = {}
@@ -103,7 +107,8 @@ class Offers:
     def store(self, api: ClusterAPI, **options: Any) -> ClusterStore:
         """Return the store for an API client; ``options`` as for :class:`ClusterStore`, of whoever asks first."""
         if self._store is None or self._api is not api:
-            self._api, self._store, self._homes = api, ClusterStore(api, **options), Homes(api)
+            self._api, self._store = api, ClusterStore(api, **options)
+            self._homes, self._quotas = Homes(api), Quotas(api)
         return self._store
 
     async def stop(self) -> None:
@@ -127,6 +132,7 @@ class Offers:
             inventory=inventory,
             uncounted=settings.configured.uncounted,
             homes=self._homes,
+            quotas=self._quotas,
         )
 
 

@@ -23,12 +23,13 @@ from gpuspawner.core.formview_filled import fill
 from gpuspawner.core.language import ENGLISH, speaking
 from gpuspawner.core.options import from_form, from_query
 from gpuspawner.hub import drafts, languages, onlooker
+from gpuspawner.hub.allowances import Allowances
 from gpuspawner.hub.apply import trait_values
 from gpuspawner.hub.base import Base
 from gpuspawner.hub.choice_header import chosen
 from gpuspawner.hub.concerns import Concerns, Viewpoint
 from gpuspawner.hub.errors import RefusedStart, cluster_error, refusal, undecided
-from gpuspawner.hub.gate import Admission, UnreadClusterError, admit
+from gpuspawner.hub.gate import Admission, UnreadClusterError
 from gpuspawner.hub.links import LINK_PREFIX
 from gpuspawner.hub.offers import Offer, Offers, ParsedSettings
 from gpuspawner.hub.outlook import look
@@ -55,6 +56,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     _offers = Offers()
     _concerns = Concerns()
+    _allowances = Allowances()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         # KubeSpawner's own constructor may come back to us, so these are there first.
@@ -79,13 +81,15 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         offer = await self._offer()
         options = self.user_options if isinstance(self.user_options, Mapping) else None
         typed = draft.typed if draft else asked
-        filled = fill(offer.catalogue, options=options, typed=typed)
+        allowed = await self._allowances.look(self, offer)
+        filled = fill(offer.catalogue, options=options, typed=typed, allowance=allowed)
         view = build_view(
             offer.catalogue,
             offer.inventory,
             filled=filled,
             problems=draft.problems if draft else (),
-            live=await look(self, offer, selection=filled.selection),
+            live=await look(self, offer, selection=filled.selection, reach=allowed.catalogue),
+            allowance=allowed,
         )
         with speaking(ENGLISH):  # as in the hub's log
             flags = flags_view(self._concerns.of(offer, self._viewpoint())) if onlooker.is_admin() else None
@@ -118,7 +122,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     async def _read(self, sent: Mapping[str, object], reader: Any, *, draft: drafts.Draft) -> dict[str, object]:
         offer = await self._offer()
         try:
-            return admit(reader(sent), offer, base=self._base).options
+            return (await self._allowances.admit(self, reader(sent), offer=offer, is_start=False)).options
         except UnreadClusterError as error:
             raise undecided(offer.unread) from error
         except SelectionError as error:
@@ -142,14 +146,14 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             await super().load_user_options()
             return
         offer = await self._offer()
-        admission = self._pass_gate(self.user_options, offer)
+        admission = await self._pass_gate(self.user_options, offer)
         self._base.assign(trait_values(admission.choice, self._base))
         self._removed_environment = admission.choice.placement.removed_environment
         self._unrehearsed = partial(rehearse, self, offer=offer, gpu=admission.gpu)
 
-    def _pass_gate(self, user_options: object, offer: Offer) -> Admission:
+    async def _pass_gate(self, user_options: object, offer: Offer) -> Admission:
         try:
-            return admit(user_options, offer, base=self._base)
+            return await self._allowances.admit(self, user_options, offer=offer, is_start=True)
         except UnreadClusterError as error:
             self._is_refused = True
             raise undecided(offer.unread) from error
@@ -205,6 +209,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         """Start the pod; what Kubernetes refuses ends in one sentence."""
         drop_dead_reflectors(type(self).reflectors)
         self._start_future = asyncio.ensure_future(self._explained(super().start()))
+        self._start_future.add_done_callback(lambda _: self._allowances.ledger.settle(self))
         return self._start_future
 
     # Whichever of these three KubeSpawner calls first, the rehearsal comes before it. The last two are called again and
@@ -223,7 +228,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @override
     async def _make_create_pod_request(self, pod: Any, request_timeout: float) -> Any:
         await self._rehearse(pod)
-        return await super()._make_create_pod_request(pod, request_timeout)
+        with self._allowances.ledger.creating(self):
+            return await super()._make_create_pod_request(pod, request_timeout)
 
     async def _rehearse(self, pod: Any = None) -> None:
         """Look at the pod of a start, once; at a draft of it where there is none yet."""
@@ -286,7 +292,7 @@ async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None
     Everything else waits for the start, after the admin's hooks: one that changes a list in place must not get to hold
     what a choice added there.
     """
-    admission = spawner._pass_gate(user_options, await spawner._offer())
+    admission = await spawner._pass_gate(user_options, await spawner._offer())
     timeout_s = admission.choice.placement.start_timeout_s
     if timeout_s is not None:
         spawner._base.assign({"start_timeout": timeout_s})

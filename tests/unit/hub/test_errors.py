@@ -11,7 +11,7 @@ from jupyterhub.utils import format_exception
 from kubernetes_asyncio.client.rest import ApiException
 from tornado import web
 
-from gpuspawner.core.errors import Problem, SelectionError
+from gpuspawner.core.errors import PolicyError, Problem, SelectionError
 from gpuspawner.hub.errors import COUNTS_REFUSALS, ClusterFailure, RefusedStart, cluster_error, refusal, undecided
 
 PROBLEMS = (
@@ -37,6 +37,12 @@ def test_a_refusal_names_every_field():
     error = refusal(SelectionError(*PROBLEMS))
     assert (error.status_code, error.reason) == (400, "off_step")
     assert format_exception(error) == (SENTENCE, None)
+
+
+@pytest.mark.parametrize(("code", "status"), [("gpu_quota", 403), ("policy_unreadable", 503)])
+def test_what_a_policy_refuses_is_forbidden_or_for_later(code: str, status: int):
+    error = refusal(PolicyError(Problem(field="", code=code, message="No more.")))
+    assert (error.status_code, error.reason, error.jupyterhub_message) == (status, code, "No more.")
 
 
 def test_a_refusal_of_many_fields_stays_readable():
