@@ -60,7 +60,7 @@ test-faults: ## Break the API server in 33 ways and compare what the hub says of
 	@$(PREPARE) cluster
 	@$(RUN) tests/run.py faults
 
-bench: ## Measure spawns and form rendering against plain KubeSpawner
+bench: ## Measure form rendering, what the policy adds to a spawn, and spawns against plain KubeSpawner
 	@$(PREPARE) bench
 	@$(RUN) tests/run.py bench
 
