@@ -133,18 +133,13 @@ export function sharedBounds(values, data) {
   return { min, max: memory < Number(max) ? textOf(memory) : max, step, default: min };
 }
 
-/** Bounds of the run time: servers with some GPUs are stopped sooner. */
-function runTimeBounds({ gpu }, { run_time: bounds, policy }) {
-  const longest = policy?.longest[gpu];
-  return longest && minutesOf(longest) < minutesOf(bounds.max) ? { ...bounds, max: longest } : bounds;
-}
-
 /** Bounds of a number beside the other values, nothing where it means nothing. */
 export function boundsOf(name, values, data) {
   const { gpu } = chosen(values, data);
   if (name === "gpu_count") return gpu && countBounds(gpu);
-  const of = { run_time: runTimeBounds, shared_memory: sharedBounds }[name];
-  return of && data[name] ? of(values, data) : data[name];
+  if (name === "shared_memory") return data[name] && sharedBounds(values, data);
+  // Servers with some GPUs are stopped sooner.
+  return (name === "run_time" && data.policy?.run_times[values.gpu]) || data[name];
 }
 
 /** GPUs asked for: an empty field means one. */

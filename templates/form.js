@@ -159,7 +159,7 @@ function enhance(root, data, isLeaving) {
   }
 
   CHOICES.forEach((name) => radios(name).forEach((radio, index) => nameChoice(radio, name === "gpu" ? index : index + 1)));
-  const changed = keepLive(root, data, { read, fill, isLeaving });
+  const changed = keepLive(root, data, { find, read, fill, update, complain, isLeaving });
   find("as-loaded")?.remove();
   inputs.custom_image?.setAttribute("required", ""); // a disabled field may be empty all the same
   on(root, "input", ({ target }) => {
@@ -167,7 +167,7 @@ function enhance(root, data, isLeaving) {
     settle(target.name);
     update();
     complain(target.name, { whileTyping: true });
-    if (target.name === "gpu") complain("gpu_count");
+    if (target.name === "gpu") ["gpu_count", "run_time"].forEach((name) => complain(name));
     if (target.name === "memory") {
       settle("shared_memory");
       complain("shared_memory", { whileTyping: true });

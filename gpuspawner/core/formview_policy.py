@@ -1,0 +1,178 @@
+"""What the form shows of limits: who may not have what, what is in use already, how long servers run at most.
+
+What this person may never have is left out where the admin says so (``policy.hide``); what they may have another time
+never is: their GPUs are in use, and the form has to say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from gpuspawner.core import denials
+from gpuspawner.core.allowance import Allowance
+from gpuspawner.core.availability import Availability
+from gpuspawner.core.catalogue import Catalogue, GPUType
+from gpuspawner.core.denials import Denial
+from gpuspawner.core.duration import duration_option, format_duration
+from gpuspawner.core.formview_image_types import ImageView
+from gpuspawner.core.formview_images import custom_image_view
+from gpuspawner.core.formview_live import details_text
+from gpuspawner.core.formview_numbers import NumberView, number_view
+from gpuspawner.core.formview_policy_types import PolicyView
+from gpuspawner.core.formview_types import GPUTypeView, State
+from gpuspawner.core.language import gettext
+from gpuspawner.core.narrowing import within
+from gpuspawner.core.policy import pools_for
+
+_FOR_GOOD = frozenset(
+    {
+        denials.IMAGE_NOT_ALLOWED,
+        denials.CUSTOM_IMAGE_NOT_ALLOWED,
+        denials.GPU_NOT_ALLOWED,
+        denials.CPU_NOT_ALLOWED,
+        denials.MEMORY_NOT_ALLOWED,
+        denials.RUN_TIME_NOT_ALLOWED,
+    }
+)
+"""Codes of what no other server of anybody has to stop for."""
+
+
+def is_left_out(found: Iterable[Denial | None], allowance: Allowance) -> bool:
+    """Tell whether what is denied for these reasons is not shown at all."""
+    policy = allowance.everything.policy
+    return policy is not None and policy.hide and any(each is not None and each.code in _FOR_GOOD for each in found)
+
+
+def images_within(views: Iterable[ImageView], allowance: Allowance) -> tuple[ImageView, ...]:
+    """Return the images that are shown: first those that may be used, each group in the order given."""
+    if _is_everything(allowance):
+        return tuple(views)
+    gone = set(allowance.everything.gpus).difference(_shown(allowance))
+    found = []
+    for view in views:
+        denial = None if allowance.blocked else allowance.image(view.slug)
+        if not is_left_out([denial], allowance):
+            found.append(_without_gpus(replace(view, denied=denial.message) if denial else view, gone))
+    return tuple(sorted(found, key=lambda view: view.denied != ""))
+
+
+def gpu_denial(slug: str, allowance: Allowance) -> Denial | None:
+    """Return why a GPU type is out of reach; None where it is not, and where nothing is, which is said once."""
+    return None if allowance.blocked else allowance.gpu(slug)
+
+
+def gpu_within(view: GPUTypeView, gpu: GPUType, *, available: Availability, allowance: Allowance) -> GPUTypeView:
+    """Return a GPU type as it is for one person.
+
+    :param view: as it is for everybody.
+    """
+    if _is_everything(allowance) and gpu.max_runtime_s is None:
+        return view
+    view = replace(view, longest_text=_longest_text(gpu.slug, allowance))
+    if denial := gpu_denial(gpu.slug, allowance):
+        return replace(view, state=State.DENIED, reason=denial.message)
+    most = allowance.most(gpu.slug)
+    if allowance.blocked or most == gpu.max_count:
+        return view
+    return replace(view, max_count=most, details_text=details_text(replace(gpu, max_count=most), available))
+
+
+def policy_view(allowance: Allowance, values: Mapping[str, str]) -> PolicyView | None:
+    """Return what there is to say besides what stands at single choices; None where there are no limits.
+
+    :param values: what stands in the fields.
+    """
+    longest, run_times = dict(_longest(allowance)), dict(_run_times(allowance))
+    if _is_everything(allowance) and not longest and not run_times:
+        return None
+    return PolicyView(
+        in_use="\n".join(_in_use(allowance)),
+        blocked=allowance.blocked.message if allowance.blocked else "",
+        longest={slug: duration_option(length_s) for slug, length_s in longest.items()},
+        ending=_ending(longest.get(values["gpu"])),
+        run_times=run_times,
+        custom_image=_denied_custom_image(allowance),
+    )
+
+
+def _is_everything(allowance: Allowance) -> bool:
+    return allowance.catalogue is allowance.everything
+
+
+def _without_gpus(view: ImageView, gone: set[str]) -> ImageView:
+    """Return an image that says nothing of GPU types which are not shown."""
+    if not gone:
+        return view
+    left = (replace(each, gpus=tuple(slug for slug in each.gpus if slug not in gone)) for each in view.misfits)
+    return replace(view, misfits=tuple(each for each in left if each.gpus))
+
+
+def _longest_text(slug: str, allowance: Allowance) -> str:
+    longest, bounds = allowance.longest_s(slug), allowance.catalogue.run_time
+    if longest is None or (bounds is not None and bounds.max <= longest):
+        return ""  # nobody could ask for more
+    return gettext("at most {length}", length=format_duration(longest))
+
+
+def _longest(allowance: Allowance) -> Iterator[tuple[str, int]]:
+    """Yield after how many seconds servers are stopped, by GPU type, where people do not say it."""
+    if allowance.everything.run_time is None:
+        for slug in ("", *_shown(allowance)):
+            if longest := allowance.longest_s(slug or None):
+                yield slug, longest
+
+
+def _run_times(allowance: Allowance) -> Iterator[tuple[str, NumberView]]:
+    """Yield bounds of the run time with a GPU type, where there are such and they are narrower than without."""
+    field = allowance.catalogue.run_time
+    for slug in _shown(allowance):
+        narrower = within(field, most=allowance.longest_s(slug))
+        if narrower != field and (view := number_view(narrower, duration_option)):
+            yield slug, view
+
+
+def _shown(allowance: Allowance) -> list[str]:
+    """Return the GPU types that are in the form."""
+    return [slug for slug in allowance.everything.gpus if not is_left_out([gpu_denial(slug, allowance)], allowance)]
+
+
+def _ending(longest_s: int | None) -> str:
+    if longest_s is None:
+        return ""
+    return gettext("Your server is stopped after {length} at the latest.", length=format_duration(longest_s))
+
+
+def _in_use(allowance: Allowance) -> Iterator[str]:
+    """Yield what is counted and concerns what may be had at all."""
+    if own := allowance.in_use_text():
+        yield own
+    full = allowance.everything
+    mine = [gpu for gpu in full.gpus.values() if not _is_never(gpu_denial(gpu.slug, allowance))]
+    yield from _in_pools(mine, full, allowance=allowance)
+    quota = allowance.usage.quota
+    lefts = [] if quota is None else [(quota.left.get(f"requests.{gpu.resource}"), gpu.max_count) for gpu in mine]
+    tighter = {left for left, most in lefts if left is not None and left < most}
+    if tighter:
+        yield denials.in_namespace(max(0, min(tighter)))
+
+
+def _in_pools(gpus: Iterable[GPUType], catalogue: Catalogue, *, allowance: Allowance) -> Iterator[str]:
+    policy = catalogue.policy
+    if policy is None or not allowance.usage.known:
+        return
+    for slug in dict.fromkeys(slug for gpu in gpus for slug in pools_for(policy, allowance.person, gpu)):
+        pool = policy.pools[slug]
+        yield denials.in_pool(pool.max_gpus, used=allowance.usage.pools.get(slug, 0), pool=pool.display_name)
+
+
+def _is_never(denial: Denial | None) -> bool:
+    return denial is not None and denial.code in _FOR_GOOD
+
+
+def _denied_custom_image(allowance: Allowance) -> ImageView | None:
+    denial = None if allowance.blocked else allowance.custom_image()
+    offered = custom_image_view(allowance.everything.custom_images, "")
+    if denial is None or offered is None or is_left_out([denial], allowance):
+        return None
+    return replace(offered.card, denied=denial.message)
