@@ -139,7 +139,7 @@ export function boundsOf(name, values, data) {
   if (name === "gpu_count") return gpu && countBounds(gpu);
   if (name === "shared_memory") return data[name] && sharedBounds(values, data);
   // Servers with some GPUs are stopped sooner.
-  return (name === "run_time" && data.policy?.run_times[values.gpu]) || data[name];
+  return (name === "run_time" && bySlug(data.policy?.times ?? [], values.gpu)?.run_time) || data[name];
 }
 
 /** GPUs asked for: an empty field means one. */

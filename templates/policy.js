@@ -2,8 +2,8 @@
 
 /** After how long a server is stopped at the latest, a sentence; empty where people say it themselves, and where never. */
 export function endingOf(values, data) {
-  const longest = data.policy?.longest[values.gpu];
-  if (!longest) return "";
+  const { longest } = bySlug(data.policy?.times ?? [], values.gpu) ?? {};
+  if (!longest || data.run_time) return "";
   return t("Your server is stopped after {length} at the latest.", { length: lengthText(minutesOf(longest)) });
 }
 

@@ -23,7 +23,7 @@ from gpuspawner.core.formview_images import custom_image_view, image_views
 from gpuspawner.core.formview_live import Live, details_text, outlook_view, scales, state_of, verdict_view
 from gpuspawner.core.formview_numbers import number_view
 from gpuspawner.core.formview_policy import gpu_denial, gpu_within, images_within, is_left_out, policy_view
-from gpuspawner.core.formview_policy_types import PolicyView
+from gpuspawner.core.formview_policy_types import PolicyView, TimeView
 from gpuspawner.core.formview_restore import FIELDS, probe, restore, values_of
 from gpuspawner.core.formview_text import (
     BYTES_PER_GIB,
@@ -190,10 +190,13 @@ def _preset_as_json(preset: PresetView) -> tuple[object, ...]:
 def _policy_as_json(policy: PolicyView, presets: Iterable[PresetView]) -> dict[str, object]:
     return {
         **_pick(policy, "in_use", "blocked"),
-        "longest": dict(policy.longest),
-        "run_times": {slug: _pick(bounds, *_RANGE, "default") for slug, bounds in policy.run_times.items()},
+        "times": [_time_as_json(each) for each in policy.times],
         "presets": [preset.slug for preset in presets if preset.is_denied],
     }
+
+
+def _time_as_json(time: TimeView) -> dict[str, object]:
+    return {**_pick(time, "slug", "longest"), "run_time": time.run_time and _pick(time.run_time, *_RANGE, "default")}
 
 
 def _pick(value: object, *names: str) -> dict[str, object]:

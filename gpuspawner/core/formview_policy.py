@@ -18,8 +18,8 @@ from gpuspawner.core.duration import duration_option, format_duration
 from gpuspawner.core.formview_image_types import ImageView
 from gpuspawner.core.formview_images import custom_image_view
 from gpuspawner.core.formview_live import details_text
-from gpuspawner.core.formview_numbers import NumberView, number_view
-from gpuspawner.core.formview_policy_types import PolicyView
+from gpuspawner.core.formview_numbers import number_view
+from gpuspawner.core.formview_policy_types import PolicyView, TimeView
 from gpuspawner.core.formview_types import GPUTypeView, State
 from gpuspawner.core.language import gettext
 from gpuspawner.core.narrowing import within
@@ -83,15 +83,14 @@ def policy_view(allowance: Allowance, values: Mapping[str, str]) -> PolicyView |
 
     :param values: what stands in the fields.
     """
-    longest, run_times = dict(_longest(allowance)), dict(_run_times(allowance))
-    if _is_everything(allowance) and not longest and not run_times:
+    times = tuple(_times(allowance))
+    if _is_everything(allowance) and not times:
         return None
     return PolicyView(
         in_use="\n".join(_in_use(allowance)),
         blocked=allowance.blocked.message if allowance.blocked else "",
-        longest={slug: duration_option(length_s) for slug, length_s in longest.items()},
-        ending=_ending(longest.get(values["gpu"])),
-        run_times=run_times,
+        times=times,
+        ending=_ending(values["gpu"], allowance),
         custom_image=_denied_custom_image(allowance),
     )
 
@@ -115,21 +114,14 @@ def _longest_text(slug: str, allowance: Allowance) -> str:
     return gettext("at most {length}", length=format_duration(longest))
 
 
-def _longest(allowance: Allowance) -> Iterator[tuple[str, int]]:
-    """Yield after how many seconds servers are stopped, by GPU type, where people do not say it."""
-    if allowance.everything.run_time is None:
-        for slug in ("", *_shown(allowance)):
-            if longest := allowance.longest_s(slug or None):
-                yield slug, longest
-
-
-def _run_times(allowance: Allowance) -> Iterator[tuple[str, NumberView]]:
-    """Yield bounds of the run time with a GPU type, where there are such and they are narrower than without."""
-    field = allowance.catalogue.run_time
-    for slug in _shown(allowance):
-        narrower = within(field, most=allowance.longest_s(slug))
-        if narrower != field and (view := number_view(narrower, duration_option)):
-            yield slug, view
+def _times(allowance: Allowance) -> Iterator[TimeView]:
+    bounds = allowance.catalogue.run_time
+    for slug in ("", *_shown(allowance)):
+        longest = allowance.longest_s(slug or None)
+        if longest is not None:
+            narrower = within(bounds, most=longest)
+            own = None if narrower == bounds else number_view(narrower, duration_option)
+            yield TimeView(slug=slug, longest=duration_option(longest), run_time=own)
 
 
 def _shown(allowance: Allowance) -> list[str]:
@@ -137,10 +129,11 @@ def _shown(allowance: Allowance) -> list[str]:
     return [slug for slug in allowance.everything.gpus if not is_left_out([gpu_denial(slug, allowance)], allowance)]
 
 
-def _ending(longest_s: int | None) -> str:
-    if longest_s is None:
+def _ending(slug: str, allowance: Allowance) -> str:
+    longest = allowance.longest_s(slug or None)
+    if longest is None or allowance.catalogue.run_time is not None:
         return ""
-    return gettext("Your server is stopped after {length} at the latest.", length=format_duration(longest_s))
+    return gettext("Your server is stopped after {length} at the latest.", length=format_duration(longest))
 
 
 def _in_use(allowance: Allowance) -> Iterator[str]:
