@@ -55,7 +55,10 @@ def fill(
 
 def _why(name: str, options: Mapping[str, object], *, allowance: Allowance) -> str:
     """Return why somebody may not have what was saved in a field, a sentence; empty where it is just gone."""
-    selection = probe(options, allowance.everything)
+    full = allowance.everything
+    # Which image goes with a GPU type is another matter.
+    images = ("",) if name.endswith("image") else full.images
+    selection = next(filter(None, (probe({"image": slug, **options}, full) for slug in images)), None)
     denials = () if selection is None or allowance.blocked else allowance.rule_on(selection)
     return next((each.message for each in denials if each.field == name), "")
 

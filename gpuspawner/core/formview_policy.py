@@ -22,7 +22,7 @@ from gpuspawner.core.formview_numbers import number_view
 from gpuspawner.core.formview_policy_types import PolicyView, TimeView
 from gpuspawner.core.formview_types import GPUTypeView, State
 from gpuspawner.core.language import gettext
-from gpuspawner.core.narrowing import within
+from gpuspawner.core.narrowing import least_of, within
 from gpuspawner.core.policy import pools_for
 
 _FOR_GOOD = frozenset(
@@ -67,9 +67,10 @@ def gpu_within(view: GPUTypeView, gpu: GPUType, *, available: Availability, allo
 
     :param view: as it is for everybody.
     """
-    if _is_everything(allowance) and gpu.max_runtime_s is None:
+    longest_text = _longest_text(gpu.slug, allowance)
+    if _is_everything(allowance) and not longest_text:
         return view
-    view = replace(view, longest_text=_longest_text(gpu.slug, allowance))
+    view = replace(view, longest_text=longest_text)
     if denial := gpu_denial(gpu.slug, allowance):
         return replace(view, state=State.DENIED, reason=denial.message)
     most = allowance.most(gpu.slug)
@@ -108,9 +109,11 @@ def _without_gpus(view: ImageView, gone: set[str]) -> ImageView:
 
 
 def _longest_text(slug: str, allowance: Allowance) -> str:
+    """Return how long a server with a type runs at most, where that is shorter than without; else it says nothing."""
     longest, bounds = allowance.longest_s(slug), allowance.catalogue.run_time
-    if longest is None or (bounds is not None and bounds.max <= longest):
-        return ""  # nobody could ask for more
+    otherwise = least_of(allowance.longest_s(None), None if bounds is None else bounds.max)
+    if longest is None or (otherwise is not None and otherwise <= longest):
+        return ""
     return gettext("at most {length}", length=format_duration(longest))
 
 

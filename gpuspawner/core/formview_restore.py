@@ -36,6 +36,8 @@ _GONE = {
     "run_time": later("Your last run time{saved} is no longer offered: {kept} is filled in."),
 }
 """Field → what is said when what was saved for it is gone."""
+_KEPT, _KEPT_MEMORY = later("{kept} is filled in."), later("{kept} GiB is filled in.")
+"""What is said after why somebody may not have it."""
 
 
 def probe(options: Mapping[str, object], catalogue: Catalogue) -> Selection | None:
@@ -80,7 +82,7 @@ def restore(
         if name in options and is_given(name, options[name]):
             restore_field(options[name])
     form.fit_shared_memory()
-    form.fit_run_time()
+    form.fit_run_time(is_saved=options.get("run_time") is not None)
     return form.values, form.notices
 
 
@@ -114,12 +116,18 @@ class _Form:
         if self.values["shared_memory"]:
             self._shared_memory(f"{self.values['shared_memory']}G")
 
-    def fit_run_time(self) -> None:
-        """Shorten the run time to what the GPU type that was restored may have."""
+    def fit_run_time(self, *, is_saved: bool) -> None:
+        """Shorten the run time to what the GPU type that was restored may have.
+
+        :param is_saved: it is no default of ours.
+        """
         gpu = self.values["gpu"] or None
         bounds = within(self.catalogue.run_time, most=longest_run_s(gpu, self.catalogue))
-        if bounds is not None and parse_duration(self.values["run_time"]) > bounds.max:
-            self.values["run_time"] = duration_option(bounds.max)
+        if bounds is None or parse_duration(saved := self.values["run_time"]) <= bounds.max:
+            return
+        self.values["run_time"] = duration_option(bounds.max)
+        if is_saved and "run_time" not in self.notices:
+            self._note_amount("run_time", saved, {"gpu": gpu, "run_time": saved})
 
     def _image(self, saved: object) -> None:
         if isinstance(saved, str) and saved in self.catalogue.images:
@@ -155,10 +163,14 @@ class _Form:
         if selection is not None:
             self.values[name] = values_of(selection)[name]
             return
+        self._note_amount(name, saved, {name: saved})
+
+    def _note_amount(self, name: str, saved: object, options: Mapping[str, object]) -> None:
         kept = self.values[name]
         gone = gettext(_GONE[name], saved=_quoted(saved), kept=kept)
-        denied = self._denied({name: saved}, name)
-        self.notices[name] = paragraph(denied, gettext("{kept} is filled in.", kept=kept)) if denied else gone
+        instead = gettext(_KEPT_MEMORY if name == "memory" else _KEPT, kept=kept)
+        denied = self._denied(options, name)
+        self.notices[name] = paragraph(denied, instead) if denied else gone
 
     def _shared_memory(self, saved: object) -> None:
         memory = self.values["memory"]
@@ -211,7 +223,7 @@ class _Form:
             kept=kept,
         )
         denied = self._denied({"gpu": self.values["gpu"], "gpu_count": saved}, "gpu_count")
-        self.notices["gpu_count"] = paragraph(denied, gettext("{kept} is filled in.", kept=kept)) if denied else gone
+        self.notices["gpu_count"] = paragraph(denied, gettext(_KEPT, kept=kept)) if denied else gone
 
 
 def _quoted(saved: object) -> str:
