@@ -13,7 +13,7 @@ from operator import attrgetter
 
 from gpuspawner.core.allowance import Allowance
 from gpuspawner.core.availability import Availability, availability
-from gpuspawner.core.catalogue import Catalogue, GPUType, Unit
+from gpuspawner.core.catalogue import Catalogue, GPUType, Priority, Unit
 from gpuspawner.core.denials import Denial
 from gpuspawner.core.duration import duration_option
 from gpuspawner.core.errors import Problem
@@ -113,10 +113,7 @@ def build_view(
         memory=number_view(reach.memory, gib),
         run_time=number_view(reach.run_time, duration_option),
         shared_memory=number_view(catalogue.shared_memory, gib),
-        priorities=tuple(
-            PriorityView(slug=each.slug, display_name=each.display_name, description=each.description)
-            for each in catalogue.priorities.values()
-        ),
+        priorities=tuple(map(_priority, catalogue.priorities.values())),
         vendors=_vendors(allowance, inventory, counts=live.availabilities),
         presets=presets,
         values=values,
@@ -209,6 +206,10 @@ def _by_field(problems: Iterable[Problem]) -> dict[str, str]:
     for problem in problems:
         messages.setdefault(problem.field, []).append(problem.message)
     return {name: paragraph(*texts) for name, texts in messages.items()}
+
+
+def _priority(priority: Priority) -> PriorityView:
+    return PriorityView(slug=priority.slug, display_name=priority.display_name, description=priority.description)
 
 
 def _vendors(

@@ -127,7 +127,7 @@ class _Form:
             return
         self.values["run_time"] = duration_option(bounds.max)
         if is_saved and "run_time" not in self.notices:
-            self._note_amount("run_time", saved, {"gpu": gpu, "run_time": saved})
+            self._note_amount("run_time", saved, options={"gpu": gpu, "run_time": saved})
 
     def _image(self, saved: object) -> None:
         if isinstance(saved, str) and saved in self.catalogue.images:
@@ -163,9 +163,9 @@ class _Form:
         if selection is not None:
             self.values[name] = values_of(selection)[name]
             return
-        self._note_amount(name, saved, {name: saved})
+        self._note_amount(name, saved, options={name: saved})
 
-    def _note_amount(self, name: str, saved: object, options: Mapping[str, object]) -> None:
+    def _note_amount(self, name: str, saved: object, *, options: Mapping[str, object]) -> None:
         kept = self.values[name]
         gone = gettext(_GONE[name], saved=_quoted(saved), kept=kept)
         instead = gettext(_KEPT_MEMORY if name == "memory" else _KEPT, kept=kept)

@@ -142,6 +142,14 @@ BLOCKED = replace(LIMITED, policy=PolicyView(blocked="Your groups could not be r
 ERRORS = {"image": "No such image.", "cpu": "Too many.", "memory": "Odd.", "gpu": "Gone.", "gpu_count": "Too many."}
 
 
+HOSTILE_POLICY = PolicyView(
+    in_use=HOSTILE,
+    blocked=HOSTILE,
+    times=(TimeView(slug=HOSTILE, longest=HOSTILE, run_time=RUN_TIME),),
+    ending=HOSTILE,
+)
+
+
 def hostile_view() -> FormView:
     gpu = replace(
         T4,
@@ -189,10 +197,5 @@ def hostile_view() -> FormView:
         ),
         age_text=HOSTILE,
         flags=FlagsView(summary=HOSTILE, flags=(FlagView(HOSTILE, HOSTILE),), more=HOSTILE),
-        policy=PolicyView(
-            in_use=HOSTILE,
-            blocked=HOSTILE,
-            times=(TimeView(slug=HOSTILE, longest=HOSTILE, run_time=RUN_TIME),),
-            ending=HOSTILE,
-        ),
+        policy=HOSTILE_POLICY,
     )
