@@ -8,9 +8,9 @@ from gpuspawner.core.autoscaler_messages import Growing, Scaling, scaling
 from gpuspawner.core.event_sources import Event, Source, newest
 from gpuspawner.core.language import gettext, ngettext, said
 from gpuspawner.core.pod_status import condition, device_count
-from gpuspawner.core.rawjson import text
+from gpuspawner.core.rawjson import mapping, text
 from gpuspawner.core.scheduler_messages import Refusals, Shortcoming, refusals
-from gpuspawner.core.sentences import all_of, as_sentence, paragraph
+from gpuspawner.core.sentences import all_of, as_sentence, paragraph, with_article
 from gpuspawner.core.stages import Facts, Hopeless, Saying, Stage
 from gpuspawner.core.verdict import Outcome, Verdict
 from gpuspawner.core.words import duration
@@ -33,6 +33,9 @@ def waiting(facts: Facts, events: Sequence[Event], *, is_early: bool) -> Saying:
     grown = scaling(events)
     if grown is not None and grown.is_under_way:
         return _new_node(facts, grown)
+    if text(mapping(pod.get("status")).get("nominatedNodeName")):
+        sentence = gettext("Room is being made for your server on a node.")
+        return Saying(stage=Stage.WAITING, sentence=sentence, event=event)
     known = refusals(message)
     if facts.verdict is not None and facts.verdict.outcome is Outcome.NEVER:
         return _never(facts.verdict, known, event=event)
@@ -184,7 +187,7 @@ def _unsuited(known: Refusals, shortcoming: Shortcoming, gpu_name: str) -> str:
         case Shortcoming.TAINTED:
             return gettext("The nodes that are there are reserved for other work.")
         case _ if gpu_name:
-            return gettext("There is no node with {gpu} right now.", gpu=gpu_name)
+            return gettext("There is no node with {gpus} right now.", gpus=with_article(gpu_name))
         case _:
             return gettext("There is no node right now that would do.")
 
