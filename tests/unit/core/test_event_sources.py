@@ -31,7 +31,7 @@ JSON = st.recursive(
         ("kueue-admission", Source.KUEUE),
         ("attachdetach-controller", Source.CONTROLLER),
         ("taint-eviction-controller", Source.CONTROLLER),
-        ("somebody", Source.OTHER),
+        ("horizontal-pod-autoscaler", Source.OTHER),
         ("", Source.OTHER),
     ],
 )

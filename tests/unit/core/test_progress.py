@@ -75,7 +75,7 @@ def test_how_long_it_goes_on_is_said_every_half_minute():
     start = Start(timeout_s=600.0)
     told = {at_s: new[0] for at_s in range(40, 180, 2) if (new := start.at(at_s, pod(), FAILED_SCHEDULING))}
     waiting = "Your server waits for 1 × A100: 2 nodes have too little left. It waits for up to about"
-    assert told == {40: f"{waiting} 9 min more.", 92: f"{waiting} 8 min more.", 152: f"{waiting} 7 min more."}
+    assert told == {40: f"{waiting} 9 min more.", 90: f"{waiting} 8 min more.", 152: f"{waiting} 7 min more."}
     assert min(after - before for before, after in pairwise(told)) >= CALM_S
 
 

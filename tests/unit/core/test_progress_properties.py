@@ -49,9 +49,21 @@ REASONS = (
     "Evicted", "Pulling", "Pulled", "Failed", "BackOff", "FailedMount", "FailedAttachVolume", "Stopped", "Pending",
     "Created", "FailedToRetrieveImagePullSecret", "UnexpectedAdmissionError", "OutOfcpu", "ScaleDown", "zaphod",
 )  # fmt: skip
+PULLING = 'Pulling image "registry.example/zaphod:1"'
+KNOWN = (
+    ("default-scheduler", "FailedScheduling", MESSAGES[0]),
+    ("default-scheduler", "Preempted", "Preempted by pod jupyter-zaphod"),
+    ("cluster-autoscaler", "TriggeredScaleUp", "pod triggered scale-up: [{zaphod 1->2 (max: 8)}]"),
+    ("karpenter", "Nominated", "Pod should schedule on: nodeclaim/zaphod"),
+    ("kubelet", "Pulling", PULLING),
+    ("kubelet", "Pulled", 'Successfully pulled image "registry.example/zaphod:1" in 3s.'),
+    ("kubelet", "Failed", "jupyter-zaphod holds the device"),
+    ("kubelet", "FailedMount", "jupyter-zaphod holds the disk, hub/jupyter-zaphod too"),
+    ("attachdetach-controller", "FailedAttachVolume", "Volume is already used by pod(s) jupyter-zaphod"),
+)
 EVENTS = st.builds(
     event, st.sampled_from(COMPONENTS), st.sampled_from(REASONS), st.sampled_from(MESSAGES), at_s=st.integers(0, 600)
-)
+) | st.builds(lambda known, at_s: event(*known, at_s=at_s), st.sampled_from(KNOWN), st.integers(0, 600))
 WAITING = ("ContainerCreating", "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError",
            "RunContainerError", "CrashLoopBackOff", "zaphod")  # fmt: skip
 STATES = (
@@ -70,7 +82,7 @@ CONDITIONS = st.dictionaries(
         }
     ),
 )
-PODS = st.builds(
+ANY_PODS = st.builds(
     pod,
     node=st.sampled_from(["", "zaphod"]),
     phase=st.sampled_from(["Pending", "Pending", "Running", "Failed", "Succeeded", "Unknown"]),
@@ -81,6 +93,13 @@ PODS = st.builds(
     init_containers=CONTAINERS,
     gates=st.sampled_from([(), (), ("kueue.x-k8s.io/admission",), ("zaphod/hold",)]),
 )
+STARTING = (
+    pod(),
+    pod(node="n"),
+    pod(node="n", containers=[container(waits("ContainerCreating"))]),
+    pod(node="n", containers=[container({"running": {}})]),
+)
+PODS = st.sampled_from(STARTING) | ANY_PODS
 VERDICTS = st.builds(
     Verdict, outcome=st.sampled_from(Outcome), reason=st.sampled_from(["", "All are in use."]), ahead=st.integers(0, 3)
 )
