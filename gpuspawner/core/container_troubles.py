@@ -66,7 +66,7 @@ def _trouble(container: Container, events: Sequence[Event]) -> Saying | None:
         return _pull_trouble(container, events)
     if container.waiting in _CONFIG_REASONS:
         hopeless = Hopeless(code="container_config", sentence=_cannot_run(container))
-        event = newest(events, {Source.KUBELET}, {"Failed"})
+        event = newest(events, {Source.KUBELET}, reasons={"Failed"})
         return _saying(Stage.STARTING, hopeless, event=event, after_s=BELIEVED_AFTER_S)
     if container.ended and (container.exit_code or container.ended == "OOMKilled"):
         return _end_trouble(container, events)
@@ -74,7 +74,7 @@ def _trouble(container: Container, events: Sequence[Event]) -> Saying | None:
 
 
 def _end_trouble(container: Container, events: Sequence[Event]) -> Saying:
-    event = newest(events, {Source.KUBELET}, {"BackOff", "Failed", "OOMKilling"})
+    event = newest(events, {Source.KUBELET}, reasons={"BackOff", "Failed", "OOMKilling"})
     reason = why_ended(container)
     if reason.code == "out_of_memory" or container.restarts >= _MOST_RESTARTS:
         return _saying(Stage.STARTING, reason, event=event)
@@ -88,11 +88,11 @@ def _pull_trouble(container: Container, events: Sequence[Event]) -> Saying | Non
     image = container.image
     if container.waiting == "InvalidImageName":
         text = gettext("{image} is not the name of an image.", image=image)
-        event = newest(events, {Source.KUBELET}, {"InspectFailed", "Failed"})
+        event = newest(events, {Source.KUBELET}, reasons={"InspectFailed", "Failed"})
         return _saying(Stage.PULLING, Hopeless(code="invalid_image", sentence=text), event=event)
     if container.waiting == "ErrImageNeverPull":
         text = gettext("The image {image} is not on the node, and may not be fetched.", image=image)
-        event = newest(events, {Source.KUBELET}, {"ErrImageNeverPull", "Failed"})
+        event = newest(events, {Source.KUBELET}, reasons={"ErrImageNeverPull", "Failed"})
         return _saying(
             Stage.PULLING, Hopeless(code="image_not_found", sentence=text), event=event, after_s=BELIEVED_AFTER_S
         )
@@ -110,7 +110,7 @@ def _failed_pull(container: Container, events: Sequence[Event]) -> Saying:
     failure = next((cause for cause in causes if cause is not PullFailure.OTHER), PullFailure.OTHER)
     sentence = failure_sentence(failure, container.image)
     code = _FAILURE_CODES.get(failure)
-    if code == "image_pull_denied" and newest(events, {Source.KUBELET}, {"FailedToRetrieveImagePullSecret"}):
+    if code == "image_pull_denied" and newest(events, {Source.KUBELET}, reasons={"FailedToRetrieveImagePullSecret"}):
         sentence = paragraph(sentence, missing_secret())
     if code is None:
         return Saying(stage=Stage.PULLING, sentence=sentence, event=event, is_alarm=True)

@@ -67,7 +67,7 @@ def taken_away(pod: Mapping[str, object], events: Sequence[Event]) -> Saying:
     :param pod: as it was last seen.
     """
     event, code = next(
-        ((event, code) for sources, reasons, code in _EVENTS if (event := newest(events, sources, reasons))),
+        ((event, code) for sources, reasons, code in _EVENTS if (event := newest(events, sources, reasons=reasons))),
         (None, ""),
     )
     # Kueue stops a pod for several reasons, and says which in words.
@@ -84,7 +84,7 @@ def taken_away(pod: Mapping[str, object], events: Sequence[Event]) -> Saying:
 def _failed(pod: Mapping[str, object], events: Sequence[Event], *, gpu_name: str) -> Saying:
     status = mapping(pod.get("status"))
     reason, message = text(status.get("reason")), text(status.get("message"))
-    event = newest(events, {Source.KUBELET}, {reason}) if reason else None
+    event = newest(events, {Source.KUBELET}, reasons={reason}) if reason else None
     if reason == "UnexpectedAdmissionError":
         return _saying(_not_admitted(message, gpu_name), event=event)
     if reason.startswith(_OUT_OF):

@@ -75,7 +75,7 @@ def events_of(raw: Iterable[object], *, pod_uid: str = "", scheduler: str = "") 
     return tuple(event for _, event in sorted(timed, key=lambda each: each[0]))
 
 
-def newest(events: Sequence[Event], sources: Iterable[Source], reasons: Iterable[str] = ()) -> Event | None:
+def newest(events: Sequence[Event], sources: Iterable[Source], *, reasons: Iterable[str] = ()) -> Event | None:
     """Return the newest event that one of some sources wrote for one of some reasons; for any where none is named."""
     wanted, named = frozenset(sources), frozenset(reasons)
     for event in reversed(events):

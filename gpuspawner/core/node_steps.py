@@ -37,9 +37,9 @@ def on_node(facts: Facts, events: Sequence[Event]) -> Saying:
     if step is not None and step.reason in _OTHER_TROUBLES:
         return _troubled(step, gettext("The node cannot prepare your server yet; it tries again."))
     if step is not None and step.reason == "Pulling":
-        return _pulling(step, facts, events)
+        return _pulling(step, facts, events=events)
     if step is not None or any(each.is_running or each.ended for each in containers(pod)):
-        return _starting(step, facts, events)
+        return _starting(step, facts, events=events)
     return Saying(stage=Stage.SCHEDULED, sentence=_found(facts.gpu_name), event=_scheduled(events))
 
 
@@ -66,7 +66,7 @@ def _found(gpu_name: str) -> str:
     return gettext("A node was found for your server.")
 
 
-def _pulling(step: Event, facts: Facts, events: Sequence[Event]) -> Saying:
+def _pulling(step: Event, facts: Facts, *, events: Sequence[Event]) -> Saying:
     image = image_of(step.message)
     sentence = pulling_sentence(image if image in images(facts.pod or {}) else "")
     lacks_secret = any(each.source is Source.KUBELET and each.reason == _SECRETS for each in events)
@@ -75,7 +75,7 @@ def _pulling(step: Event, facts: Facts, events: Sequence[Event]) -> Saying:
     return Saying(stage=Stage.PULLING, sentence=sentence, event=step, is_alarm=lacks_secret)
 
 
-def _starting(step: Event | None, facts: Facts, events: Sequence[Event]) -> Saying:
+def _starting(step: Event | None, facts: Facts, *, events: Sequence[Event]) -> Saying:
     known = containers(facts.pod or {})
     if any(each.is_running and not each.is_init for each in known):
         sentence = gettext("The program of your server is starting.")

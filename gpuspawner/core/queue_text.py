@@ -20,7 +20,7 @@ def queued(pod: Mapping[str, object], events: Sequence[Event], *, place: QueuePl
     """Return where in a queue a pod is that has scheduling gates."""
     if not is_queued_by_kueue(pod):
         return Saying(stage=Stage.QUEUED, sentence=gettext("Another system decides when your server may start."))
-    event = newest(events, {Source.KUEUE}, _QUEUE_EVENTS)
+    event = newest(events, {Source.KUEUE}, reasons=_QUEUE_EVENTS)
     known = place or QueuePlace()
     if event is not None and event.reason == "ErrWorkloadCompose":
         sentence = gettext("The queue cannot take your server as it is set up.")

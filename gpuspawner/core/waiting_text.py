@@ -28,7 +28,7 @@ def waiting(facts: Facts, events: Sequence[Event], *, is_early: bool) -> Saying:
     :param is_early: kube-scheduler has had it for a short while only, and may yet find one.
     """
     pod = facts.pod or {}
-    event = newest(events, {Source.SCHEDULER}, {"FailedScheduling"})
+    event = newest(events, {Source.SCHEDULER}, reasons={"FailedScheduling"})
     message = _refused(pod) or (event.message if event else "")
     grown = scaling(events)
     if grown is not None and grown.is_under_way:
@@ -93,7 +93,7 @@ def _usually(minutes: float | None) -> str:
 
 def _never(verdict: Verdict, known: Refusals, *, event: Event | None) -> Saying:
     if Shortcoming.VOLUME_ZONE in known.counts:
-        code, sentence = "volume_conflict", _unsuited(known, Shortcoming.VOLUME_ZONE, "")
+        code, sentence = "volume_conflict", _unsuited(known, Shortcoming.VOLUME_ZONE, gpu_name="")
     else:
         code = "never_fits"
         sentence = as_sentence(said(verdict.reason)) or gettext("No node of the cluster would ever take your server.")
@@ -127,7 +127,7 @@ def _reason(facts: Facts, known: Refusals) -> str:
     if names:
         number = max(known.counts.get(each, 0) for each in _WAITED_FOR)
         return paragraph(_waits_for(all_of(names), number), _elsewhere(known))
-    return next((_unsuited(known, each, facts.gpu_name) for each in Shortcoming if each in known.counts), "")
+    return next((_unsuited(known, each, gpu_name=facts.gpu_name) for each in Shortcoming if each in known.counts), "")
 
 
 def _waits_for(names: str, nodes: int) -> str:
@@ -163,7 +163,7 @@ def _waited_for(shortcoming: Shortcoming, facts: Facts) -> str:
             return gettext("a place on a node")
 
 
-def _unsuited(known: Refusals, shortcoming: Shortcoming, gpu_name: str) -> str:
+def _unsuited(known: Refusals, shortcoming: Shortcoming, *, gpu_name: str) -> str:
     number = known.counts.get(shortcoming, 0)
     match shortcoming:
         case Shortcoming.VOLUME_IN_USE:

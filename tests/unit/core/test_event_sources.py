@@ -87,7 +87,11 @@ def test_events_of_an_earlier_pod_of_the_name_are_left_out():
 
 def test_the_newest_of_some_is_found():
     events = events_of([event("karpenter", "Nominated"), event("kubelet", "Pulling"), event("karpenter", "Evicted")])
-    found = newest(events, AUTOSCALERS), newest(events, AUTOSCALERS, {"Nominated"}), newest(events, {Source.KUEUE})
+    found = (
+        newest(events, AUTOSCALERS),
+        newest(events, AUTOSCALERS, reasons={"Nominated"}),
+        newest(events, {Source.KUEUE}),
+    )
     assert [each.reason if each else None for each in found] == ["Evicted", "Nominated", None]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -159,6 +160,14 @@ def test_nobody_else_is_named(sights: list[Sight]):
     for report in reports(sights):
         assert OTHER not in report.sentence
         assert OTHER not in (report.hopeless.sentence if report.hopeless else "")
+        assert f"jupyter-{OTHER}" not in str(report.raw_event)
+
+
+@pytest.mark.parametrize("raw", STARTING)
+@pytest.mark.parametrize("known", KNOWN)
+def test_what_an_event_says_of_others_is_in_no_report(raw: Json, known: tuple[str, str, str]):
+    for report in Progress().observe(Facts(pod=raw, events=[event(*known)], since_s=40.0)):
+        assert OTHER not in report.sentence
         assert f"jupyter-{OTHER}" not in str(report.raw_event)
 
 
