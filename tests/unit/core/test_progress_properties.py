@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from typing import Any
 
@@ -9,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuspawner.core.language import speaking
 from gpuspawner.core.progress import HOPELESS_CODES, Facts, Progress, QueuePlace, Report, Stage
 from gpuspawner.core.verdict import Outcome, Verdict
 from tests.unit.core.starts import IMAGE, Json, container, ended, event, pod, waits
 from tests.unit.core.test_event_sources import JSON
+from tests.unit.pseudo import PSEUDO, bare
 
 OTHER = "zaphod"
 """Somebody else, who is in all that Kubernetes says."""
@@ -169,6 +172,40 @@ def test_what_an_event_says_of_others_is_in_no_report(raw: Json, known: tuple[st
     for report in Progress().observe(Facts(pod=raw, events=[event(*known)], since_s=40.0)):
         assert OTHER not in report.sentence
         assert f"jupyter-{OTHER}" not in str(report.raw_event)
+
+
+TROUBLED = tuple(
+    pod(node="n", containers=[container(state, last=last, restarts=3)])
+    for state, last in (
+        *(
+            (waits(reason, message), None)
+            for reason in WAITING
+            for message in ("", "not found", "no such host", "secret")
+        ),
+        (waits("CrashLoopBackOff"), ended("Error", 3)),
+        (waits("CrashLoopBackOff"), ended("OOMKilled", 137)),
+        (waits("CrashLoopBackOff"), ended("Error", 127)),
+    )
+)
+ENDED = tuple(
+    pod(phase="Failed", reason=reason, message=message)
+    for reason in ("", "UnexpectedAdmissionError", "OutOfcpu", "OutOfx/y", "Evicted", "Preempting", "NodeLost", "Other")
+    for message in (
+        "",
+        "unhealthy",
+        "low on resource: memory",
+        "EmptyDir",
+        "maximum request size for shared resources is 1",
+    )
+)
+
+
+@pytest.mark.parametrize("known", KNOWN)
+def test_all_that_is_said_is_translated(known: tuple[str, str, str]):
+    with speaking(PSEUDO):
+        for raw in (*STARTING, *TROUBLED, *ENDED):
+            (report,) = Progress().observe(Facts(pod=raw, events=[event(*known)], since_s=40.0, timeout_s=600.0))
+            assert re.search("[a-z]{3}", bare(report.sentence.replace(IMAGE, ""))) is None
 
 
 @given(st.lists(SIGHTS, max_size=8))
