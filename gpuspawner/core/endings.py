@@ -44,16 +44,19 @@ _EVENTS: tuple[tuple[frozenset[Source], frozenset[str], str], ...] = (
 _SHORT_OF = re.compile(r"low on resource: ([\w-]+)|(ephemeral[- ](?:local )?storage|EmptyDir)", re.IGNORECASE)
 
 
-def ending(pod: Mapping[str, object], events: Sequence[Event], *, gpu_name: str = "") -> Saying | None:
+def ending(
+    pod: Mapping[str, object], events: Sequence[Event], *, gpu_name: str = "", is_node_lost: bool = False
+) -> Saying | None:
     """Return why a pod ended or is being ended, None while it lives.
 
     :param gpu_name: what people call its GPUs, empty for none.
+    :param is_node_lost: as for :func:`taken_away`.
     """
     is_deleted = bool(text(mapping(pod.get("metadata")).get("deletionTimestamp")))
     if phase(pod) == "Failed":
         return _failed(pod, events, gpu_name=gpu_name)
     if is_deleted or is_true(pod, "DisruptionTarget"):
-        return taken_away(pod, events)
+        return taken_away(pod, events, is_node_lost=is_node_lost)
     if phase(pod) == "Succeeded":
         return _saying(
             Hopeless(code="crashed", sentence=gettext("The program of your server ended while it was starting."))
@@ -61,14 +64,15 @@ def ending(pod: Mapping[str, object], events: Sequence[Event], *, gpu_name: str 
     return None
 
 
-def taken_away(pod: Mapping[str, object], events: Sequence[Event]) -> Saying:
+def taken_away(pod: Mapping[str, object], events: Sequence[Event], *, is_node_lost: bool = False) -> Saying:
     """Return why a pod is gone that nobody here has deleted.
 
     :param pod: as it was last seen.
+    :param is_node_lost: its node is not ready or gone. Of a pod that never ran there, nothing else tells that.
     """
     event, code = next(
         ((event, code) for sources, reasons, code in _EVENTS if (event := newest(events, sources, reasons=reasons))),
-        (None, ""),
+        (None, "node_lost" if is_node_lost else ""),
     )
     # Kueue stops a pod for several reasons, and says which in words.
     if event is not None and event.source is Source.KUEUE and event.message.startswith("Preempted"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gpuspawner.core.container_troubles import container_trouble, missing_secret
 from gpuspawner.core.event_sources import Event, Source
@@ -13,8 +14,9 @@ from gpuspawner.core.pulls import image_of, pulled
 from gpuspawner.core.sentences import paragraph, with_article
 from gpuspawner.core.stages import Facts, Hopeless, Saying, Stage
 
-NODE_LOST_AFTER_S = 45.0
-"""Seconds for which a node has to be out of touch: kubelet may just be starting anew."""
+HELD_UP_AFTER_S = 45.0
+"""Seconds after which a node that does not answer, or something missing, is given up: kubelet may be starting anew, and
+what is missing may be made a moment later."""
 
 _STEPS = frozenset({"Pulling", "Pulled", "Created", "Started"})
 _DISKS = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume", "VolumeResizeFailed"})
@@ -26,14 +28,17 @@ def on_node(facts: Facts, events: Sequence[Event]) -> Saying:
     """Return how far a pod has got on its node."""
     pod = facts.pod or {}
     if is_true(pod, "Ready"):
-        return Saying(stage=Stage.READY, sentence=gettext("Your server runs. Its page opens in a moment."))
+        return Saying(
+            stage=Stage.READY,
+            sentence=gettext("Your server runs. Its page opens as soon as it answers."),
+        )
     if (trouble := container_trouble(pod, events)) is not None:
         return trouble
     if facts.is_node_ready is False:
         return _node_is_lost()
     step = _last_step(events)
     if step is not None and step.reason in _DISKS:
-        return _troubled(step, _disk(step))
+        return _disk(step)
     if step is not None and step.reason in _OTHER_TROUBLES:
         return _troubled(step, gettext("The node cannot prepare your server yet; it tries again."))
     if step is not None and step.reason == "Pulling":
@@ -90,12 +95,16 @@ def _starting(step: Event | None, facts: Facts, *, events: Sequence[Event]) -> S
     return Saying(stage=Stage.STARTING, sentence=paragraph(fetched, sentence), event=step)
 
 
-def _disk(step: Event) -> str:
+def _disk(step: Event) -> Saying:
     if "Multi-Attach" in step.message:
-        return gettext("A disk of your server is still in use on another node. That may take some minutes.")
-    if "not found" in step.message and ("secret" in step.message or "configmap" in step.message):
-        return gettext("Something that the server is set up with is missing in the cluster.")
-    return gettext("A disk of your server cannot be reached yet; it is tried again.")
+        sentence = gettext("A disk of your server is still in use on another node. That may take some minutes.")
+    elif "not found" in step.message and ("secret" in step.message or "configmap" in step.message):
+        sentence = gettext("Something that the server is set up with is missing in the cluster.")
+        hopeless = Hopeless(code="container_config", sentence=sentence)
+        return replace(_troubled(step, sentence), hopeless=hopeless, after_s=HELD_UP_AFTER_S)
+    else:
+        sentence = gettext("A disk of your server cannot be reached yet; it is tried again.")
+    return _troubled(step, sentence)
 
 
 def _troubled(step: Event, sentence: str) -> Saying:
@@ -105,4 +114,4 @@ def _troubled(step: Event, sentence: str) -> Saying:
 def _node_is_lost() -> Saying:
     sentence = gettext("The node that your server starts on does not answer.")
     hopeless = Hopeless(code="node_lost", sentence=sentence)
-    return Saying(stage=Stage.STARTING, sentence=sentence, is_alarm=True, hopeless=hopeless, after_s=NODE_LOST_AFTER_S)
+    return Saying(stage=Stage.STARTING, sentence=sentence, is_alarm=True, hopeless=hopeless, after_s=HELD_UP_AFTER_S)

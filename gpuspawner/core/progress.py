@@ -112,9 +112,10 @@ class Progress:
             return being_set_up()
         events = _events(known, facts)
         if pod is None:
-            return self._gone(known, events, now_s=now_s)
+            return self._gone(known, events, facts=facts, now_s=now_s)
         self._seen, self._gone_since_s = pod, None
-        if (end := ending(pod, events, gpu_name=facts.gpu_name)) is not None:
+        is_node_lost = facts.is_node_ready is False
+        if (end := ending(pod, events, gpu_name=facts.gpu_name, is_node_lost=is_node_lost)) is not None:
             return end
         if is_bound(pod):
             return on_node(facts, events)
@@ -125,11 +126,11 @@ class Progress:
             self._schedulable_since_s = 0.0 if self._stage in (None, Stage.CHECKING) else now_s
         return waiting(facts, events, is_early=now_s - self._schedulable_since_s < CALM_S)
 
-    def _gone(self, pod: Mapping[str, object], events: tuple[Event, ...], *, now_s: float) -> Saying:
+    def _gone(self, pod: Mapping[str, object], events: tuple[Event, ...], *, facts: Facts, now_s: float) -> Saying:
         if self._gone_since_s is None:
             self._gone_since_s = now_s
         if now_s - self._gone_since_s >= _GONE_AFTER_S:
-            return taken_away(pod, events)
+            return taken_away(pod, events, is_node_lost=facts.is_node_ready is False)
         return Saying(stage=self._stage or Stage.CHECKING, sentence="")
 
     def _confirmed(self, saying: Saying, now_s: float) -> Saying:

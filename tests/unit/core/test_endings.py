@@ -180,6 +180,16 @@ def test_a_pod_that_is_deleted_says_why_as_far_as_its_events_do(component: str, 
     assert (found.hopeless.code, taken_away(pod(), events).hopeless) == (code, found.hopeless)
 
 
+@pytest.mark.parametrize(("is_node_lost", "code"), [(True, "node_lost"), (False, "evicted")])
+def test_a_pod_that_never_ran_is_taken_away_without_a_word(is_node_lost: bool, code: str):
+    deleted = pod(node="n", metadata={"deletionTimestamp": "2026-05-04T08:00:00Z"})
+    found = ending(deleted, (), is_node_lost=is_node_lost)
+    assert found is not None
+    assert found.hopeless is not None
+    assert found.hopeless.code == code
+    assert taken_away(deleted, (), is_node_lost=is_node_lost) == found
+
+
 def test_a_pod_that_ended_by_itself_is_over():
     found = ending(pod(phase="Succeeded"), ())
     assert found is not None

@@ -126,8 +126,21 @@ def test_a_start_is_told_without_any_event(raw: Json, sentence: str):
 def test_what_holds_a_start_up_is_an_alarm_until_it_goes_on(component: str, reason: str, message: str, sentence: str):
     held_up = event(component, reason, message, at_s=1)
     found = told(held_up)
-    assert (found.sentence, found.is_alarm, found.hopeless) == (sentence, True, None)
+    assert (found.sentence, found.is_alarm) == (sentence, True)
     assert told(held_up, event("kubelet", "Pulled", at_s=2)).is_alarm is False
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ('MountVolume.SetUp failed for volume "v" : configmap "absent" not found', "container_config"),
+        ('MountVolume.SetUp failed for volume "v" : references non-existent secret key: a', None),
+        ("Unable to attach or mount volumes: timed out", None),
+    ],
+)
+def test_what_is_missing_is_given_up_after_a_while(message: str, code: str | None):
+    found = told(event("kubelet", "FailedMount", message))
+    assert (found.hopeless.code if found.hopeless else None, found.after_s) == (code, 45.0 if code else 0.0)
 
 
 def test_a_disk_that_was_attached_is_no_alarm_any_more():
@@ -153,7 +166,7 @@ def test_a_server_that_is_ready_is_ready_whatever_went_before():
     found = told(event("kubelet", "FailedMount"), raw=raw, is_node_ready=False)
     assert (found.stage, found.sentence, found.hopeless) == (
         Stage.READY,
-        "Your server runs. Its page opens in a moment.",
+        "Your server runs. Its page opens as soon as it answers.",
         None,
     )
 

@@ -202,6 +202,15 @@ def test_a_pod_that_is_gone_is_given_up_after_a_moment():
     assert start.code == "node_lost"
 
 
+@pytest.mark.parametrize("raw", [None, pod(node="n", metadata={"deletionTimestamp": "2026-05-04T08:00:00Z"})])
+def test_a_pod_whose_node_is_gone_is_lost_with_it(raw: Json | None):
+    start = Start(is_node_ready=False)
+    start.at(1, CREATING)
+    start.at(31, raw)
+    start.at(37, raw)
+    assert start.code == "node_lost"
+
+
 def test_a_pod_that_is_made_anew_is_not_gone():
     start = Start()
     start.at(1, pod(metadata={"uid": "0"}))

@@ -58,6 +58,23 @@ CONTAINERD = f'Failed to pull image "{IMAGE}": rpc error: code = '
             "platform",
         ),
         (f"{CONTAINERD}Unknown desc = write /var/lib/x: no space left on device", "disk-full"),
+        # containerd 2.4 with kubelet 1.36.
+        (
+            f'Back-off pulling image "{IMAGE}": ErrImagePull: failed to pull and unpack image "{IMAGE}": failed to '
+            "resolve image: pull access denied, repository does not exist or may require authorization: authorization "
+            "failed: no basic auth credentials",
+            "denied",
+        ),
+        (
+            f'Back-off pulling image "{IMAGE}": ErrImagePull: rpc error: code = NotFound desc = failed to pull and '
+            f'unpack image "{IMAGE}": failed to resolve image: {IMAGE}: not found',
+            "not-found",
+        ),
+        (
+            f'failed to pull and unpack image "{IMAGE}": failed to resolve image: failed to do request: Head '
+            '"https://quay.io/v2/example/notebook/manifests/1": dial tcp 127.0.0.1:1: connect: connection refused',
+            "unreachable",
+        ),
         ("Error: ErrImagePull", "other"),
         ("Error: ImagePullBackOff", "other"),
         ("", "other"),
