@@ -48,6 +48,16 @@ def on_node(facts: Facts, events: Sequence[Event]) -> Saying:
     return Saying(stage=Stage.SCHEDULED, sentence=_found(facts.gpu_name), event=_scheduled(events))
 
 
+def passed(current: Saying, events: Sequence[Event]) -> tuple[Saying, ...]:
+    """Return what a pod has just gone through, which may have been too quick for anybody to see."""
+    if current.is_alarm or current.stage not in (Stage.STARTING, Stage.READY):
+        return ()
+    fetched = _fetched(events)
+    running = Saying(stage=Stage.STARTING, sentence=_runs())
+    found = [*([fetched] if fetched else []), *([running] if current.stage is Stage.READY else [])]
+    return tuple(each for each in found if each.sentence != current.sentence)
+
+
 def _last_step(events: Sequence[Event]) -> Event | None:
     """Return the newest event of what kubelet does one after the other, or of what keeps it from that."""
     for event in reversed(events):
@@ -83,16 +93,30 @@ def _pulling(step: Event, facts: Facts, *, events: Sequence[Event]) -> Saying:
 def _starting(step: Event | None, facts: Facts, *, events: Sequence[Event]) -> Saying:
     known = containers(facts.pod or {})
     if any(each.is_running and not each.is_init for each in known):
-        sentence = gettext("The program of your server is starting.")
-    elif any(each.is_init and not each.ended for each in known):
+        return Saying(stage=Stage.STARTING, sentence=_runs(), event=step)
+    if any(each.is_init and not each.ended for each in known):
         sentence = gettext("Your server is being prepared on its node.")
-    else:
-        sentence = gettext("Your server is starting.")
+        return Saying(stage=Stage.STARTING, sentence=sentence, event=step)
+    return _fetched(events) or Saying(stage=Stage.STARTING, sentence=_starts(), event=step)
+
+
+def _fetched(events: Sequence[Event]) -> Saying | None:
+    """Return how long the image took, None where nothing tells."""
     done = [each for each in events if each.source is Source.KUBELET and each.reason == "Pulled"]
     # One that was there already is no news beside one that was not.
     done.sort(key=lambda each: not pulled(each.message).was_there)
-    fetched = pulled_sentence(pulled(done[-1].message)) if done else ""
-    return Saying(stage=Stage.STARTING, sentence=paragraph(fetched, sentence), event=step)
+    if not done:
+        return None
+    sentence = paragraph(pulled_sentence(pulled(done[-1].message)), _starts())
+    return Saying(stage=Stage.STARTING, sentence=sentence, event=done[-1])
+
+
+def _starts() -> str:
+    return gettext("Your server is starting.")
+
+
+def _runs() -> str:
+    return gettext("The program of your server is starting.")
 
 
 def _disk(step: Event) -> Saying:

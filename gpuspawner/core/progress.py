@@ -13,7 +13,7 @@ from math import exp
 
 from gpuspawner.core.endings import ending, taken_away
 from gpuspawner.core.event_sources import Event, events_of
-from gpuspawner.core.node_steps import on_node
+from gpuspawner.core.node_steps import on_node, passed
 from gpuspawner.core.pod_status import gates, is_bound, phase
 from gpuspawner.core.pull_text import so_far
 from gpuspawner.core.queue_text import queued
@@ -62,6 +62,8 @@ class Progress:
         """What looks hopeless, and since when."""
         self._last = ("", False)
         self._said: dict[tuple[Stage, str, bool], float] = {}
+        self._steps: set[str] = set()
+        """What was said of the program's start."""
         self._is_over = False
 
     @property
@@ -78,21 +80,34 @@ class Progress:
             return ()
         now_s = max(0.0, min(_LONGEST_S, facts.since_s))
         pod = self._own(facts.pod, now_s=now_s)
-        saying = self._confirmed(self._saying(replace(facts, pod=pod), now_s), now_s)
+        *before, current = self._sayings(replace(facts, pod=pod), now_s)
+        sayings = (*self._missed(before, current), self._confirmed(current, now_s))
+        reports = [self._report(each, facts, now_s=now_s) for each in sayings]
+        return tuple(filter(None, reports))
+
+    def _missed(self, before: list[Saying], current: Saying) -> list[Saying]:
+        """Return what was passed without a word, but nothing that came before what was said already."""
+        if self._stage is Stage.READY or current.sentence in self._steps:
+            return []
+        said = [at for at, each in enumerate(before, 1) if each.sentence in self._steps]
+        return before[max(said, default=0) :]
+
+    def _report(self, saying: Saying, facts: Facts, *, now_s: float) -> Report | None:
+        """Return what is to be said, None where it was already."""
         self._enter(saying.stage, now_s)
         sentence = self._news(saying, facts, now_s=now_s)
         if not sentence:
-            return ()
+            return None
         self._is_over = saying.stage is Stage.FAILED
-        return (
-            Report(
-                stage=saying.stage,
-                sentence=sentence,
-                percent=self._percent,
-                raw_event=scrubbed(saying.event.raw) if saying.event else None,
-                is_alarm=saying.is_alarm,
-                hopeless=saying.hopeless if self._is_over else None,
-            ),
+        if saying.stage is Stage.STARTING:
+            self._steps.add(saying.sentence)
+        return Report(
+            stage=saying.stage,
+            sentence=sentence,
+            percent=self._percent,
+            raw_event=scrubbed(saying.event.raw) if saying.event else None,
+            is_alarm=saying.is_alarm,
+            hopeless=saying.hopeless if self._is_over else None,
         )
 
     def _own(self, raw: Mapping[str, object] | None, *, now_s: float) -> Mapping[str, object] | None:
@@ -105,26 +120,28 @@ class Progress:
         has_ended = phase(pod) in ("Failed", "Succeeded") and now_s < _GONE_AFTER_S
         return None if self._seen is None and (is_ending or has_ended) else pod
 
-    def _saying(self, facts: Facts, now_s: float) -> Saying:
+    def _sayings(self, facts: Facts, now_s: float) -> tuple[Saying, ...]:
+        """Return what is to be said now, after what was passed on the way there."""
         pod = facts.pod
         known = self._seen if pod is None else pod
         if known is None:
-            return being_set_up()
+            return (being_set_up(),)
         events = _events(known, facts)
         if pod is None:
-            return self._gone(known, events, facts=facts, now_s=now_s)
+            return (self._gone(known, events, facts=facts, now_s=now_s),)
         self._seen, self._gone_since_s = pod, None
         is_node_lost = facts.is_node_ready is False
         if (end := ending(pod, events, gpu_name=facts.gpu_name, is_node_lost=is_node_lost)) is not None:
-            return end
+            return (end,)
         if is_bound(pod):
-            return on_node(facts, events)
+            current = on_node(facts, events)
+            return (*passed(current, events), current)
         if gates(pod):
             self._schedulable_since_s = None
-            return queued(pod, events, place=facts.queue)
+            return (queued(pod, events, place=facts.queue),)
         if self._schedulable_since_s is None:
             self._schedulable_since_s = 0.0 if self._stage in (None, Stage.CHECKING) else now_s
-        return waiting(facts, events, is_early=now_s - self._schedulable_since_s < CALM_S)
+        return (waiting(facts, events, is_early=now_s - self._schedulable_since_s < CALM_S),)
 
     def _gone(self, pod: Mapping[str, object], events: tuple[Event, ...], *, facts: Facts, now_s: float) -> Saying:
         if self._gone_since_s is None:

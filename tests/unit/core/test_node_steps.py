@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpuspawner.core.event_sources import events_of
-from gpuspawner.core.node_steps import on_node
+from gpuspawner.core.node_steps import on_node, passed
 from gpuspawner.core.stages import Facts, Saying, Stage
 from tests.unit.core.starts import IMAGE, Json, container, ended, event, pod, waits
 
@@ -55,6 +55,27 @@ def test_an_image_that_was_fetched_is_told_with_the_start():
         Stage.STARTING,
         "The image was fetched in 42 s (5 GiB). Your server is starting.",
     )
+
+
+FETCHED = "The image was fetched in 42 s (5 GiB). Your server is starting."
+RUNS = "The program of your server is starting."
+
+
+@pytest.mark.parametrize(
+    ("raw", "sentences"),
+    [
+        (CREATING, []),
+        (container({"running": {}}), [FETCHED]),
+        (container(waits("CrashLoopBackOff"), last=ended("Error", 1)), []),
+    ],
+)
+def test_what_was_too_quick_to_be_seen_is_known(raw: Json, sentences: list[str]):
+    events = events_of([event("kubelet", "Pulled", PULLED)])
+    current = on_node(Facts(pod=pod(node="n", containers=[raw])), events)
+    ready = on_node(Facts(pod=pod(node="n", containers=[raw], conditions={"Ready": {}})), events)
+    assert [each.sentence for each in passed(current, events)] == sentences
+    assert [each.sentence for each in passed(ready, events)] == [FETCHED, RUNS]
+    assert [each.sentence for each in passed(ready, ())] == [RUNS]
 
 
 def test_an_image_that_was_fetched_is_more_news_than_one_that_was_there():

@@ -62,6 +62,36 @@ def test_a_start_goes_through_its_stages():
     assert percents[-2] <= 90 < percents[-1]
 
 
+def test_what_was_too_quick_to_be_seen_is_said_once():
+    start = Start()
+    pulled = event("kubelet", "Pulled", f'Successfully pulled image "{IMAGE}" in 42s')
+    runs = "The program of your server is starting."
+    fetched = "The image was fetched in 42 s. Your server is starting."
+    ready = "Your server runs. Its page opens as soon as it answers."
+    running = pod(node="n", containers=[container({"running": {}})], conditions={"Ready": {}})
+    start.at(1, pod(node="n"))
+    assert start.at(5, running, pulled) == [fetched, runs, ready]
+    assert (start.stages[1:], start.progress.percent) == ([Stage.STARTING, Stage.STARTING, Stage.READY], 95)
+    slow = Start()
+    assert [slow.at(1, CREATING, pulled), slow.at(3, running, pulled), slow.at(90, running, pulled)] == [
+        [fetched],
+        [runs, ready],
+        [],
+    ]
+
+
+def test_what_is_known_late_of_a_step_is_not_said_after_the_next_one():
+    start = Start()
+    pulled = event("kubelet", "Pulled", f'Successfully pulled image "{IMAGE}" in 42s')
+    running = pod(node="n", containers=[container({"running": {}})])
+    ready = pod(node="n", containers=[container({"running": {}})], conditions={"Ready": {}})
+    start.at(1, running)
+    assert [start.at(2, running, pulled), len(start.at(3, ready, pulled)), start.at(4, ready, pulled)] == [[], 1, []]
+    again = Start()
+    again.at(1, ready)
+    assert (again.at(2, ready, pulled), again.at(60, ready, pulled)) == ([], [])
+
+
 def test_the_same_is_not_said_again():
     start = Start()
     assert [start.at(at_s, CREATING) for at_s in range(3)] == [
