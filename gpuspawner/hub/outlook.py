@@ -50,6 +50,16 @@ async def look(spawner: Any, offer: Offer, *, selection: Selection | None) -> Li
     return replace(live, alternatives=await _alternatives(selection, previews, types=free))
 
 
+async def nearby(spawner: Any, offer: Offer, *, selection: Selection) -> tuple[Selection, ...]:
+    """Return the choices nearest to one that does not start which start now.
+
+    :param spawner: the person's; not changed.
+    :param selection: a valid one of the offer's catalogue.
+    """
+    free = _free_types(selection, offer.catalogue, counts=_counts(spawner, offer))
+    return await _alternatives(selection, Previews(spawner, offer), types=free)
+
+
 async def _presets(previews: Previews) -> dict[str, Verdict]:
     """Return what becomes of the first presets if they are started as they are, as far as known, by slug."""
     found = {}
