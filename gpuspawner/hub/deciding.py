@@ -31,7 +31,7 @@ _FOR_ROOM = frozenset({Stage.QUEUED, Stage.WAITING, Stage.SCALING})
 """Stages in which a server waits for something that others have."""
 
 
-async def decided(spawner: Any, start: Awaitable[Any], following: Following) -> Any:
+async def decided(spawner: Any, start: Awaitable[Any], *, following: Following) -> Any:
     """Wait for a start and return what it returns, unless nothing will come of it.
 
     :param start: KubeSpawner's; cancelled where this ends it.

@@ -51,7 +51,8 @@ class Lookout:
         :param whatever: also when it is.
         """
         pod = self._pod()
-        events = self._events_of(pod)
+        reflector = self._spawner.event_reflector
+        events = [] if reflector is None else self._events.of(reflector, self._spawner.pod_name)
         seen, now = _versions(pod, events), self._following.elapsed_s
         if not whatever and seen == self._seen and now - self._looked_at < QUIET_S:
             return None
@@ -73,14 +74,6 @@ class Lookout:
         pod = pod_of(self._spawner)
         return None if pod is None or uid_of(pod) == self._following.former_pod else pod
 
-    def _events_of(self, pod: Mapping[str, object] | None) -> list[Event]:
-        reflector = self._spawner.event_reflector
-        if pod is None or reflector is None:
-            return []
-        own = uid_of(pod)
-        events = self._events.of(reflector, self._spawner.pod_name)
-        return [event for event in events if event["involvedObject"].get("uid", own) == own]
-
     async def _judged(self, pod: Mapping[str, object], offer: Offer) -> Verdict | None:
         """Return the verdict on a pod that waits, an older one where all verdicts together took long enough."""
         now = self._following.elapsed_s
@@ -97,7 +90,7 @@ class Lookout:
 
 def _versions(pod: Mapping[str, object] | None, events: list[Event]) -> object:
     """Return what is another value when a pod or one of its events has changed."""
-    return [_version(each) for each in ([] if pod is None else [pod, *events])]
+    return [_version(each) for each in (pod or {}, *events)]
 
 
 def _version(each: Mapping[str, object]) -> tuple[object, object]:

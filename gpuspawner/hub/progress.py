@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from textwrap import dedent
 from typing import Any
 
-from gpuspawner.core.language import gettext, speaking
+from gpuspawner.core.language import ngettext, speaking
 from gpuspawner.core.progress import Report
 from gpuspawner.core.sentences import paragraph
 from gpuspawner.hub.cancelling import with_cancel
@@ -54,10 +54,10 @@ class _Patience:
     """
 
     def __init__(self, spawner: Any) -> None:
-        self._pause_s = max(1.0, float(spawner.slow_spawn_message_frequency))
-        self._next_s = float(spawner.slow_spawn_message_threshold) or float("inf")
-        own = spawner.slow_spawn_message
-        self._own = "" if own == type(spawner).slow_spawn_message.default_value else own
+        # KubeSpawner 7.0 has none of the three.
+        self._pause_s = max(1.0, float(getattr(spawner, "slow_spawn_message_frequency", 0)))
+        self._next_s = float(getattr(spawner, "slow_spawn_message_threshold", 0)) or float("inf")
+        self._own = spawner.slow_spawn_message if _is_configured(spawner, "slow_spawn_message") else ""
 
     def is_due(self, elapsed_s: float) -> bool:
         return elapsed_s >= self._next_s
@@ -69,7 +69,9 @@ class _Patience:
         self._next_s = elapsed_s + self._pause_s
         if self._own:
             return dedent(self._own).format(seconds=int(elapsed_s))
-        return gettext("{seconds} seconds so far.", seconds=int(elapsed_s))
+        return ngettext(
+            "It has taken {number} second so far.", "It has taken {number} seconds so far.", number=int(elapsed_s)
+        )
 
 
 def _last(following: Following) -> str:

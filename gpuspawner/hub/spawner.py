@@ -256,7 +256,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     async def _explained(self, start: Awaitable[Any]) -> Any:
         try:
-            return await (decided(self, start, self._following) if self._is_ours() else start)
+            return await (decided(self, start, following=self._following) if self._is_ours() else start)
         except Exception as error:
             explained = cluster_error(error)
             self._is_pardoned = isinstance(explained or error, RefusedStart)
