@@ -17,18 +17,19 @@ from gpuspawner.core.duration import format_duration
 from gpuspawner.core.language import gettext, ngettext
 from gpuspawner.core.progress import Hopeless, Progress, Stage
 from gpuspawner.core.sentences import paragraph
-from gpuspawner.hub.errors import SlowStartError
+from gpuspawner.hub.errors import RefusedStart, SlowStartError
 from gpuspawner.hub.following import Following
-from gpuspawner.hub.instead import refused_with_choices
+from gpuspawner.hub.instead import with_choices
 from gpuspawner.hub.lookout import Lookout
 
 _PAUSE_S = 1.0
 _EARLY_S = 2.0
-_EARLY_SHARE = 0.05
+_EARLY_SHARE = 0.2
 """A start is ended so much before JupyterHub does it, in seconds or as a part of its timeout, whichever is less."""
-
-_FOR_ROOM = frozenset({Stage.QUEUED, Stage.WAITING, Stage.SCALING})
-"""Stages in which a server waits for something that others have."""
+_PATIENCE = 0.3
+"""Part of that time that may go by before other choices are looked for."""
+_PATIENCE_S = 10.0
+"""Seconds that may go by where nothing will come of a start, and nobody else ends it."""
 
 
 async def decided(spawner: Any, start: Awaitable[Any], *, following: Following) -> Any:
@@ -44,9 +45,16 @@ async def decided(spawner: Any, start: Awaitable[Any], *, following: Following) 
     ending = asyncio.create_task(follower.ending())
     try:
         await asyncio.wait([starting, ending], return_when=asyncio.FIRST_COMPLETED)
-        if not starting.done():
+    except asyncio.CancelledError:
+        # The hub was too busy to end it in time, so that JupyterHub's timer came first.
+        if follower.is_late and (refused := follower.no_room()) is not None:
+            raise refused from None
+        raise
+    else:
+        # Of two that are done at once, because the hub is busy, a start that succeeds counts.
+        if ending.done() and (not starting.done() or starting.exception() is not None):
             raise ending.result()
-        found = starting.result()  # of two that are done at once the start itself counts
+        found = starting.result()
         await _cancelled(ending)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_PAUSE_S):
@@ -71,17 +79,29 @@ class _Follower:
         self._following = following
         self._lookout = Lookout(spawner, following)
         self._progress = Progress()
+        self._timeout_s = float(spawner.start_timeout)
+        self._early_s = min(_EARLY_S, _EARLY_SHARE * self._timeout_s)
+
+    @property
+    def is_late(self) -> bool:
+        """The start takes as long as JupyterHub lets it."""
+        return self._following.elapsed_s >= self._timeout_s
 
     async def ending(self) -> Exception:
         """Look until the start has to end, and return why."""
-        timeout_s = float(self._spawner.start_timeout)
-        due_s = timeout_s - min(_EARLY_S, _EARLY_SHARE * timeout_s)
-        while (left_s := due_s - self._following.elapsed_s) > 0:
-            hopeless = await self.look()
+        while (left_s := self._left_s()) > 0:
+            hopeless = None
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left_s):
+                    hopeless = await self.look()
             if hopeless is not None:
-                return await self._refused(hopeless.sentence, reason=hopeless.code, status_code=HTTPStatus.CONFLICT)
+                refused = RefusedStart(hopeless.sentence, reason=hopeless.code, status_code=HTTPStatus.CONFLICT)
+                return await with_choices(refused, self._spawner, patience_s=min(_PATIENCE_S, self._left_s()))
             await asyncio.sleep(min(_PAUSE_S, left_s))
-        return await self._too_late(timeout_s)
+        no_room = self.no_room()
+        if no_room is None:
+            return self._slow()
+        return await with_choices(no_room, self._spawner, patience_s=_PATIENCE * self._early_s + self._left_s())
 
     async def look(self, *, whatever: bool = False) -> Hopeless | None:
         """Look once, and return why nothing will come of it where that is so.
@@ -99,32 +119,42 @@ class _Follower:
         self._following.tell(reports, percent=self._progress.percent)
         return next((report.hopeless for report in reports if report.hopeless is not None), None)
 
-    async def _too_late(self, timeout_s: float) -> Exception:
-        last = self._following.reports[-1] if self._following.reports else None
-        if last is not None and last.stage in _FOR_ROOM:
-            reason = "gpu_unavailable" if self._following.gpu is not None else "no_capacity"
-            sentence = self._no_room(last.stage, waited=_waited(timeout_s))
-            return await self._refused(sentence, reason=reason, status_code=HTTPStatus.SERVICE_UNAVAILABLE)
-        told = gettext("Your server was not ready after {duration}, so it was stopped.", duration=_waited(timeout_s))
+    def no_room(self) -> RefusedStart | None:
+        """Return that there was no room until now; None where that is not what is waited for."""
+        last, gpu, waited = self._following.last, self._following.gpu, _waited(self._timeout_s)
+        match last.stage if last else None:
+            case Stage.QUEUED:
+                told = gettext(
+                    "Your server was still in the queue after {duration}, so it was stopped.", duration=waited
+                )
+            case Stage.SCALING:
+                told = gettext("No new node was ready after {duration}, so your server was stopped.", duration=waited)
+            case Stage.WAITING if gpu is not None:
+                told = gettext(
+                    "There was no room for your server with {gpu} within {duration}, so it was stopped.",
+                    gpu=gpu.display_name,
+                    duration=waited,
+                )
+            case Stage.WAITING:
+                told = gettext(
+                    "There was no room for your server within {duration}, so it was stopped.", duration=waited
+                )
+            case _:
+                return None
+        reason = "no_capacity" if gpu is None else "gpu_unavailable"
+        return RefusedStart(told, reason=reason, status_code=HTTPStatus.SERVICE_UNAVAILABLE)
+
+    def _slow(self) -> SlowStartError:
+        last = self._following.last
+        told = gettext(
+            "Your server was not ready after {duration}, so it was stopped.", duration=_waited(self._timeout_s)
+        )
         seen = gettext("This was the last to be seen of it: {sentence}", sentence=last.sentence) if last else ""
         return SlowStartError(paragraph(told, seen))
 
-    def _no_room(self, stage: Stage, *, waited: str) -> str:
-        gpu = self._following.gpu
-        if stage is Stage.QUEUED:
-            return gettext("Your server was still in the queue after {duration}, so it was stopped.", duration=waited)
-        if stage is Stage.SCALING:
-            return gettext("No new node was ready after {duration}, so your server was stopped.", duration=waited)
-        if gpu is None:
-            return gettext("There was no room for your server within {duration}, so it was stopped.", duration=waited)
-        return gettext(
-            "There was no room for your server with {gpu} within {duration}, so it was stopped.",
-            gpu=gpu.display_name,
-            duration=waited,
-        )
-
-    async def _refused(self, sentence: str, *, reason: str, status_code: int) -> Exception:
-        return await refused_with_choices(self._spawner, sentence, reason=reason, status_code=status_code)
+    def _left_s(self) -> float:
+        """Return the seconds until the start has to end, below 0 after that."""
+        return self._timeout_s - self._early_s - self._following.elapsed_s
 
 
 def _waited(timeout_s: float) -> str:

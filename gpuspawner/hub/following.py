@@ -52,6 +52,11 @@ class Following:
         self.language = spoken()
 
     @property
+    def last(self) -> Report | None:
+        """What was said last, None where nothing was."""
+        return self.reports[-1] if self.reports else None
+
+    @property
     def elapsed_s(self) -> float:
         """Seconds since it began, 0 before."""
         return 0.0 if self._began is None else self.clock() - self._began

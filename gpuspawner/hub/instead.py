@@ -18,6 +18,7 @@ from gpuspawner.core.sentences import any_of, paragraph
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.outlook import nearby
 from gpuspawner.hub.prefill import address
+from gpuspawner.hub.turns import Turns
 
 _MOST = 3
 _FOR_ITS_IMAGE = frozenset({"image_not_found", "image_pull_denied", "invalid_image"})
@@ -25,23 +26,30 @@ _FOR_ITS_MEMORY = frozenset({"out_of_memory"})
 _FOR_ITS_SETUP = frozenset({"container_config", "crashed", "refused_by_admission"})
 """Reasons that no other choice is known to help against."""
 
+_turns = Turns(0.2)
+"""Of looking for choices that fit, each a survey of the whole cluster or more."""
 
-async def refused_with_choices(spawner: Any, sentence: str, *, reason: str, status_code: int) -> RefusedStart:
-    """Return the error that ends a start, with up to three choices as links that fill in the form.
 
+async def with_choices(refused: RefusedStart, spawner: Any, *, patience_s: float = 1.0) -> RefusedStart:
+    """Return the error that ends a start with up to three choices, as links that fill in the form.
+
+    :param refused: the same without any.
     :param spawner: the person's, in the middle of the start; not changed.
-    :param sentence: why it ends, for people.
+    :param patience_s: seconds to wait for one's turn; no choices where many starts end at once, and it comes later.
     """
-    named = await _named(spawner, reason)
+    named = await _named(spawner, refused.reason, patience_s=patience_s)
     if not named:
-        return RefusedStart(sentence, reason=reason, status_code=status_code)
+        return refused
+    sentence = refused.jupyterhub_message
     advice = gettext("You could choose {choices} instead.", choices=any_of([text for text, _ in named]))
     links = Markup("<br>").join(Markup('<a href="{}">{}</a>').format(link, text) for text, link in named)
     html = Markup("{}<br>{}<br>{}").format(sentence, gettext("You could choose this instead:"), links)
-    return RefusedStart(paragraph(sentence, advice), reason=reason, status_code=status_code, html=str(html))
+    return RefusedStart(
+        paragraph(sentence, advice), reason=refused.reason, status_code=refused.status_code, html=str(html)
+    )
 
 
-async def _named(spawner: Any, reason: str) -> list[tuple[str, str]]:
+async def _named(spawner: Any, reason: str, *, patience_s: float) -> list[tuple[str, str]]:
     """Return other choices: what each has that the person's has not, and the address that fills it in."""
     try:
         offer = await spawner._offer()
@@ -52,8 +60,11 @@ async def _named(spawner: Any, reason: str) -> list[tuple[str, str]]:
             choices = _other_images(selection, offer.catalogue)
         elif reason in _FOR_ITS_MEMORY:
             choices = _more_memory(selection, offer.catalogue)
+        elif await _turns.wait(patience_s=patience_s):
+            with _turns.taken():
+                choices = await nearby(spawner, offer, selection=selection)
         else:
-            choices = await nearby(spawner, offer, selection=selection)
+            return []
     except SelectionError:
         return []  # it is no longer offered
     except Exception:  # why it ended is worth more than what to do instead

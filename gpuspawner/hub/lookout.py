@@ -5,7 +5,6 @@ Called once a second for each server that starts, so it says that nothing is new
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +16,7 @@ from gpuspawner.hub.cancelling import pod_of
 from gpuspawner.hub.following import Following, uid_of
 from gpuspawner.hub.offers import Offer
 from gpuspawner.hub.pod_events import Event, PodEvents
+from gpuspawner.hub.turns import Turns
 
 QUIET_S = 3.0
 """Seconds after which time alone may have moved something, and it is looked at again."""
@@ -24,8 +24,8 @@ QUIET_S = 3.0
 _VERDICT_S = 5.0
 """Seconds between two verdicts on one pod at least."""
 
-_REST = 20
-"""Times as long as a verdict took that no other one is made, for whomever: they take a twentieth of the hub's time."""
+_SHARE = 0.05
+"""Part of the hub's time that verdicts on all servers that wait may take."""
 
 
 class Lookout:
@@ -35,7 +35,7 @@ class Lookout:
     """
 
     _events = PodEvents()
-    _no_verdict_before = 0.0
+    _turns = Turns(_SHARE)
 
     def __init__(self, spawner: Any, following: Following) -> None:
         self._spawner = spawner
@@ -77,14 +77,14 @@ class Lookout:
     async def _judged(self, pod: Mapping[str, object], offer: Offer) -> Verdict | None:
         """Return the verdict on a pod that waits, an older one where all verdicts together took long enough."""
         now = self._following.elapsed_s
-        if now - self._judged_at < _VERDICT_S or time.monotonic() < Lookout._no_verdict_before:
+        if now - self._judged_at < _VERDICT_S or not await self._turns.wait(patience_s=0):
             return self._verdict
         located: Pod | None = await offer.located(pod)
         if located is None:
             return None
-        began = time.monotonic()
-        self._verdict, self._judged_at = verdict(located, offer.inventory, gpu=self._following.gpu), now
-        Lookout._no_verdict_before = time.monotonic() + _REST * (time.monotonic() - began)
+        with self._turns.taken():
+            self._verdict = verdict(located, offer.inventory, gpu=self._following.gpu)
+        self._judged_at = now
         return self._verdict
 
 

@@ -75,7 +75,7 @@ class _Patience:
 
 
 def _last(following: Following) -> str:
-    return following.reports[-1].sentence if following.reports else ""
+    return following.last.sentence if following.last else ""
 
 
 def _event(spawner: Any, report: Report) -> Event:

@@ -17,7 +17,7 @@ from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
 from tests.unit.hub.followed import NO_IMAGE, pod_that_waits, pods_path, sent
 from tests.unit.hub.starts import GPU_OPTIONS
-from tests.unit.kube.watch_server import PODS, WatchServer
+from tests.unit.kube.watch_server import PODS, WatchServer, eventually
 from tests.unit.kube.watch_server import pod as other_pod
 
 Change = Callable[[dict[str, Any]], None]
@@ -111,6 +111,21 @@ async def test_a_server_without_a_gpu_has_a_reason_of_its_own(make_spawner: Make
     assert isinstance(ending, RefusedStart)
     assert ending.reason == "no_capacity"
     assert format_exception(ending)[0].startswith("There was no room for your server within 10 seconds")
+
+
+async def test_where_the_hub_is_too_busy_and_its_timer_comes_first_it_is_refused_all_the_same(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    spawner = make_spawner()
+    pod = await pod_that_waits(spawner, GPU_OPTIONS)
+    spawner.start_timeout = 60
+    start = spawner.start()
+    await sent(server, spawner)
+    server.put(pods_path(spawner), pod)
+    await eventually(lambda: spawner._following.last and spawner._following.last.stage == "waiting")
+    spawner._following.clock = lambda: time.monotonic() + 60
+    with pytest.raises(RefusedStart, match="There was no room"):
+        await asyncio.wait_for(start, 0)
 
 
 async def test_what_takes_too_long_on_its_node_is_a_timeout_with_a_sentence(

@@ -25,7 +25,9 @@ async def test_all_who_wait_are_told_at_once():
 
 async def test_nobody_is_woken_for_nothing():
     following = Following()
+    assert following.last is None
     following.tell([REPORT], percent=12)
+    assert following.last == REPORT
     waiting = asyncio.create_task(following.news(timeout_s=None))
     await asyncio.sleep(0)
     following.tell([], percent=12)

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from jupyterhub.utils import format_exception
 
+from gpuspawner.hub import instead
 from gpuspawner.hub.errors import RefusedStart
-from gpuspawner.hub.instead import refused_with_choices
+from gpuspawner.hub.instead import with_choices
+from gpuspawner.hub.turns import Turns
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
 from tests.unit.hub.starts import GPU_OPTIONS, begin
 from tests.unit.kube.watch_server import NODES, WatchServer
@@ -21,7 +23,7 @@ IMAGES = {
 
 async def refused(spawner: Any, reason: str, options: dict[str, Any] = GPU_OPTIONS) -> RefusedStart:
     await begin(spawner, options)
-    return await refused_with_choices(spawner, "It <failed>.", reason=reason, status_code=409)
+    return await with_choices(RefusedStart("It <failed>.", reason=reason, status_code=409), spawner)
 
 
 async def test_the_nearest_choices_that_start_now_are_links(make_spawner: MakeSpawner):
@@ -74,7 +76,7 @@ async def test_where_nothing_is_known_to_fit_nothing_is_named(make_spawner: Make
 async def test_a_choice_that_is_no_longer_offered_has_none_beside_it(make_spawner: MakeSpawner):
     spawner = make_spawner()
     spawner.user_options = {"gpu": "gone"}
-    error = await refused_with_choices(spawner, "No.", reason="evicted", status_code=409)
+    error = await with_choices(RefusedStart("No.", reason="evicted", status_code=409), spawner)
     assert format_exception(error) == ("No.", None)
 
 
@@ -85,5 +87,20 @@ async def test_a_mistake_in_looking_for_others_hides_no_reason(make_spawner: Mak
         raise ZeroDivisionError
 
     spawner._offer = broken
-    error = await refused_with_choices(spawner, "No.", reason="evicted", status_code=409)
+    error = await with_choices(RefusedStart("No.", reason="evicted", status_code=409), spawner)
     assert format_exception(error) == ("No.", None)
+
+
+async def test_where_many_starts_end_at_once_those_without_patience_get_none(
+    make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch
+):
+    now = 0.0
+    turns = Turns(0.2, clock=lambda: now)
+    monkeypatch.setattr(instead, "_turns", turns)
+    with turns.taken():
+        now += 1.0
+    error = await refused(make_spawner(), "evicted", {**GPU_OPTIONS, "gpu_count": 4})
+    assert format_exception(error) == ("It <failed>.", None)
+    now += 4.0
+    error = await refused(make_spawner(), "evicted", {**GPU_OPTIONS, "gpu_count": 4})
+    assert "You could choose 3 × A100" in format_exception(error)[0]

@@ -12,6 +12,7 @@ from gpuspawner.hub import lookout
 from gpuspawner.hub.following import Following
 from gpuspawner.hub.lookout import Lookout
 from gpuspawner.hub.spawner import GPUSpawner
+from gpuspawner.hub.turns import Turns
 from tests.unit.hub.conftest import GPU_NODE, MakeSpawner
 from tests.unit.hub.followed import Reflector, pod_that_waits
 from tests.unit.hub.starts import GPU_OPTIONS
@@ -32,7 +33,7 @@ class Seen:
         self.following = Following(clock=lambda: self.now)
         self.following.begin()
         self.lookout = Lookout(spawner, self.following)
-        Lookout._no_verdict_before = 0.0
+        monkeypatch.setattr(Lookout, "_turns", Turns(0.05, clock=lambda: self.now))
 
     def put(self, pod: dict[str, Any], **changes: Any) -> None:
         metadata = {**pod["metadata"], "resourceVersion": str(id(changes))}
@@ -102,12 +103,16 @@ async def test_verdicts_are_given_no_more_often_than_the_hub_has_time_for(seen: 
     seen.put(await pod_that_waits(seen.spawner, GPU_OPTIONS))
     first = await seen.lookout.look()
     assert first is not None
-    assert Lookout._no_verdict_before > 0
-    Lookout._no_verdict_before = float("inf")
-    seen.now = 100.0
+    assert first.verdict is not None
+    with Lookout._turns.taken():  # by another server's
+        seen.now += 10.0
     again = await seen.lookout.look()
     assert again is not None
     assert again.verdict is first.verdict
+    seen.now += 191.0
+    later = await seen.lookout.look()
+    assert later is not None
+    assert later.verdict is not first.verdict
 
 
 async def test_a_pod_on_a_node_is_as_well_as_its_node(seen: Seen, server: WatchServer):
