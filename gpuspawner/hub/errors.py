@@ -9,6 +9,7 @@ message, so the errors made here carry all of them. ``jupyterhub_html_message`` 
 from __future__ import annotations
 
 import json
+import re
 from http import HTTPStatus
 from typing import Any
 
@@ -37,6 +38,11 @@ else:
 
 _MAX_PROBLEMS = 10
 _MAX_QUOTED = 300
+
+_ADMISSION = re.compile(
+    r"admission webhook \S+ denied the request|ValidatingAdmissionPolicy .* denied request: |violates PodSecurity "
+)
+"""Answers of rules that somebody has made for the cluster's pods; each ends with what the rule is about."""
 
 SEE_FORM = later("Nothing was started. The form says what to change.")
 
@@ -134,6 +140,8 @@ def _refused_by_kubernetes(error: ApiException) -> web.HTTPError:
     )
     if error.status == HTTPStatus.FORBIDDEN and "exceeded quota" in answer:
         return RefusedStart(sentence, reason="quota", status_code=HTTPStatus.CONFLICT)
+    if _ADMISSION.search(answer):
+        return RefusedStart(sentence, reason="refused_by_admission", status_code=HTTPStatus.CONFLICT)
     return ClusterFailure(sentence)
 
 

@@ -54,6 +54,7 @@ class _Patience:
     """
 
     def __init__(self, spawner: Any) -> None:
+        self._timeout_s = spawner.start_timeout
         # KubeSpawner 7.0 has none of the three.
         self._pause_s = max(1.0, float(getattr(spawner, "slow_spawn_message_frequency", 0)))
         self._next_s = float(getattr(spawner, "slow_spawn_message_threshold", 0)) or float("inf")
@@ -68,7 +69,8 @@ class _Patience:
     def text(self, elapsed_s: float) -> str:
         self._next_s = elapsed_s + self._pause_s
         if self._own:
-            return dedent(self._own).format(seconds=int(elapsed_s))
+            # Newer KubeSpawners fill in the timeout as well.
+            return dedent(self._own).format(seconds=int(elapsed_s), timeout=self._timeout_s)
         return ngettext(
             "It has taken {number} second so far.", "It has taken {number} seconds so far.", number=int(elapsed_s)
         )

@@ -121,6 +121,22 @@ def test_a_quota_is_no_failure_of_the_hub():
     assert isinstance(cluster_error(api_error(403, "may not")), ClusterFailure)
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        'admission webhook "rules.example" denied the request: no GPUs on Sundays',
+        "pods \"jupyter-ada\" is forbidden: ValidatingAdmissionPolicy 'gpus' with binding 'b' denied request: no",
+        'pods "jupyter-ada" is forbidden: violates PodSecurity "restricted:latest": hostPath volumes',
+    ],
+)
+@pytest.mark.parametrize("status", [400, 403, 422])
+def test_what_the_clusters_rules_refuse_is_no_failure_of_the_hub(answer: str, status: int):
+    error = cluster_error(api_error(status, answer))
+    assert isinstance(error, RefusedStart)
+    assert (error.reason, error.status_code) == ("refused_by_admission", 409)
+    assert format_exception(error)[0] == f"Kubernetes refused to create the server ({status}): {answer}"
+
+
 def test_a_long_answer_is_cut():
     assert len(told(api_error(422, "x" * 5000))[1]) < 400
 

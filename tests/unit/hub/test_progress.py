@@ -108,7 +108,7 @@ async def test_patience_is_asked_for_after_a_while_again_and_again(spawner: GPUS
 @needs_patience
 @pytest.mark.parametrize("threshold", [1, 0])
 async def test_a_sites_own_words_of_patience_are_said_when_it_says(spawner: GPUSpawner, threshold: int):
-    spawner.slow_spawn_message = "  Coffee? {seconds}"
+    spawner.slow_spawn_message = "  Coffee? {seconds} of {timeout}"
     spawner.slow_spawn_message_threshold = threshold
     now = 0.0
     following = Following(clock=lambda: now)
@@ -116,7 +116,7 @@ async def test_a_sites_own_words_of_patience_are_said_when_it_says(spawner: GPUS
     page = told(spawner, following)
     now = 2.0
     if threshold:
-        assert (await anext(page))["message"] == "Coffee? 2"
+        assert (await anext(page))["message"] == "Coffee? 2 of 60"
     else:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
