@@ -3,12 +3,13 @@
 JupyterHub 6 has :class:`~jupyterhub.spawner.SpawnException` for starts that were refused rightly: no traceback in the
 log, the reason as a label of its metrics, and not counted among the failures that end the hub
 (``consecutive_failure_limit``). Pages and progress read ``jupyterhub_message``, the REST API ``message`` or the log
-message, so the errors made here carry all of them. ``jupyterhub_html_message`` stays unset: nothing here is HTML.
+message, so the errors made here carry all of them. ``jupyterhub_html_message`` is set where there are links to follow.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from http import HTTPStatus
 from typing import Any
 
@@ -39,6 +40,11 @@ else:
 _MAX_PROBLEMS = 10
 _MAX_QUOTED = 300
 
+_ADMISSION = re.compile(
+    r"admission webhook \S+ denied the request|ValidatingAdmissionPolicy .* denied request: |violates PodSecurity "
+)
+"""Answers of rules that somebody has made for the cluster's pods; each ends with what the rule is about."""
+
 SEE_FORM = later("Nothing was started. The form says what to change.")
 
 UNREACHABLE = later(
@@ -55,10 +61,24 @@ class RefusedStart(SpawnException):
 
     :param message: for the user, plain text.
     :param reason: stable code, a label of JupyterHub's metrics.
+    :param html: the same for pages, with links; everything in it is escaped. Pages show the message where it is empty.
     """
 
-    def __init__(self, message: str, *, reason: str, status_code: int = 400) -> None:
+    def __init__(self, message: str, *, reason: str, status_code: int = 400, html: str = "") -> None:
         super().__init__(message, reason=reason, status_code=status_code)
+        self.jupyterhub_message = message
+        if html:
+            self.jupyterhub_html_message = html
+
+
+class SlowStartError(TimeoutError):
+    """A start that took longer than it may; to JupyterHub what its own timer would have raised a moment later.
+
+    :param message: for the user, plain text.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
         self.jupyterhub_message = message
 
 
@@ -131,6 +151,8 @@ def _refused_by_kubernetes(error: ApiException) -> web.HTTPError:
     )
     if error.status == HTTPStatus.FORBIDDEN and "exceeded quota" in answer:
         return RefusedStart(sentence, reason=NAMESPACE_QUOTA, status_code=HTTPStatus.CONFLICT)
+    if _ADMISSION.search(answer):
+        return RefusedStart(sentence, reason="refused_by_admission", status_code=HTTPStatus.CONFLICT)
     return ClusterFailure(sentence)
 
 

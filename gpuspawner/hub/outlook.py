@@ -54,6 +54,21 @@ async def look(spawner: Any, offer: Offer, *, selection: Selection | None, reach
     return replace(live, alternatives=await _alternatives(selection, previews, reach=reach, types=free))
 
 
+async def nearby(
+    spawner: Any, offer: Offer, *, selection: Selection, reach: Catalogue | None = None
+) -> tuple[Selection, ...]:
+    """Return the choices nearest to one that does not start which start now.
+
+    :param spawner: the person's; not changed.
+    :param selection: a valid one of the offer's catalogue.
+    :param reach: what of that catalogue the person may have, all if not given.
+    """
+    reach = reach or offer.catalogue
+    left = dict(zip(offer.catalogue.gpus, _counts(spawner, offer), strict=True))
+    types = _free_types(selection, reach, left=left)
+    return await _alternatives(selection, Previews(spawner, offer), reach=reach, types=types)
+
+
 async def _presets(previews: Previews, reach: Catalogue) -> dict[str, Verdict]:
     """Return what becomes of the first presets if they are started as they are, as far as known, by slug."""
     found = {}

@@ -18,6 +18,7 @@ from gpuspawner.core.catalogue import GPUType
 from gpuspawner.core.verdict import Outcome, starts_now, verdict
 from gpuspawner.core.verdict_text import verdict_sentence
 from gpuspawner.hub.errors import RefusedStart
+from gpuspawner.hub.instead import with_choices
 from gpuspawner.hub.offers import Offer
 from gpuspawner.hub.preview import written
 
@@ -51,7 +52,8 @@ async def rehearse(spawner: Any, pod: Any, *, offer: Offer, gpu: GPUType | None)
     if located is not None and not starts_now(located, offer.inventory):
         found = verdict(located, offer.inventory, gpu=gpu)
         if found.outcome is Outcome.NEVER:
-            raise RefusedStart(verdict_sentence(found), reason="never_fits", status_code=HTTPStatus.CONFLICT)
+            refused = RefusedStart(verdict_sentence(found), reason="never_fits", status_code=HTTPStatus.CONFLICT)
+            raise await with_choices(refused, spawner)
     if spawner.dry_run:
         await _create_dry(spawner, pod)
 

@@ -7,7 +7,7 @@ Everything else is KubeSpawner's.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -22,18 +22,21 @@ from gpuspawner.core.formview import build_view
 from gpuspawner.core.formview_filled import fill
 from gpuspawner.core.language import ENGLISH, speaking
 from gpuspawner.core.options import from_form, from_query
-from gpuspawner.hub import drafts, languages, onlooker
+from gpuspawner.hub import cancelling, drafts, languages, onlooker, prefill
 from gpuspawner.hub.allowances import Allowances
 from gpuspawner.hub.apply import trait_values
 from gpuspawner.hub.base import Base
 from gpuspawner.hub.choice_header import chosen
 from gpuspawner.hub.concerns import Concerns, Viewpoint
+from gpuspawner.hub.deciding import decided
 from gpuspawner.hub.errors import RefusedStart, cluster_error, refusal, undecided
+from gpuspawner.hub.following import Following
 from gpuspawner.hub.gate import Admission, UnreadClusterError
 from gpuspawner.hub.links import LINK_PREFIX
 from gpuspawner.hub.offers import Offer, Offers, ParsedSettings
 from gpuspawner.hub.outlook import look
 from gpuspawner.hub.pod_events import Event, of_pod
+from gpuspawner.hub.progress import told
 from gpuspawner.hub.rehearsal import draft, rehearse
 from gpuspawner.hub.rendering import render
 from gpuspawner.hub.room import tolerations
@@ -57,12 +60,15 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     _offers = Offers()
     _concerns = Concerns()
     _allowances = Allowances()
+    _start_future: asyncio.Future[Any] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         # KubeSpawner's own constructor may come back to us, so these are there first.
         self._base = Base(self)
         self._removed_environment: tuple[str, ...] = ()
         self._is_refused = False
+        self._is_pardoned = False
+        self._following = Following()
         self._unrehearsed: Callable[[Any], Awaitable[None]] | None = None
         super().__init__(*args, **kwargs)
         self._parsed()
@@ -100,6 +106,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     def _note_onlooker(self, change: Any) -> None:
         onlooker.note(change.new)
         languages.note(change.new, choice=self.language)
+        if self._is_ours():
+            prefill.take(change.new)
 
     # -- what was sent -------------------------------------------------------------------------------------------------
 
@@ -149,6 +157,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         admission = await self._pass_gate(self.user_options, offer)
         self._base.assign(trait_values(admission.choice, self._base))
         self._removed_environment = admission.choice.placement.removed_environment
+        self._following.gpu = admission.gpu
         self._unrehearsed = partial(rehearse, self, offer=offer, gpu=admission.gpu)
 
     async def _pass_gate(self, user_options: object, offer: Offer) -> Admission:
@@ -159,8 +168,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             raise undecided(offer.unread) from error
         except SelectionError as error:
             drafts.note(error.problems)
-            self._is_refused = True
-            forgive_refusal(self.user)
+            self._is_refused = self._is_pardoned = True
             raise refusal(error) from error
 
     @override
@@ -185,8 +193,12 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         """Forget the last start; JupyterHub calls this before each start and after each stop."""
         super().clear_state()
         self._base.restore()
+        if self._is_pardoned:
+            forgive_refusal(self.user)
         self._removed_environment = ()
-        self._is_refused = False
+        self._is_refused = self._is_pardoned = False
+        self._start_future = None
+        self._following = Following()
         self._unrehearsed = None
 
     @property
@@ -206,11 +218,16 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     def start(self) -> asyncio.Future[Any]:
-        """Start the pod; what Kubernetes refuses ends in one sentence."""
+        """Start the pod; what Kubernetes refuses, and what nothing will come of, ends in one sentence."""
         drop_dead_reflectors(type(self).reflectors)
-        self._start_future = asyncio.ensure_future(self._explained(super().start()))
-        self._start_future.add_done_callback(lambda _: self._allowances.ledger.settle(self))
-        return self._start_future
+        self._start_future = future = asyncio.ensure_future(self._explained(super().start()))
+        future.add_done_callback(lambda _: self._allowances.ledger.settle(self))
+        return future
+
+    @override
+    def progress(self) -> AsyncGenerator[dict[str, Any]]:
+        """Yield what is said of the start, for one open page."""
+        return told(self, self._following) if self._is_ours() else super().progress()
 
     # Whichever of these three KubeSpawner calls first, the rehearsal comes before it. The last two are called again and
     # again until they return true.
@@ -228,6 +245,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @override
     async def _make_create_pod_request(self, pod: Any, request_timeout: float) -> Any:
         await self._rehearse(pod)
+        self._following.send(cancelling.pod_of(self))
         with self._allowances.ledger.creating(self):
             return await super()._make_create_pod_request(pod, request_timeout)
 
@@ -240,28 +258,34 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             await rehearsal(await draft(self) if pod is None else pod)
         except RefusedStart:
             self._is_refused = True
-            forgive_refusal(self.user)
             raise
 
     async def _explained(self, start: Awaitable[Any]) -> Any:
         try:
-            return await start
+            return await (decided(self, start, following=self._following) if self._is_ours() else start)
         except Exception as error:
             explained = cluster_error(error)
+            self._is_pardoned = isinstance(explained or error, RefusedStart)
             if explained is None:
                 raise
-            if isinstance(explained, RefusedStart):
-                forgive_refusal(self.user)
             self.log.exception("Starting %s failed in Kubernetes", self._log_name)
             raise explained from error
 
     @override
     async def poll(self) -> int | None:
-        """Return None while the pod runs; nothing runs after a refusal, so the cluster need not be asked."""
+        """Return None while the pod runs; nothing runs after a refusal, so the cluster need not be asked.
+
+        After a start that failed otherwise, or was cut off, a pod may be left in any state: JupyterHub is to remove it.
+        """
         if self._is_refused:
             return 0
-        status: int | None = await super().poll()
+        status: int | None = None if cancelling.may_be_left(self) else await super().poll()
         return status
+
+    @override
+    async def stop(self, now: bool = False) -> None:
+        """Remove the pod; at once where nothing in it ran yet."""
+        await super().stop(now or cancelling.has_not_run(self))
 
     # -- settings and cluster ------------------------------------------------------------------------------------------
 

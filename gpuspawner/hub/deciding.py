@@ -1,0 +1,165 @@
+"""Ends a start of which nothing will come, with the reason, instead of when its time is up.
+
+KubeSpawner waits for a pod until JupyterHub's timer ends the start, whatever becomes of the pod. Here somebody looks at
+it meanwhile, whether or not a page is open. What only waits for room ends just before that timer does: JupyterHub would
+count it among the failures that end the hub.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable
+from http import HTTPStatus
+from typing import Any
+
+from gpuspawner.core.duration import format_duration
+from gpuspawner.core.language import gettext, ngettext
+from gpuspawner.core.progress import Hopeless, Progress, Stage
+from gpuspawner.core.sentences import paragraph
+from gpuspawner.hub.errors import RefusedStart, SlowStartError
+from gpuspawner.hub.following import Following
+from gpuspawner.hub.instead import with_choices
+from gpuspawner.hub.lookout import Lookout
+
+_PAUSE_S = 1.0
+_EARLY_S = 2.0
+_EARLY_SHARE = 0.2
+"""A start is ended so much before JupyterHub does it, in seconds or as a part of its timeout, whichever is less."""
+_PATIENCE = 0.3
+"""Part of that time that may go by before other choices are looked for."""
+_PATIENCE_S = 10.0
+"""Seconds that may go by where nothing will come of a start, and nobody else ends it."""
+
+
+async def decided(spawner: Any, start: Awaitable[Any], *, following: Following) -> Any:
+    """Wait for a start and return what it returns, unless nothing will come of it.
+
+    :param start: KubeSpawner's; cancelled where this ends it.
+    :raises RefusedStart: nothing will come of it, or it waited for room until its time was up.
+    :raises SlowStartError: its time is up, and it waited for something else.
+    """
+    following.begin()
+    follower = _Follower(spawner, following)
+    starting = asyncio.ensure_future(start)
+    ending = asyncio.create_task(follower.ending())
+    try:
+        await asyncio.wait([starting, ending], return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError:
+        # The hub was too busy to end it in time, so that JupyterHub's timer came first.
+        if follower.is_late and (refused := follower.no_room()) is not None:
+            raise refused from None
+        raise
+    else:
+        # Of two that are done at once, because the hub is busy, a start that succeeds counts.
+        if ending.done() and (not starting.done() or starting.exception() is not None):
+            raise ending.result()
+        found = starting.result()
+        await _cancelled(ending)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PAUSE_S):
+                await follower.look(whatever=True)
+        return found
+    finally:
+        await _cancelled(starting, ending)
+        following.end()
+
+
+async def _cancelled(*tasks: asyncio.Future[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _Follower:
+    """Looks at a start again and again, and tells what is new."""
+
+    def __init__(self, spawner: Any, following: Following) -> None:
+        self._spawner = spawner
+        self._following = following
+        self._lookout = Lookout(spawner, following)
+        self._progress = Progress()
+        self._timeout_s = float(spawner.start_timeout)
+        self._early_s = min(_EARLY_S, _EARLY_SHARE * self._timeout_s)
+
+    @property
+    def is_late(self) -> bool:
+        """The start takes as long as JupyterHub lets it."""
+        return self._following.elapsed_s >= self._timeout_s
+
+    async def ending(self) -> Exception:
+        """Look until the start has to end, and return why."""
+        while (left_s := self._left_s()) > 0:
+            hopeless = None
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left_s):
+                    hopeless = await self.look()
+            if hopeless is not None:
+                refused = RefusedStart(hopeless.sentence, reason=hopeless.code, status_code=HTTPStatus.CONFLICT)
+                return await with_choices(refused, self._spawner, patience_s=min(_PATIENCE_S, self._left_s()))
+            await asyncio.sleep(min(_PAUSE_S, left_s))
+        no_room = self.no_room()
+        if no_room is None:
+            return self._slow()
+        return await with_choices(no_room, self._spawner, patience_s=_PATIENCE * self._early_s + self._left_s())
+
+    async def look(self, *, whatever: bool = False) -> Hopeless | None:
+        """Look once, and return why nothing will come of it where that is so.
+
+        :param whatever: also when nothing has changed.
+        """
+        try:
+            facts = await self._lookout.look(whatever=whatever)
+            if facts is None:
+                return None
+            reports = self._progress.observe(facts)
+        except Exception:  # whatever it is, the start itself may well succeed
+            self._spawner.log.exception("Cannot tell how the start of %s gets on", self._spawner._log_name)
+            return None
+        self._following.tell(reports, percent=self._progress.percent)
+        return next((report.hopeless for report in reports if report.hopeless is not None), None)
+
+    def no_room(self) -> RefusedStart | None:
+        """Return that there was no room until now; None where that is not what is waited for."""
+        last, gpu, waited = self._following.last, self._following.gpu, _waited(self._timeout_s)
+        match last.stage if last else None:
+            case Stage.QUEUED:
+                told = gettext(
+                    "Your server was still in the queue after {duration}, so it was stopped.", duration=waited
+                )
+            case Stage.SCALING:
+                told = gettext("No new node was ready after {duration}, so your server was stopped.", duration=waited)
+            case Stage.WAITING if gpu is not None:
+                told = gettext(
+                    "There was no room for your server with {gpu} within {duration}, so it was stopped.",
+                    gpu=gpu.display_name,
+                    duration=waited,
+                )
+            case Stage.WAITING:
+                told = gettext(
+                    "There was no room for your server within {duration}, so it was stopped.", duration=waited
+                )
+            case _:
+                return None
+        reason = "no_capacity" if gpu is None else "gpu_unavailable"
+        return RefusedStart(told, reason=reason, status_code=HTTPStatus.SERVICE_UNAVAILABLE)
+
+    def _slow(self) -> SlowStartError:
+        last = self._following.last
+        told = gettext(
+            "Your server was not ready after {duration}, so it was stopped.", duration=_waited(self._timeout_s)
+        )
+        seen = gettext("This was the last to be seen of it: {sentence}", sentence=last.sentence) if last else ""
+        return SlowStartError(paragraph(told, seen))
+
+    def _left_s(self) -> float:
+        """Return the seconds until the start has to end, below 0 after that."""
+        return self._timeout_s - self._early_s - self._following.elapsed_s
+
+
+def _waited(timeout_s: float) -> str:
+    """Return how long a start was waited for, in words."""
+    seconds = round(timeout_s)
+    if seconds < 120 or seconds % 60:  # noqa: PLR2004 - two minutes
+        return ngettext("{number} second", "{number} seconds", number=seconds)
+    return format_duration(seconds)
