@@ -111,6 +111,11 @@ class Offers:
             self._homes, self._quotas = Homes(api), Quotas(api)
         return self._store
 
+    @property
+    def known_store(self) -> ClusterStore | None:
+        """The store there is, None before anybody asked for it."""
+        return self._store
+
     async def stop(self) -> None:
         """End the watches of the cluster; nothing happens where there are none."""
         if self._store is not None:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from kubespawner import KubeSpawner
+from prometheus_client import REGISTRY
 from traitlets import default, observe
 from typing_extensions import override
 
@@ -22,11 +23,12 @@ from gpuspawner.core.formview import build_view
 from gpuspawner.core.formview_filled import fill
 from gpuspawner.core.language import ENGLISH, speaking
 from gpuspawner.core.options import from_form, from_query
-from gpuspawner.hub import cancelling, drafts, languages, onlooker, prefill
+from gpuspawner.hub import cancelling, drafts, languages, metrics, onlooker, prefill, spawn_meter
 from gpuspawner.hub.allowances import Allowances
 from gpuspawner.hub.apply import trait_values
 from gpuspawner.hub.base import Base
 from gpuspawner.hub.choice_header import chosen
+from gpuspawner.hub.cluster_metrics import ClusterMetrics
 from gpuspawner.hub.concerns import Concerns, Viewpoint
 from gpuspawner.hub.deciding import decided
 from gpuspawner.hub.errors import RefusedStart, cluster_error, refusal, undecided
@@ -70,6 +72,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self._is_pardoned = False
         self._following = Following()
         self._unrehearsed: Callable[[Any], Awaitable[None]] | None = None
+        self._meter: spawn_meter.SpawnMeter | None = None
         super().__init__(*args, **kwargs)
         self._parsed()
 
@@ -135,6 +138,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             raise undecided(offer.unread) from error
         except SelectionError as error:
             draft.problems = error.problems
+            metrics.refused(error.code)
             raise refusal(error, beside_form=True) from error
 
     # -- the gate ------------------------------------------------------------------------------------------------------
@@ -161,6 +165,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self._unrehearsed = partial(rehearse, self, offer=offer, gpu=admission.gpu)
 
     async def _pass_gate(self, user_options: object, offer: Offer) -> Admission:
+        spawn_meter.begin(self, user_options, catalogue=offer.catalogue)
         try:
             return await self._allowances.admit(self, user_options, offer=offer, is_start=True)
         except UnreadClusterError as error:
@@ -200,6 +205,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self._start_future = None
         self._following = Following()
         self._unrehearsed = None
+        self._meter = None
 
     @property
     @override
@@ -270,6 +276,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
                 raise
             self.log.exception("Starting %s failed in Kubernetes", self._log_name)
             raise explained from error
+        finally:
+            spawn_meter.note_pod(self)
 
     @override
     async def poll(self) -> int | None:
@@ -326,3 +334,6 @@ async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None
         # What came through the REST API has no summary yet; the hub's admin page shows it. The hub commits right after
         # this; left for later, the end of any other request would roll it back.
         stored.user_options = admission.options
+
+
+REGISTRY.register(ClusterMetrics(lambda: GPUSpawner.reflectors, lambda: GPUSpawner._offers.known_store))
