@@ -23,7 +23,7 @@ from gpuspawner.core.formview import build_view
 from gpuspawner.core.formview_filled import fill
 from gpuspawner.core.language import ENGLISH, speaking
 from gpuspawner.core.options import from_form, from_query
-from gpuspawner.hub import cancelling, drafts, languages, metrics, onlooker, prefill, spawn_meter
+from gpuspawner.hub import cancelling, drafts, languages, metrics, onlooker, prefill, spawn_meter, time_limits
 from gpuspawner.hub.allowances import Allowances
 from gpuspawner.hub.apply import trait_values
 from gpuspawner.hub.base import Base
@@ -73,6 +73,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self._following = Following()
         self._unrehearsed: Callable[[Any], Awaitable[None]] | None = None
         self._meter: spawn_meter.SpawnMeter | None = None
+        self._warned_of = ""
         super().__init__(*args, **kwargs)
         self._parsed()
 
@@ -287,8 +288,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         """
         if self._is_refused:
             return 0
-        status: int | None = None if cancelling.may_be_left(self) else await super().poll()
-        return status
+        if cancelling.may_be_left(self):
+            return None
+        status: int | None = await super().poll()
+        return await time_limits.enforce(self) if status is None else status
 
     @override
     async def stop(self, now: bool = False) -> None:
