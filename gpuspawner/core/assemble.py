@@ -11,6 +11,7 @@ from gpuspawner.core.catalogue import Bounds, Catalogue, CustomImages, GPUType, 
 from gpuspawner.core.counting import largest_node
 from gpuspawner.core.discovery import SIMULATED_LABEL, discover
 from gpuspawner.core.inventory import Inventory, Node
+from gpuspawner.core.kueue import Queue
 from gpuspawner.core.node_facts import SPOT, interconnect, is_spot
 from gpuspawner.core.node_kinds import kinds
 from gpuspawner.core.platforms import TELLING, Platform, distinct, platform_of
@@ -36,6 +37,7 @@ class Configured:
     :param run_time: bounds in seconds, None = servers run on.
     :param shared_memory: bounds in bytes, None = left to the GPU types.
     :param priorities: empty = nobody is asked.
+    :param queue: None = servers are not queued by anybody but kube-scheduler.
     :param uncounted: slugs of GPU types without a ``max_count``: the largest number on one node takes its place; of
         unions without one, what their types say.
     :param unions: slug → several GPU types as one choice; shown after the types themselves.
@@ -60,6 +62,7 @@ class Configured:
     presets: Mapping[str, Preset] = field(default_factory=dict)
     discover: bool = True
     policy: Policy | None = None
+    queue: Queue | None = None
 
 
 def assemble(
@@ -96,6 +99,7 @@ def assemble(
         shared_memory=configured.shared_memory,
         priorities=configured.priorities,
         policy=configured.policy,
+        queue=configured.queue,
     )
     if inventory.nodes is None:
         return catalogue

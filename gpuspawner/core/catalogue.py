@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gpuspawner.core.image_reference import ImageReference
+from gpuspawner.core.kueue import Queue
 from gpuspawner.core.platforms import Platform
 from gpuspawner.core.policy_rules import Policy
 
@@ -201,6 +202,7 @@ class Catalogue:
     :param priorities: empty where the spawner's own priority is everybody's.
     :param policy: who may have what of it; None where everybody may have all.
     :param max_runtime_s: seconds after which every server is stopped, whatever was chosen; None = never.
+    :param queue: what servers with some GPU types go through before they get a node; None where they do not.
     """
 
     images: Mapping[str, Image]
@@ -215,6 +217,7 @@ class Catalogue:
     priorities: Mapping[str, Priority] = field(default_factory=dict)
     policy: Policy | None = None
     max_runtime_s: int | None = None
+    queue: Queue | None = None
 
     @property
     def default_image(self) -> str:

@@ -66,6 +66,10 @@ def trait_values(choice: Choice, base: AdminValues) -> dict[str, Any]:
             **(base["extra_annotations"] or {}),
             **{name: literal(value) for name, value in placement.annotations.items()},
         },
+        "extra_labels": {
+            **{name: literal(value) for name, value in placement.labels.items()},
+            **(base["extra_labels"] or {}),
+        },
         "priority_class_name": base["priority_class_name"]
         if placement.priority is None
         else placement.priority.priority_class,

@@ -17,6 +17,7 @@ from gpuspawner.core.duration import format_duration
 from gpuspawner.core.language import gettext, ngettext
 from gpuspawner.core.progress import Hopeless, Progress, Stage
 from gpuspawner.core.sentences import paragraph
+from gpuspawner.hub import spawn_meter
 from gpuspawner.hub.errors import RefusedStart, SlowStartError
 from gpuspawner.hub.following import Following
 from gpuspawner.hub.instead import with_choices
@@ -117,6 +118,8 @@ class _Follower:
             self._spawner.log.exception("Cannot tell how the start of %s gets on", self._spawner._log_name)
             return None
         self._following.tell(reports, percent=self._progress.percent)
+        for report in reports:
+            spawn_meter.enter(self._spawner, report.stage)
         return next((report.hopeless for report in reports if report.hopeless is not None), None)
 
     def no_room(self) -> RefusedStart | None:

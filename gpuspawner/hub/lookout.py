@@ -65,6 +65,7 @@ class Lookout:
             since_s=now,
             timeout_s=float(self._spawner.start_timeout),
             verdict=None if pod is None or offer is None or node else await self._judged(pod, offer),
+            queue=None if pod is None or offer is None else await offer.queue_place(pod),
             gpu_name="" if gpu is None else gpu.display_name,
             is_node_ready=None if offer is None or not node else _is_ready(node, offer.inventory),
         )

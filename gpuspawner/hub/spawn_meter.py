@@ -87,6 +87,12 @@ def begin(spawner: Any, options: object, *, catalogue: Catalogue) -> None:
     future.add_done_callback(ended)
 
 
+def enter(spawner: Any, stage: str) -> None:
+    """Note that a start of a spawner has reached a stage."""
+    if spawner._meter is not None:
+        spawner._meter.enter(stage)
+
+
 def note_pod(spawner: Any) -> None:
     """Note how far the pod of a start got, while it can still be seen."""
     if spawner._meter is not None and spawner.pod_reflector is not None:

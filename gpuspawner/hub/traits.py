@@ -10,15 +10,16 @@ from typing import Any
 from traitlets import Bool, Dict, Float, Unicode
 
 from gpuspawner.hub.policy_traits import PolicyTraits
+from gpuspawner.hub.queue_traits import QueueTraits
 
 SETTINGS = (
     *("images", "custom_images", "cpu", "memory", "run_time", "shared_memory", "priorities"),
-    *("gpus", "presets", "policy", "pools", "accelerators", "discover_gpus"),
+    *("gpus", "presets", "policy", "pools", "accelerators", "discover_gpus", "queue"),
 )
 """Names of the traits that together are the settings."""
 
 
-class GPUSpawnerTraits(PolicyTraits):
+class GPUSpawnerTraits(PolicyTraits, QueueTraits):
     """What may be asked for, and how the cluster is read. Examples are Helm values of zero-to-jupyterhub."""
 
     images = Dict(

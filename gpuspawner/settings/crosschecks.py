@@ -37,6 +37,7 @@ def crosschecks(settings: SettingsModel, accelerators: frozenset[str]) -> list[P
         *_priorities(settings),
         *_accelerators(settings, accelerators),
         *policy_problems(settings),
+        *_queue(settings),
     ]
     for slug, entry in settings.gpus.items():
         if entry.enabled:
@@ -92,6 +93,15 @@ def _priorities(settings: SettingsModel) -> Iterator[Problem]:
         for key, value in (("class", entry.priority_class), ("value", entry.value)):
             if entry.enabled and value is None:
                 yield Problem(field=f"priorities.{slug}.{key}", code="missing", message="is required")
+
+
+def _queue(settings: SettingsModel) -> Iterator[Problem]:
+    """Check that what is queued can exist; types that nodes may bring are for them to say."""
+    offered = [slug for slug, entry in settings.gpus.items() if entry.enabled]
+    for index, slug in enumerate(settings.queue.gpus if settings.queue is not None else ()):
+        if slug != "*" and slug not in offered and not settings.discover_gpus:
+            message = f"there is no GPU type {quote(slug)}.{suggest(slug, offered)}"
+            yield Problem(field=f"queue.gpus.{index}", code="unknown_choice", message=message)
 
 
 def _gpu(path: str, entry: GPUEntry) -> Iterator[Problem]:

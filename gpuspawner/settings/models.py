@@ -12,6 +12,7 @@ from pydantic import Field, StringConstraints
 
 from gpuspawner.settings.gpu_entries import AcceleratorEntry, GPUEntry
 from gpuspawner.settings.policy_entries import PolicySetting, PoolEntry
+from gpuspawner.settings.queue_setting import QueueSetting
 from gpuspawner.settings.values import (
     DOMAIN,
     CPUs,
@@ -144,3 +145,4 @@ class SettingsModel(Model):
     pools: dict[str, PoolEntry] = Field(default_factory=dict)
     accelerators: dict[str, AcceleratorEntry | None] = Field(default_factory=dict)
     discover_gpus: bool = True
+    queue: QueueSetting | None = None

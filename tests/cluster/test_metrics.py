@@ -59,6 +59,7 @@ def test_what_a_hub_did_and_holds_stands_in_its_metrics(servers: Servers) -> Non
         f'spawns_total{{gpu="{CARD}",outcome="ready"}}': 1,
         f'spawns_total{{gpu="{CARD}",outcome="out_of_range"}}': 1,
         f'spawn_ready_duration_seconds_count{{gpu="{CARD}"}}': 1,
+        f'spawn_stage_duration_seconds_count{{gpu="{CARD}",stage="ready"}}': 1,
         'refusals_total{reason="out_of_range"}': 1,
         'verdicts_total{outcome="ready",verdict="now"}': 1,
     }
@@ -66,5 +67,6 @@ def test_what_a_hub_did_and_holds_stands_in_its_metrics(servers: Servers) -> Non
     assert 0 < told[f'spawn_ready_duration_seconds_sum{{gpu="{CARD}"}}'] < 120
     assert 0 <= told["inventory_age_seconds"] < 30
     assert {"nodes", "pods"} <= set(re.findall(r'watch_restarts_total\{resource="(\w+)"', "\n".join(told)))
+    assert after[f'spawn_stage_duration_seconds_count{{gpu="{CARD}",stage="waiting"}}'] == 1
     assert after['verdicts_total{outcome="cancelled",verdict="waits"}'] == 1
     assert not [name for name in after for person in ("metrician", "greedy", "patient") if person in name]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from jupyterhub.utils import format_exception
 
-from gpuspawner.hub import deciding, lookout
+from gpuspawner.hub import deciding, lookout, spawn_meter
 from gpuspawner.hub.errors import COUNTS_REFUSALS, RefusedStart, SlowStartError
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
@@ -192,3 +192,13 @@ async def test_the_timeout_of_a_gpu_type_is_what_is_waited_for(make_spawner: Mak
 )
 def test_how_long_it_waited_is_told_exactly(seconds: int, told: str):
     assert deciding._waited(float(seconds)) == told
+
+
+async def test_stages_are_measured_as_they_are_told(
+    make_spawner: MakeSpawner, server: WatchServer, monkeypatch: pytest.MonkeyPatch
+):
+    entered: list[str] = []
+    monkeypatch.setattr(spawn_meter, "enter", lambda _, stage: entered.append(stage))
+    spawner, _ = await started(make_spawner, server, without_image)
+    assert entered == [report.stage for report in spawner._following.reports]
+    assert entered[-1] == "failed"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from gpuspawner.core.progress import QueuePlace
 from gpuspawner.core.verdict import Outcome
 from gpuspawner.hub import lookout
 from gpuspawner.hub.following import Following
@@ -158,3 +160,20 @@ async def test_without_a_watch_of_events_there_are_none(seen: Seen, monkeypatch:
     facts = await seen.lookout.look()
     assert facts is not None
     assert facts.events == []
+
+
+async def test_a_pod_that_kueue_queues_has_its_place_until_it_is_let_through(seen: Seen, server: WatchServer):
+    queue = f"/namespaces/{seen.spawner.namespace}/localqueues/gpu-queue/pendingworkloads"
+    entry = {"metadata": {"name": "pod-x-1a2b3", "ownerReferences": [{"uid": "1"}]}, "positionInClusterQueue": 4}
+    server.bodies[f"/apis/visibility.kueue.x-k8s.io/v1beta2{queue}"] = json.dumps({"items": [entry]})
+    pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
+    pod["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "gpu-queue"
+    gates = {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
+    seen.put(pod, spec={**pod["spec"], **gates})
+    facts = await seen.lookout.look()
+    assert facts is not None
+    assert facts.queue == QueuePlace(position=4, queue="gpu-queue")
+    seen.put(pod, spec=pod["spec"])
+    facts = await seen.lookout.look()
+    assert facts is not None
+    assert facts.queue is None

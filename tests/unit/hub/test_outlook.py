@@ -191,3 +191,22 @@ async def test_what_is_near_to_a_choice_starts_now(make_spawner: MakeSpawner, se
     selection = validate({"gpu": "a100", "gpu_count": 4, "cpu": 1, "memory": "1G"}, offer.catalogue)
     found = await nearby(spawner, offer, selection=selection)
     assert [(each.gpu, each.gpu_count) for each in found] == [("a100", 2)]
+
+
+QUEUED = {**SETTINGS, "queue": {"local_queue": "gpu-queue", "gpus": ["a100"]}}
+
+
+async def test_when_a_server_starts_that_kueue_queues_is_for_kueue_to_say(make_spawner: MakeSpawner):
+    found = await live(make_spawner(settings=QUEUED), {"gpu": "a100", "gpu_count": 1})
+    assert found.verdict is not None
+    assert (found.verdict.outcome, found.verdict.reason) == (
+        Outcome.UNKNOWN,
+        "Another system decides when it may start.",
+    )
+
+
+async def test_a_server_that_is_not_queued_is_judged_as_ever(make_spawner: MakeSpawner, server: WatchServer):
+    server.put(NODES, node("amd-1", {"amd.com/gpu.product": "MI210"}, **{"amd.com/gpu": "2"}))
+    found = await live(make_spawner(settings=QUEUED), {"gpu": "mi210", "gpu_count": 1, "image": "minimal"})
+    assert found.verdict is not None
+    assert found.verdict.outcome is Outcome.NOW

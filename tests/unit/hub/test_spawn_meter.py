@@ -12,7 +12,7 @@ from prometheus_client import REGISTRY
 from gpuspawner.core.catalogue import Catalogue, GPUType, Preset
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.metrics import PREFIX
-from gpuspawner.hub.spawn_meter import SpawnMeter, asked_gpu, begin, note_pod
+from gpuspawner.hub.spawn_meter import SpawnMeter, asked_gpu, begin, enter, note_pod
 
 GPU = GPUType(slug="meter", display_name="M", resource="nvidia.com/gpu", vendor="nvidia")
 CATALOGUE = Catalogue(
@@ -102,11 +102,21 @@ async def test_what_was_foretold_is_held_against_what_came():
     assert sample("verdicts_total", verdict="waits", outcome="ready") - before == 1
 
 
+async def test_stages_of_a_start_end_with_it():
+    before = sample("spawn_stage_duration_seconds_count", gpu="meter", stage="starting")
+    spawner = fake_spawner()
+    begin(spawner, {"gpu": "meter"}, catalogue=CATALOGUE)
+    enter(spawner, "starting")
+    await ended(spawner, None)
+    assert sample("spawn_stage_duration_seconds_count", gpu="meter", stage="starting") - before == 1
+
+
 async def test_a_spawner_without_a_start_of_the_hubs_is_not_measured():
     spawner = fake_spawner()
     spawner._spawn_future = None
     begin(spawner, {}, catalogue=CATALOGUE)
     note_pod(spawner)
+    enter(spawner, "starting")
     assert spawner._meter is None
 
 

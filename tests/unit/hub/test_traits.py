@@ -7,10 +7,15 @@ import yaml
 from traitlets.config import Config
 
 from gpuspawner.hub.policy_traits import PolicyTraits
+from gpuspawner.hub.queue_traits import QueueTraits
 from gpuspawner.hub.traits import SETTINGS, GPUSpawnerTraits
 from gpuspawner.settings import Settings
 
-TRAITS = {**PolicyTraits.class_own_traits(), **GPUSpawnerTraits.class_own_traits()}
+TRAITS = {
+    **PolicyTraits.class_own_traits(),
+    **QueueTraits.class_own_traits(),
+    **GPUSpawnerTraits.class_own_traits(),
+}
 OWN = sorted(TRAITS)
 
 
@@ -58,6 +63,7 @@ def test_null_is_the_same_as_nothing():
         "pools": {},
         "accelerators": {},
         "discover_gpus": True,
+        "queue": {},
     }
 
 

@@ -39,6 +39,7 @@ gpus:
     shm: 0.5
     scale_up: {max_nodes: 4, gpus_per_node: 8, minutes: 6}
     start_timeout: 900
+queue: {local_queue: gpu-queue, priority_class: interactive, timeout: 3600, gpus: [a100-80gb]}
 presets:
   small: {display_name: Small, cpu: 1, memory: 4G}
   train: {display_name: Training, image: pytorch, cpu: 8, memory: 64G, gpu: a100-80gb, gpu_count: 1, run_time: 12h,
@@ -53,7 +54,7 @@ JSON = st.recursive(
 )
 SECTIONS = [
     *("images", "custom_images", "cpu", "memory", "run_time", "shared_memory", "gpus", "presets", "accelerators"),
-    *("priorities", "policy", "pools", "discover_gpus", "nonsense"),
+    *("priorities", "policy", "pools", "discover_gpus", "queue", "nonsense"),
 ]
 KEYS = st.sampled_from(
     [
