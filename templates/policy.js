@@ -13,7 +13,7 @@ function leftOf({ policy, cpu, memory, run_time, gpus }) {
 }
 
 /** Nothing that is out of reach can be picked, whatever was when the page was loaded; what stands in the fields stays. */
-parts.push((root, data, { find, update, complain }) => {
+parts.push((root, data, { find, read, update, complain }) => {
   let { page } = data;
   let left = leftOf(data);
   let isBlocked = false;
@@ -52,6 +52,10 @@ parts.push((root, data, { find, update, complain }) => {
     all(root.closest("form"), ".feedback-container button").forEach((start) => { start.disabled = isBlocked; });
   }
 
+  // A run time that is too long for the type which was just picked must be in sight.
+  on(root, "input", ({ target }) => {
+    if (target.name === "gpu" && wrongNumbers(read(), data).includes("run_time")) find("more").open = true;
+  });
   return (values) => {
     if (renew()) {
       update();
