@@ -22,7 +22,7 @@ from gpuspawner.core.formview_image_types import ImageView
 from gpuspawner.core.formview_images import custom_image_view, image_views
 from gpuspawner.core.formview_live import Live, details_text, outlook_view, scales, state_of, verdict_view
 from gpuspawner.core.formview_numbers import number_view
-from gpuspawner.core.formview_policy import gpu_denial, gpu_within, images_within, is_left_out, policy_view
+from gpuspawner.core.formview_policy import gpu_within, images_within, is_left_out, policy_view, shown_types
 from gpuspawner.core.formview_policy_types import PolicyView, TimeView
 from gpuspawner.core.formview_restore import FIELDS, probe, restore, values_of
 from gpuspawner.core.formview_text import (
@@ -218,10 +218,11 @@ def _vendors(
     """Group the GPU types by vendor, vendors and types in the catalogue's order."""
     groups: dict[str, list[GPUTypeView]] = {}
     gpus = tuple(allowance.everything.gpus.values())
+    shown = set(shown_types(allowance))
     for gpu, available in zip(gpus, availability(gpus, inventory) if counts is None else counts, strict=True):
-        if not is_left_out([gpu_denial(gpu.slug, allowance)], allowance):
-            shown = _gpu_type(gpu, available, growths=inventory.growths)
-            own = gpu_within(shown, gpu, available=available, allowance=allowance)
+        if gpu.slug in shown:
+            view = _gpu_type(gpu, available, growths=inventory.growths)
+            own = gpu_within(view, gpu, available=available, allowance=allowance)
             groups.setdefault(gpu.vendor, []).append(own)
     return tuple(
         VendorView(slug=vendor, display_name=said(vendor_name(vendor)), types=tuple(types))

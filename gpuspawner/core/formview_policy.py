@@ -40,15 +40,20 @@ _FOR_GOOD = frozenset(
 
 def is_left_out(found: Iterable[Denial | None], allowance: Allowance) -> bool:
     """Tell whether what is denied for these reasons is not shown at all."""
-    policy = allowance.everything.policy
-    return policy is not None and policy.hide and any(each is not None and each.code in _FOR_GOOD for each in found)
+    return _hides(allowance) and any(_is_never(each) for each in found)
+
+
+def shown_types(allowance: Allowance) -> list[str]:
+    """Return the slugs of the GPU types that are in the form."""
+    slugs = list(allowance.everything.gpus)
+    return [slug for slug in slugs if not _is_never(gpu_denial(slug, allowance))] if _hides(allowance) else slugs
 
 
 def images_within(views: Iterable[ImageView], allowance: Allowance) -> tuple[ImageView, ...]:
     """Return the images that are shown: first those that may be used, each group in the order given."""
     if _is_everything(allowance):
         return tuple(views)
-    gone = set(allowance.everything.gpus).difference(_shown(allowance))
+    gone = set(allowance.everything.gpus).difference(shown_types(allowance))
     found = []
     for view in views:
         denial = None if allowance.blocked else allowance.image(view.slug)
@@ -67,10 +72,9 @@ def gpu_within(view: GPUTypeView, gpu: GPUType, *, available: Availability, allo
 
     :param view: as it is for everybody.
     """
-    longest_text = _longest_text(gpu.slug, allowance)
-    if _is_everything(allowance) and not longest_text:
+    if _is_everything(allowance) and gpu.max_runtime_s is None:
         return view
-    view = replace(view, longest_text=longest_text)
+    view = replace(view, longest_text=_longest_text(gpu.slug, allowance))
     if denial := gpu_denial(gpu.slug, allowance):
         return replace(view, state=State.DENIED, reason=denial.message)
     most = allowance.most(gpu.slug)
@@ -84,13 +88,12 @@ def policy_view(allowance: Allowance, values: Mapping[str, str]) -> PolicyView |
 
     :param values: what stands in the fields.
     """
-    times = tuple(_times(allowance))
-    if _is_everything(allowance) and not times:
+    if _is_everything(allowance) and not _may_end(allowance.everything):
         return None
     return PolicyView(
         in_use="\n".join(_in_use(allowance)),
         blocked=allowance.blocked.message if allowance.blocked else "",
-        times=times,
+        times=tuple(_times(allowance)),
         ending=_ending(values["gpu"], allowance),
         custom_image=_denied_custom_image(allowance),
     )
@@ -98,6 +101,16 @@ def policy_view(allowance: Allowance, values: Mapping[str, str]) -> PolicyView |
 
 def _is_everything(allowance: Allowance) -> bool:
     return allowance.catalogue is allowance.everything
+
+
+def _hides(allowance: Allowance) -> bool:
+    policy = allowance.everything.policy
+    return policy is not None and policy.hide
+
+
+def _may_end(catalogue: Catalogue) -> bool:
+    """Tell whether servers end of which nobody said so."""
+    return catalogue.max_runtime_s is not None or any(gpu.max_runtime_s is not None for gpu in catalogue.gpus.values())
 
 
 def _without_gpus(view: ImageView, gone: set[str]) -> ImageView:
@@ -119,17 +132,12 @@ def _longest_text(slug: str, allowance: Allowance) -> str:
 
 def _times(allowance: Allowance) -> Iterator[TimeView]:
     bounds = allowance.catalogue.run_time
-    for slug in ("", *_shown(allowance)):
+    for slug in ("", *shown_types(allowance)):
         longest = allowance.longest_s(slug or None)
         if longest is not None:
             narrower = within(bounds, most=longest)
             own = None if narrower == bounds else number_view(narrower, duration_option)
             yield TimeView(slug=slug, longest=duration_option(longest), run_time=own)
-
-
-def _shown(allowance: Allowance) -> list[str]:
-    """Return the GPU types that are in the form."""
-    return [slug for slug in allowance.everything.gpus if not is_left_out([gpu_denial(slug, allowance)], allowance)]
 
 
 def _ending(slug: str, allowance: Allowance) -> str:
