@@ -36,9 +36,13 @@ class Allowances:
         self._policy: Policy | None = None
         self._rules: dict[Person, Rule] = {}
 
-    async def look(self, spawner: Any, offer: Offer) -> Allowance:
-        """Return what a spawner's person may have now."""
-        return self._now(spawner, offer, quota=await self._ready(spawner, offer), but=_asked_about(spawner))
+    async def look(self, spawner: Any, offer: Offer, *, is_start: bool = False) -> Allowance:
+        """Return what a spawner's person may have now.
+
+        :param is_start: instead of what the spawner is starting, which does not count then.
+        """
+        but = spawner.name if is_start else _asked_about(spawner)
+        return self._now(spawner, offer, quota=await self._ready(spawner, offer), but=but)
 
     async def admit(self, spawner: Any, options: object, *, offer: Offer, is_start: bool) -> Admission:
         """Let user options through, by what the person may have in this very moment.

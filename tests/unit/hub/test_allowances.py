@@ -108,6 +108,15 @@ async def test_a_form_that_comes_back_by_a_server_that_runs_counts_it(make_spawn
     assert "3 of 4 GPUs in use by you" in await running.get_options_form()
 
 
+async def test_what_a_person_may_have_instead_of_what_is_being_started(make_spawner: MakeSpawner):
+    spawner = named(make_spawner)
+    await start(spawner, {"gpu": "a100", "gpu_count": 3})
+    spawner._spawn_pending = True
+    offer, allowances = await spawner._offer(), GPUSpawner._allowances
+    allowed = [await allowances.look(spawner, offer, is_start=is_start) for is_start in (False, True)]
+    assert [each.most("a100") for each in allowed] == [1, 4]
+
+
 async def test_while_pods_cannot_be_read_nothing_counted_is_let_through(make_spawner: MakeSpawner, server: WatchServer):
     server.status[PODS] = HTTPStatus.INTERNAL_SERVER_ERROR
     spawner = named(make_spawner)
