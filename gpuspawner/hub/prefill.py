@@ -27,7 +27,8 @@ def address(spawner: Any, selection: Selection) -> str:
     page = url_path_join(
         spawner.hub.base_url, "spawn", spawner.user.escaped_name, url_escape_path(spawner.name) if spawner.name else ""
     )
-    values = {f"{PREFIX}{name}": value for name, value in values_of(selection).items() if value or name == "gpu"}
+    # Also what is empty: the form would fill it in from the choice that was saved last.
+    values = {f"{PREFIX}{name}": value for name, value in values_of(selection).items()}
     return f"{page}?{urlencode(values)}"
 
 

@@ -11,7 +11,7 @@ import pytest
 from gpuspawner.core.selection import Selection
 from gpuspawner.hub import drafts
 from gpuspawner.hub.prefill import address, take
-from tests.unit.hub.conftest import MakeSpawner
+from tests.unit.hub.conftest import SETTINGS, MakeSpawner
 
 CHOICE = Selection(image="pytorch", cpu_millis=2000, memory_bytes=4 << 30, gpu="a100", gpu_count=2)
 
@@ -22,11 +22,14 @@ def handler(query: dict[str, list[bytes]], method: str = "GET") -> Any:
 
 def asked(link: str) -> dict[str, list[bytes]]:
     """Return a link's query as tornado reads it."""
-    return {name: [each.encode() for each in texts] for name, texts in parse_qs(urlsplit(link).query).items()}
+    return {
+        name: [each.encode() for each in texts]
+        for name, texts in parse_qs(urlsplit(link).query, keep_blank_values=True).items()
+    }
 
 
 async def test_a_link_leads_to_the_servers_own_page(make_spawner: MakeSpawner):
-    assert address(make_spawner(), CHOICE).startswith("/spawn/ada?fill-image=pytorch&fill-cpu=2")
+    assert address(make_spawner(), CHOICE).startswith("/spawn/ada?fill-image=pytorch&fill-custom_image=&fill-cpu=2")
     spawner = make_spawner(name="ada b")
     spawner.user.escaped_name = "ada%20b"
     spawner.orm_spawner = SimpleNamespace(name="my lab", server=None)
@@ -42,6 +45,15 @@ async def test_what_a_link_names_stands_in_the_form_and_is_no_option_of_a_start(
     assert '"gpu":"a100","gpu_count":"2"' in form
     # Only once.
     assert drafts.take() is None
+
+
+async def test_what_was_saved_last_does_not_mix_with_a_link(make_spawner: MakeSpawner):
+    spawner = make_spawner(settings={**SETTINGS, "custom_images": {"allowed": True}})
+    spawner.user_options = {"custom_image": "acme/own:1"}
+    spawner.handler = handler(asked(address(spawner, CHOICE)))
+    form = await spawner.get_options_form()
+    assert '"image":"pytorch"' in form
+    assert "acme/own" not in form
 
 
 @pytest.mark.parametrize(
