@@ -54,7 +54,7 @@ async def _named(spawner: Any, reason: str, *, patience_s: float) -> list[tuple[
     try:
         offer = await spawner._offer()
         selection = validate(spawner.user_options, offer.catalogue)
-        reach = (await spawner._allowances.look(spawner, offer)).catalogue
+        reach = (await spawner._allowances.look(spawner, offer, is_start=True)).catalogue
         if reason in _FOR_ITS_SETUP:
             return []
         if reason in _FOR_ITS_IMAGE:

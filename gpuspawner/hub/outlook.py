@@ -61,9 +61,11 @@ async def nearby(
 
     :param spawner: the person's; not changed.
     :param selection: a valid one of the offer's catalogue.
-    :param reach: what of that catalogue the person may have, all if not given.
+    :param reach: what of that catalogue the person may have, all if not given; none where the selection is not in it.
     """
     reach = reach or offer.catalogue
+    if selection.gpu is not None and selection.gpu not in reach.gpus:
+        return ()
     left = dict(zip(offer.catalogue.gpus, _counts(spawner, offer), strict=True))
     types = _free_types(selection, reach, left=left)
     return await _alternatives(selection, Previews(spawner, offer), reach=reach, types=types)
