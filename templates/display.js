@@ -133,7 +133,8 @@ function display(root, data, form) {
       if (!row) return;
       const radio = row.querySelector("input");
       // What is picked stays so until the person picks something else: a disabled one would not be sent.
-      radio.disabled = (gpu.state === "denied" || (gpu.state === "never" && !ageText(age))) && !radio.checked;
+      const isOut = gpu.state === "denied" || (gpu.state === "never" && !ageText(age));
+      radio.toggleAttribute("disabled", isOut && !radio.checked);
       set(row, "data-state", gpu.state);
       row.toggleAttribute("data-misfit", Boolean(misfitOf(image, gpu)));
       write(row.querySelector(".gs-reason"), reasonOf(gpu, values, data, age));

@@ -38,7 +38,7 @@ parts.push((root, data, { find, read, update, complain }) => {
     data.presets.forEach(({ slug, outlook }, index) => {
       const button = find(`preset-${index + 1}`);
       if (!button) return;
-      button.disabled = denied.includes(slug);
+      button.toggleAttribute("disabled", denied.includes(slug));
       // Why it is out of reach holds however old the counts are.
       if (button.disabled) write(button.querySelector(".gs-outlook"), outlook?.sentence ?? "");
     });
@@ -66,7 +66,7 @@ parts.push((root, data, { find, read, update, complain }) => {
     say(find("in-use"), inUse);
     showBlocked(blocked);
     showPresets(presets);
-    all(root, "[data-state=denied] input").forEach((radio) => { radio.disabled = !radio.checked; });
+    all(root, "[data-state=denied] input").forEach((radio) => radio.toggleAttribute("disabled", !radio.checked));
     say(find("ending"), sentenceOf(values, data) && endingOf(values, data));
   };
 });

@@ -33,6 +33,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 GIB = 1 << 30
 PATH = "/hub/spawn"
 REFRESH_MS = 10_000
+SETTLED_MS = 300
 HOUR_S = 60 * 60
 CATALOGUE = Catalogue(
     images={
@@ -288,6 +289,23 @@ async def test_a_count_that_is_too_large_by_now_is_told_at_its_field(page: Page,
     await expect(told(page, "sentence")).to_have_text("Some values above need another look.")
     await expect(row(page, "gpu", "a100")).not_to_contain_text("up to")
     await expect(preset(page, 1).locator(".gs-outlook")).to_have_text(SOME)
+
+
+async def test_a_refresh_without_news_changes_nothing(page: Page, site: Site) -> None:
+    await open_form(page, site)
+    await refresh(page)
+    await page.evaluate(
+        """() => {
+          globalThis.changes = [];
+          new MutationObserver((found) => changes.push(...found.map(({ target }) => target.id || target.className)))
+            .observe(document.body, { subtree: true, childList: true, characterData: true, attributes: true });
+        }"""
+    )
+
+    await refresh(page)
+    await page.clock.run_for(SETTLED_MS)
+
+    assert await page.evaluate("changes") == []
 
 
 async def test_while_nothing_may_be_started_the_form_says_so_and_start_waits(page: Page, site: Site) -> None:
