@@ -1,8 +1,8 @@
 """Ends a start of which nothing will come, with the reason, instead of when its time is up.
 
 KubeSpawner waits for a pod until JupyterHub's timer ends the start, whatever becomes of the pod. Here somebody looks at
-it meanwhile, whether or not a page is open. What only waits for room ends just before that timer does: JupyterHub would
-count it among the failures that end the hub.
+it meanwhile, whether or not a page is open, until the program in it listens. What only waits for room ends just before
+that timer does: JupyterHub would count it among the failures that end the hub.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from gpuspawner.core.language import gettext, ngettext
 from gpuspawner.core.progress import Hopeless, Progress, Stage
 from gpuspawner.core.sentences import paragraph
 from gpuspawner.hub import spawn_meter
+from gpuspawner.hub.answering import listening
 from gpuspawner.hub.errors import RefusedStart, SlowStartError
 from gpuspawner.hub.following import Following
 from gpuspawner.hub.instead import with_choices
@@ -57,9 +58,8 @@ async def decided(spawner: Any, start: Awaitable[Any], *, following: Following) 
             raise ending.result()
         found = starting.result()
         await _cancelled(ending)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_PAUSE_S):
-                await follower.look(whatever=True)
+        if (early := await follower.ended_early(found)) is not None:
+            raise early
         return found
     finally:
         await _cancelled(starting, ending)
@@ -96,13 +96,37 @@ class _Follower:
                 async with asyncio.timeout(left_s):
                     hopeless = await self.look()
             if hopeless is not None:
-                refused = RefusedStart(hopeless.sentence, reason=hopeless.code, status_code=HTTPStatus.CONFLICT)
-                return await with_choices(refused, self._spawner, patience_s=min(_PATIENCE_S, self._left_s()))
+                return await self._refused(hopeless)
             await asyncio.sleep(min(_PAUSE_S, left_s))
         no_room = self.no_room()
         if no_room is None:
             return self._slow()
         return await with_choices(no_room, self._spawner, patience_s=_PATIENCE * self._early_s + self._left_s())
+
+    async def ended_early(self, address: object) -> Exception | None:
+        """Look on until the program of a pod that runs listens; return why it never will, None once it does.
+
+        :param address: what KubeSpawner's start returned.
+        """
+        timeout_s = min(float(self._spawner.http_timeout), self._left_s())
+        answer = asyncio.create_task(listening(address, timeout_s=timeout_s))
+        try:
+            while True:
+                hopeless = None
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_PAUSE_S):
+                        hopeless = await self.look(whatever=True)
+                if hopeless is not None:
+                    return await self._refused(hopeless)
+                if answer.done():
+                    return None
+                await asyncio.wait([answer], timeout=_PAUSE_S)
+        finally:
+            await _cancelled(answer)
+
+    async def _refused(self, hopeless: Hopeless) -> Exception:
+        refused = RefusedStart(hopeless.sentence, reason=hopeless.code, status_code=HTTPStatus.CONFLICT)
+        return await with_choices(refused, self._spawner, patience_s=min(_PATIENCE_S, self._left_s()))
 
     async def look(self, *, whatever: bool = False) -> Hopeless | None:
         """Look once, and return why nothing will come of it where that is so.

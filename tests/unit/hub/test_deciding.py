@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import Callable
 from http import HTTPStatus
@@ -87,6 +88,32 @@ async def test_an_image_that_is_not_there_ends_the_start_with_other_images(
     assert text.endswith("You could choose Minimal instead.")
     assert '<a href="/spawn/ada?fill-image=minimal&amp;' in html
     assert spawner._following.reports[-1].hopeless is not None
+
+
+async def test_a_program_that_ends_before_it_listens_ends_the_start(make_spawner: MakeSpawner, server: WatchServer):
+    spawner = make_spawner()
+    pod = await pod_that_waits(spawner, GPU_OPTIONS)
+    running(pod)
+    # Nobody listens on the port: the pod's network is there, and its program is not, or not yet.
+    spawner.port, pod["status"]["podIP"] = unused_port(), "127.0.0.1"
+    start = spawner.start()
+    await sent(server, spawner)
+    server.put(pods_path(spawner), pod)
+    await eventually(lambda: spawner._following.last and spawner._following.last.stage == "ready")
+    assert not start.done()
+    killed = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
+    pod["status"]["containerStatuses"][0] |= {"ready": False, "restartCount": 1, "state": {}, "lastState": killed}
+    pod["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    server.put(pods_path(spawner), pod)
+    with pytest.raises(RefusedStart, match="needed more memory to start") as refused:
+        await asyncio.wait_for(start, 10)
+    assert refused.value.reason == "out_of_memory"
+
+
+def unused_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 async def test_what_waits_for_room_until_its_time_is_up_is_refused_and_not_counted(
