@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 from urllib.parse import urlsplit
 
-PAUSE_S = 0.5
+PAUSE_S = 0.1
 _CONNECT_S = 1.0
 
 
