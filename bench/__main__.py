@@ -4,10 +4,11 @@
     python -m bench fit [--decisions 10000] [--seed N]
     python -m bench page
     python -m bench freshness
+    python -m bench progress
     python -m bench scale [--nodes 5000] [--pods 100000]
 
-``spawn`` needs what the cluster tests need, ``page`` and ``freshness`` what the browser tests need, ``fit`` and
-``scale`` the binaries of Kubernetes, ``render`` only Python. Exit status 1 where a budget is exceeded.
+``spawn`` and ``progress`` need what the cluster tests need, ``page`` and ``freshness`` what the browser tests need,
+``fit`` and ``scale`` the binaries of Kubernetes, ``render`` only Python. Exit status 1 where a budget is exceeded.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from collections.abc import Callable, Sequence
 from bench import page, policy, render, spawn
 from bench.fit import suite as fit
 from bench.freshness import suite as freshness
+from bench.progress import suite as progress
 from bench.result import Result, save
 from bench.scale import suite as scale
 from devcluster.errors import DevclusterError
 
-SUITES = ("render", "policy", "spawn", "page", "fit", "freshness", "scale")
+SUITES = ("render", "policy", "spawn", "page", "fit", "freshness", "progress", "scale")
 BY_DEFAULT = ("render", "policy", "spawn")
 
 
@@ -47,6 +49,7 @@ def main(arguments: Sequence[str]) -> int:
         "page": page.measure,
         "fit": lambda: fit.measure(decisions=options.decisions, seed=options.seed),
         "freshness": freshness.measure,
+        "progress": progress.measure,
         "scale": lambda: scale.measure(nodes=options.nodes, pods=options.pods),
     }
     try:
