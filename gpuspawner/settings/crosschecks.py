@@ -17,6 +17,7 @@ from gpuspawner.core.unions import unite
 from gpuspawner.settings.gpu_entries import GPUEntry, TolerationSetting
 from gpuspawner.settings.models import CPUSetting, MemorySetting, RunTimeSetting, SettingsModel, SharedMemorySetting
 from gpuspawner.settings.policy_checks import SLUG, policy_problems
+from gpuspawner.settings.run_time_checks import run_time_problems
 from gpuspawner.settings.union_checks import union_problems
 
 _SLUG_RULE = "must be lower-case letters, digits, - and ., at most 63, with a letter or digit at both ends"
@@ -37,6 +38,7 @@ def crosschecks(settings: SettingsModel, accelerators: frozenset[str]) -> list[P
         *_priorities(settings),
         *_accelerators(settings, accelerators),
         *policy_problems(settings),
+        *run_time_problems(settings),
         *_queue(settings),
     ]
     for slug, entry in settings.gpus.items():
@@ -112,8 +114,6 @@ def _gpu(path: str, entry: GPUEntry) -> Iterator[Problem]:
     elif entry.vendor is None and vendor_of(entry.resource) is None:
         message = f"is required: {quote(entry.resource)} does not tell whose GPU it is"
         yield Problem(field=f"{path}.vendor", code="missing", message=message)
-    if entry.max_runtime is not None and entry.max_runtime <= 0:
-        yield Problem(field=f"{path}.max_runtime", code="out_of_range", message="must be more than 0")
     if "NVIDIA_VISIBLE_DEVICES" in entry.environment:
         message = "must not be set: it would override which GPUs the device plugin gave the server"
         yield Problem(field=f"{path}.environment.NVIDIA_VISIBLE_DEVICES", code="conflict", message=message)

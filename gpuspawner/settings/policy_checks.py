@@ -101,8 +101,6 @@ def _limits(path: str, limits: RuleEntry | TypeLimits) -> Iterator[Problem]:
     if total is not None and per_server is not None and total < per_server < UNLIMITED:
         message = f"must be at most max_gpus ({total}), which holds over all servers, not {per_server}"
         yield Problem(field=f"{path}.max_gpus_per_server", code="out_of_range", message=message)
-    if limits.max_runtime is not None and limits.max_runtime <= 0:
-        yield Problem(field=f"{path}.max_runtime", code="out_of_range", message="must be more than 0")
 
 
 def _range(

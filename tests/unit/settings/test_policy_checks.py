@@ -85,12 +85,6 @@ def test_what_is_right_is_no_problem(raw: dict[str, Any]):
             "policy.groups.ml.gpus.t4.max_gpus_per_server",
             "must be at most max_gpus (1), which holds over all servers, not 2",
         ),
-        (default(max_runtime="0m"), "policy.default.max_runtime", "must be more than 0"),
-        (
-            {"policy": {"users": {"ada": {"gpus": {"t4": {"max_runtime": "0h"}}}}}},
-            "policy.users.ada.gpus.t4.max_runtime",
-            "must be more than 0",
-        ),
         (
             default(cpu={"min": 4, "max": 2}),
             "policy.default.cpu.max",
