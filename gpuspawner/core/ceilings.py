@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gpuspawner.core import denials
 from gpuspawner.core.catalogue import Catalogue, GPUType
 from gpuspawner.core.policy import UNLIMITED, Person, Rule, TypeRule, pools_for
+from gpuspawner.core.server_pods import knows
 from gpuspawner.core.usage import Usage
 
 
@@ -58,8 +59,8 @@ def type_rules(gpu: GPUType, rule: Rule) -> Iterator[tuple[GPUType, TypeRule]]:
 
 
 def _slugs(slug: str, catalogue: Catalogue, *, asked: str) -> tuple[str, ...]:
-    if not slug:
-        return (asked,)  # of a type that its pod does not tell: it may be this one
+    if not knows(catalogue, slug):
+        return (asked,)  # of a type that its pod does not tell, or that is gone: it may be this one
     gpu = catalogue.gpus.get(slug)
     return (slug,) if gpu is None else (slug, *(each.slug for each in gpu.members))
 
@@ -74,7 +75,7 @@ def _in_one_server(gpu: GPUType, rule: Rule) -> Iterator[Ceiling]:
 
 def _in_total(gpu: GPUType, catalogue: Catalogue, *, rule: Rule, usage: Usage) -> Iterator[Ceiling]:
     if (servers := _limit(rule.max_servers_with_gpu)) is not None:
-        having = sum(each.count > 0 for each in usage.own)
+        having = len({each.name for each in usage.own if each.count > 0})
         yield Ceiling(
             left=0 if having >= servers else UNLIMITED,
             code=denials.SERVER_QUOTA,

@@ -1,7 +1,7 @@
 """Servers as their pods tell of them: whose each is, and the GPUs that it holds.
 
-What a choice wrote on its pod is believed as far as it goes. A pod that was started by another spawner, or before there
-were any rules, is told by what it asks for and where it runs.
+What a choice wrote on its pod is believed as far as it goes, and no further than what the pod asks for. A pod that was
+started by another spawner, or before there were any rules, is told by what it asks for and where it runs.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ _GPU_COUNT = f"{ANNOTATION_PREFIX}gpu-count"
 _OWNER = "hub.jupyter.org/username"
 """KubeSpawner's; the label of that name holds a slug, which does not always lead back to the name."""
 _NAME = "hub.jupyter.org/servername"
+_MOST_DIGITS = 6
+"""Of a count; Python refuses to read a very long number."""
 _FINISHED = frozenset({"Succeeded", "Failed"})
 """Phases in which a pod holds nothing any more; one that is being deleted still does."""
 
@@ -52,21 +54,23 @@ class ServerPod:
     selector: Mapping[str, str] = field(default_factory=dict)
 
 
-def server_pod(raw: object) -> ServerPod | None:
-    """Return what matters of a v1 Pod, None when it has finished, or is no user's server."""
+def server_pod(raw: object, *, owned_by: tuple[str, str] | None = None) -> ServerPod | None:
+    """Return what matters of a v1 Pod, None when it has finished, or is no user's server.
+
+    :param owned_by: names of its user and of its server, where the hub knows them; else the pod's own word counts.
+    """
     pod = mapping(raw)
     metadata, spec, status = mapping(pod.get("metadata")), mapping(pod.get("spec")), mapping(pod.get("status"))
     notes = text_map(metadata.get("annotations"))
-    owner = notes.get(_OWNER, "")
+    owner, name = owned_by or (notes.get(_OWNER, ""), notes.get(_NAME, ""))
     if not owner or status.get("phase") in _FINISHED:
         return None
-    count = notes.get(_GPU_COUNT, "")
     return ServerPod(
         owner=owner,
-        name=notes.get(_NAME, ""),
+        name=name,
         uid=text(metadata.get("uid")),
         noted_gpu=notes.get(_GPU),
-        noted_count=int(count) if count.isascii() and count.isdecimal() else 0,
+        noted_count=_count(notes.get(_GPU_COUNT, "")),
         pools=tuple(filter(None, notes[POOLS].split(","))) if POOLS in notes else None,
         devices={name: number for name, number in requests(spec, status).items() if "/" in name},
         node=text(spec.get("nodeName")),
@@ -85,7 +89,8 @@ def server_of(
     """
     resources = {gpu.resource for gpu in (*catalogue.gpus.values(), *catalogue.hidden)}
     held = {name: number for name, number in pod.devices.items() if name in resources or vendor_of(name)}
-    count = sum(held.values()) or pod.noted_count
+    # Of devices that are no GPUs by their name, the hub's own word says how many it took for GPUs.
+    count = sum(held.values()) or min(pod.noted_count, sum(pod.devices.values()))
     if not count:
         return Server(owner=pod.owner, name=pod.name)
     likely = _likely(pod, held, catalogue=catalogue, labels=labels)
@@ -95,11 +100,21 @@ def server_of(
     return Server(owner=pod.owner, name=pod.name, gpu=likely[0] if len(likely) == 1 else "", count=count, pools=pools)
 
 
+def knows(catalogue: Catalogue, slug: str) -> bool:
+    """Tell whether there is a GPU type of a slug, offered or not; one that a pod notes may be gone since."""
+    return slug in catalogue.gpus or any(gpu.slug == slug for gpu in catalogue.hidden)
+
+
+def _count(noted: str) -> int:
+    is_number = len(noted) <= _MOST_DIGITS and noted.isascii() and noted.isdecimal()
+    return int(noted) if is_number else 0
+
+
 def _likely(
     pod: ServerPod, held: Collection[str], *, catalogue: Catalogue, labels: Mapping[str, str] | None
 ) -> tuple[str, ...]:
     """Return the slugs of the types that a pod's GPUs may be of; more than one where it cannot be told."""
-    if pod.noted_gpu is not None:
+    if pod.noted_gpu is not None and knows(catalogue, pod.noted_gpu):
         return (pod.noted_gpu,)
     types = [gpu for gpu in (*catalogue.gpus.values(), *catalogue.hidden) if gpu.resource in held and not gpu.members]
     # A pod without a node says by its selector, if it says it at all, where it is going.
@@ -108,10 +123,11 @@ def _likely(
 
 
 def _pools(policy: Policy | None, groups: Collection[str] | None, *, slugs: Collection[str]) -> tuple[str, ...]:
+    """Return the pools of a person's server whose GPUs are of one of some types; none given = nobody can tell."""
     if policy is None:
         return ()
     return tuple(
         slug
         for slug, pool in policy.pools.items()
-        if pool.has(slugs) and (groups is None or not pool.groups.isdisjoint(groups))
+        if (not slugs or pool.has(slugs)) and (groups is None or not pool.groups.isdisjoint(groups))
     )

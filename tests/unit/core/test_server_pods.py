@@ -105,9 +105,24 @@ def test_what_a_pod_really_asks_for_counts_not_what_it_notes():
     )
 
 
-@pytest.mark.parametrize(("noted", "count"), [("2", 2), ("many", 0), ("-1", 0), ("²", 0)])
+@pytest.mark.parametrize(("noted", "count"), [("2", 2), ("many", 0), ("-1", 0), ("²", 0), ("9" * 5000, 0), ("99", 9)])
 def test_where_it_asks_for_no_known_gpu_what_it_notes_counts(noted: str, count: int):
     assert server(raw({"gpu": "gone", "gpu-count": noted}, {"example.com/odd": "9"})).count == count
+
+
+def test_a_pod_that_asks_for_no_device_holds_nothing_whatever_it_notes():
+    assert server(raw({"gpu": "a100", "gpu-count": "99"}, {"cpu": "1"})) == Server(owner="ada", name="")
+
+
+def test_of_a_type_that_is_gone_the_resource_and_the_node_tell():
+    noted = raw({"gpu": "gone"}, {GPU: "1"})
+    assert server(noted, labels={"nvidia.com/gpu.product": "T4"}).gpu == "t4"
+    assert server(noted).gpu == ""
+
+
+def test_a_type_that_is_not_offered_is_believed():
+    hidden = replace(CATALOGUE, gpus={}, hidden=(CATALOGUE.gpus["t4"],))
+    assert server(raw({"gpu": "t4"}, {GPU: "1"}), catalogue=hidden).gpu == "t4"
 
 
 def test_all_gpus_of_a_pod_count_also_those_that_are_not_offered():
@@ -157,6 +172,11 @@ def test_a_pod_that_names_no_pools_counts_towards_those_of_its_owners_groups(
 
 def test_a_pod_of_an_uncertain_type_counts_towards_the_pools_of_all_that_it_may_be():
     assert server(raw({}, {GPU: "1"}), catalogue=POOLED, groups={"physics"}).pools == ("physics", "small")
+
+
+def test_a_pod_of_which_nobody_can_tell_the_type_counts_towards_all_pools_of_its_owner():
+    odd = raw({"gpu": "gone", "gpu-count": "1"}, {"example.com/odd": "1"})
+    assert server(odd, catalogue=POOLED, groups={"physics"}).pools == ("physics", "small")
 
 
 def test_pools_that_a_pod_names_are_believed():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,8 +14,9 @@ from kubernetes_asyncio.client.rest import ApiException
 from gpuspawner.core.catalogue import Catalogue, GPUType
 from gpuspawner.core.inventory import Inventory, Node
 from gpuspawner.core.policy import ANY, Policy, Pool
+from gpuspawner.core.server_pods import server_pod
 from gpuspawner.core.usage import Server
-from gpuspawner.hub.ledger import UNSEEN_S, Ledger
+from gpuspawner.hub.ledger import OWNERS_S, UNSEEN_S, Ledger
 
 T4 = {"nvidia.com/gpu.product": "T4"}
 GPUS = {
@@ -41,14 +43,17 @@ class Hub:
         self.pods: dict[str, dict[str, Any]] = {}
         self.reflector = SimpleNamespace(first_load_future=loaded, pods=self.pods)
         self.now = 0.0
+        self.warned: list[object] = []
         self.ledger = Ledger(clock=lambda: self.now)
         self.groups: Mapping[str, frozenset[str]] | None = {}
         self.asked_for: list[set[str]] = []
+        self.users: dict[int, Any] = {}
         self._kind = type("Spawner", (SimpleNamespace,), {"reflectors": {("pods", "hub"): self.reflector}})
 
     def spawner(self, owner: str = "ada", name: str = "", *, is_pending: bool = True) -> Any:
         return self._kind(
-            user=SimpleNamespace(name=owner),
+            user=SimpleNamespace(name=owner, settings={"users": self.users}),
+            log=SimpleNamespace(warning=lambda *text: self.warned.append(text)),
             name=name,
             pod_reflector=self.reflector,
             _spawn_pending=is_pending,
@@ -73,13 +78,15 @@ class Hub:
         found = self.read(inventory=inventory)
         return None if found is None else [(each.owner, each.name, each.gpu, each.count) for each in found]
 
-    def read(self, *, inventory: Inventory | None = None) -> tuple[Server, ...] | None:
+    def read(
+        self, *, inventory: Inventory | None = None, catalogue: Catalogue = CATALOGUE
+    ) -> tuple[Server, ...] | None:
         def groups_of(names: set[str]) -> Mapping[str, frozenset[str]] | None:
             self.asked_for.append(names)
             return self.groups
 
         return self.ledger.servers(
-            self.spawner("anybody"), CATALOGUE, inventory=inventory or Inventory(), groups_of=groups_of
+            self.spawner("anybody"), catalogue, inventory=inventory or Inventory(), groups_of=groups_of
         )
 
 
@@ -132,6 +139,47 @@ async def test_while_groups_cannot_be_read_such_a_pod_counts_towards_every_pool(
     assert [each.pools for each in hub.read() or ()] == [()]
 
 
+async def test_what_is_known_of_a_pod_is_not_worked_out_again_for_an_equal_catalogue(hub: Hub):
+    hub.put(pools="-")
+    hub.read()
+    hub.read(catalogue=replace(CATALOGUE, gpus={slug: replace(gpu, max_count=2) for slug, gpu in GPUS.items()}))
+    assert hub.asked_for == [{"ada"}]
+    hub.read(catalogue=replace(CATALOGUE, gpus={}))
+    assert hub.asked_for == [{"ada"}, {"ada"}]
+
+
+async def test_a_pod_on_a_node_that_is_not_read_yet_is_told_when_it_is(hub: Hub):
+    hub.put(gpu="-")
+    assert hub.servers() == [("ada", "", "", 1)]
+    assert hub.servers(inventory=Inventory(nodes=(Node(name="n1", labels=T4),))) == [("ada", "", "t4", 1)]
+
+
+async def test_a_pod_that_cannot_be_understood_is_left_out_and_told_once(hub: Hub, monkeypatch: pytest.MonkeyPatch):
+    hub.put("bob")
+    hub.put("eve")
+
+    def read(raw: Any, **more: Any) -> Any:
+        if "eve" in str(raw):
+            raise ValueError("strange")
+        return server_pod(raw, **more)
+
+    monkeypatch.setattr("gpuspawner.hub.ledger.server_pod", read)
+    for version in "12":
+        hub.put("eve", version=version)
+        assert hub.servers() == [("bob", "", "a100", 1)]
+    assert len(hub.warned) == 1
+
+
+async def test_a_pod_belongs_to_whom_the_hub_knows_as_its_owner(hub: Hub):
+    hub.put("eve", "other")
+    spawner = SimpleNamespace(name="", namespace="hub", pod_name="eve-other", active=True)
+    hub.users[1] = SimpleNamespace(name="ada", spawners={"": spawner})
+    assert hub.servers() == [("ada", "", "a100", 1)]
+    hub.users[1].name = "lovelace"
+    hub.now = OWNERS_S
+    assert hub.servers() == [("lovelace", "", "a100", 1)]
+
+
 # -- servers that are being started ----------------------------------------------------------------------------------
 
 
@@ -165,6 +213,12 @@ async def test_of_a_pod_from_before_and_a_start_the_larger_counts(hub: Hub, gpus
     hub.put(gpus=gpus)
     hub.ledger.reserve(hub.spawner(), TWO)
     assert hub.servers() == [("ada", "", "a100", count)]
+
+
+async def test_a_pod_from_before_and_a_start_count_towards_the_pools_of_both(hub: Hub):
+    hub.put(gpus=4, pools="old")
+    hub.ledger.reserve(hub.spawner(), replace(TWO, pools=("physics",)))
+    assert hub.read() == (replace(TWO, count=4, pools=("old", "physics")),)
 
 
 async def test_a_pod_from_before_of_another_type_counts_besides_the_start(hub: Hub):
@@ -245,7 +299,7 @@ async def test_a_pod_that_the_api_server_refused_is_not_waited_for(hub: Hub):
     assert hub.servers() == []
 
 
-@pytest.mark.parametrize("unclear", [TimeoutError(), ApiException(status=504)])
+@pytest.mark.parametrize("unclear", [TimeoutError(), ApiException(status=504), ApiException(reason="broken")])
 async def test_a_request_without_an_answer_may_have_made_a_pod_whatever_comes_after(hub: Hub, unclear: Exception):
     spawner = hub.spawner()
     hub.ledger.reserve(spawner, TWO)
