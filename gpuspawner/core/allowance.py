@@ -53,7 +53,7 @@ class Allowance:
             message = gettext("The cluster's quota leaves no room for one more server.")
             return Denial(field="", code=denials.NAMESPACE_QUOTA, message=message)
         if not any(self.rule.has_image(slug) for slug in self.everything.images):
-            message = gettext("There is no image that you may use.")
+            message = gettext("None of the images that are offered is allowed for you. Please ask the hub's admins.")
             return Denial(field="image", code=denials.IMAGE_NOT_ALLOWED, message=message)
         return self._amount_denial("cpu", None) or self._amount_denial("memory", None)
 
@@ -113,7 +113,7 @@ class Allowance:
             return self.blocked
         if self.rule.custom_images is not False:
             return None
-        message = gettext("You may only use images of the list.")
+        message = gettext("You may only use images from the list.")
         return Denial(field="custom_image", code=denials.CUSTOM_IMAGE_NOT_ALLOWED, message=message)
 
     def gpu(self, slug: str) -> Denial | None:
@@ -160,9 +160,11 @@ class Allowance:
     def in_use_text(self) -> str:
         """Return how many of their GPUs the person's other servers hold; empty where there is no limit of them."""
         most = self.rule.max_gpus
-        if most is None or most >= UNLIMITED or not self.usage.known:
+        if not most or most >= UNLIMITED or not self.usage.known:
             return ""
         used = sum(server.count for server in self.usage.own)
+        if used > most:
+            return gettext("{used} GPUs in use by you, you may have {most} at a time", used=used, most=most)
         return gettext("{used} of {most} GPUs in use by you", used=used, most=most)
 
     @cached_property
@@ -193,7 +195,7 @@ class Allowance:
                 "{name} is not among the GPUs that you may use.", name=slug if gpu is None else gpu.display_name
             )
             return Denial(field="gpu", code=denials.GPU_NOT_ALLOWED, message=message)
-        binding = min(self._ceilings(gpu), key=lambda each: each.left, default=None)
+        binding = min(self._ceilings(gpu), key=lambda each: (not each.is_never, each.left), default=None)
         if binding is None or count <= binding.left:
             return None
         return Denial(field=of, code=binding.code, message=binding.say())
@@ -280,15 +282,25 @@ def admitted(options: object, allowed: Allowance) -> Selection:
 
 
 def _amount_text(name: str, bounds: Bounds | None) -> str:
-    if bounds is None:
-        if name == "cpu":
-            return gettext("There is no amount of CPU that you may have.")
-        return gettext("There is no amount of memory that you may have.")
     if name == "cpu":
-        return gettext("CPU must be {least} to {most} for you.", least=cpu_text(bounds.min), most=cpu_text(bounds.max))
-    return gettext(
-        "Memory must be {least} to {most} for you.", least=format_memory(bounds.min), most=format_memory(bounds.max)
-    )
+        return _cpu_text(bounds)
+    if bounds is None:
+        return gettext(
+            "None of the amounts of memory that are offered is allowed for you. Please ask the hub's admins."
+        )
+    least, most = format_memory(bounds.min), format_memory(bounds.max)
+    if bounds.min == bounds.max:
+        return gettext("You may have {amount} of memory.", amount=most)
+    return gettext("You may have {least} to {most} of memory.", least=least, most=most)
+
+
+def _cpu_text(bounds: Bounds | None) -> str:
+    if bounds is None:
+        return gettext("None of the amounts of CPU that are offered is allowed for you. Please ask the hub's admins.")
+    least, most = cpu_text(bounds.min), cpu_text(bounds.max)
+    if bounds.min == bounds.max:
+        return gettext("You may have {amount}.", amount=most)
+    return gettext("You may have {least} to {most}.", least=least, most=most)
 
 
 def _room_text(name: str, bounds: Bounds | None) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from gpuspawner.core import denials
 from gpuspawner.core.catalogue import Catalogue, GPUType
 from gpuspawner.core.policy import UNLIMITED, Person, Rule, TypeRule, pools_for
 from gpuspawner.core.server_pods import knows
-from gpuspawner.core.usage import Usage
+from gpuspawner.core.usage import Server, Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +25,11 @@ class Ceiling:
     code: str
     say: Callable[[], str]
 
+    @property
+    def is_never(self) -> bool:
+        """Whether it leaves nothing whatever is in use, as a limit of 0 does."""
+        return self.code == denials.GPU_NOT_ALLOWED
+
 
 def ceilings(gpu: GPUType, catalogue: Catalogue, *, person: Person, rule: Rule, usage: Usage) -> tuple[Ceiling, ...]:
     """Return all limits of a type but its own ``max_count``; the type may be had at all.
@@ -39,15 +44,14 @@ def ceilings(gpu: GPUType, catalogue: Catalogue, *, person: Person, rule: Rule, 
     ]
     # With a count that nobody knows, no limit could be kept.
     if counted and not usage.known:
-        counted = [Ceiling(left=0, code=denials.POLICY_UNREADABLE, say=denials.uncounted)]
+        never = (each for each in counted if each.is_never)
+        counted = [*never, Ceiling(left=0, code=denials.POLICY_UNREADABLE, say=denials.uncounted)]
     return (*_in_one_server(gpu, rule), *counted, *_in_namespace(gpu, usage))
 
 
 def used_of(slug: str, catalogue: Catalogue, *, usage: Usage) -> int:
     """Return how many GPUs the person's other servers hold that are, or may be, of a type."""
-    return sum(
-        each.count for each in usage.own if each.gpu is not None and slug in _slugs(each.gpu, catalogue, asked=slug)
-    )
+    return sum(each.count for each in _holders(slug, catalogue, usage=usage))
 
 
 def type_rules(gpu: GPUType, rule: Rule) -> Iterator[tuple[GPUType, TypeRule]]:
@@ -56,6 +60,20 @@ def type_rules(gpu: GPUType, rule: Rule) -> Iterator[tuple[GPUType, TypeRule]]:
         found = rule.of_type(each.slug)
         if found is not None:
             yield each, found
+
+
+def _holders(slug: str, catalogue: Catalogue, *, usage: Usage) -> list[Server]:
+    return [each for each in usage.own if each.gpu is not None and slug in _slugs(each.gpu, catalogue, asked=slug)]
+
+
+def _names(servers: Collection[Server]) -> tuple[str, ...]:
+    """Return the names of the servers that hold a GPU, each once."""
+    return tuple(dict.fromkeys(each.name for each in servers if each.count > 0))
+
+
+def _quota(code: str, most: int) -> str:
+    """Return the code of a limit; one of 0 is no matter of what is in use."""
+    return code if most > 0 else denials.GPU_NOT_ALLOWED
 
 
 def _slugs(slug: str, catalogue: Catalogue, *, asked: str) -> tuple[str, ...]:
@@ -67,37 +85,44 @@ def _slugs(slug: str, catalogue: Catalogue, *, asked: str) -> tuple[str, ...]:
 
 def _in_one_server(gpu: GPUType, rule: Rule) -> Iterator[Ceiling]:
     if (most := _limit(rule.max_gpus_per_server)) is not None:
-        yield Ceiling(left=most, code=denials.GPU_QUOTA, say=lambda: denials.per_server(most))
+        code = _quota(denials.GPU_QUOTA, most)
+        yield Ceiling(left=most, code=code, say=lambda: denials.per_server(most))
     for each, of_type in type_rules(gpu, rule):
         if (limit := _limit(of_type.max_gpus_per_server)) is not None:
             yield _type_per_server(each, limit)
 
 
 def _in_total(gpu: GPUType, catalogue: Catalogue, *, rule: Rule, usage: Usage) -> Iterator[Ceiling]:
+    held_by = _names(usage.own)
     if (servers := _limit(rule.max_servers_with_gpu)) is not None:
-        having = len({each.name for each in usage.own if each.count > 0})
         yield Ceiling(
-            left=0 if having >= servers else UNLIMITED,
-            code=denials.SERVER_QUOTA,
-            say=lambda: denials.servers(servers, used=having),
+            left=0 if len(held_by) >= servers else UNLIMITED,
+            code=_quota(denials.SERVER_QUOTA, servers),
+            say=lambda: denials.servers(servers, held_by=held_by),
         )
     if (most := _limit(rule.max_gpus)) is not None:
         used = sum(each.count for each in usage.own)
-        yield Ceiling(left=most - used, code=denials.GPU_QUOTA, say=lambda: denials.in_total(most, used=used))
+        yield Ceiling(
+            left=most - used,
+            code=_quota(denials.GPU_QUOTA, most),
+            say=lambda: denials.in_total(most, used=used, held_by=held_by),
+        )
     for each, of_type in type_rules(gpu, rule):
         if (limit := _limit(of_type.max_gpus)) is not None:
-            yield _type_in_total(each, limit, used=used_of(each.slug, catalogue, usage=usage))
+            yield _type_in_total(each, limit, holders=_holders(each.slug, catalogue, usage=usage))
 
 
 def _type_per_server(gpu: GPUType, most: int) -> Ceiling:
-    return Ceiling(left=most, code=denials.GPU_QUOTA, say=lambda: denials.per_server(most, gpu=gpu.display_name))
+    code = _quota(denials.GPU_QUOTA, most)
+    return Ceiling(left=most, code=code, say=lambda: denials.per_server(most, gpu=gpu.display_name))
 
 
-def _type_in_total(gpu: GPUType, most: int, *, used: int) -> Ceiling:
+def _type_in_total(gpu: GPUType, most: int, *, holders: Collection[Server]) -> Ceiling:
+    used, held_by = sum(each.count for each in holders), _names(holders)
     return Ceiling(
         left=most - used,
-        code=denials.GPU_QUOTA,
-        say=lambda: denials.in_total(most, used=used, gpu=gpu.display_name),
+        code=_quota(denials.GPU_QUOTA, most),
+        say=lambda: denials.in_total(most, used=used, held_by=held_by, gpu=gpu.display_name),
     )
 
 
@@ -111,7 +136,8 @@ def _in_pools(gpu: GPUType, catalogue: Catalogue, *, person: Person, usage: Usag
 
 
 def _pool(name: str, most: int, *, used: int) -> Ceiling:
-    return Ceiling(left=most - used, code=denials.POOL_QUOTA, say=lambda: denials.in_pool(most, used=used, pool=name))
+    code = _quota(denials.POOL_QUOTA, most)
+    return Ceiling(left=most - used, code=code, say=lambda: denials.in_pool(most, used=used, pool=name))
 
 
 def _in_namespace(gpu: GPUType, usage: Usage) -> Iterator[Ceiling]:

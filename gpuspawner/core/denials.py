@@ -2,13 +2,17 @@
 
 ``gpu_not_allowed``, ``image_not_allowed``, ``custom_image_not_allowed``, ``gpu_quota``, ``server_quota``,
 ``pool_quota``, ``namespace_quota``, ``cpu_not_allowed``, ``memory_not_allowed``, ``run_time_not_allowed``,
-``policy_unreadable``: programs, metrics and the form know them. The sentences are for people, and name nobody.
+``policy_unreadable``: programs, metrics and the form know them. The sentences are for people, and name no servers but
+their own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.language import gettext, ngettext
+from gpuspawner.core.quoting import listing, name_of
 from gpuspawner.core.sentences import paragraph
 
 Denial = Problem
@@ -25,10 +29,13 @@ MEMORY_NOT_ALLOWED = "memory_not_allowed"
 RUN_TIME_NOT_ALLOWED = "run_time_not_allowed"
 POLICY_UNREADABLE = "policy_unreadable"
 
+_MOST_SERVERS = 3
+"""Servers that a sentence names."""
+
 
 def uncounted() -> str:
     """Return that nobody can tell what is in use."""
-    return gettext("How many GPUs are in use cannot be told at the moment. Try again in a minute.")
+    return gettext("It is not known at the moment how many GPUs are in use. Try again in a minute.")
 
 
 def ungrouped() -> str:
@@ -57,8 +64,11 @@ def per_server(most: int, *, gpu: str = "") -> str:
     )
 
 
-def in_total(most: int, *, used: int, gpu: str = "") -> str:
-    """Return how many GPUs a person may have at a time, and how many of them their other servers hold."""
+def in_total(most: int, *, used: int, held_by: Collection[str] = (), gpu: str = "") -> str:
+    """Return how many GPUs a person may have at a time, and how many of them their other servers hold.
+
+    :param held_by: names of these servers, empty for the default one; so everywhere here.
+    """
     if most == 0:
         return _none(gpu)
     if gpu:
@@ -70,11 +80,19 @@ def in_total(most: int, *, used: int, gpu: str = "") -> str:
         )
     else:
         limit = ngettext("You may have {number} GPU at a time.", "You may have {number} GPUs at a time.", number=most)
-    return paragraph(limit, _held(used) if used else "")
+    if not used:
+        return limit
+    having = ngettext(
+        "{number} is in use by {servers}.",
+        "{number} are in use by {servers}.",
+        number=used,
+        servers=_listed(held_by),
+    )
+    return paragraph(limit, having, _stop(held_by) if used >= most else "")
 
 
-def servers(most: int, *, used: int) -> str:
-    """Return how many servers with a GPU a person may have at a time, and how many others there are."""
+def servers(most: int, *, held_by: Collection[str]) -> str:
+    """Return how many servers with a GPU a person may have at a time, and which others there are."""
     if most == 0:
         return _none("")
     limit = ngettext(
@@ -82,8 +100,15 @@ def servers(most: int, *, used: int) -> str:
         "You may have {number} servers with a GPU at a time.",
         number=most,
     )
-    having = ngettext("{number} other has one.", "{number} others have one.", number=used) if used else ""
-    return paragraph(limit, having)
+    if not held_by:
+        return limit
+    having = ngettext(
+        "{number} of your other servers has one: {servers}.",
+        "{number} of your other servers have one: {servers}.",
+        number=len(held_by),
+        servers=_listed(held_by),
+    )
+    return paragraph(limit, having, _stop(held_by) if len(held_by) >= most else "")
 
 
 def in_pool(most: int, *, used: int, pool: str) -> str:
@@ -100,6 +125,8 @@ def in_pool(most: int, *, used: int, pool: str) -> str:
 
 def in_namespace(left: int) -> str:
     """Return how many GPUs the quota of the namespace leaves."""
+    if left == 0:
+        return gettext("The cluster's quota leaves no GPU for one more server.")
     return ngettext(
         "The cluster's quota leaves {number} GPU for one more server.",
         "The cluster's quota leaves {number} GPUs for one more server.",
@@ -113,7 +140,12 @@ def _none(gpu: str) -> str:
     return gettext("You may not use GPUs.")
 
 
-def _held(used: int) -> str:
-    return ngettext(
-        "{number} is in use by your other servers.", "{number} are in use by your other servers.", number=used
-    )
+def _listed(names: Collection[str]) -> str:
+    said = [
+        gettext("your server {name}", name=name_of(name)) if name else gettext("your default server") for name in names
+    ]
+    return listing(said, longest=_MOST_SERVERS) if said else gettext("your other servers")
+
+
+def _stop(names: Collection[str]) -> str:
+    return gettext("Stop it first.") if len(names) == 1 else gettext("Stop one of them first.")

@@ -157,7 +157,8 @@ def _in_use(allowance: Allowance) -> Iterator[str]:
     quota = allowance.usage.quota
     lefts = [] if quota is None else [(quota.left.get(f"requests.{gpu.resource}"), gpu.max_count) for gpu in mine]
     tighter = {left for left, most in lefts if left is not None and left < most}
-    if tighter:
+    # One number for GPUs of different resources would be wrong for some of them: each type gives its own reason.
+    if tighter and len({gpu.resource for gpu in mine}) == 1:
         yield denials.in_namespace(max(0, min(tighter)))
 
 

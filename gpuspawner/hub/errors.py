@@ -103,7 +103,7 @@ def refusal(error: GPUSpawnerError, *, beside_form: bool = False) -> RefusedStar
         for problem in error.problems[:_MAX_PROBLEMS]
     ]
     if len(error.problems) > _MAX_PROBLEMS:
-        lines.append(gettext("and {number} more.", number=len(error.problems) - _MAX_PROBLEMS))
+        lines.append(gettext("And {number} more.", number=len(error.problems) - _MAX_PROBLEMS))
     refused = RefusedStart(" ".join(lines), reason=error.code, status_code=_status(error))
     if beside_form:
         refused.jupyterhub_message = said(SEE_FORM)

@@ -105,7 +105,7 @@ async def test_a_server_that_starts_elsewhere_fills_the_quota_in_the_open_page(
     assert limits_hub.client.start_server("eve", options, name="other").status in {201, 202}
 
     await expect(limited.page.locator("#gpuspawner-in-use")).to_have_text("2 of 2 GPUs in use by you", timeout=NEWS_MS)
-    full = "You may have 2 GPUs at a time. 2 are in use by your other servers."
+    full = "You may have 2 GPUs at a time. 2 are in use by your server other. Stop it first."
     await expect(limited.page.locator("#gpuspawner-verdict-text")).to_have_text(full)
     await expect(limited.choice("gpu", CARD)).to_be_checked()
     await expect(limited.choice("gpu", OTHER)).to_be_disabled()

@@ -68,8 +68,8 @@ FREE = Availability(total=8, healthy=8, free=8, largest=8, waiting=0, shapes=SHA
 PAGE = """<!DOCTYPE html><html lang="en"><head><title>Form</title></head><body>
 <form id="spawn_form" method="post">{}
 <div class="feedback-container"><button type="submit">Start</button></div></form></body></html>"""
-FULL = "You may have 4 GPUs at a time. 4 are in use by your other servers."
-SOME = "You may have 4 GPUs at a time. 3 are in use by your other servers."
+FULL = "You may have 4 GPUs at a time. 4 are in use by your server other. Stop it first."
+SOME = "You may have 4 GPUs at a time. 3 are in use by your server other."
 UNGROUPED = (
     "What you may start depends on your groups, and they could not be read. Log in again, or ask the hub's admins."
 )

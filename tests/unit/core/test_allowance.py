@@ -56,7 +56,7 @@ ONE_EACH = [
     (Rule(max_gpus=2), {"servers": [server("a100", 2, name="")]}, two(), None),
     (Rule(max_gpus=2), {"servers": [server("a100", 2, owner="bob")]}, two(), None),
     (Rule(max_gpus=2), {"servers": [server("a100", 2)]}, {}, None),
-    (Rule(max_gpus=0), {}, {"gpu": "t4"}, ("gpu", "gpu_quota")),
+    (Rule(max_gpus=0), {}, {"gpu": "t4"}, ("gpu", "gpu_not_allowed")),
     (Rule(max_gpus=UNLIMITED), {"servers": [server("a100", 99)]}, two(count=8), None),
     (Rule(max_gpus_per_server=1), {"servers": [server("t4", 5)]}, two(count=1), None),
     (Rule(max_gpus_per_server=1), {}, two(), ("gpu_count", "gpu_quota")),
@@ -160,7 +160,7 @@ def test_what_follows_from_a_default_of_the_person_is_said_as_it_is():
 @pytest.mark.parametrize(
     ("slug", "most", "text"),
     [
-        ("t4", 3, "You may have 4 GPUs at a time. 1 is in use by your other servers."),
+        ("t4", 3, "You may have 4 GPUs at a time. 1 is in use by your server other."),
         ("a100", 2, "You may have 2 GPUs (A100) in one server."),
         ("either", 2, "You may have 2 GPUs (A100) in one server."),
         ("h100", 0, ""),
@@ -185,7 +185,7 @@ def test_each_choice_says_why_it_is_out_of_reach():
         None,
         "Torch is not among the images that you may use.",
         None,
-        "You may only use images of the list.",
+        "You may only use images from the list.",
     ]
 
 
@@ -201,6 +201,8 @@ def test_where_everything_is_blocked_so_is_each_choice():
     ("rule", "known", "text"),
     [
         (Rule(max_gpus=4), True, "3 of 4 GPUs in use by you"),
+        (Rule(max_gpus=2), True, "3 GPUs in use by you, you may have 2 at a time"),
+        (Rule(max_gpus=0), True, ""),
         (Rule(max_gpus=UNLIMITED), True, ""),
         (Rule(), True, ""),
         (Rule(max_gpus=4), False, ""),

@@ -25,6 +25,10 @@ def found(gpu=T4, *, policy: Policy | None = None, usage: Usage | None = None, *
         ({"max_gpus_per_server": 2}, [(2, "gpu_quota")]),
         ({"max_gpus": 4}, [(1, "gpu_quota")]),
         ({"max_gpus": 2}, [(-1, "gpu_quota")]),
+        ({"max_gpus": 0}, [(-3, "gpu_not_allowed")]),
+        ({"max_gpus_per_server": 0}, [(0, "gpu_not_allowed")]),
+        ({"max_servers_with_gpu": 0}, [(0, "gpu_not_allowed")]),
+        ({"gpus": {"t4": TypeRule(max_gpus=0)}}, [(-1, "gpu_not_allowed")]),
         ({"max_servers_with_gpu": 2}, [(0, "server_quota")]),
         ({"max_servers_with_gpu": 3}, [(UNLIMITED, "server_quota")]),
         ({"gpus": {"t4": TypeRule(max_gpus_per_server=1)}}, [(1, "gpu_quota")]),
@@ -75,6 +79,7 @@ def test_the_quota_of_the_namespace_leaves_what_it_leaves_of_the_resource():
     ("rule", "expected"),
     [
         ({"max_gpus": 4}, [(0, "policy_unreadable")]),
+        ({"max_gpus": 0}, [(0, "gpu_not_allowed"), (0, "policy_unreadable")]),
         ({"max_servers_with_gpu": 4}, [(0, "policy_unreadable")]),
         ({"gpus": {"t4": TypeRule(max_gpus=4)}}, [(0, "policy_unreadable")]),
         ({"max_gpus_per_server": 2}, [(2, "gpu_quota")]),

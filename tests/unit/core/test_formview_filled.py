@@ -68,10 +68,10 @@ LIMITED = Rule(
     ("saved", "value", "notice"),
     [
         ({"image": "r"}, "torch", "R is not among the images that you may use. Torch is selected."),
-        ({"custom_image": "quay.io/x:1"}, "", "You may only use images of the list. Torch is selected."),
+        ({"custom_image": "quay.io/x:1"}, "", "You may only use images from the list. Torch is selected."),
         ({"gpu": "either"}, "", "EITHER is not among the GPUs that you may use. No GPU is selected."),
-        ({"cpu": 8}, "2", "CPU must be 0.5 CPU to 4 CPUs for you. 2 is filled in."),
-        ({"memory": "32G"}, "8", "Memory must be 1 GiB to 16 GiB for you. 8 GiB is filled in."),
+        ({"cpu": 8}, "2", "You may have 0.5 CPU to 4 CPUs. 2 is filled in."),
+        ({"memory": "32G"}, "8", "You may have 1 GiB to 16 GiB of memory. 8 GiB is filled in."),
         ({"gpu": "a100", "gpu_count": 4}, "1", "You may have 2 GPUs (A100) in one server. 1 is filled in."),
         (
             {"gpu": "a100", "run_time": "8h"},
@@ -96,7 +96,7 @@ def test_a_gpu_that_is_in_use_elsewhere_gives_way_until_it_is_free():
     rule = Rule(max_gpus=2)
     assert filled_for(rule, options=saved).values["gpu"] == "t4"
     filled = filled_for(rule, options=saved, servers=[server("a100", 2)])
-    reason = "You may have 2 GPUs at a time. 2 are in use by your other servers. No GPU is selected."
+    reason = "You may have 2 GPUs at a time. 2 are in use by your server other. Stop it first. No GPU is selected."
     assert (filled.values["gpu"], filled.notices) == ("", {"gpu": reason})
 
 

@@ -75,7 +75,7 @@ def test_an_image_of_ones_own_that_is_not_allowed_is_a_card_without_a_field():
     view = view_for(allowed(Rule(custom_images=False)))
     card = policy_of(view).custom_image
     assert card is not None
-    assert (view.custom_image, card.slug, card.denied) == (None, "", "You may only use images of the list.")
+    assert (view.custom_image, card.slug, card.denied) == (None, "", "You may only use images from the list.")
     assert policy_of(view_for(allowed(Rule(custom_images=False), custom_images=None))).custom_image is None
 
 
@@ -93,10 +93,15 @@ def test_what_is_never_for_this_person_is_left_out_where_the_admin_says_so():
     assert view.images[1].misfits == (MisfitView(text="CPU is made for work without a GPU.", gpus=("t4",)),)
 
 
+def test_a_limit_of_0_is_never_for_this_person():
+    view = view_for(allowed(Policy(default=Rule(max_gpus=0), hide=True), servers=[server("a100", 2)]))
+    assert (types(view), policy_of(view).in_use) == ({}, "")
+
+
 def test_what_is_in_use_now_is_never_left_out():
     rule = Rule(max_gpus=2)
     view = view_for(allowed(Policy(default=rule, hide=True), servers=[server("a100", 2)]))
-    reason = "You may have 2 GPUs at a time. 2 are in use by your other servers."
+    reason = "You may have 2 GPUs at a time. 2 are in use by your server other. Stop it first."
     assert told(view) == dict.fromkeys(("t4", "a100", "either"), ("denied", reason))
     assert policy_of(view).in_use == "2 of 2 GPUs in use by you"
 
@@ -113,8 +118,11 @@ def test_a_quota_of_the_namespace_is_told_where_it_is_tighter():
     assert policy_of(view).in_use == "The cluster's quota leaves 2 GPUs for one more server."
     assert types(view)["a100"].max_count == 2
     assert policy_of(view_for(allowed(left={"requests.nvidia.com/gpu": 8}))).in_use == ""
+    slice_ = replace(T4, slug="slice", resource="nvidia.com/mig-1g.5gb")
+    mixed = allowed(left={"requests.nvidia.com/gpu": 2}, gpus={"t4": T4, "slice": slice_})
+    assert policy_of(view_for(mixed)).in_use == ""
     none = view_for(allowed(left={"requests.nvidia.com/gpu": 0}))
-    assert set(told(none).values()) == {("denied", "The cluster's quota leaves 0 GPUs for one more server.")}
+    assert set(told(none).values()) == {("denied", "The cluster's quota leaves no GPU for one more server.")}
 
 
 def test_pools_are_told_to_their_members_as_far_as_they_may_have_their_gpus():

@@ -56,7 +56,7 @@ def test_what_a_policy_refuses_is_forbidden_or_for_later(code: str, status: int)
 def test_a_refusal_of_many_fields_stays_readable():
     problems = [Problem(field=f"f{number}", code="unknown_field", message="No.") for number in range(500)]
     message = refusal(SelectionError(*problems)).jupyterhub_message
-    assert message.endswith("f9: No. and 490 more.")
+    assert message.endswith("f9: No. And 490 more.")
 
 
 def test_the_rest_api_tells_the_same_sentence():
