@@ -52,11 +52,15 @@ def flags_view(flags: Sequence[Flag]) -> FlagsView | None:
 def _summary(flags: Sequence[Flag]) -> str:
     presets = len({name for flag in flags for name in flag.presets})
     nodes = len({name for flag in flags for name in flag.nodes})
+    settings = len({name for flag in flags for name in flag.settings})
     parts = []
     if presets:
         parts.append(f"{_counted(presets, 'preset')} {'is' if presets == 1 else 'are'} not in the form")
     if nodes:
         parts.append(f"GPUs of {_counted(nodes, 'node')} are not offered or do not work")
+    if settings:
+        is_one = settings == 1
+        parts.append(f"{_counted(settings, 'setting')} {'names a GPU type' if is_one else 'name GPU types'} not there")
     return ", and ".join(parts)
 
 

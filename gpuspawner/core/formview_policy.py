@@ -23,7 +23,7 @@ from gpuspawner.core.formview_policy_types import PolicyView, TimeView
 from gpuspawner.core.formview_types import GPUTypeView, State
 from gpuspawner.core.language import gettext
 from gpuspawner.core.narrowing import least_of, within
-from gpuspawner.core.policy import pools_for
+from gpuspawner.core.policy import UNLIMITED, pools_for
 
 _FOR_GOOD = frozenset(
     {
@@ -168,6 +168,8 @@ def _in_pools(gpus: Iterable[GPUType], catalogue: Catalogue, *, allowance: Allow
         return
     for slug in dict.fromkeys(slug for gpu in gpus for slug in pools_for(policy, allowance.person, gpu=gpu)):
         pool = policy.pools[slug]
+        if pool.max_gpus >= UNLIMITED:
+            continue
         yield denials.in_pool(pool.max_gpus, used=allowance.usage.pools.get(slug, 0), pool=pool.display_name)
 
 

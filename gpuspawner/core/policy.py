@@ -4,7 +4,7 @@ A rule says nothing of what it leaves out. Rules are put together in this order:
 of a person's groups lays its own keys over it, and key by key the most generous of these groups wins; groups with
 ``deny`` then cap the outcome, the strictest of them by what they say; last come the person's own keys.
 
-Groups are compared as :meth:`str.casefold` has them, names of people as they are.
+Groups are compared as :func:`gpuspawner.core.policy_rules.compared` has them, names of people as they are.
 """
 
 from __future__ import annotations

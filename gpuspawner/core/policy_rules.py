@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import unicodedata
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -10,6 +11,11 @@ UNLIMITED = sys.maxsize
 """A limit that is none, for a rule that says so."""
 ANY = "*"
 """Stands for every slug: of images, and of GPU types that a rule does not name."""
+
+
+def compared(group: str) -> str:
+    """Return the name of a group as it is compared: identity providers disagree on case and on how accents are kept."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", group).casefold())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,4 +135,4 @@ class Person:
     @property
     def compared_groups(self) -> frozenset[str]:
         """The groups as they are compared."""
-        return frozenset(group.casefold() for group in self.groups or ())
+        return frozenset(compared(group) for group in self.groups or ())

@@ -13,6 +13,8 @@ from jupyterhub import orm
 from sqlalchemy.exc import SQLAlchemyError
 
 from gpuspawner.core.policy import Person, Policy
+from gpuspawner.core.policy_rules import compared
+from gpuspawner.core.quoting import name_of
 
 __all__ = ["Persons"]
 
@@ -22,9 +24,14 @@ class Persons:
 
     def __init__(self) -> None:
         self._is_told = False
+        self._policy: Policy | None = None
+        self._told_names: set[str] = set()
 
     def of(self, spawner: Any, policy: Policy) -> Person:
         """Return whom a spawner's server is for; groups are only read where a policy asks for them."""
+        if policy is not self._policy:
+            self._policy = policy
+            self._check_names(policy, spawner)
         if not policy.asks_for_groups:
             return Person(name=spawner.user.name)
         try:
@@ -46,11 +53,22 @@ class Persons:
         try:
             query = spawner.db.query(orm.User.name, orm.Group.name).join(orm.User.groups)
             for name, group in query.filter(orm.User.name.in_(names)):
-                found.setdefault(name, set()).add(group.casefold())
+                found.setdefault(name, set()).add(compared(group))
         except SQLAlchemyError as error:
             self._tell(spawner, error)
             return None
         return {name: frozenset(groups) for name, groups in found.items()}
+
+    def _check_names(self, policy: Policy, spawner: Any) -> None:
+        """Say which names of people are none as the hub writes them: their rules hold for nobody."""
+        authenticator = getattr(spawner, "authenticator", None)
+        if authenticator is None:
+            return
+        for name in sorted(policy.users.keys() - self._told_names):
+            if (written := authenticator.normalize_username(name)) != name:
+                self._told_names.add(name)
+                text = "policy.users.%s holds for nobody: this hub writes the name %s"
+                spawner.log.warning(text, name_of(name), name_of(written))
 
     def _tell(self, spawner: Any, error: Exception) -> None:
         if not self._is_told:

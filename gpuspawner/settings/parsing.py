@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from gpuspawner.core.accelerators import AcceleratorTable
 from gpuspawner.core.assemble import Configured
 from gpuspawner.core.errors import Problem, SettingsError
+from gpuspawner.core.quoting import name_of
 from gpuspawner.settings.accelerators import accelerator_table, builtin_accelerators
 from gpuspawner.settings.conversion import to_configured
 from gpuspawner.settings.crosschecks import crosschecks, preset_problems
@@ -87,27 +88,44 @@ def _without_nulls(raw: object) -> object:
     for section in _SLUGGED:
         if section in kept:
             kept[section] = _said(kept[section])
+    if isinstance(kept.get("pools"), dict):
+        kept["pools"] = {slug: _said(pool) for slug, pool in kept["pools"].items()}
     if "policy" in kept:
         kept["policy"] = _rules_without_nulls(kept["policy"])
     return kept
 
 
 def _rules_without_nulls(raw: object) -> object:
-    """Return a policy without groups, people and GPU types set to null; of other keys null says nothing anyway."""
+    """Return a policy without what is null: groups, people, and keys and GPU types of their rules."""
     policy = _said(raw)
     if not isinstance(policy, dict):
         return policy
     for section in _RULED:
         rules = _said(policy.get(section))
         if isinstance(rules, dict):
-            policy[section] = {name: _types_without_nulls(rule) for name, rule in rules.items()}
+            policy[section] = {
+                name: _rule_without_nulls(rule, path=f"policy.{section}.{name_of(name)}")
+                for name, rule in rules.items()
+            }
     if "default" in policy:
-        policy["default"] = _types_without_nulls(policy["default"])
+        policy["default"] = _rule_without_nulls(policy["default"], path="policy.default")
     return policy
 
 
-def _types_without_nulls(rule: object) -> object:
-    return {**rule, "gpus": _said(rule["gpus"])} if isinstance(rule, dict) and "gpus" in rule else rule
+def _rule_without_nulls(rule: object, *, path: str) -> object:
+    """Return what is not null of a rule.
+
+    :raises SettingsError: all its GPU types are null, as YAML reads ``t4:``; none would be left, which nobody means.
+    """
+    said = _said(rule)
+    if isinstance(said, dict) and isinstance(types := said.get("gpus"), dict):
+        said["gpus"] = _said(types)
+        if types and not said["gpus"]:
+            slug = name_of(next(iter(types)))
+            shown = '"*"' if slug == "*" else slug
+            message = f"names no GPU type, because null takes one out; to allow one write {shown}: {{}}"
+            raise SettingsError(Problem(field=f"{path}.gpus", code="bad_value", message=message))
+    return said
 
 
 def _said(entries: object) -> object:

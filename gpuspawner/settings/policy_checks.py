@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.policy_rules import ANY, UNLIMITED
+from gpuspawner.core.policy_rules import ANY, UNLIMITED, compared
 from gpuspawner.core.quantity import format_cpu, format_memory
 from gpuspawner.core.quoting import name_of, quote, suggest
 from gpuspawner.settings.models import CPUSetting, MemorySetting, SettingsModel
@@ -28,7 +28,12 @@ def policy_problems(settings: SettingsModel) -> Iterator[Problem]:
         yield from _alike("policy.groups", policy.groups)
         for section, rules in (("groups", policy.groups), ("users", policy.users)):
             for name, rule in rules.items():
-                yield from _rule(f"policy.{section}.{name_of(name)}", rule, settings=settings)
+                path = f"policy.{section}.{name_of(name)}"
+                yield from _rule(path, rule, settings=settings)
+                if not rule.deny:
+                    yield from _over_default(f"{path}.cpu", rule.cpu, default=policy.default.cpu, show=format_cpu)
+                    own, default = rule.memory, policy.default.memory
+                    yield from _over_default(f"{path}.memory", own, default=default, show=format_memory)
     for slug, pool in settings.pools.items():
         if pool.enabled:
             yield from _pool(f"pools.{slug}", pool, settings=settings)
@@ -76,8 +81,14 @@ def _wrong_gpu(slug: str, settings: SettingsModel) -> str:
     if slug == ANY or slug in offered:
         return ""
     if settings.discover_gpus and slug not in settings.gpus and SLUG.fullmatch(slug):
-        return ""
+        meant = [name for name in offered if _bare(name) == _bare(slug)]
+        return f"there is no GPU type {quote(slug)}. Did you mean {quote(meant[0])}?" if meant else ""
     return _unknown("GPU type", slug, offered=offered, entries=settings.gpus)
+
+
+def _bare(slug: str) -> str:
+    """Return what is left of a slug where two that mean the same may differ: l40 and l40s are two types."""
+    return re.sub(r"g(i?b)?$", "", re.sub(r"[^a-z0-9]", "", slug.lower()))
 
 
 def _unknown(kind: str, slug: str, *, offered: Collection[str], entries: Collection[str]) -> str:
@@ -90,7 +101,7 @@ def _alike(path: str, names: Iterable[str]) -> Iterator[Problem]:
     """Yield groups that are one and the same, because in groups' names case does not count."""
     first: dict[str, str] = {}
     for name in names:
-        other = first.setdefault(name.casefold(), name)
+        other = first.setdefault(compared(name), name)
         if other != name:
             message = f"is the same group as {quote(other)}: upper and lower case do not count"
             yield Problem(field=f"{path}.{name_of(name)}", code="conflict", message=message)
@@ -101,6 +112,25 @@ def _limits(path: str, limits: RuleEntry | TypeLimits) -> Iterator[Problem]:
     if total is not None and per_server is not None and total < per_server < UNLIMITED:
         message = f"must be at most max_gpus ({total}), which holds over all servers, not {per_server}"
         yield Problem(field=f"{path}.max_gpus_per_server", code="out_of_range", message=message)
+
+
+def _over_default(
+    path: str,
+    own: CPURange | MemoryRange | None,
+    *,
+    default: CPURange | MemoryRange | None,
+    show: Callable[[int], str],
+) -> Iterator[Problem]:
+    """Yield that a bound does not go with the other one, which ``default`` says: the two are two keys."""
+    if own is None or default is None:
+        return
+    base = f"policy.default.{path.rpartition('.')[2]}"
+    if own.min is not None and own.max is None and default.max is not None and own.min > default.max:
+        message = f"must be at most {base}.max ({show(default.max)}), not {show(own.min)}; or say max here as well"
+        yield Problem(field=f"{path}.min", code="out_of_range", message=message)
+    if own.max is not None and own.min is None and default.min is not None and own.max < default.min:
+        message = f"must be at least {base}.min ({show(default.min)}), not {show(own.max)}; or say min here as well"
+        yield Problem(field=f"{path}.max", code="out_of_range", message=message)
 
 
 def _range(

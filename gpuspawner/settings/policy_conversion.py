@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpuspawner.core.policy_rules import Policy, Pool, Range, Rule, TypeRule
+from gpuspawner.core.policy_rules import Policy, Pool, Range, Rule, TypeRule, compared
 from gpuspawner.settings.policy_entries import CPURange, MemoryRange, PolicySetting, PoolEntry, RuleEntry, TypeLimits
 
 
@@ -19,7 +19,7 @@ def to_policy(setting: PolicySetting | None, *, pools: Mapping[str, PoolEntry]) 
     return Policy(
         hide=said.hide,
         default=_rule(said.default),
-        groups={name.casefold(): _rule(entry) for name, entry in said.groups.items()},
+        groups={compared(name): _rule(entry) for name, entry in said.groups.items()},
         users={name: _rule(entry) for name, entry in said.users.items()},
         pools={slug: _pool(slug, entry) for slug, entry in pools.items()},
     )
@@ -48,7 +48,7 @@ def _pool(slug: str, entry: PoolEntry) -> Pool:
     return Pool(
         slug=slug,
         display_name=entry.display_name or slug,
-        groups=frozenset(group.casefold() for group in entry.groups or ()),
+        groups=frozenset(compared(group) for group in entry.groups or ()),
         gpus=frozenset(entry.gpus),
         max_gpus=entry.max_gpus or 0,
     )

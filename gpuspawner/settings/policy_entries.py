@@ -126,4 +126,4 @@ class PoolEntry(Entry):
 
     groups: list[Group] | None = Field(default=None, description="Groups whose people share the pool.")
     gpus: Slugs = Field(default_factory=lambda: [ANY], description="GPU types that count here, or *.")
-    max_gpus: Annotated[int, Field(ge=0)] | None = None
+    max_gpus: Count | None = None

@@ -14,7 +14,7 @@ from gpuspawner.core.formview_numbers import NumberView
 from gpuspawner.core.formview_policy_types import PolicyView, TimeView
 from gpuspawner.core.formview_types import FormView, GPUTypeView
 from gpuspawner.core.inventory import Inventory
-from gpuspawner.core.policy import ANY, Policy, Range, Rule, TypeRule
+from gpuspawner.core.policy import ANY, UNLIMITED, Policy, Range, Rule, TypeRule
 from gpuspawner.core.verdict import Outcome, Verdict
 from tests.unit.core.policies import A100, CATALOGUE, GIB, HOUR_S, T4, allowed, pool, server
 from tests.unit.islands import build_view, island_of, things
@@ -127,6 +127,7 @@ def test_a_quota_of_the_namespace_is_told_where_it_is_tighter():
 
 def test_pools_are_told_to_their_members_as_far_as_they_may_have_their_gpus():
     policy = Policy(pools={"physics": pool(), "astro": pool("astro", groups=["astro"])})
+    policy = replace(policy, pools={**policy.pools, "free": pool("free", most=UNLIMITED)})
     holding = [server("a100", 1, owner="bea", pools=("physics",))]
     member = view_for(allowed(policy, groups=["Physics"], servers=holding))
     assert policy_of(member).in_use == "Physics: 4 GPUs for all members together. 1 is in use."

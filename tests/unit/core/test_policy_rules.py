@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.policy_rules import Person, Policy, Rule, TypeRule
+from gpuspawner.core.policy_rules import Person, Policy, Rule, TypeRule, compared
 from tests.unit.core.policies import pool
 
 
@@ -52,3 +52,9 @@ def test_groups_are_asked_for_only_where_something_depends_on_them(policy: Polic
 def test_groups_are_compared_without_regard_to_case(groups: set[str] | None, compared: set[str]):
     person = Person(name="ada", groups=None if groups is None else frozenset(groups))
     assert person.compared_groups == compared
+
+
+def test_groups_are_compared_without_case_and_however_accents_are_kept():
+    person = Person(name="ada", groups=frozenset({"CAFE\u0301", "Stra\u00dfe"}))
+    assert person.compared_groups == {compared("caf\u00e9"), "strasse"}
+    assert compared("caf\u00e9") == "caf\u00e9"

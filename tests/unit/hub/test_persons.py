@@ -38,6 +38,16 @@ def test_the_person_is_the_spawners_user_with_their_groups(db: Any):
     assert Persons().of(spawner(db), ASKING) == Person(name="ada", groups=frozenset({"ML", "Straße"}))
 
 
+def test_names_that_nobody_has_are_told_once(db: Any, caplog: pytest.LogCaptureFixture):
+    found, persons = spawner(db), Persons()
+    found.authenticator = SimpleNamespace(normalize_username=str.lower)
+    for most in (1, 2):
+        persons.of(found, Policy(users={"Ada": Rule(max_gpus=most), "bob": Rule()}))
+    assert [record.message for record in caplog.records] == [
+        "policy.users.Ada holds for nobody: this hub writes the name ada"
+    ]
+
+
 def test_groups_nobody_asks_for_are_not_read(db: Any):
     found = spawner(db)
     found.user = SimpleNamespace(name="ada")

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.errors import SettingsError
+from gpuspawner.core.policy import UNLIMITED, Rule, TypeRule
 from gpuspawner.settings import Settings
 
 FULL = yaml.safe_load("""
@@ -197,3 +198,26 @@ def test_settings_that_contain_themselves_are_refused():
 def test_any_yaml_is_settings_or_a_settings_error(raw: Any):
     if not problems(raw):
         assert Settings.parse(raw).configured().images is not None
+
+
+def test_what_is_null_in_rules_and_pools_is_not_said():
+    policy = {"hide": None, "default": {"deny": None, "gpus": {"t4": None, "*": {}}}, "groups": {"ml": {"deny": None}}}
+    pools = {"p": {"groups": ["ml"], "max_gpus": "unlimited", "gpus": None, "enabled": None}}
+    found = Settings.parse({"policy": policy, "pools": pools}).configured().policy
+    assert found is not None
+    assert (found.default.gpus, found.groups) == ({"*": TypeRule()}, {"ml": Rule()})
+    assert (found.pools["p"].gpus, found.pools["p"].max_gpus) == ({"*"}, UNLIMITED)
+
+
+@pytest.mark.parametrize(
+    ("policy", "path"),
+    [
+        ({"default": {"gpus": {"t4": None, "*": None}}}, "policy.default.gpus"),
+        ({"groups": {"ml": {"gpus": {"t4": None}}}}, "policy.groups.ml.gpus"),
+    ],
+)
+def test_types_that_are_all_null_are_no_ban_of_gpus(policy: dict[str, Any], path: str):
+    with pytest.raises(SettingsError) as caught:
+        Settings.parse({"policy": policy})
+    message = "names no GPU type, because null takes one out; to allow one write t4: {}"
+    assert [(each.field, each.message) for each in caught.value.problems] == [(path, message)]

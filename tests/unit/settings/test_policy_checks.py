@@ -33,6 +33,13 @@ def default(**rule: Any) -> dict[str, Any]:
         {**default(gpus={"h100": {}, "*": {}}), "discover_gpus": True},
         {**default(cpu={"max": 0.5}, memory={"min": "64G"})},
         {**default(cpu={"min": 8, "max": "unlimited"}), "cpu": {"max": 8}},
+        {"policy": {"default": {"cpu": {"max": 4}}, "groups": {"ml": {"cpu": {"min": 8, "max": 16}}}}},
+        {"policy": {"default": {"cpu": {"max": 4}}, "users": {"ada": {"deny": True, "cpu": {"min": 8}}}}},
+        {
+            **default(gpus=["l40s", "a100-80gb"]),
+            "gpus": {"l40": {"resource": "a/b"}, "a100-40gb": {"resource": "a/b"}},
+            "discover_gpus": True,
+        },
         {"policy": {"groups": {"ML": {"deny": True}, "art": {}}, "users": {"ml": {}, "ML": {}}}},
         {"pools": {"p": {"groups": ["a"], "max_gpus": 0}, "q": {"enabled": False}}},
         {"pools": {"p": {"groups": ["a"], "gpus": ["t4"], "max_gpus": 1}}},
@@ -99,6 +106,26 @@ def test_what_is_right_is_no_problem(raw: dict[str, Any]):
             {**default(memory={"min": "9G"}), "memory": {"max": "8G"}},
             "policy.default.memory.min",
             "must be at most memory.max (8 GiB), not 9 GiB",
+        ),
+        (
+            {"policy": {"default": {"cpu": {"max": 4}}, "groups": {"ml": {"cpu": {"min": 8}}}}},
+            "policy.groups.ml.cpu.min",
+            "must be at most policy.default.cpu.max (4), not 8; or say max here as well",
+        ),
+        (
+            {"policy": {"default": {"memory": {"min": "4G"}}, "users": {"ada": {"memory": {"max": "2G"}}}}},
+            "policy.users.ada.memory.max",
+            "must be at least policy.default.memory.min (4 GiB), not 2 GiB; or say min here as well",
+        ),
+        (
+            {**default(gpus=["a100-80g"]), "gpus": {"a100-80gb": {"resource": "a/b"}}, "discover_gpus": True},
+            "policy.default.gpus.a100-80g",
+            "there is no GPU type 'a100-80g'. Did you mean 'a100-80gb'?",
+        ),
+        (
+            {"policy": {"groups": {"caf\u00e9": {}, "cafe\u0301": {}}}},
+            "policy.groups.cafe\u0301",
+            "is the same group as 'caf\u00e9': upper and lower case do not count",
         ),
         (
             {"policy": {"groups": {"ML": {}, "ml": {}}}},
