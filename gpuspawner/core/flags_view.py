@@ -49,6 +49,9 @@ def flags_view(flags: Sequence[Flag]) -> FlagsView | None:
     )
 
 
+_NOT_THERE = {True: "names a GPU type that is not there", False: "name GPU types that are not there"}
+
+
 def _summary(flags: Sequence[Flag]) -> str:
     presets = len({name for flag in flags for name in flag.presets})
     nodes = len({name for flag in flags for name in flag.nodes})
@@ -59,8 +62,7 @@ def _summary(flags: Sequence[Flag]) -> str:
     if nodes:
         parts.append(f"GPUs of {_counted(nodes, 'node')} are not offered or do not work")
     if settings:
-        is_one = settings == 1
-        parts.append(f"{_counted(settings, 'setting')} {'names a GPU type' if is_one else 'name GPU types'} not there")
+        parts.append(f"{_counted(settings, 'setting')} {_NOT_THERE[settings == 1]}")
     return ", and ".join(parts)
 
 
