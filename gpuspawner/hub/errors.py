@@ -62,10 +62,12 @@ class RefusedStart(SpawnException):
     :param message: for the user, plain text.
     :param reason: stable code, a label of JupyterHub's metrics.
     :param html: the same for pages, with links; everything in it is escaped. Pages show the message where it is empty.
+    :ivar code: the reason, whatever becomes of that: JupyterHub 5 puts ``error`` there.
     """
 
     def __init__(self, message: str, *, reason: str, status_code: int = 400, html: str = "") -> None:
         super().__init__(message, reason=reason, status_code=status_code)
+        self.code = reason
         self.jupyterhub_message = message
         if html:
             self.jupyterhub_html_message = html

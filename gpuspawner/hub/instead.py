@@ -37,7 +37,7 @@ async def with_choices(refused: RefusedStart, spawner: Any, *, patience_s: float
     :param spawner: the person's, in the middle of the start; not changed.
     :param patience_s: seconds to wait for one's turn; no choices where many starts end at once, and it comes later.
     """
-    named = await _named(spawner, refused.reason, patience_s=patience_s)
+    named = await _named(spawner, refused.code, patience_s=patience_s)
     if not named:
         return refused
     sentence = refused.jupyterhub_message
@@ -45,7 +45,7 @@ async def with_choices(refused: RefusedStart, spawner: Any, *, patience_s: float
     links = Markup("<br>").join(Markup('<a href="{}">{}</a>').format(link, text) for text, link in named)
     html = Markup("{}<br>{}<br>{}").format(sentence, gettext("You could choose this instead:"), links)
     return RefusedStart(
-        paragraph(sentence, advice), reason=refused.reason, status_code=refused.status_code, html=str(html)
+        paragraph(sentence, advice), reason=refused.code, status_code=refused.status_code, html=str(html)
     )
 
 

@@ -29,7 +29,7 @@ def outcome_of(error: BaseException | None) -> str:
         case asyncio.CancelledError():
             return CANCELLED
         case RefusedStart():
-            return str(error.reason)
+            return error.code
         case ClusterFailure():
             return "cluster"
         case TimeoutError():

@@ -30,6 +30,12 @@ def test_an_end_has_one_code_and_none_of_a_strangers(error: BaseException | None
     assert outcome_of(error) == outcome
 
 
+def test_a_refusal_keeps_its_code_where_the_hub_calls_each_one_an_error():
+    refused = RefusedStart("No.", reason="gpu_quota", status_code=403)
+    refused.reason = "error"  # as JupyterHub 5 does before its future of the start ends
+    assert outcome_of(refused) == "gpu_quota"
+
+
 @pytest.mark.parametrize(
     ("outcome", "refused", "waited", "came"),
     [
