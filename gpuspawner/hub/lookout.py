@@ -71,7 +71,9 @@ class Lookout:
         )
 
     def _pod(self) -> Mapping[str, object] | None:
-        """Return the pod of this very start: one that was there before is on its way out."""
+        """Return the pod of this very start: one that was there before is on its way out, or was left by the last."""
+        if not self._following.is_sent:
+            return None
         pod = pod_of(self._spawner)
         return None if pod is None or uid_of(pod) == self._following.former_pod else pod
 

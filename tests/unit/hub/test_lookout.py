@@ -34,6 +34,7 @@ class Seen:
         monkeypatch.setattr(type(spawner), "event_reflector", Reflector(resources=self.events))
         self.following = Following(clock=lambda: self.now)
         self.following.begin()
+        self.following.send(None)
         self.lookout = Lookout(spawner, self.following)
         monkeypatch.setattr(Lookout, "_turns", Turns(0.05, clock=lambda: self.now))
 
@@ -82,6 +83,14 @@ async def test_a_pod_that_was_there_before_is_not_the_starts(seen: Seen):
     pod = await pod_that_waits(seen.spawner, GPU_OPTIONS, uid="old")
     seen.put(pod)
     seen.following.send(pod)
+    facts = await seen.lookout.look()
+    assert facts is not None
+    assert facts.pod is None
+
+
+async def test_a_pod_that_the_last_server_left_is_not_the_starts_before_its_own_is_sent(seen: Seen):
+    seen.following.is_sent = False
+    seen.put(await pod_that_waits(seen.spawner, GPU_OPTIONS, uid="old"), status={"phase": "Failed"})
     facts = await seen.lookout.look()
     assert facts is not None
     assert facts.pod is None
