@@ -156,9 +156,10 @@ class Progress:
         if hopeless is None:
             self._doubt = None
             return saying
+        at_s = now_s if saying.at_s is None else saying.at_s
         if self._doubt is None or self._doubt[0] != hopeless.code:
-            self._doubt = (hopeless.code, now_s)
-        if now_s - self._doubt[1] < saying.after_s:
+            self._doubt = (hopeless.code, at_s)
+        if at_s - self._doubt[1] < saying.after_s:
             return saying
         return replace(saying, stage=Stage.FAILED, sentence=hopeless.sentence, is_alarm=True)
 

@@ -80,6 +80,7 @@ class Facts:
     :param since_s: seconds since the start began.
     :param timeout_s: seconds after which the start is given up, counted like ``since_s``; None for never, or unknown.
     :param verdict: what becomes of the pod as it waits (:func:`gpuspawner.core.verdict.verdict`), None when unknown.
+    :param judged_at_s: when that was found out, counted like ``since_s``; None for just now.
     :param queue: its place in Kueue's queue, None when unknown.
     :param gpu_name: what people call the GPU type chosen, empty for none.
     :param is_node_ready: whether the node it is bound to says that it is well, None when unknown.
@@ -90,6 +91,7 @@ class Facts:
     since_s: float = 0.0
     timeout_s: float | None = None
     verdict: Verdict | None = None
+    judged_at_s: float | None = None
     queue: QueuePlace | None = None
     gpu_name: str = ""
     is_node_ready: bool | None = None
@@ -122,6 +124,7 @@ class Saying:
     :param event: the event that it rests on, None where it rests on the pod alone.
     :param is_alarm: something is wrong that may or may not mend itself.
     :param hopeless: why nothing will come of it, once that has held for ``after_s`` seconds.
+    :param at_s: when that was found out, counted like the seconds of the start; None for just now.
     """
 
     stage: Stage
@@ -130,3 +133,4 @@ class Saying:
     is_alarm: bool = False
     hopeless: Hopeless | None = None
     after_s: float = 0.0
+    at_s: float | None = None

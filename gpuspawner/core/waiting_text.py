@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from gpuspawner.core.autoscaler_messages import Growing, Scaling, scaling
 from gpuspawner.core.event_sources import Event, Source, newest
@@ -16,7 +17,7 @@ from gpuspawner.core.verdict import Outcome, Verdict
 from gpuspawner.core.words import duration
 
 NEVER_AFTER_S = 10.0
-"""Seconds for which a verdict of NEVER has to hold: what is known of the cluster may be behind for a moment."""
+"""Seconds between two verdicts of NEVER that are believed: what is known of the cluster may be behind for a moment."""
 
 _PER_MINUTE = 60
 _WAITED_FOR = (Shortcoming.DEVICES, Shortcoming.CPU, Shortcoming.MEMORY, Shortcoming.DISK, Shortcoming.PODS)
@@ -38,7 +39,7 @@ def waiting(facts: Facts, events: Sequence[Event], *, is_early: bool) -> Saying:
         return Saying(stage=Stage.WAITING, sentence=sentence, event=event)
     known = refusals(message)
     if facts.verdict is not None and facts.verdict.outcome is Outcome.NEVER:
-        return _never(facts.verdict, known, event=event)
+        return replace(_never(facts.verdict, known, event=event), at_s=facts.judged_at_s)
     if not message:
         return being_set_up()
     looked_for = _looked_for(pod, facts.gpu_name)

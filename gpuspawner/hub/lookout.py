@@ -11,7 +11,7 @@ from typing import Any
 from gpuspawner.core.inventory import Inventory, Pod
 from gpuspawner.core.progress import Facts
 from gpuspawner.core.rawjson import mapping, text
-from gpuspawner.core.verdict import Verdict, verdict
+from gpuspawner.core.verdict import Outcome, Verdict, verdict
 from gpuspawner.hub.cancelling import pod_of
 from gpuspawner.hub.following import Following, uid_of
 from gpuspawner.hub.offers import Offer
@@ -23,6 +23,9 @@ QUIET_S = 3.0
 
 _VERDICT_S = 5.0
 """Seconds between two verdicts on one pod at least."""
+
+_STALE_S = 15.0
+"""Seconds after which a verdict says nothing any more."""
 
 _SHARE = 0.05
 """Part of the hub's time that verdicts on all servers that wait may take."""
@@ -59,12 +62,14 @@ class Lookout:
         self._seen, self._looked_at = seen, now
         gpu, node = self._following.gpu, text(mapping((pod or {}).get("spec")).get("nodeName"))
         offer = None if pod is None else await self._spawner._offer()
+        judged = None if pod is None or offer is None or node else await self._judged(pod, offer)
         return Facts(
             pod=pod,
             events=events,
             since_s=now,
             timeout_s=float(self._spawner.start_timeout),
-            verdict=None if pod is None or offer is None or node else await self._judged(pod, offer),
+            verdict=judged,
+            judged_at_s=None if judged is None else self._judged_at,
             queue=None if pod is None or offer is None else await offer.queue_place(pod),
             gpu_name="" if gpu is None else gpu.display_name,
             is_node_ready=None if offer is None or not node else _is_ready(node, offer.inventory),
@@ -80,14 +85,17 @@ class Lookout:
     async def _judged(self, pod: Mapping[str, object], offer: Offer) -> Verdict | None:
         """Return the verdict on a pod that waits, an older one where all verdicts together took long enough."""
         now = self._following.elapsed_s
-        if now - self._judged_at < _VERDICT_S or not await self._turns.wait(patience_s=0):
-            return self._verdict
+        # What looks hopeless is looked at again before others are looked at at all, as it takes two verdicts to end it.
+        is_doubted = self._verdict is not None and self._verdict.outcome is Outcome.NEVER
+        patience_s = _VERDICT_S if is_doubted else 0
+        if now - self._judged_at < _VERDICT_S or not await self._turns.wait(patience_s=patience_s):
+            return self._verdict if now - self._judged_at < _STALE_S else None
         located: Pod | None = await offer.located(pod)
         if located is None:
             return None
+        self._judged_at = self._following.elapsed_s
         with self._turns.taken():
             self._verdict = verdict(located, offer.inventory, gpu=self._following.gpu)
-        self._judged_at = now
         return self._verdict
 
 

@@ -175,6 +175,17 @@ def test_a_doubt_about_never_begins_the_ten_seconds_anew(verdict: Verdict | None
     assert start.code == "never_fits"
 
 
+def test_what_never_fits_is_not_believed_for_being_looked_at_again():
+    start, never = Start(), Verdict(outcome=Outcome.NEVER)
+    for at_s in (1, 5, 14):
+        start.at(at_s, pod(), FAILED_SCHEDULING, verdict=never, judged_at_s=1.0)
+    assert start.code is None
+    start.at(15, pod(), FAILED_SCHEDULING, verdict=never, judged_at_s=10.9)
+    assert start.code is None
+    start.at(15, pod(), FAILED_SCHEDULING, verdict=never, judged_at_s=11.0)
+    assert start.code == "never_fits"
+
+
 def test_an_image_that_does_not_exist_is_told_at_once_and_ends_the_start_soon():
     start = Start()
     failing = pod(node="n", containers=[container(waits("ErrImagePull", NOT_FOUND))])

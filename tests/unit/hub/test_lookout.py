@@ -119,11 +119,16 @@ async def test_verdicts_are_given_no_more_often_than_the_hub_has_time_for(seen: 
         seen.now += 10.0
     again = await seen.lookout.look()
     assert again is not None
-    assert again.verdict is first.verdict
+    assert (again.verdict, again.judged_at_s) == (first.verdict, 0.0)
+    seen.now += 5.0
+    stale = await seen.lookout.look()
+    assert stale is not None
+    assert (stale.verdict, stale.judged_at_s) == (None, None)
     seen.now += 191.0
     later = await seen.lookout.look()
     assert later is not None
     assert later.verdict is not first.verdict
+    assert later.judged_at_s == seen.now
 
 
 async def test_a_pod_on_a_node_is_as_well_as_its_node(seen: Seen, server: WatchServer):
