@@ -62,13 +62,23 @@ async def decided(spawner: Any, start: Awaitable[Any], *, following: Following) 
             raise early
         return found
     finally:
-        await _cancelled(starting, ending)
-        following.end()
+        try:
+            await _cancelled(starting, ending)
+        finally:
+            following.end()
 
 
 async def _cancelled(*tasks: asyncio.Future[Any]) -> None:
-    for task in tasks:
-        task.cancel()
+    """End tasks and wait until they are over.
+
+    One that waits with ``asyncio.wait_for``, as KubeSpawner does for each of its requests, forgets before Python 3.12
+    that it was cancelled where the answer comes in the same moment. So it is told again.
+    """
+    left: set[asyncio.Future[Any]] = {task for task in tasks if not task.done()}
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=_PAUSE_S)
     await asyncio.gather(*tasks, return_exceptions=True)
 
 

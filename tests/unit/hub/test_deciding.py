@@ -6,6 +6,7 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from jupyterhub.utils import format_exception
 
 from gpuspawner.hub import deciding, lookout, spawn_meter
+from gpuspawner.hub.deciding import decided
 from gpuspawner.hub.errors import COUNTS_REFUSALS, RefusedStart, SlowStartError
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
@@ -188,6 +190,42 @@ async def test_a_start_that_is_cut_off_leaves_nothing_that_runs(make_spawner: Ma
     assert len(asyncio.all_tasks()) <= len(before) - 3  # the start, KubeSpawner's and the one that looks
     # Its pod may be there all the same, and JupyterHub only removes what lives.
     assert await spawner.poll() is None
+
+
+async def forgets_once(cancelled: list[int]) -> None:
+    """Wait for good and do not notice at first that that is to end, as with ``asyncio.wait_for`` before Python 3.12."""
+    for _ in range(2):
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.append(len(cancelled))
+    raise asyncio.CancelledError
+
+
+async def test_a_start_that_does_not_notice_that_it_is_cut_off_is_told_again(make_spawner: MakeSpawner):
+    spawner, cancelled = make_spawner(), list[int]()
+    start = asyncio.ensure_future(decided(spawner, forgets_once(cancelled), following=spawner._following))
+    await asyncio.sleep(0.05)
+    start.cancel()
+    async with asyncio.timeout(5):
+        await asyncio.gather(start, return_exceptions=True)
+    assert (cancelled, start.cancelled(), spawner._following.is_over) == ([0, 1], True, True)
+
+
+async def test_pages_are_let_go_also_where_a_start_is_cut_off_twice(make_spawner: MakeSpawner):
+    async def stubborn() -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        await asyncio.sleep(0.3)
+
+    spawner = make_spawner()
+    start = asyncio.ensure_future(decided(spawner, stubborn(), following=spawner._following))
+    for _ in range(2):
+        await asyncio.sleep(0.05)
+        start.cancel()
+    async with asyncio.timeout(5):
+        await asyncio.gather(start, return_exceptions=True)
+    assert spawner._following.is_over
 
 
 async def test_a_mistake_in_looking_ends_no_start(
