@@ -15,13 +15,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gpuspawner.core.placement import Placement
+from gpuspawner.core.rawjson import mapping, whole
 from gpuspawner.core.time_limits import RUN_TIME, ends_at
 from gpuspawner.hub.pod_overrides import run_time
 
 WARNING_S = 15 * 60
 """Before the end."""
 GRACE_S = 120
-"""After the end, for Kubernetes and clocks that differ."""
+"""After the end, for Kubernetes and clocks that differ; more for a pod that has longer to end."""
+_MARGIN_S = 60
 VARIABLE = "GPUSPAWNER_RUN_TIME"
 """Holds the seconds that the server may run, for what runs in it."""
 
@@ -75,13 +77,19 @@ async def enforce(spawner: Any, *, now: datetime | None = None) -> int | None:
     if left_s > 0 and spawner._warned_of != uid:
         spawner._warned_of = uid
         _warn(spawner, end, left_s=left_s)
-    if left_s > -GRACE_S:
+    if left_s > -_grace_s(pod):
         return None
     spawner.log.warning(
         "The run time of %s was over at %s and its pod is still there: it is deleted", spawner._log_name, end
     )
     await spawner.stop(now=True)
     return 1
+
+
+def _grace_s(pod: Mapping[str, Any]) -> float:
+    """Return how long after its end a pod may still be there."""
+    own_s = whole(mapping(pod.get("spec")).get("terminationGracePeriodSeconds"))
+    return max(GRACE_S, (own_s or 0) + _MARGIN_S)
 
 
 def _warn(spawner: Any, end: datetime, *, left_s: float) -> None:

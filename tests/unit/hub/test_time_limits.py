@@ -64,6 +64,14 @@ async def test_a_server_runs_until_its_end_and_a_little_longer_and_is_then_delet
     assert spawner.stops == [True]
 
 
+@pytest.mark.parametrize(("own_s", "ends_s"), [(30, 120), (600, 660)])
+async def test_a_pod_that_has_longer_to_end_is_not_cut_off(own_s: int, ends_s: int):
+    spawner = FakeSpawner()
+    spawner.pod["spec"]["terminationGracePeriodSeconds"] = own_s
+    ended = [await enforce(spawner, now=START + HOUR + timedelta(seconds=each)) for each in (ends_s - 1, ends_s + 1)]
+    assert ended == [None, 1]
+
+
 async def test_a_server_without_an_end_runs_on():
     spawner = FakeSpawner(deadline=None)
     assert await enforce(spawner, now=START + 1000 * HOUR) is None
