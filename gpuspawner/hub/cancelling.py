@@ -15,7 +15,7 @@ from jupyterhub.utils import url_escape_path, url_path_join
 from markupsafe import Markup
 
 from gpuspawner.core.language import gettext
-from gpuspawner.core.rawjson import mapping
+from gpuspawner.core.pod_status import containers, phase
 
 _HAS_OWN = jupyterhub.version_info >= (6,)
 """JupyterHub's page has a button that stops the default server."""
@@ -55,8 +55,11 @@ def has_not_run(spawner: Any) -> bool:
 
     :param spawner: the server's.
     """
+    if not _did_not_start(spawner):
+        return False
     pod = pod_of(spawner) or {}
-    return _did_not_start(spawner) and mapping(pod.get("status")).get("phase") != "Running"
+    # A pod is Pending as long as one that prepares it runs, which may be writing to the person's disk.
+    return phase(pod) != "Running" and not any(each.is_running or each.ended for each in containers(pod))
 
 
 def pod_of(spawner: Any) -> Mapping[str, object] | None:

@@ -80,6 +80,17 @@ async def test_a_pod_that_never_ran_needs_no_time_to_end(spawner: GPUSpawner, ph
     assert has_not_run(spawner) is True
 
 
+@pytest.mark.parametrize("state", [{"running": {}}, {"terminated": {"reason": "Completed", "exitCode": 0}}])
+async def test_what_prepares_a_server_is_given_time(spawner: GPUSpawner, state: dict[str, Any]):
+    put(spawner, "Pending")
+    (pod,) = spawner.pod_reflector.pods.values()
+    spawner._start_future = ended()
+    pod["status"]["initContainerStatuses"] = [{"name": "copy", "state": {"waiting": {"reason": "PodInitializing"}}}]
+    assert has_not_run(spawner) is True
+    pod["status"]["initContainerStatuses"] = [{"name": "copy", "state": state}]
+    assert has_not_run(spawner) is False
+
+
 async def test_what_runs_is_given_time(spawner: GPUSpawner):
     put(spawner, "Running")
     spawner._start_future = ended()
