@@ -147,6 +147,8 @@ class _Follower:
             facts = await self._lookout.look(whatever=whatever)
             if facts is None:
                 return None
+            if facts.pod is not None:
+                spawn_meter.note_pod(self._spawner, facts.pod)
             reports = self._progress.observe(facts)
         except Exception:  # whatever it is, the start itself may well succeed
             self._spawner.log.exception("Cannot tell how the start of %s gets on", self._spawner._log_name)
@@ -186,7 +188,7 @@ class _Follower:
         told = gettext(
             "Your server was not ready after {duration}, so it was stopped.", duration=_waited(self._timeout_s)
         )
-        seen = gettext("This was the last to be seen of it: {sentence}", sentence=last.sentence) if last else ""
+        seen = gettext("Last seen: {sentence}", sentence=last.sentence) if last else ""
         return SlowStartError(paragraph(told, seen))
 
     def _left_s(self) -> float:

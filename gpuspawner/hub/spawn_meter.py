@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpuspawner.core.catalogue import Catalogue
+from gpuspawner.core.stages import Stage
 from gpuspawner.hub import metrics
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.spawn_outcomes import outcome_of, verdict_outcome, waited_s
@@ -43,17 +44,19 @@ class SpawnMeter:
         if stage == self._stage:
             return
         now = self._clock()
-        if self._stage:
+        if self._stage not in ("", Stage.FAILED):
             metrics.observe_stage(self._gpu, self._stage, seconds=now - self._stage_began)
         self._stage, self._stage_began = stage, now
 
     def note(self, pod: Mapping[str, Any] | None) -> None:
-        """Note how far the pod got, before it is deleted.
+        """Note how far the pod got, before it is deleted; what was seen of it once counts when it has gone.
 
         :param pod: as the API server sends it, None where there is none.
         """
-        self._is_created = pod is not None
-        self._waited_s = waited_s(pod)
+        if pod is not None:
+            self._is_created = True
+            waited = waited_s(pod)
+            self._waited_s = self._waited_s if waited is None else waited
 
     def end(self, error: BaseException | None) -> None:
         """Count the start.
@@ -93,9 +96,14 @@ def enter(spawner: Any, stage: str) -> None:
         spawner._meter.enter(stage)
 
 
-def note_pod(spawner: Any) -> None:
-    """Note how far the pod of a start got, while it can still be seen."""
-    if spawner._meter is not None and spawner.pod_reflector is not None:
+def note_pod(spawner: Any, pod: Mapping[str, Any] | None = None) -> None:
+    """Note how far the pod of a start got, while it can still be seen.
+
+    :param pod: as it was seen, or taken by the API server; as it is there now if not given.
+    """
+    if spawner._meter is not None and pod is not None:
+        spawner._meter.note(pod)
+    elif spawner._meter is not None and spawner.pod_reflector is not None:
         spawner._meter.note(spawner.pod_reflector.pods.get(f"{spawner.namespace}/{spawner.pod_name}"))
 
 

@@ -254,7 +254,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         await self._rehearse(pod)
         self._following.send(cancelling.pod_of(self))
         with self._allowances.ledger.creating(self):
-            return await super()._make_create_pod_request(pod, request_timeout)
+            is_made = await super()._make_create_pod_request(pod, request_timeout)
+        if is_made:
+            spawn_meter.note_pod(self, {})
+        return is_made
 
     async def _rehearse(self, pod: Any = None) -> None:
         """Look at the pod of a start, once; at a draft of it where there is none yet."""

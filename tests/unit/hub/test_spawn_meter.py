@@ -92,6 +92,26 @@ async def test_a_pod_that_is_given_up_is_no_refusal():
     assert sample("refusals_total", reason="meter_hopeless") == before
 
 
+async def test_a_pod_that_was_there_and_has_gone_was_created():
+    before = sample("refusals_total", reason="meter_vanished")
+    failed = sample("verdicts_total", verdict="waits", outcome="failed")
+    spawner = fake_spawner()
+    begin(spawner, {"gpu": "meter"}, catalogue=CATALOGUE)
+    spawner._meter.foretell("waits")
+    note_pod(spawner, BOUND)
+    note_pod(spawner)
+    await ended(spawner, RefusedStart("No.", reason="meter_vanished", status_code=409))
+    assert sample("refusals_total", reason="meter_vanished") == before
+    assert sample("verdicts_total", verdict="waits", outcome="failed") - failed == 1
+
+
+def test_that_a_start_failed_lasts_no_time():
+    meter = SpawnMeter("meter", clock=Clock())
+    meter.enter("failed")
+    meter.end(None)
+    assert sample("spawn_stage_duration_seconds_count", gpu="meter", stage="failed") == 0
+
+
 async def test_what_was_foretold_is_held_against_what_came():
     before = sample("verdicts_total", verdict="waits", outcome="ready")
     spawner = fake_spawner({"hub/jupyter-ada": BOUND})
