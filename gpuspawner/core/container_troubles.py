@@ -16,6 +16,9 @@ from gpuspawner.core.stages import Hopeless, Saying, Stage
 BELIEVED_AFTER_S = 20.0
 """Seconds after which what kubelet tries again in vain is given up."""
 
+_DOUBTED_S = 120.0
+"""The same for what may be the node's fault."""
+
 _MOST_RESTARTS = 3
 _SECOND_TRY = 2
 _PULL_REASONS = frozenset(
@@ -23,6 +26,10 @@ _PULL_REASONS = frozenset(
      "InvalidImageName", "SignatureValidationFailed"}
 )  # fmt: skip
 _CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+_MAY_PASS = re.compile(r"deadline exceeded|timed out|context canceled|failed to reserve container name")
+"""What a runtime says that has too much to do; the next try finds what this one has begun."""
+_NOTEBOOK = "notebook"
+"""The name that KubeSpawner gives to the server's own container."""
 _NEVER_RAN = frozenset({"StartError", "ContainerCannotRun"})
 _NOT_THERE = re.compile(r"executable file not found|no such file or directory|not found in \$PATH")
 _NO_SUCH_COMMAND = (126, 127)
@@ -41,6 +48,9 @@ def container_trouble(pod: Mapping[str, object], events: Sequence[Event]) -> Say
 
 def why_ended(container: Container) -> Hopeless:
     """Return why a container that has ended did."""
+    if container.ended == "OOMKilled" and _is_beside(container):
+        sentence = gettext("A program beside that of your server needed more memory to start than it was given.")
+        return Hopeless(code="crashed", sentence=sentence)
     if container.ended == "OOMKilled":
         sentence = gettext("Your server needed more memory to start than it was given.")
         return Hopeless(code="out_of_memory", sentence=sentence)
@@ -60,17 +70,36 @@ def why_ended(container: Container) -> Hopeless:
 
 def _trouble(container: Container, events: Sequence[Event]) -> Saying | None:
     # One that needed more memory than there is will need it again.
-    if container.is_running and container.ended != "OOMKilled":
+    if container.is_running and (container.ended != "OOMKilled" or _is_beside(container)):
         return None
     if container.waiting in _PULL_REASONS:
         return _pull_trouble(container, events)
     if container.waiting in _CONFIG_REASONS:
-        hopeless = Hopeless(code="container_config", sentence=_cannot_run(container))
-        event = newest(events, {Source.KUBELET}, reasons={"Failed"})
-        return _saying(Stage.STARTING, hopeless, event=event, after_s=BELIEVED_AFTER_S)
+        return _config_trouble(container, events)
     if container.ended and (container.exit_code or container.ended == "OOMKilled"):
         return _end_trouble(container, events)
     return None
+
+
+def _config_trouble(container: Container, events: Sequence[Event]) -> Saying:
+    event = newest(events, {Source.KUBELET}, reasons={"Failed"})
+    if _MAY_PASS.search(container.message):
+        sentence = gettext("The node cannot prepare your server yet; it tries again.")
+        return Saying(stage=Stage.STARTING, sentence=sentence, event=event, is_alarm=True)
+    is_sure = container.waiting == "CreateContainerConfigError" or _lacks_something(container)
+    after_s = BELIEVED_AFTER_S if is_sure else _DOUBTED_S
+    hopeless = Hopeless(code="container_config", sentence=_cannot_run(container))
+    return _saying(Stage.STARTING, hopeless, event=event, after_s=after_s)
+
+
+def _is_beside(container: Container) -> bool:
+    """Tell whether it is one that somebody has put beside the server's own, and that does not prepare it."""
+    return container.name != _NOTEBOOK and not container.is_init
+
+
+def _lacks_something(container: Container) -> bool:
+    message = container.message
+    return bool(_NOT_THERE.search(message)) or "secret" in message or "configmap" in message
 
 
 def _end_trouble(container: Container, events: Sequence[Event]) -> Saying:
@@ -91,13 +120,13 @@ def _pull_trouble(container: Container, events: Sequence[Event]) -> Saying | Non
         event = newest(events, {Source.KUBELET}, reasons={"InspectFailed", "Failed"})
         return _saying(Stage.PULLING, Hopeless(code="invalid_image", sentence=text), event=event)
     if container.waiting == "ErrImageNeverPull":
-        text = gettext("The image {image} is not on the node, and may not be fetched.", image=image)
+        text = gettext("The image {image} is not on the node, and the cluster is not allowed to fetch it.", image=image)
         event = newest(events, {Source.KUBELET}, reasons={"ErrImageNeverPull", "Failed"})
         return _saying(
             Stage.PULLING, Hopeless(code="image_not_found", sentence=text), event=event, after_s=BELIEVED_AFTER_S
         )
     if container.waiting == "SignatureValidationFailed":
-        text = gettext("The image {image} is not signed as the cluster demands it.", image=image)
+        text = gettext("The image {image} is not signed as the cluster demands.", image=image)
         hopeless = Hopeless(code="image_pull_denied", sentence=text)
         return _saying(Stage.PULLING, hopeless, after_s=BELIEVED_AFTER_S)
     return _failed_pull(container, events)

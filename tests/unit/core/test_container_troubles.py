@@ -43,13 +43,13 @@ FAILED = "Failed to pull image"
             waits("ErrImageNeverPull"),
             "image_not_found",
             20,
-            f"The image {IMAGE} is not on the node, and may not be fetched.",
+            f"The image {IMAGE} is not on the node, and the cluster is not allowed to fetch it.",
         ),
         (
             waits("SignatureValidationFailed"),
             "image_pull_denied",
             20,
-            f"The image {IMAGE} is not signed as the cluster demands it.",
+            f"The image {IMAGE} is not signed as the cluster demands.",
         ),
         (
             waits("CreateContainerConfigError", 'secret "tokens" not found'),
@@ -60,7 +60,7 @@ FAILED = "Failed to pull image"
         (
             waits("CreateContainerError", "failed to generate spec"),
             "container_config",
-            20,
+            120,
             "The node cannot start the server as it is set up.",
         ),
         (
@@ -85,6 +85,27 @@ def test_what_may_mend_itself_ends_nothing(message: str):
     found = container_trouble(pod(containers=[container(waits("ErrImagePull", message))]), ())
     assert found is not None
     assert (found.hopeless, found.is_alarm) == (None, True)
+
+
+@pytest.mark.parametrize("reason", ["CreateContainerError", "CreateContainerConfigError", "RunContainerError"])
+@pytest.mark.parametrize(
+    "message", ["context deadline exceeded", 'failed to reserve container name "notebook_jupyter-ada_hub_1_0"']
+)
+def test_a_node_that_has_too_much_to_do_ends_nothing(reason: str, message: str):
+    found = container_trouble(pod(node="n", containers=[container(waits(reason, message))]), ())
+    assert found is not None
+    assert (found.hopeless, found.is_alarm) == (None, True)
+    assert found.sentence == "The node cannot prepare your server yet; it tries again."
+
+
+@pytest.mark.parametrize(("restarts", "code"), [(1, None), (3, "crashed")])
+def test_too_little_memory_for_a_program_beside_the_server_is_not_the_servers(restarts: int, code: str | None):
+    state = container(waits("CrashLoopBackOff"), last=ended("OOMKilled", 137), restarts=restarts, name="proxy")
+    found = container_trouble(pod(node="n", containers=[state]), ())
+    assert found is not None
+    assert (found.hopeless and found.hopeless.code, found.is_alarm) == (code, True)
+    again = container({"running": {}}, last=ended("OOMKilled", 137), restarts=restarts, name="proxy")
+    assert container_trouble(pod(node="n", containers=[again]), ()) is None
 
 
 @pytest.mark.parametrize(("counts", "after_s"), [((1,), 20.0), ((2,), 0.0), ((1, 1), 0.0)])
