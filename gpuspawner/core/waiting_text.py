@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import ceil
 
 from gpuspawner.core.autoscaler_messages import Growing, Scaling, scaling
 from gpuspawner.core.event_sources import Event, Source, newest
@@ -20,6 +21,8 @@ NEVER_AFTER_S = 10.0
 """Seconds between two verdicts of NEVER that are believed: what is known of the cluster may be behind for a moment."""
 
 _PER_MINUTE = 60
+_PER_HOUR = 60
+_IN_MINUTES = 90
 _WAITED_FOR = (Shortcoming.DEVICES, Shortcoming.CPU, Shortcoming.MEMORY, Shortcoming.DISK, Shortcoming.PODS)
 
 
@@ -61,13 +64,12 @@ def left_sentence(left_s: float | None) -> str:
     """Return for how long a start goes on waiting at most; empty where nobody knows."""
     if left_s is None or left_s <= 0:
         return ""
+    minutes = ceil(left_s / _PER_MINUTE)
     if left_s < _PER_MINUTE:
-        return gettext("It waits for less than a minute more.")
-    return gettext("It waits for up to {duration} more.", duration=_up_to(left_s))
-
-
-def _up_to(seconds: float) -> str:
-    return duration(seconds / _PER_MINUTE)
+        return gettext("Your server waits for less than a minute more.")
+    if minutes < _IN_MINUTES:
+        return gettext("Your server waits for {minutes} min more at most.", minutes=minutes)
+    return gettext("Your server waits for {hours} h more at most.", hours=ceil(minutes / _PER_HOUR))
 
 
 def _refused(pod: Mapping[str, object]) -> str:
@@ -168,7 +170,7 @@ def _unsuited(known: Refusals, shortcoming: Shortcoming, *, gpu_name: str) -> st
     number = known.counts.get(shortcoming, 0)
     match shortcoming:
         case Shortcoming.VOLUME_IN_USE:
-            return gettext("A disk of your server is still in use by another one.")
+            return gettext("A disk of your server is still in use by another server.")
         case Shortcoming.VOLUME_LIMIT:
             return gettext("The nodes that would do cannot take one more disk.")
         case Shortcoming.VOLUME_MISSING:

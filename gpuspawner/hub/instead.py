@@ -41,7 +41,7 @@ async def with_choices(refused: RefusedStart, spawner: Any, *, patience_s: float
     if not named:
         return refused
     sentence = refused.jupyterhub_message
-    advice = gettext("You could choose {choices} instead.", choices=any_of([text for text, _ in named]))
+    advice = gettext("Try it with {choices} instead.", choices=any_of([text for text, _ in named]))
     links = Markup("<br>").join(Markup('<a href="{}">{}</a>').format(link, text) for text, link in named)
     html = Markup("{}<br>{}<br>{}").format(sentence, gettext("You could choose this instead:"), links)
     return RefusedStart(

@@ -72,7 +72,9 @@ class _Patience:
             # Newer KubeSpawners fill in the timeout as well.
             return dedent(self._own).format(seconds=int(elapsed_s), timeout=self._timeout_s)
         return ngettext(
-            "It has taken {number} second so far.", "It has taken {number} seconds so far.", number=int(elapsed_s)
+            "The start has taken {number} second so far.",
+            "The start has taken {number} seconds so far.",
+            number=int(elapsed_s),
         )
 
 

@@ -67,7 +67,7 @@ def test_an_image_that_is_not_there_ends_the_start_with_other_images_to_fill_in(
 
     assert time.monotonic() - began < SOON_S
     assert said[-1]["failed"] is True
-    assert "You could choose JupyterLab" in said[-1]["message"]
+    assert "Try it with JupyterLab" in said[-1]["message"]
     impatient.pods.wait_gone("typo")
     visitor = Visitor(impatient.hub.url)
     visitor.log_in("typo")
@@ -93,7 +93,7 @@ def test_waiting_for_room_ends_with_the_type_s_own_timeout_and_is_not_counted(
         assert time.monotonic() - began < SOON_S
         assert "There was no room for your server with Tesla-T4 within 8 seconds" in said[-1]["message"]
         sentences = [each["message"] for each in said if "message" in each]
-        assert any("It waits for less than a minute more." in sentence for sentence in sentences)
+        assert any("Your server waits for less than a minute more." in sentence for sentence in sentences)
         percents = [each["progress"] for each in said if "progress" in each]
         assert percents == sorted(percents)
         impatient.pods.wait_gone(user)

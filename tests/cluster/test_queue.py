@@ -69,7 +69,7 @@ def test_a_server_waits_in_the_gate_without_the_hub_giving_up_and_starts_when_it
         (condition,) = waiting.status.conditions
         assert (condition.type, condition.reason) == ("PodScheduled", "SchedulingGated")
         # No Kueue serves a place here; what follows is how long the hub will wait.
-        assert told.startswith("Your server waits in the queue gpu-queue. It waits for up to")
+        assert told.startswith("Your server waits in the queue gpu-queue. Your server waits for ")
         assert (state["pending"], state["ready"]) == ("spawn", False)
         after = pods.of("queuer")
         assert (after.metadata.uid, after.spec.node_name) == (pod.metadata.uid, cluster.real_node)

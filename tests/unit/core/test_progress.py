@@ -104,8 +104,8 @@ def test_the_same_is_not_said_again():
 def test_how_long_it_goes_on_is_said_every_half_minute():
     start = Start(timeout_s=600.0)
     told = {at_s: new[0] for at_s in range(40, 180, 2) if (new := start.at(at_s, pod(), FAILED_SCHEDULING))}
-    waiting = "Your server waits for 1 × A100: 2 nodes have too little left. It waits for up to about"
-    assert told == {40: f"{waiting} 9 min more.", 90: f"{waiting} 8 min more.", 152: f"{waiting} 7 min more."}
+    waiting = "Your server waits for 1 × A100: 2 nodes have too little left. Your server waits for"
+    assert told == {at_s: f"{waiting} {minutes} min more at most." for at_s, minutes in ((40, 10), (70, 9), (120, 8))}
     assert min(after - before for before, after in pairwise(told)) >= CALM_S
 
 

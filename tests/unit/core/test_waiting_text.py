@@ -72,7 +72,7 @@ def told(message: str = FULL, *, is_early: bool = False, gpu_name: str = "A100",
         ),
         (
             "0/2 nodes are available: 2 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access.",
-            "A disk of your server is still in use by another one.",
+            "A disk of your server is still in use by another server.",
         ),
         (
             "0/2 nodes are available: 2 node(s) exceed max volume count.",
@@ -223,9 +223,9 @@ def test_that_no_pool_would_do_says_nothing_that_the_scheduler_did_not():
         (None, ""),
         (-1, ""),
         (0, ""),
-        (59, "It waits for less than a minute more."),
-        (720, "It waits for up to about 12 min more."),
-        (36000, "It waits for up to about 10 h more."),
+        (59, "Your server waits for less than a minute more."),
+        (720, "Your server waits for 12 min more at most."),
+        (36000, "Your server waits for 10 h more at most."),
     ],
 )
 def test_how_long_it_waits_at_most_is_told(left_s: float | None, sentence: str):

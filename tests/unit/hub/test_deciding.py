@@ -87,7 +87,7 @@ async def test_an_image_that_is_not_there_ends_the_start_with_other_images(
     assert isinstance(ending, RefusedStart)
     assert (ending.reason, ending.status_code) == ("image_not_found", HTTPStatus.CONFLICT)
     text, html = format_exception(ending)
-    assert text.endswith("You could choose Minimal instead.")
+    assert text.endswith("Try it with Minimal instead.")
     assert '<a href="/spawn/ada?fill-image=minimal&amp;' in html
     assert spawner._following.reports[-1].hopeless is not None
 
@@ -128,7 +128,7 @@ async def test_what_waits_for_room_until_its_time_is_up_is_refused_and_not_count
     text, html = format_exception(ending)
     assert text == (
         "There was no room for your server with A100 within 10 seconds, so it was stopped. "
-        "You could choose 1 × A100 instead."
+        "Try it with 1 × A100 instead."
     )
     assert "fill-gpu_count=1" in html
     spawner.clear_state()

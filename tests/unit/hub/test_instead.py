@@ -30,7 +30,7 @@ async def test_the_nearest_choices_that_start_now_are_links(make_spawner: MakeSp
     error = await refused(make_spawner(), "rejected_by_node", {**GPU_OPTIONS, "gpu_count": 4})
     text, html = format_exception(error)
     assert (error.reason, error.status_code) == ("rejected_by_node", 409)
-    assert text.startswith("It <failed>. You could choose 3 × A100")
+    assert text.startswith("It <failed>. Try it with 3 × A100")
     assert html.startswith("It &lt;failed&gt;.<br>You could choose this instead:<br><a href=")
     assert html.count("<a href=") <= 3
 
@@ -39,7 +39,7 @@ async def test_an_image_that_is_not_there_is_replaced_by_three_others_at_most(ma
     settings = {**SETTINGS, "images": IMAGES}
     options = {**GPU_OPTIONS, "image": "image-1"}
     text, html = format_exception(await refused(make_spawner(settings=settings), "image_not_found", options))
-    assert text.endswith("You could choose Image <0>, Image <2> or Image <3> instead.")
+    assert text.endswith("Try it with Image <0>, Image <2> or Image <3> instead.")
     assert "Image &lt;0&gt;</a>" in html
     assert "fill-gpu=a100&amp;" in html
 
@@ -48,16 +48,16 @@ async def test_an_image_that_was_named_is_replaced_by_those_on_offer(make_spawne
     settings = {**SETTINGS, "custom_images": {"allowed": True}}
     options = {"custom_image": "acme/own:1", "gpu": "a100", "gpu_count": 1}
     text, _ = format_exception(await refused(make_spawner(settings=settings), "image_pull_denied", options))
-    assert text.endswith("You could choose PyTorch or Minimal instead.")
+    assert text.endswith("Try it with PyTorch or Minimal instead.")
 
 
 async def test_too_little_memory_is_doubled(make_spawner: MakeSpawner):
     text, html = format_exception(await refused(make_spawner(), "out_of_memory"))
-    assert text.endswith("You could choose 32 GiB instead.")
+    assert text.endswith("Try it with 32 GiB instead.")
     assert "fill-memory=32&amp;" in html
 
 
-@pytest.mark.parametrize(("memory", "advice"), [("40G", " You could choose 64 GiB instead."), ("64G", "")])
+@pytest.mark.parametrize(("memory", "advice"), [("40G", " Try it with 64 GiB instead."), ("64G", "")])
 async def test_no_more_memory_is_named_than_is_offered(make_spawner: MakeSpawner, memory: str, advice: str):
     error = await refused(make_spawner(), "out_of_memory", {**GPU_OPTIONS, "memory": memory})
     assert format_exception(error)[0] == f"It <failed>.{advice}"
@@ -103,4 +103,4 @@ async def test_where_many_starts_end_at_once_those_without_patience_get_none(
     assert format_exception(error) == ("It <failed>.", None)
     now += 4.0
     error = await refused(make_spawner(), "evicted", {**GPU_OPTIONS, "gpu_count": 4})
-    assert "You could choose 3 × A100" in format_exception(error)[0]
+    assert "Try it with 3 × A100" in format_exception(error)[0]

@@ -97,11 +97,11 @@ async def test_patience_is_asked_for_after_a_while_again_and_again(spawner: GPUS
     now = 61.0
     following.tell([], percent=20)
     assert await anext(page) == {"progress": 20}
-    assert (await anext(page))["message"] == "It waits. It has taken 61 seconds so far."
+    assert (await anext(page))["message"] == "It waits. The start has taken 61 seconds so far."
     now = 66.5
     following.tell([], percent=21)
     await anext(page)
-    assert (await anext(page))["message"] == "It waits. It has taken 66 seconds so far."
+    assert (await anext(page))["message"] == "It waits. The start has taken 66 seconds so far."
     await page.aclose()
 
 
