@@ -33,6 +33,7 @@ _GONE_AFTER_S = 5.0
 """Seconds for which a pod has to be gone: KubeSpawner makes it anew where one of that name was there."""
 _LONGEST_S = 1e9
 
+_FOR_ROOM = frozenset({Stage.QUEUED, Stage.WAITING, Stage.SCALING})
 _BANDS: Mapping[Stage, tuple[int, int, float]] = {
     Stage.CHECKING: (0, 5, 10.0),
     Stage.QUEUED: (5, 25, 600.0),
@@ -108,6 +109,7 @@ class Progress:
             raw_event=scrubbed(saying.event.raw) if saying.event else None,
             is_alarm=saying.is_alarm,
             hopeless=saying.hopeless if self._is_over else None,
+            lacks_room=saying.stage in _FOR_ROOM and saying.lacks_room,
         )
 
     def _own(self, raw: Mapping[str, object] | None, *, now_s: float) -> Mapping[str, object] | None:

@@ -106,6 +106,7 @@ class Report:
     :param raw_event: the event it rests on, fit to be shown (see :func:`scrubbed`); None where there is none.
     :param is_alarm: something is wrong that may or may not mend itself.
     :param hopeless: why the start is to be ended now; the stage is FAILED then.
+    :param lacks_room: what it waits for is room: devices, CPU, memory, its turn, a new node.
     """
 
     stage: Stage
@@ -114,6 +115,7 @@ class Report:
     raw_event: Mapping[str, object] | None = None
     is_alarm: bool = False
     hopeless: Hopeless | None = None
+    lacks_room: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +126,8 @@ class Saying:
     :param event: the event that it rests on, None where it rests on the pod alone.
     :param is_alarm: something is wrong that may or may not mend itself.
     :param hopeless: why nothing will come of it, once that has held for ``after_s`` seconds.
-    :param at_s: when that was found out, counted like the seconds of the start; None for just now.
+    :param lacks_room: what a start that waits for a node lacks is room, as far as known.
+    :param at_s: when hopelessness was found out, counted like the seconds of the start; None for just now.
     """
 
     stage: Stage
@@ -134,3 +137,4 @@ class Saying:
     hopeless: Hopeless | None = None
     after_s: float = 0.0
     at_s: float | None = None
+    lacks_room: bool = True

@@ -25,6 +25,15 @@ _PER_HOUR = 60
 _IN_MINUTES = 90
 _WAITED_FOR = (Shortcoming.DEVICES, Shortcoming.CPU, Shortcoming.MEMORY, Shortcoming.DISK, Shortcoming.PODS)
 
+_TO_MEND = (
+    Shortcoming.VOLUME_IN_USE,
+    Shortcoming.VOLUME_MISSING,
+    Shortcoming.VOLUME_ZONE,
+    Shortcoming.CORDONED,
+    Shortcoming.NOT_READY,
+)
+"""What room for one more server would not change."""
+
 
 def waiting(facts: Facts, events: Sequence[Event], *, is_early: bool) -> Saying:
     """Return what a pod without a node waits for.
@@ -52,7 +61,18 @@ def waiting(facts: Facts, events: Sequence[Event], *, is_early: bool) -> Saying:
         _reason(facts, known) or looked_for, _ahead(facts.verdict), "" if is_early else _no_new_node(grown)
     )
     told = grown.event if grown and event is None else event
-    return Saying(stage=Stage.WAITING, sentence=sentence, event=told, is_alarm=not is_early)
+    return Saying(
+        stage=Stage.WAITING,
+        sentence=sentence,
+        event=told,
+        is_alarm=not is_early,
+        lacks_room=_says_more(facts.verdict) or not _needs_mending(known),
+    )
+
+
+def _needs_mending(known: Refusals) -> bool:
+    """Tell whether more room would not help: no node is short of anything, and something else is the matter."""
+    return any(each in known.counts for each in _TO_MEND) and not any(each in known.counts for each in _WAITED_FOR)
 
 
 def being_set_up() -> Saying:

@@ -90,6 +90,7 @@ class _Follower:
         self._following = following
         self._lookout = Lookout(spawner, following)
         self._progress = Progress()
+        self._logged: set[type[Exception]] = set()
         self._timeout_s = float(spawner.start_timeout)
         self._early_s = min(_EARLY_S, _EARLY_SHARE * self._timeout_s)
 
@@ -145,13 +146,16 @@ class _Follower:
         """
         try:
             facts = await self._lookout.look(whatever=whatever)
-            if facts is None:
+            # KubeSpawner removes the pod itself where it cannot do what comes after it, and says why.
+            if facts is None or self._spawner._is_removing:
                 return None
             if facts.pod is not None:
                 spawn_meter.note_pod(self._spawner, facts.pod)
             reports = self._progress.observe(facts)
-        except Exception:  # whatever it is, the start itself may well succeed
-            self._spawner.log.exception("Cannot tell how the start of %s gets on", self._spawner._log_name)
+        except Exception as error:  # whatever it is, the start itself may well succeed
+            if type(error) not in self._logged:
+                self._logged.add(type(error))
+                self._spawner.log.exception("Cannot tell how the start of %s gets on", self._spawner._log_name)
             return None
         self._following.tell(reports, percent=self._progress.percent)
         for report in reports:
@@ -161,7 +165,9 @@ class _Follower:
     def no_room(self) -> RefusedStart | None:
         """Return that there was no room until now; None where that is not what is waited for."""
         last, gpu, waited = self._following.last, self._following.gpu, _waited(self._timeout_s)
-        match last.stage if last else None:
+        if last is None or not last.lacks_room:
+            return None
+        match last.stage:
             case Stage.QUEUED:
                 told = gettext(
                     "Your server was still in the queue after {duration}, so it was stopped.", duration=waited

@@ -52,6 +52,11 @@ class Following:
         self.language = spoken()
 
     @property
+    def is_ahead(self) -> bool:
+        """Whether it has not begun: pages that are open already wait for it."""
+        return self._began is None and not self.is_over
+
+    @property
     def last(self) -> Report | None:
         """What was said last, None where nothing was."""
         return self.reports[-1] if self.reports else None

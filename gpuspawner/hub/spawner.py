@@ -74,6 +74,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self._unrehearsed: Callable[[Any], Awaitable[None]] | None = None
         self._meter: spawn_meter.SpawnMeter | None = None
         self._warned_of = ""
+        self._is_removing = False
         super().__init__(*args, **kwargs)
         self._parsed()
 
@@ -204,7 +205,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self._removed_environment = ()
         self._is_refused = self._is_pardoned = False
         self._start_future = None
-        self._following = Following()
+        # A page may have been opened a moment before this, for the start that is about to begin.
+        if not self._following.is_ahead or self._following.is_sent:
+            self._following = Following()
+        self._following.gpu = None
         self._unrehearsed = None
         self._meter = None
 
@@ -299,7 +303,11 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @override
     async def stop(self, now: bool = False) -> None:
         """Remove the pod; at once where nothing in it ran yet."""
-        await super().stop(now or cancelling.has_not_run(self))
+        self._is_removing = True
+        try:
+            await super().stop(now or cancelling.has_not_run(self))
+        finally:
+            self._is_removing = False
 
     # -- settings and cluster ------------------------------------------------------------------------------------------
 

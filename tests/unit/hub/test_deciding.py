@@ -18,7 +18,7 @@ from gpuspawner.hub.deciding import decided
 from gpuspawner.hub.errors import COUNTS_REFUSALS, RefusedStart, SlowStartError
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
-from tests.unit.hub.followed import NO_IMAGE, pod_that_waits, pods_path, sent
+from tests.unit.hub.followed import NO_IMAGE, UNSCHEDULABLE, pod_that_waits, pods_path, sent
 from tests.unit.hub.starts import GPU_OPTIONS
 from tests.unit.kube.watch_server import PODS, WatchServer, eventually
 from tests.unit.kube.watch_server import pod as other_pod
@@ -135,6 +135,20 @@ async def test_what_waits_for_room_until_its_time_is_up_is_refused_and_not_count
     assert spawner.user.settings.get("failure_count", 0) == (-1 if COUNTS_REFUSALS else 0)
 
 
+async def test_what_waits_for_a_disk_and_not_for_room_is_a_timeout(make_spawner: MakeSpawner, server: WatchServer):
+    def without_disk(pod: dict[str, Any]) -> None:
+        message = '0/2 nodes are available: persistentvolumeclaim "claim-ada" not found.'
+        pod["status"]["conditions"] = [{**UNSCHEDULABLE, "message": message}]
+
+    server.put(PODS, other_pod("other", on="gpu-1", gpus=3))
+    _, ending = await started(make_spawner, server, without_disk, options={}, timeout_s=35)
+    assert isinstance(ending, SlowStartError)
+    assert format_exception(ending)[0].startswith(
+        "Your server was not ready after 35 seconds, so it was stopped. "
+        "Last seen: A disk of your server is not there yet."
+    )
+
+
 async def test_a_server_without_a_gpu_has_a_reason_of_its_own(make_spawner: MakeSpawner, server: WatchServer):
     _, ending = await started(make_spawner, server, nothing, options={}, timeout_s=10)
     assert isinstance(ending, RefusedStart)
@@ -229,7 +243,10 @@ async def test_pages_are_let_go_also_where_a_start_is_cut_off_twice(make_spawner
 
 
 async def test_a_mistake_in_looking_ends_no_start(
-    make_spawner: MakeSpawner, server: WatchServer, monkeypatch: pytest.MonkeyPatch
+    make_spawner: MakeSpawner,
+    server: WatchServer,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ):
     async def broken(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError
@@ -237,6 +254,30 @@ async def test_a_mistake_in_looking_ends_no_start(
     monkeypatch.setattr(lookout.Lookout, "look", broken)
     _, ending = await started(make_spawner, server, running)
     assert ending == "http://198.18.0.9:8888"
+    # It is looked at again and again, and said once.
+    assert len([each for each in caplog.records if "Cannot tell" in each.getMessage()]) == 1
+
+
+async def test_a_hook_that_fails_after_the_pod_was_made_is_told_as_it_is(
+    make_spawner: MakeSpawner, server: WatchServer, monkeypatch: pytest.MonkeyPatch
+):
+    def hook(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    spawner = make_spawner(kubespawner={"after_pod_created_hook": hook})
+    pod = await pod_that_waits(spawner, GPU_OPTIONS)
+    hurry(spawner)
+    start = spawner.start()
+    await sent(server, spawner)
+    server.put(pods_path(spawner), pod)
+    await eventually(lambda: [each for each in server.requests if each.method == "DELETE"])
+    going = {**pod, "metadata": {**pod["metadata"], "deletionTimestamp": "2026-11-22T10:00:01Z"}}
+    server.put(pods_path(spawner), going)
+    await asyncio.sleep(0.3)
+    assert not start.done()
+    server.delete(pods_path(spawner), going)
+    with pytest.raises(ZeroDivisionError):
+        await start
 
 
 async def test_the_timeout_of_a_gpu_type_is_what_is_waited_for(make_spawner: MakeSpawner, server: WatchServer):

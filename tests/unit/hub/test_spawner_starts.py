@@ -60,6 +60,23 @@ async def test_a_page_is_told_from_the_beginning_on_and_let_go_in_the_end(
         assert [event async for event in page if "message" in event] == []
 
 
+async def test_a_page_opened_right_before_the_start_begins_is_told_of_it(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    spawner = make_spawner()
+    spawner.user_options = GPU_OPTIONS
+    page = spawner.progress()
+    first = asyncio.ensure_future(anext(page))
+    await asyncio.sleep(0)
+    spawner.clear_state()  # as JupyterHub does a moment after it has said that the start is pending
+    start = spawner.start()
+    async with asyncio.timeout(5):
+        assert (await first)["message"] == "Your server is being set up."
+    start.cancel()
+    await asyncio.gather(start, return_exceptions=True)
+    await page.aclose()
+
+
 async def test_one_pardon_is_for_one_refusal_and_comes_right_before_it_is_counted(make_spawner: MakeSpawner):
     spawner = make_spawner()
     for _ in range(3):
