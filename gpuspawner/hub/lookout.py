@@ -11,7 +11,7 @@ from typing import Any
 from gpuspawner.core.inventory import Inventory, Pod
 from gpuspawner.core.progress import Facts
 from gpuspawner.core.rawjson import mapping, text
-from gpuspawner.core.verdict import Outcome, Verdict, verdict
+from gpuspawner.core.verdict import FRESH_S, Outcome, Verdict, verdict
 from gpuspawner.hub.cancelling import pod_of
 from gpuspawner.hub.following import Following, uid_of
 from gpuspawner.hub.offers import Offer
@@ -26,6 +26,9 @@ _VERDICT_S = 5.0
 
 _STALE_S = 15.0
 """Seconds after which a verdict says nothing any more."""
+
+_EARLY_S = 10.0
+"""Seconds for which a node may yet be unknown, or not ready for a moment, that a pod has just got."""
 
 _SHARE = 0.05
 """Part of the hub's time that verdicts on all servers that wait may take."""
@@ -47,6 +50,10 @@ class Lookout:
         self._looked_at = float("-inf")
         self._verdict: Verdict | None = None
         self._judged_at = float("-inf")
+        self._node = ""
+        """The last that the pod was on."""
+        self._bound_at = 0.0
+        self._was_ready = False
 
     async def look(self, *, whatever: bool = False) -> Facts | None:
         """Return what is known, None when that is what it was the last time.
@@ -61,7 +68,10 @@ class Lookout:
             return None
         self._seen, self._looked_at = seen, now
         gpu, node = self._following.gpu, text(mapping((pod or {}).get("spec")).get("nodeName"))
-        offer = None if pod is None else await self._spawner._offer()
+        if node and node != self._node:
+            self._node, self._bound_at, self._was_ready = node, now, False
+        # The pod of a node that is gone may have gone with it.
+        offer = None if pod is None and not self._node else await self._spawner._offer()
         judged = None if pod is None or offer is None or node else await self._judged(pod, offer)
         return Facts(
             pod=pod,
@@ -72,7 +82,7 @@ class Lookout:
             judged_at_s=None if judged is None else self._judged_at,
             queue=None if pod is None or offer is None else await offer.queue_place(pod),
             gpu_name="" if gpu is None else gpu.display_name,
-            is_node_ready=None if offer is None or not node else _is_ready(node, offer.inventory),
+            is_node_ready=None if offer is None or (pod is not None and not node) else self._is_ready(offer.inventory),
         )
 
     def _pod(self) -> Mapping[str, object] | None:
@@ -81,6 +91,15 @@ class Lookout:
             return None
         pod = pod_of(self._spawner)
         return None if pod is None or uid_of(pod) == self._following.former_pod else pod
+
+    def _is_ready(self, inventory: Inventory) -> bool | None:
+        """Tell whether the pod's node is well; None where that is not known, or it may be too new to be known."""
+        if not self._node or inventory.age_s is None or inventory.age_s > FRESH_S:
+            return None
+        is_ready = _is_ready(self._node, inventory)
+        self._was_ready = self._was_ready or is_ready is True
+        is_early = self._following.elapsed_s - self._bound_at < _EARLY_S
+        return None if is_ready is False and (is_early or not self._was_ready) else is_ready
 
     async def _judged(self, pod: Mapping[str, object], offer: Offer) -> Verdict | None:
         """Return the verdict on a pod that waits, an older one where all verdicts together took long enough."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -143,9 +144,40 @@ async def test_a_pod_on_a_node_is_as_well_as_its_node(seen: Seen, server: WatchS
     store = seen.spawner._offers._store
     assert store is not None
     await eventually(lambda: store._occupancy.node("gpu-1") is None)
+    early = await seen.lookout.look(whatever=True)
+    seen.now = 11.0
+    facts = await seen.lookout.look(whatever=True)
+    assert (early and early.is_node_ready, facts and facts.is_node_ready) == (None, False)
+    seen.pods.clear()
     facts = await seen.lookout.look(whatever=True)
     assert facts is not None
-    assert facts.is_node_ready is False
+    assert (facts.pod, facts.is_node_ready) == (None, False)
+
+
+async def test_a_node_that_was_never_seen_well_is_not_lost(seen: Seen):
+    pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
+    pod["spec"]["nodeName"] = "new"
+    seen.put(pod)
+    await seen.lookout.look()
+    seen.now = 60.0
+    facts = await seen.lookout.look()
+    assert facts is not None
+    assert facts.is_node_ready is None
+
+
+async def test_what_is_known_of_nodes_and_old_says_nothing(seen: Seen, monkeypatch: pytest.MonkeyPatch):
+    pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
+    pod["spec"]["nodeName"] = "gpu-1"
+    offer = await seen.spawner._offer()
+
+    async def old() -> Any:
+        return replace(offer, inventory=replace(offer.inventory, age_s=61.0))
+
+    monkeypatch.setattr(seen.spawner, "_offer", old)
+    seen.put(pod)
+    facts = await seen.lookout.look()
+    assert facts is not None
+    assert facts.is_node_ready is None
 
 
 async def test_where_no_node_can_be_read_nobody_knows_how_it_is(seen: Seen, server: WatchServer):
