@@ -145,7 +145,9 @@ def _reason(facts: Facts, known: Refusals) -> str:
     if verdict is not None and verdict.outcome is Outcome.AFTER_SCALE_UP:
         return paragraph(gettext("Your server waits for a new node."), _usually(verdict.minutes))
     if verdict is not None and verdict.outcome is Outcome.WAITS and verdict.reason:
-        return as_sentence(said(verdict.reason))
+        # Worded to stand beside the GPU type, which the page that waits shows nowhere else.
+        wanted = _waits_for(_gpus(facts.pod or {}, facts.gpu_name), 0) if facts.gpu_name else ""
+        return paragraph(wanted, as_sentence(said(verdict.reason)))
     names = [_waited_for(each, facts) for each in _WAITED_FOR if each in known.counts]
     if names:
         number = max(known.counts.get(each, 0) for each in _WAITED_FOR)

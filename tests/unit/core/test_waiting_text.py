@@ -116,9 +116,12 @@ def test_what_the_condition_says_comes_before_an_event_that_may_be_cut():
     [
         (
             Verdict(outcome=Outcome.WAITS, reason="All 4 are in use.", ahead=2),
-            "All 4 are in use. 2 servers are ahead of yours.",
+            "Your server waits for 1 × A100. All 4 are in use. 2 servers are ahead of yours.",
         ),
-        (Verdict(outcome=Outcome.WAITS, reason="All 4 are in use.", ahead=0), "All 4 are in use. Yours is next."),
+        (
+            Verdict(outcome=Outcome.WAITS, reason="All 4 are in use.", ahead=0),
+            "Your server waits for 1 × A100. All 4 are in use. Yours is next.",
+        ),
         (
             Verdict(outcome=Outcome.WAITS, ahead=1),
             "Your server waits for 1 × A100: 2 nodes have too little left. 1 server is ahead of yours.",
