@@ -21,11 +21,12 @@ _HAS_OWN = jupyterhub.version_info >= (6,)
 """JupyterHub's page has a button that stops the default server."""
 
 _HIDDEN = Markup("<style>#progress-log .gs-cancel,#stop-server-btn{display:none}</style>")
-# The hub's own page holds the token that its API asks for. Its answer comes when the pod is gone, or going.
+# The hub's own page holds the token that its API asks for. Its answer comes when the pod is gone, or going; JupyterHub
+# may have forgotten a named server by then, so that its page would be a 404.
 _BUTTON = Markup(
-    '<span class="gs-cancel"><br><button type="button" class="btn btn-danger btn-sm" value="{}" onclick="'
+    '<span class="gs-cancel"><br><button type="button" class="btn btn-danger btn-sm mt-2" value="{}" onclick="'
     "this.disabled=true;fetch(this.value+'?_xsrf='+jhdata.xsrf_token,{{method:'DELETE'}}).then(r=>{{if(!r.ok)throw r;"
-    'location.reload()}}).catch(()=>this.disabled=false)">{}</button></span>'
+    "location=jhdata.base_url+'home'}}).catch(()=>this.disabled=false)\">{}</button></span>"
 )
 
 
