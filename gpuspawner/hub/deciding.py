@@ -56,6 +56,10 @@ async def decided(spawner: Any, start: Awaitable[Any], *, following: Following) 
         # Of two that are done at once, because the hub is busy, a start that succeeds counts.
         if ending.done() and (not starting.done() or starting.exception() is not None):
             raise ending.result()
+        # KubeSpawner has a timer of its own, which goes off up to a tenth earlier or later than JupyterHub's.
+        timeout = starting.exception()
+        if isinstance(timeout, TimeoutError) and (refused := follower.no_room()) is not None:
+            raise refused from timeout
         found = starting.result()
         await _cancelled(ending)
         if (early := await follower.ended_early(found)) is not None:

@@ -171,6 +171,23 @@ async def test_where_the_hub_is_too_busy_and_its_timer_comes_first_it_is_refused
         await asyncio.wait_for(start, 0)
 
 
+async def test_where_kubespawners_timer_comes_first_it_is_refused_all_the_same(
+    make_spawner: MakeSpawner, server: WatchServer, monkeypatch: pytest.MonkeyPatch
+):
+    async def never(*_: object, **__: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(deciding, "with_choices", never)
+    spawner = make_spawner()
+    pod = await pod_that_waits(spawner, GPU_OPTIONS)
+    spawner.start_timeout = 1
+    start = spawner.start()
+    await sent(server, spawner)
+    server.put(pods_path(spawner), pod)
+    with pytest.raises(RefusedStart, match="There was no room"):
+        await asyncio.wait_for(start, 10)
+
+
 async def test_what_takes_too_long_on_its_node_is_a_timeout_with_a_sentence(
     make_spawner: MakeSpawner, server: WatchServer
 ):
