@@ -38,10 +38,10 @@ async def decided(spawner: Any, start: Awaitable[Any], *, following: Following) 
     """Wait for a start and return what it returns, unless nothing will come of it.
 
     :param start: KubeSpawner's; cancelled where this ends it.
+    :param following: has begun when JupyterHub's timer did.
     :raises RefusedStart: nothing will come of it, or it waited for room until its time was up.
     :raises SlowStartError: its time is up, and it waited for something else.
     """
-    following.begin()
     follower = _Follower(spawner, following)
     starting = asyncio.ensure_future(start)
     ending = asyncio.create_task(follower.ending())

@@ -231,6 +231,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     def start(self) -> asyncio.Future[Any]:
         """Start the pod; what Kubernetes refuses, and what nothing will come of, ends in one sentence."""
         drop_dead_reflectors(type(self).reflectors)
+        # Not in the task that is made here: in a busy hub it may have to wait, and JupyterHub's timer does not.
+        self._following.begin()
         self._start_future = future = asyncio.ensure_future(self._explained(super().start()))
         future.add_done_callback(lambda _: self._allowances.ledger.settle(self))
         return future

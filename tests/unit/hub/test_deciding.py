@@ -171,6 +171,19 @@ async def test_where_the_hub_is_too_busy_and_its_timer_comes_first_it_is_refused
         await asyncio.wait_for(start, 0)
 
 
+async def test_a_busy_hub_does_not_put_the_end_off(make_spawner: MakeSpawner, server: WatchServer):
+    spawner = make_spawner()
+    await pod_that_waits(spawner, GPU_OPTIONS)
+    now = [100.0]
+    spawner._following.clock = lambda: now[0]
+    start = spawner.start()
+    now[0] += 5  # and only now does the hub come to anything else
+    await sent(server, spawner)
+    assert spawner._following.elapsed_s == 5
+    start.cancel()
+    await asyncio.gather(start, return_exceptions=True)
+
+
 async def test_where_kubespawners_timer_comes_first_it_is_refused_all_the_same(
     make_spawner: MakeSpawner, server: WatchServer, monkeypatch: pytest.MonkeyPatch
 ):
