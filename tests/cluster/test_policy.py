@@ -203,7 +203,7 @@ def test_a_namespaces_quota_is_the_tighter_limit(site: Site) -> None:
         # For three seconds it may be Kubernetes that refuses, then it is known before.
         wait_for(lambda: _refused(site.ask("carl", "none-left")), "nothing left")
         assert site.gpus() == {"quinn": 2}
-        assert "The cluster's quota leaves 0 GPUs" in visitor.get("/hub/spawn/quinn/third").text
+        assert "The cluster's quota leaves no GPU for one more server." in visitor.get("/hub/spawn/quinn/third").text
 
 
 def _refused(answer: Answer) -> Answer | None:

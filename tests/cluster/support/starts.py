@@ -46,10 +46,14 @@ def starting(servers: Servers, user: str, options: Mapping[str, object]) -> Iter
         yield told
 
 
-def ends_with(servers: Servers, user: str, told: Told, sentence: str, *, within_s: float = 60) -> dict[str, Any]:
-    """Wait until a start is given up for this reason, see that nothing is left of it, and return the last event."""
+def ends_with(servers: Servers, user: str, told: Told, *sentences: str, within_s: float = 60) -> dict[str, Any]:
+    """Wait until a start is given up for this reason, see that nothing is left of it, and return the last event.
+
+    :param sentences: any of them tells the reason.
+    """
     last = told.wait_over(timeout_s=within_s)
-    assert (last.get("failed"), sentence in last["message"]) == (True, True), told.sentences
+    found = any(sentence in last["message"] for sentence in sentences)
+    assert (last.get("failed"), found) == (True, True), told.sentences
     servers.pods.wait_gone(user)
     wait_for(lambda: not servers.state(user).get("pending"), f"the hub done with the server of {user}", timeout_s=10)
     return last
