@@ -22,7 +22,8 @@ SERVER_ANNOTATION = "hub.jupyter.org/servername"
 TAKEN = {"gpu": "h100-80gb", "gpu_count": 1}
 MISSING = "localhost/devcluster/no-such-image:1"
 WAITS = re.compile(
-    r"Your server waits for 1 × H100 80 GB\. All 8 are in use\..* It waits for (up to .+|less than a minute) more\."
+    r"Your server waits for 1 × H100 80 GB\. All 8 are in use\."
+    r".* Your server waits for (.+ more at most|less than a minute more)\."
 )
 IN_KUBERNETES_WORDS = re.compile(r"nodes are available|Insufficient|nvidia\.com")
 # A start of which nothing comes ends before a minute is over.
