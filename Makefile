@@ -10,7 +10,7 @@ PREPARE := $(PYTHON) devcluster/prepare.py --for
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check format catalogues test-unit test-fuzz test-packaging test-cluster test-browser test-faults bench bench-page bench-fit bench-freshness bench-scale constraints clean
+.PHONY: help demo test check format catalogues test-unit test-fuzz test-packaging test-cluster test-browser test-faults test-storm bench bench-page bench-fit bench-freshness bench-progress bench-scale constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,7 +60,11 @@ test-faults: ## Break the API server in 33 ways and compare what the hub says of
 	@$(PREPARE) cluster
 	@$(RUN) tests/run.py faults
 
-bench: ## Measure spawns and form rendering against plain KubeSpawner
+test-storm: ## Let 200 people with random rules start and stop servers 2,000 times [SEED=of the rules]
+	@$(PREPARE) cluster
+	@$(if $(SEED),GPUSPAWNER_STORM_SEED=$(SEED)) $(RUN) tests/run.py storm
+
+bench: ## Measure form rendering, what the policy adds to a spawn, and spawns against plain KubeSpawner
 	@$(PREPARE) bench
 	@$(RUN) tests/run.py bench
 
@@ -75,6 +79,10 @@ bench-fit: ## Compare our fit with kube-scheduler's decisions [DECISIONS=10000] 
 bench-freshness: ## Measure how soon the form shows that a GPU was taken, with 100 pod events a second
 	@$(PREPARE) browser
 	@$(RUN) -m bench freshness
+
+bench-progress: ## Measure what 500 open progress pages cost the hub, beside KubeSpawner's
+	@$(PREPARE) bench
+	@$(RUN) -m bench progress
 
 bench-scale: ## Measure what a large cluster costs the hub, beside what others do [NODES=5000] [PODS=100000]
 	@$(PREPARE) bench

@@ -4,33 +4,35 @@
     python -m bench fit [--decisions 10000] [--seed N]
     python -m bench page
     python -m bench freshness
+    python -m bench progress
     python -m bench scale [--nodes 5000] [--pods 100000]
 
-``spawn`` needs what the cluster tests need, ``page`` and ``freshness`` what the browser tests need, ``fit`` and
-``scale`` the binaries of Kubernetes, ``render`` only Python. Exit status 1 where a budget is exceeded.
+``spawn`` and ``progress`` need what the cluster tests need, ``page`` and ``freshness`` what the browser tests need,
+``fit`` and ``scale`` the binaries of Kubernetes, ``render`` only Python. Exit status 1 where a budget is exceeded.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from bench import page, render, spawn
+from bench import page, policy, render, spawn
 from bench.fit import suite as fit
 from bench.freshness import suite as freshness
+from bench.progress import suite as progress
 from bench.result import Result, save
 from bench.scale import suite as scale
 from devcluster.errors import DevclusterError
 
-SUITES = ("render", "spawn", "page", "fit", "freshness", "scale")
-BY_DEFAULT = ("render", "spawn")
+SUITES = ("render", "policy", "spawn", "page", "fit", "freshness", "progress", "scale")
+BY_DEFAULT = ("render", "policy", "spawn")
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the suites named in ``arguments``, those against plain KubeSpawner without any."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure gpuspawner against its budgets.")
-    parser.add_argument("suites", nargs="*", metavar="suite", help=f"{', '.join(SUITES)} (default: the first two)")
+    parser.add_argument("suites", nargs="*", metavar="suite", help=f"{', '.join(SUITES)} (default: the first three)")
     parser.add_argument("--rounds", type=int, default=16, help="rounds of spawns with each spawner (default 16)")
     parser.add_argument("--servers", type=int, default=20, help="servers that are started at once (default 20)")
     parser.add_argument("--decisions", type=int, default=10_000, help="cases for kube-scheduler (default 10000)")
@@ -40,20 +42,18 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if unknown := set(options.suites) - set(SUITES):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(SUITES)}")
-    results: list[Result] = []
+    runs: dict[str, Callable[[], Result]] = {
+        "render": render.measure,
+        "policy": policy.measure,
+        "spawn": lambda: spawn.measure(rounds=options.rounds, servers=options.servers),
+        "page": page.measure,
+        "fit": lambda: fit.measure(decisions=options.decisions, seed=options.seed),
+        "freshness": freshness.measure,
+        "progress": progress.measure,
+        "scale": lambda: scale.measure(nodes=options.nodes, pods=options.pods),
+    }
     try:
-        if "render" in (options.suites or BY_DEFAULT):
-            results.append(render.measure())
-        if "spawn" in (options.suites or BY_DEFAULT):
-            results.append(spawn.measure(rounds=options.rounds, servers=options.servers))
-        if "page" in options.suites:
-            results.append(page.measure())
-        if "fit" in options.suites:
-            results.append(fit.measure(decisions=options.decisions, seed=options.seed))
-        if "freshness" in options.suites:
-            results.append(freshness.measure())
-        if "scale" in options.suites:
-            results.append(scale.measure(nodes=options.nodes, pods=options.pods))
+        results = [run() for name, run in runs.items() if name in (options.suites or BY_DEFAULT)]
     except DevclusterError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1

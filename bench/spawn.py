@@ -202,13 +202,13 @@ class _Race:
         self._hub = hub
         self._servers = servers
         self._logged = hub.log.stat().st_size
-        self._cpu_s = _cpu_s(hub.hub_pid)
+        self._cpu_s = cpu_s(hub.hub_pid)
         self._began = time.monotonic()
 
     def is_over(self) -> bool:
         """Tell whether all servers are ready, and note what it took when that is seen for the first time."""
         if self.took is None and _ready(self._hub, since=self._logged) == self._servers:
-            self.took = Round(time.monotonic() - self._began, _cpu_s(self._hub.hub_pid) - self._cpu_s)
+            self.took = Round(time.monotonic() - self._began, cpu_s(self._hub.hub_pid) - self._cpu_s)
         return self.took is not None
 
 
@@ -237,7 +237,7 @@ def _served(hub: Hub) -> int:
     return sum(bool(user["server"]) for user in hub.client.users())
 
 
-def _cpu_s(pid: int) -> float:
+def cpu_s(pid: int) -> float:
     """Return the processor time of a process with all its threads, in user and kernel mode.
 
     From the process's own clock (clock_getcpuclockid(3)), as /proc counts in hundredths of a second.

@@ -1,7 +1,8 @@
 """The device plugin of the node that runs pods: `python -m devcluster.device_plugin DEVICES_FOLDER`.
 
 One gRPC server per resource, in the kubelet's folder of plugins. A kubelet that (re)starts empties that folder and
-creates its own socket anew; the plugin watches for that and serves and registers again, as vendors' plugins do.
+creates its own socket anew; the plugin watches for that and serves and registers again, as vendors' plugins do. What
+fails of the GPUs, or of the plugin itself, is for devcluster.gpu_faults to say.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 import grpc
 
 from devcluster.device_api import MESSAGES, PACKAGE
+from devcluster.gpu_faults import is_absent, is_unhealthy
 from devcluster.gpus import KINDS, GPUKind
 from devcluster.registration import PLUGINS, kubelet_identity, note
 
@@ -66,11 +68,20 @@ class Plugin:
             self._server.stop(grace=None).wait()
 
     def list_and_watch(self, _request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-        """Yield all devices once, and keep the stream open: the kubelet takes its end for the plugin's death."""
-        context.add_callback(self._stopped.set)
-        devices = [MESSAGES["Device"](ID=self.kind.device_id(n), health="Healthy") for n in self.kind.numbers]
-        yield MESSAGES["ListAndWatchResponse"](devices=devices)
-        self._stopped.wait()
+        """Yield all devices, again when the health of one changes; the kubelet takes the end for the plugin's death."""
+        stopped = self._stopped
+        context.add_callback(stopped.set)
+        told: dict[int, str] = {}
+        while not stopped.is_set():
+            health = {number: self._health(number) for number in self.kind.numbers}
+            if health != told:
+                told = health
+                devices = [MESSAGES["Device"](ID=self.kind.device_id(n), health=health[n]) for n in health]
+                yield MESSAGES["ListAndWatchResponse"](devices=devices)
+            stopped.wait(_POLL_S)
+
+    def _health(self, number: int) -> str:
+        return "Unhealthy" if is_unhealthy(self._devices, self.kind, number=number) else "Healthy"
 
     def allocate(self, request: Any, _context: grpc.ServicerContext) -> Any:
         """Return the device files and the environment of each container."""
@@ -121,7 +132,11 @@ def run(devices: Path) -> None:
     seen = ""
     while True:
         now = kubelet_identity()
-        if now not in ("", seen):
+        if is_absent(devices):
+            for plugin in plugins:
+                plugin.stop()
+            seen = ""
+        elif now not in ("", seen):
             try:
                 _register_all(plugins)
                 seen = now

@@ -5,6 +5,7 @@
 const LONGEST_REFERENCE = 521;
 // Fields whose bounds are the site's, each null where the form has no such field.
 const AMOUNTS = ["cpu", "memory", "run_time"];
+const NUMBERS = [...AMOUNTS, "shared_memory", "gpu_count"];
 const GIB = { K: 1 / 1024 ** 2, M: 1 / 1024, G: 1, T: 1024 };
 const NUMBER = String.raw`(\d+\.?\d*|\.\d+)`;
 const UNITS = [["day", 1440, "d(?:ays?)?"], ["hour", 60, "h(?:ours?)?"], ["minute", 1, "m(?:in(?:utes?)?)?"]];
@@ -132,6 +133,15 @@ export function sharedBounds(values, data) {
   return { min, max: memory < Number(max) ? textOf(memory) : max, step, default: min };
 }
 
+/** Bounds of a number beside the other values, nothing where it means nothing. */
+export function boundsOf(name, values, data) {
+  const { gpu } = chosen(values, data);
+  if (name === "gpu_count") return gpu && countBounds(gpu);
+  if (name === "shared_memory") return data[name] && sharedBounds(values, data);
+  // Servers with some GPUs are stopped sooner.
+  return (name === "run_time" && bySlug(data.policy?.times ?? [], values.gpu)?.run_time) || data[name];
+}
+
 /** GPUs asked for: an empty field means one. */
 export function countOf(values) {
   return values.gpu_count.trim() === "" ? 1 : amountOf("gpu_count", values.gpu_count);
@@ -139,12 +149,10 @@ export function countOf(values) {
 
 /** Field names whose number is wrong. */
 export function wrongNumbers(values, data) {
-  const wrong = AMOUNTS.filter((name) => data[name] && complaintOf(name, values[name], data[name]));
-  const { gpu } = chosen(values, data);
-  if (gpu && complaintOf("gpu_count", String(countOf(values)), countBounds(gpu))) wrong.push("gpu_count");
-  const shared = data.shared_memory && values.shared_memory.trim();
-  if (shared && complaintOf("shared_memory", shared, sharedBounds(values, data))) wrong.push("shared_memory");
-  return wrong;
+  return NUMBERS.filter((name) => {
+    const [text, bounds] = [values[name].trim(), boundsOf(name, values, data)];
+    return bounds && (text || AMOUNTS.includes(name)) && complaintOf(name, text, bounds);
+  });
 }
 
 /** In the largest unit that needs at most three decimals. */

@@ -86,9 +86,13 @@ async function fetchPage(sent) {
   return new DOMParser().parseFromString(await answer.text(), "text/html");
 }
 
+// What is shown besides, where it is sent: each is called as display() is, and returns the same.
+const parts = [];
+
 /** What is known of the cluster, on the page: counts and bars of each type, the verdict on the choice. */
-function display(root, data, fill) {
-  const find = (id) => root.querySelector(`#gpuspawner-${id}`);
+function display(root, data, form) {
+  const shows = parts.map((part) => part(root, data, form));
+  const { find } = form;
   let alternatives;
 
   /** Whether each preset can start as it is; nothing of what is too old. */
@@ -129,7 +133,8 @@ function display(root, data, fill) {
       if (!row) return;
       const radio = row.querySelector("input");
       // What is picked stays so until the person picks something else: a disabled one would not be sent.
-      radio.toggleAttribute("disabled", gpu.state === "never" && !radio.checked && !ageText(age));
+      const isOut = gpu.state === "denied" || (gpu.state === "never" && !ageText(age));
+      radio.toggleAttribute("disabled", isOut && !radio.checked);
       set(row, "data-state", gpu.state);
       row.toggleAttribute("data-misfit", Boolean(misfitOf(image, gpu)));
       write(row.querySelector(".gs-reason"), reasonOf(gpu, values, data, age));
@@ -142,9 +147,9 @@ function display(root, data, fill) {
     if (!list || text === alternatives) return;
     alternatives = text;
     if (list.contains(document.activeElement)) find("verdict").focus();
-    block.toggleAttribute("hidden", !found.length);
+    block.hidden = !found.length;
     list.replaceChildren(...found.map(({ sentence, values }) => {
-      const button = made("button", { type: "button", textContent: sentence, onclick: () => fill(values) });
+      const button = made("button", { type: "button", textContent: sentence, onclick: () => form.fill(values) });
       const item = made("li");
       item.append(button);
       return item;
@@ -164,6 +169,7 @@ function display(root, data, fill) {
     set(find("verdict"), "data-outcome", verdict?.outcome ?? "");
     say(find("verdict-text"), verdict?.sentence ?? "");
     showAlternatives(verdict?.alternatives ?? []);
+    shows.forEach((show) => show(values));
   };
 }
 
@@ -171,15 +177,15 @@ function display(root, data, fill) {
  * Keep what is known of the cluster on the page, and as new as the server has it; the fields are only read. Returns what
  * is to be called after every change of a field.
  */
-function keepLive(root, data, { read, fill, isLeaving }) {
-  const show = display(root, data, fill);
+function keepLive(root, data, form) {
+  const show = display(root, data, form);
   let answered = JSON.stringify(sentValues(data.values, data)); // the values that data.verdict is about
   let since = Date.now(); // also counts while the computer sleeps, unlike performance.now()
-  const asker = refresher({ ask, isVisible: () => !document.hidden && !isLeaving(), onFailure: refresh });
+  const asker = refresher({ ask, isVisible: () => !document.hidden && !form.isLeaving(), onFailure: refresh });
 
   /** Returns whether there is nothing to ask the server right away. */
   function refresh() {
-    const values = read();
+    const values = form.read();
     const age = data.age_s === null ? null : data.age_s + Math.max(0, Date.now() - since) / 1000;
     const isAnswered = JSON.stringify(sentValues(values, data)) === answered;
     show(values, { isAnswered, isAsking: asker.isHopeful(), age });
@@ -188,7 +194,7 @@ function keepLive(root, data, { read, fill, isLeaving }) {
   }
 
   async function ask() {
-    const page = await fetchPage(sentValues(read(), data));
+    const page = await fetchPage(sentValues(form.read(), data));
     const fresh = page && islandOf(page);
     if (!fresh) return false;
     [answered, since] = [JSON.stringify(sentValues(fresh.values, data)), Date.now()];
@@ -199,6 +205,7 @@ function keepLive(root, data, { read, fill, isLeaving }) {
     data.presets.forEach((preset) => { preset.outlook = bySlug(fresh.presets, preset.slug)?.outlook ?? null; });
     data.images.forEach((image) => Object.assign(image, bySlug(fresh.images, image.slug)));
     for (const name of ["custom_image", "values", "verdict", "age_s", "capacity_notice"]) data[name] = fresh[name];
+    data.page = page; // for parts that show more of it
     refresh();
     return true;
   }

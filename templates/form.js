@@ -1,7 +1,6 @@
 // Makes the form livelier: presets fill in the fields, numbers step, a sentence says what is asked for. Data comes from the
 // JSON island; choice.js and live.js know what to make of it, display.js keeps it new.
 
-const NUMBERS = [...AMOUNTS, "shared_memory", "gpu_count"];
 const TYPED = ["custom_image", ...NUMBERS];
 const CHOICES = ["image", "gpu", "priority"];
 
@@ -33,13 +32,6 @@ function enhance(root, data, isLeaving) {
     return Object.fromEntries([...choices, ...typed]);
   }
 
-  function boundsOf(name) {
-    if (name === "shared_memory") return data[name] && sharedBounds(read(), data);
-    if (name !== "gpu_count") return data[name];
-    const { gpu } = chosen(read(), data);
-    return gpu && countBounds(gpu);
-  }
-
   /** What the server said about a field is over once the field is changed. */
   function settle(name) {
     find(`${name}-error`)?.remove();
@@ -49,7 +41,7 @@ function enhance(root, data, isLeaving) {
   }
 
   function complain(name, { whileTyping = false } = {}) {
-    const bounds = NUMBERS.includes(name) && boundsOf(name);
+    const bounds = NUMBERS.includes(name) && boundsOf(name, read(), data);
     if (!inputs[name] || !bounds) return;
     const { value, required } = inputs[name];
     const text = value.trim() || required ? complaintOf(name, value, bounds) : "";
@@ -84,7 +76,7 @@ function enhance(root, data, isLeaving) {
   function updateSteps(values) {
     all(root, "[data-step]").forEach((button) => {
       const { for: name, step } = button.dataset;
-      const bounds = boundsOf(name);
+      const bounds = boundsOf(name, values, data);
       const [amount, min, max] = [values[name], bounds?.min, bounds?.max].map((text) => text && amountOf(name, text));
       const atEnd = !bounds || (step > 0 ? amount >= max : amount <= min);
       set(button, "aria-disabled", atEnd); // not `disabled`: the focus would be lost with the last step
@@ -124,7 +116,7 @@ function enhance(root, data, isLeaving) {
   }
 
   function step(name, direction) {
-    const bounds = boundsOf(name);
+    const bounds = boundsOf(name, read(), data);
     if (!bounds) return;
     inputs[name].value = stepped(name, inputs[name].value, direction, bounds);
     settle(name);
@@ -167,7 +159,7 @@ function enhance(root, data, isLeaving) {
   }
 
   CHOICES.forEach((name) => radios(name).forEach((radio, index) => nameChoice(radio, name === "gpu" ? index : index + 1)));
-  const changed = keepLive(root, data, { read, fill, isLeaving });
+  const changed = keepLive(root, data, { find, read, fill, update, complain, isLeaving });
   find("as-loaded")?.remove();
   inputs.custom_image?.setAttribute("required", ""); // a disabled field may be empty all the same
   on(root, "input", ({ target }) => {
@@ -175,7 +167,7 @@ function enhance(root, data, isLeaving) {
     settle(target.name);
     update();
     complain(target.name, { whileTyping: true });
-    if (target.name === "gpu") complain("gpu_count");
+    if (target.name === "gpu") ["gpu_count", "run_time"].forEach((name) => complain(name));
     if (target.name === "memory") {
       settle("shared_memory");
       complain("shared_memory", { whileTyping: true });

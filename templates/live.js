@@ -88,6 +88,8 @@ function shortage(gpu, count) {
  */
 export function localVerdict(values, data) {
   const { gpu } = chosen(values, data);
+  const denied = data.policy?.blocked || (gpu?.state === "denied" && gpu.reason);
+  if (denied) return told("never", denied);
   if (!gpu || wrongNumbers(values, data).length) return null;
   if (gpu.state === "unknown") return NOT_KNOWN;
   if (gpu.state === "gone") return told("unknown", t("Unknown: {reason}.", { reason: t("no longer offered") }));
@@ -111,6 +113,7 @@ export function reasonOf(gpu, values, data, age = 0) {
   const { image } = chosen(values, data);
   const misfit = misfitOf(image, gpu);
   const isTold = commonMisfitOf(image, data);
+  if (gpu.state === "denied") return gpu.reason;
   if (misfit && !isTold) return misfit;
   if ((isTold || ageText(age)) && gpu.state !== "never") return "";
   if (gpu.state !== "free") return gpu.reason;

@@ -41,6 +41,7 @@ def _pytest(report: str, *arguments: str, environment: str = ".venv") -> list[st
 
 
 FAULTS = "tests/cluster/test_faults.py"
+STORM = "tests/cluster/test_policy_storm.py"
 # On all cores, with no test waiting behind a slow one.
 PARALLEL = ("--numprocesses=auto", "--dist=worksteal")
 
@@ -62,9 +63,10 @@ SUITES: Suites = {
     ],
     "fuzz": [_pytest("fuzz", *PARALLEL, "tests/fuzz")],
     "packaging": [_pytest("packaging", "--packaging", "tests/packaging")],
-    # The faults take minutes and a machine with nothing else to do.
-    "cluster": [_pytest("cluster", "--cluster", "tests/cluster", f"--ignore={FAULTS}")],
+    # These two take minutes and a machine with nothing else to do.
+    "cluster": [_pytest("cluster", "--cluster", "tests/cluster", f"--ignore={FAULTS}", f"--ignore={STORM}")],
     "faults": [_pytest("faults", "--cluster", FAULTS)],
+    "storm": [_pytest("storm", "--cluster", STORM)],
     "browser": [_pytest("browser", "--browser", "tests/browser")],
     "bench": [[".venv/bin/python", "-m", "bench"]],
 }

@@ -11,9 +11,11 @@ from gpuspawner.core.catalogue import Bounds, Catalogue, CustomImages, GPUType, 
 from gpuspawner.core.counting import largest_node
 from gpuspawner.core.discovery import SIMULATED_LABEL, discover
 from gpuspawner.core.inventory import Inventory, Node
+from gpuspawner.core.kueue import Queue
 from gpuspawner.core.node_facts import SPOT, interconnect, is_spot
 from gpuspawner.core.node_kinds import kinds
 from gpuspawner.core.platforms import TELLING, Platform, distinct, platform_of
+from gpuspawner.core.policy_rules import Policy
 from gpuspawner.core.preset_flags import invalid_presets
 from gpuspawner.core.stocks import is_silent, may_have
 from gpuspawner.core.unions import Union, unite
@@ -35,12 +37,14 @@ class Configured:
     :param run_time: bounds in seconds, None = servers run on.
     :param shared_memory: bounds in bytes, None = left to the GPU types.
     :param priorities: empty = nobody is asked.
+    :param queue: None = servers are not queued by anybody but kube-scheduler.
     :param uncounted: slugs of GPU types without a ``max_count``: the largest number on one node takes its place; of
         unions without one, what their types say.
     :param unions: slug → several GPU types as one choice; shown after the types themselves.
     :param hidden: slugs of GPU types that are not offered even when the cluster has them.
     :param hidden_gpus: those of them that the settings describe: what they stand for is not offered under another slug.
     :param discover: whether GPU types are also taken from node labels.
+    :param policy: who may have what; None = everybody may have all.
     """
 
     images: Mapping[str, Image] = field(default_factory=dict)
@@ -57,6 +61,8 @@ class Configured:
     hidden_gpus: tuple[GPUType, ...] = ()
     presets: Mapping[str, Preset] = field(default_factory=dict)
     discover: bool = True
+    policy: Policy | None = None
+    queue: Queue | None = None
 
 
 def assemble(
@@ -92,6 +98,8 @@ def assemble(
         run_time=configured.run_time,
         shared_memory=configured.shared_memory,
         priorities=configured.priorities,
+        policy=configured.policy,
+        queue=configured.queue,
     )
     if inventory.nodes is None:
         return catalogue

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gpuspawner.core.image_reference import ImageReference
+from gpuspawner.core.kueue import Queue
 from gpuspawner.core.platforms import Platform
+from gpuspawner.core.policy_rules import Policy
 
 
 class Unit(StrEnum):
@@ -116,6 +118,7 @@ class GPUType:
         ``match`` names. Empty where nothing is known.
     :param spot: the cloud may take back all its nodes at any time; None where nobody says so of all.
     :param interconnect: what links several of its GPUs in one node (``NVLink``); None where nobody says so of all.
+    :param max_runtime_s: seconds after which every server with the type is stopped, None = never.
     """
 
     slug: str
@@ -138,6 +141,7 @@ class GPUType:
     platforms: tuple[Platform, ...] = ()
     spot: bool | None = None
     interconnect: str | None = None
+    max_runtime_s: int | None = None
 
     @property
     def matches(self) -> tuple[Mapping[str, tuple[str, ...]], ...]:
@@ -196,6 +200,9 @@ class Catalogue:
     :param run_time: bounds in seconds of how long a server runs at most; None where nobody is asked: it runs on.
     :param shared_memory: bounds in bytes of /dev/shm; None where it is left to the GPU type. Nobody has to say a size.
     :param priorities: empty where the spawner's own priority is everybody's.
+    :param policy: who may have what of it; None where everybody may have all.
+    :param max_runtime_s: seconds after which every server is stopped, whatever was chosen; None = never.
+    :param queue: what servers with some GPU types go through before they get a node; None where they do not.
     """
 
     images: Mapping[str, Image]
@@ -208,6 +215,9 @@ class Catalogue:
     run_time: Bounds | None = None
     shared_memory: Bounds | None = None
     priorities: Mapping[str, Priority] = field(default_factory=dict)
+    policy: Policy | None = None
+    max_runtime_s: int | None = None
+    queue: Queue | None = None
 
     @property
     def default_image(self) -> str:

@@ -4,6 +4,7 @@ Only :mod:`gpuspawner.hub.errors` knows how they reach a person (HTTP status, fo
 
     GPUSpawnerError
      ├── SelectionError     what a user asked for is not valid; holds one Problem per field
+     │    └── PolicyError   it is valid, and not for this person, or not now
      └── SettingsError      what an admin configured is not valid; holds one Problem per YAML path
 """
 
@@ -49,6 +50,10 @@ class GPUSpawnerError(Exception):
 
 class SelectionError(GPUSpawnerError):
     """A user's choice is not valid: unknown slug, number out of range, unknown field."""
+
+
+class PolicyError(SelectionError):
+    """A choice is valid, and this person may not have it, or not now; codes as in :mod:`gpuspawner.core.denials`."""
 
 
 class SettingsError(GPUSpawnerError):

@@ -33,6 +33,7 @@ class Concern(StrEnum):
     """What is the matter, in the order admins are told."""
 
     PRESET = "preset"
+    POLICY = "policy"
     MIG_INVALID = "mig-invalid"
     MIXED_MODELS = "mixed-models"
     NO_TYPE = "no-type"
@@ -44,12 +45,13 @@ class Concern(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flag:
-    """One thing about the GPUs of some nodes, or about some presets.
+    """One thing about the GPUs of some nodes, about some presets, or about what some settings name.
 
     :param resource: the extended resource, empty where the nodes have none.
     :param message: a sentence with what is the matter and what helps.
     :param nodes: names of the nodes, in their order.
     :param presets: slugs of the presets; only where there are no nodes.
+    :param settings: paths of the settings; only where there are neither.
     """
 
     concern: Concern
@@ -57,11 +59,12 @@ class Flag:
     message: str
     nodes: tuple[str, ...] = ()
     presets: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
         """Of what it is about."""
-        return self.nodes or self.presets
+        return self.nodes or self.presets or self.settings
 
 
 def flagged(

@@ -49,14 +49,20 @@ def flags_view(flags: Sequence[Flag]) -> FlagsView | None:
     )
 
 
+_NOT_THERE = {True: "names a GPU type that is not there", False: "name GPU types that are not there"}
+
+
 def _summary(flags: Sequence[Flag]) -> str:
     presets = len({name for flag in flags for name in flag.presets})
     nodes = len({name for flag in flags for name in flag.nodes})
+    settings = len({name for flag in flags for name in flag.settings})
     parts = []
     if presets:
         parts.append(f"{_counted(presets, 'preset')} {'is' if presets == 1 else 'are'} not in the form")
     if nodes:
         parts.append(f"GPUs of {_counted(nodes, 'node')} are not offered or do not work")
+    if settings:
+        parts.append(f"{_counted(settings, 'setting')} {_NOT_THERE[settings == 1]}")
     return ", and ".join(parts)
 
 

@@ -7,18 +7,23 @@ its field. Knows no HTML.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 
+from gpuspawner.core.allowance import Allowance
 from gpuspawner.core.availability import Availability, availability
-from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Unit
+from gpuspawner.core.catalogue import Catalogue, GPUType, Priority, Unit
+from gpuspawner.core.denials import Denial
 from gpuspawner.core.duration import duration_option
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.formview_filled import Filled, fill
 from gpuspawner.core.formview_image_types import ImageView
 from gpuspawner.core.formview_images import custom_image_view, image_views
 from gpuspawner.core.formview_live import Live, details_text, outlook_view, scales, state_of, verdict_view
+from gpuspawner.core.formview_numbers import number_view
+from gpuspawner.core.formview_policy import gpu_within, images_within, is_left_out, policy_view, shown_types
+from gpuspawner.core.formview_policy_types import PolicyView, TimeView
 from gpuspawner.core.formview_restore import FIELDS, probe, restore, values_of
 from gpuspawner.core.formview_text import (
     BYTES_PER_GIB,
@@ -33,7 +38,6 @@ from gpuspawner.core.formview_types import (
     FORM_LEVEL,
     FormView,
     GPUTypeView,
-    NumberView,
     PresetView,
     PriorityView,
     VendorView,
@@ -42,9 +46,11 @@ from gpuspawner.core.formview_types import (
 from gpuspawner.core.growth import Growth
 from gpuspawner.core.inventory import Inventory
 from gpuspawner.core.language import gettext, later, said, spoken
+from gpuspawner.core.policy import Person
 from gpuspawner.core.quantity import format_cpu, gib
 from gpuspawner.core.sentences import paragraph
 from gpuspawner.core.shapes import Shape
+from gpuspawner.core.verdict import Outcome
 from gpuspawner.core.words import vendor_name
 
 __all__ = [
@@ -80,43 +86,46 @@ def build_view(
     filled: Filled | None = None,
     problems: tuple[Problem, ...] = (),
     live: Live | None = None,
+    allowance: Allowance | None = None,
 ) -> FormView:
     """Build the form for one person.
 
     :param inventory: says what is not known and how old the rest is; counted if ``live`` holds no counts.
-    :param filled: what stands in the fields, made of this very catalogue; the defaults if not given.
+    :param catalogue: what holds for everybody.
+    :param filled: what stands in the fields, made of this very catalogue and allowance; the defaults if not given.
     :param problems: what was wrong with a form that came back.
     :param live: what each GPU type has, and the verdict on what stands in the fields.
+    :param allowance: what the person may have of it; all if not given.
     """
     live = live or Live()
-    filled = filled or fill(catalogue)
+    allowance = allowance or Allowance(everything=catalogue, person=Person(name=""))
+    reach = catalogue if allowance.blocked else allowance.catalogue
+    filled = filled or fill(catalogue, allowance=allowance)
     values = filled.values
     errors = _by_field(problems)
     selection = None if errors else filled.selection
-    presets = tuple(_presets(catalogue, live))
-    usual = (restore(None, catalogue)[0], *(preset.values for preset in presets))
+    presets = tuple(_presets(allowance, live))
+    usual = (restore(None, reach)[0], *(preset.values for preset in presets))
     return FormView(
-        images=image_views(catalogue),
-        custom_image=custom_image_view(catalogue.custom_images, values["custom_image"]),
-        cpu=_number(catalogue.cpu, format_cpu),
-        memory=_number(catalogue.memory, gib),
-        run_time=_number(catalogue.run_time, duration_option),
-        shared_memory=_number(catalogue.shared_memory, gib),
-        priorities=tuple(
-            PriorityView(slug=each.slug, display_name=each.display_name, description=each.description)
-            for each in catalogue.priorities.values()
-        ),
-        vendors=_vendors(catalogue, inventory, counts=live.availabilities),
+        images=images_within(image_views(catalogue), allowance),
+        custom_image=custom_image_view(reach.custom_images, values["custom_image"]),
+        cpu=number_view(reach.cpu, format_cpu),
+        memory=number_view(reach.memory, gib),
+        run_time=number_view(reach.run_time, duration_option),
+        shared_memory=number_view(catalogue.shared_memory, gib),
+        priorities=tuple(map(_priority, catalogue.priorities.values())),
+        vendors=_vendors(allowance, inventory, counts=live.availabilities),
         presets=presets,
         values=values,
         errors=errors,
         notices=filled.notices,
         capacity_notice=_capacity_notice(inventory),
         summary="" if selection is None else sentence(selection, catalogue),
-        verdict=verdict_view(live, selection, catalogue=catalogue),
+        verdict=_blocked(allowance) or verdict_view(live, selection, catalogue=catalogue),
         age_s=inventory.age_s,
         age_text=age_text(inventory.age_s),
         is_open=bool(errors or filled.notices) or values not in usual,
+        policy=policy_view(allowance, values),
     )
 
 
@@ -140,7 +149,7 @@ def without_gpus_as_json(view: FormView) -> dict[str, object]:
     """Return all of :func:`as_json` but ``gpus``."""
     return {
         "version": view.version,
-        "images": _table(_IMAGE, [_image_as_json(image) for image in view.images]),
+        "images": _table(_IMAGE, [_image_as_json(image) for image in view.images if not image.denied]),
         "custom_image": view.custom_image and _pick(view.custom_image, "complaint"),
         "cpu": view.cpu and _pick(view.cpu, *_NUMBER),
         "memory": view.memory and _pick(view.memory, *_NUMBER),
@@ -153,6 +162,7 @@ def without_gpus_as_json(view: FormView) -> dict[str, object]:
         "capacity_notice": view.capacity_notice,
         "age_s": view.age_s,
         "link_prefix": view.link_prefix,
+        "policy": view.policy and _policy_as_json(view.policy, view.presets),
     }
 
 
@@ -174,6 +184,18 @@ def _preset_as_json(preset: PresetView) -> tuple[object, ...]:
     return preset.slug, outlook, *(preset.values[name] for name in FIELDS)
 
 
+def _policy_as_json(policy: PolicyView, presets: Iterable[PresetView]) -> dict[str, object]:
+    return {
+        **_pick(policy, "in_use", "blocked"),
+        "times": [_time_as_json(each) for each in policy.times],
+        "presets": [preset.slug for preset in presets if preset.is_denied],
+    }
+
+
+def _time_as_json(time: TimeView) -> dict[str, object]:
+    return {**_pick(time, "slug", "longest"), "run_time": time.run_time and _pick(time.run_time, *_RANGE, "default")}
+
+
 def _pick(value: object, *names: str) -> dict[str, object]:
     return {name: getattr(value, name) for name in names}
 
@@ -186,26 +208,22 @@ def _by_field(problems: Iterable[Problem]) -> dict[str, str]:
     return {name: paragraph(*texts) for name, texts in messages.items()}
 
 
-def _number(bounds: Bounds | None, notation: Callable[[int], str]) -> NumberView | None:
-    if bounds is None:
-        return None
-    return NumberView(
-        min=notation(bounds.min),
-        max=notation(bounds.max),
-        step=notation(bounds.step),
-        default=notation(bounds.default),
-        guarantee=bounds.guarantee,
-    )
+def _priority(priority: Priority) -> PriorityView:
+    return PriorityView(slug=priority.slug, display_name=priority.display_name, description=priority.description)
 
 
 def _vendors(
-    catalogue: Catalogue, inventory: Inventory, *, counts: tuple[Availability, ...] | None
+    allowance: Allowance, inventory: Inventory, *, counts: tuple[Availability, ...] | None
 ) -> tuple[VendorView, ...]:
     """Group the GPU types by vendor, vendors and types in the catalogue's order."""
     groups: dict[str, list[GPUTypeView]] = {}
-    gpus = tuple(catalogue.gpus.values())
+    gpus = tuple(allowance.everything.gpus.values())
+    shown = set(shown_types(allowance))
     for gpu, available in zip(gpus, availability(gpus, inventory) if counts is None else counts, strict=True):
-        groups.setdefault(gpu.vendor, []).append(_gpu_type(gpu, available, growths=inventory.growths))
+        if gpu.slug in shown:
+            view = _gpu_type(gpu, available, growths=inventory.growths)
+            own = gpu_within(view, gpu, available=available, allowance=allowance)
+            groups.setdefault(gpu.vendor, []).append(own)
     return tuple(
         VendorView(slug=vendor, display_name=said(vendor_name(vendor)), types=tuple(types))
         for vendor, types in groups.items()
@@ -247,7 +265,7 @@ def _new_gpu_type(gpu: GPUType, available: Availability, *, growths: tuple[Growt
         display_name=said(gpu.display_name),
         vendor=gpu.vendor,
         memory_text=gpu_memory_text(gpu.memory_bytes),
-        memory_gib=None if gpu.memory_bytes is None else gpu.memory_bytes / BYTES_PER_GIB,
+        memory_gib=_in_gib(gpu.memory_bytes),
         unit=gpu.unit.value,
         unit_text=said(UNIT_TEXTS[gpu.unit]),
         max_count=gpu.max_count,
@@ -270,23 +288,46 @@ def _new_gpu_type(gpu: GPUType, available: Availability, *, growths: tuple[Growt
     )
 
 
+def _in_gib(size_bytes: int | None) -> float | None:
+    """Return bytes as GiB, a whole number as such: it is shorter."""
+    if size_bytes is None:
+        return None
+    return size_bytes / BYTES_PER_GIB if size_bytes % BYTES_PER_GIB else size_bytes // BYTES_PER_GIB
+
+
 def _triples(shapes: Iterable[Shape] | None) -> tuple[tuple[int, int, int], ...]:
     return tuple((shape.cpu_millis, shape.memory_bytes, shape.count) for shape in shapes or ())
 
 
-def _presets(catalogue: Catalogue, live: Live) -> Iterable[PresetView]:
+def _presets(allowance: Allowance, live: Live) -> Iterable[PresetView]:
     """Yield the presets that can be started; one whose GPU type left the cluster cannot."""
+    catalogue, reach = allowance.everything, allowance.catalogue
     for preset in catalogue.presets.values():
-        selection = probe({"preset": preset.slug}, catalogue)
-        if selection is not None:
+        is_denied = preset.slug not in reach.presets
+        selection = probe({"preset": preset.slug}, catalogue if is_denied else reach)
+        denials = allowance.rule_on(selection) if selection is not None and is_denied else ()
+        if selection is not None and not is_left_out(denials, allowance):
             yield PresetView(
                 slug=preset.slug,
                 display_name=preset.display_name,
                 description=preset.description,
                 summary=sentence(selection, catalogue),
                 values=values_of(selection),
-                outlook=outlook_view(live.presets.get(preset.slug)),
+                outlook=_denied(denials, allowance) if is_denied else outlook_view(live.presets.get(preset.slug)),
+                is_denied=is_denied,
             )
+
+
+def _denied(denials: Iterable[Denial], allowance: Allowance) -> VerdictView | None:
+    """Return why a preset is out of reach; None where everything is, which is said once."""
+    reason = "" if allowance.blocked else paragraph(*(each.message for each in denials))
+    return VerdictView(outcome=Outcome.NEVER.value, sentence=reason) if reason else None
+
+
+def _blocked(allowance: Allowance) -> VerdictView | None:
+    """Return what becomes of every choice while nothing at all may be started."""
+    blocked = allowance.blocked
+    return None if blocked is None else VerdictView(outcome=Outcome.NEVER.value, sentence=blocked.message)
 
 
 def _capacity_notice(inventory: Inventory) -> str:

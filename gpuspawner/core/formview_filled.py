@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
+from gpuspawner.core.allowance import Allowance
 from gpuspawner.core.catalogue import Catalogue
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.formview_restore import FIELDS, probe, restore, values_of
@@ -30,17 +32,35 @@ class Filled:
 
 
 def fill(
-    catalogue: Catalogue, *, options: Mapping[str, object] | None = None, typed: Mapping[str, str] | None = None
+    catalogue: Catalogue,
+    *,
+    options: Mapping[str, object] | None = None,
+    typed: Mapping[str, str] | None = None,
+    allowance: Allowance | None = None,
 ) -> Filled:
     """Return what stands in the fields when the form opens.
 
     :param options: user options saved by an earlier start; hostile input, restored field by field.
     :param typed: the form as it came back, shown as it is; wins over ``options``.
+    :param allowance: what the person may have of this catalogue; all if not given.
     """
-    values, notices = restore(options, catalogue)
+    # While nothing at all may be started, nothing of what was saved is gone.
+    reach = catalogue if allowance is None or allowance.blocked else allowance.catalogue
+    values, notices = restore(options, reach, why=None if allowance is None else partial(_why, allowance=allowance))
     if typed is not None:
         values, notices = _over(values, typed, catalogue=catalogue), {}
-    return Filled(values=values, notices=notices, selection=_selection(values, catalogue))
+    selection = None if allowance is not None and allowance.blocked else _selection(values, reach)
+    return Filled(values=values, notices=notices, selection=selection)
+
+
+def _why(name: str, options: Mapping[str, object], *, allowance: Allowance) -> str:
+    """Return why somebody may not have what was saved in a field, a sentence; empty where it is just gone."""
+    full = allowance.everything
+    # Which image goes with a GPU type is another matter.
+    images = ("",) if name.endswith("image") else full.images
+    selection = next(filter(None, (probe({"image": slug, **options}, full) for slug in images)), None)
+    denials = () if selection is None or allowance.blocked else allowance.rule_on(selection)
+    return next((each.message for each in denials if each.field == name), "")
 
 
 def _over(values: Mapping[str, str], typed: Mapping[str, str], *, catalogue: Catalogue) -> dict[str, str]:

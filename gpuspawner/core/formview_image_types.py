@@ -23,6 +23,8 @@ class ImageView:
 
     :param made_for: vendors in people's words (``"NVIDIA GPUs"``, ``"work without a GPU"``), empty when not declared.
     :param misfits: each GPU type that it cannot use is in one of them, all others are in none.
+    :param denied: why this person may not use it, a sentence; empty where they may. The page's script gets none of
+        these images.
     """
 
     slug: str
@@ -30,6 +32,7 @@ class ImageView:
     description: str
     made_for: str = ""
     misfits: tuple[MisfitView, ...] = ()
+    denied: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

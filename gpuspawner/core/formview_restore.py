@@ -11,18 +11,23 @@ from functools import partial
 
 from gpuspawner.core.catalogue import Catalogue
 from gpuspawner.core.checks import Problems
-from gpuspawner.core.duration import duration_option
+from gpuspawner.core.duration import duration_option, parse_duration
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.formview_types import FORM_LEVEL
 from gpuspawner.core.language import gettext, later
+from gpuspawner.core.narrowing import within
 from gpuspawner.core.quantity import format_cpu, gib
-from gpuspawner.core.selection import NUMBER_OF_GPUS, VERSION, Selection, is_given, validate
+from gpuspawner.core.selection import NUMBER_OF_GPUS, VERSION, Selection, is_given, longest_run_s, validate
+from gpuspawner.core.sentences import paragraph
 
 FIELDS = (
     *("image", "custom_image", "cpu", "memory", "gpu", "gpu_count"),
     *("run_time", "shared_memory", "priority"),
 )
 """Names of the form's fields, in the form's order."""
+
+Why = Callable[[str, Mapping[str, object]], str]
+"""Field and user options → why a person may not have what these hold there, a sentence; empty where it is gone."""
 
 _QUOTED_CHARS = 40
 _GONE = {
@@ -31,6 +36,8 @@ _GONE = {
     "run_time": later("Your last run time{saved} is no longer offered: {kept} is filled in."),
 }
 """Field → what is said when what was saved for it is gone."""
+_KEPT, _KEPT_MEMORY = later("{kept} is filled in."), later("{kept} GiB is filled in.")
+"""What is said after why somebody may not have it."""
 
 
 def probe(options: Mapping[str, object], catalogue: Catalogue) -> Selection | None:
@@ -58,9 +65,11 @@ def values_of(selection: Selection) -> dict[str, str]:
     }
 
 
-def restore(options: Mapping[str, object] | None, catalogue: Catalogue) -> tuple[dict[str, str], dict[str, str]]:
+def restore(
+    options: Mapping[str, object] | None, catalogue: Catalogue, *, why: Why | None = None
+) -> tuple[dict[str, str], dict[str, str]]:
     """Return field values and notices (field name → sentence about what was saved and is gone)."""
-    form = _Form(catalogue, values_of(validate({}, catalogue)))
+    form = _Form(catalogue, values_of(validate({}, catalogue)), why=why)
     if not isinstance(options, Mapping):
         return form.values, form.notices
     if options.get("v", VERSION) != VERSION:
@@ -73,16 +82,18 @@ def restore(options: Mapping[str, object] | None, catalogue: Catalogue) -> tuple
         if name in options and is_given(name, options[name]):
             restore_field(options[name])
     form.fit_shared_memory()
+    form.fit_run_time(is_saved=options.get("run_time") is not None)
     return form.values, form.notices
 
 
 class _Form:
     """Field values and notices while they are being restored, one field after the other."""
 
-    def __init__(self, catalogue: Catalogue, values: dict[str, str]) -> None:
+    def __init__(self, catalogue: Catalogue, values: dict[str, str], *, why: Why | None) -> None:
         self.catalogue = catalogue
         self.values = values
         self.notices: dict[str, str] = {}
+        self._why = why
 
     def fields(self) -> dict[str, Callable[[object], None]]:
         """Return field name → how to restore it, of the fields that are shown; a count comes after its type."""
@@ -105,6 +116,19 @@ class _Form:
         if self.values["shared_memory"]:
             self._shared_memory(f"{self.values['shared_memory']}G")
 
+    def fit_run_time(self, *, is_saved: bool) -> None:
+        """Shorten the run time to what the GPU type that was restored may have.
+
+        :param is_saved: it is no default of ours.
+        """
+        gpu = self.values["gpu"] or None
+        bounds = within(self.catalogue.run_time, most=longest_run_s(gpu, self.catalogue))
+        if bounds is None or parse_duration(saved := self.values["run_time"]) <= bounds.max:
+            return
+        self.values["run_time"] = duration_option(bounds.max)
+        if is_saved and "run_time" not in self.notices:
+            self._note_amount("run_time", saved, options={"gpu": gpu, "run_time": saved})
+
     def _image(self, saved: object) -> None:
         if isinstance(saved, str) and saved in self.catalogue.images:
             self.values["image"] = saved
@@ -114,26 +138,39 @@ class _Form:
     def _custom_image(self, saved: object) -> None:
         selection = probe({"custom_image": saved}, self.catalogue)
         if selection is None:
-            self._note_image(saved)
+            self._note_image(saved, name="custom_image")
             return
         self.values.update(image="", custom_image=selection.custom_image or "")
         self.notices.pop("image", None)
 
-    def _note_image(self, saved: object) -> None:
+    def _note_image(self, saved: object, *, name: str = "image") -> None:
         # A preset's image may stand in the field already, so what is named is what the person sees selected.
         selected = self.catalogue.images[self.values["image"]].display_name
-        self.notices["image"] = gettext(
+        gone = gettext(
             "The image you had last time{saved} is no longer offered: {name} is selected.",
             saved=_quoted(saved),
             name=selected,
         )
+        denied = self._denied({name: saved}, name)
+        self.notices["image"] = paragraph(denied, gettext("{name} is selected.", name=selected)) if denied else gone
+
+    def _denied(self, options: Mapping[str, object], name: str) -> str:
+        """Return why a person may not have what was saved in a field, a sentence; empty where it is gone."""
+        return "" if self._why is None else self._why(name, options)
 
     def _amount(self, name: str, saved: object) -> None:
         selection = probe({name: saved}, self.catalogue)
         if selection is not None:
             self.values[name] = values_of(selection)[name]
             return
-        self.notices[name] = gettext(_GONE[name], saved=_quoted(saved), kept=self.values[name])
+        self._note_amount(name, saved, options={name: saved})
+
+    def _note_amount(self, name: str, saved: object, *, options: Mapping[str, object]) -> None:
+        kept = self.values[name]
+        gone = gettext(_GONE[name], saved=_quoted(saved), kept=kept)
+        instead = gettext(_KEPT_MEMORY if name == "memory" else _KEPT, kept=kept)
+        denied = self._denied(options, name)
+        self.notices[name] = paragraph(denied, instead) if denied else gone
 
     def _shared_memory(self, saved: object) -> None:
         memory = self.values["memory"]
@@ -164,10 +201,13 @@ class _Form:
                 self.values.update(gpu=saved, gpu_count="1")
             return
         self.values.update(gpu="", gpu_count="")
-        if saved is not None and saved != "":
-            self.notices["gpu"] = gettext(
-                "The GPU type you had last time{saved} is no longer offered: no GPU is selected.", saved=_quoted(saved)
-            )
+        if saved is None or saved == "":
+            return
+        gone = gettext(
+            "The GPU type you had last time{saved} is no longer offered: no GPU is selected.", saved=_quoted(saved)
+        )
+        denied = self._denied({"gpu": saved}, "gpu")
+        self.notices["gpu"] = paragraph(denied, gettext("No GPU is selected.")) if denied else gone
 
     def _count(self, saved: object) -> None:
         if not self.values["gpu"]:
@@ -176,11 +216,14 @@ class _Form:
         if number is not None and 1 <= number <= self.catalogue.gpus[self.values["gpu"]].max_count:
             self.values["gpu_count"] = str(number)
             return
-        self.notices["gpu_count"] = gettext(
+        kept = self.values["gpu_count"]
+        gone = gettext(
             "Your last number of GPUs{saved} is no longer offered: {kept} is filled in.",
             saved=_quoted(saved),
-            kept=self.values["gpu_count"],
+            kept=kept,
         )
+        denied = self._denied({"gpu": self.values["gpu"], "gpu_count": saved}, "gpu_count")
+        self.notices["gpu_count"] = paragraph(denied, gettext(_KEPT, kept=kept)) if denied else gone
 
 
 def _quoted(saved: object) -> str:

@@ -8,25 +8,11 @@ from enum import StrEnum
 
 from gpuspawner.core.flags_view import FlagsView
 from gpuspawner.core.formview_image_types import CustomImageView, ImageView, MisfitView
+from gpuspawner.core.formview_numbers import NumberView
+from gpuspawner.core.formview_policy_types import PolicyView
 
 FORM_LEVEL = ""
 """Key of :attr:`FormView.errors` and :attr:`FormView.notices` for what belongs to no single field."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NumberView:
-    """Bounds of a number field as the field holds them.
-
-    Decimal strings (``"0.5"``) in the unit that the form shows (cores; GiB), lengths of time with units (``"2h30m"``).
-
-    :param guarantee: part of the amount that the pod requests, 0 to 1: what has to be free on a node.
-    """
-
-    min: str
-    max: str
-    step: str
-    default: str
-    guarantee: float = 1.0
 
 
 class State(StrEnum):
@@ -39,6 +25,8 @@ class State(StrEnum):
     """No node can give one right now, and one may be able to later (a new node, a repaired one)."""
     NEVER = "never"
     """The cluster has none and none can come."""
+    DENIED = "denied"
+    """This person may not have one, or not now."""
     UNKNOWN = "unknown"
 
 
@@ -62,6 +50,7 @@ class GPUTypeView:
     :param scales: an autoscaler may add nodes with it.
     :param badges: what else it is, in a word each (``"NVLink"``, ``"spot"``).
     :param caution: what to know before picking it, a sentence; mostly empty.
+    :param longest_text: how long a server with it runs at most, a sentence part; mostly empty.
     """
 
     slug: str
@@ -86,6 +75,7 @@ class GPUTypeView:
     scales: bool = False
     badges: tuple[str, ...] = ()
     caution: str = ""
+    longest_text: str = ""
     description: str
     note: str
 
@@ -131,6 +121,7 @@ class PresetView:
     :param summary: a sentence of what it holds.
     :param values: the field values it fills in (form notation).
     :param outlook: whether it can start as it is, in a few words; None where that is not known.
+    :param is_denied: this person may not have it, or not now; the outlook says why.
     """
 
     slug: str
@@ -139,6 +130,7 @@ class PresetView:
     summary: str
     values: Mapping[str, str]
     outlook: VerdictView | None = None
+    is_denied: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +168,7 @@ class FormView:
     :param is_open: the single fields are shown from the start, not only presets: something is said at one of them, or
         what stands in them is neither the defaults nor a preset.
     :param link_prefix: what comes before a field's name in a link that starts a choice.
+    :param policy: what there is to say of limits; None where there is nothing.
     """
 
     version: int = 5
@@ -199,6 +192,7 @@ class FormView:
     flags: FlagsView | None = None
     is_open: bool = True
     link_prefix: str = ""
+    policy: PolicyView | None = None
 
     @property
     def misfits(self) -> dict[str, str]:

@@ -12,7 +12,7 @@ from functools import partial
 
 from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType
 from gpuspawner.core.image_use import misfit_text
-from gpuspawner.core.selection import Selection, image_of
+from gpuspawner.core.selection import Selection, image_of, longest_run_s
 
 MOST_QUESTIONS = 40
 """Times that ``fits`` is called at most for one selection."""
@@ -60,7 +60,8 @@ def other_types(selection: Selection, catalogue: Catalogue) -> list[GPUType]:
     own = catalogue.gpus[selection.gpu]
     image = image_of(selection, catalogue)
     others = (gpu for gpu in catalogue.gpus.values() if gpu.slug != own.slug and not misfit_text(image, gpu))
-    return sorted(others, key=lambda gpu: _distance(gpu, own))
+    lasting = (gpu for gpu in others if _lasts(longest_run_s(gpu.slug, catalogue), selection.run_time_s))
+    return sorted(lasting, key=lambda gpu: _distance(gpu, own))
 
 
 class _Search:
@@ -154,6 +155,10 @@ class _Search:
 
     def _bounds(self, name: str) -> Bounds | None:
         return self._catalogue.cpu if name == "cpu" else self._catalogue.memory
+
+
+def _lasts(longest_s: int | None, wanted_s: int | None) -> bool:
+    return longest_s is None or wanted_s is None or wanted_s <= longest_s
 
 
 def _distance(gpu: GPUType, own: GPUType) -> tuple[bool, bool, bool, int]:

@@ -11,8 +11,10 @@ from functools import lru_cache
 from gpuspawner.core.avoidance import MatchExpression, avoidance
 from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Priority, Toleration
 from gpuspawner.core.image_use import exclusions
+from gpuspawner.core.kueue import Queue
+from gpuspawner.core.narrowing import least_of
 from gpuspawner.core.platforms import ARCHITECTURE
-from gpuspawner.core.selection import Selection, image_of, summarise
+from gpuspawner.core.selection import Selection, image_of, longest_run_s, summarise
 from gpuspawner.core.unions import Match, one_match
 
 __all__ = ["ANNOTATION_PREFIX", "Amounts", "MatchExpression", "Placement", "amounts", "place"]
@@ -52,6 +54,7 @@ class Placement(Amounts):
     :param shm_bytes: size limit of a memory-backed /dev/shm, None = no volume.
     :param run_time_s: seconds after which Kubernetes stops the pod, None = never.
     :param priority: None = leave KubeSpawner's own.
+    :param labels: of the pod.
     """
 
     image: str
@@ -68,6 +71,7 @@ class Placement(Amounts):
     start_timeout_s: int | None = None
     run_time_s: int | None = None
     priority: Priority | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 def place(selection: Selection, catalogue: Catalogue, *, cpu_node_has_room: bool = False) -> Placement:
@@ -85,6 +89,7 @@ def place(selection: Selection, catalogue: Catalogue, *, cpu_node_has_room: bool
     shm = gpu.shm if gpu is not None else None
     own_shm = selection.shared_memory_bytes
     own = amounts(selection, catalogue)
+    queue = _queue(gpu, catalogue)
     return Placement(
         image=image.image,
         cpu_limit_millis=own.cpu_limit_millis,
@@ -102,9 +107,10 @@ def place(selection: Selection, catalogue: Catalogue, *, cpu_node_has_room: bool
         runtime_class=gpu.runtime_class if gpu is not None else None,
         shm_bytes=_part(selection.memory_bytes, shm) if own_shm is None else own_shm,
         annotations=_annotations(selection, catalogue),
-        start_timeout_s=gpu.start_timeout_s if gpu is not None else None,
-        run_time_s=selection.run_time_s,
+        start_timeout_s=_start_timeout(gpu, queue),
+        run_time_s=least_of(selection.run_time_s, longest_run_s(selection.gpu, catalogue)),
         priority=None if selection.priority is None else catalogue.priorities[selection.priority],
+        labels=queue.labels if queue is not None else {},
     )
 
 
@@ -131,6 +137,18 @@ def _part(whole: int | None, fraction: float | None) -> int | None:
     if whole is None or fraction is None:
         return None
     return math.ceil(whole * Fraction(repr(fraction)))
+
+
+def _queue(gpu: GPUType | None, catalogue: Catalogue) -> Queue | None:
+    """Return the queue that servers with a type go through, None where they go through none."""
+    queue = catalogue.queue
+    return queue if gpu is not None and queue is not None and queue.takes(gpu.slug) else None
+
+
+def _start_timeout(gpu: GPUType | None, queue: Queue | None) -> int | None:
+    """Return how long to wait for a server in seconds: the longer one of its type's time and the queue's."""
+    both = (gpu.start_timeout_s if gpu is not None else None, queue.timeout_s if queue is not None else None)
+    return max((each for each in both if each is not None), default=None)
 
 
 def _node_match(gpu: GPUType) -> tuple[dict[str, str], tuple[MatchExpression, ...]]:

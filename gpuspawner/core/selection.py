@@ -18,6 +18,7 @@ from gpuspawner.core.checks import Notation, Problems
 from gpuspawner.core.duration import duration_option, format_duration, parse_duration
 from gpuspawner.core.image_use import misfit_text
 from gpuspawner.core.language import ENGLISH, gettext, later, speaking
+from gpuspawner.core.narrowing import least_of, within
 from gpuspawner.core.quantity import format_memory, memory_option, parse_cpu, parse_memory
 from gpuspawner.core.quoting import name_of, quote, unknown_field
 from gpuspawner.core.sentences import paragraph
@@ -80,7 +81,9 @@ def validate(options: object, catalogue: Catalogue) -> Selection:
     count = _count(merged.get("gpu_count"), catalogue.gpus[gpu] if gpu else None, problems=problems)
     if gpu and image:
         _check_image_uses(catalogue.images[image], catalogue.gpus[gpu], problems=problems)
-    run_time = problems.amount("run_time", merged.get("run_time"), notation=_RUN_TIME, bounds=catalogue.run_time)
+    longest = longest_run_s(gpu, catalogue)
+    run_time_bounds = within(catalogue.run_time, most=longest)
+    run_time = problems.amount("run_time", merged.get("run_time"), notation=_RUN_TIME, bounds=run_time_bounds)
     shared = _shared_memory(merged.get("shared_memory"), memory, bounds=catalogue.shared_memory, problems=problems)
     priority = problems.choice("priority", merged.get("priority"), title=_PRIORITY, offered=catalogue.priorities)
     problems.raise_any()
@@ -95,6 +98,14 @@ def validate(options: object, catalogue: Catalogue) -> Selection:
         shared_memory_bytes=shared,
         priority=priority or catalogue.default_priority,
     )
+
+
+def longest_run_s(gpu: str | None, catalogue: Catalogue) -> int | None:
+    """Return the seconds after which a server is stopped at the latest, whatever is chosen; None = never.
+
+    :param gpu: slug of its GPU type, None without a GPU.
+    """
+    return least_of(catalogue.max_runtime_s, catalogue.gpus[gpu].max_runtime_s if gpu else None)
 
 
 def image_of(selection: Selection, catalogue: Catalogue) -> Image:

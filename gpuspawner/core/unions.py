@@ -74,6 +74,8 @@ def unite(union: Union, gpus: Mapping[str, GPUType]) -> GPUType | None:
         shm=own.shm or max((gpu.shm for gpu in members if gpu.shm), default=None),
         start_timeout_s=own.start_timeout_s
         or max((gpu.start_timeout_s for gpu in members if gpu.start_timeout_s), default=None),
+        # Which of them it will be is not known when the pod is made, and no type's own limit may be passed.
+        max_runtime_s=min((each for gpu in (own, *members) if (each := gpu.max_runtime_s) is not None), default=None),
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from gpuspawner.core.placement import Placement
+from gpuspawner.hub import time_limits
 from gpuspawner.hub.gpu_resources import without_gpus
 from gpuspawner.hub.merging import added, literal, preferences, required_terms, toleration_entries
 from gpuspawner.hub.pod_overrides import container_config, container_mounts, pod_config
@@ -41,7 +42,7 @@ def trait_values(choice: Choice, base: AdminValues) -> dict[str, Any]:
 
     The timeout is not among them: JupyterHub reads it before a start, so it is set before all hooks.
     """
-    placement = choice.placement
+    placement = time_limits.told(choice.placement, base["extra_pod_config"])
     volumes, mounts = _shared_memory(placement, base)
     return {
         **_amounts(placement, base),
@@ -64,6 +65,10 @@ def trait_values(choice: Choice, base: AdminValues) -> dict[str, Any]:
         "extra_annotations": {
             **(base["extra_annotations"] or {}),
             **{name: literal(value) for name, value in placement.annotations.items()},
+        },
+        "extra_labels": {
+            **{name: literal(value) for name, value in placement.labels.items()},
+            **(base["extra_labels"] or {}),
         },
         "priority_class_name": base["priority_class_name"]
         if placement.priority is None

@@ -16,6 +16,7 @@ from gpuspawner.core.flags import Flag, flagged
 from gpuspawner.core.flags_view import flags_view
 from gpuspawner.core.inventory import Node
 from gpuspawner.core.language import ENGLISH, speaking
+from gpuspawner.core.policy_flags import flagged_policy
 from gpuspawner.core.preset_flags import flagged_presets
 from gpuspawner.hub.offers import Offer, ParsedSettings
 
@@ -23,7 +24,7 @@ _MOST_VIEWPOINTS = 32
 """Different ones that are remembered; group overrides may give some users other settings than the rest."""
 
 Said = tuple[str, str]
-"""A sentence, and the name of the node or preset it was said of."""
+"""A sentence, and the name of the node, preset or setting it was said of."""
 
 T = TypeVar("T")
 
@@ -43,7 +44,7 @@ class Viewpoint(NamedTuple):
 class _Telling(NamedTuple):
     """Of what, and for whom, something was said.
 
-    :param node: as it was then; None for a preset.
+    :param node: as it was then; None for a preset or a setting.
     :param to: for a preset only the settings, as the same is to say whatever is tolerated.
     """
 
@@ -80,8 +81,9 @@ class Concerns:
             settings, tolerations = viewpoint
             with speaking(ENGLISH):  # as the hub's log, where it is said again
                 presets = flagged_presets(settings.configured.presets, offer.catalogue)
+                named = flagged_policy(settings.configured.policy, offer.catalogue)
                 found = flagged(nodes, offer.catalogue, table=settings.table, tolerations=tolerations)
-            _remember(self._found, viewpoint, value=(*presets, *found))
+            _remember(self._found, viewpoint, value=(*presets, *named, *found))
         return self._found[viewpoint]
 
     def watch(self, offer: Offer, viewpoint: Viewpoint, *, log: Log) -> None:
@@ -127,16 +129,17 @@ class Concerns:
         for flag in new:
             self._told |= {(flag.message, name): _Telling(nodes[name], viewpoint) for name in flag.nodes}
             self._told |= {(flag.message, slug): _Telling(None, viewpoint.settings) for slug in flag.presets}
+            self._told |= {(flag.message, path): _Telling(None, viewpoint.settings) for path in flag.settings}
         if was_told and not self._told:
             log.warning("GPUs and presets: All are offered and work again.")
 
     def _unsaid(self, flag: Flag) -> Flag:
-        """Return a flag of those of its nodes or presets of which it was not said."""
-        nodes, presets = (
+        """Return a flag of those of its nodes, presets or settings of which it was not said."""
+        nodes, presets, paths = (
             tuple(name for name in names if (flag.message, name) not in self._told)
-            for names in (flag.nodes, flag.presets)
+            for names in (flag.nodes, flag.presets, flag.settings)
         )
-        return replace(flag, nodes=nodes, presets=presets)
+        return replace(flag, nodes=nodes, presets=presets, settings=paths)
 
 
 def _remember(known: dict[Viewpoint, T], viewpoint: Viewpoint, *, value: T) -> None:

@@ -3,12 +3,13 @@
 JupyterHub 6 has :class:`~jupyterhub.spawner.SpawnException` for starts that were refused rightly: no traceback in the
 log, the reason as a label of its metrics, and not counted among the failures that end the hub
 (``consecutive_failure_limit``). Pages and progress read ``jupyterhub_message``, the REST API ``message`` or the log
-message, so the errors made here carry all of them. ``jupyterhub_html_message`` stays unset: nothing here is HTML.
+message, so the errors made here carry all of them. ``jupyterhub_html_message`` is set where there are links to follow.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from http import HTTPStatus
 from typing import Any
 
@@ -16,7 +17,8 @@ import aiohttp
 from kubernetes_asyncio.client.rest import ApiException
 from tornado import web
 
-from gpuspawner.core.errors import GPUSpawnerError
+from gpuspawner.core.denials import NAMESPACE_QUOTA, POLICY_UNREADABLE
+from gpuspawner.core.errors import GPUSpawnerError, PolicyError
 from gpuspawner.core.language import gettext, later, said
 from gpuspawner.core.sentences import paragraph
 
@@ -38,6 +40,11 @@ else:
 _MAX_PROBLEMS = 10
 _MAX_QUOTED = 300
 
+_ADMISSION = re.compile(
+    r"admission webhook \S+ denied the request|ValidatingAdmissionPolicy .* denied request: |violates PodSecurity "
+)
+"""Answers of rules that somebody has made for the cluster's pods; each ends with what the rule is about."""
+
 SEE_FORM = later("Nothing was started. The form says what to change.")
 
 UNREACHABLE = later(
@@ -54,10 +61,26 @@ class RefusedStart(SpawnException):
 
     :param message: for the user, plain text.
     :param reason: stable code, a label of JupyterHub's metrics.
+    :param html: the same for pages, with links; everything in it is escaped. Pages show the message where it is empty.
+    :ivar code: the reason, whatever becomes of that: JupyterHub 5 puts ``error`` there.
     """
 
-    def __init__(self, message: str, *, reason: str, status_code: int = 400) -> None:
+    def __init__(self, message: str, *, reason: str, status_code: int = 400, html: str = "") -> None:
         super().__init__(message, reason=reason, status_code=status_code)
+        self.code = reason
+        self.jupyterhub_message = message
+        if html:
+            self.jupyterhub_html_message = html
+
+
+class SlowStartError(TimeoutError):
+    """A start that took longer than it may; to JupyterHub what its own timer would have raised a moment later.
+
+    :param message: for the user, plain text.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
         self.jupyterhub_message = message
 
 
@@ -77,13 +100,23 @@ def refusal(error: GPUSpawnerError, *, beside_form: bool = False) -> RefusedStar
 
     :param beside_form: the page shows the form again, with each message at its field; once is enough.
     """
-    lines = [f"{problem.field}: {problem.message}" for problem in error.problems[:_MAX_PROBLEMS]]
+    lines = [
+        f"{problem.field}: {problem.message}" if problem.field else problem.message
+        for problem in error.problems[:_MAX_PROBLEMS]
+    ]
     if len(error.problems) > _MAX_PROBLEMS:
-        lines.append(gettext("and {number} more.", number=len(error.problems) - _MAX_PROBLEMS))
-    refused = RefusedStart(" ".join(lines), reason=error.code)
+        lines.append(gettext("And {number} more.", number=len(error.problems) - _MAX_PROBLEMS))
+    refused = RefusedStart(" ".join(lines), reason=error.code, status_code=_status(error))
     if beside_form:
         refused.jupyterhub_message = said(SEE_FORM)
     return refused
+
+
+def _status(error: GPUSpawnerError) -> HTTPStatus:
+    """Return 400 for a choice that is wrong, 403 for one that is not for this person, 503 where that is not known."""
+    if not isinstance(error, PolicyError):
+        return HTTPStatus.BAD_REQUEST
+    return HTTPStatus.SERVICE_UNAVAILABLE if error.code == POLICY_UNREADABLE else HTTPStatus.FORBIDDEN
 
 
 def undecided(reason: str) -> ClusterFailure:
@@ -119,7 +152,9 @@ def _refused_by_kubernetes(error: ApiException) -> web.HTTPError:
         answer=answer[:_MAX_QUOTED],
     )
     if error.status == HTTPStatus.FORBIDDEN and "exceeded quota" in answer:
-        return RefusedStart(sentence, reason="quota", status_code=HTTPStatus.CONFLICT)
+        return RefusedStart(sentence, reason=NAMESPACE_QUOTA, status_code=HTTPStatus.CONFLICT)
+    if _ADMISSION.search(answer):
+        return RefusedStart(sentence, reason="refused_by_admission", status_code=HTTPStatus.CONFLICT)
     return ClusterFailure(sentence)
 
 

@@ -6,12 +6,16 @@ What comes out is all a start needs to know. Nothing is changed here, and nothin
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from gpuspawner.core.allowance import Allowance, admitted
 from gpuspawner.core.catalogue import Catalogue, GPUType
 from gpuspawner.core.errors import SelectionError
-from gpuspawner.core.placement import place
+from gpuspawner.core.placement import Placement, place
+from gpuspawner.core.policy import Person, pools_for
 from gpuspawner.core.selection import Selection, to_options, validate
+from gpuspawner.core.server_pods import POOLS
 from gpuspawner.hub import gpu_resources
 from gpuspawner.hub.apply import AdminValues, Choice
 from gpuspawner.hub.offers import Offer
@@ -35,34 +39,55 @@ class Admission:
     :param options: user options in the form they are stored in.
     :param choice: what the pod must carry.
     :param gpu: the GPU type, None for a server without one.
+    :param gpu_count: how many of them.
+    :param pools: slugs of the pools that the server counts towards.
     """
 
     options: dict[str, object]
     choice: Choice
     gpu: GPUType | None = None
+    gpu_count: int = 0
+    pools: tuple[str, ...] = ()
 
 
-def admit(options: object, offer: Offer, *, base: AdminValues) -> Admission:
-    """Check user options against what is offered and say what they mean for the pod.
+def admit(options: object, offer: Offer, *, base: AdminValues, allowance: Allowance | None = None) -> Admission:
+    """Check user options against what is offered, to whom it is offered, and say what they mean for the pod.
 
     :param options: any JSON value.
     :param base: the admin's values of the spawner's traits.
+    :param allowance: what the person may have of the offer; None = all of it.
     :raises SelectionError: with one problem for each field that is wrong.
+    :raises PolicyError: it is right, and not for this person, or not now.
     :raises UnreadClusterError: it cannot be told now.
     """
-    catalogue = offer.catalogue
-    selection = _validated(options, offer)
+    allowance = allowance or Allowance(everything=offer.catalogue, person=Person(name=""))
+    selection = _validated(options, offer, allowance=allowance)
+    catalogue = allowance.catalogue
     placement = place(selection, catalogue)
     if selection.gpu is None and has_room(placement, catalogue, inventory=offer.inventory, base=base):
         placement = place(selection, catalogue, cpu_node_has_room=True)
-    choice = Choice(placement=placement, resources=gpu_resources.of_catalogue(catalogue))
-    gpu = None if selection.gpu is None else catalogue.gpus[selection.gpu]
-    return Admission(options=to_options(selection, catalogue), choice=choice, gpu=gpu)
+    gpu = None if selection.gpu is None else offer.catalogue.gpus[selection.gpu]
+    pools = pools_for(catalogue.policy, allowance.person, gpu=gpu)
+    if catalogue.policy is not None and catalogue.policy.pools:
+        placement = _annotated(placement, pools)
+    choice = Choice(placement=placement, resources=gpu_resources.of_catalogue(offer.catalogue))
+    return Admission(
+        options=to_options(selection, catalogue),
+        choice=choice,
+        gpu=gpu,
+        gpu_count=selection.gpu_count,
+        pools=pools,
+    )
 
 
-def _validated(options: object, offer: Offer) -> Selection:
+def _annotated(placement: Placement, pools: Iterable[str]) -> Placement:
+    """Return a placement whose pod says which pools it counts towards, also that there are none."""
+    return replace(placement, annotations={**placement.annotations, POOLS: ",".join(pools)})
+
+
+def _validated(options: object, offer: Offer, *, allowance: Allowance) -> Selection:
     try:
-        return validate(options, offer.catalogue)
+        return admitted(options, allowance)
     except SelectionError as error:
         if offer.unread and (_problems(error) & _OPEN or _is_count_open(error, options, offer=offer)):
             raise UnreadClusterError(*error.problems) from error

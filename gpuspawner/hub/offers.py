@@ -17,8 +17,12 @@ from gpuspawner.core.accelerators import AcceleratorTable
 from gpuspawner.core.assemble import Configured, assemble
 from gpuspawner.core.catalogue import Catalogue
 from gpuspawner.core.inventory import Inventory, Node, Pod
+from gpuspawner.core.kueue import is_gated, queue_name, will_be_gated
 from gpuspawner.core.language import ENGLISH, speaking
+from gpuspawner.core.progress import QueuePlace
 from gpuspawner.kube.homes import Homes, VolumesAPI
+from gpuspawner.kube.queue_places import QueuePlaces
+from gpuspawner.kube.quotas import Quotas, QuotasAPI
 from gpuspawner.kube.store import ClusterStore, CoreAPI
 from gpuspawner.settings import Settings
 
@@ -26,7 +30,7 @@ _MAX_SETTINGS = 32
 """Different settings kept parsed; group overrides may give some users others than the rest."""
 
 
-class ClusterAPI(CoreAPI, VolumesAPI, Protocol):
+class ClusterAPI(CoreAPI, VolumesAPI, QuotasAPI, Protocol):
     """What is used of ``kubernetes_asyncio.client.CoreV1Api``."""
 
 
@@ -35,20 +39,37 @@ class Offer:
     """What may be asked for, and the inventory it was made from.
 
     :param uncounted: slugs of GPU types whose ``max_count`` comes from the cluster.
-    :param homes: finds the volumes behind a pod's claims; None where nobody can be asked.
+    :param homes: finds the volumes behind a pod's claims; None where nobody can be asked, as for the two others.
+    :param quotas: finds what the ResourceQuotas of a namespace leave.
+    :param queues: finds the places in Kueue's queues.
     """
 
     catalogue: Catalogue
     inventory: Inventory
     uncounted: frozenset[str] = frozenset()
     homes: Homes | None = None
+    quotas: Quotas | None = None
+    queues: QueuePlaces | None = None
 
     async def located(self, manifest: Mapping[str, Any]) -> Pod | None:
         """Return the pod of a manifest, with the nodes that its volumes can be used on among its demands."""
         pod = decode.pod(manifest)
+        if pod is not None and will_be_gated(manifest):
+            # Kueue gates it when it is created, and may say more of where it goes when it takes the gate away.
+            pod = replace(pod, demands=replace(pod.demands, gated=True))
         if pod is None or self.homes is None:
             return pod
         return replace(pod, demands=await self.homes.located(pod.demands, namespace=pod.namespace))
+
+    async def queue_place(self, pod: Mapping[str, Any]) -> QueuePlace | None:
+        """Return where a pod waits in a queue of Kueue, None where it waits in none.
+
+        :param pod: as the API server sends it.
+        """
+        queue = queue_name(pod) if is_gated(pod) else ""
+        if not queue or self.queues is None:
+            return None
+        return QueuePlace(position=await self.queues.place(pod, queue=queue), queue=queue)
 
     @property
     def unread(self) -> str:
@@ -79,6 +100,8 @@ class Offers:
         self._api: ClusterAPI | None = None
         self._store: ClusterStore | None = None
         self._homes: Homes | None = None
+        self._quotas: Quotas | None = None
+        self._queues: QueuePlaces | None = None
         self._settings: OrderedDict[bytes | str, ParsedSettings] = OrderedDict()
         self._nodes: tuple[Node, ...] | None = None
         self._catalogues: dict[tuple[ParsedSettings, str], Catalogue] = {}
@@ -103,7 +126,13 @@ class Offers:
     def store(self, api: ClusterAPI, **options: Any) -> ClusterStore:
         """Return the store for an API client; ``options`` as for :class:`ClusterStore`, of whoever asks first."""
         if self._store is None or self._api is not api:
-            self._api, self._store, self._homes = api, ClusterStore(api, **options), Homes(api)
+            self._api, self._store = api, ClusterStore(api, **options)
+            self._homes, self._quotas, self._queues = Homes(api), Quotas(api), QueuePlaces(api.api_client)
+        return self._store
+
+    @property
+    def known_store(self) -> ClusterStore | None:
+        """The store there is, None before anybody asked for it."""
         return self._store
 
     async def stop(self) -> None:
@@ -127,6 +156,8 @@ class Offers:
             inventory=inventory,
             uncounted=settings.configured.uncounted,
             homes=self._homes,
+            quotas=self._quotas,
+            queues=self._queues,
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -31,31 +32,50 @@ _SETTLED = frozenset({Outcome.NOW, Outcome.UNKNOWN})
 """Outcomes that no other choice would improve, as far as is known."""
 
 
-async def look(spawner: Any, offer: Offer, *, selection: Selection | None) -> Live:
+async def look(spawner: Any, offer: Offer, *, selection: Selection | None, reach: Catalogue | None = None) -> Live:
     """Return what there is of each GPU type, and what becomes of a selection.
 
     :param spawner: the person's; not changed.
     :param selection: a valid one of the offer's catalogue; None where what stands in the form is none.
+    :param reach: what of that catalogue the person may have, all if not given: nothing else is advised.
     """
     counts = _counts(spawner, offer)
     previews = Previews(spawner, offer)
-    live = Live(availabilities=counts, presets=await _presets(previews))
+    reach = reach or offer.catalogue
+    live = Live(availabilities=counts, presets=await _presets(previews, reach))
     if selection is None:
         return live
     await previews.prepare(selection)
     live = replace(live, verdict=(found := _verdict(selection, previews)))
     if found.outcome in _SETTLED:
         return live
-    free = _free_types(selection, offer.catalogue, counts=counts)
-    return replace(live, alternatives=await _alternatives(selection, previews, types=free))
+    left = dict(zip(offer.catalogue.gpus, counts, strict=True))
+    free = _free_types(selection, reach, left=left)
+    return replace(live, alternatives=await _alternatives(selection, previews, reach=reach, types=free))
 
 
-async def _presets(previews: Previews) -> dict[str, Verdict]:
+async def nearby(
+    spawner: Any, offer: Offer, *, selection: Selection, reach: Catalogue | None = None
+) -> tuple[Selection, ...]:
+    """Return the choices nearest to one that does not start which start now.
+
+    :param spawner: the person's; not changed.
+    :param selection: a valid one of the offer's catalogue.
+    :param reach: what of that catalogue the person may have, all if not given; none where the selection is not in it.
+    """
+    reach = reach or offer.catalogue
+    if selection.gpu is not None and selection.gpu not in reach.gpus:
+        return ()
+    left = dict(zip(offer.catalogue.gpus, _counts(spawner, offer), strict=True))
+    types = _free_types(selection, reach, left=left)
+    return await _alternatives(selection, Previews(spawner, offer), reach=reach, types=types)
+
+
+async def _presets(previews: Previews, reach: Catalogue) -> dict[str, Verdict]:
     """Return what becomes of the first presets if they are started as they are, as far as known, by slug."""
     found = {}
-    catalogue = previews.offer.catalogue
-    for slug in islice(catalogue.presets, _MOST_PRESETS):
-        selection = probe({"preset": slug}, catalogue)
+    for slug in islice(reach.presets, _MOST_PRESETS):
+        selection = probe({"preset": slug}, reach)
         if selection is not None:
             await previews.prepare(selection)
             found[slug] = _verdict(selection, previews)
@@ -76,7 +96,9 @@ def _counts(spawner: Any, offer: Offer) -> tuple[Availability, ...]:
     return tuple(replace(count, own=number) for count, number in zip(counts, numbers, strict=True))
 
 
-async def _alternatives(selection: Selection, previews: Previews, *, types: list[GPUType]) -> tuple[Selection, ...]:
+async def _alternatives(
+    selection: Selection, previews: Previews, *, reach: Catalogue, types: list[GPUType]
+) -> tuple[Selection, ...]:
     """Return the nearest choices that start now."""
     await previews.prepare(selection, more_types=[gpu.slug for gpu in types])
 
@@ -84,7 +106,7 @@ async def _alternatives(selection: Selection, previews: Previews, *, types: list
         pod = previews.pod(other)
         return pod is not None and starts_now(pod, previews.offer.inventory)
 
-    return nearest(selection, previews.offer.catalogue, fits=fits, types=types)
+    return nearest(selection, reach, fits=fits, types=types)
 
 
 def _verdict(selection: Selection, previews: Previews) -> Verdict:
@@ -96,11 +118,10 @@ def _verdict(selection: Selection, previews: Previews) -> Verdict:
     return verdict(pod, offer.inventory, gpu=gpu)
 
 
-def _free_types(selection: Selection, catalogue: Catalogue, *, counts: tuple[Availability, ...]) -> list[GPUType]:
+def _free_types(selection: Selection, catalogue: Catalogue, *, left: Mapping[str, Availability]) -> list[GPUType]:
     """Return a few other GPU types of which something is free: first those with a node that has all that is wanted."""
     asked = place(selection, catalogue)
     wanted = Shape(selection.gpu_count, asked.cpu_request_millis or 0, asked.memory_request_bytes or 0)
-    left = dict(zip(catalogue.gpus, counts, strict=True))
     free = [gpu for gpu in other_types(selection, catalogue) if left[gpu.slug].largest]
     free.sort(key=lambda gpu: not any(shape.holds(wanted) for shape in left[gpu.slug].shapes or ()))
     return free[:_MOST_TYPES]

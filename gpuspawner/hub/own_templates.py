@@ -14,6 +14,9 @@ _INDENTATION = re.compile(r"^[ \t]+", re.MULTILINE)
 _EXPRESSION = re.compile(r"(\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\})", re.DOTALL)
 _QUOTES = re.compile(r'(\s[\w-]+=)"([\w-]+)"(?=[\s>])')
 """Of an attribute whose value is one word, which needs none."""
+_BLOCKS = "circle|details|div|fieldset|h2|label|legend|li|p|path|section|svg|ul"
+_NEW_LINE = re.compile(rf"\n(?=<(?:/?(?:{_BLOCKS})|/button)\b)")
+"""Before what begins or ends a line of the page in any case."""
 _STYLE_TEXT = re.compile(r'("[^"]*")|/\*.*?\*/', re.DOTALL)
 """A text, or a comment, which is none inside a text."""
 _STYLE_SPACE = re.compile(r"\s*([{};])\s*|([:,])\s+|\s+([>~])\s+")
@@ -51,5 +54,6 @@ def _shortened_style(source: str) -> str:
 
 def _shortened_page(source: str) -> str:
     parts = _EXPRESSION.split(source)
-    parts[::2] = [_QUOTES.sub(r"\1\2", text) for text in parts[::2]]
+    # What stays of a line that is left out is counted: a comment of the template.
+    parts[::2] = [_NEW_LINE.sub("{#\n#}", _QUOTES.sub(r"\1\2", text)) for text in parts[::2]]
     return "".join(parts)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 Event = Mapping[str, Any]
 """A v1 Event as KubeSpawner's reflector holds it."""
+
+_FRESH_S = 0.9
+"""Seconds for which events stay sorted: less than the second after which somebody looks again."""
 
 
 def of_pod(events: Iterable[Event], name: str, *, after: str | None) -> list[Event]:
@@ -20,6 +26,36 @@ def of_pod(events: Iterable[Event], name: str, *, after: str | None) -> list[Eve
     own = sorted((event for event in events if event["involvedObject"]["name"] == name), key=_when)
     last = max((place for place, event in enumerate(own, 1) if event["metadata"]["uid"] == after), default=0)
     return own[last:]
+
+
+class PodEvents:
+    """Sorts the events of a watch by pod once a second, for all servers that start and everybody who looks at one.
+
+    :param clock: monotonic seconds.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._sorted: WeakKeyDictionary[Any, tuple[float, dict[str, list[Event]]]] = WeakKeyDictionary()
+
+    def of(self, reflector: Any, name: str) -> list[Event]:
+        """Return a pod's events, oldest first, as they were a second ago at most.
+
+        :param reflector: KubeSpawner's, which watches events.
+        """
+        now = self._clock()
+        sorted_at, by_pod = self._sorted.get(reflector, (now - _FRESH_S, {}))
+        if now - sorted_at >= _FRESH_S:
+            by_pod = _by_pod(reflector.resources.values())
+            self._sorted[reflector] = now, by_pod
+        return sorted(by_pod.get(name, ()), key=_when)
+
+
+def _by_pod(events: Iterable[Event]) -> dict[str, list[Event]]:
+    found = defaultdict(list)
+    for event in events:
+        found[event["involvedObject"]["name"]].append(event)
+    return found
 
 
 def _when(event: Event) -> str:

@@ -54,6 +54,13 @@ def pod_config(admins: Config | None, placement: Placement, *, volumes: list[dic
     return config
 
 
+def run_time(admins: Config | None, placement: Placement) -> int | None:
+    """Return the seconds that a pod may run, None where it runs on, or where what the admin wrote is no number."""
+    own = next(((admins or {})[name] for name in _DEADLINE if name in (admins or {})), None)
+    seconds = _shorter(own, placement.run_time_s)
+    return int(seconds) if isinstance(seconds, int | float) else None
+
+
 def container_config(
     admins: Config | None, placement: Placement, *, mounts: list[dict[str, Any]], resources: Collection[str]
 ) -> dict[str, Any]:

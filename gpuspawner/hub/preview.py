@@ -96,7 +96,9 @@ class Previews:
         spec = {**spec, **placing, "containers": self._containers(spec, placement)}
         if placement.priority is not None:
             spec["priority"] = placement.priority.value  # the API server looks it up when a pod is created
-        pod = await self.offer.located({**self._manifest, "spec": spec})
+        metadata = self._manifest["metadata"]
+        labels = {**placement.labels, **(metadata.get("labels") or {})}
+        pod = await self.offer.located({**self._manifest, "metadata": {**metadata, "labels": labels}, "spec": spec})
         return None if pod is None else (spec, pod)
 
     def _containers(self, spec: Mapping[str, Any], chosen: Amounts) -> list[Any]:

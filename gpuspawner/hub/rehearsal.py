@@ -15,9 +15,10 @@ from jupyterhub.utils import maybe_future
 from kubernetes_asyncio.client.rest import ApiException
 
 from gpuspawner.core.catalogue import GPUType
-from gpuspawner.core.verdict import Outcome, starts_now, verdict
+from gpuspawner.core.verdict import Outcome, Verdict, starts_now, verdict
 from gpuspawner.core.verdict_text import verdict_sentence
 from gpuspawner.hub.errors import RefusedStart
+from gpuspawner.hub.instead import with_choices
 from gpuspawner.hub.offers import Offer
 from gpuspawner.hub.preview import written
 
@@ -47,11 +48,15 @@ async def rehearse(spawner: Any, pod: Any, *, offer: Offer, gpu: GPUType | None)
     :raises ApiException: the API server would not take it.
     """
     located = await offer.located(written(spawner, _without_environment(pod)))
-    # Most starts fit at once, which takes less to tell than why one would not.
-    if located is not None and not starts_now(located, offer.inventory):
-        found = verdict(located, offer.inventory, gpu=gpu)
+    if located is not None:
+        # Most starts fit at once, which takes less to tell than why one would not.
+        is_now = starts_now(located, offer.inventory)
+        found = Verdict(outcome=Outcome.NOW) if is_now else verdict(located, offer.inventory, gpu=gpu)
+        if spawner._meter is not None:
+            spawner._meter.foretell(found.outcome)
         if found.outcome is Outcome.NEVER:
-            raise RefusedStart(verdict_sentence(found), reason="never_fits", status_code=HTTPStatus.CONFLICT)
+            refused = RefusedStart(verdict_sentence(found), reason="never_fits", status_code=HTTPStatus.CONFLICT)
+            raise await with_choices(refused, spawner)
     if spawner.dry_run:
         await _create_dry(spawner, pod)
 

@@ -7,12 +7,13 @@ Everything else is KubeSpawner's.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from kubespawner import KubeSpawner
+from prometheus_client import REGISTRY
 from traitlets import default, observe
 from typing_extensions import override
 
@@ -22,17 +23,22 @@ from gpuspawner.core.formview import build_view
 from gpuspawner.core.formview_filled import fill
 from gpuspawner.core.language import ENGLISH, speaking
 from gpuspawner.core.options import from_form, from_query
-from gpuspawner.hub import drafts, languages, onlooker
+from gpuspawner.hub import cancelling, drafts, languages, metrics, onlooker, prefill, spawn_meter, time_limits
+from gpuspawner.hub.allowances import Allowances
 from gpuspawner.hub.apply import trait_values
 from gpuspawner.hub.base import Base
 from gpuspawner.hub.choice_header import chosen
+from gpuspawner.hub.cluster_metrics import ClusterMetrics
 from gpuspawner.hub.concerns import Concerns, Viewpoint
+from gpuspawner.hub.deciding import decided
 from gpuspawner.hub.errors import RefusedStart, cluster_error, refusal, undecided
-from gpuspawner.hub.gate import Admission, UnreadClusterError, admit
+from gpuspawner.hub.following import Following
+from gpuspawner.hub.gate import Admission, UnreadClusterError
 from gpuspawner.hub.links import LINK_PREFIX
 from gpuspawner.hub.offers import Offer, Offers, ParsedSettings
 from gpuspawner.hub.outlook import look
 from gpuspawner.hub.pod_events import Event, of_pod
+from gpuspawner.hub.progress import told
 from gpuspawner.hub.rehearsal import draft, rehearse
 from gpuspawner.hub.rendering import render
 from gpuspawner.hub.room import tolerations
@@ -55,13 +61,20 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     _offers = Offers()
     _concerns = Concerns()
+    _allowances = Allowances()
+    _start_future: asyncio.Future[Any] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         # KubeSpawner's own constructor may come back to us, so these are there first.
         self._base = Base(self)
         self._removed_environment: tuple[str, ...] = ()
         self._is_refused = False
+        self._is_pardoned = False
+        self._following = Following()
         self._unrehearsed: Callable[[Any], Awaitable[None]] | None = None
+        self._meter: spawn_meter.SpawnMeter | None = None
+        self._warned_of = ""
+        self._is_removing = False
         super().__init__(*args, **kwargs)
         self._parsed()
 
@@ -79,13 +92,15 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         offer = await self._offer()
         options = self.user_options if isinstance(self.user_options, Mapping) else None
         typed = draft.typed if draft else asked
-        filled = fill(offer.catalogue, options=options, typed=typed)
+        allowed = await self._allowances.look(self, offer)
+        filled = fill(offer.catalogue, options=options, typed=typed, allowance=allowed)
         view = build_view(
             offer.catalogue,
             offer.inventory,
             filled=filled,
             problems=draft.problems if draft else (),
-            live=await look(self, offer, selection=filled.selection),
+            live=await look(self, offer, selection=filled.selection, reach=allowed.catalogue),
+            allowance=allowed,
         )
         with speaking(ENGLISH):  # as in the hub's log
             flags = flags_view(self._concerns.of(offer, self._viewpoint())) if onlooker.is_admin() else None
@@ -96,6 +111,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     def _note_onlooker(self, change: Any) -> None:
         onlooker.note(change.new)
         languages.note(change.new, choice=self.language)
+        if self._is_ours():
+            prefill.take(change.new)
 
     # -- what was sent -------------------------------------------------------------------------------------------------
 
@@ -118,11 +135,12 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     async def _read(self, sent: Mapping[str, object], reader: Any, *, draft: drafts.Draft) -> dict[str, object]:
         offer = await self._offer()
         try:
-            return admit(reader(sent), offer, base=self._base).options
+            return (await self._allowances.admit(self, reader(sent), offer=offer, is_start=False)).options
         except UnreadClusterError as error:
             raise undecided(offer.unread) from error
         except SelectionError as error:
             draft.problems = error.problems
+            metrics.refused(error.code)
             raise refusal(error, beside_form=True) from error
 
     # -- the gate ------------------------------------------------------------------------------------------------------
@@ -142,21 +160,22 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             await super().load_user_options()
             return
         offer = await self._offer()
-        admission = self._pass_gate(self.user_options, offer)
+        admission = await self._pass_gate(self.user_options, offer)
         self._base.assign(trait_values(admission.choice, self._base))
         self._removed_environment = admission.choice.placement.removed_environment
+        self._following.gpu = admission.gpu
         self._unrehearsed = partial(rehearse, self, offer=offer, gpu=admission.gpu)
 
-    def _pass_gate(self, user_options: object, offer: Offer) -> Admission:
+    async def _pass_gate(self, user_options: object, offer: Offer) -> Admission:
+        spawn_meter.begin(self, user_options, catalogue=offer.catalogue)
         try:
-            return admit(user_options, offer, base=self._base)
+            return await self._allowances.admit(self, user_options, offer=offer, is_start=True)
         except UnreadClusterError as error:
             self._is_refused = True
             raise undecided(offer.unread) from error
         except SelectionError as error:
             drafts.note(error.problems)
-            self._is_refused = True
-            forgive_refusal(self.user)
+            self._is_refused = self._is_pardoned = True
             raise refusal(error) from error
 
     @override
@@ -181,9 +200,17 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         """Forget the last start; JupyterHub calls this before each start and after each stop."""
         super().clear_state()
         self._base.restore()
+        if self._is_pardoned:
+            forgive_refusal(self.user)
         self._removed_environment = ()
-        self._is_refused = False
+        self._is_refused = self._is_pardoned = False
+        self._start_future = None
+        # A page may have been opened a moment before this, for the start that is about to begin.
+        if not self._following.is_ahead or self._following.is_sent:
+            self._following = Following()
+        self._following.gpu = None
         self._unrehearsed = None
+        self._meter = None
 
     @property
     @override
@@ -202,10 +229,18 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     def start(self) -> asyncio.Future[Any]:
-        """Start the pod; what Kubernetes refuses ends in one sentence."""
+        """Start the pod; what Kubernetes refuses, and what nothing will come of, ends in one sentence."""
         drop_dead_reflectors(type(self).reflectors)
-        self._start_future = asyncio.ensure_future(self._explained(super().start()))
-        return self._start_future
+        # Not in the task that is made here: in a busy hub it may have to wait, and JupyterHub's timer does not.
+        self._following.begin()
+        self._start_future = future = asyncio.ensure_future(self._explained(super().start()))
+        future.add_done_callback(lambda _: self._allowances.ledger.settle(self))
+        return future
+
+    @override
+    def progress(self) -> AsyncGenerator[dict[str, Any]]:
+        """Yield what is said of the start, for one open page."""
+        return told(self, self._following) if self._is_ours() else super().progress()
 
     # Whichever of these three KubeSpawner calls first, the rehearsal comes before it. The last two are called again and
     # again until they return true.
@@ -223,7 +258,12 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @override
     async def _make_create_pod_request(self, pod: Any, request_timeout: float) -> Any:
         await self._rehearse(pod)
-        return await super()._make_create_pod_request(pod, request_timeout)
+        self._following.send(cancelling.pod_of(self))
+        with self._allowances.ledger.creating(self):
+            is_made = await super()._make_create_pod_request(pod, request_timeout)
+        if is_made:
+            spawn_meter.note_pod(self, {})
+        return is_made
 
     async def _rehearse(self, pod: Any = None) -> None:
         """Look at the pod of a start, once; at a draft of it where there is none yet."""
@@ -234,28 +274,42 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             await rehearsal(await draft(self) if pod is None else pod)
         except RefusedStart:
             self._is_refused = True
-            forgive_refusal(self.user)
             raise
 
     async def _explained(self, start: Awaitable[Any]) -> Any:
         try:
-            return await start
+            return await (decided(self, start, following=self._following) if self._is_ours() else start)
         except Exception as error:
             explained = cluster_error(error)
+            self._is_pardoned = isinstance(explained or error, RefusedStart)
             if explained is None:
                 raise
-            if isinstance(explained, RefusedStart):
-                forgive_refusal(self.user)
             self.log.exception("Starting %s failed in Kubernetes", self._log_name)
             raise explained from error
+        finally:
+            spawn_meter.note_pod(self)
 
     @override
     async def poll(self) -> int | None:
-        """Return None while the pod runs; nothing runs after a refusal, so the cluster need not be asked."""
+        """Return None while the pod runs; nothing runs after a refusal, so the cluster need not be asked.
+
+        After a start that failed otherwise, or was cut off, a pod may be left in any state: JupyterHub is to remove it.
+        """
         if self._is_refused:
             return 0
+        if cancelling.may_be_left(self):
+            return None
         status: int | None = await super().poll()
-        return status
+        return await time_limits.enforce(self) if status is None else status
+
+    @override
+    async def stop(self, now: bool = False) -> None:
+        """Remove the pod; at once where nothing in it ran yet."""
+        self._is_removing = True
+        try:
+            await super().stop(now or cancelling.has_not_run(self))
+        finally:
+            self._is_removing = False
 
     # -- settings and cluster ------------------------------------------------------------------------------------------
 
@@ -286,7 +340,7 @@ async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None
     Everything else waits for the start, after the admin's hooks: one that changes a list in place must not get to hold
     what a choice added there.
     """
-    admission = spawner._pass_gate(user_options, await spawner._offer())
+    admission = await spawner._pass_gate(user_options, await spawner._offer())
     timeout_s = admission.choice.placement.start_timeout_s
     if timeout_s is not None:
         spawner._base.assign({"start_timeout": timeout_s})
@@ -296,3 +350,6 @@ async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None
         # What came through the REST API has no summary yet; the hub's admin page shows it. The hub commits right after
         # this; left for later, the end of any other request would roll it back.
         stored.user_options = admission.options
+
+
+REGISTRY.register(ClusterMetrics(lambda: GPUSpawner.reflectors, lambda: GPUSpawner._offers.known_store))

@@ -8,16 +8,18 @@ from __future__ import annotations
 from typing import Any
 
 from traitlets import Bool, Dict, Float, Unicode
-from traitlets.config import LoggingConfigurable
+
+from gpuspawner.hub.policy_traits import PolicyTraits
+from gpuspawner.hub.queue_traits import QueueTraits
 
 SETTINGS = (
     *("images", "custom_images", "cpu", "memory", "run_time", "shared_memory", "priorities"),
-    *("gpus", "presets", "accelerators", "discover_gpus"),
+    *("gpus", "presets", "policy", "pools", "accelerators", "discover_gpus", "queue"),
 )
 """Names of the traits that together are the settings."""
 
 
-class GPUSpawnerTraits(LoggingConfigurable):
+class GPUSpawnerTraits(PolicyTraits, QueueTraits):
     """What may be asked for, and how the cluster is read. Examples are Helm values of zero-to-jupyterhub."""
 
     images = Dict(
@@ -187,11 +189,13 @@ class GPUSpawnerTraits(LoggingConfigurable):
                       runtime_class: nvidia
                       shm: 0.5
                       start_timeout: 900
+                      max_runtime: 12h
 
         `match` holds node labels and their allowed values; all labels must match. `tolerations` that are left out are
         those of the taints that keep other pods off GPU nodes by convention. `shm` is the size of /dev/shm as a
         fraction of the memory limit. `start_timeout` takes the place of `KubeSpawner.start_timeout` for this type, in
-        seconds: for nodes that are made when they are needed; `scale_up` says what may be made. `any_of` and
+        seconds: for nodes that are made when they are needed; `scale_up` says what may be made.
+        `max_runtime` ends every server with the type after so long, whoever's it is: docs/policy.md. `any_of` and
         `min_memory` make one choice of several types. `spot` (true or false) says whether the cloud may take the nodes
         back at any time, `interconnect` in a few words what links several GPUs in one node (``NVLink``); without them
         labels do. All of these: docs/live-capacity.md.

@@ -6,13 +6,15 @@ from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from jupyterhub.app import JupyterHub
+
 from gpuspawner.hub.errors import COUNTS_REFUSALS
 
 
 class HubUser(Protocol):
     """What is used of JupyterHub's user.
 
-    :param settings: the hub's own, which it counts failures in.
+    :param settings: those that the hub's web application was made of.
     """
 
     settings: MutableMapping[str, Any]
@@ -60,4 +62,16 @@ def forgive_refusal(user: HubUser) -> None:
     ``consecutive_failure_limit`` (5 under zero-to-jupyterhub): five wrong REST requests would restart it for everybody.
     """
     if COUNTS_REFUSALS:
-        user.settings["failure_count"] = user.settings.get("failure_count", 0) - 1
+        counting = _handlers_settings() or user.settings
+        counting["failure_count"] = counting.get("failure_count", 0) - 1
+
+
+def _handlers_settings() -> MutableMapping[str, Any] | None:
+    """Return the settings in which JupyterHub's handlers count failures; None outside of a hub.
+
+    A user has the settings that the web application was made of, and tornado has its own copy of those.
+    """
+    if not JupyterHub.initialized():
+        return None
+    settings: MutableMapping[str, Any] = JupyterHub.instance().tornado_application.settings
+    return settings

@@ -37,6 +37,7 @@ class Follower:
 
     ``is_known`` tells whether the target holds everything there is, as of ``confirmed_at`` (steady seconds); ``reason``
     says what is wrong right now, a sentence, empty while nothing is. ``lacks`` is what ``missing_verb`` said last.
+    ``restarts`` counts how often reading failed and began again; a watch that ends in time is none.
 
     :param what: for people, as in "The hub may not list … .".
     :param missing_verb: asks which right is missing.
@@ -57,6 +58,7 @@ class Follower:
         self.confirmed_at: float | None = None
         self.reason = ""
         self.lacks = ""
+        self.restarts = 0
         self.tried = asyncio.Event()
         """Set once there is something to say: the first list, or why there is none."""
         self._what = what
@@ -87,6 +89,7 @@ class Follower:
             except APIUnavailableError as error:
                 pause_s = self._failed(error.status, verb="list" if watch.needs_list else "watch")
             except Exception as error:  # noqa: BLE001  # whatever a server or a proxy sends must not end this, nor the hub
+                self.restarts += 1
                 self._log_once(error)
                 watch.forget()
                 self._say(NOT_UNDERSTOOD)
@@ -110,6 +113,7 @@ class Follower:
         try:
             await watch.stream()
         except RelistError as error:
+            self.restarts += 1
             _log.debug("Capacity: %s are listed again: %s", self._what, error)
             watch.forget()
             return self._list_backoff.next_s()
@@ -130,6 +134,7 @@ class Follower:
         return longest_s * (1 + self._random()) / 2
 
     def _failed(self, status: int | None, *, verb: str) -> float:
+        self.restarts += 1
         if status == HTTPStatus.FORBIDDEN:
             # An API server that has just started refuses everybody until it has read its roles: asked before believed.
             self._is_suspect = True

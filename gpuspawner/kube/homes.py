@@ -22,7 +22,8 @@ from gpuspawner.kube.requests import APIUnavailableError, ListMethod, body_of, s
 
 KEPT_S = 60.0
 SOON_S = 5.0
-"""What will be over soon is asked for again then, and not by each of the choices of one form."""
+"""What will be over soon is asked for again then, and not by each of the choices of one form: a server may be waiting
+for a claim that is made and bound together with it."""
 _MOST_KEPT = 4096
 
 _UNREAD = "where the home volume is, which the hub cannot read"
@@ -105,13 +106,13 @@ class Homes:
         try:
             found = await self._read(self._api.read_namespaced_persistent_volume_claim, claim, namespace=namespace)
         except APIUnavailableError as error:
-            return _Home() if error.status == HTTPStatus.NOT_FOUND else _unread(error)
+            return _Home(kept_s=SOON_S) if error.status == HTTPStatus.NOT_FOUND else _unread(error)
         metadata, spec = mapping(found.get("metadata")), mapping(found.get("spec"))
         if metadata.get("deletionTimestamp"):
             return _Home(undecided=_LEAVING, kept_s=SOON_S)
         volume = text(spec.get("volumeName"))
         if not volume or _BOUND not in mapping(metadata.get("annotations")):
-            return _Home(undecided=_UNBOUND)
+            return _Home(undecided=_UNBOUND, kept_s=SOON_S)
         modes = spec.get("accessModes")
         if isinstance(modes, list) and _ONE_POD in modes:
             return _Home(undecided=_EXCLUSIVE)

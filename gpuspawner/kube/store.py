@@ -97,6 +97,7 @@ class ClusterStore:
         self._log = log or logging.getLogger(__name__)
         self._clock = SteadyClock(self._pace.clock)
         self._occupancy = Occupancy()
+        self._followers: dict[str, Follower] = {}
         self._nodes = self._follower(later("the cluster's nodes"), "nodes")
         self._pods = self._follower(later("the pods of all namespaces"), "pods")
         self._node_pools = NodePools(api.api_client, clock=self._clock, answer_s=self._pace.timing.answer_s)
@@ -129,6 +130,19 @@ class ClusterStore:
         self._devices.update(since=(self._nodes.confirmed_at or 0.0) - STALE_S)
         return self._answer()
 
+    @property
+    def age_s(self) -> float | None:
+        """Seconds since what is known of nodes and pods was confirmed; None while nothing is known."""
+        known = [follower for follower in (self._nodes, self._pods) if follower.is_known]
+        if not self._nodes.is_known:
+            return None
+        return self._clock() - min(follower.confirmed_at or 0.0 for follower in known)
+
+    @property
+    def restarts(self) -> dict[str, int]:
+        """How often reading each resource failed and began again, by its plural."""
+        return {resource: follower.restarts for resource, follower in self._followers.items()}
+
     async def stop(self) -> None:
         """End the watches; afterwards nothing of the cluster is known."""
         self._is_stopped = True
@@ -140,7 +154,9 @@ class ClusterStore:
     def _follower(self, what: str, resource: str, *, group: str = "") -> Follower:
         pace = self._pace
         review = partial(missing_verb, self._api.api_client, resource, timeout_s=pace.timing.answer_s, group=group)
-        return Follower(what, missing_verb=review, pauses=pace.pauses, random=pace.random, changed=self._note)
+        follower = Follower(what, missing_verb=review, pauses=pace.pauses, random=pace.random, changed=self._note)
+        self._followers[resource] = follower
+        return follower
 
     def _start(self) -> None:
         nodes = Resource(method=self._api.list_node, page_size=NODES_PER_PAGE)
@@ -181,14 +197,13 @@ class ClusterStore:
         generation = self._occupancy.generation + self._switches + self._node_pools.changes + self._devices.changes
         if not nodes.is_known:
             return Inventory(reason=nodes.reason or NOT_READ_YET, generation=generation)
-        known = [follower for follower in (nodes, pods) if follower.is_known]
         return Inventory(
             nodes=self._occupancy.nodes,
             occupancy=self._occupancy if pods.is_known else None,
             reason=self._reason(),
             growths=self._node_pools.growths,
             device_resources=self._devices.resources,
-            age_s=self._clock() - min(follower.confirmed_at or 0.0 for follower in known),
+            age_s=self.age_s,
             generation=generation,
         )
 

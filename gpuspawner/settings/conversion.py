@@ -11,6 +11,7 @@ from gpuspawner.core.assemble import Configured
 from gpuspawner.core.catalogue import Bounds, CustomImages, GPUType, Image, Preset, Priority, ScaleUp, Toleration, Unit
 from gpuspawner.core.discovery import conventional_tolerations
 from gpuspawner.core.duration import duration_option
+from gpuspawner.core.kueue import Queue
 from gpuspawner.core.node_gpus import mig_profile, vendor_of
 from gpuspawner.core.quantity import format_cpu, memory_option
 from gpuspawner.core.unions import Union
@@ -27,6 +28,8 @@ from gpuspawner.settings.models import (
     SettingsModel,
     SharedMemorySetting,
 )
+from gpuspawner.settings.policy_conversion import to_policy
+from gpuspawner.settings.queue_setting import QueueSetting
 from gpuspawner.settings.values import Entry
 
 _DEFAULT_CPU_MILLIS = 2000
@@ -66,6 +69,8 @@ def to_configured(settings: SettingsModel, table: AcceleratorTable) -> Configure
         ),
         presets={slug: _preset(slug, entry) for slug, entry in in_order(settings.presets).items()},
         discover=settings.discover_gpus,
+        policy=to_policy(settings.policy, pools=in_order(settings.pools)),
+        queue=_queue(settings.queue),
     )
 
 
@@ -92,6 +97,17 @@ def bounds_of(setting: CPUSetting | MemorySetting | RunTimeSetting, *, default: 
         step=setting.step,
         default=chosen,
         guarantee=guarantee if own is None else own,
+    )
+
+
+def _queue(setting: QueueSetting | None) -> Queue | None:
+    if setting is None:
+        return None
+    return Queue(
+        local_queue=setting.local_queue,
+        priority_class=setting.priority_class or "",
+        timeout_s=setting.timeout,
+        gpus=None if "*" in setting.gpus else frozenset(setting.gpus),
     )
 
 
@@ -160,6 +176,7 @@ def _gpu(slug: str, entry: GPUEntry, *, table: AcceleratorTable) -> GPUType:
         runtime_class=entry.runtime_class,
         shm=entry.shm,
         start_timeout_s=entry.start_timeout,
+        max_runtime_s=entry.max_runtime,
         scale_up=ScaleUp(**entry.scale_up.model_dump()) if entry.scale_up else None,
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -17,9 +16,10 @@ from gpuspawner.core.selection import validate
 from gpuspawner.core.unions import unite
 from gpuspawner.settings.gpu_entries import GPUEntry, TolerationSetting
 from gpuspawner.settings.models import CPUSetting, MemorySetting, RunTimeSetting, SettingsModel, SharedMemorySetting
+from gpuspawner.settings.policy_checks import SLUG, policy_problems
+from gpuspawner.settings.run_time_checks import run_time_problems
 from gpuspawner.settings.union_checks import union_problems
 
-_SLUG = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
 _SLUG_RULE = "must be lower-case letters, digits, - and ., at most 63, with a letter or digit at both ends"
 
 
@@ -37,6 +37,9 @@ def crosschecks(settings: SettingsModel, accelerators: frozenset[str]) -> list[P
         *_images(settings),
         *_priorities(settings),
         *_accelerators(settings, accelerators),
+        *policy_problems(settings),
+        *run_time_problems(settings),
+        *_queue(settings),
     ]
     for slug, entry in settings.gpus.items():
         if entry.enabled:
@@ -46,9 +49,9 @@ def crosschecks(settings: SettingsModel, accelerators: frozenset[str]) -> list[P
 
 
 def _slugs(settings: SettingsModel) -> Iterator[Problem]:
-    for section in ("images", "priorities", "gpus", "presets", "accelerators"):
+    for section in ("images", "priorities", "gpus", "presets", "pools", "accelerators"):
         for slug in getattr(settings, section):
-            if not _SLUG.fullmatch(slug):
+            if not SLUG.fullmatch(slug):
                 yield Problem(field=f"{section}.{slug}", code="bad_slug", message=f"{_SLUG_RULE}, not {quote(slug)}")
 
 
@@ -92,6 +95,15 @@ def _priorities(settings: SettingsModel) -> Iterator[Problem]:
         for key, value in (("class", entry.priority_class), ("value", entry.value)):
             if entry.enabled and value is None:
                 yield Problem(field=f"priorities.{slug}.{key}", code="missing", message="is required")
+
+
+def _queue(settings: SettingsModel) -> Iterator[Problem]:
+    """Check that what is queued can exist; types that nodes may bring are for them to say."""
+    offered = [slug for slug, entry in settings.gpus.items() if entry.enabled]
+    for index, slug in enumerate(settings.queue.gpus if settings.queue is not None else ()):
+        if slug != "*" and slug not in offered and not settings.discover_gpus:
+            message = f"there is no GPU type {quote(slug)}.{suggest(slug, offered)}"
+            yield Problem(field=f"queue.gpus.{index}", code="unknown_choice", message=message)
 
 
 def _gpu(path: str, entry: GPUEntry) -> Iterator[Problem]:

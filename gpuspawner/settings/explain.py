@@ -87,9 +87,14 @@ def _keys_at(place: tuple[int | str, ...], model: type[BaseModel]) -> list[str]:
             inside = False
             continue
         annotation = current.model_fields[str(part)].annotation
-        inside = any(get_origin(kind) in (dict, list) for kind in (annotation, *get_args(annotation)))
+        inside = _holds_many(annotation)
         current = _model_in(annotation) or current
     return [info.alias or name for name, info in current.model_fields.items()]
+
+
+def _holds_many(annotation: object) -> bool:
+    """Tell whether what stands below a key is an entry's name or number, and not a key itself."""
+    return get_origin(annotation) in (dict, list) or any(_holds_many(part) for part in get_args(annotation))
 
 
 def _model_in(annotation: object) -> type[BaseModel] | None:

@@ -15,6 +15,7 @@ from gpuspawner.settings.values import (
     Memory,
     Model,
     Part,
+    RunTime,
     Slug,
     Text,
     Title,
@@ -83,6 +84,9 @@ class GPUEntry(Entry):
     shm: Part | None = None
     scale_up: ScaleUpSetting | None = None
     start_timeout: Annotated[int, Field(ge=1, le=24 * 3600)] | None = None
+    max_runtime: RunTime | None = Field(
+        default=None, description="After which every server with the type is stopped, whoever's it is."
+    )
 
     @property
     def is_union(self) -> bool:

@@ -11,6 +11,8 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from gpuspawner.settings.gpu_entries import AcceleratorEntry, GPUEntry
+from gpuspawner.settings.policy_entries import PolicySetting, PoolEntry
+from gpuspawner.settings.queue_setting import QueueSetting
 from gpuspawner.settings.values import (
     DOMAIN,
     CPUs,
@@ -139,5 +141,8 @@ class SettingsModel(Model):
     priorities: dict[str, PriorityEntry] = Field(default_factory=dict)
     gpus: dict[str, GPUEntry] = Field(default_factory=dict)
     presets: dict[str, PresetEntry] = Field(default_factory=dict)
+    policy: PolicySetting | None = None
+    pools: dict[str, PoolEntry] = Field(default_factory=dict)
     accelerators: dict[str, AcceleratorEntry | None] = Field(default_factory=dict)
     discover_gpus: bool = True
+    queue: QueueSetting | None = None

@@ -29,8 +29,11 @@ def _quoted_version(value: object) -> object:
     return value
 
 
-def _quoted_text(value: object) -> object:
-    """Refuse what YAML reads as something else than text, as :func:`_quoted_version` does."""
+def quoted_text(value: object) -> object:
+    """Return a text, and refuse what YAML reads as something else.
+
+    :raises ValueError: for a reason as :func:`_quoted_version` has it.
+    """
     if isinstance(value, bool | int | float):
         raise ValueError(f'must be in quotes, as in "{str(value).lower()}": it is a text')  # noqa: TRY004
     return value
@@ -67,15 +70,15 @@ RunTime = Annotated[int, BeforeValidator(_run_time)]
 Version = Annotated[str, BeforeValidator(_quoted_version), StringConstraints(pattern=r"^[0-9]{1,3}\.[0-9]{1,3}$")]
 Part = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 # The limits come first: behind a validator, pydantic counts "items" and says nothing of characters.
-Text = Annotated[str, StringConstraints(max_length=2000), BeforeValidator(_quoted_text)]
-Words = Annotated[str, StringConstraints(max_length=40), BeforeValidator(_quoted_text)]
+Text = Annotated[str, StringConstraints(max_length=2000), BeforeValidator(quoted_text)]
+Words = Annotated[str, StringConstraints(max_length=40), BeforeValidator(quoted_text)]
 """A few of them, as there is room for in a badge."""
-Title = Annotated[str, StringConstraints(min_length=1, max_length=200), BeforeValidator(_quoted_text)]
-Slug = Annotated[str, BeforeValidator(_quoted_text)]
+Title = Annotated[str, StringConstraints(min_length=1, max_length=200), BeforeValidator(quoted_text)]
+Slug = Annotated[str, BeforeValidator(quoted_text)]
 Origin = Annotated[str, AfterValidator(_origin)]
 """A registry, or the beginning of names in one, as :func:`gpuspawner.core.image_reference.parse_origin` returns it."""
 LabelKey = Annotated[str, StringConstraints(pattern=rf"^({DOMAIN}/)?{NAME}$")]
-LabelValue = Annotated[str, BeforeValidator(_quoted_text), StringConstraints(pattern=rf"^({NAME})?$")]
+LabelValue = Annotated[str, BeforeValidator(quoted_text), StringConstraints(pattern=rf"^({NAME})?$")]
 
 
 class Model(BaseModel):

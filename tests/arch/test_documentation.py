@@ -48,7 +48,7 @@ def test_an_example_is_taken_as_it_stands(example: dict[str, object]):
             "spot",
             "interconnect",
         ),
-        *("capacity_timeout", "priorities"),
+        *("capacity_timeout", "priorities", "policy", "pools", "hide", "max_runtime"),
     ],
 )
 def test_there_is_an_example_of_each_setting_that_needs_one(setting: str):

@@ -13,12 +13,16 @@ from devcluster.hub import Hub
 from devcluster.hub_config import HubSettings
 from tests.cluster.support.fixtures import offer
 from tests.cluster.support.karpenter import Karpenter, running_karpenter
+from tests.cluster.support.nodes import labelled
 from tests.cluster.support.onlooker import Glance, Onlooker
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.servers import Servers
+from tests.cluster.support.told import listening
 from tests.cluster.support.waiting import wait_for
 
 POOL = "scale-to-zero"
+TIGHT = "too-tight"
+GKE_NODES = ["gke-k80-1"]
 GPU_NAME = "karpenter.k8s.aws/instance-gpu-name"
 RESOURCE = "nvidia.com/gpu"
 TYPE = {
@@ -27,6 +31,7 @@ TYPE = {
     "match": {GPU_NAME: ["l40s"]},
     "max_count": 2,
 }
+OTHER_TYPE = {**TYPE, "display_name": "H200 on demand", "match": {GPU_NAME: ["h200"]}}
 OPTIONS = {"image": "lab", "cpu": 1, "memory": "1G", "gpu": "l40s", "gpu_count": 2}
 FIELDS = {"image": "lab", "cpu": "1", "memory": "1G", "gpu": "l40s", "gpu_count": "2"}
 MACHINE = {
@@ -45,10 +50,13 @@ MACHINE = {
         }
     ],
 }
-REQUIREMENTS = [
-    {"key": GPU_NAME, "operator": "In", "values": ["l40s"]},
-    {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["gpu.large"]},
-]
+
+
+def requirements(gpu_name: str) -> list[dict[str, Any]]:
+    return [
+        {"key": GPU_NAME, "operator": "In", "values": [gpu_name]},
+        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["gpu.large"]},
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -60,20 +68,37 @@ def karpenter(cluster: Cluster, api: ApiClient, tmp_path_factory: pytest.TempPat
 @pytest.fixture(scope="module")
 def pool(karpenter: Karpenter) -> Iterator[str]:
     """Let Karpenter add machines with two GPUs, of which there is none yet."""
-    with karpenter.pool(POOL, labels={}, requirements=REQUIREMENTS, limits={RESOURCE: "4"}):
+    with karpenter.pool(POOL, labels={}, requirements=requirements("l40s"), limits={RESOURCE: "4"}):
         yield POOL
 
 
 @pytest.fixture(scope="module")
 def hub(cluster: Cluster, pool: str) -> Iterator[Hub]:
     """Run a hub of this module's own, whose admin says nothing of autoscalers."""
-    with Hub(cluster, HubSettings(namespace="karpenter", gpuspawner=offer(cluster, gpus={"l40s": TYPE}))) as running:
+    with Hub(
+        cluster, HubSettings(namespace="karpenter", gpuspawner=offer(cluster, gpus={"l40s": TYPE, "h200": OTHER_TYPE}))
+    ) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def servers(api: ApiClient, hub: Hub) -> Servers:
     return Servers(hub, Pods(api, hub.settings.namespace))
+
+
+def test_of_a_pool_whose_limit_is_less_than_a_machine_nothing_is_expected(
+    api: ApiClient, karpenter: Karpenter, servers: Servers
+) -> None:
+    # The first test here: nodes that Karpenter has made, or GKE, are taken for a sign that there may be other pools.
+    with (
+        labelled(api, GKE_NODES, "cloud.google.com/gke-nodepool", None),
+        karpenter.pool(TIGHT, labels={}, requirements=requirements("h200"), limits={RESOURCE: "1"}),
+    ):
+        settle(Onlooker(servers.hub.url, "pessimist", choice={**FIELDS, "gpu": "h200"}), "never")
+
+        answer = servers.ask("pessimist", {**OPTIONS, "gpu": "h200"})
+
+        assert (answer.status, servers.pods.find("pessimist"), karpenter.nodes(TIGHT)) == (409, None, []), answer
 
 
 def test_what_the_form_says_of_new_nodes_is_what_karpenter_does(
@@ -84,16 +109,20 @@ def test_what_the_form_says_of_new_nodes_is_what_karpenter_does(
         "after-scale-up",
         "Starts after a new node is added, if one that is large enough can be had.",
     )
-    with servers.asked("first", OPTIONS):
+    with servers.asked("first", OPTIONS), listening(servers.hub, "first") as told:
+        told.wait("A new node is being added for your server.")
         node = servers.pods.wait_bound("first")
+        told.wait("Your server runs.")
         assert [each.metadata.name for each in karpenter.nodes(pool)] == [node]
         settle(onlooker, "after-scale-up", "Starts after a new node is added.")
 
         karpenter.limit(pool, {RESOURCE: "2"})
 
         settle(onlooker, "waits", "Waits: all 2 are in use, yours is next.")
-        with servers.asked("second", OPTIONS):
+        with servers.asked("second", OPTIONS), listening(servers.hub, "second") as told_second:
             wait_for(lambda: refusal(api, servers.pods, "second"), "Karpenter's word on the second server")
+            told_second.wait("All 2 are in use. Yours is next.")
+            told_second.wait("No new node can be added: there are as many as there may be.", timeout_s=45)
             assert servers.pods.of("second").spec.node_name is None
             assert [each.metadata.name for each in karpenter.nodes(pool)] == [node]
 
@@ -102,15 +131,21 @@ def said(glance: Glance) -> tuple[str, str]:
     return glance.outcome, glance.verdict
 
 
-def settle(onlooker: Onlooker, outcome: str, sentence: str) -> None:
-    """Wait until the form says so; it learns of a NodePool within seconds."""
+def settle(onlooker: Onlooker, outcome: str, sentence: str = "") -> None:
+    """Wait until the form says so; it learns of a NodePool within seconds.
+
+    :param sentence: empty for any.
+    """
     seen: list[Any] = []
 
     def look() -> bool:
-        seen[:] = [said(onlooker.look())]
-        return seen == [(outcome, sentence)]
+        seen[:] = said(onlooker.look())
+        return seen == [outcome, sentence or seen[1]]
 
-    wait_for(look, f"{sentence!r} on the form (not {seen})", timeout_s=30)
+    try:
+        wait_for(look, f"{outcome}: {sentence!r} on the form", timeout_s=30)
+    except AssertionError as error:
+        raise AssertionError(f"{error}; it says {seen}") from error
 
 
 def refusal(api: ApiClient, pods: Pods, user: str) -> str:

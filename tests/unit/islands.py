@@ -9,6 +9,7 @@ from jsonschema import Draft202012Validator
 
 from gpuspawner._resources import data_dir
 from gpuspawner.core import formview
+from gpuspawner.core.allowance import Allowance
 from gpuspawner.core.catalogue import Catalogue
 from gpuspawner.core.formview import FormView
 from gpuspawner.core.formview_filled import fill
@@ -43,15 +44,21 @@ def island_of(view: FormView) -> Any:
 
 
 def build_view(
-    catalogue: Catalogue, inventory: Inventory, *, options: Any = None, typed: Any = None, **others: Any
+    catalogue: Catalogue,
+    inventory: Inventory,
+    *,
+    options: Any = None,
+    typed: Any = None,
+    allowance: Allowance | None = None,
+    **others: Any,
 ) -> FormView:
     """Build a view, of which the page's script gets what the schema says.
 
-    :param options: as for :func:`gpuspawner.core.formview_filled.fill`; ``typed``, too.
+    :param options: as for :func:`gpuspawner.core.formview_filled.fill`; ``typed`` and ``allowance``, too.
     :param others: for :func:`gpuspawner.core.formview.build_view`.
     """
-    filled = fill(catalogue, options=options, typed=typed)
-    view = formview.build_view(catalogue, inventory, filled=filled, **others)
+    filled = fill(catalogue, options=options, typed=typed, allowance=allowance)
+    view = formview.build_view(catalogue, inventory, filled=filled, allowance=allowance, **others)
     found = faults(island_of(view))
     assert found == [], found
     return view

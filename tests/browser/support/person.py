@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from playwright.async_api import Locator, Page, expect
 
@@ -23,13 +24,16 @@ class Person:
     password: str
 
     async def log_in(self, name: str, *, customise: bool = True) -> None:
-        await self.page.goto(f"{self.url}/hub/login?next=%2Fhub%2Fspawn")
-        await self.page.fill("input[name=username]", name)
-        await self.page.fill("input[name=password]", self.password)
-        await self.page.click("#login_submit")
+        await self.log_in_to("/hub/spawn", name)
         await expect(self.page.locator("#spawn_form")).to_be_visible()
         if customise:
             await self.customise()
+
+    async def log_in_to(self, path: str, name: str) -> None:
+        await self.page.goto(f"{self.url}/hub/login?{urlencode({'next': path})}")
+        await self.page.fill("input[name=username]", name)
+        await self.page.fill("input[name=password]", self.password)
+        await self.page.click("#login_submit")
 
     async def customise(self) -> None:
         """Show the single fields, where presets stand before them."""

@@ -40,8 +40,8 @@ def cordoned(api: ApiClient, names: Iterable[str]) -> Iterator[None]:
 
 
 @contextmanager
-def labelled(api: ApiClient, names: Iterable[str], key: str, value: str) -> Iterator[None]:
-    """Give one label of these nodes another value inside the block."""
+def labelled(api: ApiClient, names: Iterable[str], key: str, value: str | None) -> Iterator[None]:
+    """Give one label of these nodes another value inside the block, or none."""
     core = CoreV1Api(api)
     known = {name: read(api, name).metadata.labels.get(key) for name in names}
     try:

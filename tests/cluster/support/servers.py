@@ -48,11 +48,14 @@ class Servers:
         wait_for(look, f"the server of {user} ready", timeout_s=READY_TIMEOUT_S)
 
     def wait_told(self, user: str, text: str) -> str:
-        """Follow the progress of a server that starts until a sentence with this text comes, and return it."""
+        """Follow the progress of a server that starts until this text comes, and return the sentence it comes with.
+
+        :param text: a part of the sentence, or of the message of the event that it is about.
+        """
         told: list[str] = []
         for event in self.hub.client.progress(user):
             told.append(str(event.get("message", "")))
-            if text in told[-1]:
+            if text in told[-1] or text in str((event.get("raw_event") or {}).get("message", "")):
                 return told[-1]
         raise AssertionError(f"{user} was told {told}, but nothing of {text!r}")
 

@@ -68,8 +68,8 @@ def strange(pod: Pod, site: Site, *, plain: Pod) -> list[str]:
     _choose_image(expected, said, image)
     _choose_card(expected, card, count=count)
     _choose_shared_memory(expected, card, size=int(size), own=shared if site.shared_memory else None)
-    chosen = {"activeDeadlineSeconds": site.run_time and deadline_s, "priorityClassName": site.priorities and rank}
-    expected["spec"] |= {name: value for name, value in chosen.items() if value}
+    _choose_run_time(expected, site.run_time and deadline_s)
+    expected["spec"] |= {"priorityClassName": rank} if site.priorities and rank else {}
     _choose_nodes(expected, site, image=image, card=card)
     return [*found, *differences(_ordered(expected), _ordered(pod))]
 
@@ -84,7 +84,8 @@ def unnamed(refused: RefusedStart, names: frozenset[str]) -> list[str]:
     found = [f"{problem.field!r} was not sent" for problem in problems if problem.field not in known]
     found += [f"says nothing: {problem}" for problem in problems if not problem.message.isprintable()]
     told = str(refused.message)
-    found += [f"not told: {each}" for each in problems[:_TOLD] if f"{each.field}: {each.message}" not in told]
+    lines = {each: f"{each.field}: {each.message}" if each.field else each.message for each in problems[:_TOLD]}
+    found += [f"not told: {each}" for each, line in lines.items() if line not in told]
     if not problems:
         found.append(f"no field: {told}")
     if (refused.status_code, told.isprintable()) != (400, True):
@@ -127,6 +128,14 @@ def _outside(what: str, amount: Fraction, bounds: Range) -> list[str]:
 
 def _part(whole: int, part: tuple[int, int]) -> int:
     return math.ceil(Fraction(whole) * Fraction(*part))
+
+
+def _choose_run_time(pod: Pod, seconds: int | None) -> None:
+    if not seconds:
+        return
+    pod["spec"]["activeDeadlineSeconds"] = seconds
+    pod["metadata"]["annotations"][f"{_OURS}run-time-seconds"] = str(seconds)
+    _set(pod["spec"]["containers"][0], GPUSPAWNER_RUN_TIME=seconds)
 
 
 def _choose_amounts(pod: Pod, site: Site, *, millis: int, size: int) -> None:

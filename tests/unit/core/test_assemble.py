@@ -12,6 +12,7 @@ from gpuspawner.core.catalogue import Bounds, Catalogue, CustomImages, GPUType, 
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.inventory import Inventory, Node
 from gpuspawner.core.platforms import Platform, platform_of
+from gpuspawner.core.policy_rules import Policy, Rule
 from gpuspawner.core.selection import validate
 from gpuspawner.core.unions import Union
 
@@ -267,3 +268,8 @@ def test_a_choice_of_several_types_says_what_is_so_of_all():
     union = Union(gpu=own("any", match={}), any_of=("t4", "v100"))
     nodes = (node("T4", **{SPOT_LABEL: "spot"}), node("V100", **{SPOT_LABEL: "spot"}))
     assert made(Configured(unions={"any": union}), *nodes).gpus["any"].spot is True
+
+
+def test_a_policy_goes_with_the_catalogue():
+    policy = Policy(default=Rule(max_gpus=1))
+    assert (made(Configured(policy=policy)).policy, made(Configured()).policy) == (policy, None)

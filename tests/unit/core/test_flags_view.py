@@ -46,10 +46,19 @@ def missing(*presets: str) -> Flag:
     return Flag(concern=Concern.PRESET, resource="", message="Not now.", presets=presets)
 
 
+def named(*settings: str) -> Flag:
+    return Flag(concern=Concern.POLICY, resource="", message="There is none.", settings=settings)
+
+
 @pytest.mark.parametrize(
     ("flags", "summary"),
     [
         ([missing("a")], "1 preset is not in the form"),
+        ([named("x")], "1 setting names a GPU type that is not there"),
+        (
+            [missing("a"), named("x", "y")],
+            "1 preset is not in the form, and 2 settings name GPU types that are not there",
+        ),
         ([missing("a", "b"), missing("c")], "3 presets are not in the form"),
         ([missing("a"), flag("a")], "1 preset is not in the form, and GPUs of 1 node are not offered or do not work"),
     ],

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gpuspawner.core.allowance import allowance
 from gpuspawner.core.availability import Availability
 from gpuspawner.core.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset, Priority, Unit
 from gpuspawner.core.errors import Problem
@@ -14,8 +15,10 @@ from gpuspawner.core.flags_view import FlagsView, FlagView
 from gpuspawner.core.formview import Live, as_json
 from gpuspawner.core.inventory import Inventory, Node, Pod
 from gpuspawner.core.occupancy import Occupancy
+from gpuspawner.core.policy import ANY, Person, Policy, Rule, TypeRule
 from gpuspawner.core.selection import validate
 from gpuspawner.core.shapes import Shape
+from gpuspawner.core.usage import Server, Usage
 from gpuspawner.core.verdict import Outcome, Verdict
 from tests.unit.islands import build_view, things
 
@@ -93,6 +96,8 @@ LIVE = Live(
     presets={"small": Verdict(outcome=Outcome.NOW, places=3)},
 )
 
+POLICY = Policy(default=Rule(gpus={"mi210": TypeRule(max_runtime_s=24 * 3600), ANY: TypeRule()}, max_gpus=8))
+USAGE = Usage(own=(Server(owner="ada", name="other", gpu="mi210", count=1),))
 DEFAULTS = {
     "image": "pytorch",
     "custom_image": "",
@@ -135,7 +140,10 @@ def test_the_fields_are_open_where_there_is_something_to_see(asked: dict[str, An
 
 def test_the_island_is_the_one_that_the_script_is_tested_with():
     island = json.loads((JS_TESTS / "island.json").read_text())
-    view = build_view(CATALOGUE, INVENTORY, options={"gpu": "a100-80gb", "gpu_count": 2}, live=LIVE)
+    catalogue = replace(CATALOGUE, policy=POLICY)
+    allowed = allowance(catalogue, Person(name="ada"), usage=USAGE)
+    asked = {"gpu": "a100-80gb", "gpu_count": 2}
+    view = build_view(catalogue, INVENTORY, options=asked, live=LIVE, allowance=allowed)
     assert json.loads(json.dumps(as_json(view))) == island
 
 

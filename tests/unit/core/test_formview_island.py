@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from gpuspawner._resources import data_dir
+from gpuspawner.core.allowance import Allowance, allowance
 from gpuspawner.core.availability import Availability
 from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset, Priority, ScaleUp, Unit
 from gpuspawner.core.errors import Problem
@@ -24,9 +25,11 @@ from gpuspawner.core.formview_restore import FIELDS
 from gpuspawner.core.inventory import Inventory, Node, Pod
 from gpuspawner.core.occupancy import Occupancy
 from gpuspawner.core.platforms import Platform
+from gpuspawner.core.policy import Person, Policy, Rule, TypeRule
 from gpuspawner.core.selection import validate
 from gpuspawner.core.shapes import Shape
 from gpuspawner.core.unions import Union, unite
+from gpuspawner.core.usage import Server, usage_of
 from gpuspawner.core.verdict import Outcome, Verdict
 from tests.unit.islands import SCHEMA, TABLES, build_view, faults, island_of, things
 
@@ -84,6 +87,26 @@ HUGE = Availability(
     shapes=(Shape(count=10**9, cpu_millis=10**12, memory_bytes=1 << 60),),
     largest_shapes=(Shape(count=10**9, cpu_millis=10**12, memory_bytes=1 << 60),),
 )
+LIMITED = replace(
+    FULL,
+    policy=Policy(
+        default=Rule(
+            images=frozenset({"cuda"}),
+            custom_images=False,
+            gpus={"h100": TypeRule(max_runtime_s=1800), "slice": TypeRule()},
+            max_gpus=6,
+        ),
+        groups={"ml": Rule(gpus={"*": TypeRule()})},
+    ),
+)
+ENDING = replace(FULL, gpus={"a100": replace(CARD, max_runtime_s=600)}, run_time=None)
+
+
+def limits_of(*servers: Server, groups: frozenset[str] | None = frozenset({"ml"})) -> Allowance:
+    usage = usage_of("ada", servers, but="")
+    return allowance(LIMITED, Person(name="ada", groups=groups), usage=usage)
+
+
 FORMS: dict[str, tuple[Catalogue, Inventory, dict[str, Any]]] = {
     "nothing but an image": (BARE, Inventory(), {}),
     "an empty cluster": (FULL, Inventory(occupancy=Occupancy.of((), ()), age_s=1.0), {}),
@@ -117,6 +140,18 @@ FORMS: dict[str, tuple[Catalogue, Inventory, dict[str, Any]]] = {
             "problems": (Problem(field="cpu", code="bad_value", message="Odd."),),
         },
     ),
+    "limits": (
+        LIMITED,
+        INVENTORY,
+        {"options": {"gpu": "h100"}, "allowance": limits_of(Server(owner="ada", name="b", gpu="a100", count=5))},
+    ),
+    "limits of which none is left": (
+        LIMITED,
+        INVENTORY,
+        {"allowance": limits_of(Server(owner="ada", name="b", gpu="a100", count=8))},
+    ),
+    "nothing may be started": (LIMITED, INVENTORY, {"allowance": limits_of(groups=None)}),
+    "a type that ends": (ENDING, INVENTORY, {}),
     "a choice that is gone": (FULL, INVENTORY, {"options": {"image": "gone", "gpu": "gone", "gpu_count": 3}}),
 }
 
@@ -282,6 +317,8 @@ def test_the_sample_has_an_object_of_every_kind():
         (("gpus", 0, "free"), 1.5),
         (("gpus", 0, "free"), True),
         (("gpus", 0, "state"), "gone"),
+        (("policy", "presets"), [1]),
+        (("policy", "times", 0, "longest"), "24"),
         (("gpus", 0, "max_count"), None),
         (("gpus", 0, "shapes"), [[4000, 1]]),
         (("gpus", 0, "shapes"), [[4000, 1, 1, 1]]),
@@ -304,6 +341,8 @@ def test_a_member_of_another_kind_is_refused(path: tuple[Any, ...], value: Any):
         ("shared_memory",),
         ("verdict",),
         ("age_s",),
+        ("policy",),
+        ("policy", "times", 0, "run_time"),
         ("presets", 1, "outlook"),
         ("gpus", 0, "memory_gib"),
     ]

@@ -88,6 +88,14 @@ def test_a_type_whose_nodes_cannot_run_the_image_is_not_among_the_choices():
     assert "h100" not in {gpu.slug for gpu in other_types(WANTED, catalogue)}
 
 
+def test_a_type_whose_servers_end_sooner_is_not_among_the_choices():
+    ending = replace(CATALOGUE.gpus["h100"], max_runtime_s=3600)
+    catalogue = replace(CATALOGUE, gpus={**CATALOGUE.gpus, "h100": ending})
+    for run_time_s, is_one in ((None, True), (3600, True), (7200, False)):
+        others = other_types(replace(WANTED, run_time_s=run_time_s), catalogue)
+        assert ("h100" in {gpu.slug for gpu in others}) is is_one
+
+
 def test_single_changes_are_ordered_and_cut_off():
     def fits(choice: Selection) -> bool:
         return choice.gpu_count < 8 or choice.gpu == "h100" or choice.memory_bytes < 10 * GIB

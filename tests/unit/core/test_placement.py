@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Priority, Toleration
+from gpuspawner.core.kueue import QUEUE_LABEL, Queue
 from gpuspawner.core.placement import MatchExpression, Placement, place
 from gpuspawner.core.platforms import platform_of
 from gpuspawner.core.selection import Selection
@@ -194,6 +195,22 @@ def test_a_server_is_stopped_after_the_time_that_was_asked_for(run_time_s: int |
     assert place(replace(CPU_SERVER, run_time_s=run_time_s), CATALOGUE).run_time_s == run_time_s
 
 
+@pytest.mark.parametrize(
+    ("selection", "asked_s", "expected_s"),
+    [
+        (CPU_SERVER, None, 7200),
+        (CPU_SERVER, 5400, 5400),
+        (CPU_SERVER, 9000, 7200),
+        (GPU_SERVER, None, 3600),
+        (GPU_SERVER, 5400, 3600),
+        (GPU_SERVER, 1800, 1800),
+    ],
+)
+def test_no_server_runs_longer_than_all_may_or_its_type_may(selection: Selection, asked_s: int | None, expected_s: int):
+    limited = replace(CATALOGUE, gpus={"a100": replace(A100, max_runtime_s=3600)}, max_runtime_s=7200)
+    assert place(replace(selection, run_time_s=asked_s), limited).run_time_s == expected_s
+
+
 @pytest.mark.parametrize("selection", [GPU_SERVER, CPU_SERVER], ids=["GPU", "no GPU"])
 def test_shared_memory_that_was_asked_for_takes_the_place_of_the_types(selection: Selection):
     assert place(replace(selection, shared_memory_bytes=2 * GIB), CATALOGUE).shm_bytes == 2 * GIB
@@ -205,3 +222,23 @@ def test_a_priority_that_was_picked_is_the_pods():
     catalogue = replace(CATALOGUE, priorities={"low": low})
     assert place(replace(CPU_SERVER, priority="low"), catalogue).priority == low
     assert place(CPU_SERVER, CATALOGUE).priority is None
+
+
+QUEUED = replace(CATALOGUE, queue=Queue(local_queue="gpu-queue", timeout_s=3600, gpus=frozenset({"a100"})))
+
+
+def test_a_server_with_a_type_that_is_queued_says_so_and_may_wait_longer():
+    placement = place(GPU_SERVER, QUEUED)
+    assert (placement.labels, placement.start_timeout_s) == ({QUEUE_LABEL: "gpu-queue"}, 3600)
+
+
+@pytest.mark.parametrize("selection", [CPU_SERVER, replace(GPU_SERVER, gpu="mi210", gpu_count=1)])
+def test_no_other_server_is_queued(selection: Selection):
+    placement = place(selection, QUEUED)
+    assert (placement.labels, placement.start_timeout_s) == ({}, None)
+
+
+@pytest.mark.parametrize(("timeout_s", "waits_s"), [(60, 900), (None, 900)])
+def test_a_types_own_timeout_is_never_made_shorter_by_the_queues(timeout_s: int | None, waits_s: int):
+    queued = replace(CATALOGUE, queue=Queue(local_queue="gpu-queue", timeout_s=timeout_s))
+    assert place(GPU_SERVER, queued).start_timeout_s == waits_s

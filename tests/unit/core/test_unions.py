@@ -91,12 +91,20 @@ def test_what_the_admin_says_of_the_choice_wins():
 
 
 def test_what_the_types_say_is_kept_where_it_can_be():
-    one = replace(A100, environment={"A": "1", "B": "1"}, runtime_class="nvidia", shm=0.5, note="n", start_timeout_s=5)
-    other = replace(H100, environment={"A": "1", "B": "2"}, note="n", start_timeout_s=9)
+    one = replace(
+        A100,
+        environment={"A": "1", "B": "1"},
+        runtime_class="nvidia",
+        shm=0.5,
+        note="n",
+        start_timeout_s=5,
+        max_runtime_s=9,
+    )
+    other = replace(H100, environment={"A": "1", "B": "2"}, note="n", start_timeout_s=9, max_runtime_s=5)
     found = unite(Union(gpu=own(), any_of=("a", "b")), {"a": one, "b": other})
     assert found is not None
-    kept = (found.environment, found.runtime_class, found.shm, found.note, found.start_timeout_s)
-    assert kept == ({"A": "1"}, "nvidia", 0.5, "n", 9)
+    kept = (found.environment, found.runtime_class, found.shm, found.note, found.start_timeout_s, found.max_runtime_s)
+    assert kept == ({"A": "1"}, "nvidia", 0.5, "n", 9, 5)
 
 
 @pytest.mark.parametrize(

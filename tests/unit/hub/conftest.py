@@ -16,6 +16,7 @@ from kubernetes_asyncio.client import Configuration
 from kubernetes_asyncio.config import kube_config
 from traitlets.config import Config
 
+from gpuspawner.hub.allowances import Allowances
 from gpuspawner.hub.concerns import Concerns
 from gpuspawner.hub.offers import Offers
 from gpuspawner.hub.spawner import GPUSpawner
@@ -98,6 +99,7 @@ async def spawners(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MakeSpawner
     """Make spawners that share what a hub's process shares, and stop all of that in the end."""
     monkeypatch.setattr(GPUSpawner, "_offers", Offers())
     monkeypatch.setattr(GPUSpawner, "_concerns", Concerns())
+    monkeypatch.setattr(GPUSpawner, "_allowances", Allowances())
 
     def make(*, settings: Any = SETTINGS, kubespawner: Any = None, name: str = "ada", **traits: Any) -> GPUSpawner:
         config = Config({"GPUSpawner": dict(settings or {}), "KubeSpawner": dict(kubespawner or {})})

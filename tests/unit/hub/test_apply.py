@@ -26,6 +26,7 @@ EMPTY: dict[str, Any] = {
     "tolerations": [],
     "environment": {},
     "extra_annotations": {},
+    "extra_labels": {},
     "extra_pod_config": {},
     "extra_container_config": {},
     "volumes": [],
@@ -188,3 +189,13 @@ def test_a_priority_nobody_picked_is_the_admins():
     low = Priority(slug="low", display_name="Low", priority_class="site-low", value=-10)
     assert values({"priority_class_name": "own"})["priority_class_name"] == "own"
     assert values({"priority_class_name": "own"}, priority=low)["priority_class_name"] == "site-low"
+
+
+def test_labels_of_a_queue_are_added_and_the_admins_own_stay():
+    own = {"team": "{username}", "kueue.x-k8s.io/queue-name": "mine"}
+    queued = placement(labels={"kueue.x-k8s.io/queue-name": "gpu-queue", "kueue.x-k8s.io/priority-class": "a{b}"})
+    assert trait_values(Choice(placement=queued), {**EMPTY, "extra_labels": own})["extra_labels"] == {
+        **own,
+        "kueue.x-k8s.io/priority-class": "a{{b}}",
+    }
+    assert own == {"team": "{username}", "kueue.x-k8s.io/queue-name": "mine"}

@@ -177,6 +177,16 @@ async def test_settings_without_a_preset_do_not_make_it_well(concerns: Concerns,
     assert await told(concerns, caplog, replace(GOOD), settings=WITH_PRESETS) == []
 
 
+async def test_a_type_that_rules_name_and_that_there_is_not_is_told_once(
+    concerns: Concerns, caplog: pytest.LogCaptureFixture
+):
+    settings = Offers().parse({"policy": {"default": {"gpus": ["t5"]}}})
+    assert await told(concerns, caplog, GOOD, settings=settings) == [
+        "policy.default.gpus: There is no GPU type 't5' at the moment."
+    ]
+    assert await told(concerns, caplog, replace(GOOD), settings=settings) == []
+
+
 def test_while_no_node_can_be_read_no_preset_is_called_missing(concerns: Concerns):
     viewpoint = VIEWPOINT._replace(settings=WITH_PRESETS)
     assert concerns.of(Offer(catalogue=CATALOGUE, inventory=Inventory(reason="Down.")), viewpoint) == ()

@@ -11,8 +11,16 @@ from jupyterhub.utils import format_exception
 from kubernetes_asyncio.client.rest import ApiException
 from tornado import web
 
-from gpuspawner.core.errors import Problem, SelectionError
-from gpuspawner.hub.errors import COUNTS_REFUSALS, ClusterFailure, RefusedStart, cluster_error, refusal, undecided
+from gpuspawner.core.errors import PolicyError, Problem, SelectionError
+from gpuspawner.hub.errors import (
+    COUNTS_REFUSALS,
+    ClusterFailure,
+    RefusedStart,
+    SlowStartError,
+    cluster_error,
+    refusal,
+    undecided,
+)
 
 PROBLEMS = (
     Problem(field="cpu", code="off_step", message="The number of CPUs must be a multiple of 1."),
@@ -39,10 +47,16 @@ def test_a_refusal_names_every_field():
     assert format_exception(error) == (SENTENCE, None)
 
 
+@pytest.mark.parametrize(("code", "status"), [("gpu_quota", 403), ("policy_unreadable", 503)])
+def test_what_a_policy_refuses_is_forbidden_or_for_later(code: str, status: int):
+    error = refusal(PolicyError(Problem(field="", code=code, message="No more.")))
+    assert (error.status_code, error.reason, error.jupyterhub_message) == (status, code, "No more.")
+
+
 def test_a_refusal_of_many_fields_stays_readable():
     problems = [Problem(field=f"f{number}", code="unknown_field", message="No.") for number in range(500)]
     message = refusal(SelectionError(*problems)).jupyterhub_message
-    assert message.endswith("f9: No. and 490 more.")
+    assert message.endswith("f9: No. And 490 more.")
 
 
 def test_the_rest_api_tells_the_same_sentence():
@@ -56,6 +70,18 @@ def test_a_refusal_is_what_the_hub_takes_for_one():
     error = RefusedStart("No.", reason="quota", status_code=409)
     assert isinstance(error, web.HTTPError)
     assert (error.status_code, error.reason) == (409, "quota")
+    assert format_exception(error) == ("No.", None)
+
+
+def test_links_are_for_pages_and_words_for_everybody():
+    error = RefusedStart("No. You could choose B.", reason="never_fits", html='No. <a href="/">B</a>')
+    assert format_exception(error) == ("No. You could choose B.", 'No. <a href="/">B</a>')
+
+
+def test_a_start_that_takes_too_long_is_a_timeout_to_the_hub():
+    error = SlowStartError("It took too long.")
+    assert isinstance(error, TimeoutError)
+    assert (cluster_error(error), format_exception(error)) == (None, ("It took too long.", None))
 
 
 def test_a_cluster_that_cannot_be_read_is_no_mistake_of_the_user():
@@ -99,6 +125,22 @@ def test_what_kubernetes_refuses_is_told_in_one_sentence(error: Exception, statu
 def test_a_quota_is_no_failure_of_the_hub():
     assert isinstance(cluster_error(api_error(403, "exceeded quota: gpus")), RefusedStart)
     assert isinstance(cluster_error(api_error(403, "may not")), ClusterFailure)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        'admission webhook "rules.example" denied the request: no GPUs on Sundays',
+        "pods \"jupyter-ada\" is forbidden: ValidatingAdmissionPolicy 'gpus' with binding 'b' denied request: no",
+        'pods "jupyter-ada" is forbidden: violates PodSecurity "restricted:latest": hostPath volumes',
+    ],
+)
+@pytest.mark.parametrize("status", [400, 403, 422])
+def test_what_the_clusters_rules_refuse_is_no_failure_of_the_hub(answer: str, status: int):
+    error = cluster_error(api_error(status, answer))
+    assert isinstance(error, RefusedStart)
+    assert (error.reason, error.status_code) == ("refused_by_admission", 409)
+    assert format_exception(error)[0] == f"Kubernetes refused to create the server ({status}): {answer}"
 
 
 def test_a_long_answer_is_cut():

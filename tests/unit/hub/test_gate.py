@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuspawner.core.allowance import Allowance, allowance
 from gpuspawner.core.assemble import assemble
-from gpuspawner.core.errors import SelectionError
+from gpuspawner.core.errors import PolicyError, SelectionError
 from gpuspawner.core.inventory import Inventory
+from gpuspawner.core.policy import Person
+from gpuspawner.core.usage import Server, Usage
 from gpuspawner.hub.gate import UnreadClusterError, admit
 from gpuspawner.hub.offers import Offer
 from gpuspawner.settings import Settings
@@ -56,6 +59,67 @@ def test_the_choice_knows_every_offered_resource():
 def test_a_choice_that_is_not_offered_is_refused():
     with pytest.raises(SelectionError):
         admit({"gpu": "h900"}, OFFER, base=BASE)
+
+
+POLICED = Settings.parse(
+    {
+        **SETTINGS,
+        "policy": {"default": {"gpus": ["a100"], "max_gpus": 2, "cpu": {"max": 4}, "max_runtime": "4h"}},
+        "pools": {"all": {"groups": ["Ml"], "gpus": ["*"], "max_gpus": 8}},
+    }
+)
+POLICED_OFFER = Offer(
+    catalogue=assemble(POLICED.configured(), Inventory(), table=POLICED.table(), fallback_image="base"),
+    inventory=Inventory(),
+)
+
+
+def allowed(*, used: int = 0) -> Allowance:
+    own = (Server(owner="ada", name="old", gpu="a100", count=used),)
+    person = Person(name="ada", groups=frozenset({"ML"}))
+    return allowance(POLICED_OFFER.catalogue, person, usage=Usage(own=own if used else ()))
+
+
+def test_what_a_person_may_have_is_let_through_with_its_limits_on_the_pod():
+    admission = admit({"gpu": "a100", "gpu_count": 2}, POLICED_OFFER, base=BASE, allowance=allowed())
+    placement = admission.choice.placement
+    assert (admission.gpu and admission.gpu.slug, admission.gpu_count, admission.pools) == ("a100", 2, ("all",))
+    assert placement.annotations["gpuspawner.jupyter.org/pools"] == "all"
+    assert placement.run_time_s == 4 * 60 * 60
+
+
+def test_without_pools_no_pod_says_anything_of_them():
+    assert "gpuspawner.jupyter.org/pools" not in admit({}, OFFER, base=BASE).choice.placement.annotations
+
+
+def test_a_server_that_may_have_no_gpu_still_avoids_the_nodes_of_all():
+    admission = admit({"gpu": None}, POLICED_OFFER, base=BASE, allowance=allowed(used=2))
+    assert {each.key for each in admission.choice.placement.avoided} == {each.key for each in _avoided()}
+    assert admission.choice.resources == {"nvidia.com/gpu", "amd.com/gpu"}
+
+
+def _avoided() -> Any:
+    return admit({"gpu": None}, OFFER, base=BASE).choice.placement.avoided
+
+
+@pytest.mark.parametrize(
+    ("options", "used", "codes"),
+    [
+        ({"gpu": "mi210", "image": "minimal"}, 0, ["gpu_not_allowed"]),
+        ({"gpu": "a100", "gpu_count": 2}, 1, ["gpu_quota"]),
+        ({"gpu": "a100", "cpu": 8}, 2, ["cpu_not_allowed", "gpu_quota"]),
+    ],
+)
+def test_what_a_person_may_not_have_is_refused_with_the_reason(options: Any, used: int, codes: list[str]):
+    with pytest.raises(PolicyError) as refused:
+        admit(options, POLICED_OFFER, base=BASE, allowance=allowed(used=used))
+    assert sorted(problem.code for problem in refused.value.problems) == codes
+
+
+def test_what_nobody_may_have_is_just_wrong():
+    with pytest.raises(SelectionError) as wrong:
+        admit({"gpu": "h900"}, POLICED_OFFER, base=BASE, allowance=allowed())
+    assert not isinstance(wrong.value, PolicyError)
 
 
 def unread(settings: dict[str, Any]) -> Offer:

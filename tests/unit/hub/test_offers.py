@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 
@@ -10,6 +11,7 @@ import pytest
 from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
 
 from gpuspawner.core.errors import SettingsError
+from gpuspawner.core.progress import QueuePlace
 from gpuspawner.hub.offers import Offers
 from gpuspawner.kube.store import ClusterStore
 from tests.unit.hub.conftest import GPU_NODE, SETTINGS
@@ -90,3 +92,41 @@ async def test_one_client_has_one_store(offers: Offers, store: ClusterStore, ser
     async with ApiClient(Configuration(host=server.url)) as client:
         other = CoreV1Api(client)
         assert offers.store(other) is offers.store(other) is not store
+
+
+QUEUE = "/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/hub/localqueues/gpu-queue/pendingworkloads"
+GATED = {
+    "metadata": {
+        "name": "jupyter-ada",
+        "namespace": "hub",
+        "uid": "u-1",
+        "labels": {"kueue.x-k8s.io/queue-name": "gpu-queue"},
+    },
+    "spec": {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}], "containers": []},
+}
+
+
+async def test_a_pod_in_a_queue_has_a_place_there(offers: Offers, store: ClusterStore, server: WatchServer):
+    entry = {"metadata": {"name": "pod-jupyter-ada-1a2b3"}, "positionInClusterQueue": 2}
+    server.bodies[QUEUE] = json.dumps({"items": [entry]})
+    offer = await offers.make(offers.parse({}), store, image="base")
+    assert await offer.queue_place(GATED) == QueuePlace(position=2, queue="gpu-queue")
+
+
+async def test_without_the_right_a_pod_in_a_queue_is_in_that_queue(offers: Offers, store: ClusterStore):
+    offer = await offers.make(offers.parse({}), store, image="base")
+    assert await offer.queue_place(GATED) == QueuePlace(queue="gpu-queue")
+
+
+async def test_a_pod_that_was_let_through_or_never_was_queued_has_no_place(offers: Offers, store: ClusterStore):
+    offer = await offers.make(offers.parse({}), store, image="base")
+    assert await offer.queue_place({**GATED, "spec": {"containers": []}}) is None
+    assert await offer.queue_place({**GATED, "metadata": {"name": "jupyter-ada", "namespace": "hub"}}) is None
+
+
+async def test_a_pod_that_exists_is_gated_by_its_gates_alone(offers: Offers, store: ClusterStore):
+    offer = await offers.make(offers.parse({}), store, image="base")
+    draft = {**GATED, "metadata": {**GATED["metadata"], "uid": None}, "spec": {"containers": []}}
+    admitted = {**GATED, "spec": {"containers": []}}
+    pods = [await offer.located(each) for each in (draft, GATED, admitted)]
+    assert [each.demands.gated for each in pods if each is not None] == [True, True, False]

@@ -11,7 +11,7 @@ import pytest
 from gpuspawner.core.formview import Live
 from gpuspawner.core.selection import Selection, validate
 from gpuspawner.core.verdict import Outcome
-from gpuspawner.hub.outlook import look
+from gpuspawner.hub.outlook import look, nearby
 from gpuspawner.hub.preview import Previews
 from tests.unit.hub.conftest import A100, GPU_NODE, SETTINGS, MakeSpawner, node
 from tests.unit.kube.watch_server import NODE_POOLS, NODES, PODS, WatchServer, eventually, node_pool, pod
@@ -182,3 +182,31 @@ async def test_only_the_first_presets_are_judged(make_spawner: MakeSpawner):
     presets = {f"p{number}": {"image": "minimal"} for number in range(20)}
     spawner = make_spawner(settings={**SETTINGS, "presets": presets})
     assert list(await outcomes(spawner, {})) == [f"p{number}" for number in range(8)]
+
+
+async def test_what_is_near_to_a_choice_starts_now(make_spawner: MakeSpawner, server: WatchServer):
+    server.put(PODS, pod("other", on="gpu-1", gpus=2))
+    spawner = make_spawner()
+    offer = await spawner._offer()
+    selection = validate({"gpu": "a100", "gpu_count": 4, "cpu": 1, "memory": "1G"}, offer.catalogue)
+    found = await nearby(spawner, offer, selection=selection)
+    assert [(each.gpu, each.gpu_count) for each in found] == [("a100", 2)]
+
+
+QUEUED = {**SETTINGS, "queue": {"local_queue": "gpu-queue", "gpus": ["a100"]}}
+
+
+async def test_when_a_server_starts_that_kueue_queues_is_for_kueue_to_say(make_spawner: MakeSpawner):
+    found = await live(make_spawner(settings=QUEUED), {"gpu": "a100", "gpu_count": 1})
+    assert found.verdict is not None
+    assert (found.verdict.outcome, found.verdict.reason) == (
+        Outcome.UNKNOWN,
+        "Another system decides when it may start.",
+    )
+
+
+async def test_a_server_that_is_not_queued_is_judged_as_ever(make_spawner: MakeSpawner, server: WatchServer):
+    server.put(NODES, node("amd-1", {"amd.com/gpu.product": "MI210"}, **{"amd.com/gpu": "2"}))
+    found = await live(make_spawner(settings=QUEUED), {"gpu": "mi210", "gpu_count": 1, "image": "minimal"})
+    assert found.verdict is not None
+    assert found.verdict.outcome is Outcome.NOW

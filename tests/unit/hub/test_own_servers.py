@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.hub.own_servers import pods_with
+from gpuspawner.hub.own_servers import is_watched, pods_with, watch, watched_pods
 from tests.unit.kube.watch_server import pod
 
 GPU = frozenset({"nvidia.com/gpu"})
@@ -51,3 +51,77 @@ async def test_a_watch_that_failed_tells_nothing(is_cancelled: bool):
     else:
         loaded.set_exception(OSError("refused"))
     assert pods_with(GPU, spawner(pod("a"), loaded=loaded)) is None
+
+
+class _Kind(SimpleNamespace):
+    """A spawner of a class that keeps its watches."""
+
+    reflectors: dict[Any, Any]
+
+    @property
+    def pod_reflector(self) -> Any:
+        return self.reflectors.get(("pods", "hub"))
+
+
+def kind(begin: Any) -> Any:
+    made: Any = type("Kind", (_Kind,), {"reflectors": {}})(_start_watching_pods=begin)
+    return made
+
+
+def reflector(*pods: dict[str, Any], is_over: bool = False) -> Any:
+    found = spawner(*pods).pod_reflector
+    found.watch_task = SimpleNamespace(done=lambda: is_over)
+    return found
+
+
+async def test_a_watch_that_has_not_begun_is_begun_and_waited_for():
+    async def begin() -> None:
+        await asyncio.sleep(0)
+        found.reflectors["pods", "hub"] = reflector(pod("a"))
+
+    found = kind(begin)
+    await watch(found, timeout_s=10)
+    assert is_watched(found)
+    found.reflectors["events", "hub"] = reflector(pod("b"))
+    assert [list(pods) for pods in watched_pods(found)] == [["a"]]
+
+
+async def test_a_watch_that_gave_up_is_begun_anew():
+    async def begin() -> None:
+        found.reflectors["pods", "hub"] = reflector(pod("new"))
+
+    found = kind(begin)
+    found.reflectors["pods", "hub"] = reflector(pod("old"), is_over=True)
+    await watch(found, timeout_s=10)
+    assert [list(pods) for pods in watched_pods(found)] == [["new"]]
+
+
+async def test_a_watch_that_goes_on_is_left_alone():
+    found = kind(None)
+    found.reflectors["pods", "hub"] = reflector(pod("a"))
+    await watch(found, timeout_s=10)
+    assert is_watched(found)
+
+
+async def test_a_watch_that_cannot_begin_is_no_error():
+    async def begin() -> None:
+        raise OSError("refused")
+
+    found = kind(begin)
+    await watch(found, timeout_s=10)
+    assert not is_watched(found)
+
+
+async def test_a_slow_first_reading_goes_on_when_nobody_waits_any_more():
+    async def begin() -> None:
+        await answered.wait()
+        found.reflectors["pods", "hub"] = reflector(pod("a"))
+        done.set()
+
+    answered, done = asyncio.Event(), asyncio.Event()
+    found = kind(begin)
+    await watch(found, timeout_s=0.01)
+    assert not is_watched(found)
+    answered.set()
+    await done.wait()
+    assert is_watched(found)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from jinja2 import Environment
 
 from gpuspawner.hub.own_templates import shortened
 
@@ -42,7 +43,14 @@ def test_a_style_sheet_keeps_the_space_that_stands_for_inside():
 
 
 def test_lines_of_html_keep_their_numbers():
-    assert shortened("<p>\n\n  // a\n  /* b */\n</p>\n", "x.html") == "<p>\n\n// a\n/* b */\n</p>\n"
+    assert shortened("<b>\n\n  // a\n  /* b */\n</b>\n", "x.html") == "<b>\n\n// a\n/* b */\n</b>\n"
+
+
+def test_lines_that_are_left_out_keep_their_numbers():
+    short = shortened("<div>\n  <p>a\n  <b>b</b>\n  </p>\n</div>{{ x.y }}\n", "x.html")
+    assert short == "<div>{#\n#}<p>a\n<b>b</b>{#\n#}</p>{#\n#}</div>{{ x.y }}\n"
+    assert short.count("\n") == 5
+    assert Environment(trim_blocks=True).from_string(short).render(x={"y": 1}) == "<div><p>a\n<b>b</b></p></div>1"
 
 
 @pytest.mark.parametrize(

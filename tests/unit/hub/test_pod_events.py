@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from kubespawner import KubeSpawner
 from kubespawner.spawner import EventReflector
 
-from gpuspawner.hub.pod_events import of_pod
+from gpuspawner.hub.pod_events import PodEvents, of_pod
 from tests.unit.hub.conftest import MakeSpawner
+from tests.unit.hub.followed import Reflector
 
 TIMES = ("2026-11-22T10:00:00Z", "2026-11-22T10:00:01Z", "2026-11-22T10:00:02Z")
 
@@ -64,3 +65,22 @@ async def test_a_spawner_knows_its_pods_events(make_spawner: MakeSpawner):
         assert uids(spawner.events) == ["a"]
     finally:
         spawner.reflectors.clear()
+
+
+def test_events_are_sorted_by_pod_once_a_second_for_everybody():
+    now = 10.0
+    known = PodEvents(clock=lambda: now)
+    resources = {"b": event("b", second=1), "a": event("a"), "x": event("x", "jupyter-bob")}
+    reflector = Reflector(resources=resources)
+    assert uids(known.of(reflector, "jupyter-ada")) == ["a", "b"]
+    resources["c"] = event("c", second=2)
+    assert uids(known.of(reflector, "jupyter-ada")) == ["a", "b"]
+    now = 11.0
+    assert uids(known.of(reflector, "jupyter-ada")) == ["a", "b", "c"]
+    assert known.of(reflector, "jupyter-eve") == []
+
+
+def test_each_watch_has_its_own():
+    known = PodEvents()
+    watches = [Reflector(resources={"a": event(uid)}) for uid in ("1", "2")]
+    assert [uids(known.of(watch, "jupyter-ada")) for watch in watches] == [["1"], ["2"]]

@@ -230,3 +230,10 @@ async def test_a_server_that_a_new_node_may_take_is_not_refused(make_spawner: Ma
     server.put(NODES, BARE)
     server.put(NODE_POOLS, node_pool("p", requirements=[{"key": "pool", "operator": "In", "values": ["nowhere"]}]))
     await rehearsed(make_spawner(kubespawner={"node_selector": {"pool": "nowhere"}}))
+
+
+async def test_a_server_that_kueue_queues_is_never_called_impossible(make_spawner: MakeSpawner, server: WatchServer):
+    server.put(NODES, BARE)
+    queued = {"extra_labels": {"kueue.x-k8s.io/queue-name": "gpu-queue"}, "node_selector": {"pool": "nowhere"}}
+    await rehearsed(make_spawner(kubespawner=queued))
+    assert [each for each in server.requests if each.method == "POST" and each.query.get("dryRun")]

@@ -18,7 +18,21 @@ from gpuspawner.core.formview_types import (
 )
 from gpuspawner.hub.own_templates import shortened
 from gpuspawner.hub.rendering import render
-from tests.unit.hub.views import CUSTOM, ERRORS, HOSTILE, MISFIT, MORE, NEVER, T4, VERDICT, VIEW, WRONG, hostile_view
+from tests.unit.hub.views import (
+    BLOCKED,
+    CUSTOM,
+    ERRORS,
+    HOSTILE,
+    LIMITED,
+    MISFIT,
+    MORE,
+    NEVER,
+    T4,
+    VERDICT,
+    VIEW,
+    WRONG,
+    hostile_view,
+)
 from tests.unit.islands import faults, island_of
 
 
@@ -54,6 +68,8 @@ STATES = {
     "custom image": replace(VIEW, custom_image=CUSTOM, errors={"custom_image": "No such image."}),
     "more": MORE,
     "more, with an error": WRONG,
+    "limits": LIMITED,
+    "blocked": BLOCKED,
     "hostile": hostile_view(),
 }
 every_state = pytest.mark.parametrize("view", STATES.values(), ids=STATES)
@@ -411,7 +427,8 @@ def test_style_sheets_and_scripts_load_nothing_but_the_page_they_are_on(file: Pa
 
 @every_asset
 def test_every_asset_is_in_the_form(file: Path):
-    assert shortened(file.read_text(), file.name).strip() in render(VIEW)
+    view = LIMITED if file.stem == "policy" else VIEW
+    assert shortened(file.read_text(), file.name).strip() in render(view)
 
 
 @pytest.mark.parametrize("is_open", [True, False])

@@ -29,6 +29,7 @@ OTHER: dict[str, Any] = {
     "reason": "All are taken.",
     "badges": ("NVLink", "spot"),
     "caution": "It may go.",
+    "longest_text": "at most 4 hours",
     "description": "For inference.",
     "note": "",
 }

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tornado import web
 
-from tests.unit.hub.conftest import A100, CPU_NODE, MakeSpawner
+from tests.unit.hub.conftest import A100, CPU_NODE, SETTINGS, MakeSpawner
 from tests.unit.hub.starts import GPU_OPTIONS, begin, environment, pod_of
 from tests.unit.kube.watch_server import NODES as NODES_PATH
 from tests.unit.kube.watch_server import WatchServer
@@ -197,3 +197,24 @@ async def test_a_timeout_set_by_a_hook_counts_for_this_start(make_spawner: MakeS
     assert spawner.start_timeout == 5
     spawner.clear_state()
     assert spawner.start_timeout == 77
+
+
+async def test_a_pod_that_is_queued_carries_the_queues_labels_and_may_wait_as_long_as_the_queue_takes(
+    make_spawner: MakeSpawner,
+):
+    queue = {"local_queue": "gpu-queue", "priority_class": "interactive", "timeout": 7200}
+    spawner = make_spawner(settings={**SETTINGS, "queue": queue})
+    pod = await pod_of(spawner, GPU_OPTIONS)
+    labels = {name: value for name, value in pod["metadata"]["labels"].items() if name.startswith("kueue")}
+    assert labels == {
+        "kueue.x-k8s.io/queue-name": "gpu-queue",
+        "kueue.x-k8s.io/priority-class": "interactive",
+    }
+    assert spawner.start_timeout == 7200
+
+
+async def test_without_a_gpu_no_pod_is_queued(make_spawner: MakeSpawner):
+    spawner = make_spawner(settings={**SETTINGS, "queue": {"local_queue": "gpu-queue", "timeout": 7200}})
+    pod = await pod_of(spawner, {"image": "minimal"})
+    assert not [name for name in pod["metadata"]["labels"] if name.startswith("kueue")]
+    assert spawner.start_timeout != 7200

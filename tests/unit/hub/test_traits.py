@@ -6,15 +6,22 @@ import pytest
 import yaml
 from traitlets.config import Config
 
+from gpuspawner.hub.policy_traits import PolicyTraits
+from gpuspawner.hub.queue_traits import QueueTraits
 from gpuspawner.hub.traits import SETTINGS, GPUSpawnerTraits
 from gpuspawner.settings import Settings
 
-OWN = sorted(set(GPUSpawnerTraits.class_own_traits()))
+TRAITS = {
+    **PolicyTraits.class_own_traits(),
+    **QueueTraits.class_own_traits(),
+    **GPUSpawnerTraits.class_own_traits(),
+}
+OWN = sorted(TRAITS)
 
 
 def example(name: str) -> object:
     """Return the value a trait's help text shows."""
-    help_text = GPUSpawnerTraits.class_own_traits()[name].help
+    help_text = TRAITS[name].help
     block = help_text.partition("::\n")[2]
     lines = [line for line in block.splitlines() if line.startswith(" " * 12) or not line.strip()]
     return yaml.safe_load("\n".join(lines))["hub"]["config"]["GPUSpawner"][name]
@@ -26,7 +33,7 @@ def test_the_settings_are_traits():
 
 @pytest.mark.parametrize("name", OWN)
 def test_a_trait_can_be_configured_and_says_since_when(name: str):
-    trait = GPUSpawnerTraits.class_own_traits()[name]
+    trait = TRAITS[name]
     assert trait.metadata["config"]
     assert ".. versionadded::" in trait.help
 
@@ -52,8 +59,11 @@ def test_null_is_the_same_as_nothing():
         "shared_memory": {},
         "priorities": {},
         "presets": {},
+        "policy": {},
+        "pools": {},
         "accelerators": {},
         "discover_gpus": True,
+        "queue": {},
     }
 
 

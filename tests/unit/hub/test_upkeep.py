@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from jupyterhub.app import JupyterHub
 from tornado import web
 
 from gpuspawner.hub.errors import COUNTS_REFUSALS
@@ -82,3 +83,14 @@ def test_a_refused_start_counts_for_nothing():
     forgive_refusal(user)
     # JupyterHub 5 adds one afterwards.
     assert user.settings["failure_count"] + (1 if COUNTS_REFUSALS else 0) == 2
+
+
+@pytest.mark.parametrize("is_hub", [True, False])
+def test_it_is_taken_from_the_count_of_the_hubs_handlers(monkeypatch: pytest.MonkeyPatch, is_hub: bool):
+    users: dict[str, Any] = {"failure_count": 0}
+    hub = JupyterHub()
+    hub.tornado_application = web.Application(**users)
+    monkeypatch.setattr(JupyterHub, "_instance", hub if is_hub else None)
+    forgive_refusal(SimpleNamespace(settings=users))
+    counts = hub.tornado_application.settings if is_hub else users
+    assert counts["failure_count"] == (-1 if COUNTS_REFUSALS else 0)

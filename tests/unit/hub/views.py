@@ -7,10 +7,11 @@ from dataclasses import replace
 from gpuspawner.core.flags_view import FlagsView, FlagView
 from gpuspawner.core.formview import FormView
 from gpuspawner.core.formview_image_types import CustomImageView, ImageView, MisfitView
+from gpuspawner.core.formview_numbers import NumberView
+from gpuspawner.core.formview_policy_types import PolicyView, TimeView
 from gpuspawner.core.formview_types import (
     AlternativeView,
     GPUTypeView,
-    NumberView,
     PresetView,
     PriorityView,
     State,
@@ -114,7 +115,39 @@ WRONG = replace(
     errors={"run_time": "Too long.", "shared_memory": "Too much.", "priority": "Too high."},
     notices={"run_time": "It is gone.", "shared_memory": "As well.", "priority": "As that."},
 )
+DENIED = replace(T4, slug="a100", display_name="A100", state=State.DENIED, reason="You have two already.")
+POLICY = PolicyView(
+    in_use="2 of 4 GPUs in use by you\nPhysics: 16 GPUs for all members together.",
+    times=(TimeView(slug="", longest="8h"), TimeView(slug="t4", longest="4h")),
+    ending="Your server is stopped after 8 hours at the latest.",
+)
+LIMITED = replace(
+    VIEW,
+    images=(*VIEW.images, ImageView(slug="lab", display_name="Lab", description="Theirs.", denied="Not for you.")),
+    vendors=(VendorView(slug="x", display_name="X", types=(replace(T4, longest_text="at most 4 hours"), DENIED)),),
+    presets=(
+        *VIEW.presets,
+        replace(
+            VIEW.presets[0],
+            slug="large",
+            outlook=VerdictView(outcome="never", sentence="You have two already."),
+            is_denied=True,
+        ),
+    ),
+    policy=replace(
+        POLICY, custom_image=ImageView(slug="", display_name="Another image", description="Any.", denied="No others.")
+    ),
+)
+BLOCKED = replace(LIMITED, policy=PolicyView(blocked="Your groups could not be read."))
 ERRORS = {"image": "No such image.", "cpu": "Too many.", "memory": "Odd.", "gpu": "Gone.", "gpu_count": "Too many."}
+
+
+HOSTILE_POLICY = PolicyView(
+    in_use=HOSTILE,
+    blocked=HOSTILE,
+    times=(TimeView(slug=HOSTILE, longest=HOSTILE, run_time=RUN_TIME),),
+    ending=HOSTILE,
+)
 
 
 def hostile_view() -> FormView:
@@ -126,6 +159,7 @@ def hostile_view() -> FormView:
         note=HOSTILE,
         badges=(HOSTILE,),
         caution=HOSTILE,
+        longest_text=HOSTILE,
         capacity_text=HOSTILE,
         details_text=HOSTILE,
         reason=HOSTILE,
@@ -135,7 +169,7 @@ def hostile_view() -> FormView:
     values = dict.fromkeys(VIEW.values, HOSTILE)
     return replace(
         VIEW,
-        images=(replace(card, slug=HOSTILE, made_for=HOSTILE, misfits=misfits),),
+        images=(replace(card, slug=HOSTILE, made_for=HOSTILE, misfits=misfits, denied=HOSTILE),),
         custom_image=CustomImageView(card=card, help=HOSTILE, complaint=HOSTILE),
         vendors=(VendorView(slug=HOSTILE, display_name=HOSTILE, types=(gpu,)),),
         presets=(
@@ -163,4 +197,5 @@ def hostile_view() -> FormView:
         ),
         age_text=HOSTILE,
         flags=FlagsView(summary=HOSTILE, flags=(FlagView(HOSTILE, HOSTILE),), more=HOSTILE),
+        policy=HOSTILE_POLICY,
     )

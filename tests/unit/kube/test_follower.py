@@ -232,3 +232,9 @@ async def test_what_is_missing_is_said_until_it_is_there(run: Run):
     run.rights.missing = ""
     await eventually(lambda: run.watch.is_idle)
     assert run.follower.lacks == ""
+
+
+async def test_each_time_that_reading_failed_is_counted_and_a_watch_that_ends_in_time_is_none(run: Run):
+    run.watch.streams = [APIUnavailableError("x"), 1.0, RelistError("y"), ValueError("z"), 2.0]
+    await run.until_idle()
+    assert run.follower.restarts == 3

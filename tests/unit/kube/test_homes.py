@@ -85,6 +85,25 @@ async def test_a_claim_is_asked_about_once_a_minute(server: ListServer, api: Cor
     assert len(server.requests) == 4
 
 
+@pytest.mark.parametrize("answer", [404, "named but not bound"])
+async def test_a_claim_that_is_made_and_bound_while_a_server_waits_for_it_is_known_soon(
+    server: ListServer, api: CoreV1Api, answer: int | str
+):
+    bound(server)
+    known = await located(api)
+    now = [0.0]
+    homes = Homes(api, clock=lambda: now[0])
+    if isinstance(answer, int):
+        server.status[CLAIM] = answer
+    else:
+        server.bodies[CLAIM] = json.dumps(claim(annotations={}))
+    before = await homes.located(ASKS, namespace="hub")
+    server.status.clear()
+    bound(server)
+    now[0] = SOON_S + 1
+    assert (before != known, await homes.located(ASKS, namespace="hub")) == (True, known)
+
+
 async def test_without_claims_nothing_is_asked(server: ListServer, api: CoreV1Api):
     await Homes(api).located(Demands(), namespace="hub")
     assert server.requests == []

@@ -378,3 +378,15 @@ async def test_the_first_question_waits_for_what_may_be_added(cluster: WatchServ
     await asyncio.sleep(0)
     assert not question.done()
     assert (await question).growths is None
+
+
+async def test_age_and_restarts_are_there_to_be_read_at_any_time(
+    store: ClusterStore, cluster: WatchServer, clock: Clock
+):
+    assert (store.age_s, store.restarts) == (None, {"nodes": 0, "pods": 0})
+    await store.inventory()
+    clock.now += 3
+    assert store.age_s == 3
+    cluster.status[NODES] = 500
+    await eventually(lambda: store.restarts["nodes"])
+    assert store.restarts["pods"] == 0

@@ -7,6 +7,7 @@ import pytest
 from gpuspawner.core.accelerators import Accelerator, AcceleratorTable
 from gpuspawner.core.assemble import Configured
 from gpuspawner.core.catalogue import Bounds, CustomImages, GPUType, Image, Preset, Priority, ScaleUp, Toleration, Unit
+from gpuspawner.core.kueue import Queue
 from gpuspawner.settings.conversion import to_configured
 from gpuspawner.settings.models import SettingsModel
 
@@ -312,3 +313,14 @@ def test_a_toolkit_says_whose_gpus_an_image_can_use(entry: dict[str, Any], vendo
 def test_taints_of_gpu_nodes_are_tolerated_unless_the_admin_says_what_is(given: dict[str, Any], keys: list[str]):
     found = gpu(resource="amd.com/gpu", **given)
     assert [toleration.key for toleration in found.tolerations] == keys
+
+
+def test_a_queue_is_for_all_types_unless_some_are_named():
+    raw = {"local_queue": "q", "priority_class": "high", "timeout": 3600}
+    queue = Queue(local_queue="q", priority_class="high", timeout_s=3600)
+    assert configured(queue=raw).queue == queue
+    assert configured(queue={**raw, "gpus": ["t4", "*"]}).queue == queue
+    assert configured(queue={"local_queue": "q", "gpus": ["t4"]}).queue == Queue(
+        local_queue="q", gpus=frozenset({"t4"})
+    )
+    assert configured().queue is None

@@ -127,6 +127,7 @@ def test_a_toolkit_of_a_vendor_that_is_left_out_is_refused(image: dict[str, Any]
             "gpus.g.tolerations.0.value",
             "must be left out with operator Exists",
         ),
+        (gpu(max_runtime="0m"), "gpus.g.max_runtime", "must be more than 0"),
         (gpu(tolerations=[{}]), "gpus.g.tolerations.0.key", "is required, unless operator is Exists"),
     ],
 )
@@ -245,3 +246,24 @@ def test_a_preset_may_name_a_choice_of_several_types(
     unions: dict[str, Union], changes: dict[str, Any], expected: dict[str, str]
 ):
     assert preset({"gpu": "any", "gpu_count": 8}, unions=unions, **changes) == expected
+
+
+QUEUE = {"local_queue": "q"}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"queue": QUEUE},
+        {"queue": {**QUEUE, "gpus": ["*"]}, "discover_gpus": False},
+        {"queue": {**QUEUE, "gpus": ["g"]}, "gpus": gpu(), "discover_gpus": False},
+        {"queue": {**QUEUE, "gpus": ["of-some-node"]}},
+    ],
+)
+def test_a_queue_is_for_types_that_there_may_be(settings: dict[str, Any]):
+    assert found(**settings) == {}
+
+
+def test_a_queue_for_a_type_that_nobody_offers_is_a_problem():
+    settings = {"queue": {**QUEUE, "gpus": ["*", "gg"]}, "gpus": gpu(), "discover_gpus": False}
+    assert found(**settings) == {"queue.gpus.1": "there is no GPU type 'gg'. Did you mean 'g'?"}

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.errors import SettingsError
+from gpuspawner.core.policy import UNLIMITED, Rule, TypeRule
 from gpuspawner.settings import Settings
 
 FULL = yaml.safe_load("""
@@ -39,6 +40,7 @@ gpus:
     shm: 0.5
     scale_up: {max_nodes: 4, gpus_per_node: 8, minutes: 6}
     start_timeout: 900
+queue: {local_queue: gpu-queue, priority_class: interactive, timeout: 3600, gpus: [a100-80gb]}
 presets:
   small: {display_name: Small, cpu: 1, memory: 4G}
   train: {display_name: Training, image: pytorch, cpu: 8, memory: 64G, gpu: a100-80gb, gpu_count: 1, run_time: 12h,
@@ -53,7 +55,7 @@ JSON = st.recursive(
 )
 SECTIONS = [
     *("images", "custom_images", "cpu", "memory", "run_time", "shared_memory", "gpus", "presets", "accelerators"),
-    *("priorities", "discover_gpus", "nonsense"),
+    *("priorities", "policy", "pools", "discover_gpus", "queue", "nonsense"),
 ]
 KEYS = st.sampled_from(
     [
@@ -72,6 +74,10 @@ KEYS = st.sampled_from(
         "registries",
         "order",
         "cuda",
+        "groups",
+        "gpus",
+        "max_gpus",
+        "max_runtime",
     ]
 )
 NEAR_MISSES = st.dictionaries(
@@ -127,7 +133,7 @@ def test_something_configured_is_not_empty(something: dict[str, Any]):
     ("raw", "path", "code"),
     [
         ({"imges": {}}, "imges", "unknown_key"),
-        ({"policy": {"default": {}}}, "policy", "unknown_key"),
+        ({"policies": {"default": {}}}, "policies", "unknown_key"),
         ({"gpus": {"a": {"resource": "nvidia.com/gpu", "max_cuont": 2}}}, "gpus.a.max_cuont", "unknown_key"),
         ({"cpu": {"max": 4, "defualt": 2}}, "cpu.defualt", "unknown_key"),
         ({"cpu": {"default": 2}}, "cpu.max", "missing"),
@@ -192,3 +198,26 @@ def test_settings_that_contain_themselves_are_refused():
 def test_any_yaml_is_settings_or_a_settings_error(raw: Any):
     if not problems(raw):
         assert Settings.parse(raw).configured().images is not None
+
+
+def test_what_is_null_in_rules_and_pools_is_not_said():
+    policy = {"hide": None, "default": {"deny": None, "gpus": {"t4": None, "*": {}}}, "groups": {"ml": {"deny": None}}}
+    pools = {"p": {"groups": ["ml"], "max_gpus": "unlimited", "gpus": None, "enabled": None}}
+    found = Settings.parse({"policy": policy, "pools": pools}).configured().policy
+    assert found is not None
+    assert (found.default.gpus, found.groups) == ({"*": TypeRule()}, {"ml": Rule()})
+    assert (found.pools["p"].gpus, found.pools["p"].max_gpus) == ({"*"}, UNLIMITED)
+
+
+@pytest.mark.parametrize(
+    ("policy", "path"),
+    [
+        ({"default": {"gpus": {"t4": None, "*": None}}}, "policy.default.gpus"),
+        ({"groups": {"ml": {"gpus": {"t4": None}}}}, "policy.groups.ml.gpus"),
+    ],
+)
+def test_types_that_are_all_null_are_no_ban_of_gpus(policy: dict[str, Any], path: str):
+    with pytest.raises(SettingsError) as caught:
+        Settings.parse({"policy": policy})
+    message = "names no GPU type, because null takes one out; to allow one write t4: {}"
+    assert [(each.field, each.message) for each in caught.value.problems] == [(path, message)]

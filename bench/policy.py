@@ -1,0 +1,185 @@
+"""What the policy and the gate add to a spawn, in a hub that is busy: 200 servers run, and everybody is in ten groups.
+
+A choice passes the gate twice on its way to a pod, as it does in JupyterHub: when its options are applied and when the
+start begins. Each time servers are counted, what the person may have is worked out, and the start is written down; one
+pod has changed since the spawn before. Groups come from a database (SQLite in memory), where JupyterHub itself reads
+them at each start. Nothing is sent to a cluster, which a spawn does a dozen times anyway.
+
+What is measured is processor time of the hub's thread: other programs on the machine cannot lengthen it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+from jupyterhub import orm
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session
+
+from bench.render import busy_inventory, rich_catalogue
+from bench.result import Result
+from gpuspawner.core.policy import ANY, UNLIMITED, Policy, Pool, Range, Rule, TypeRule
+from gpuspawner.hub.allowances import Allowances
+from gpuspawner.hub.offers import Offer
+
+SPAWNS = 1000
+WARM_UP = 20
+SERVERS = 200
+GROUPS = 10
+POOLS = 4
+USERS = 100
+BUDGET_MS = 2.0
+GIB = 1024**3
+OPTIONS = {"v": 1, "image": "image-3", "cpu": 4, "memory": "16G", "gpu": "gpu-4", "gpu_count": 1}
+
+
+def measure() -> Result:
+    """Send many choices through the gate, with rules and without, and return what each took."""
+    return asyncio.run(_measure())
+
+
+async def _measure() -> Result:
+    catalogue, inventory = rich_catalogue(), busy_inventory()
+    free = Offer(catalogue=catalogue, inventory=inventory)
+    ruled = Offer(catalogue=replace(catalogue, policy=_policy()), inventory=inventory)
+    with Session(_database()) as db:
+        # In turns, so that a machine that is slow for a while is so for both.
+        hubs = {"gate_ms": (free, _Hub(db)), "ms": (ruled, _Hub(db))}
+        times_ms: dict[str, list[float]] = {name: [] for name in hubs}
+        for number in range(SPAWNS + WARM_UP):
+            for name, (offer, hub) in hubs.items():
+                times_ms[name].append(await hub.spawn(offer, number))
+    percentiles = {name: statistics.quantiles(each[WARM_UP:], n=100) for name, each in times_ms.items()}
+    return Result(
+        name="policy",
+        values={
+            "gate_alone_ms": percentiles["gate_ms"][49],
+            "p99_ms": percentiles["ms"][98],
+            "gate_ms": percentiles["ms"][49],
+        },
+        budgets={"gate_ms": BUDGET_MS},
+        details={
+            "spawns": SPAWNS,
+            "servers": SERVERS,
+            "groups": GROUPS,
+            "pools": POOLS,
+            "images": len(catalogue.images),
+            "gpu_types": len(catalogue.gpus),
+            "nodes": len(inventory.nodes or ()),
+        },
+    )
+
+
+class _Hub:
+    """A hub's process as far as the gate sees it, with servers that run."""
+
+    def __init__(self, db: Session) -> None:
+        loaded = asyncio.get_running_loop().create_future()
+        loaded.set_result(None)
+        watch = SimpleNamespace(done=lambda: False)
+        self._pods = {f"hub/pod-{number}": _pod(number, version=0) for number in range(SERVERS)}
+        self._reflector = SimpleNamespace(first_load_future=loaded, watch_task=watch, pods=self._pods)
+        self._kind: Any = type("Spawner", (SimpleNamespace,), {"reflectors": {("pods", "hub"): self._reflector}})
+        self._db = db
+        self._allowances = Allowances()
+
+    async def spawn(self, offer: Offer, number: int) -> float:
+        """Let one choice through both times, and return the milliseconds that took."""
+        spawner = self._spawner(number)
+        changed = number % SERVERS
+        self._pods[f"hub/pod-{changed}"] = _pod(changed, version=number)
+        began = time.thread_time()
+        first = await self._allowances.admit(spawner, OPTIONS, offer=offer, is_start=True)
+        await self._allowances.admit(spawner, first.options, offer=offer, is_start=True)
+        took_ms = (time.thread_time() - began) * 1000
+        spawner._start_pending = False  # its pod is one of those that run
+        return took_ms
+
+    def _spawner(self, number: int) -> Any:
+        user = self._db.query(orm.User).filter_by(name=f"user-{number % USERS}").one()
+        return self._kind(
+            user=user,
+            name=f"server-{number}",
+            db=self._db,
+            namespace="hub",
+            active=True,
+            capacity_timeout=3.0,
+            pod_reflector=self._reflector,
+            _base=defaultdict(lambda: None),
+            _spawn_pending=False,
+            _start_pending=True,
+            _start_future=None,
+        )
+
+
+def _database() -> Any:
+    engine = create_engine("sqlite://")
+    orm.Base.metadata.create_all(engine)
+    with Session(engine) as db:
+        groups = [orm.Group(name=f"Group-{number}") for number in range(GROUPS)]
+        db.add_all(orm.User(name=f"user-{number}", groups=groups) for number in range(USERS))
+        db.commit()
+    return engine
+
+
+def _policy() -> Policy:
+    """Return rules that ask for everything that can be asked for."""
+    default = Rule(
+        images=frozenset({ANY}),
+        custom_images=False,
+        gpus={ANY: TypeRule()},
+        max_gpus=4,
+        max_gpus_per_server=2,
+        cpu=Range(max=16_000),
+        memory=Range(max=64 * GIB),
+        max_runtime_s=8 * 3600,
+    )
+    groups = {
+        f"group-{number}": Rule(
+            gpus={
+                f"gpu-{number}": TypeRule(max_gpus=8, max_gpus_per_server=2, max_runtime_s=4 * 3600),
+                ANY: TypeRule(),
+            },
+            max_gpus=8 + number,
+        )
+        for number in range(GROUPS)
+    }
+    pools = {
+        f"pool-{number}": Pool(
+            slug=f"pool-{number}",
+            display_name=f"Pool {number}",
+            groups=frozenset({f"group-{number}"}),
+            gpus=frozenset({ANY}),
+            max_gpus=UNLIMITED - 1,
+        )
+        for number in range(POOLS)
+    }
+    return Policy(default=default, groups=groups, pools=pools, users={"user-1": Rule(max_gpus=9)})
+
+
+def _pod(number: int, *, version: int) -> Mapping[str, Any]:
+    """Return a server's pod as the API server sends it, without what nobody looks at here."""
+    amounts = {"cpu": "4", "memory": str(16 * GIB), "nvidia.com/gpu": "1"}
+    notes = {"gpu": f"gpu-{number % 16}", "gpu-count": "1", "pools": "pool-1,pool-2"}
+    annotations = {f"gpuspawner.jupyter.org/{name}": value for name, value in notes.items()}
+    annotations |= {"hub.jupyter.org/username": f"user-{number % USERS}", "hub.jupyter.org/servername": str(number)}
+    return {
+        "metadata": {
+            "name": f"pod-{number}",
+            "uid": f"{number}",
+            "resourceVersion": f"{version}",
+            "annotations": annotations,
+        },
+        "spec": {
+            "nodeName": f"node-{number % 100}",
+            "containers": [{"name": "notebook", "resources": {"limits": amounts, "requests": amounts}}],
+        },
+        "status": {"phase": "Running"},
+    }

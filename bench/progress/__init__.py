@@ -1,0 +1,1 @@
+"""What open progress pages cost the hub, beside plain KubeSpawner's."""

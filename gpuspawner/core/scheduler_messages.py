@@ -1,0 +1,118 @@
+"""Reads why kube-scheduler finds no node, in the words of its versions up to 1.33 and from 1.34.2.
+
+``0/5 nodes are available: 2 Insufficient nvidia.com/gpu, 3 node(s) had untolerated taint(s). preemption: …``. Each
+node counts under one or several reasons. An event's text is cut at 1024 characters, the condition PodScheduled has
+all of it. What is said of preemption says nothing of the nodes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Shortcoming(StrEnum):
+    """Why a node does not take a pod."""
+
+    DEVICES = "devices"
+    CPU = "cpu"
+    MEMORY = "memory"
+    DISK = "disk"
+    PODS = "pods"
+    VOLUME_IN_USE = "volume-in-use"
+    VOLUME_LIMIT = "volume-limit"
+    VOLUME_MISSING = "volume-missing"
+    VOLUME_ZONE = "volume-zone"
+    CORDONED = "cordoned"
+    NOT_READY = "not-ready"
+    TAINTED = "tainted"
+    OTHER_PODS = "other-pods"
+    UNSUITABLE = "unsuitable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusals:
+    """What kube-scheduler says of the nodes.
+
+    :param nodes: how many there are, None where it does not say.
+    :param counts: how many nodes fall short of what; 0 where it holds for the pod as a whole.
+    """
+
+    nodes: int | None = None
+    counts: Mapping[Shortcoming, int] = field(default_factory=dict)
+
+
+_TOTAL = re.compile(r"\b0/(\d{1,9}) nodes are available")
+_ASIDE = re.compile(r"\bpreemption: |\bno new claims to deallocate")
+"""Where it stops to speak of the nodes."""
+_COUNT = r"(?:\b(\d{1,9}) )?"
+_RESOURCE = re.compile(_COUNT + r"Insufficient ([^\s,]+)")
+_TAINT = re.compile(_COUNT + r"node\(s\) had (?:untolerated )?taint(?:\(s\))?(?: \{([^:}]*))?")
+_NODE_TAINTS = {
+    "node.kubernetes.io/unschedulable": Shortcoming.CORDONED,
+    "node.kubernetes.io/not-ready": Shortcoming.NOT_READY,
+    "node.kubernetes.io/unreachable": Shortcoming.NOT_READY,
+    "node.kubernetes.io/network-unavailable": Shortcoming.NOT_READY,
+    "node.cloudprovider.kubernetes.io/uninitialized": Shortcoming.NOT_READY,
+}
+_RESOURCES = {
+    "cpu": Shortcoming.CPU,
+    "memory": Shortcoming.MEMORY,
+    "ephemeral-storage": Shortcoming.DISK,
+    "pods": Shortcoming.PODS,
+}
+_OTHERS = tuple(
+    (shortcoming, re.compile(_COUNT + pattern))
+    for shortcoming, pattern in (
+        (Shortcoming.PODS, r"Too many pods"),
+        (Shortcoming.DEVICES, r"(?:node\(s\) )?cannot allocate all claims"),
+        (Shortcoming.VOLUME_IN_USE, r"node\(s\) unavailable due to PersistentVolumeClaim with ReadWriteOncePod"),
+        (Shortcoming.VOLUME_LIMIT, r"node\(s\) exceed max volume count"),
+        (Shortcoming.VOLUME_MISSING, r"node\(s\) didn't find available persistent volumes to bind"),
+        (Shortcoming.VOLUME_MISSING, r"pod has unbound immediate PersistentVolumeClaims"),
+        (Shortcoming.VOLUME_MISSING, r'persistentvolumeclaim "[^"]*" (?:not found|is being deleted)'),
+        (Shortcoming.VOLUME_ZONE, r"node\(s\) had no available volume zone"),
+        (Shortcoming.VOLUME_ZONE, r"node\(s\) had volume node affinity conflict"),
+        (Shortcoming.VOLUME_ZONE, r"node\(s\) didn't match PersistentVolume's node affinity"),
+        (Shortcoming.CORDONED, r"node\(s\) were unschedulable"),
+        (Shortcoming.NOT_READY, r"node\(s\) were not ready"),
+        (Shortcoming.OTHER_PODS, r"node\(s\) didn't (?:match|satisfy) (?:existing pods |pod )(?:anti-)?affinity"),
+        (Shortcoming.OTHER_PODS, r"node\(s\) didn't match pod topology spread constraints"),
+        (Shortcoming.OTHER_PODS, r"node\(s\) didn't have free ports"),
+        (Shortcoming.UNSUITABLE, r"node\(s\) didn't match (?:Pod's )?node (?:affinity|selector)"),
+        (Shortcoming.UNSUITABLE, r"node\(s\) didn't satisfy plugin"),
+    )
+)
+
+
+def refusals(message: str) -> Refusals:
+    """Return what a message of FailedScheduling or of the condition PodScheduled says, nothing where it is unknown."""
+    aside = _ASIDE.search(message)
+    said = message[: aside.start()] if aside else message
+    total = _TOTAL.search(said)
+    counts: dict[Shortcoming, int] = {}
+    for shortcoming, number in (*_resources(said), *_taints(said), *_others(said)):
+        # Nodes with different taints are different nodes; else the most that is sure is the largest number.
+        known = counts.get(shortcoming, 0)
+        counts[shortcoming] = known + number if shortcoming is Shortcoming.TAINTED else max(known, number)
+    return Refusals(nodes=int(total[1]) if total else None, counts=counts)
+
+
+def _resources(said: str) -> list[tuple[Shortcoming, int]]:
+    found = []
+    for number, name in _RESOURCE.findall(said):
+        resource = name.rstrip(".;")
+        kind = Shortcoming.MEMORY if resource.startswith("hugepages-") else Shortcoming.DEVICES
+        found.append((_RESOURCES.get(resource, kind), int(number or 0)))
+    return found
+
+
+def _taints(said: str) -> list[tuple[Shortcoming, int]]:
+    found = _TAINT.findall(said)
+    return [(_NODE_TAINTS.get(key.strip(), Shortcoming.TAINTED), int(number or 0)) for number, key in found]
+
+
+def _others(said: str) -> list[tuple[Shortcoming, int]]:
+    return [(shortcoming, int(number or 0)) for shortcoming, pattern in _OTHERS for number in pattern.findall(said)]

@@ -1,0 +1,155 @@
+"""What rules and pools must mean together with what is offered: slugs that there are, limits that can be met."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+from gpuspawner.core.errors import Problem
+from gpuspawner.core.policy_rules import ANY, UNLIMITED, compared
+from gpuspawner.core.quantity import format_cpu, format_memory
+from gpuspawner.core.quoting import name_of, quote, suggest
+from gpuspawner.settings.models import CPUSetting, MemorySetting, SettingsModel
+from gpuspawner.settings.policy_entries import CPURange, MemoryRange, PoolEntry, RuleEntry, TypeLimits
+
+SLUG = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
+_OWN_IMAGE = "default"
+"""Slug of the spawner's own image, which is offered where none is configured."""
+
+
+def policy_problems(settings: SettingsModel) -> Iterator[Problem]:
+    """Yield what is wrong with rules and pools."""
+    policy = settings.policy
+    if policy is not None:
+        if policy.default.deny:
+            message = "must be left out: what holds for everybody is not capped but said as it is"
+            yield Problem(field="policy.default.deny", code="conflict", message=message)
+        yield from _rule("policy.default", policy.default, settings=settings)
+        yield from _alike("policy.groups", policy.groups)
+        for section, rules in (("groups", policy.groups), ("users", policy.users)):
+            for name, rule in rules.items():
+                path = f"policy.{section}.{name_of(name)}"
+                yield from _rule(path, rule, settings=settings)
+                if not rule.deny:
+                    yield from _over_default(f"{path}.cpu", rule.cpu, default=policy.default.cpu, show=format_cpu)
+                    own, default = rule.memory, policy.default.memory
+                    yield from _over_default(f"{path}.memory", own, default=default, show=format_memory)
+    for slug, pool in settings.pools.items():
+        if pool.enabled:
+            yield from _pool(f"pools.{slug}", pool, settings=settings)
+
+
+def _rule(path: str, rule: RuleEntry, *, settings: SettingsModel) -> Iterator[Problem]:
+    yield from _images(f"{path}.images", rule, settings=settings)
+    for slug in rule.gpus or {}:
+        if reason := _wrong_gpu(slug, settings):
+            yield Problem(field=f"{path}.gpus.{name_of(slug)}", code="unknown_choice", message=reason)
+    yield from _limits(path, rule)
+    for slug, of_type in (rule.gpus or {}).items():
+        yield from _limits(f"{path}.gpus.{name_of(slug)}", of_type)
+    yield from _range(f"{path}.cpu", rule.cpu, everybody=settings.cpu, show=format_cpu)
+    yield from _range(f"{path}.memory", rule.memory, everybody=settings.memory, show=format_memory)
+
+
+def _images(path: str, rule: RuleEntry, *, settings: SettingsModel) -> Iterator[Problem]:
+    offered = [slug for slug, entry in settings.images.items() if entry.enabled] or [_OWN_IMAGE]
+    if rule.images == []:
+        message = "must name at least one image: without one no server starts"
+        yield Problem(field=path, code="out_of_range", message=message)
+    for index, slug in enumerate(rule.images or ()):
+        if slug not in offered and slug != ANY:
+            reason = _unknown("image", slug, offered=offered, entries=settings.images)
+            yield Problem(field=f"{path}.{index}", code="unknown_choice", message=reason)
+
+
+def _pool(path: str, pool: PoolEntry, *, settings: SettingsModel) -> Iterator[Problem]:
+    if not pool.groups:
+        yield Problem(field=f"{path}.groups", code="missing", message="is required: the groups that share the pool")
+    if pool.max_gpus is None:
+        yield Problem(field=f"{path}.max_gpus", code="missing", message="is required")
+    if not pool.gpus:
+        message = "must name at least one GPU type; left out, all count"
+        yield Problem(field=f"{path}.gpus", code="out_of_range", message=message)
+    for index, slug in enumerate(pool.gpus):
+        if reason := _wrong_gpu(slug, settings):
+            yield Problem(field=f"{path}.gpus.{index}", code="unknown_choice", message=reason)
+
+
+def _wrong_gpu(slug: str, settings: SettingsModel) -> str:
+    """Return why a slug names no GPU type, empty when it may; nodes can bring any that the settings do not take out."""
+    offered = [name for name, entry in settings.gpus.items() if entry.enabled]
+    if slug == ANY or slug in offered:
+        return ""
+    if settings.discover_gpus and slug not in settings.gpus and SLUG.fullmatch(slug):
+        meant = [name for name in offered if _bare(name) == _bare(slug)]
+        return f"there is no GPU type {quote(slug)}. Did you mean {quote(meant[0])}?" if meant else ""
+    return _unknown("GPU type", slug, offered=offered, entries=settings.gpus)
+
+
+def _bare(slug: str) -> str:
+    """Return what is left of a slug where two that mean the same may differ: l40 and l40s are two types."""
+    return re.sub(r"g(i?b)?$", "", re.sub(r"[^a-z0-9]", "", slug.lower()))
+
+
+def _unknown(kind: str, slug: str, *, offered: Collection[str], entries: Collection[str]) -> str:
+    if slug in entries:
+        return f"{quote(slug)} is taken out by enabled: false"
+    return f"there is no {kind} {quote(slug)}.{suggest(slug, offered)}".removesuffix(".")
+
+
+def _alike(path: str, names: Iterable[str]) -> Iterator[Problem]:
+    """Yield groups that are one and the same, because in groups' names case does not count."""
+    first: dict[str, str] = {}
+    for name in names:
+        other = first.setdefault(compared(name), name)
+        if other != name:
+            message = f"is the same group as {quote(other)}: upper and lower case do not count"
+            yield Problem(field=f"{path}.{name_of(name)}", code="conflict", message=message)
+
+
+def _limits(path: str, limits: RuleEntry | TypeLimits) -> Iterator[Problem]:
+    total, per_server = limits.max_gpus, limits.max_gpus_per_server
+    if total is not None and per_server is not None and total < per_server < UNLIMITED:
+        message = f"must be at most max_gpus ({total}), which holds over all servers, not {per_server}"
+        yield Problem(field=f"{path}.max_gpus_per_server", code="out_of_range", message=message)
+
+
+def _over_default(
+    path: str,
+    own: CPURange | MemoryRange | None,
+    *,
+    default: CPURange | MemoryRange | None,
+    show: Callable[[int], str],
+) -> Iterator[Problem]:
+    """Yield that a bound does not go with the other one, which ``default`` says: the two are two keys."""
+    if own is None or default is None:
+        return
+    base = f"policy.default.{path.rpartition('.')[2]}"
+    if own.min is not None and own.max is None and default.max is not None and own.min > default.max:
+        message = f"must be at most {base}.max ({show(default.max)}), not {show(own.min)}; or say max here as well"
+        yield Problem(field=f"{path}.min", code="out_of_range", message=message)
+    if own.max is not None and own.min is None and default.min is not None and own.max < default.min:
+        message = f"must be at least {base}.min ({show(default.min)}), not {show(own.max)}; or say min here as well"
+        yield Problem(field=f"{path}.max", code="out_of_range", message=message)
+
+
+def _range(
+    path: str,
+    own: CPURange | MemoryRange | None,
+    *,
+    everybody: CPUSetting | MemorySetting | None,
+    show: Callable[[int], str],
+) -> Iterator[Problem]:
+    """Yield what is wrong with bounds inside those of everybody, which are the section of the path's last key."""
+    if own is None:
+        return
+    section = path.rpartition(".")[2]
+    if own.min is not None and own.max is not None and own.max < own.min:
+        message = f"must be at least {path}.min ({show(own.min)}), not {show(own.max)}"
+        yield Problem(field=f"{path}.max", code="out_of_range", message=message)
+    elif everybody is not None and own.max is not None and own.max < everybody.min:
+        message = f"must be at least {section}.min ({show(everybody.min)}), not {show(own.max)}"
+        yield Problem(field=f"{path}.max", code="out_of_range", message=message)
+    elif everybody is not None and own.min is not None and own.min > everybody.max:
+        message = f"must be at most {section}.max ({show(everybody.max)}), not {show(own.min)}"
+        yield Problem(field=f"{path}.min", code="out_of_range", message=message)

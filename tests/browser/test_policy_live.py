@@ -1,0 +1,359 @@
+"""What a page shows of a person's limits, and how it keeps that true while servers of theirs come and go elsewhere.
+
+What answers the page is a small site of this test, so that usage is the test's to choose.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+
+import pytest
+import pytest_asyncio
+from aiohttp import web
+from playwright.async_api import Locator, Page, expect
+
+from gpuspawner.core.allowance import Allowance, allowance
+from gpuspawner.core.availability import Availability
+from gpuspawner.core.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset
+from gpuspawner.core.formview import Live, build_view
+from gpuspawner.core.formview_filled import fill
+from gpuspawner.core.inventory import Inventory
+from gpuspawner.core.policy import Person, Policy, Range, Rule, TypeRule
+from gpuspawner.core.shapes import Shape
+from gpuspawner.core.usage import Server, usage_of
+from gpuspawner.core.verdict import Outcome, Verdict
+from gpuspawner.hub.rendering import render
+from tests.browser.support.person import Person as Visitor
+from tests.browser.test_accessibility import complaints
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+GIB = 1 << 30
+PATH = "/hub/spawn"
+REFRESH_MS = 10_000
+SETTLED_MS = 300
+HOUR_S = 60 * 60
+CATALOGUE = Catalogue(
+    images={
+        "lab": Image(slug="lab", display_name="JupyterLab", image="lab:1"),
+        "secret": Image(slug="secret", display_name="Secret", image="secret:1", description="Theirs."),
+    },
+    cpu=Bounds(min=500, max=64_000, step=500, default=2000),
+    memory=Bounds(min=GIB, max=512 * GIB, step=GIB, default=8 * GIB),
+    run_time=Bounds(min=HOUR_S // 2, max=24 * HOUR_S, step=HOUR_S // 2, default=8 * HOUR_S),
+    custom_images=CustomImages(),
+    gpus={
+        slug: GPUType(slug=slug, display_name=name, resource="nvidia.com/gpu", vendor="nvidia", max_count=8)
+        for slug, name in [("a100", "A100 80 GB"), ("h100", "H100 80 GB"), ("t4", "Tesla T4")]
+    },
+    presets={
+        "two": Preset(slug="two", display_name="Two cards", options={"gpu": "a100", "gpu_count": 2}),
+        "none": Preset(slug="none", display_name="No card", options={"cpu": 1}),
+    },
+    policy=Policy(
+        default=Rule(
+            images=frozenset({"lab"}),
+            custom_images=False,
+            gpus={"a100": TypeRule(), "t4": TypeRule(max_runtime_s=4 * HOUR_S)},
+            max_gpus=4,
+            cpu=Range(max=8000),
+        ),
+        groups={"ml": Rule()},
+    ),
+)
+SHAPES = (Shape(count=8, cpu_millis=64_000, memory_bytes=512 * GIB),)
+FREE = Availability(total=8, healthy=8, free=8, largest=8, waiting=0, shapes=SHAPES, largest_shapes=SHAPES)
+PAGE = """<!DOCTYPE html><html lang="en"><head><title>Form</title></head><body>
+<form id="spawn_form" method="post">{}
+<div class="feedback-container"><button type="submit">Start</button></div></form></body></html>"""
+FULL = "You may have 4 GPUs at a time. 4 are in use by your server other. Stop it first."
+SOME = "You may have 4 GPUs at a time. 3 are in use by your server other."
+UNGROUPED = (
+    "What you may start depends on your groups, and they could not be read. Log in again, or ask the hub's admins."
+)
+
+
+@dataclass
+class Site:
+    """Answers as the hub does: the form for the choice in the header.
+
+    :param used: GPUs that the person's other servers hold.
+    """
+
+    used: int = 2
+    groups: frozenset[str] | None = frozenset()
+    catalogue: Catalogue = CATALOGUE
+    asked: list[dict[str, str] | None] = field(default_factory=list)
+    url: str = ""
+
+    async def answer(self, request: web.Request) -> web.Response:
+        choice = request.headers.get("Gpuspawner-Choice")
+        self.asked.append(None if choice is None else json.loads(choice))
+        return web.Response(text=PAGE.format(self.form(self.asked[-1])), content_type="text/html")
+
+    def allowed(self) -> Allowance:
+        servers = [Server(owner="ada", name="other", gpu="a100", count=self.used)]
+        return allowance(self.catalogue, Person(name="ada", groups=self.groups), usage=usage_of("ada", servers, but=""))
+
+    def form(self, choice: dict[str, str] | None) -> str:
+        allowed = self.allowed()
+        saved = {"gpu": "a100", "gpu_count": 2, "cpu": 4}
+        filled = fill(self.catalogue, options=saved, typed=choice, allowance=allowed)
+        verdict = None if filled.selection is None else Verdict(outcome=Outcome.NOW)
+        live = Live(availabilities=(FREE,) * 3, verdict=verdict)
+        inventory = Inventory(nodes=(), pods=(), age_s=0.0)
+        return render(build_view(self.catalogue, inventory, filled=filled, live=live, allowance=allowed))
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def site() -> AsyncIterator[Site]:
+    site = Site()
+    app = web.Application()
+    app.router.add_get(PATH, site.answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    tcp = web.TCPSite(runner, "127.0.0.1", 0)
+    await tcp.start()
+    host, port = runner.addresses[0][:2]
+    site.url = f"http://{host}:{port}{PATH}"
+    yield site
+    await runner.cleanup()
+
+
+async def open_form(page: Page, site: Site, *, is_still: bool = True) -> None:
+    """Open the form.
+
+    :param is_still: the clock stands still until a test lets time pass.
+    """
+    if is_still:
+        await page.clock.install(time=0)
+        await page.clock.pause_at(1)
+    await page.goto(site.url)
+    await expect(page.locator("#gpuspawner-sentence")).not_to_be_empty()
+    for door in ("custom", "more"):
+        closed = page.locator(f"#gpuspawner-{door}:not([open]) > summary")
+        if await closed.count():
+            await closed.click()
+
+
+async def refresh(page: Page) -> None:
+    """Let the page ask the site again."""
+    async with page.expect_response("**/spawn"):
+        await page.clock.run_for(REFRESH_MS)
+
+
+def radio(page: Page, name: str, value: str) -> Locator:
+    return page.locator(f"input[name={name}][value='{value}']")
+
+
+def row(page: Page, name: str, value: str) -> Locator:
+    return page.locator(f"label:has(input[name={name}][value='{value}'])")
+
+
+def count(page: Page) -> Locator:
+    return page.locator("input[name=gpu_count]")
+
+
+def preset(page: Page, number: int) -> Locator:
+    return page.locator(f"#gpuspawner-preset-{number}")
+
+
+def start(page: Page) -> Locator:
+    return page.locator(".feedback-container button")
+
+
+def told(page: Page, name: str) -> Locator:
+    return page.locator(f"#gpuspawner-{name}")
+
+
+async def test_what_is_out_of_reach_is_greyed_with_its_reason_and_the_keyboard_passes_it_by(
+    page: Page, site: Site
+) -> None:
+    await open_form(page, site)
+
+    await expect(radio(page, "gpu", "h100")).to_be_disabled()
+    await expect(row(page, "gpu", "h100").locator(".gs-reason")).to_have_text(
+        "H100 80 GB is not among the GPUs that you may use."
+    )
+    await expect(radio(page, "image", "secret")).to_be_disabled()
+    await expect(row(page, "image", "secret").locator(".gs-reason")).to_have_text(
+        "Secret is not among the images that you may use."
+    )
+    await expect(radio(page, "image", "")).to_be_disabled()
+    await expect(page.locator("input[name=custom_image]")).to_have_count(0)
+    describing = (await radio(page, "gpu", "h100").get_attribute("aria-describedby") or "").split()
+    texts = [await page.locator(f"#{each}").inner_text() for each in describing]
+    assert "H100 80 GB is not among the GPUs that you may use." in texts
+
+    await radio(page, "gpu", "a100").focus()
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("ArrowDown")
+    await expect(radio(page, "gpu", "h100")).not_to_be_checked()
+    await expect(radio(page, "gpu", "h100")).to_be_disabled()
+
+
+async def test_counts_and_bounds_are_those_of_the_person(page: Page, site: Site) -> None:
+    await open_form(page, site)
+
+    await expect(told(page, "in-use")).to_have_text("2 of 4 GPUs in use by you")
+    await expect(told(page, "gpu_count-help")).to_have_text("1 to 2 in one server")
+    await expect(told(page, "cpu-help")).to_contain_text("0.5 to 8 cores")
+    await count(page).fill("3")
+    await count(page).blur()
+    await expect(told(page, "gpu_count-live")).to_have_text("From 1 to 2 can be asked for.")
+
+
+async def test_a_run_time_longer_than_the_types_is_told_at_once(page: Page, site: Site) -> None:
+    await open_form(page, site)
+    await expect(row(page, "gpu", "t4")).to_contain_text("at most 4 hours")
+    await expect(page.locator("input[name=run_time]")).to_have_value("8h")
+
+    await radio(page, "gpu", "t4").check()
+
+    await expect(told(page, "run_time-live")).to_have_text("From 30m to 4h can be asked for.")
+    await expect(told(page, "sentence")).to_have_text("Some values above need another look.")
+    await radio(page, "gpu", "a100").check()
+    await expect(told(page, "run_time-live")).to_be_hidden()
+    await expect(told(page, "sentence")).to_contain_text("for at most 8 hours")
+
+
+async def test_where_the_run_time_is_behind_a_door_it_opens_for_what_is_wrong(page: Page, site: Site) -> None:
+    await open_form(page, site)
+    await told(page, "more").locator("summary").click()
+    await expect(page.locator("input[name=run_time]")).to_be_hidden()
+
+    await radio(page, "gpu", "t4").check()
+
+    await expect(told(page, "run_time-live")).to_be_visible()
+
+
+async def test_where_nobody_is_asked_the_end_is_told_beside_start(page: Page, site: Site) -> None:
+    site.catalogue = replace(CATALOGUE, run_time=None)
+    await open_form(page, site)
+    await expect(told(page, "ending")).to_be_hidden()
+
+    await radio(page, "gpu", "t4").check()
+
+    await expect(told(page, "ending")).to_have_text("Your server is stopped after 4 hours at the latest.")
+
+
+async def test_a_quota_that_fills_up_elsewhere_keeps_what_stands_in_the_fields(page: Page, site: Site) -> None:
+    await open_form(page, site)
+    await page.locator("input[name=cpu]").fill("6")
+
+    site.used = 4
+    await refresh(page)
+
+    await expect(told(page, "in-use")).to_have_text("4 of 4 GPUs in use by you")
+    await expect(told(page, "verdict-text")).to_have_text(FULL)
+    await expect(told(page, "verdict")).to_have_attribute("data-outcome", "never")
+    await expect(row(page, "gpu", "a100").locator(".gs-reason")).to_have_text(FULL)
+    await expect(radio(page, "gpu", "a100")).to_be_checked()
+    await expect(radio(page, "gpu", "a100")).to_be_enabled()  # else it would not be sent
+    await expect(radio(page, "gpu", "t4")).to_be_disabled()
+    await expect(page.locator("input[name=cpu]")).to_have_value("6")
+    await expect(count(page)).to_have_value("2")
+    await expect(preset(page, 1)).to_be_disabled()
+    await expect(preset(page, 1).locator(".gs-outlook")).to_have_text(FULL)
+    await expect(preset(page, 2)).to_be_enabled()
+
+    await radio(page, "gpu", "").check()
+    await expect(radio(page, "gpu", "a100")).to_be_disabled()
+
+
+async def test_what_becomes_free_elsewhere_can_be_picked_again(page: Page, site: Site) -> None:
+    site.used = 4
+    await open_form(page, site)
+    await expect(told(page, "gpu-notice")).to_have_text(f"{FULL} No GPU is selected.")
+    await expect(radio(page, "gpu", "a100")).to_be_disabled()
+    await expect(preset(page, 1)).to_be_disabled()
+
+    site.used = 1
+    await refresh(page)
+
+    await expect(radio(page, "gpu", "a100")).to_be_enabled()
+    await expect(row(page, "gpu", "a100").locator(".gs-reason")).to_be_hidden()
+    await expect(row(page, "gpu", "a100")).to_contain_text("up to 3")
+    await expect(told(page, "in-use")).to_have_text("1 of 4 GPUs in use by you")
+    await preset(page, 1).click()
+    await expect(count(page)).to_have_value("2")
+    await expect(told(page, "verdict-text")).to_have_text("Starts now.")
+
+
+async def test_a_count_that_is_too_large_by_now_is_told_at_its_field(page: Page, site: Site) -> None:
+    await open_form(page, site)
+
+    site.used = 3
+    await refresh(page)
+
+    await expect(count(page)).to_have_value("2")
+    await expect(told(page, "gpu_count-live")).to_have_text("From 1 to 1 can be asked for.")
+    await expect(told(page, "sentence")).to_have_text("Some values above need another look.")
+    await expect(row(page, "gpu", "a100")).not_to_contain_text("up to")
+    await expect(preset(page, 1).locator(".gs-outlook")).to_have_text(SOME)
+
+
+async def test_a_refresh_without_news_changes_nothing(page: Page, site: Site) -> None:
+    await open_form(page, site)
+    await refresh(page)
+    await page.evaluate(
+        """() => {
+          globalThis.changes = [];
+          new MutationObserver((found) => changes.push(...found.map(({ target }) => target.id || target.className)))
+            .observe(document.body, { subtree: true, childList: true, characterData: true, attributes: true });
+        }"""
+    )
+
+    await refresh(page)
+    await page.clock.run_for(SETTLED_MS)
+
+    assert await page.evaluate("changes") == []
+
+
+async def test_while_nothing_may_be_started_the_form_says_so_and_start_waits(page: Page, site: Site) -> None:
+    site.groups = None
+    await open_form(page, site)
+
+    await expect(told(page, "blocked")).to_have_text(UNGROUPED)
+    await expect(start(page)).to_be_disabled()
+    await expect(told(page, "verdict-text")).to_have_text(UNGROUPED)
+    await expect(preset(page, 2)).to_be_disabled()
+    await expect(count(page)).to_have_value("2")
+
+    site.groups = frozenset({"ml"})
+    await refresh(page)
+
+    await expect(told(page, "blocked")).to_be_hidden()
+    await expect(start(page)).to_be_enabled()
+    await expect(preset(page, 2)).to_be_enabled()
+
+
+async def test_what_is_not_for_this_person_is_left_out_where_the_admin_says_so(page: Page, site: Site) -> None:
+    policy = CATALOGUE.policy
+    assert policy is not None
+    site.catalogue = replace(CATALOGUE, policy=replace(policy, hide=True))
+    await open_form(page, site)
+
+    await expect(radio(page, "gpu", "h100")).to_have_count(0)
+    await expect(page.locator("input[name=image]")).to_have_count(1)
+    await expect(radio(page, "gpu", "a100")).to_be_checked()
+
+
+@pytest.mark.window(color_scheme="dark", viewport={"width": 320, "height": 900})
+@pytest.mark.parametrize("used", [2, 4])
+async def test_nothing_is_wrong_in_dark_and_narrow(page: Page, site: Site, used: int) -> None:
+    site.used = used
+    await open_form(page, site, is_still=False)
+
+    assert await complaints(Visitor(page, site.url, "")) == []
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("groups", [frozenset[str](), None], ids=["limits", "blocked"])
+async def test_nothing_is_wrong_in_light(page: Page, site: Site, groups: frozenset[str] | None) -> None:
+    site.groups = groups
+    await open_form(page, site, is_still=False)
+
+    assert await complaints(Visitor(page, site.url, "")) == []

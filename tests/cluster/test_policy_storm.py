@@ -1,0 +1,179 @@
+"""200 people with random rules, groups and choices start and stop servers 2,000 times, and the hub is killed midway.
+
+No limit is ever exceeded, by the API server's own pods; nobody is refused what they may have; no server is lost. What
+each may have is worked out a second time, without gpuspawner (``support/storm/rules.py``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from kubernetes.client import ApiClient, CoreV1Api
+
+from bench.spawn import WEB_SERVER, cpu_s
+from devcluster import Cluster
+from devcluster.hub import Hub
+from devcluster.hub_config import HubSettings
+from devcluster.ports import free_ports
+from devcluster.simulated import Pool
+from tests.cluster.support.pods import USER_ANNOTATION
+from tests.cluster.support.storm.claims import Claims, Server
+from tests.cluster.support.storm.counter import SERVER, PodCounter
+from tests.cluster.support.storm.people import people
+from tests.cluster.support.storm.rules import Rules
+from tests.cluster.support.storm.standin import stand_in
+from tests.cluster.support.storm.storm import ADMIN, Storm
+from tests.cluster.support.storm.world import (
+    CARD_LABEL,
+    REAL,
+    SERVER_NAMES,
+    TAINT,
+    TYPES,
+    World,
+    draw_world,
+    settings_of,
+)
+from tests.cluster.support.waiting import wait_for
+
+logger = logging.getLogger(__name__)
+
+NAMESPACE = "storm"
+USERS = 200
+REQUESTS = int(os.environ.get("GPUSPAWNER_STORM_REQUESTS", "2000"))
+SEED = int(os.environ.get("GPUSPAWNER_STORM_SEED", "0")) or int.from_bytes(os.urandom(4))
+NODES_OF_A_TYPE = 4
+ROOM = {"cpu": "4000", "memory": "16Ti", "pods": "400"}
+"""More of everything than anybody takes: only rules limit."""
+
+
+@pytest.fixture
+def world() -> World:
+    return draw_world(Random(SEED), users=USERS)
+
+
+@pytest.fixture
+def nodes(cluster: Cluster, api: ApiClient) -> Iterator[None]:
+    """Add nodes with the storm's GPU types, and keep all servers of other types off the one that runs pods."""
+    core = CoreV1Api(api)
+    pools = [
+        Pool(name=f"storm-{slug}", count=NODES_OF_A_TYPE, allocatable={**ROOM, resource: "400"}, labels=label(slug))
+        for slug, resource in TYPES.items()
+        if slug != REAL
+    ]
+    made = [node for pool in pools for node in pool.nodes()]
+    taints = core.read_node(cluster.real_node).spec.taints or []
+    taint = {"key": TAINT, "value": "yes", "effect": "NoSchedule"}
+    try:
+        core.patch_node(cluster.real_node, {"metadata": {"labels": label(REAL)}, "spec": {"taints": [*taints, taint]}})
+        for node in made:
+            core.create_node(node)
+        yield
+    finally:
+        gone = dict.fromkeys(label(REAL))
+        core.patch_node(cluster.real_node, {"metadata": {"labels": gone}, "spec": {"taints": taints}})
+        for node in made:
+            core.delete_node(node["metadata"]["name"])
+
+
+@pytest.fixture
+def port() -> int:
+    return free_ports(["127.0.0.1"])[0]
+
+
+@pytest.fixture
+def hub(cluster: Cluster, api: ApiClient, world: World, nodes: None, port: int) -> Iterator[Hub]:
+    settings = HubSettings(
+        namespace=NAMESPACE,
+        gpuspawner=settings_of(world, image=cluster.notebook_image),
+        extra={
+            "JupyterHub": {
+                "load_groups": {group: {"users": users} for group, users in world.members.items()},
+                # Most servers are there before the answer, so that few have to be asked after.
+                "tornado_settings": {"slow_spawn_timeout": 10},
+            },
+            "KubeSpawner": {
+                # Where pods run, a web server stands in for JupyterLab; the hub asks one that stands in for all.
+                "cmd": WEB_SERVER,
+                "volumes": [],
+                "volume_mounts": [],
+                "working_dir": "/",
+                "pod_connect_ip": "127.0.0.1",
+                "port": port,
+                "storage_pvc_ensure": True,
+                "storage_capacity": "1Mi",
+            },
+        },
+        admin_users=[ADMIN],
+    )
+    with Hub(cluster, settings) as running:
+        running.client.request("POST", "/users", body={"usernames": list(world.users)})
+        yield running
+    CoreV1Api(api).delete_collection_namespaced_pod(NAMESPACE, grace_period_seconds=0)
+
+
+@pytest.mark.timeout(600)
+def test_no_limit_is_exceeded_nothing_allowed_refused_and_no_server_lost(
+    cluster: Cluster, api: ApiClient, hub: Hub, world: World, port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger=__name__)
+    rules = Rules(world)
+    counter, claims = PodCounter(api, NAMESPACE, rules=rules), Claims(rules)
+
+    async def restart() -> None:
+        logger.info("the first hub took %.1f s of processor time", cpu_s(hub.hub_pid))
+        os.kill(hub.hub_pid, 9)
+        await asyncio.to_thread(hub.restart)
+
+    async def rage() -> Storm:
+        async with people(hub.url, hub.token) as crowd, stand_in(port):
+            storm = Storm(
+                people=crowd,
+                counter=counter,
+                random=Random(SEED),
+                servers=[(user, name) for user in world.users for name in SERVER_NAMES],
+                visitors=frozenset(world.users[::3]),
+                own_image=cluster.notebook_image,
+                rules=rules,
+                claims=claims,
+            )
+            await storm.rage(REQUESTS, restart=restart)
+            await storm.calm()
+            return storm
+
+    began = time.monotonic()
+    logger.info("seed %s", SEED)
+    with counter.counting():
+        storm = asyncio.run(rage())
+        wait_for(lambda: not counter.servers, "no pod left")
+    logger.info("the second hub took %.1f s of processor time", cpu_s(hub.hub_pid))
+    took_s = time.monotonic() - began
+    logger.info("%s in %.0f s, %s changes of pods", dict(storm.done), took_s, counter.changes)
+    logger.info("refused for %s; at most %s", claims.reasons(), counter.peaks)
+
+    assert counter.exceeded == {}
+    assert claims.wrongly_started() == []
+    assert claims.wrongly_refused() == []
+    assert storm.lost == []
+    assert pvcs(api) <= {claim.server for claim in claims if not claim.refusal}
+    # It was a storm: all that is counted was at its limit somewhere, and many were refused something.
+    assert {key[0] for key, peak in counter.peaks.items() if peak == rules.most(key)} >= {"gpus", "pool"}
+    assert storm.sent >= REQUESTS
+    assert storm.done["refused"] > REQUESTS / 10
+
+
+def label(slug: str) -> dict[str, str]:
+    return {CARD_LABEL: slug}
+
+
+def pvcs(api: ApiClient) -> set[Server]:
+    """Return the servers for which there is a volume claim."""
+    found = [
+        each.metadata.annotations for each in CoreV1Api(api).list_namespaced_persistent_volume_claim(NAMESPACE).items
+    ]
+    return {(annotations[USER_ANNOTATION], annotations.get(SERVER, "")) for annotations in found}

@@ -1,0 +1,76 @@
+"""A catalogue with a policy, and people, for tests of who may have what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from gpuspawner.core.allowance import Allowance, allowance
+from gpuspawner.core.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset
+from gpuspawner.core.policy import Person, Policy, Pool, Rule
+from gpuspawner.core.usage import Quota, Server, usage_of
+
+GIB = 1024**3
+HOUR_S = 3600
+
+
+def gpu(slug: str, **keys: Any) -> GPUType:
+    return GPUType(
+        slug=slug,
+        display_name=slug.upper(),
+        resource="nvidia.com/gpu",
+        vendor="nvidia",
+        **{"max_count": 8, "match": {"nvidia.com/gpu.product": (slug,)}, **keys},
+    )
+
+
+T4, A100 = gpu("t4"), gpu("a100")
+EITHER = gpu("either", match={}, members=(T4, A100))
+PRESETS = {
+    "big": {"gpu": "a100", "gpu_count": 4, "image": "torch"},
+    "long": {"gpu": "t4", "run_time": "12h"},
+    "plain": {"cpu": 1},
+}
+CATALOGUE = Catalogue(
+    images={slug: Image(slug=slug, display_name=slug.title(), image=slug) for slug in ("minimal", "torch", "r")},
+    cpu=Bounds(min=500, max=16000, step=500, default=2000, guarantee=0.5),
+    memory=Bounds(min=GIB, max=64 * GIB, step=GIB, default=8 * GIB),
+    gpus={each.slug: each for each in (T4, A100, EITHER)},
+    custom_images=CustomImages(),
+    run_time=Bounds(min=HOUR_S // 4, max=24 * HOUR_S, step=HOUR_S // 4, default=8 * HOUR_S),
+    presets={slug: Preset(slug=slug, display_name=slug, options=options) for slug, options in PRESETS.items()},
+)
+
+
+def catalogue(policy: Policy | None = None, **changed: Any) -> Catalogue:
+    return replace(CATALOGUE, policy=policy, **changed)
+
+
+def server(gpu_type: str | None = "t4", count: int = 1, **keys: Any) -> Server:
+    return Server(**{"owner": "ada", "name": "other", "gpu": gpu_type, "count": count, **keys})
+
+
+def pool(slug: str = "physics", *, groups: Iterable[str] = ("physics",), most: int = 4, **keys: Any) -> Pool:
+    gpus = keys.get("gpus", frozenset({"a100"}))
+    return Pool(slug=slug, display_name=slug.title(), groups=frozenset(groups), gpus=gpus, max_gpus=most)
+
+
+def allowed(
+    policy: Policy | Rule | None = None,
+    *,
+    servers: Iterable[Server] = (),
+    groups: Iterable[str] | None = (),
+    left: Mapping[str, int] | None = None,
+    known: bool = True,
+    **changed: Any,
+) -> Allowance:
+    """Return what ada may have in her default server.
+
+    :param left: by the namespace's quotas.
+    :param changed: of the catalogue.
+    """
+    usage = usage_of("ada", servers, but="", quota=None if left is None else Quota(left=left), known=known)
+    person = Person(name="ada", groups=None if groups is None else frozenset(groups))
+    said = Policy(default=policy) if isinstance(policy, Rule) else policy
+    return allowance(catalogue(said, **changed), person, usage=usage)

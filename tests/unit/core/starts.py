@@ -1,0 +1,62 @@
+"""Pods and events as the API sends them, for tests of a start's progress."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Json = dict[str, Any]
+
+IMAGE = "quay.io/example/notebook:1"
+
+
+def pod(
+    *,
+    node: str = "",
+    phase: str = "Pending",
+    reason: str = "",
+    message: str = "",
+    conditions: Mapping[str, Json] | None = None,
+    containers: list[Json] | None = None,
+    init_containers: list[Json] | None = None,
+    gates: tuple[str, ...] = (),
+    gpus: int = 1,
+    metadata: Json | None = None,
+) -> Json:
+    limits = {"nvidia.com/gpu": str(gpus)} if gpus else {}
+    spec: Json = {
+        "containers": [{"name": "notebook", "image": IMAGE, "resources": {"limits": limits}}],
+        "schedulingGates": [{"name": name} for name in gates],
+    }
+    if node:
+        spec["nodeName"] = node
+    status: Json = {"phase": phase, "reason": reason, "message": message}
+    status["conditions"] = [{"type": kind, "status": "True", **rest} for kind, rest in (conditions or {}).items()]
+    status["containerStatuses"] = containers or []
+    status["initContainerStatuses"] = init_containers or []
+    own = {"name": "jupyter-ada", "namespace": "hub", "uid": "1", **(metadata or {})}
+    return {"metadata": own, "spec": spec, "status": status}
+
+
+def container(state: Json, *, last: Json | None = None, restarts: int = 0, name: str = "notebook") -> Json:
+    return {"name": name, "image": IMAGE, "state": state, "lastState": last or {}, "restartCount": restarts}
+
+
+def waits(reason: str, message: str = "") -> Json:
+    return {"waiting": {"reason": reason, "message": message}}
+
+
+def ended(reason: str, exit_code: int, message: str = "") -> Json:
+    return {"terminated": {"reason": reason, "exitCode": exit_code, "message": message}}
+
+
+def event(component: str, reason: str, message: str = "", *, at_s: int = 0, count: int = 1) -> Json:
+    return {
+        "type": "Normal",
+        "reason": reason,
+        "message": message,
+        "count": count,
+        "lastTimestamp": f"2026-05-04T08:{at_s // 60:02d}:{at_s % 60:02d}Z",
+        "source": {"component": component},
+        "involvedObject": {"kind": "Pod", "namespace": "hub", "name": "jupyter-ada", "uid": "1"},
+    }

@@ -1,0 +1,69 @@
+"""What a spawner counts while JupyterHub and KubeSpawner call it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from jupyterhub.utils import maybe_future
+from prometheus_client import REGISTRY
+from tornado import web
+
+from gpuspawner.hub.metrics import PREFIX
+from gpuspawner.hub.spawner import GPUSpawner
+from tests.unit.hub.conftest import MakeSpawner
+from tests.unit.hub.starts import GPU_OPTIONS, begin
+
+
+def sample(name: str, **labels: str) -> float:
+    return REGISTRY.get_sample_value(f"{PREFIX}_{name}", labels) or 0.0
+
+
+async def started(spawner: GPUSpawner, options: dict[str, Any]) -> BaseException | None:
+    """Start as far as the pod's rehearsal, as a task that the hub keeps; return what it ended with."""
+
+    async def start() -> None:
+        await begin(spawner, options)
+        await spawner._rehearse()
+
+    future = spawner._spawn_future = asyncio.ensure_future(start())
+    await asyncio.wait([future])
+    await asyncio.sleep(0)
+    return future.exception()
+
+
+async def test_a_start_is_counted_by_its_type_and_its_verdict(make_spawner: MakeSpawner):
+    before = (
+        sample("spawns_total", gpu="a100", outcome="ready"),
+        sample("verdicts_total", verdict="now", outcome="ready"),
+    )
+    assert await started(make_spawner(kubespawner={"storage_pvc_ensure": False}), GPU_OPTIONS) is None
+    after = (
+        sample("spawns_total", gpu="a100", outcome="ready"),
+        sample("verdicts_total", verdict="now", outcome="ready"),
+    )
+    assert (after[0] - before[0], after[1] - before[1]) == (1, 1)
+
+
+async def test_a_choice_that_the_gate_refuses_is_counted_by_its_code(make_spawner: MakeSpawner):
+    names = {"spawns_total": {"gpu": "a100", "outcome": "out_of_range"}, "refusals_total": {"reason": "out_of_range"}}
+    before = {name: sample(name, **labels) for name, labels in names.items()}
+    assert await started(make_spawner(), {"gpu": "a100", "gpu_count": 9}) is not None
+    assert {name: sample(name, **labels) - before[name] for name, labels in names.items()} == {
+        "spawns_total": 1,
+        "refusals_total": 1,
+    }
+
+
+async def test_a_form_that_is_refused_is_no_start(make_spawner: MakeSpawner):
+    before = sample("refusals_total", reason="out_of_range"), sample("spawns_total", gpu="a100", outcome="out_of_range")
+    with pytest.raises(web.HTTPError):
+        await maybe_future(make_spawner().run_options_from_form({"gpu": ["a100"], "gpu_count": ["9"]}))
+    after = sample("refusals_total", reason="out_of_range"), sample("spawns_total", gpu="a100", outcome="out_of_range")
+    assert (after[0] - before[0], after[1] - before[1]) == (1, 0)
+
+
+def test_the_hubs_own_registry_tells_what_servers_hold_and_how_the_cluster_is_read():
+    names = {metric.name for metric in REGISTRY.collect()}
+    assert {f"{PREFIX}_servers", f"{PREFIX}_gpus", f"{PREFIX}_inventory_age_seconds"} <= names

@@ -1,0 +1,109 @@
+"""What becomes of a start that fails or is cut off: its pod goes, and JupyterHub does not count what it may not."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from tornado import web
+
+from gpuspawner.hub.errors import COUNTS_REFUSALS
+from gpuspawner.hub.spawner import GPUSpawner
+from tests.unit.hub.conftest import MakeSpawner
+from tests.unit.hub.followed import pod_that_waits, pods_path, sent
+from tests.unit.hub.starts import GPU_OPTIONS, begin
+from tests.unit.kube.watch_server import WatchServer, eventually
+
+
+async def waiting(spawner: GPUSpawner, server: WatchServer) -> tuple[dict[str, Any], asyncio.Future[Any]]:
+    """Start a server, and let its pod be there and wait."""
+    pod = await pod_that_waits(spawner, GPU_OPTIONS)
+    start = spawner.start()
+    await sent(server, spawner)
+    server.put(pods_path(spawner), pod)
+    await eventually(lambda: spawner.pod_reflector.pods)
+    return pod, start
+
+
+async def test_the_pod_of_a_start_that_is_cut_off_is_removed_without_delay(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    spawner = make_spawner(kubespawner={"delete_grace_period": 30})
+    pod, start = await waiting(spawner, server)
+    start.cancel()
+    await asyncio.gather(start, return_exceptions=True)
+    assert await spawner.poll() is None
+    stop = asyncio.ensure_future(spawner.stop())
+    await eventually(lambda: [each for each in server.requests if each.method == "DELETE"])
+    (asked,) = [each for each in server.requests if each.method == "DELETE"]
+    assert asked.query["gracePeriodSeconds"] == "0"
+    server.delete(pods_path(spawner), pod)
+    await stop
+    spawner.clear_state()
+    assert await spawner.poll() == 1
+
+
+async def test_a_page_is_told_from_the_beginning_on_and_let_go_in_the_end(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    spawner = make_spawner()
+    spawner.user_options = GPU_OPTIONS
+    page = spawner.progress()
+    first = asyncio.ensure_future(anext(page))
+    start = spawner.start()
+    async with asyncio.timeout(5):
+        assert (await first)["message"] == "Your server is being set up."
+    await sent(server, spawner)
+    start.cancel()
+    async with asyncio.timeout(5):
+        assert [event async for event in page if "message" in event] == []
+
+
+async def test_a_page_opened_right_before_the_start_begins_is_told_of_it(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    spawner = make_spawner()
+    spawner.user_options = GPU_OPTIONS
+    page = spawner.progress()
+    first = asyncio.ensure_future(anext(page))
+    await asyncio.sleep(0)
+    spawner.clear_state()  # as JupyterHub does a moment after it has said that the start is pending
+    start = spawner.start()
+    async with asyncio.timeout(5):
+        assert (await first)["message"] == "Your server is being set up."
+    start.cancel()
+    await asyncio.gather(start, return_exceptions=True)
+    await page.aclose()
+
+
+async def test_one_pardon_is_for_one_refusal_and_comes_right_before_it_is_counted(make_spawner: MakeSpawner):
+    spawner = make_spawner()
+    for _ in range(3):
+        with pytest.raises(web.HTTPError):
+            await begin(spawner, {"gpu": "h900"})
+        # A start of somebody else that succeeds meanwhile sets the count to zero.
+        spawner.user.settings["failure_count"] = 0
+        spawner.clear_state()
+        assert spawner.user.settings["failure_count"] == (-1 if COUNTS_REFUSALS else 0)
+    spawner.user.settings["failure_count"] = 0
+    spawner.clear_state()
+    assert spawner.user.settings["failure_count"] == 0
+
+
+async def test_a_failure_is_not_pardoned(make_spawner: MakeSpawner):
+    def hook(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    spawner = make_spawner(kubespawner={"modify_pod_hook": hook})
+    with pytest.raises(ZeroDivisionError):
+        await spawner.start()
+    spawner.clear_state()
+    assert "failure_count" not in spawner.user.settings
+
+
+async def test_a_site_without_our_settings_starts_as_kubespawner_does(make_spawner: MakeSpawner, server: WatchServer):
+    spawner = make_spawner(settings={}, kubespawner={"profile_list": [{"display_name": "A"}], "start_timeout": 1})
+    with pytest.raises(TimeoutError, match="did not start in 1 seconds"):
+        await spawner.start()
+    assert spawner._following.reports == []

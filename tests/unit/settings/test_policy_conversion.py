@@ -1,0 +1,108 @@
+"""From settings of who may have what to the core's values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from gpuspawner.core.policy_rules import UNLIMITED, Policy, Pool, Range, Rule, TypeRule
+from gpuspawner.settings import Settings
+
+FULL = yaml.safe_load("""
+policy:
+  hide: true
+  default: {images: ["*"], custom_images: true, gpus: ["*"], max_gpus: 4, max_gpus_per_server: 2,
+    max_servers_with_gpu: 2, cpu: {min: 1, max: 8}, memory: {max: 64G}, max_runtime: 8h}
+  groups:
+    ML: {gpus: {a100-80gb: {max_gpus: 2, max_gpus_per_server: 1, max_runtime: 4h}, "*": {}}, max_gpus: unlimited}
+    probation: {deny: true, gpus: [t4], max_gpus: 1}
+  users: {Ada: {max_gpus: 8}}
+pools:
+  physics: {groups: [Physics, astro], gpus: [a100-80gb], max_gpus: 16, display_name: The physicists}
+  rest: {groups: [art], max_gpus: 1, order: 1}
+""")
+
+
+def policy(raw: Any) -> Policy | None:
+    return Settings.parse(raw).configured().policy
+
+
+def test_what_is_said_is_carried_over():
+    assert policy(FULL) == Policy(
+        hide=True,
+        default=Rule(
+            images=frozenset({"*"}),
+            custom_images=True,
+            gpus={"*": TypeRule()},
+            max_gpus=4,
+            max_gpus_per_server=2,
+            max_servers_with_gpu=2,
+            cpu=Range(min=1000, max=8000),
+            memory=Range(max=64 << 30),
+            max_runtime_s=8 * 3600,
+        ),
+        groups={
+            "ml": Rule(
+                gpus={
+                    "a100-80gb": TypeRule(max_gpus=2, max_gpus_per_server=1, max_runtime_s=4 * 3600),
+                    "*": TypeRule(),
+                },
+                max_gpus=UNLIMITED,
+            ),
+            "probation": Rule(gpus={"t4": TypeRule()}, max_gpus=1, deny=True),
+        },
+        users={"Ada": Rule(max_gpus=8)},
+        pools={
+            "rest": Pool(slug="rest", display_name="rest", groups=frozenset({"art"}), gpus=frozenset("*"), max_gpus=1),
+            "physics": Pool(
+                slug="physics",
+                display_name="The physicists",
+                groups=frozenset({"physics", "astro"}),
+                gpus=frozenset({"a100-80gb"}),
+                max_gpus=16,
+            ),
+        },
+    )
+
+
+@pytest.mark.parametrize("raw", [{}, {"policy": None}, {"policy": {}}, {"policy": {}, "pools": {}}, {"pools": None}])
+def test_where_nothing_is_said_there_is_no_policy(raw: Any):
+    assert policy(raw) is None
+
+
+def test_pools_alone_are_a_policy():
+    found = policy({"pools": {"p": {"groups": ["a"], "max_gpus": 1}, "q": {"enabled": False}}})
+    assert found is not None
+    assert (found.default, list(found.pools)) == (Rule(), ["p"])
+
+
+@pytest.mark.parametrize(
+    "nulls",
+    [
+        {"default": None, "groups": None, "users": None, "hide": None},
+        {"groups": {"ml": None}, "users": {"ada": None}},
+        {"default": {"gpus": None, "max_gpus": None, "cpu": None, "images": None, "max_runtime": None}},
+    ],
+)
+def test_null_says_nothing(nulls: Any):
+    assert policy({"policy": nulls}) == Policy()
+
+
+@pytest.mark.parametrize("place", ["default", "groups", "users"])
+def test_null_removes_a_gpu_type_of_another_values_file(place: str):
+    rule = {"gpus": {"t4": {}, "a100": None}}
+    raw = {"policy": {place: rule if place == "default" else {"x": rule}}}
+    found = policy(raw)
+    assert found is not None
+    assert Rule(gpus={"t4": TypeRule()}) in (found.default, *found.groups.values(), *found.users.values())
+
+
+def test_null_removes_a_pool():
+    assert policy({"pools": {"p": None}, "policy": {"hide": True}}) == Policy(hide=True)
+
+
+def test_a_type_of_its_own_says_how_long_it_is_had():
+    raw = {"gpus": {"t4": {"resource": "nvidia.com/gpu", "max_runtime": "12h"}}}
+    assert Settings.parse(raw).configured().gpus["t4"].max_runtime_s == 12 * 3600
