@@ -89,7 +89,10 @@ class PodCounter:
         annotations = pod["metadata"]["annotations"]
         server = (annotations[USER], annotations.get(SERVER, ""))
         gpu, count = _held(pod["spec"])
-        load = self._rules.load(server[0], gpu, count=count)
+        # A pod that has finished, as one does on a real node on its way out, holds nothing any more:
+        # https://kubernetes.io/docs/concepts/policy/resource-quotas/
+        is_finished = pod["status"].get("phase") in {"Succeeded", "Failed"}
+        load = Counter() if is_finished else self._rules.load(server[0], gpu, count=count)
         self._pods[name] = (server, load)
         self._uids[server] = pod["metadata"]["uid"]
         self._sums += load
