@@ -43,7 +43,7 @@ from gpuspawner.hub.rehearsal import draft, rehearse
 from gpuspawner.hub.rendering import render
 from gpuspawner.hub.room import tolerations
 from gpuspawner.hub.traits import GPUSpawnerTraits
-from gpuspawner.hub.upkeep import drop_dead_reflectors, forgive_refusal, no_abandoned_reflectors
+from gpuspawner.hub.upkeep import drop_dead_reflectors, first_list, forgive_refusal, no_abandoned_reflectors
 from gpuspawner.kube.store import Pace
 
 _OWN_FORM = ("options_form", "options_from_form")
@@ -224,7 +224,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @override
     async def _start_reflector(self, kind: str, *args: Any, **kwargs: Any) -> Any:
         """Start the watch of pods or events, or find the one there is; nobody waits for one that was given up."""
-        with no_abandoned_reflectors(type(self).reflectors, self._get_reflector_key(kind)):
+        reflectors, key = type(self).reflectors, self._get_reflector_key(kind)
+        await first_list(reflectors, key)
+        with no_abandoned_reflectors(reflectors, key):
             return await super()._start_reflector(kind, *args, **kwargs)
 
     @override

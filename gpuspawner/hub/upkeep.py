@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+import asyncio
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -53,6 +54,21 @@ def no_abandoned_reflectors(reflectors: MutableMapping[Any, Any], key: Any) -> I
             made.first_load_future.set_exception(TimeoutError("Could not watch what was started."))
             _ = made.first_load_future.exception()  # asked for, or asyncio reports it where nobody waits
         raise
+
+
+async def first_list(reflectors: Mapping[Any, Any], key: Any) -> None:
+    """Wait until a reflector that somebody else is starting has read its first list; there may be none.
+
+    KubeSpawner awaits the one future that everybody waits for, and whoever stopped waiting cancelled it: one person who
+    cancelled a start ended all others that had just begun, and JupyterHub answered each of them with 500. Where it was
+    the one that read the list who gave up, somebody else has to read it.
+
+    :raises Exception: what the list failed with.
+    """
+    while (reflector := reflectors.get(key)) is not None and not reflector.first_load_future.done():
+        await asyncio.wait([reflector.first_load_future])
+        if reflectors.get(key) is reflector:
+            reflector.first_load_future.result()
 
 
 def forgive_refusal(user: HubUser) -> None:

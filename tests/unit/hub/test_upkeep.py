@@ -12,7 +12,7 @@ from jupyterhub.app import JupyterHub
 from tornado import web
 
 from gpuspawner.hub.errors import COUNTS_REFUSALS
-from gpuspawner.hub.upkeep import drop_dead_reflectors, forgive_refusal, no_abandoned_reflectors
+from gpuspawner.hub.upkeep import drop_dead_reflectors, first_list, forgive_refusal, no_abandoned_reflectors
 from tests.unit.hub.conftest import MakeSpawner
 from tests.unit.kube.watch_server import WatchServer
 
@@ -63,6 +63,43 @@ async def test_whoever_gives_up_waiting_leaves_the_list_to_the_others():
     with suppress(asyncio.CancelledError), no_abandoned_reflectors(reflectors, "pods"):
         raise asyncio.CancelledError
     assert (reflectors, loading.first_load_future.done()) == ({"pods": loading}, False)
+
+
+async def test_whoever_gives_up_waiting_for_a_first_list_does_not_end_it_for_others():
+    loading = reflector(loaded=False)
+    fickle, patient = (asyncio.create_task(first_list({"pods": loading}, "pods")) for _ in range(2))
+    await asyncio.sleep(0)
+    fickle.cancel()
+    with suppress(asyncio.CancelledError):
+        await fickle
+    loading.first_load_future.set_result(None)
+    assert await patient is None
+
+
+async def test_whoever_waits_for_a_first_list_is_told_what_it_failed_with():
+    loading = reflector(loaded=False)
+    waiting = asyncio.create_task(first_list({"pods": loading}, "pods"))
+    await asyncio.sleep(0)
+    loading.first_load_future.set_exception(ValueError("no list"))
+    with pytest.raises(ValueError, match="no list"):
+        await waiting
+
+
+async def test_servers_start_where_the_start_that_read_the_first_list_is_cancelled(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    fickle, patient = make_spawner(), make_spawner()
+    path = f"/api/v1/namespaces/{fickle.namespace}/pods"
+    server.held = {path}
+    reading = asyncio.ensure_future(fickle._start_watching_pods())
+    async with asyncio.timeout(5):
+        while not type(fickle).reflectors:  # noqa: ASYNC110 - nothing tells when it begins
+            await asyncio.sleep(0.01)
+        waiting = asyncio.ensure_future(patient._start_watching_pods())
+        await asyncio.sleep(0)
+        server.held = set()
+        reading.cancel()
+        assert (await waiting).first_load_future.exception() is None
 
 
 async def test_the_hub_can_clean_up_when_one_of_two_watches_was_cancelled(

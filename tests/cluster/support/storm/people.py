@@ -48,6 +48,8 @@ class People:
     token: str
     _program: aiohttp.ClientSession
     _browsers: dict[str, aiohttp.ClientSession] = field(default_factory=dict)
+    _at_login: dict[str, asyncio.Lock] = field(default_factory=dict)
+    _logged_in: set[str] = field(default_factory=set)
 
     async def ask_by_form(self, user: str, server: str, *, fields: Mapping[str, str], sender: str) -> Answer:
         """Send the form for a server.
@@ -95,13 +97,14 @@ class People:
             return answer.status == HTTPStatus.OK and "version" in await answer.json()
 
     async def _logged_in(self, user: str) -> aiohttp.ClientSession:
-        browser = self._browsers.get(user)
-        if browser is None:
-            browser = aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True), timeout=TIMEOUT)
-            self._browsers[user] = browser
-            await self._log_in(browser, user)
-        elif not self._is_logged_in(browser):
-            await self._log_in(browser, user)
+        if user not in self._browsers:
+            self._browsers[user] = aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True), timeout=TIMEOUT)
+        browser = self._browsers[user]
+        # A login changes the token that forms carry; what another tab was about to send would be refused.
+        async with self._at_login.setdefault(user, asyncio.Lock()):
+            if user not in self._logged_in:
+                await self._log_in(browser, user)
+                self._logged_in.add(user)
         return browser
 
     async def _log_in(self, browser: aiohttp.ClientSession, user: str) -> None:
@@ -109,9 +112,6 @@ class People:
         body = {"username": user, "password": "any password", "_xsrf": self._xsrf(browser)}
         await self._send(browser, "POST", "/hub/login?next=%2Fhub%2Ferror%2F404", data=body)
         await self._send(browser, "GET", "/hub/home")
-
-    def _is_logged_in(self, browser: aiohttp.ClientSession) -> bool:
-        return any(cookie.key == "jupyterhub-hub-login" for cookie in browser.cookie_jar)
 
     def _xsrf(self, browser: aiohttp.ClientSession) -> str:
         return next((cookie.value for cookie in browser.cookie_jar if cookie.key == "_xsrf"), "")
