@@ -17,6 +17,7 @@ from gpuspawner.core.ceilings import Ceiling, ceilings, type_rules
 from gpuspawner.core.denials import Denial
 from gpuspawner.core.duration import format_duration
 from gpuspawner.core.errors import PolicyError, SelectionError
+from gpuspawner.core.in_reach import Beyond, InReach
 from gpuspawner.core.language import gettext
 from gpuspawner.core.narrowing import least_of, within
 from gpuspawner.core.policy import UNLIMITED, Person, Range, Rule, limits_of
@@ -77,11 +78,16 @@ class Allowance:
         full = self.everything
         if self._is_all:
             return full
-        gpus = {slug: self._narrowed(gpu) for slug, gpu in full.gpus.items() if self.most(slug) > 0}
+        gpus = InReach(full.gpus, self._narrowed)
         # What stands for several types has no nodes of its own.
-        beyond = (gpu for slug, gpu in full.gpus.items() if slug not in gpus and not gpu.members)
+        beyond = Beyond(
+            lambda: (
+                *full.hidden,
+                *(gpu for slug, gpu in full.gpus.items() if slug not in gpus and not gpu.members),
+            )
+        )
         if self.blocked is not None:
-            return replace(full, gpus={}, custom_images=None, hidden=(*full.hidden, *beyond))
+            return replace(full, gpus={}, custom_images=None, hidden=beyond)
         longest = self.longest_s(None)
         return replace(
             full,
@@ -90,7 +96,7 @@ class Allowance:
             cpu=self._bounds("cpu"),
             memory=self._bounds("memory"),
             gpus=gpus,
-            hidden=(*full.hidden, *beyond),
+            hidden=beyond,
             run_time=within(full.run_time, most=longest),
             max_runtime_s=longest,
         )
@@ -122,7 +128,10 @@ class Allowance:
 
     def most(self, slug: str) -> int:
         """Return how many GPUs of a type this server may have, 0 where none."""
-        return self._most.get(slug, 0)
+        gpu = self.everything.gpus.get(slug)
+        if self.blocked is not None or gpu is None or self.rule.of_type(slug) is None:
+            return 0
+        return max(0, min([gpu.max_count, *(each.left for each in self._ceilings(gpu))]))
 
     def most_text(self, slug: str) -> str:
         """Return why no more GPUs of a type may be had, empty where the type itself allows no more."""
@@ -167,16 +176,6 @@ class Allowance:
             return gettext("{used} GPUs in use by you, you may have {most} at a time", used=used, most=most)
         return gettext("{used} of {most} GPUs in use by you", used=used, most=most)
 
-    @cached_property
-    def _most(self) -> dict[str, int]:
-        if self.blocked is not None:
-            return {}
-        gpus = {slug: gpu for slug, gpu in self.everything.gpus.items() if self.rule.of_type(slug) is not None}
-        return {
-            slug: max(0, min([gpu.max_count, *(each.left for each in self._ceilings(gpu))]))
-            for slug, gpu in gpus.items()
-        }
-
     @property
     def _is_all(self) -> bool:
         return self.everything.policy is None and self.usage.quota is None
@@ -200,8 +199,9 @@ class Allowance:
             return None
         return Denial(field=of, code=binding.code, message=binding.say())
 
-    def _narrowed(self, gpu: GPUType) -> GPUType:
-        return replace(gpu, max_count=self.most(gpu.slug), max_runtime_s=self.longest_s(gpu.slug))
+    def _narrowed(self, gpu: GPUType) -> GPUType | None:
+        most = self.most(gpu.slug)
+        return replace(gpu, max_count=most, max_runtime_s=self.longest_s(gpu.slug)) if most > 0 else None
 
     def _bounds(self, name: str) -> Bounds | None:
         full: Bounds | None = getattr(self.everything, name)

@@ -6,7 +6,7 @@ up as one :class:`Catalogue`; everything a user selects is checked against it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -210,7 +210,7 @@ class Catalogue:
     memory: Bounds | None
     gpus: Mapping[str, GPUType] = field(default_factory=dict)
     presets: Mapping[str, Preset] = field(default_factory=dict)
-    hidden: tuple[GPUType, ...] = ()
+    hidden: Sequence[GPUType] = ()
     custom_images: CustomImages | None = None
     run_time: Bounds | None = None
     shared_memory: Bounds | None = None

@@ -62,7 +62,7 @@ def admit(options: object, offer: Offer, *, base: AdminValues, allowance: Allowa
     """
     allowance = allowance or Allowance(everything=offer.catalogue, person=Person(name=""))
     selection = _validated(options, offer, allowance=allowance)
-    catalogue = allowance.catalogue
+    catalogue = allowance.reach
     placement = place(selection, catalogue)
     if selection.gpu is None and has_room(placement, catalogue, inventory=offer.inventory, base=base):
         placement = place(selection, catalogue, cpu_node_has_room=True)

@@ -65,10 +65,10 @@ async def first_list(reflectors: Mapping[Any, Any], key: Any) -> None:
 
     :raises Exception: what the list failed with.
     """
-    while (reflector := reflectors.get(key)) is not None and not reflector.first_load_future.done():
-        await asyncio.wait([reflector.first_load_future])
-        if reflectors.get(key) is reflector:
-            reflector.first_load_future.result()
+    while key in reflectors and not (first := reflectors[key].first_load_future).done():
+        await asyncio.wait([first])
+        if key in reflectors and reflectors[key].first_load_future is first:
+            first.result()
 
 
 def forgive_refusal(user: HubUser) -> None:

@@ -49,7 +49,7 @@ class People:
     _program: aiohttp.ClientSession
     _browsers: dict[str, aiohttp.ClientSession] = field(default_factory=dict)
     _at_login: dict[str, asyncio.Lock] = field(default_factory=dict)
-    _logged_in: set[str] = field(default_factory=set)
+    _known: set[str] = field(default_factory=set)
 
     async def ask_by_form(self, user: str, server: str, *, fields: Mapping[str, str], sender: str) -> Answer:
         """Send the form for a server.
@@ -102,9 +102,9 @@ class People:
         browser = self._browsers[user]
         # A login changes the token that forms carry; what another tab was about to send would be refused.
         async with self._at_login.setdefault(user, asyncio.Lock()):
-            if user not in self._logged_in:
+            if user not in self._known:
                 await self._log_in(browser, user)
-                self._logged_in.add(user)
+                self._known.add(user)
         return browser
 
     async def _log_in(self, browser: aiohttp.ClientSession, user: str) -> None:
