@@ -22,6 +22,7 @@ from typing import Any, TextIO
 import yaml
 from traitlets.config.loader import PyFileConfigLoader
 
+from gpuspawner.cli.exits import OK
 from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.settings.from_profiles import convert
 
@@ -40,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", choices=("yaml", "json"), default="yaml", help="format of the result (%(default)s)")
 
 
-def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> None:
+def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     """Convert the file and write the result.
 
     :raises SettingsError: there is no profile list in it, or it is none.
@@ -66,6 +67,7 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> None:
         out.write("\n")
     else:
         yaml.safe_dump(values, out, sort_keys=False, allow_unicode=True, width=100)
+    return OK
 
 
 def _find(file: str) -> tuple[tuple[str, ...], object, str]:

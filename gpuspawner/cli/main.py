@@ -8,30 +8,38 @@ from collections.abc import Sequence
 
 from gpuspawner import __version__
 from gpuspawner.cli import convert
-from gpuspawner.core.errors import GPUSpawnerError
-
-OK, FAILED = 0, 1
-"""Exit codes; argparse has 2 for a wrong call."""
+from gpuspawner.cli.exits import BAD, FAILED
+from gpuspawner.core.errors import GPUSpawnerError, SettingsError
 
 _COMMANDS = {"convert": convert}
 
+_EPILOG = """\
+exit codes:
+  0  it is as it should be
+  1  it was looked at, and something is wrong: a file has errors, a choice cannot start, a cluster has a fault
+  2  the call was wrong
+  3  it could not be looked at: a file cannot be read, a cluster does not answer
+"""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one sub-command and return the exit code: 0 it worked, 1 it did not, 2 it was called wrongly."""
+    """Run one sub-command and return the exit code, one of :mod:`gpuspawner.cli.exits`."""
     parsed = _parser().parse_args(arguments)
     try:
-        parsed.run(parsed, out=sys.stdout, notes=sys.stderr)
+        return int(parsed.run(parsed, out=sys.stdout, notes=sys.stderr))
     except BrokenPipeError:  # whoever read the output has seen enough
         return FAILED
     except (GPUSpawnerError, OSError, UnicodeDecodeError) as error:
         sys.stderr.write(f"gpuspawner {parsed.command}: {error}\n")
-        return FAILED
-    return OK
+        return BAD if isinstance(error, SettingsError) else FAILED
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="gpuspawner", description="Tools for admins of a JupyterHub whose users pick GPUs."
+        prog="gpuspawner",
+        description="Tools for admins of a JupyterHub whose users pick GPUs.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"gpuspawner {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)

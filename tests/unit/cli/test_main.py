@@ -28,7 +28,7 @@ def test_a_wrong_call_is_refused_with_2(arguments: list[str], capsys: pytest.Cap
     assert "usage: gpuspawner" in capsys.readouterr().err
 
 
-def test_what_cannot_be_done_is_one_line_and_1(capsys: pytest.CaptureFixture[str]):
-    assert main(["convert", "/no/such/file.yaml"]) == 1
+def test_what_cannot_be_done_is_one_line_and_3(capsys: pytest.CaptureFixture[str]):
+    assert main(["convert", "/no/such/file.yaml"]) == 3
     (line,) = capsys.readouterr().err.splitlines()
     assert line == "gpuspawner convert: [Errno 2] No such file or directory: '/no/such/file.yaml'"

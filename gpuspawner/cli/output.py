@@ -1,0 +1,104 @@
+"""How results are written: a table for people, in colour where that helps, JSON or YAML for programs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TextIO
+
+import yaml
+
+FORMATS = ("table", "json", "yaml")
+
+_GAP = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Paint:
+    """Colours of a terminal, or none.
+
+    :param is_on: write them.
+    """
+
+    is_on: bool
+
+    @classmethod
+    def of(cls, stream: TextIO) -> Paint:
+        """Return the colours for a stream: only for a terminal, and not where ``NO_COLOR`` is set (no-color.org)."""
+        return cls(stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb")
+
+    def good(self, text: str) -> str:
+        """Return a text as what is right."""
+        return self._in(text, "32")
+
+    def bad(self, text: str) -> str:
+        """Return a text as what is wrong."""
+        return self._in(text, "31")
+
+    def doubtful(self, text: str) -> str:
+        """Return a text as what may be wrong."""
+        return self._in(text, "33")
+
+    def strong(self, text: str) -> str:
+        """Return a text as a title."""
+        return self._in(text, "1")
+
+    def faint(self, text: str) -> str:
+        """Return a text as what matters less."""
+        return self._in(text, "2")
+
+    def _in(self, text: str, code: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self.is_on and text else text
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add ``--output`` to a command."""
+    parser.add_argument("--output", choices=FORMATS, default="table", help="format of the result (%(default)s)")
+
+
+def write(value: object, *, output: str, out: TextIO, table: Callable[[Paint], Iterable[str]]) -> None:
+    """Write a result.
+
+    :param value: as JSON has it.
+    :param output: one of :data:`FORMATS`.
+    :param table: returns the lines for people.
+    """
+    if output == "json":
+        json.dump(value, out, indent=2, ensure_ascii=False)
+        out.write("\n")
+    elif output == "yaml":
+        yaml.safe_dump(value, out, sort_keys=False, allow_unicode=True, width=100)
+    else:
+        out.writelines(f"{line}\n" for line in table(Paint.of(out)))
+
+
+def columns(rows: Iterable[Sequence[str]], *, titles: Sequence[str], paint: Paint) -> Iterator[str]:
+    """Yield the lines of a table whose columns are as wide as what stands in them.
+
+    :param rows: plain texts; what comes from a cluster may hold anything, so control characters are left out.
+    """
+    lines = [tuple(map(printable, row)) for row in rows]
+    widths = [max(width(cell) for cell in column) for column in zip(titles, *lines, strict=True)]
+    yield paint.strong(_line(titles, widths))
+    for line in lines:
+        yield _line(line, widths)
+
+
+def printable(text: str) -> str:
+    """Return a text without what would control a terminal."""
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
+def width(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    return len(text) + wide - sum(bool(unicodedata.combining(character)) for character in text)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = (cell + " " * (most - width(cell)) for cell, most in zip(cells, widths, strict=True))
+    return _GAP.join(padded).rstrip()
