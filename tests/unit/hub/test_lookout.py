@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.progress import QueuePlace
-from gpuspawner.core.verdict import Outcome
+from gpuspawner.core.verdict import Outcome, Verdict
 from gpuspawner.hub import lookout
 from gpuspawner.hub.following import Following
 from gpuspawner.hub.lookout import Lookout
@@ -130,6 +130,21 @@ async def test_verdicts_are_given_no_more_often_than_the_hub_has_time_for(seen: 
     assert later is not None
     assert later.verdict is not first.verdict
     assert later.judged_at_s == seen.now
+
+
+@pytest.mark.parametrize(("outcome", "age_s"), [(Outcome.NEVER, 0.0), (Outcome.WAITS, 10.01)])
+async def test_only_what_looks_hopeless_is_judged_again_though_others_have_the_turn(
+    seen: Seen, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, age_s: float
+):
+    monkeypatch.setattr(lookout, "verdict", lambda *_, **__: Verdict(outcome=outcome))
+    seen.put(await pod_that_waits(seen.spawner, GPU_OPTIONS))
+    await seen.lookout.look()
+    seen.now += 10.0
+    with Lookout._turns.taken():  # by another server's, whose rest is a fifth of a second
+        seen.now += 0.01
+    again = await seen.lookout.look()
+    assert again is not None
+    assert seen.now - (again.judged_at_s or 0.0) == age_s
 
 
 async def test_a_pod_on_a_node_is_as_well_as_its_node(seen: Seen, server: WatchServer):

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from jupyterhub.utils import maybe_future
+from kubespawner import KubeSpawner
 from prometheus_client import REGISTRY
 from tornado import web
 
+from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.metrics import PREFIX
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import MakeSpawner
@@ -62,6 +64,24 @@ async def test_a_form_that_is_refused_is_no_start(make_spawner: MakeSpawner):
         await maybe_future(make_spawner().run_options_from_form({"gpu": ["a100"], "gpu_count": ["9"]}))
     after = sample("refusals_total", reason="out_of_range"), sample("spawns_total", gpu="a100", outcome="out_of_range")
     assert (after[0] - before[0], after[1] - before[1]) == (1, 0)
+
+
+async def test_a_pod_that_was_taken_is_no_refusal_though_it_was_never_seen(
+    make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch
+):
+    async def taken(*_: Any) -> bool:
+        return True
+
+    monkeypatch.setattr(KubeSpawner, "_make_create_pod_request", taken)
+    spawner = make_spawner(kubespawner={"storage_pvc_ensure": False})
+    future = spawner._spawn_future = asyncio.get_running_loop().create_future()
+    await begin(spawner, GPU_OPTIONS)
+    assert await spawner._make_create_pod_request(await spawner.get_pod_manifest(), 1.0) is True
+    future.set_exception(RefusedStart("No.", reason="metered_late", status_code=409))
+    await asyncio.wait([future])
+    await asyncio.sleep(0)
+    assert sample("spawns_total", gpu="a100", outcome="metered_late") == 1
+    assert sample("refusals_total", reason="metered_late") == 0
 
 
 def test_the_hubs_own_registry_tells_what_servers_hold_and_how_the_cluster_is_read():
