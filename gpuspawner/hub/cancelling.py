@@ -24,9 +24,11 @@ _HIDDEN = Markup("<style>#progress-log .gs-cancel,#stop-server-btn{display:none}
 # The hub's own page holds the token that its API asks for. Its answer comes when the pod is gone, or going; JupyterHub
 # may have forgotten a named server by then, so that its page would be a 404.
 _BUTTON = Markup(
-    '<span class="gs-cancel"><br><button type="button" class="btn btn-danger btn-sm mt-2" value="{}" onclick="'
-    "this.disabled=true;fetch(this.value+'?_xsrf='+jhdata.xsrf_token,{{method:'DELETE'}}).then(r=>{{if(!r.ok)throw r;"
-    "location=jhdata.base_url+'home'}}).catch(()=>this.disabled=false)\">{}</button></span>"
+    '<span class="gs-cancel"><br><button type="button" class="btn btn-danger btn-sm mt-2" value="{}" data-failed="{}"'
+    " onclick=\"this.disabled=true;fetch(this.value+'?_xsrf='+jhdata.xsrf_token,{{method:'DELETE'}})"
+    ".then(r=>{{if(!r.ok)throw r;location=jhdata.base_url+'home'}}).catch(()=>{{this.disabled=false;"
+    "this.nextElementSibling.textContent=' '+this.dataset.failed}})\">{}</button>"
+    '<span role="alert"></span></span>'
 )
 
 
@@ -37,7 +39,9 @@ def with_cancel(spawner: Any, sentence: str) -> str:
     """
     if _HAS_OWN and not spawner.name:
         return ""
-    return str(Markup("{}{}{}").format(sentence, _BUTTON.format(_api_of(spawner), gettext("Cancel")), _HIDDEN))
+    failed = gettext("That did not work. Try again, or reload the page.")
+    button = _BUTTON.format(_api_of(spawner), failed, gettext("Cancel"))
+    return str(Markup("{}{}{}").format(sentence, button, _HIDDEN))
 
 
 def may_be_left(spawner: Any) -> bool:

@@ -111,6 +111,19 @@ async def test_a_named_server_is_cancelled_from_its_page_by_keyboard_and_no_othe
         assert servers.state("canceller")["pending"] == "spawn"
 
 
+async def test_a_cancel_that_fails_says_so_and_can_be_tried_again(person: Person, servers: Servers) -> None:
+    page = person.page
+    with waiting(servers, "unlucky", "lab"):
+        await watch(person, "unlucky", "lab")
+        await page.route("**/hub/api/users/**", lambda route: route.abort())
+
+        await cancel(page).click()
+
+        await expect(message(page).get_by_role("alert")).to_contain_text("That did not work.")
+        await expect(cancel(page)).to_be_enabled()
+        assert names(servers, "unlucky") == {"lab"}
+
+
 async def test_the_default_server_is_cancelled_from_its_page(person: Person, servers: Servers) -> None:
     page = person.page
     with waiting(servers, "default"):
