@@ -28,11 +28,11 @@ from gpuspawner.core.selection import Selection, validate
 from gpuspawner.core.shapes import Shape
 from gpuspawner.core.verdict import Outcome, Verdict
 from gpuspawner.hub.rendering import render
+from tests.browser.support.site import serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 GIB = 1 << 30
-PATH = "/hub/spawn"
 REFRESH_MS = 10_000
 SETTLED_MS = 300
 CATALOGUE = Catalogue(
@@ -121,16 +121,8 @@ PAGE = """<!DOCTYPE html><html lang="en"><head><title>Form</title></head><body>
 @pytest_asyncio.fixture(loop_scope="session")
 async def site() -> AsyncIterator[Site]:
     site = Site()
-    app = web.Application()
-    app.router.add_get(PATH, site.answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    tcp = web.TCPSite(runner, "127.0.0.1", 0)
-    await tcp.start()
-    host, port = runner.addresses[0][:2]
-    site.url = f"http://{host}:{port}{PATH}"
-    yield site
-    await runner.cleanup()
+    async with serving(site.answer) as site.url:
+        yield site
 
 
 @pytest_asyncio.fixture(loop_scope="session")

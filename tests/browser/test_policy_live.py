@@ -26,12 +26,12 @@ from gpuspawner.core.usage import Server, usage_of
 from gpuspawner.core.verdict import Outcome, Verdict
 from gpuspawner.hub.rendering import render
 from tests.browser.support.person import Person as Visitor
+from tests.browser.support.site import serving
 from tests.browser.test_accessibility import complaints
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 GIB = 1 << 30
-PATH = "/hub/spawn"
 REFRESH_MS = 10_000
 SETTLED_MS = 300
 HOUR_S = 60 * 60
@@ -110,16 +110,8 @@ class Site:
 @pytest_asyncio.fixture(loop_scope="session")
 async def site() -> AsyncIterator[Site]:
     site = Site()
-    app = web.Application()
-    app.router.add_get(PATH, site.answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    tcp = web.TCPSite(runner, "127.0.0.1", 0)
-    await tcp.start()
-    host, port = runner.addresses[0][:2]
-    site.url = f"http://{host}:{port}{PATH}"
-    yield site
-    await runner.cleanup()
+    async with serving(site.answer) as site.url:
+        yield site
 
 
 async def open_form(page: Page, site: Site, *, is_still: bool = True) -> None:
