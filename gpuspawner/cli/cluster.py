@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 from kubernetes_asyncio import config
 from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
+from kubernetes_asyncio.client.rest import ApiException
 
 from gpuspawner.core.errors import GPUSpawnerError, Problem
+from gpuspawner.kube.access import is_allowed
 
 PATIENCE_S = 15.0
 """How long a first look at a large cluster may take."""
@@ -22,6 +27,8 @@ class ClusterError(GPUSpawnerError):
     """There is no cluster to look at, or it does not answer."""
 
 
+_ACCOUNT = re.compile(r"(?:[a-z0-9](?:[-a-z0-9]*[a-z0-9])?):(?:[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?)", re.ASCII)
+_ANSWER_S = 10.0
 _OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
@@ -30,11 +37,13 @@ class Cluster:
     """A connection to a cluster.
 
     :param namespace: the one that servers are started in.
+    :param account: ``namespace:name`` of the ServiceAccount as which it is looked at; empty for the one who connects.
     """
 
     client: ApiClient
     core: CoreV1Api
     namespace: str
+    account: str = ""
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
@@ -46,16 +55,65 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     )
 
 
-@asynccontextmanager
-async def connected(arguments: argparse.Namespace) -> AsyncIterator[Cluster]:
-    """Connect to the cluster that the arguments name.
+def add_account(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say as whom the cluster is looked at."""
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument(
+        "--as-hub", action="store_true", help="see what the hub's ServiceAccount sees (needs the verb impersonate)"
+    )
+    either.add_argument(
+        "--service-account", metavar="NAMESPACE:NAME", type=_account, help="see what this ServiceAccount sees"
+    )
 
-    :raises ClusterError: there is none.
+
+@asynccontextmanager
+async def connected(arguments: argparse.Namespace, *, hub_account: str = "hub") -> AsyncIterator[Cluster]:
+    """Connect to the cluster that the arguments name, as whom they name.
+
+    :param hub_account: name of the hub's ServiceAccount.
+    :raises ClusterError: there is none, or it may not be looked at like this.
     """
     configuration = Configuration()
-    namespace = await _configure(arguments, configuration)
+    of_context = await _configure(arguments, configuration)
+    namespace = arguments.namespace or of_context
+    account = getattr(arguments, "service_account", None) or ""
+    if getattr(arguments, "as_hub", False):
+        account = f"{namespace}:{hub_account}"
     async with ApiClient(configuration) as client:
-        yield Cluster(client=client, core=CoreV1Api(client), namespace=arguments.namespace or namespace)
+        if account:
+            await _impersonate(client, account)
+        yield Cluster(client=client, core=CoreV1Api(client), namespace=namespace, account=account)
+
+
+async def _impersonate(client: ApiClient, account: str) -> None:
+    """Have every request made as a ServiceAccount; Kubernetes adds the groups that it is in.
+
+    https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
+    """
+    namespace, _, name = account.partition(":")
+    wanted = {"verb": "impersonate", "resource": "serviceaccounts", "namespace": namespace, "name": name}
+    # Otherwise all that comes back is that nothing may be read, as if the account were the one without rights.
+    if not await is_allowed(client, wanted, timeout_s=_ANSWER_S):
+        message = f"You may not impersonate the ServiceAccount {name} of the namespace {namespace}."
+        raise ClusterError(Problem(field="cluster", code="forbidden", message=message))
+    try:
+        await CoreV1Api(client).read_namespaced_service_account(name, namespace, _request_timeout=_ANSWER_S)
+    except ApiException as error:
+        if error.status == HTTPStatus.NOT_FOUND:
+            message = (
+                f"There is no ServiceAccount {name} in the namespace {namespace}: see --namespace, --service-account."
+            )
+            raise ClusterError(Problem(field="cluster", code="unknown_account", message=message)) from error
+    except (TimeoutError, OSError, aiohttp.ClientError):
+        pass  # what is read next says so in its own words
+    client.set_default_header("Impersonate-User", f"system:serviceaccount:{account}")
+
+
+def _account(text: str) -> str:
+    if not _ACCOUNT.fullmatch(text):
+        message = f"{text!r} is not NAMESPACE:NAME"
+        raise argparse.ArgumentTypeError(message)
+    return text
 
 
 async def _configure(arguments: argparse.Namespace, configuration: Configuration) -> str:

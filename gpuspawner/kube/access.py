@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -38,7 +38,7 @@ async def missing_verb(
     attributes = {"group": group, "version": "v1", "resource": resource}
     is_served, *allowed = await asyncio.gather(
         _is_served(api_client, attributes, timeout_s=timeout_s),
-        *(_is_allowed(api_client, {"verb": verb, **attributes}, timeout_s=timeout_s) for verb in verbs),
+        *(is_allowed(api_client, {"verb": verb, **attributes}, timeout_s=timeout_s) for verb in verbs),
     )
     missing = (verb for verb, is_allowed in zip(verbs, allowed, strict=True) if not is_allowed)
     return next(missing, "") if is_served else NOT_SERVED
@@ -56,11 +56,15 @@ async def _is_served(api_client: Any, attributes: dict[str, str], *, timeout_s: 
     return any(each.get("name") == attributes["resource"] for each in mappings(mapping(answer).get("resources")))
 
 
-async def _is_allowed(api_client: Any, attributes: dict[str, str], *, timeout_s: float) -> bool:
+async def is_allowed(api_client: Any, attributes: Mapping[str, str], *, timeout_s: float) -> bool:
+    """Tell whether whoever asks may do something; a question that is not answered counts as a yes.
+
+    :param attributes: of a v1 SelfSubjectAccessReview's ``resourceAttributes``.
+    """
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
+        "spec": {"resourceAttributes": dict(attributes)},
     }
     ask: Any = AuthorizationV1Api(api_client).create_self_subject_access_review
     try:

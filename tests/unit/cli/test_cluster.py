@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuspawner.cli.cluster import ClusterError, add_cluster, connected
+from gpuspawner.cli.cluster import ClusterError, add_account, add_cluster, connected
+from tests.unit.kube.watch_server import WatchServer
 
 KUBECONFIG = """\
 apiVersion: v1
@@ -42,3 +43,43 @@ async def test_no_cluster_is_told_in_a_sentence():
     with pytest.raises(ClusterError, match="There is no cluster to look at"):
         async with connected(parsed("--kubeconfig", "/no/such/file")):
             pass
+
+
+def as_whom(*arguments: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_cluster(parser)
+    add_account(parser)
+    return parser.parse_args(arguments)
+
+
+async def test_every_request_is_made_as_the_account_that_is_named(kubeconfig: str, server: WatchServer):
+    server.bodies["/api/v1/namespaces/jhub/serviceaccounts/mine"] = "{}"
+    named = as_whom("--kubeconfig", kubeconfig, "--service-account", "jhub:mine")
+    async with connected(named) as cluster:
+        await cluster.core.list_node()
+    assert cluster.account == "jhub:mine"
+    assert [each.headers.get("Impersonate-User") for each in server.requests] == [
+        None,  # may the one who connects do that at all?
+        None,  # is there such an account?
+        "system:serviceaccount:jhub:mine",
+    ]
+
+
+async def test_who_may_not_impersonate_is_told_so(kubeconfig: str, server: WatchServer):
+    server.denied = {("impersonate", "serviceaccounts")}
+    with pytest.raises(ClusterError, match="You may not impersonate the ServiceAccount hub of the namespace jhub"):
+        async with connected(as_whom("--kubeconfig", kubeconfig, "--as-hub")):
+            pass
+
+
+async def test_an_account_that_is_not_there_is_told_so(kubeconfig: str, server: WatchServer):
+    server.status["/api/v1/namespaces/jhub/serviceaccounts/hub"] = 404
+    with pytest.raises(ClusterError, match="There is no ServiceAccount hub in the namespace jhub"):
+        async with connected(as_whom("--kubeconfig", kubeconfig, "--as-hub")):
+            pass
+
+
+@pytest.mark.parametrize("named", ["hub", "a:b:c", "a:", ":b", "a:b\n", "A:b", "a:b\r\nX-Header: 1"])
+def test_what_names_no_account_is_a_wrong_call(named: str):
+    with pytest.raises(SystemExit):
+        as_whom("--service-account", named)

@@ -7,7 +7,7 @@ import json
 import pytest
 from kubernetes_asyncio.client import CoreV1Api
 
-from gpuspawner.kube.access import NOT_SERVED, missing_verb
+from gpuspawner.kube.access import NOT_SERVED, is_allowed, missing_verb
 from tests.unit.kube.watch_server import REVIEWS, WatchServer
 
 SERVED = "/apis/resource.k8s.io/v1"
@@ -97,3 +97,12 @@ async def test_a_right_on_what_is_served_may_be_missing(cluster: WatchServer, cl
         if text
     ]
     assert asked == ["resource.k8s.io"] * 2
+
+
+@pytest.mark.parametrize(("denied", "allowed"), [((), True), ((("impersonate", "serviceaccounts"),), False)])
+async def test_one_right_can_be_asked_for_by_itself(
+    cluster: WatchServer, cluster_api: CoreV1Api, denied: tuple[tuple[str, str], ...], allowed: bool
+):
+    cluster.denied = set(denied)
+    attributes = {"verb": "impersonate", "resource": "serviceaccounts", "namespace": "jhub", "name": "hub"}
+    assert await is_allowed(cluster_api.api_client, attributes, timeout_s=5) is allowed

@@ -1,0 +1,125 @@
+"""From the values of zero-to-jupyterhub to the configuration that a hub of it gives its spawners.
+
+What matters for where a server may run, and for how much it asks for, is carried over as the chart does it; what the
+chart makes of the rest is named, so that nobody takes a pod shown here for the whole truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from traitlets.config import Config
+
+_SECTIONS = ("Spawner", "KubeSpawner", "GPUSpawner")
+"""Of ``hub.config``, in the order in which a later one wins."""
+
+_TRAITS = {
+    "node_selector": "nodeSelector",
+    "pod_affinity_required": "extraPodAffinity.required",
+    "pod_affinity_preferred": "extraPodAffinity.preferred",
+    "pod_anti_affinity_required": "extraPodAntiAffinity.required",
+    "pod_anti_affinity_preferred": "extraPodAntiAffinity.preferred",
+    "cpu_limit": "cpu.limit",
+    "cpu_guarantee": "cpu.guarantee",
+    "mem_limit": "memory.limit",
+    "mem_guarantee": "memory.guarantee",
+    "extra_resource_limits": "extraResource.limits",
+    "extra_resource_guarantees": "extraResource.guarantees",
+    "extra_pod_config": "extraPodConfig",
+    "extra_containers": "extraContainers",
+    "init_containers": "initContainers",
+    "extra_annotations": "extraAnnotations",
+    "extra_labels": "extraLabels",
+    "environment": "extraEnv",
+    "lifecycle_hooks": "lifecycleHooks",
+    "service_account": "serviceAccountName",
+    "image_pull_policy": "image.pullPolicy",
+    "allow_privilege_escalation": "allowPrivilegeEscalation",
+    "uid": "uid",
+    "fs_gid": "fsGid",
+    "cmd": "cmd",
+    "default_url": "defaultUrl",
+    "start_timeout": "startTimeout",
+    "pod_name_template": "podNameTemplate",
+}
+"""Traits of KubeSpawner, and what they are called below ``singleuser``."""
+
+_DEFAULTS = {"mem_guarantee": "1G", "allow_privilege_escalation": False, "uid": 1000, "fs_gid": 100}
+"""What the chart itself says, where it is not what KubeSpawner says."""
+
+_PURPOSE = {"key": "hub.jupyter.org/node-purpose", "operator": "In", "values": ["user"]}
+_FOR_USERS = tuple(
+    {"key": key, "operator": "Equal", "value": "user", "effect": "NoSchedule"}
+    for key in ("hub.jupyter.org/dedicated", "hub.jupyter.org_dedicated")
+)
+
+
+def spawner_config(values: Mapping[str, Any], *, namespace: str) -> Config:
+    """Return the configuration of spawners.
+
+    :param values: the chart's, as an admin wrote them.
+    :param namespace: where servers are started.
+    """
+    traits: dict[str, Any] = {"namespace": namespace, **_DEFAULTS, **_of_chart(values)}
+    config = Config({"KubeSpawner": traits})
+    for section in _SECTIONS:
+        written = at(values, f"hub.config.{section}")
+        if isinstance(written, Mapping):
+            config.setdefault(section, Config()).update(written)
+    return config
+
+
+def configured(config: Config, trait: str) -> Any:
+    """Return what a configuration says of a trait of the spawner, None where it says nothing."""
+    said = (config[section][trait] for section in reversed(_SECTIONS) if trait in config.get(section, {}))
+    return next(said, None)
+
+
+def left_out(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what of a hub's pods is not in :func:`spawner_config`, in sentences."""
+    if at(values, "singleuser.storage.type") != "none":
+        yield "The home volume is left out (singleuser.storage); one that exists may bind a server to a zone."
+    if at(values, "scheduling.podPriority.enabled"):
+        yield "The priority class that the chart makes is left out (scheduling.podPriority)."
+    if at(values, "scheduling.userScheduler.enabled") is not False:
+        yield "The chart's own scheduler is left out (scheduling.userScheduler); what it lets through is the same."
+    if at(values, "singleuser.cloudMetadata.blockWithIptables") is not False:
+        yield "The init container that blocks the cloud's metadata is left out (singleuser.cloudMetadata)."
+    if at(values, "singleuser.extraFiles"):
+        yield "Files are left out (singleuser.extraFiles)."
+    if at(values, "hub.extraConfig"):
+        yield "Python is not run (hub.extraConfig): what it sets, and its hooks, are left out."
+    kind = at(values, "hub.config.JupyterHub.spawner_class")
+    if kind is not None and kind not in ("gpuspawner.GPUSpawner", "gpu"):
+        yield f"The hub starts servers with {kind}, which is not asked here."
+
+
+def at(values: Mapping[str, Any], path: str) -> Any:
+    """Return what stands at a path of keys with dots between them, None where nothing does."""
+    found: Any = values
+    for key in path.split("."):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found
+
+
+def _of_chart(values: Mapping[str, Any]) -> dict[str, Any]:
+    said = ((trait, at(values, f"singleuser.{key}")) for trait, key in _TRAITS.items())
+    found = {trait: value for trait, value in said if value not in (None, "")}
+    name, tag = at(values, "singleuser.image.name"), at(values, "singleuser.image.tag")
+    if name and tag:
+        found["image"] = f"{name}:{tag}"
+    elif name:
+        found["image"] = name
+    of_pods = at(values, "scheduling.userPods.tolerations")
+    own = at(values, "singleuser.extraTolerations")
+    found["tolerations"] = [*(_FOR_USERS if of_pods is None else of_pods), *(own or [])]
+    required = [*(at(values, "singleuser.extraNodeAffinity.required") or [])]
+    preferred = [*(at(values, "singleuser.extraNodeAffinity.preferred") or [])]
+    match at(values, "scheduling.userPods.nodeAffinity.matchNodePurpose") or "prefer":
+        case "require":
+            required = [{"matchExpressions": [_PURPOSE]}, *required]
+        case "prefer":
+            preferred = [{"weight": 100, "preference": {"matchExpressions": [_PURPOSE]}}, *preferred]
+    found |= {"node_affinity_required": required, "node_affinity_preferred": preferred}
+    return found

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpuspawner.cli.chart import configured, left_out, spawner_config
+
+PURPOSE = {"matchExpressions": [{"key": "hub.jupyter.org/node-purpose", "operator": "In", "values": ["user"]}]}
+OTHER = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+
+
+def said(values: dict[str, Any], trait: str) -> Any:
+    return configured(spawner_config(values, namespace="jhub"), trait)
+
+
+def test_what_the_chart_says_by_itself_holds_without_any_values():
+    assert [each["key"] for each in said({}, "tolerations")] == [
+        "hub.jupyter.org/dedicated",
+        "hub.jupyter.org_dedicated",
+    ]
+    assert said({}, "mem_guarantee") == "1G"
+    assert said({}, "node_affinity_preferred") == [{"weight": 100, "preference": PURPOSE}]
+    assert (said({}, "namespace"), said({}, "image")) == ("jhub", None)
+
+
+@pytest.mark.parametrize(
+    ("singleuser", "trait", "value"),
+    [
+        ({"nodeSelector": {"pool": "a"}}, "node_selector", {"pool": "a"}),
+        ({"memory": {"guarantee": "2G"}}, "mem_guarantee", "2G"),
+        ({"cpu": {"limit": 2}}, "cpu_limit", 2),
+        ({"extraResource": {"limits": {"x/y": "1"}}}, "extra_resource_limits", {"x/y": "1"}),
+        ({"image": {"name": "a/b", "tag": "1"}}, "image", "a/b:1"),
+        ({"image": {"name": "a/b"}}, "image", "a/b"),
+        ({"uid": 0}, "uid", 0),
+    ],
+)
+def test_what_values_say_of_users_servers_becomes_the_spawners(singleuser: dict[str, Any], trait: str, value: object):
+    assert said({"singleuser": singleuser}, trait) == value
+
+
+@pytest.mark.parametrize(
+    ("how", "required", "preferred"),
+    [
+        ("require", [PURPOSE, OTHER], []),
+        ("prefer", [OTHER], [{"weight": 100, "preference": PURPOSE}]),
+        ("ignore", [OTHER], []),
+    ],
+)
+def test_the_purpose_of_nodes_stands_beside_the_admins_own_affinity(
+    how: str, required: list[Any], preferred: list[Any]
+):
+    values = {
+        "scheduling": {"userPods": {"nodeAffinity": {"matchNodePurpose": how}}},
+        "singleuser": {"extraNodeAffinity": {"required": [OTHER]}},
+    }
+    assert said(values, "node_affinity_required") == required
+    assert said(values, "node_affinity_preferred") == preferred
+
+
+def test_a_section_of_the_hubs_configuration_has_the_last_word_and_the_nearest_class_of_them():
+    values = {
+        "singleuser": {"cpu": {"limit": 1}},
+        "hub": {"config": {"KubeSpawner": {"cpu_limit": 2, "image": "k"}, "GPUSpawner": {"image": "g"}}},
+    }
+    assert (said(values, "cpu_limit"), said(values, "image")) == (2, "g")
+
+
+def test_what_is_not_carried_over_is_named():
+    told = list(
+        left_out({"hub": {"extraConfig": {"a": "c.x = 1"}, "config": {"JupyterHub": {"spawner_class": "kube"}}}})
+    )
+    assert [each for each in told if "extraConfig" in each or "kube," in each] == [
+        "Python is not run (hub.extraConfig): what it sets, and its hooks, are left out.",
+        "The hub starts servers with kube, which is not asked here.",
+    ]
+
+
+def test_nothing_is_named_where_all_is_carried_over():
+    values = {
+        "singleuser": {"storage": {"type": "none"}, "cloudMetadata": {"blockWithIptables": False}},
+        "scheduling": {"userScheduler": {"enabled": False}},
+        "hub": {"config": {"JupyterHub": {"spawner_class": "gpuspawner.GPUSpawner"}}},
+    }
+    assert list(left_out(values)) == []
+
+
+@pytest.mark.parametrize("strange", [{"singleuser": 3}, {"hub": []}, {"hub": {"config": {"GPUSpawner": "x"}}}])
+def test_what_is_no_mapping_says_nothing(strange: dict[str, Any]):
+    assert said(strange, "mem_guarantee") == "1G"
