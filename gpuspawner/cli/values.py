@@ -1,8 +1,4 @@
-"""Helm values as an admin wrote them, in one file or several, merged as Helm merges them.
-
-Helm merges mappings key by key, takes everything else whole from the later file, and removes what a later file sets to
-null: https://helm.sh/docs/chart_template_guide/values_files/
-"""
+"""Helm values as an admin wrote them, in one file or several, merged as Helm merges them."""
 
 from __future__ import annotations
 
@@ -16,6 +12,7 @@ from typing import Any
 import yaml
 
 from gpuspawner.core.errors import Problem, SettingsError
+from gpuspawner.settings.merging import over
 
 SECTION = ("hub", "config", "GPUSpawner")
 """Where the settings are in the values of zero-to-jupyterhub."""
@@ -59,21 +56,8 @@ def load(files: Sequence[str]) -> Values:
     """
     merged: dict[str, Any] = {}
     for file in files:
-        merged = _over(merged, _read(file))
+        merged = over(merged, _read(file))
     return Values(merged=merged)
-
-
-def _over(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(lower)
-    for key, value in upper.items():
-        if value is None:
-            merged.pop(key, None)
-        elif isinstance(value, Mapping):
-            before = merged.get(key)
-            merged[key] = _over(before if isinstance(before, Mapping) else {}, value)
-        else:
-            merged[key] = value
-    return merged
 
 
 def _read(file: str) -> Mapping[str, Any]:

@@ -15,12 +15,11 @@ from gpuspawner.settings.accelerators import accelerator_table, builtin_accelera
 from gpuspawner.settings.conversion import to_configured
 from gpuspawner.settings.crosschecks import crosschecks, preset_problems
 from gpuspawner.settings.explain import explain
+from gpuspawner.settings.merging import plain
 from gpuspawner.settings.models import SettingsModel
 
 _SLUGGED = ("images", "priorities", "gpus", "presets", "pools")
 _RULED = ("groups", "users")
-_DEEPEST = 12
-"""Levels of nesting; settings have six, and a YAML anchor can make a mapping contain itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Settings:
         :raises SettingsError: with one problem for each path that is wrong.
         """
         try:
-            model = SettingsModel.model_validate(_without_nulls(_plain(raw, _DEEPEST)))
+            model = SettingsModel.model_validate(_without_nulls(plain(raw)))
         except ValidationError as error:
             raise SettingsError(*explain(error.errors(include_url=False), SettingsModel)) from None
         settings = cls(model)
@@ -64,18 +63,6 @@ class Settings:
     def table(self) -> AcceleratorTable:
         """Return the known GPU models with the admin's changes."""
         return accelerator_table(self.model.accelerators)
-
-
-def _plain(value: object, depth: int) -> object:
-    """Return dicts and lists for whatever mappings and sequences the configuration system has."""
-    if depth == 0:
-        message = f"settings are nested more than {_DEEPEST} deep"
-        raise SettingsError(Problem(field="", code="bad_value", message=message))
-    if isinstance(value, Mapping):
-        return {key: _plain(entry, depth - 1) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry, depth - 1) for entry in value]
-    return value
 
 
 def _without_nulls(raw: object) -> object:

@@ -19,7 +19,7 @@ def test_files_are_merged_as_helm_does(tmp_path: Path):
     lower = "hub: {config: {GPUSpawner: {images: {a: {image: a}, b: {image: b}}, cpu: {max: 4}}}}\nlist: [1, 2]"
     upper = "hub: {config: {GPUSpawner: {images: {a: null, b: {order: 1}}}}}\nlist: [3]"
     values = load(files(tmp_path, lower, upper))
-    assert values.settings == {"images": {"b": {"image": "b", "order": 1}}, "cpu": {"max": 4}}
+    assert values.settings == {"images": {"a": None, "b": {"image": "b", "order": 1}}, "cpu": {"max": 4}}
     assert values.merged["list"] == [3]
 
 
