@@ -36,10 +36,10 @@ class PolicyTraits(LoggingConfigurable):
 
         `default` holds for everybody. Each group of `groups` that a person is in puts its own keys in place of those;
         of several groups the most generous wins, key by key. A group with `deny: true` caps the outcome. The keys of
-        `users` come last. `images`, `custom_images`, `gpus`, `max_gpus`, `max_gpus_per_server`,
-        `max_servers_with_gpu`, `cpu`, `memory` and `max_runtime` may be said; what nobody says has no limit. `null`
-        removes a group, a person or a GPU type of another values file. `hide: true` leaves what is out of reach out of
-        the form, where it is greyed otherwise. How it all goes together: docs/policy.md.
+        `users` come last. `images`, `custom_images`, `gpus`, `max_gpus`, `max_gpus_per_server`, `max_servers_with_gpu`,
+        `cpu`, `memory` and `max_runtime` may be said; what nobody says has no limit. `null` removes a group, a person
+        or a GPU type of another values file, `enabled: false` a group's or a person's rule. `hide: true` leaves what is
+        out of reach out of the form, where it is greyed otherwise. How it all goes together: docs/policy.md.
 
         .. versionadded:: 0.1
         """,

@@ -238,6 +238,8 @@ class GPUSpawnerTraits(PolicyTraits, QueueTraits):
                   accelerators:
                     a100-40gb: {name: A100 of the physics department}
 
+        `null` or `enabled: false` takes a model out of the table.
+
         .. versionadded:: 0.1
         """,
     ).tag(config=True)

@@ -24,10 +24,10 @@ def builtin_accelerators() -> Mapping[str, Accelerator]:
 
 
 def accelerator_table(changes: Mapping[str, AcceleratorEntry | None]) -> AcceleratorTable:
-    """Return the built-in table with an admin's changes: fields replaced, models added, null ones removed."""
+    """Return the built-in table with an admin's changes: fields replaced, models added or taken out."""
     models = dict(builtin_accelerators())
     for slug, change in changes.items():
-        if change is None:
+        if change is None or not change.enabled:
             models.pop(slug, None)
         else:
             known = models.get(slug) or Accelerator(
@@ -40,6 +40,7 @@ def accelerator_table(changes: Mapping[str, AcceleratorEntry | None]) -> Acceler
 def _changed(change: AcceleratorEntry) -> dict[str, Any]:
     """Return the fields an admin set, as the core's model holds them."""
     given = {name: getattr(change, name) for name in change.model_fields_set if getattr(change, name) is not None}
+    given.pop("enabled", None)
     if "memory" in given:
         given["memory_bytes"] = given.pop("memory")
     if "labels" in given:

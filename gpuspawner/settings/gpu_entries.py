@@ -95,8 +95,12 @@ class GPUEntry(Entry):
 
 
 class AcceleratorEntry(Model):
-    """What is known of a GPU model; replaces single facts of the built-in table, or adds a model to it."""
+    """What is known of a GPU model; replaces single facts of the built-in table, or adds a model to it.
 
+    :param enabled: false takes the model out of the table, as null does.
+    """
+
+    enabled: bool = True
     name: Title | None = None
     vendor: Vendor | None = None
     memory: Memory | None = None

@@ -1,7 +1,7 @@
 """The admin's settings, key by key. What keys mean together is checked in :mod:`gpuspawner.settings.crosschecks`.
 
-Every dict with slugs as keys may be merged from several values files: ``order`` sorts it, ``enabled: false`` takes an
-entry out, null removes it.
+Every dict with slugs or names as keys may be merged from several values files: ``enabled: false`` takes an entry out,
+null removes it, and ``order`` sorts what is shown in an order.
 """
 
 from __future__ import annotations

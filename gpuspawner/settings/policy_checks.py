@@ -25,9 +25,11 @@ def policy_problems(settings: SettingsModel) -> Iterator[Problem]:
             message = "must be left out: what holds for everybody is not capped but said as it is"
             yield Problem(field="policy.default.deny", code="conflict", message=message)
         yield from _rule("policy.default", policy.default, settings=settings)
-        yield from _alike("policy.groups", policy.groups)
+        yield from _alike("policy.groups", [name for name, rule in policy.groups.items() if rule.enabled])
         for section, rules in (("groups", policy.groups), ("users", policy.users)):
             for name, rule in rules.items():
+                if not rule.enabled:
+                    continue
                 path = f"policy.{section}.{name_of(name)}"
                 yield from _rule(path, rule, settings=settings)
                 if not rule.deny:

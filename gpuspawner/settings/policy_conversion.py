@@ -19,8 +19,8 @@ def to_policy(setting: PolicySetting | None, *, pools: Mapping[str, PoolEntry]) 
     return Policy(
         hide=said.hide,
         default=_rule(said.default),
-        groups={compared(name): _rule(entry) for name, entry in said.groups.items()},
-        users={name: _rule(entry) for name, entry in said.users.items()},
+        groups={compared(name): _rule(entry) for name, entry in said.groups.items() if entry.enabled},
+        users={name: _rule(entry) for name, entry in said.users.items() if entry.enabled},
         pools={slug: _pool(slug, entry) for slug, entry in pools.items()},
     )
 

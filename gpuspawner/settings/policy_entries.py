@@ -110,13 +110,22 @@ class RuleEntry(Model):
     deny: bool = Field(default=False, description="True: caps what other rules give instead of giving anything.")
 
 
+class NamedRule(RuleEntry):
+    """A rule that another values file may have said before.
+
+    :param enabled: false takes the rule out without deleting it there.
+    """
+
+    enabled: bool = True
+
+
 class PolicySetting(Model):
     """Who may have what."""
 
     hide: bool = Field(default=False, description="True: what is out of reach is not shown at all.")
     default: RuleEntry = Field(default_factory=RuleEntry)
-    groups: dict[Group, RuleEntry] = Field(default_factory=dict)
-    users: dict[Annotated[str, StringConstraints(min_length=1, max_length=255)], RuleEntry] = Field(
+    groups: dict[Group, NamedRule] = Field(default_factory=dict)
+    users: dict[Annotated[str, StringConstraints(min_length=1, max_length=255)], NamedRule] = Field(
         default_factory=dict
     )
 

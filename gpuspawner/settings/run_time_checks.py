@@ -37,7 +37,8 @@ def _limits(settings: SettingsModel) -> Iterator[_Limit]:
         yield from _of_rule("policy.default", policy.default)
         for section, rules in (("groups", policy.groups), ("users", policy.users)):
             for name, rule in rules.items():
-                yield from _of_rule(f"policy.{section}.{name_of(name)}", rule)
+                if rule.enabled:
+                    yield from _of_rule(f"policy.{section}.{name_of(name)}", rule)
 
 
 def _of_rule(path: str, rule: RuleEntry) -> Iterator[_Limit]:

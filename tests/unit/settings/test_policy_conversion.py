@@ -106,3 +106,11 @@ def test_null_removes_a_pool():
 def test_a_type_of_its_own_says_how_long_it_is_had():
     raw = {"gpus": {"t4": {"resource": "nvidia.com/gpu", "max_runtime": "12h"}}}
     assert Settings.parse(raw).configured().gpus["t4"].max_runtime_s == 12 * 3600
+
+
+def test_a_rule_that_is_not_enabled_is_not_there():
+    groups = {"ml": {"enabled": False, "gpus": ["nonsense!"], "cpu": {"min": 4, "max": 1}, "deny": True}, "ML": {}}
+    users = {"ada": {"enabled": False, "max_gpus": 0}, "bob": {"enabled": True, "max_gpus": 1}}
+    found = policy({"policy": {"groups": groups, "users": users}})
+    assert found is not None
+    assert (found.groups, found.users) == ({"ml": Rule()}, {"bob": Rule(max_gpus=1)})

@@ -1,0 +1,92 @@
+"""What is null in settings: nothing said at a key, and an entry of a lower values file taken out.
+
+Models say which is which: a key that nobody knows stays, for validation to refuse, whatever it is set to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel
+
+from gpuspawner.core.errors import Problem
+from gpuspawner.core.quoting import name_of
+
+
+def without_nulls(value: object, annotation: object) -> object:
+    """Return settings without what is null, as far as the annotation knows them.
+
+    An entry that may be null by its annotation stays: there it says something of its own.
+    """
+    if isinstance(value, list):
+        inside = next((get_args(kind)[0] for kind in _kinds(annotation) if get_origin(kind) is list), None)
+        return [without_nulls(entry, inside) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    for kind in _kinds(annotation):
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            known = {info.alias or name: info.annotation for name, info in kind.model_fields.items()}
+            return {
+                key: without_nulls(entry, known.get(key))
+                for key, entry in value.items()
+                if entry is not None or key not in known
+            }
+        if get_origin(kind) is dict:
+            of_entries = get_args(kind)[1]
+            may_be_null = NoneType in _kinds(of_entries)
+            return {
+                key: without_nulls(entry, of_entries)
+                for key, entry in value.items()
+                if entry is not None or may_be_null
+            }
+    return value
+
+
+def emptied(raw: object) -> Iterator[Problem]:
+    """Yield where nulls take out all there is and nothing is left, which would mean all that there are.
+
+    YAML reads ``t4:`` as null as well, and whoever writes it means something else.
+    """
+    for slug, entry in _entries(raw, "gpus"):
+        if label := _taken_out(entry.get("match")):
+            message = (
+                f"asks for no label, because null takes out {label}; name the values that are allowed, or set"
+                " match itself to null for all nodes that have the resource"
+            )
+            yield Problem(field=f"gpus.{name_of(slug)}.match", code="bad_value", message=message)
+    policy = raw.get("policy") if isinstance(raw, Mapping) else None
+    rules = [("default", policy.get("default"))] if isinstance(policy, Mapping) else []
+    rules += [
+        (f"{part}.{name_of(name)}", rule) for part in ("groups", "users") for name, rule in _entries(policy, part)
+    ]
+    for place, rule in rules:
+        if slug := _taken_out(rule.get("gpus") if isinstance(rule, Mapping) else None):
+            shown = '"*"' if slug == "*" else slug
+            message = f"names no GPU type, because null takes one out; to allow one write {shown}: {{}}"
+            yield Problem(field=f"policy.{place}.gpus", code="bad_value", message=message)
+
+
+def _kinds(annotation: object) -> list[Any]:
+    """Return the alternatives of an annotation."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _kinds(get_args(annotation)[0])
+    if origin in (Union, UnionType):
+        return [kind for part in get_args(annotation) for kind in _kinds(part)]
+    return [annotation]
+
+
+def _entries(raw: object, section: str) -> Iterator[tuple[object, Mapping[str, Any]]]:
+    entries = raw.get(section) if isinstance(raw, Mapping) else None
+    for name, entry in entries.items() if isinstance(entries, Mapping) else ():
+        if isinstance(entry, Mapping):
+            yield name, entry
+
+
+def _taken_out(entries: object) -> str:
+    """Return the first of entries that are all null, an empty text where some are left or none are said."""
+    if not isinstance(entries, Mapping) or any(entry is not None for entry in entries.values()):
+        return ""
+    return name_of(next(iter(entries), ""))
