@@ -111,7 +111,7 @@ class Offers:
 
         :raises SettingsError: with one problem for each path that is wrong.
         """
-        key = _written(raw)
+        key = written(raw)
         if key not in self._settings:
             with speaking(ENGLISH):  # what is wrong is for the admin, whoever asked
                 settings = Settings.parse(raw)
@@ -161,7 +161,7 @@ class Offers:
         )
 
 
-def _written(raw: Mapping[str, Any]) -> bytes | str:
+def written(raw: Mapping[str, Any]) -> bytes | str:
     """Return settings as something that tells them from all others, True from 1 as well; made for each form anew."""
     values: Any = raw
     try:

@@ -42,6 +42,8 @@ from gpuspawner.hub.progress import told
 from gpuspawner.hub.rehearsal import draft, rehearse
 from gpuspawner.hub.rendering import render
 from gpuspawner.hub.room import tolerations
+from gpuspawner.hub.settings_files import FollowedSettings, SettingsFiles
+from gpuspawner.hub.settings_metrics import SettingsMetrics
 from gpuspawner.hub.traits import GPUSpawnerTraits
 from gpuspawner.hub.upkeep import drop_dead_reflectors, first_list, forgive_refusal, no_abandoned_reflectors
 from gpuspawner.kube.store import Pace
@@ -62,6 +64,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     _offers = Offers()
     _concerns = Concerns()
     _allowances = Allowances()
+    _settings_files = SettingsFiles()
     _start_future: asyncio.Future[Any] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -75,7 +78,13 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self._meter: spawn_meter.SpawnMeter | None = None
         self._warned_of = ""
         self._is_removing = False
+        self._followed_settings: FollowedSettings | None = None
         super().__init__(*args, **kwargs)
+        if self.settings_files:
+            # Before anything changes a trait for this person.
+            self._followed_settings = self._settings_files.of(
+                self.settings_files, self.raw_settings(), parse=self._offers.parse, log=self.log
+            )
         self._parsed()
 
     # -- the form ------------------------------------------------------------------------------------------------------
@@ -316,11 +325,12 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     # -- settings and cluster ------------------------------------------------------------------------------------------
 
     def _parsed(self) -> ParsedSettings:
-        return self._offers.parse(self.raw_settings())
+        followed = self._followed_settings
+        return followed.parse(self.raw_settings()) if followed else self._offers.parse(self.raw_settings())
 
     def _is_ours(self) -> bool:
         """Tell whether choices are gpuspawner's, or those of a KubeSpawner that was set up before."""
-        if not self._parsed().is_empty:
+        if self.settings_files or not self._parsed().is_empty:
             return True
         configured = self._find_my_config(self.config)
         return not self.profile_list and not any(name in configured for name in _OWN_FORM)
@@ -355,3 +365,4 @@ async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None
 
 
 REGISTRY.register(ClusterMetrics(lambda: GPUSpawner.reflectors, lambda: GPUSpawner._offers.known_store))
+REGISTRY.register(SettingsMetrics(GPUSpawner._settings_files))

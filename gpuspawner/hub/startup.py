@@ -8,6 +8,7 @@ read all of it.
 from __future__ import annotations
 
 import difflib
+import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,9 @@ from traitlets.config.loader import LazyConfigValue
 from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.hub.languages import languages
 from gpuspawner.hub.spawner import GPUSpawner
-from gpuspawner.hub.traits import SETTINGS
+from gpuspawner.hub.traits import SETTINGS, GPUSpawnerTraits
 from gpuspawner.settings import Settings
+from gpuspawner.settings.files import put_over
 
 SECTION = "GPUSpawner"
 
@@ -91,7 +93,9 @@ def _check_or_exit(hub: JupyterHub) -> None:
         # Not an Exception: traitlets turns those into a message about the trait that is being set.
         raise SystemExit(1) from None
     merged = _merged(hub.config)
-    if hub not in _warned and merged.get("profile_list") and not _settings(merged).is_empty:
+    _follow(merged, log=hub.log)
+    has_settings = bool(merged.get("settings_files")) or not _settings(merged).is_empty
+    if hub not in _warned and merged.get("profile_list") and has_settings:
         _warned.add(hub)
         hub.log.warning(
             "gpuspawner's form takes the place of KubeSpawner.profile_list, which users do not see any more; remove the"
@@ -111,7 +115,20 @@ def _merged(config: Mapping[str, Any]) -> Config:
 
 
 def _settings(merged: Config) -> Settings:
-    return Settings.parse({name: merged[name] for name in SETTINGS if merged.get(name) is not None})
+    base = {name: merged[name] for name in SETTINGS if merged.get(name) is not None}
+    paths = merged.get("settings_files", [])
+    if not isinstance(paths, list | tuple) or not all(isinstance(path, str) for path in paths):
+        raise SettingsError(Problem(field="settings_files", code="wrong_type", message="must be a list of paths"))
+    return put_over(base, paths, parse=Settings.parse)[1]
+
+
+def _follow(merged: Config, *, log: logging.Logger) -> None:
+    """Remember the files' settings as they are, which are right: they stay in use if something spoils the files."""
+    paths = merged.get("settings_files")
+    if paths:
+        said = {name: merged[name] for name in SETTINGS if name in merged}
+        base = GPUSpawnerTraits(config=Config({GPUSpawnerTraits.__name__: said})).raw_settings()
+        GPUSpawner._settings_files.of(paths, base, parse=GPUSpawner._offers.parse, log=log)
 
 
 def _unknown_traits(section: Mapping[str, Any]) -> Iterable[Problem]:

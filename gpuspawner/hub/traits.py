@@ -9,6 +9,7 @@ from typing import Any
 
 from traitlets import Bool, Dict, Float, Unicode
 
+from gpuspawner.hub.file_traits import FileTraits
 from gpuspawner.hub.policy_traits import PolicyTraits
 from gpuspawner.hub.queue_traits import QueueTraits
 
@@ -19,7 +20,7 @@ SETTINGS = (
 """Names of the traits that together are the settings."""
 
 
-class GPUSpawnerTraits(PolicyTraits, QueueTraits):
+class GPUSpawnerTraits(PolicyTraits, QueueTraits, FileTraits):
     """What may be asked for, and how the cluster is read. Examples are Helm values of zero-to-jupyterhub."""
 
     images = Dict(

@@ -19,6 +19,7 @@ from traitlets.config import Config
 from gpuspawner.hub.allowances import Allowances
 from gpuspawner.hub.concerns import Concerns
 from gpuspawner.hub.offers import Offers
+from gpuspawner.hub.settings_files import SettingsFiles
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.kube.watch_server import NODES, WatchServer, serve_watches
 
@@ -100,6 +101,7 @@ async def spawners(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MakeSpawner
     monkeypatch.setattr(GPUSpawner, "_offers", Offers())
     monkeypatch.setattr(GPUSpawner, "_concerns", Concerns())
     monkeypatch.setattr(GPUSpawner, "_allowances", Allowances())
+    monkeypatch.setattr(GPUSpawner, "_settings_files", SettingsFiles())
 
     def make(*, settings: Any = SETTINGS, kubespawner: Any = None, name: str = "ada", **traits: Any) -> GPUSpawner:
         config = Config({"GPUSpawner": dict(settings or {}), "KubeSpawner": dict(kubespawner or {})})

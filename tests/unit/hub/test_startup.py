@@ -12,7 +12,11 @@ from traitlets.config import Config
 
 import gpuspawner
 from gpuspawner.core.errors import SettingsError
+from gpuspawner.hub.offers import Offers
+from gpuspawner.hub.settings_files import SettingsFiles
+from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.startup import check, configure
+from gpuspawner.hub.traits import GPUSpawnerTraits
 
 BROKEN = {"gpus": {"a100": {"max_cnt": 3}}}
 
@@ -155,3 +159,42 @@ def test_configure_alone_only_sets_the_spawner(tmp_path: Path):
         config = Config()
         configure(config, nothing)
         assert list(config) == ["JupyterHub"]
+
+
+def test_files_count_when_the_hub_starts_and_the_wrong_one_is_named(tmp_path: Path):
+    path = tmp_path / "a.yaml"
+    section: dict[str, Any] = {"settings_files": [str(tmp_path)], "cpu": {"max": 4}}
+    path.write_text("cpu: {default: 3, step: 1, min: 1}")
+    check(Config({"GPUSpawner": section}))
+    path.write_text("cpu: {default: 5, step: 1, min: 1}")
+    with pytest.raises(SettingsError, match=r"cpu\.default: must be 1 to 4, not 5 \(.*/a\.yaml\)"):
+        check(Config({"GPUSpawner": section}))
+    section["settings_files"] = str(path)
+    assert fields(GPUSpawner=section) == ["settings_files"]
+
+
+def test_a_hub_whose_file_is_not_there_ends(hub: JupyterHub, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    hub.log.propagate = True
+    text = f"c.JupyterHub.spawner_class = 'gpu'\nc.GPUSpawner.settings_files = ['{tmp_path}/none.yaml']"
+    with pytest.raises(SystemExit):
+        _load(hub, tmp_path, text)
+    told = next(record.message for record in caplog.records if record.levelname == "CRITICAL")
+    assert told.startswith(f"hub.config.GPUSpawner.settings_files: {tmp_path}/none.yaml cannot be read")
+
+
+def test_files_that_were_right_when_the_hub_started_are_remembered(
+    hub: JupyterHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(GPUSpawner, "_settings_files", followed := SettingsFiles())
+    (tmp_path / "mount").mkdir()
+    path = tmp_path / "mount" / "a.yaml"
+    path.write_text("gpus: {t4: {resource: nvidia.com/gpu}}")
+    text = f"c.JupyterHub.spawner_class = 'gpu'\nc.GPUSpawner.settings_files = ['{path.parent}']"
+    _load(hub, tmp_path, f"{text}\nc.GPUSpawner.images = {{'lab': {{'image': 'lab:1'}}}}")
+    path.write_text("gpus: [")
+    (settings,) = followed
+    as_in_a_spawner = GPUSpawnerTraits(config=Config({"GPUSpawnerTraits": hub.config.GPUSpawner})).raw_settings()
+    again = GPUSpawner._settings_files.of([str(path.parent)], as_in_a_spawner, parse=Offers().parse, log=hub.log)
+    assert again is settings
+    configured = settings.parse(as_in_a_spawner).configured
+    assert (list(configured.gpus), list(configured.images)) == (["t4"], ["lab"])

@@ -6,6 +6,7 @@ import pytest
 import yaml
 from traitlets.config import Config
 
+from gpuspawner.hub.file_traits import FileTraits
 from gpuspawner.hub.policy_traits import PolicyTraits
 from gpuspawner.hub.queue_traits import QueueTraits
 from gpuspawner.hub.traits import SETTINGS, GPUSpawnerTraits
@@ -14,6 +15,7 @@ from gpuspawner.settings import Settings
 TRAITS = {
     **PolicyTraits.class_own_traits(),
     **QueueTraits.class_own_traits(),
+    **FileTraits.class_own_traits(),
     **GPUSpawnerTraits.class_own_traits(),
 }
 OWN = sorted(TRAITS)
