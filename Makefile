@@ -10,7 +10,7 @@ PREPARE := $(PYTHON) devcluster/prepare.py --for
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check format catalogues test-unit test-fuzz test-packaging test-cluster test-browser test-faults test-storm bench bench-page bench-fit bench-freshness bench-progress bench-scale constraints clean
+.PHONY: help demo test check format catalogues test-unit test-fuzz test-packaging test-helm test-cluster test-browser test-faults test-storm bench bench-page bench-fit bench-freshness bench-progress bench-scale constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,9 +19,9 @@ demo: ## Start Kubernetes and JupyterHub on http://127.0.0.1:8000 until Ctrl-C [
 	@$(PREPARE) demo $(if $(CONTEXT),--context $(CONTEXT))
 	@$(RUN) -m devcluster.demo $(if $(CONTEXT),--context $(CONTEXT))
 
-test: ## Run everything: check, unit tests on both JupyterHubs, fuzz, packaging, cluster, browser
+test: ## Run everything: check, unit tests on both JupyterHubs, fuzz, packaging, Helm values, cluster, browser
 	@$(PREPARE) test
-	@$(RUN) tests/run.py check unit unit-hub5 fuzz packaging cluster browser
+	@$(RUN) tests/run.py check unit unit-hub5 fuzz packaging helm cluster browser
 
 check: ## Check format, lint, types, layers and sizes
 	@$(PREPARE) check
@@ -47,6 +47,10 @@ test-fuzz: ## Send 20,000 right, wrong and nasty choices [EXAMPLES=so many other
 test-packaging: ## Build the wheel, install it elsewhere and render the form from there
 	@$(PREPARE) packaging
 	@$(RUN) tests/run.py packaging
+
+test-helm: ## Try helm-values against zero-to-jupyterhub's schema, our settings, `gpuspawner check` and Helm
+	@$(PREPARE) helm
+	@$(RUN) tests/run.py helm
 
 test-cluster: ## Run the tests that need Kubernetes
 	@$(PREPARE) cluster

@@ -17,6 +17,7 @@ TESTS = Path(__file__).resolve().parent
 SUITES_ON_REQUEST = {
     "cluster": "a local Kubernetes: root, and what `python3 devcluster/prepare.py --for cluster` sets up",
     "browser": "a local Kubernetes and Chromium: root, and what `python3 devcluster/prepare.py --for browser` sets up",
+    "helm": "Helm: Go, and what `python3 devcluster/prepare.py --for helm` sets up",
     "packaging": "to build and install the wheel with uv, a minute the first time",
 }
 # Generous for a busy machine; a unit test that needs more waits for something it should have been given.

@@ -1,6 +1,6 @@
 """Run suites one after the other and end with one table: what passed, what failed, how long it took.
 
-    .venv/bin/python tests/run.py check unit unit-hub5 fuzz packaging cluster browser
+    .venv/bin/python tests/run.py check unit unit-hub5 fuzz packaging helm cluster browser
 
 A failing suite does not keep the next ones from running. Exit status 0 only if every suite passed, ran tests and
 left no process behind.
@@ -63,6 +63,7 @@ SUITES: Suites = {
     ],
     "fuzz": [_pytest("fuzz", *PARALLEL, "tests/fuzz")],
     "packaging": [_pytest("packaging", "--packaging", "tests/packaging")],
+    "helm": [_pytest("helm", "--helm", "tests/helm")],
     # These two take minutes and a machine with nothing else to do.
     "cluster": [_pytest("cluster", "--cluster", "tests/cluster", f"--ignore={FAULTS}", f"--ignore={STORM}")],
     "faults": [_pytest("faults", "--cluster", FAULTS)],

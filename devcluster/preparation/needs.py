@@ -13,6 +13,7 @@ class Needs:
     :param proxy: configurable-http-proxy, from npm.
     :param cluster: a Kubernetes on this machine: root, Debian packages and Go binaries.
     :param autoscaler: Karpenter beside it.
+    :param helm: Helm.
     :param browser: Chromium.
     """
 
@@ -20,15 +21,17 @@ class Needs:
     proxy: bool = False
     cluster: bool = False
     autoscaler: bool = False
+    helm: bool = False
     browser: bool = False
 
 
 PURPOSES = {
     "demo": Needs(proxy=True, cluster=True),
-    "test": Needs(hub5=True, proxy=True, cluster=True, autoscaler=True, browser=True),
+    "test": Needs(hub5=True, proxy=True, cluster=True, autoscaler=True, helm=True, browser=True),
     "check": Needs(),
     "unit": Needs(hub5=True),
     "packaging": Needs(),
+    "helm": Needs(helm=True),
     "cluster": Needs(hub5=True, proxy=True, cluster=True, autoscaler=True),
     "browser": Needs(proxy=True, cluster=True, browser=True),
     "bench": Needs(proxy=True, cluster=True),

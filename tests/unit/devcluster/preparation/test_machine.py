@@ -15,13 +15,14 @@ from devcluster.preparation.needs import PURPOSES
     ("purpose", "programs"),
     [
         ("demo", set(build.CLUSTER)),
-        ("test", {*build.CLUSTER, "karpenter"}),
+        ("test", {*build.CLUSTER, "karpenter", "helm"}),
         ("cluster", {*build.CLUSTER, "karpenter"}),
+        ("helm", {"helm"}),
         ("bench", set(build.CLUSTER)),
         ("unit", set()),
     ],
 )
-def test_only_the_cluster_tests_have_an_autoscaler_built(
+def test_only_tests_that_run_a_program_have_it_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, purpose: str, programs: set[str]
 ) -> None:
     monkeypatch.setenv("GPUSPAWNER_CACHE_DIR", str(tmp_path))

@@ -1,0 +1,245 @@
+"""The two ways into zero-to-jupyterhub's hub image: helm-values/Dockerfile, and helm-values/without-an-image.yaml.
+
+The image stands here as what its requirements pin. Its base, Debian's Python, is this machine's instead.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+UV = Path(sys.executable).parent / "uv"
+Z2JH = Path(os.environ.get("GPUSPAWNER_Z2JH") or ROOT.parent / "shared" / "z2jh")
+PINS = Z2JH / "hub-image-requirements.txt"
+# Published as source only; what building it takes. JupyterHub uses it for PostgreSQL alone, and gpuspawner never.
+NEEDS_A_PROGRAM = {"psycopg2": "pg_config"}
+AS_ROOT = "USER root"
+
+pytestmark = pytest.mark.skipif(
+    not PINS.is_file(),
+    reason=f"{PINS} is not there: put the hub image's requirements into a folder and its path into GPUSPAWNER_Z2JH",
+)
+
+EVERY_MODULE = """
+    import importlib, json, pkgutil, gpuspawner
+    names = [module.name for module in pkgutil.walk_packages(gpuspawner.__path__, "gpuspawner.")]
+    for name in names:
+        importlib.import_module(name)
+    print(json.dumps({"file": gpuspawner.__file__, "modules": len(names)}))
+"""
+
+# What the hub does with `spawner_class`, by both of its names.
+SPAWNER_CLASS = """
+    from jupyterhub.app import JupyterHub
+    from traitlets.config import Config
+    for name in ("gpuspawner.GPUSpawner", "gpu"):
+        hub = JupyterHub(config=Config(JupyterHub={"spawner_class": name}))
+        print(hub.spawner_class.__module__, hub.spawner_class.__name__)
+"""
+
+FORM = """
+    import yaml
+    from gpuspawner import _resources
+    from gpuspawner.core.assemble import assemble
+    from gpuspawner.core.formview import build_view
+    from gpuspawner.core.inventory import Inventory
+    from gpuspawner.hub.rendering import render
+    from gpuspawner.settings import Settings
+
+    values = yaml.safe_load((_resources.data_dir("helm-values") / "multi-vendor.yaml").read_text())
+    settings = Settings.parse(values["hub"]["config"]["GPUSpawner"])
+    catalogue = assemble(settings.configured(), Inventory(), table=settings.table(), fallback_image="")
+    print(render(build_view(catalogue, Inventory())))
+"""
+
+
+def run(*command: str | Path, cwd: Path, **environment: str) -> str:
+    """Run a command that has to succeed and give its output; a failure shows what it said."""
+    kept = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+    answer = subprocess.run(command, cwd=cwd, env=kept | environment, capture_output=True, text=True, check=False)
+    if answer.returncode != 0:
+        pytest.fail(f"{' '.join(map(str, command))}\n{answer.stdout}{answer.stderr}", pytrace=False)
+    return answer.stdout
+
+
+class HubImage:
+    """An environment that holds what the hub image does, and pip, as that has."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.programs = folder / "env/bin"
+        left_out = {name for name, program in NEEDS_A_PROGRAM.items() if shutil.which(program) is None}
+        pins = folder / "requirements.txt"
+        lines = [line for line in PINS.read_text().splitlines() if line.partition("==")[0] not in left_out]
+        pins.write_text("\n".join(lines))
+        run(UV, "venv", "--seed", "--python", sys.executable, folder / "env", cwd=folder)
+        run(UV, "pip", "install", "--no-deps", "--python", self.programs / "python", "--requirement", pins, cwd=folder)
+
+    def shell(self, script: str) -> str:
+        """Run a script whose `python3` is the image's."""
+        return run("sh", "-euc", script, cwd=self.folder, PATH=f"{self.programs}:{os.environ['PATH']}")
+
+    def python(self, script: str, **environment: str) -> str:
+        """Run ``script`` far from the checkout; a warning about our own code fails."""
+        command = (self.programs / "python", "-W", "error:::gpuspawner", "-c", textwrap.dedent(script))
+        return run(*command, cwd=self.folder, **environment)
+
+    def packages(self) -> set[str]:
+        """Return what is installed, with versions."""
+        return set(run(UV, "pip", "freeze", "--python", self.programs / "python", cwd=self.folder).splitlines())
+
+
+Image = Callable[[str], HubImage]
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
+    return lambda name: HubImage(tmp_path_factory.mktemp(name))
+
+
+def instructions() -> list[str]:
+    """Return what the Dockerfile does, a line each."""
+    text = (ROOT / "helm-values/Dockerfile").read_text().replace("\\\n", " ")
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+@pytest.fixture(scope="module")
+def built(image: Image, wheel: Path) -> tuple[HubImage, set[str]]:
+    """Return the image after the Dockerfile's one step, and what was installed before."""
+    made = image("built")
+    before = made.packages()
+    (step,) = (line.removeprefix("RUN ") for line in instructions() if line.startswith("RUN "))
+    made.shell(step.replace("/tmp/gpuspawner/*.whl", shlex.quote(str(wheel))))
+    return made, before
+
+
+def values() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((ROOT / "helm-values/without-an-image.yaml").read_text())["hub"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def unpacked(image: Image, wheel: Path) -> tuple[HubImage, dict[str, str]]:
+    """Return the image beside which the init container has run, and the environment that the values give the hub."""
+    made = image("unpacked")
+    (container,) = values()["initContainers"]
+    folders = {mount["mountPath"]: made.folder / mount["name"] for mount in container["volumeMounts"]}
+    for folder in folders.values():
+        folder.mkdir()
+    shutil.copy(wheel, folders["/wheel"])
+    assert container["command"][:2] == ["sh", "-euc"]
+    script = container["command"][2]
+    environment = dict(values()["extraEnv"])
+    for path, folder in folders.items():
+        script = script.replace(path, str(folder))
+        environment = {key: value.replace(path, str(folder)) for key, value in environment.items()}
+    made.shell(script)
+    return made, environment
+
+
+def test_the_dockerfile_adds_the_wheel_and_nothing_else(built: tuple[HubImage, set[str]], wheel: Path):
+    made, before = built
+    assert before <= made.packages()
+    assert {line.partition(" @ ")[0] for line in made.packages() - before} == {"gpuspawner"}
+
+
+def test_all_that_the_wheel_declares_is_there(built: tuple[HubImage, set[str]]):
+    made, _ = built
+    declared = """
+        from importlib.metadata import requires, version
+        from packaging.requirements import Requirement
+        for text in requires("gpuspawner"):
+            each = Requirement(text)
+            if each.marker is None or each.marker.evaluate({"extra": ""}):
+                assert each.specifier.contains(version(each.name)), text
+                print(each.name)
+    """
+    assert "jupyterhub-kubespawner" in made.python(declared).split()
+
+
+def test_every_module_can_be_imported_over_the_pins(built: tuple[HubImage, set[str]]):
+    made, _ = built
+    found = json.loads(made.python(EVERY_MODULE))
+    assert found["file"].startswith(str(made.programs.parent))
+    assert found["modules"] > 100
+
+
+def test_a_form_is_rendered_over_the_pins(built: tuple[HubImage, set[str]]):
+    made, _ = built
+    page = made.python(FORM)
+    assert [word for word in ("Instinct MI300X", "Max 1550", "<style", "<script") if word not in page] == []
+
+
+def test_the_hub_finds_the_spawner_by_both_names(built: tuple[HubImage, set[str]]):
+    made, _ = built
+    assert made.python(SPAWNER_CLASS).splitlines() == ["gpuspawner.hub.spawner GPUSpawner"] * 2
+
+
+def test_the_command_is_there(built: tuple[HubImage, set[str]]):
+    made, _ = built
+    assert made.shell("gpuspawner --version").startswith("gpuspawner ")
+
+
+def test_the_dockerfile_ends_as_somebody_who_is_not_root():
+    users = [line for line in instructions() if line.startswith("USER ")]
+    assert users == [AS_ROOT, "USER 1000"]
+    assert instructions()[-1] == users[-1]
+
+
+def test_the_dockerfile_stands_on_the_charts_image():
+    assert instructions()[:2] == ["ARG CHART_VERSION=4.4.0", "FROM quay.io/jupyterhub/k8s-hub:${CHART_VERSION}"]
+
+
+def test_without_an_image_every_module_can_be_imported(unpacked: tuple[HubImage, dict[str, str]]):
+    made, environment = unpacked
+    found = json.loads(made.python(EVERY_MODULE, **environment))
+    assert found["file"].startswith(environment["PYTHONPATH"])
+    assert found["modules"] > 100
+
+
+def test_without_an_image_a_form_is_rendered(unpacked: tuple[HubImage, dict[str, str]]):
+    made, environment = unpacked
+    page = made.python(FORM, **environment)
+    assert [word for word in ("Instinct MI300X", "Max 1550", "<style", "<script") if word not in page] == []
+
+
+def test_without_an_image_the_hub_finds_the_spawner_by_both_names(unpacked: tuple[HubImage, dict[str, str]]):
+    made, environment = unpacked
+    assert made.python(SPAWNER_CLASS, **environment).splitlines() == ["gpuspawner.hub.spawner GPUSpawner"] * 2
+
+
+def test_without_an_image_the_environment_stays_as_it_was(unpacked: tuple[HubImage, dict[str, str]]):
+    made, _ = unpacked
+    assert not any(line.startswith("gpuspawner") for line in made.packages())
+
+
+def test_the_hub_and_its_init_container_are_the_same_image():
+    hub = values()
+    (container,) = hub["initContainers"]
+    assert container["image"] == "{name}:{tag}".format(**hub["image"])
+
+
+def test_what_is_mounted_is_there():
+    hub = values()
+    (container,) = hub["initContainers"]
+    volumes = {volume["name"] for volume in hub["extraVolumes"]}
+    mounts = [*container["volumeMounts"], *hub["extraVolumeMounts"]]
+    assert {mount["name"] for mount in mounts} == volumes
+    assert hub["extraEnv"]["PYTHONPATH"] in {mount["mountPath"] for mount in hub["extraVolumeMounts"]}
+
+
+def test_the_wheel_fits_into_a_configmap(wheel: Path):
+    # https://kubernetes.io/docs/concepts/configuration/configmap/
+    assert wheel.stat().st_size < 2**20
