@@ -24,6 +24,7 @@ Review = Callable[[dict[str, Any]], dict[str, Any]]
 """From a pod to the answer on it, without its uid."""
 
 KUEUE_GATE = "kueue.x-k8s.io/admission"
+KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 _ASKED_ABOUT = [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]
 
 
@@ -37,6 +38,11 @@ def gate(_pod: dict[str, Any]) -> dict[str, Any]:
     patch = [{"op": "add", "path": "/spec/schedulingGates", "value": [{"name": KUEUE_GATE}]}]
     encoded = base64.b64encode(json.dumps(patch).encode()).decode()
     return {"allowed": True, "patchType": "JSONPatch", "patch": encoded}
+
+
+def gate_queued(pod: dict[str, Any]) -> dict[str, Any]:
+    """Answer as Kueue's webhook does, which leaves pods alone that name no queue."""
+    return gate(pod) if KUEUE_QUEUE in pod["metadata"].get("labels", {}) else {"allowed": True}
 
 
 @contextmanager
@@ -78,7 +84,10 @@ def asked(cluster: Cluster, api: ApiClient, folder: Path, *, namespace: str, rev
 
 def _is_asked(api: ApiClient, namespace: str) -> bool:
     """Tell whether a new pod would meet the webhook: it refuses it, or changes it."""
-    probe = {"metadata": {"name": "probe"}, "spec": {"containers": [{"name": "c", "image": "none"}]}}
+    probe = {
+        "metadata": {"name": "probe", "labels": {KUEUE_QUEUE: "any"}},
+        "spec": {"containers": [{"name": "c", "image": "none"}]},
+    }
     try:
         made = client.CoreV1Api(api).create_namespaced_pod(namespace, probe, dry_run="All")
     except client.ApiException:
