@@ -164,7 +164,7 @@ def test_keys_stand_in_the_same_order_everywhere(path: Path):
 def test_entries_stand_as_they_are_shown(path: Path):
     text = section(yaml.safe_load(path.read_text()))
     orders = {
-        part: [entry["order"] for entry in text.get(part, {}).values() if entry and "order" in entry]
+        part: [entry["order"] for entry in text.get(part, {}).values() if "order" in entry]
         for part in ("images", "gpus", "presets")
     }
     assert orders == {part: sorted(found) for part, found in orders.items()}
@@ -176,9 +176,7 @@ def test_every_entry_that_is_shown_has_its_place(path: Path):
     entries = [
         (part, slug, entry) for part in ("images", "gpus", "presets") for slug, entry in text.get(part, {}).items()
     ]
-    shown = [
-        (part, slug) for part, slug, entry in entries if entry and entry.get("enabled", True) and "order" not in entry
-    ]
+    shown = [(part, slug) for part, slug, entry in entries if entry.get("enabled", True) and "order" not in entry]
     assert shown == []
 
 

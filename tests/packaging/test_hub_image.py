@@ -25,44 +25,44 @@ Z2JH = Path(os.environ.get("GPUSPAWNER_Z2JH") or ROOT.parent / "shared" / "z2jh"
 PINS = Z2JH / "hub-image-requirements.txt"
 # Published as source only; what building it takes. JupyterHub uses it for PostgreSQL alone, and gpuspawner never.
 NEEDS_A_PROGRAM = {"psycopg2": "pg_config"}
-AS_ROOT = "USER root"
 
 pytestmark = pytest.mark.skipif(
     not PINS.is_file(),
     reason=f"{PINS} is not there: put the hub image's requirements into a folder and its path into GPUSPAWNER_Z2JH",
 )
 
-EVERY_MODULE = """
-    import importlib, json, pkgutil, gpuspawner
-    names = [module.name for module in pkgutil.walk_packages(gpuspawner.__path__, "gpuspawner.")]
-    for name in names:
-        importlib.import_module(name)
-    print(json.dumps({"file": gpuspawner.__file__, "modules": len(names)}))
-"""
-
-# What the hub does with `spawner_class`, by both of its names.
-SPAWNER_CLASS = """
+# All in one: JupyterHub alone takes seconds to be imported.
+LOOK = """
+    import importlib, json, pkgutil
+    import gpuspawner, yaml
+    from gpuspawner._resources import data_dir
     from jupyterhub.app import JupyterHub
     from traitlets.config import Config
-    for name in ("gpuspawner.GPUSpawner", "gpu"):
-        hub = JupyterHub(config=Config(JupyterHub={"spawner_class": name}))
-        print(hub.spawner_class.__module__, hub.spawner_class.__name__)
-"""
 
-FORM = """
-    import yaml
-    from gpuspawner import _resources
+    modules = [module.name for module in pkgutil.walk_packages(gpuspawner.__path__, "gpuspawner.")]
+    for name in modules:
+        importlib.import_module(name)
+
+    # What the hub does with its `spawner_class`.
+    spawners = {}
+    for name in ("gpuspawner.GPUSpawner", "gpu"):
+        found = JupyterHub(config=Config(JupyterHub={"spawner_class": name})).spawner_class
+        spawners[name] = f"{found.__module__}.{found.__name__}"
+
     from gpuspawner.core.assemble import assemble
     from gpuspawner.core.formview import build_view
     from gpuspawner.core.inventory import Inventory
     from gpuspawner.hub.rendering import render
     from gpuspawner.settings import Settings
 
-    values = yaml.safe_load((_resources.data_dir("helm-values") / "multi-vendor.yaml").read_text())
+    values = yaml.safe_load((data_dir("helm-values") / "multi-vendor.yaml").read_text())
     settings = Settings.parse(values["hub"]["config"]["GPUSpawner"])
     catalogue = assemble(settings.configured(), Inventory(), table=settings.table(), fallback_image="")
-    print(render(build_view(catalogue, Inventory())))
+    form = render(build_view(catalogue, Inventory()))
+    print(json.dumps({"file": gpuspawner.__file__, "modules": len(modules), "spawners": spawners, "form": form}))
 """
+SPAWNER = "gpuspawner.hub.spawner.GPUSpawner"
+IN_THE_FORM = ("NVIDIA A100 80 GB", "AMD Instinct MI300X", "Intel Max 1550", "<style", "<script")
 
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> str:
@@ -149,6 +149,15 @@ def unpacked(image: Image, wheel: Path) -> tuple[HubImage, dict[str, str]]:
     return made, environment
 
 
+def assert_everything_works(printed: str, *, below: Path) -> None:
+    """Check that all modules can be imported, the hub finds the spawner by both names, and a form is rendered."""
+    found = json.loads(printed)
+    assert Path(found["file"]).is_relative_to(below)
+    assert found["modules"] > 100
+    assert found["spawners"] == {"gpuspawner.GPUSpawner": SPAWNER, "gpu": SPAWNER}
+    assert [word for word in IN_THE_FORM if word not in found["form"]] == []
+
+
 def test_the_dockerfile_adds_the_wheel_and_nothing_else(built: tuple[HubImage, set[str]], wheel: Path):
     made, before = built
     assert before <= made.packages()
@@ -169,22 +178,9 @@ def test_all_that_the_wheel_declares_is_there(built: tuple[HubImage, set[str]]):
     assert "jupyterhub-kubespawner" in made.python(declared).split()
 
 
-def test_every_module_can_be_imported_over_the_pins(built: tuple[HubImage, set[str]]):
+def test_everything_works_over_the_pins(built: tuple[HubImage, set[str]]):
     made, _ = built
-    found = json.loads(made.python(EVERY_MODULE))
-    assert found["file"].startswith(str(made.programs.parent))
-    assert found["modules"] > 100
-
-
-def test_a_form_is_rendered_over_the_pins(built: tuple[HubImage, set[str]]):
-    made, _ = built
-    page = made.python(FORM)
-    assert [word for word in ("Instinct MI300X", "Max 1550", "<style", "<script") if word not in page] == []
-
-
-def test_the_hub_finds_the_spawner_by_both_names(built: tuple[HubImage, set[str]]):
-    made, _ = built
-    assert made.python(SPAWNER_CLASS).splitlines() == ["gpuspawner.hub.spawner GPUSpawner"] * 2
+    assert_everything_works(made.python(LOOK), below=made.programs.parent)
 
 
 def test_the_command_is_there(built: tuple[HubImage, set[str]]):
@@ -194,7 +190,7 @@ def test_the_command_is_there(built: tuple[HubImage, set[str]]):
 
 def test_the_dockerfile_ends_as_somebody_who_is_not_root():
     users = [line for line in instructions() if line.startswith("USER ")]
-    assert users == [AS_ROOT, "USER 1000"]
+    assert users == ["USER root", "USER 1000"]
     assert instructions()[-1] == users[-1]
 
 
@@ -202,22 +198,9 @@ def test_the_dockerfile_stands_on_the_charts_image():
     assert instructions()[:2] == ["ARG CHART_VERSION=4.4.0", "FROM quay.io/jupyterhub/k8s-hub:${CHART_VERSION}"]
 
 
-def test_without_an_image_every_module_can_be_imported(unpacked: tuple[HubImage, dict[str, str]]):
+def test_everything_works_without_an_image(unpacked: tuple[HubImage, dict[str, str]]):
     made, environment = unpacked
-    found = json.loads(made.python(EVERY_MODULE, **environment))
-    assert found["file"].startswith(environment["PYTHONPATH"])
-    assert found["modules"] > 100
-
-
-def test_without_an_image_a_form_is_rendered(unpacked: tuple[HubImage, dict[str, str]]):
-    made, environment = unpacked
-    page = made.python(FORM, **environment)
-    assert [word for word in ("Instinct MI300X", "Max 1550", "<style", "<script") if word not in page] == []
-
-
-def test_without_an_image_the_hub_finds_the_spawner_by_both_names(unpacked: tuple[HubImage, dict[str, str]]):
-    made, environment = unpacked
-    assert made.python(SPAWNER_CLASS, **environment).splitlines() == ["gpuspawner.hub.spawner GPUSpawner"] * 2
+    assert_everything_works(made.python(LOOK, **environment), below=Path(environment["PYTHONPATH"]))
 
 
 def test_without_an_image_the_environment_stays_as_it_was(unpacked: tuple[HubImage, dict[str, str]]):

@@ -50,11 +50,17 @@ def name(stack: Stack) -> str:
 
 
 def section(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what values say to gpuspawner."""
+    """Return what values say to gpuspawner, without what they take out."""
     found: Any = values
     for key in ("hub", "config", "GPUSpawner"):
         found = found.get(key, {})
-    return found
+    return {part: _without_nulls(entries) for part, entries in found.items()}
+
+
+def _without_nulls(entries: Any) -> Any:
+    if not isinstance(entries, dict):
+        return entries
+    return {slug: entry for slug, entry in entries.items() if entry is not None}
 
 
 def snippets(text: str) -> Iterator[str]:
