@@ -10,7 +10,7 @@ PREPARE := $(PYTHON) devcluster/prepare.py --for
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check format catalogues test-unit test-fuzz test-packaging test-helm test-cluster test-browser test-faults test-storm bench bench-page bench-fit bench-freshness bench-progress bench-scale constraints clean
+.PHONY: help demo test check format catalogues docs test-unit test-docs test-fuzz test-packaging test-helm test-cluster test-browser test-faults test-storm bench bench-page bench-fit bench-freshness bench-progress bench-scale constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,9 +19,9 @@ demo: ## Start Kubernetes and JupyterHub on http://127.0.0.1:8000 until Ctrl-C [
 	@$(PREPARE) demo $(if $(CONTEXT),--context $(CONTEXT))
 	@$(RUN) -m devcluster.demo $(if $(CONTEXT),--context $(CONTEXT))
 
-test: ## Run everything: check, unit tests on both JupyterHubs, fuzz, packaging, Helm values, cluster, browser
+test: ## Run everything: check, unit tests on both JupyterHubs, docs, fuzz, packaging, Helm values, cluster, browser
 	@$(PREPARE) test
-	@$(RUN) tests/run.py check unit unit-hub5 fuzz packaging helm cluster browser
+	@$(RUN) tests/run.py check unit unit-hub5 docs fuzz packaging helm cluster browser
 
 check: ## Check format, lint, types, layers and sizes
 	@$(PREPARE) check
@@ -36,9 +36,17 @@ catalogues: ## Bring the translations up to date with the messages in the code [
 	@$(PREPARE) check
 	@$(RUN) -m devcluster.catalogues $(LANGUAGE)
 
+docs: ## Write the generated pages of docs/reference anew and build the site into site/
+	@$(PREPARE) check
+	@$(RUN) -m docsite
+
 test-unit: ## Run the unit tests on both JupyterHubs (no cluster)
 	@$(PREPARE) unit
 	@$(RUN) tests/run.py unit unit-hub5
+
+test-docs: ## Check links, examples and generated pages of the documentation, and build its site
+	@$(PREPARE) check
+	@$(RUN) tests/run.py docs
 
 test-fuzz: ## Send 20,000 right, wrong and nasty choices [EXAMPLES=so many others, new ones each time]
 	@$(PREPARE) check
@@ -101,6 +109,6 @@ constraints: ## Resolve the pins of both environments anew, to the newest versio
 	done
 
 clean: ## Remove what the targets made in this folder (the cache of Kubernetes binaries stays)
-	rm -rf .venv .venv-hub5 node_modules .run dist build test-results .benchmarks \
+	rm -rf .venv .venv-hub5 node_modules .run site dist build test-results .benchmarks \
 	  .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,6 +1,6 @@
 """Run suites one after the other and end with one table: what passed, what failed, how long it took.
 
-    .venv/bin/python tests/run.py check unit unit-hub5 fuzz packaging helm cluster browser
+    .venv/bin/python tests/run.py check unit unit-hub5 docs fuzz packaging helm cluster browser
 
 A failing suite does not keep the next ones from running. Exit status 0 only if every suite passed, ran tests and
 left no process behind.
@@ -61,6 +61,7 @@ SUITES: Suites = {
     "unit-hub5": [
         _pytest("unit-hub5", *PARALLEL, "--hypothesis-profile=second-pair", *VERSIONED, environment=".venv-hub5")
     ],
+    "docs": [_pytest("docs", "tests/docs")],
     "fuzz": [_pytest("fuzz", *PARALLEL, "tests/fuzz")],
     "packaging": [_pytest("packaging", "--packaging", "tests/packaging")],
     "helm": [_pytest("helm", "--helm", "tests/helm")],

@@ -24,7 +24,7 @@ exit codes:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one sub-command and return the exit code, one of :mod:`gpuspawner.cli.exits`."""
-    parsed = _parser().parse_args(arguments)
+    parsed = make_parser().parse_args(arguments)
     try:
         return int(parsed.run(parsed, out=sys.stdout, notes=sys.stderr))
     except BrokenPipeError:  # whoever read the output has seen enough
@@ -34,7 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BAD if isinstance(error, SettingsError) else FAILED
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole program; its reference in the docs is made of it as well."""
     parser = argparse.ArgumentParser(
         prog="gpuspawner",
         description="Tools for admins of a JupyterHub whose users pick GPUs.",

@@ -217,7 +217,6 @@ class GPUSpawnerTraits(PolicyTraits, QueueTraits, FileTraits):
                     small: {display_name: Small, cpu: 1, memory: 4G}
                     train:
                       display_name: Training
-                      image: pytorch
                       cpu: 8
                       memory: 64G
                       gpu: a100-80gb

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from kubernetes.client import ApiClient, CoreV1Api
@@ -12,6 +13,7 @@ from devcluster import Cluster
 from devcluster.hub import Hub
 from devcluster.hub_config import HubSettings
 from tests.browser.support.person import Person
+from tests.browser.support.pictures import MOST_BYTES, shoot
 from tests.cluster.support.fixtures import offer
 from tests.cluster.support.fleet import KINDS
 
@@ -60,7 +62,8 @@ def limited(page: Page, limits_hub: Hub) -> Person:
     return Person(page, limits_hub.url, "any password")
 
 
-async def test_each_is_offered_what_is_theirs_and_told_of_the_rest(limited: Person) -> None:
+@pytest.mark.window(viewport={"width": 1000, "height": 1100}, color_scheme="light")
+async def test_each_is_offered_what_is_theirs_and_told_of_the_rest(limited: Person, tmp_path: Path) -> None:
     await limited.log_in("ada")
 
     await expect(limited.choice("gpu", CARD)).to_be_enabled()
@@ -72,6 +75,9 @@ async def test_each_is_offered_what_is_theirs_and_told_of_the_rest(limited: Pers
     await expect(limited.page.locator("#gpuspawner-cpu-help")).to_contain_text("0.5 to 2 cores")
     await expect(limited.page.get_by_role("button", name="One card")).to_be_enabled()
     await expect(limited.page.get_by_role("button", name="Large")).to_be_disabled()
+
+    await limited.page.locator("#gpuspawner-gpus").scroll_into_view_if_needed()
+    assert (await shoot(limited.page, "form-limits", tmp_path)).stat().st_size < MOST_BYTES
 
 
 async def test_a_group_gives_its_people_more(limited: Person) -> None:

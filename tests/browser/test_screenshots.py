@@ -5,16 +5,15 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 from playwright.async_api import Page, expect
 
 from tests.browser.support.person import Person
-
-IMAGES = Path(__file__).parents[2] / "docs" / "images"
-MOST_BYTES = 300_000
+from tests.browser.support.pictures import MOST_BYTES, shoot
+from tests.browser.test_pending import waiting, watch
+from tests.cluster.support.servers import Servers
 
 
 async def _choose_two(person: Person, name: str) -> None:
@@ -24,14 +23,6 @@ async def _choose_two(person: Person, name: str) -> None:
     await person.field("gpu_count").fill("2")
     await expect(person.page.locator("#gpuspawner-sentence")).to_contain_text("2 × A100 40 GB")
     await person.page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
-
-
-async def _shoot(person: Person, name: str, folder: Path) -> Path:
-    wanted = os.environ.get("GPUSPAWNER_SCREENSHOTS") == "1"
-    path = (IMAGES if wanted else folder) / f"form-{name}.png"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    await person.page.screenshot(path=path)
-    return path
 
 
 async def _is_wide(page: Page) -> bool:
@@ -50,7 +41,7 @@ async def _brightness(page: Page) -> float:
 @pytest.mark.window(color_scheme="light", viewport={"width": 1000, "height": 1560})
 async def test_the_form_in_light(person: Person, tmp_path: Path) -> None:
     await _choose_two(person, "light-reader")
-    path = await _shoot(person, "light", tmp_path)
+    path = await shoot(person.page, "form-light", tmp_path)
 
     assert await _brightness(person.page) > 0.8
     assert path.stat().st_size < MOST_BYTES
@@ -60,7 +51,7 @@ async def test_the_form_in_light(person: Person, tmp_path: Path) -> None:
 @pytest.mark.window(color_scheme="dark", viewport={"width": 1000, "height": 1560})
 async def test_the_form_in_dark(person: Person, tmp_path: Path) -> None:
     await _choose_two(person, "dark-reader")
-    path = await _shoot(person, "dark", tmp_path)
+    path = await shoot(person.page, "form-dark", tmp_path)
 
     assert await _brightness(person.page) < 0.3
     assert path.stat().st_size < MOST_BYTES
@@ -70,7 +61,7 @@ async def test_the_form_in_dark(person: Person, tmp_path: Path) -> None:
 @pytest.mark.window(viewport={"width": 320, "height": 1400})
 async def test_a_phone_needs_no_sideways_scrolling(person: Person, tmp_path: Path) -> None:
     await _choose_two(person, "phone-reader")
-    path = await _shoot(person, "narrow", tmp_path)
+    path = await shoot(person.page, "form-narrow", tmp_path)
 
     assert not await _is_wide(person.page)
     assert path.stat().st_size < MOST_BYTES
@@ -93,7 +84,7 @@ async def test_what_is_wrong_stands_first_and_at_its_field(person: Person, tmp_p
     await person.start()
     errors = person.page.locator("#gpuspawner-errors")
     await expect(errors).to_be_in_viewport()
-    path = await _shoot(person, "error", tmp_path)
+    path = await shoot(person.page, "form-error", tmp_path)
 
     await expect(errors.locator("a")).to_have_count(2)
     assert path.stat().st_size < MOST_BYTES
@@ -107,7 +98,7 @@ async def test_the_form_in_chinese(person: Person, tmp_path: Path) -> None:
     await person.pick("gpu", "h100-80gb")
     await expect(person.page.locator("#gpuspawner-alternatives button").first).to_be_visible()
     await person.page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
-    path = await _shoot(person, "chinese", tmp_path)
+    path = await shoot(person.page, "form-chinese", tmp_path)
 
     assert path.stat().st_size < MOST_BYTES
     assert not await _is_wide(person.page)
@@ -120,7 +111,17 @@ async def test_a_full_cluster_says_what_would_fit_instead(person: Person, tmp_pa
     await person.pick("gpu", "h100-80gb")
     await expect(person.page.locator("#gpuspawner-alternatives button").first).to_be_visible()
     await person.page.locator("#gpuspawner-gpus").scroll_into_view_if_needed()
-    path = await _shoot(person, "full", tmp_path)
+    path = await shoot(person.page, "form-full", tmp_path)
 
     await expect(person.page.locator("#gpuspawner-verdict")).to_have_attribute("data-outcome", "waits")
+    assert path.stat().st_size < MOST_BYTES
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.window(viewport={"width": 1000, "height": 420}, color_scheme="light")
+async def test_the_page_of_a_server_that_waits(person: Person, servers: Servers, tmp_path: Path) -> None:
+    with waiting(servers, "waiting-reader"):
+        await watch(person, "waiting-reader")
+        path = await shoot(person.page, "waiting", tmp_path)
+
     assert path.stat().st_size < MOST_BYTES

@@ -1,0 +1,51 @@
+"""Every example in JSON is a choice that the rules take, as form, link and REST API would send it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from docsite.markdown import Block
+from gpuspawner.core.assemble import assemble
+from gpuspawner.core.catalogue import Catalogue
+from gpuspawner.core.errors import SelectionError
+from gpuspawner.core.inventory import Inventory
+from gpuspawner.core.selection import validate
+from gpuspawner.settings import Settings
+from tests.docs.support.pages import examples
+
+EXAMPLES = list(examples(lambda block: block.language == "json"))
+# What the examples of settings describe, put together.
+SETTINGS = {
+    "images": {"pytorch": {"image": "quay.io/jupyter/pytorch-notebook:cuda12-latest"}},
+    "custom_images": {"allowed": True},
+    "cpu": {"max": 16},
+    "memory": {"max": "128G"},
+    "run_time": {"max": "24h"},
+    "shared_memory": {"max": "8G"},
+    "priorities": {"low": {"class": "jupyter-low", "value": -10}},
+    "gpus": {"a100-80gb": {"resource": "nvidia.com/gpu", "match": {"a": "b"}, "max_count": 8}},
+    "presets": {"training": {"gpu": "a100-80gb", "gpu_count": 1}},
+}
+
+
+@pytest.fixture(scope="module")
+def catalogue() -> Catalogue:
+    settings = Settings.parse(SETTINGS)
+    return assemble(settings.configured(), Inventory(), table=settings.table(), fallback_image="python:3.12")
+
+
+@pytest.mark.parametrize("block", EXAMPLES)
+def test_the_rules_take_a_choice(block: Block, catalogue: Catalogue):
+    for line in block.text.splitlines() if "\n{" in block.text.strip() else [block.text]:
+        validate(json.loads(line), catalogue)
+
+
+def test_there_are_choices_in_the_pages():
+    assert len(EXAMPLES) >= 4
+
+
+def test_a_choice_that_is_wrong_is_found(catalogue: Catalogue):
+    with pytest.raises(SelectionError):
+        validate({"image": "pytorch", "gpus": 1}, catalogue)
