@@ -1,0 +1,58 @@
+"""Start Kubernetes and a JupyterHub with GPUs on this machine, to try it: what `make demo` does.
+
+It needs a checkout of the project, because the wheel holds nothing but the spawner: run it there, or name the folder.
+Debian, root, Python 3.11, Go 1.26 and Node.js 20 or newer are needed too. Ctrl-C stops all of it.
+
+examples:
+  gpuspawner demo
+  gpuspawner demo --checkout ~/gpuspawner
+  gpuspawner demo --context my-cluster       # in a cluster of your kubeconfig, instead of starting one
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+from gpuspawner.cli.exits import FAILED, OK
+
+_NEEDED = ("Makefile", "devcluster/demo/__main__.py")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("--checkout", metavar="FOLDER", help="of the project; else this one, or the one installed from")
+    parser.add_argument("--context", metavar="NAME", default="", help="cluster of your kubeconfig to use")
+
+
+def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
+    """Run the demo until it ends."""
+    checkout = next(filter(_is_checkout, _folders(arguments.checkout)), None)
+    if checkout is None:
+        notes.write("gpuspawner demo: there is no checkout of the project here; name its folder with --checkout\n")
+        return FAILED
+    command = ["make", "--directory", str(checkout), "--no-print-directory", "demo", f"PYTHON={sys.executable}"]
+    if arguments.context:
+        command.append(f"CONTEXT={arguments.context}")
+    out.flush()
+    try:
+        # Ctrl-C reaches make as well, as it does from a shell; what that started ends by itself.
+        return OK if subprocess.run(command, check=False).returncode == 0 else FAILED
+    except KeyboardInterrupt:
+        return OK
+
+
+def _folders(named: str | None) -> Iterator[Path]:
+    if named is not None:
+        yield Path(named).expanduser()
+        return
+    yield Path.cwd()
+    yield Path(__file__).resolve().parents[2]
+
+
+def _is_checkout(folder: Path) -> bool:
+    return all((folder / each).is_file() for each in _NEEDED)
