@@ -46,7 +46,9 @@ STORM = "tests/cluster/test_policy_storm.py"
 PARALLEL = ("--numprocesses=auto", "--dist=worksteal")
 
 # Unit tests of what stands on JupyterHub, KubeSpawner and their clients; the layers keep everything else off them.
-VERSIONED = tuple(f"tests/unit/{name}" for name in ("hub", "kube", "settings", "test_init.py", "test_resources.py"))
+VERSIONED = tuple(
+    f"tests/unit/{name}" for name in ("cli", "hub", "kube", "settings", "test_init.py", "test_resources.py")
+)
 
 # Suite → its commands, all of which run. A suite's report carries its name.
 Suites = Mapping[str, Sequence[Sequence[str]]]

@@ -78,6 +78,7 @@ def configured(config: Config, trait: str) -> Any:
 
 def left_out(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield what of a hub's pods is not in :func:`spawner_config`, in sentences."""
+    yield "Addresses and tokens are left out that only a running hub knows."
     if at(values, "singleuser.storage.type") != "none":
         yield "The home volume is left out (singleuser.storage); one that exists may bind a server to a zone."
     if at(values, "scheduling.podPriority.enabled"):

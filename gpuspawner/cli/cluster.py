@@ -93,7 +93,7 @@ async def _impersonate(client: ApiClient, account: str) -> None:
     namespace, _, name = account.partition(":")
     wanted = {"verb": "impersonate", "resource": "serviceaccounts", "namespace": namespace, "name": name}
     # Otherwise all that comes back is that nothing may be read, as if the account were the one without rights.
-    if not await is_allowed(client, wanted, timeout_s=_ANSWER_S):
+    if await is_allowed(client, wanted, timeout_s=_ANSWER_S) is False:
         message = f"You may not impersonate the ServiceAccount {name} of the namespace {namespace}."
         raise ClusterError(Problem(field="cluster", code="forbidden", message=message))
     try:

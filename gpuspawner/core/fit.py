@@ -8,6 +8,8 @@ Like kube-scheduler, nobody here looks at whether a node is ready: one that is n
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 from gpuspawner.core.amounts import lacking, needs
 from gpuspawner.core.inventory import Node, Pod
 from gpuspawner.core.node_filters import node_obstacles
@@ -16,7 +18,7 @@ from gpuspawner.core.occupancy import Occupancy
 from gpuspawner.core.pod_filters import GATED, PodFilters, undecided
 from gpuspawner.core.survey import fits_somewhere, survey
 
-__all__ = ["Answer", "Fit", "Group", "Obstacle", "Reason", "Survey", "check", "fits_somewhere", "survey"]
+__all__ = ["Answer", "Fit", "Group", "Obstacle", "Reason", "Survey", "check", "check_each", "fits_somewhere", "survey"]
 
 
 def check(pod: Pod, node: Node, *, occupancy: Occupancy) -> Fit:
@@ -26,9 +28,24 @@ def check(pod: Pod, node: Node, *, occupancy: Occupancy) -> Fit:
 
     :param node: one of the occupancy's nodes.
     """
+    return _fit(pod, node, filters=lambda: PodFilters(pod, occupancy))
+
+
+def check_each(pod: Pod, occupancy: Occupancy) -> Iterator[tuple[Node, Fit]]:
+    """Yield all nodes in the order of their names, each with what :func:`check` says of it."""
+    filters = PodFilters(pod, occupancy)
+    for node in occupancy.nodes:
+        yield node, _fit(pod, node, filters=lambda: filters)
+
+
+def _fit(pod: Pod, node: Node, *, filters: Callable[[], PodFilters]) -> Fit:
+    """Return what a node is to a pod.
+
+    :param filters: asked only where the node itself has nothing against the pod.
+    """
     obstacles = GATED if pod.demands.gated else node_obstacles(pod, node)
     if not obstacles:
-        filters = PodFilters(pod, occupancy)
-        lacks = lacking(needs(pod), node, requested=filters.requested(node.name))
-        obstacles = in_order((*filters.obstacles(node), *lacks, *undecided(pod)))
+        others = filters()
+        lacks = lacking(needs(pod), node, requested=others.requested(node.name))
+        obstacles = in_order((*others.obstacles(node), *lacks, *undecided(pod)))
     return Fit(answer=answer_to(obstacles), obstacles=obstacles)

@@ -40,7 +40,7 @@ async def missing_verb(
         _is_served(api_client, attributes, timeout_s=timeout_s),
         *(is_allowed(api_client, {"verb": verb, **attributes}, timeout_s=timeout_s) for verb in verbs),
     )
-    missing = (verb for verb, is_allowed in zip(verbs, allowed, strict=True) if not is_allowed)
+    missing = (verb for verb, answer in zip(verbs, allowed, strict=True) if answer is False)
     return next(missing, "") if is_served else NOT_SERVED
 
 
@@ -56,8 +56,8 @@ async def _is_served(api_client: Any, attributes: dict[str, str], *, timeout_s: 
     return any(each.get("name") == attributes["resource"] for each in mappings(mapping(answer).get("resources")))
 
 
-async def is_allowed(api_client: Any, attributes: Mapping[str, str], *, timeout_s: float) -> bool:
-    """Tell whether whoever asks may do something; a question that is not answered counts as a yes.
+async def is_allowed(api_client: Any, attributes: Mapping[str, str], *, timeout_s: float) -> bool | None:
+    """Tell whether whoever asks may do something; None where the API server does not answer that.
 
     :param attributes: of a v1 SelfSubjectAccessReview's ``resourceAttributes``.
     """
@@ -70,6 +70,6 @@ async def is_allowed(api_client: Any, attributes: Mapping[str, str], *, timeout_
     try:
         answer = json.loads(await body_of(await send(ask, body=review, _request_timeout=timeout_s)))
     except (APIUnavailableError, ValueError):
-        return True
-    status = answer.get("status") if isinstance(answer, dict) else None
-    return not (isinstance(status, dict) and status.get("allowed") is False)
+        return None
+    allowed = mapping(mapping(answer).get("status")).get("allowed")
+    return allowed if isinstance(allowed, bool) else None

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.demands import Demands
-from gpuspawner.core.fit import check
+from gpuspawner.core.fit import check, check_each
 from gpuspawner.core.inventory import Node, Pod, Taint
 from gpuspawner.core.obstacles import Answer, Fit, Obstacle, Reason
 from gpuspawner.core.occupancy import Occupancy
@@ -59,6 +59,14 @@ def test_what_nobody_decides_is_never_yes():
     assert fit(pod(undecided=("a claim",))) == Fit(answer=Answer.UNKNOWN, obstacles=(words,))
     assert fit(pod(undecided=("a claim",)), pod(8, "a")).answer is Answer.NO
     assert fit(pod(claims=("home",))).answer is Answer.UNKNOWN
+
+
+@given(st.lists(NODES, unique_by=lambda node: node.name), st.lists(OTHERS, unique_by=lambda pod: pod.name), ASKING)
+def test_a_look_at_each_node_finds_what_a_look_at_one_does(nodes: list[Node], pods: list[Pod], asking: Pod):
+    occupancy = Occupancy.of(nodes, pods)
+    assert list(check_each(asking, occupancy)) == [
+        (node, check(asking, node, occupancy=occupancy)) for node in occupancy.nodes
+    ]
 
 
 def test_a_node_holds_so_many_pods():

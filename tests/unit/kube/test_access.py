@@ -106,3 +106,8 @@ async def test_one_right_can_be_asked_for_by_itself(
     cluster.denied = set(denied)
     attributes = {"verb": "impersonate", "resource": "serviceaccounts", "namespace": "jhub", "name": "hub"}
     assert await is_allowed(cluster_api.api_client, attributes, timeout_s=5) is allowed
+
+
+async def test_a_right_that_nobody_tells_of_is_unknown(cluster: WatchServer, cluster_api: CoreV1Api):
+    cluster.status[REVIEWS] = 500
+    assert await is_allowed(cluster_api.api_client, {"verb": "list", "resource": "nodes"}, timeout_s=5) is None
