@@ -6,10 +6,12 @@ chart makes of the rest is named, so that nobody takes a pod shown here for the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from traitlets.config import Config
+
+from gpuspawner.core.errors import Problem, SettingsError
 
 _SECTIONS = ("Spawner", "KubeSpawner", "GPUSpawner")
 """Of ``hub.config``, in the order in which a later one wins."""
@@ -42,6 +44,7 @@ _TRAITS = {
     "default_url": "defaultUrl",
     "start_timeout": "startTimeout",
     "pod_name_template": "podNameTemplate",
+    "profile_list": "profileList",
 }
 """Traits of KubeSpawner, and what they are called below ``singleuser``."""
 
@@ -60,6 +63,7 @@ def spawner_config(values: Mapping[str, Any], *, namespace: str) -> Config:
 
     :param values: the chart's, as an admin wrote them.
     :param namespace: where servers are started.
+    :raises SettingsError: something that the chart puts together is no list, or no text.
     """
     traits: dict[str, Any] = {"namespace": namespace, **_DEFAULTS, **_of_chart(values)}
     config = Config({"KubeSpawner": traits})
@@ -67,6 +71,8 @@ def spawner_config(values: Mapping[str, Any], *, namespace: str) -> Config:
         written = at(values, f"hub.config.{section}")
         if isinstance(written, Mapping):
             config.setdefault(section, Config()).update(written)
+    _check(config, "tolerations", kinds=(list, dict), said="a list")
+    _check(config, "image", kinds=(str,), said="a text")
     return config
 
 
@@ -112,15 +118,30 @@ def _of_chart(values: Mapping[str, Any]) -> dict[str, Any]:
         found["image"] = f"{name}:{tag}"
     elif name:
         found["image"] = name
-    of_pods = at(values, "scheduling.userPods.tolerations")
-    own = at(values, "singleuser.extraTolerations")
-    found["tolerations"] = [*(_FOR_USERS if of_pods is None else of_pods), *(own or [])]
-    required = [*(at(values, "singleuser.extraNodeAffinity.required") or [])]
-    preferred = [*(at(values, "singleuser.extraNodeAffinity.preferred") or [])]
+    of_pods = _entries(values, "scheduling.userPods.tolerations", default=_FOR_USERS)
+    found["tolerations"] = [*of_pods, *_entries(values, "singleuser.extraTolerations")]
+    required = _entries(values, "singleuser.extraNodeAffinity.required")
+    preferred = _entries(values, "singleuser.extraNodeAffinity.preferred")
     match at(values, "scheduling.userPods.nodeAffinity.matchNodePurpose") or "prefer":
         case "require":
             required = [{"matchExpressions": [_PURPOSE]}, *required]
         case "prefer":
             preferred = [{"weight": 100, "preference": {"matchExpressions": [_PURPOSE]}}, *preferred]
     found |= {"node_affinity_required": required, "node_affinity_preferred": preferred}
+    return found
+
+
+def _check(config: Config, trait: str, *, kinds: tuple[type, ...], said: str) -> None:
+    """Refuse what is used before KubeSpawner gets to look at it."""
+    found = configured(config, trait)
+    if found is not None and not isinstance(found, kinds):
+        raise SettingsError(Problem(field=f"hub.config: {trait}", code="wrong_type", message=f"must be {said}"))
+
+
+def _entries(values: Mapping[str, Any], path: str, *, default: Iterable[Any] = ()) -> list[Any]:
+    found = at(values, path)
+    if found is None:
+        return list(default)
+    if not isinstance(found, list):
+        raise SettingsError(Problem(field=path, code="wrong_type", message="must be a list"))
     return found

@@ -90,6 +90,9 @@ async def _impersonate(client: ApiClient, account: str) -> None:
 
     https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
     """
+    if not _ACCOUNT.fullmatch(account):
+        message = f"{account!r} is no ServiceAccount, written NAMESPACE:NAME."
+        raise ClusterError(Problem(field="cluster", code="unknown_account", message=message))
     namespace, _, name = account.partition(":")
     wanted = {"verb": "impersonate", "resource": "serviceaccounts", "namespace": namespace, "name": name}
     # Otherwise all that comes back is that nothing may be read, as if the account were the one without rights.
@@ -100,9 +103,7 @@ async def _impersonate(client: ApiClient, account: str) -> None:
         await CoreV1Api(client).read_namespaced_service_account(name, namespace, _request_timeout=_ANSWER_S)
     except ApiException as error:
         if error.status == HTTPStatus.NOT_FOUND:
-            message = (
-                f"There is no ServiceAccount {name} in the namespace {namespace}: see --namespace, --service-account."
-            )
+            message = f"There is no ServiceAccount {name} in the namespace {namespace} (--namespace)."
             raise ClusterError(Problem(field="cluster", code="unknown_account", message=message)) from error
     except (TimeoutError, OSError, aiohttp.ClientError):
         pass  # what is read next says so in its own words

@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import yaml
 
-from gpuspawner.cli.chart import left_out
+from gpuspawner.cli.chart import configured, left_out
 from gpuspawner.cli.exits import BAD, FAILED, OK
-from gpuspawner.cli.looking import add_looking, looking
+from gpuspawner.cli.looking import Onlooker, add_looking, looking
 from gpuspawner.cli.output import Paint, add_output, columns, printable, write
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.options import from_query
@@ -72,7 +72,9 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     """Explain a choice and write what was found."""
     if arguments.user_options is not None and any(getattr(arguments, part) is not None for part in _PARTS):
         arguments.usage_error("--user-options takes the place of the parts of a choice")
-    if arguments.group and not arguments.user:
+    if arguments.user == "":
+        arguments.usage_error("--user needs a name")
+    if arguments.group and arguments.user is None:
         arguments.usage_error("--group needs --user")
     return asyncio.run(_run(arguments, out=out))
 
@@ -92,8 +94,8 @@ async def _run(arguments: argparse.Namespace, *, out: TextIO) -> int:
             found = Explanation(options={}, invalid=error.problems)
         else:
             async with spawner_of(onlooker, person) as spawner:
-                found = await explain(spawner, options, offer=looked.offer, asks_policy=bool(arguments.user))
-        notices = tuple(left_out(looked.values.merged))
+                found = await explain(spawner, options, offer=looked.offer, asks_policy=arguments.user is not None)
+        notices = (*left_out(looked.values.merged), *_other_form(onlooker))
     document = {**found.document(manifest=arguments.manifest), "left_out": list(notices)}
 
     def table(paint: Paint) -> Iterator[str]:
@@ -138,6 +140,13 @@ def _asked(arguments: argparse.Namespace, images: Collection[str]) -> object:
     if image not in images and ("/" in image or ":" in image):
         given["custom_image"] = given.pop("image")
     return from_query({part: [text] for part, text in given.items()})
+
+
+def _other_form(onlooker: Onlooker) -> Iterator[str]:
+    """Yield that people would be shown another form than gpuspawner's."""
+    forms = ("profile_list", "options_form", "options_from_form")
+    if onlooker.settings.is_empty and any(configured(onlooker.config, name) for name in forms):
+        yield "There are no settings of gpuspawner beside a profile list or form: a hub would show that, not ask this."
 
 
 def _exit(found: Explanation) -> int:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from gpuspawner.cli.obstacle_text import NodeGroup, node_groups
 from gpuspawner.core.allowance import Allowance, admitted
-from gpuspawner.core.errors import PolicyError, Problem, SelectionError
+from gpuspawner.core.errors import PolicyError, Problem, SelectionError, SettingsError
 from gpuspawner.core.overview import overview
 from gpuspawner.core.policy import Person
 from gpuspawner.core.selection import to_options, validate
@@ -29,7 +29,7 @@ class Explanation:
 
     :param options: what would be stored for it; empty where it is not valid.
     :param invalid: what is wrong with it, whoever chose.
-    :param refused: why this person may not have it, or not now; None where nobody was named.
+    :param refused: why this person may not have it, or not now, or nobody may; None where nobody was named.
     :param verdict: of the pod that would be created; None where there is none.
     :param groups: the nodes and what each of them says to it.
     :param nearest: options of the choices nearest to it that start now.
@@ -88,13 +88,18 @@ async def explain(spawner: Any, options: object, *, offer: Offer, asks_policy: b
 
     :param spawner: the person's, of :func:`gpuspawner.cli.hubless.spawner_of`.
     :param options: any JSON value.
-    :param asks_policy: whether the settings' rules and limits hold for that person; otherwise nobody was named.
+    :param asks_policy: whether the settings' rules and limits are asked; not where nobody was named: only what holds
+        for everybody is then.
+    :raises SettingsError: no pod can be made of what the values say.
     """
-    refused: tuple[Problem, ...] | None = None
+    allowed = await _allowed(spawner, offer, asks_policy=asks_policy)
+    refused: tuple[Problem, ...] | None = () if asks_policy else None
     try:
-        if asks_policy:
-            refused = await _refused(spawner, options, offer=offer)
-        admission = admit(options, offer, base=spawner._base)
+        try:
+            admission = admit(options, offer, base=spawner._base, allowance=allowed)
+        except PolicyError as error:
+            refused = error.problems
+            admission = admit(options, offer, base=spawner._base)
     except UnreadClusterError:
         unknown = Verdict(outcome=Outcome.UNKNOWN, reason=offer.unread)
         return Explanation(options={}, refused=refused, verdict=unknown)
@@ -103,47 +108,49 @@ async def explain(spawner: Any, options: object, *, offer: Offer, asks_policy: b
     manifest = await _manifest(spawner, admission)
     pod, known = await offer.located(manifest), overview(offer.inventory)
     found = Verdict(outcome=Outcome.UNKNOWN) if pod is None else verdict(pod, offer.inventory, gpu=admission.gpu)
-    explanation = Explanation(
+    is_settled = found.outcome in (Outcome.NOW, Outcome.UNKNOWN) and not refused
+    return Explanation(
         options=admission.options,
         refused=refused,
         verdict=found,
         groups=() if pod is None or known is None else node_groups(pod, known),
+        nearest=() if is_settled else await _nearest(spawner, options, offer=offer, allowed=allowed),
         manifest=manifest,
     )
-    if found.outcome in (Outcome.NOW, Outcome.UNKNOWN) and not refused:
-        return explanation
-    return replace(explanation, nearest=await _nearest(spawner, options, offer=offer, asks_policy=asks_policy))
 
 
-async def _refused(spawner: Any, options: object, *, offer: Offer) -> tuple[Problem, ...]:
-    try:
-        await spawner._allowances.admit(spawner, options, offer=offer, is_start=False)
-    except PolicyError as error:
-        return error.problems
-    return ()
+async def _allowed(spawner: Any, offer: Offer, *, asks_policy: bool) -> Allowance:
+    """Return what the person may have; where nobody is named, what the namespace's quotas leave to anybody."""
+    if asks_policy:
+        allowed: Allowance = await spawner._allowances.look(spawner, offer)
+        return allowed
+    quota = None if offer.quotas is None else await offer.quotas.left(spawner.namespace)
+    return Allowance(everything=offer.catalogue, person=Person(name=""), usage=Usage(quota=quota))
 
 
 async def _manifest(spawner: Any, admission: Admission) -> dict[str, Any]:
-    """Return the pod of a choice, made as at a start: with the choice put over the admin's traits."""
+    """Return the pod of a choice, made as at a start: with the choice put over the admin's traits.
+
+    :raises SettingsError: KubeSpawner cannot make one of what the values say.
+    """
     try:
         spawner._base.assign(trait_values(admission.choice, spawner._base))
         spawner._removed_environment = admission.choice.placement.removed_environment
         return written(spawner, await draft(spawner))
+    except Exception as error:
+        message = f"KubeSpawner cannot make a pod of it: {type(error).__name__}: {error}"
+        raise SettingsError(Problem(field="singleuser, hub.config", code="bad_value", message=message)) from error
     finally:
         spawner._base.restore()
 
 
 async def _nearest(
-    spawner: Any, options: object, *, offer: Offer, asks_policy: bool
+    spawner: Any, options: object, *, offer: Offer, allowed: Allowance
 ) -> tuple[Mapping[str, object], ...]:
-    catalogue = offer.catalogue
-    allowed = (
-        await spawner._allowances.look(spawner, offer)
-        if asks_policy
-        else Allowance(everything=catalogue, person=Person(name=""), usage=Usage())
-    )
+    """Return the options of choices that are near, start now and may be had."""
     if allowed.blocked is not None:
         return ()
+    catalogue = offer.catalogue
     found = await nearby(spawner, offer, selection=validate(options, catalogue), reach=allowed.catalogue)
     return tuple(each for each in (to_options(other, catalogue) for other in found) if _is_allowed(each, allowed))
 

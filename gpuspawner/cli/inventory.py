@@ -110,7 +110,7 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     try:
         return asyncio.run(_run(arguments, out))
     except KeyboardInterrupt:
-        return OK
+        return OK if arguments.watch else FAILED
 
 
 def report(looked: Looked, *, nodes: bool = False, rights: tuple[Granted, ...] | None = None) -> Report:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gpuspawner.cli.chart import configured, left_out, spawner_config
+from gpuspawner.core.errors import SettingsError
 
 PURPOSE = {"matchExpressions": [{"key": "hub.jupyter.org/node-purpose", "operator": "In", "values": ["user"]}]}
 OTHER = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
@@ -89,3 +90,19 @@ def test_nothing_else_is_named_where_all_is_carried_over():
 @pytest.mark.parametrize("strange", [{"singleuser": 3}, {"hub": []}, {"hub": {"config": {"GPUSpawner": "x"}}}])
 def test_what_is_no_mapping_says_nothing(strange: dict[str, Any]):
     assert said(strange, "mem_guarantee") == "1G"
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"singleuser": {"extraTolerations": 3}}, "singleuser.extraTolerations"),
+        ({"scheduling": {"userPods": {"tolerations": "x"}}}, "scheduling.userPods.tolerations"),
+        ({"singleuser": {"extraNodeAffinity": {"required": {}}}}, "singleuser.extraNodeAffinity.required"),
+        ({"hub": {"config": {"KubeSpawner": {"tolerations": 3}}}}, "hub.config: tolerations"),
+        ({"hub": {"config": {"GPUSpawner": {"image": 3}}}}, "hub.config: image"),
+    ],
+)
+def test_what_is_no_list_or_text_is_refused_by_its_path(values: dict[str, Any], field: str):
+    with pytest.raises(SettingsError) as refused:
+        spawner_config(values, namespace="jhub")
+    assert refused.value.field == field

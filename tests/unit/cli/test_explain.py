@@ -13,6 +13,7 @@ import yaml
 from gpuspawner.cli.explain import configure, run
 from gpuspawner.cli.main import main
 from tests.unit.cli.conftest import calls, settings, written_kubeconfig
+from tests.unit.kube.watch_server import WatchServer
 
 VALUES = settings(
     images={"lab": {"image": "registry.example/lab:1"}, "torch": {"image": "registry.example/torch:1"}},
@@ -108,6 +109,22 @@ async def test_a_cluster_that_does_not_answer_is_3(call: Call, tmp_path: Path):
     assert (code, told.splitlines()[0]) == (3, "Unknown: the Kubernetes API server cannot be reached.")
 
 
+async def test_what_is_unknown_can_be_written_in_any_format(call: Call, server: WatchServer):
+    server.denied = {("list", "nodes")}
+    for output, read in (("json", json.loads), ("yaml", yaml.safe_load)):
+        code, told = await call("--gpu", "a100-80gb", "--output", output)
+        found = read(told)
+        assert (code, found["outcome"], found["verdict"]["sentence"]) == (
+            *(3, "unknown"),
+            "Unknown: the hub may not list the cluster's nodes.",
+        )
+
+
+async def test_another_form_than_ours_is_told(call: Call):
+    _, told = await call(values={"singleuser": {"profileList": [{"display_name": "CPU"}]}})
+    assert "Note: There are no settings of gpuspawner beside a profile list or form" in told
+
+
 async def test_nodes_advice_and_what_is_left_out_are_told(call: Call):
     _, told = await call("--gpu", "a100-80gb", "--count", "4")
     assert "1      no           insufficient nvidia.com/gpu  gpu-1" in told.splitlines()
@@ -130,6 +147,7 @@ async def test_with_the_manifest_all_of_it_is_the_yaml_of_a_pod(call: Call):
         ["--user-options", "@/no/such/file"],
         ["--user-options", "{}", "--gpu", "t4"],
         ["--group", "physics"],
+        ["--user", ""],
         ["--as-hub", "--service-account", "a:b"],
     ],
 )

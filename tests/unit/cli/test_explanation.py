@@ -7,6 +7,7 @@ import pytest
 from gpuspawner.cli.explanation import Explanation, explain
 from gpuspawner.cli.hubless import spawner_of
 from gpuspawner.cli.looking import looking
+from gpuspawner.core.errors import SettingsError
 from gpuspawner.core.policy import Person
 from gpuspawner.core.verdict import Outcome
 from tests.unit.cli.conftest import Parsed, gpu_node, gpu_pod, settings
@@ -145,3 +146,22 @@ async def test_the_pod_is_the_one_that_would_be_created(parsed: Parsed):
     assert [volume["emptyDir"]["sizeLimit"] for volume in spec["volumes"]] == [str(4 * 2**30)]
     assert told(found) == [(1, "no", ("the pod's node selector or affinity does not match",))]
     assert "manifest" not in found.document(manifest=False)
+
+
+async def test_a_quota_of_the_namespace_holds_for_nobody_in_particular_as_well(parsed: Parsed, server: WatchServer):
+    amounts = {"requests.nvidia.com/gpu": "1"}
+    server.put(
+        "/api/v1/namespaces/jhub/resourcequotas",
+        {"metadata": {"name": "gpus", "namespace": "jhub"}, "spec": {"hard": amounts}, "status": {"hard": amounts}},
+    )
+    found = await explained(parsed, {**ONE, "gpu_count": 2})
+    assert [problem.code for problem in found.refused or ()] == ["namespace_quota"]
+    assert [each["gpu_count"] for each in found.nearest] == [1]
+    assert (await explained(parsed, ONE)).refused is None
+
+
+@pytest.mark.parametrize("strange", [["x"], [{"operator": 3}], {"a": 3}])
+async def test_what_no_pod_can_be_made_of_is_an_error_of_the_settings(parsed: Parsed, strange: object):
+    values = {**settings(**AMOUNTS), "singleuser": {"extraContainers": strange}}
+    with pytest.raises(SettingsError, match="KubeSpawner"):
+        await explained(parsed, ONE, values=values)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuspawner.cli.cluster import ClusterError
 from gpuspawner.cli.looking import look, looking
 from gpuspawner.core.availability import availability
 from gpuspawner.core.catalogue import Toleration
@@ -59,3 +60,10 @@ async def test_the_hubs_account_is_the_one_of_the_chart_or_of_the_values(parsed:
     server.bodies["/api/v1/namespaces/jhub/serviceaccounts/mine"] = "{}"
     values = {"hub": {"serviceAccount": {"name": "mine"}}}
     assert (await look(parsed("--as-hub", values=values))).cluster.account == "jhub:mine"
+
+
+async def test_an_account_that_is_no_name_is_refused(parsed: Parsed, server: WatchServer):
+    values = {"hub": {"serviceAccount": {"name": "x\r\nImpersonate-User: admin"}}}
+    with pytest.raises(ClusterError, match="is no ServiceAccount"):
+        await look(parsed("--as-hub", values=values))
+    assert server.requests == []
