@@ -71,6 +71,8 @@ def spawner_config(values: Mapping[str, Any], *, namespace: str) -> Config:
         written = at(values, f"hub.config.{section}")
         if isinstance(written, Mapping):
             config.setdefault(section, Config()).update(written)
+    # They are on the hub, not here: see unread_settings.
+    config.GPUSpawner.pop("settings_files", None)
     _check(config, "tolerations", kinds=(list, dict), said="a list")
     _check(config, "image", kinds=(str,), said="a text")
     return config
@@ -95,11 +97,18 @@ def left_out(values: Mapping[str, Any]) -> Iterator[str]:
         yield "The init container that blocks the cloud's metadata is left out (singleuser.cloudMetadata)."
     if at(values, "singleuser.extraFiles"):
         yield "Files are left out (singleuser.extraFiles)."
+    yield from unread_settings(values)
     if at(values, "hub.extraConfig"):
         yield "Python is not run (hub.extraConfig): what it sets, and its hooks, are left out."
     kind = at(values, "hub.config.JupyterHub.spawner_class")
     if kind is not None and kind not in ("gpuspawner.GPUSpawner", "gpu"):
         yield f"The hub starts servers with {kind}, which is not asked here."
+
+
+def unread_settings(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield that a hub has more settings than the values."""
+    if at(values, "hub.config.GPUSpawner.settings_files"):
+        yield "Settings in files on the hub are not read (settings_files): name them with -f, as Helm values."
 
 
 def at(values: Mapping[str, Any], path: str) -> Any:

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
+from gpuspawner.cli.chart import unread_settings
 from gpuspawner.cli.exits import FAILED, OK
 from gpuspawner.cli.gpu_rows import TypeRow, type_rows, type_table
 from gpuspawner.cli.granted import Granted, granted, granted_table
@@ -108,7 +109,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     """Show what there is, once or whenever it changes."""
     try:
-        return asyncio.run(_run(arguments, out))
+        return asyncio.run(_run(arguments, out=out, notes=notes))
     except KeyboardInterrupt:
         return OK if arguments.watch else FAILED
 
@@ -134,8 +135,9 @@ def report(looked: Looked, *, nodes: bool = False, rights: tuple[Granted, ...] |
     )
 
 
-async def _run(arguments: argparse.Namespace, out: TextIO) -> int:
+async def _run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     async with looking(arguments) as onlooker:
+        notes.writelines(f"note: {each}\n" for each in unread_settings(onlooker.values.merged))
         if arguments.watch:
             await _watch(onlooker, arguments, out=out)
         own = await _rights(onlooker)

@@ -9,7 +9,7 @@ from gpuspawner.cli.looking import looking
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.core.policy import Person
 from gpuspawner.hub.spawner import GPUSpawner
-from tests.unit.cli.conftest import Parsed
+from tests.unit.cli.conftest import Parsed, settings
 
 ADA = Person(name="ada", groups=frozenset({"physics"}))
 
@@ -20,6 +20,12 @@ async def test_it_is_the_persons_spawner_with_the_values_as_its_traits(parsed: P
         assert (spawner.cpu_limit, spawner.image, spawner.namespace) == (3, "a/b:1", "jhub")
         assert (spawner.pod_name, [group.name for group in spawner.user.groups]) == ("jupyter-ada", ["physics"])
         assert (await spawner.get_pod_manifest()).spec.containers[0].image == "a/b:1"
+
+
+async def test_files_that_only_a_hub_has_are_not_looked_for(parsed: Parsed):
+    values = settings(settings_files=["/no/such/folder"])
+    async with looking(parsed(values=values)) as onlooker, spawner_of(onlooker, ADA) as spawner:
+        assert spawner.settings_files == []
 
 
 async def test_it_speaks_through_the_connection_there_is_and_leaves_nothing_behind(parsed: Parsed):

@@ -24,6 +24,7 @@ class Call:
 
     def __init__(self, kubeconfig: str, folder: Path) -> None:
         self.kubeconfig = kubeconfig
+        self.notes = io.StringIO()
         self._folder = folder
 
     async def __call__(self, *arguments: str, values: Any = None) -> tuple[int, str]:
@@ -31,8 +32,8 @@ class Call:
         parser = argparse.ArgumentParser()
         configure(parser)
         parsed = parser.parse_args([*calls(self.kubeconfig, self._folder, values), *arguments])
-        out = io.StringIO()
-        code = await asyncio.to_thread(run, parsed, out=out, notes=io.StringIO())
+        out, self.notes = io.StringIO(), io.StringIO()
+        code = await asyncio.to_thread(run, parsed, out=out, notes=self.notes)
         return code, out.getvalue()
 
 
@@ -113,6 +114,12 @@ async def test_whoever_watches_gets_a_document_a_line_until_it_is_ended(call: Ca
         process.send_signal(signal.SIGINT)
         assert await process.wait() == 0
     assert [each["gpu_types"][0]["free"] for each in (first, second)] == [3, 1]
+
+
+async def test_settings_that_only_a_hub_can_read_are_named(call: Call):
+    code, told = await call("--output", "json", values=settings(settings_files=["/etc/gpuspawner"]))
+    assert (code, json.loads(told)["unknown"]) == (0, [])
+    assert call.notes.getvalue().startswith("note: Settings in files on the hub are not read (settings_files)")
 
 
 def test_help_has_examples(capsys: pytest.CaptureFixture[str]):
