@@ -20,10 +20,10 @@ class FileTraits(LoggingConfigurable):
                 GPUSpawner:
                   settings_files: [/etc/gpuspawner]
               extraVolumes:
-                - name: gpuspawner
-                  configMap: {name: gpuspawner}
+                - name: gpuspawner-settings
+                  configMap: {name: gpuspawner-settings}
               extraVolumeMounts:
-                - name: gpuspawner
+                - name: gpuspawner-settings
                   mountPath: /etc/gpuspawner
                   readOnly: true
 
