@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,8 +28,10 @@ async def test_an_onlooker_sees_what_changes(parsed: Parsed, server: WatchServer
         server.put(PODS, gpu_pod("another", gpus=2))
         await eventually(lambda: onlooker.store.age_s is not None and len(server.streams) > 1)
         after = before
-        while after.inventory.generation == before.inventory.generation:
-            after = await onlooker.look()
+        async with asyncio.timeout(10):
+            while after.inventory.generation == before.inventory.generation:
+                await asyncio.sleep(0.01)  # a look alone need not let anything else run
+                after = await onlooker.look()
         (found,) = availability(after.catalogue.gpus.values(), after.inventory)
         assert found.free == 1
 
