@@ -15,9 +15,10 @@ from kubernetes.client import ApiClient, CoreV1Api, V1Pod
 
 from devcluster import Cluster
 from devcluster.hub import CHECKOUT, Hub
+from devcluster.hub_config import HubSettings
+from gpuspawner.cli.chart import at, spawner_config
 from gpuspawner.cli.values import Values, load
 from tests.cluster.support import cloud as clouds
-from tests.cluster.support.chart import hub_settings
 from tests.cluster.support.cloud import Cloud, pool_of
 from tests.cluster.support.pages import Page, Visitor
 from tests.cluster.support.pods import Pods
@@ -74,8 +75,16 @@ def cloud(cluster: Cluster, api: ApiClient, name: str) -> Cloud:
 @pytest.fixture(scope="module")
 def hub(cluster: Cluster, api: ApiClient, name: str, cloud: Cloud, values: Values) -> Iterator[Hub]:
     namespace = f"overlay-{name}"
-    groups = {group: {"users": [READER]} for group in values.settings.get("policy", {}).get("groups", {})}
-    settings = hub_settings(values, namespace=namespace, hub={"load_groups": groups})
+    groups = {group: {"users": [READER]} for group in at(values.settings, "policy.groups") or {}}
+    settings = HubSettings(
+        namespace=namespace,
+        gpuspawner=values.settings,
+        spawner_class=at(values.merged, "hub.config.JupyterHub.spawner_class"),
+        extra={
+            "JupyterHub": {"load_groups": groups},
+            "KubeSpawner": spawner_config(values.merged, namespace=namespace)["KubeSpawner"],
+        },
+    )
     with Hub(cluster, settings) as running:
         yield running
     CoreV1Api(api).delete_collection_namespaced_pod(namespace, grace_period_seconds=0)
