@@ -28,6 +28,7 @@ from tests.cluster.support.pods import Pods
 from tests.cluster.support.registry import Registry
 from tests.cluster.support.servers import Servers
 from tests.cluster.support.starts import CARD, CARD_NAME, ends_with, links, settings, starting
+from tests.cluster.support.told import Told
 from tests.cluster.support.waiting import wait_for
 from tests.cluster.support.webhook import asked, refuse
 
@@ -56,6 +57,30 @@ def servers(api: ApiClient, hub: Hub) -> Servers:
 @pytest.fixture
 def devices(cluster: Cluster) -> Path:
     return RunDir(cluster.run_dir).devices
+
+
+@pytest.fixture(scope="module", autouse=True)
+def lost(api: ApiClient, servers: Servers) -> Iterator[dict[str, Told]]:
+    """Have nodes go while servers start on them; as a node may come back, nothing else here takes longer to end."""
+    with ExitStack() as stack:
+        told = {}
+        for name, product in (("silent-1", "NVIDIA-H200"), ("silent-2", "NVIDIA-L40S")):
+            label = {"nvidia.com/gpu.product": product}
+            stack.enter_context(mishaps.silent_node(api, name, labels=label, gpus=1))
+        for user, slug in (("lost", "h200"), ("deleted", "l40s")):
+            wait_for(lambda user=user, slug=slug: slug in offered(servers, user), f"{slug} on the form")
+            told[user] = stack.enter_context(starting(servers, user, {**CARD, "gpu": slug}))
+            told[user].wait("was found for your server")
+        mishaps.lose(api, "silent-1")
+        mishaps.delete_node(api, "silent-2")
+        yield told
+
+
+def offered(servers: Servers, user: str) -> dict[str, dict[str, Any]]:
+    """Return the GPU types on somebody's form by slug."""
+    visitor = Visitor(servers.hub.url)
+    visitor.log_in(user)
+    return visitor.get("/hub/spawn").offered()
 
 
 def allocatable(api: ApiClient, node: str) -> int:
@@ -149,33 +174,6 @@ def test_a_pod_that_gives_way_to_another_ends_the_start(
     assert "urgent" not in str(told.events)
 
 
-def test_a_node_that_is_lost_or_deleted_ends_the_start(api: ApiClient, servers: Servers) -> None:
-    with ExitStack() as stack:
-        told = {}
-        for name, product in (("silent-1", "NVIDIA-B200"), ("silent-2", "NVIDIA-L40S")):
-            label = {"nvidia.com/gpu.product": product}
-            stack.enter_context(mishaps.silent_node(api, name, labels=label, gpus=1))
-        for user, slug in (("lost", "b200"), ("deleted", "l40s")):
-            wait_for(lambda user=user, slug=slug: slug in offered(servers, user), f"{slug} on the form")
-            told[user] = stack.enter_context(starting(servers, user, {**CARD, "gpu": slug}))
-            told[user].wait("was found for your server")
-        mishaps.lose(api, "silent-1")
-        mishaps.delete_node(api, "silent-2")
-
-        silent = "The node that your server starts on does not answer."
-        # The pod of a node that is deleted is collected some time later: whichever is noticed first.
-        collected = "The node was taken out of service while your server was starting there."
-        ends_with(servers, "lost", told["lost"], silent)
-        ends_with(servers, "deleted", told["deleted"], silent, collected)
-
-
-def offered(servers: Servers, user: str) -> dict[str, dict[str, Any]]:
-    """Return the GPU types on somebody's form by slug."""
-    visitor = Visitor(servers.hub.url)
-    visitor.log_in(user)
-    return visitor.get("/hub/spawn").offered()
-
-
 # -- what no node would ever take --------------------------------------------------------------------------------------
 
 
@@ -252,3 +250,14 @@ def test_too_little_memory_to_start_ends_the_start(servers: Servers) -> None:
         end = ends_with(servers, "frugal", told, "Your server needed more memory to start than it was given.")
 
     assert list(links(end)) == ["32 MiB"], end
+
+
+# -- nodes that go -----------------------------------------------------------------------------------------------------
+
+
+def test_a_node_that_is_lost_or_deleted_ends_the_start(servers: Servers, lost: dict[str, Told]) -> None:
+    silent = "The node that your server starts on does not answer."
+    # The pod of a node that is deleted is collected some time later: whichever is noticed first.
+    collected = "The node was taken out of service while your server was starting there."
+    ends_with(servers, "lost", lost["lost"], silent)
+    ends_with(servers, "deleted", lost["deleted"], silent, collected)
