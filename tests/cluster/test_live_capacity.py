@@ -148,7 +148,7 @@ async def test_counts_are_those_of_a_fresh_list_after_random_changes(api: ApiCli
 async def test_an_idle_cluster_stays_fresh(kubeconfig: Path) -> None:
     ages = []
     async with watched(kubeconfig) as store:
-        for _ in range(250):
+        for _ in range(180):
             ages.append((await store.inventory()).age_s)
             await asyncio.sleep(0.1)
     assert None not in ages
