@@ -114,6 +114,11 @@ class Cluster:
         return self._folder.ca_file
 
     @property
+    def audit_log(self) -> Path:
+        """Return the API server's record of what ServiceAccounts asked for, one audit Event in JSON a line."""
+        return self._folder.audit_log
+
+    @property
     def gateway(self) -> str:
         """Return this machine's address on the pods' bridge: what listens there, pods can reach."""
         return self._addresses.gateway

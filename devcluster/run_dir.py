@@ -120,6 +120,11 @@ class RunDir:
         return self.path / "logs"
 
     @property
+    def audit_log(self) -> Path:
+        """Return the API server's record of what ServiceAccounts asked for, one JSON object a line."""
+        return self.logs / "audit.log"
+
+    @property
     def pids(self) -> Path:
         """Return the folder with one pid file per component."""
         return self.path / "pids"
