@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from docsite import commands, configuration, metrics
+from docsite import commands, configuration, metrics, rights
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "reference"
@@ -14,6 +14,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "configuration.md": configuration.page,
     "commands.md": commands.page,
     "metrics.md": metrics.page,
+    "rights.md": rights.page,
 }
 """File in docs/reference → what makes its text."""
 
