@@ -15,12 +15,10 @@ import pytest
 from kubernetes.client import ApiClient, CoreV1Api, ResourceV1Api, V1Pod
 
 from devcluster.hub import Hub
-from devcluster.simulated import Pool
+from tests.cluster.support.dra import DRIVER, GPU, node_with_devices
 from tests.cluster.support.onlooker import Onlooker
 from tests.cluster.support.waiting import wait_for
 
-DRIVER = "gpu.nvidia.com"
-GPU = "nvidia.com/gpu"
 PRODUCT = {"nvidia.com/gpu.product": "NVIDIA-L40S"}
 NODE = "dra-1"
 NAMESPACE = "default"
@@ -30,48 +28,10 @@ CLAIMED = 1
 FREE = DEVICES - BROKEN - CLAIMED
 FIELDS = {"image": "lab", "cpu": "0.5", "memory": "512M", "gpu": "l40s", "gpu_count": "1"}
 
-DEVICE_CLASS = {
-    "metadata": {"name": DRIVER},
-    "spec": {
-        "extendedResourceName": GPU,
-        "selectors": [
-            {"cel": {"expression": f"device.driver == '{DRIVER}' && device.attributes['{DRIVER}'].type == 'gpu'"}}
-        ],
-    },
-}
 CLAIM = {
     "metadata": {"name": "of-another-kind"},
     "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": DRIVER}}]}},
 }
-
-
-def device(number: int) -> dict[str, Any]:
-    attributes = {
-        "type": {"string": "gpu"},
-        "uuid": {"string": f"GPU-{number}"},
-        "productName": {"string": "NVIDIA L40S"},
-        "driverVersion": {"version": "580.95.5"},
-    }
-    found: dict[str, Any] = {
-        "name": f"gpu-{number}",
-        "attributes": attributes,
-        "capacity": {"memory": {"value": "46068Mi"}},
-    }
-    if number < BROKEN:
-        found["taints"] = [{"key": f"{DRIVER}/unhealthy", "effect": "NoSchedule"}]
-    return found
-
-
-def resource_slice() -> dict[str, Any]:
-    return {
-        "metadata": {"name": f"{NODE}-{DRIVER}"},
-        "spec": {
-            "driver": DRIVER,
-            "nodeName": NODE,
-            "pool": {"name": NODE, "generation": 1, "resourceSliceCount": 1},
-            "devices": [device(number) for number in range(DEVICES)],
-        },
-    }
 
 
 def pod(name: str, *, limits: dict[str, str] | None = None, claims: list[dict[str, str]] | None = None) -> Any:
@@ -88,15 +48,9 @@ def pod(name: str, *, limits: dict[str, str] | None = None, claims: list[dict[st
 def onlooker(hub: Hub, api: ApiClient) -> Iterator[Onlooker]:
     """Have a node whose GPUs only a DRA driver offers, some broken and some claimed, and somebody at the form."""
     core, resources = CoreV1Api(api), ResourceV1Api(api)
-    (node,) = Pool(name="dra", count=1, allocatable={"cpu": "64", "memory": "256Gi"}, labels=PRODUCT).nodes()
     claims = [{"name": "gpu", "resourceClaimName": "of-another-kind"}]
     with ExitStack() as made:
-        core.create_node(node)
-        made.callback(core.delete_node, NODE)
-        resources.create_device_class(DEVICE_CLASS)
-        made.callback(resources.delete_device_class, DRIVER)
-        resources.create_resource_slice(resource_slice())
-        made.callback(resources.delete_resource_slice, f"{NODE}-{DRIVER}")
+        made.enter_context(node_with_devices(api, "dra", labels=PRODUCT, devices=DEVICES, broken=BROKEN))
         resources.create_namespaced_resource_claim(NAMESPACE, CLAIM)
         made.callback(wait_for, lambda: not pods(api), "no pod left")
         made.callback(resources.delete_namespaced_resource_claim, "of-another-kind", NAMESPACE)

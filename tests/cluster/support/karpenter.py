@@ -97,8 +97,7 @@ def running_karpenter(
     types, log = folder / "instance-types.json", folder / "karpenter.log"
     types.write_text(json.dumps(list(machines)))
     with ExitStack() as stack:
-        for path in sorted(build.sources("karpenter").glob("*/apis/crds/*.yaml")):
-            stack.enter_context(_definition(api, yaml.safe_load(path.read_text())))
+        stack.enter_context(kinds_served(api))
         body = {
             "apiVersion": "{group}/{version}".format(**NODE_CLASSES),
             "kind": "KWOKNodeClass",
@@ -107,6 +106,15 @@ def running_karpenter(
         client.CustomObjectsApi(api).create_cluster_custom_object(**NODE_CLASSES, body=body)
         stack.enter_context(_process(program, cluster, types=types, log=log))
         yield Karpenter(api, log)
+
+
+@contextmanager
+def kinds_served(api: ApiClient) -> Iterator[None]:
+    """Have Karpenter's kinds of objects inside the block, without Karpenter."""
+    with ExitStack() as stack:
+        for path in sorted(build.sources("karpenter").glob("*/apis/crds/*.yaml")):
+            stack.enter_context(_definition(api, yaml.safe_load(path.read_text())))
+        yield
 
 
 @contextmanager

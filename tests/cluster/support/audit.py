@@ -1,0 +1,72 @@
+"""What a hub has asked the API server for, as the API server's own audit log has it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from devcluster import Cluster
+from devcluster.hub_rbac import SERVICE_ACCOUNT
+
+REVIEWS = ("authorization.k8s.io", "selfsubjectaccessreviews")
+
+
+class Use(NamedTuple):
+    """One thing that a right is needed for.
+
+    :param resource: in the plural, with a subresource behind a slash.
+    :param is_namespaced: asked for in the servers' namespace.
+    """
+
+    verb: str
+    api_group: str
+    resource: str
+    is_namespaced: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request.
+
+    :param use: None for what is no resource: the API server's own pages.
+    :param is_allowed: by the rights of who asked; whoever is allowed may still be refused by a quota.
+    """
+
+    use: Use | None
+    path: str
+    is_allowed: bool
+    status: int
+
+
+def requests_of(cluster: Cluster, namespace: str, *, since: int = 0) -> list[Request]:
+    """Return the requests of the hub in a namespace, in order.
+
+    :param since: how many of the first ones to leave out.
+    """
+    user = f"system:serviceaccount:{namespace}:{SERVICE_ACCOUNT}"
+    found: dict[str, Request] = {}
+    with cluster.audit_log.open(encoding="utf-8") as log:
+        for line in log:
+            # Before it is parsed: other hubs have asked for more.
+            if f'"{user}"' not in line or not line.endswith("\n"):
+                continue
+            event = json.loads(line)
+            # A watch is told of twice, when it begins and when it ends.
+            found[event["auditID"]] = _request(event, namespace)
+    return list(found.values())[since:]
+
+
+def _request(event: Mapping[str, Any], namespace: str) -> Request:
+    return Request(
+        use=_use(event["verb"], event["objectRef"], namespace) if "objectRef" in event else None,
+        path=event["requestURI"].partition("?")[0],
+        is_allowed=event["annotations"]["authorization.k8s.io/decision"] == "allow",
+        status=event["responseStatus"]["code"],
+    )
+
+
+def _use(verb: str, target: Mapping[str, str], namespace: str) -> Use:
+    resource = "/".join(filter(None, (target["resource"], target.get("subresource"))))
+    return Use(verb, target.get("apiGroup", ""), resource, target.get("namespace") == namespace)

@@ -1,0 +1,217 @@
+"""The rights in helm-values/rbac.yaml are those that the hub uses, no more and no less, and cost what the file says.
+
+What a hub asks for is read from the API server's own audit log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from kubernetes.client import ApiClient
+
+from devcluster import Cluster
+from gpuspawner.cli.rights import shipped
+from tests.cluster.support.audit import Use, requests_of
+from tests.cluster.support.endowed import IMPOSSIBLE, ONLY_DRA, PROMISED, QUEUE, QUEUED, QUOTA, SCALED, Site, endowed
+from tests.cluster.support.fleet import KINDS, WHOLE_CARD
+from tests.cluster.support.told import listening
+from tests.cluster.support.waiting import wait_for
+
+NAMESPACE = "rights"
+LARGE = KINDS["A100 80 GB"].slug
+CARD = {"gpu": WHOLE_CARD.slug}
+TOO_MANY = {"gpu": LARGE, "gpu_count": QUOTA + 1}
+
+# Every account has these, by roles that Kubernetes binds to all of them: system:basic-user, to ask what one may do, and
+# system:discovery, to ask which resources there are.
+EVERYBODYS = {
+    (Use("create", "authorization.k8s.io", "selfsubjectaccessreviews", False), ""),
+    (None, "/apis/karpenter.sh/v1"),
+    (None, "/apis/resource.k8s.io/v1"),
+}
+# Kueue does not run here: its place in a queue is asked for, which is what the right is for, and not found.
+PLACES = Use("get", "visibility.kueue.x-k8s.io", "localqueues/pendingworkloads", True)
+
+
+@pytest.fixture(scope="module")
+def site(cluster: Cluster, api: ApiClient) -> Iterator[Site]:
+    with endowed(cluster, api, NAMESPACE) as running:
+        yield running
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """What shows that a part of the file is not there.
+
+    :param look: what somebody is told.
+    :param whole: that, with all rights; :param without: the same without the part.
+    :param running: checks more while somebody's server runs.
+    :param is_watched: it shows by itself, both ways; the hub is not restarted.
+    """
+
+    look: Callable[[Site, str], Any]
+    whole: Any
+    without: Any
+    running: Callable[[Site], None] = lambda _site: None
+    is_watched: bool = False
+
+
+def under_a_quota(site: Site, user: str) -> Any:
+    most = site.form(user).offered()[LARGE]["max_count"]
+    answer = site.servers.ask(user, TOO_MANY)
+    # The API server is asked before anything is made, so no claim is left behind.
+    return most, answer.status, "exceeded quota: gpus" in answer.message, user in site.servers.pods.claims()
+
+
+def with_a_home(site: Site, _user: str) -> Any:
+    return site.verdict("settled", **CARD)
+
+
+def of_nodes(site: Site, user: str) -> Any:
+    page = site.form(user)
+    island, offered = page.island(), page.offered()
+    totals = {offered[slug]["total"] for slug in (WHOLE_CARD.slug, SCALED)}
+    return LARGE in offered, totals, island["memory"] is not None, island["capacity_notice"]
+
+
+def of_pods(site: Site, user: str) -> Any:
+    page = site.form(user)
+    card = page.offered()[WHOLE_CARD.slug]
+    counts = (card["total"], card["free"], page.details(WHOLE_CARD.slug))
+    return counts, site.verdict(user, **CARD)[0], page.island()["capacity_notice"]
+
+
+def beside_pods_that_are_unknown(site: Site) -> None:
+    assert site.form("onlooker").details(WHOLE_CARD.slug) == "1 in use by servers of this hub"
+    with site.servers.asked("without-gpu", {"gpu": None}):
+        terms = site.servers.pods.of("without-gpu").spec.affinity.node_affinity
+    assert not terms.required_during_scheduling_ignored_during_execution
+    assert terms.preferred_during_scheduling_ignored_during_execution
+
+
+def of_new_nodes(site: Site, user: str) -> Any:
+    return tuple(site.verdict(user, gpu=gpu)[0] for gpu in (SCALED, PROMISED, IMPOSSIBLE))
+
+
+def of_devices(site: Site, user: str) -> Any:
+    return ONLY_DRA in site.form(user).offered(), site.verdict(user, gpu=IMPOSSIBLE)[0]
+
+
+UNREADABLE_HOME = "Unknown: it depends on where the home volume is, which the hub cannot read."
+NO_NODES = "GPU capacity is unknown right now. The hub may not list the cluster's nodes."
+NO_PODS = "How many GPUs are free is unknown. The hub may not list the pods of all namespaces."
+LOSSES = {
+    "quotas": Loss(look=under_a_quota, whole=(QUOTA, 403, False, False), without=(8, 409, True, False)),
+    "volumes": Loss(
+        look=with_a_home, whole=("now", "Starts now: 4 places left."), without=("unknown", UNREADABLE_HOME)
+    ),
+    "nodes": Loss(
+        look=of_nodes, whole=(True, {0, 4}, True, ""), without=(False, {None}, False, NO_NODES), is_watched=True
+    ),
+    "pods": Loss(
+        look=of_pods,
+        whole=((4, 4, ""), "now", ""),
+        without=((4, None, "none in use by servers of this hub"), "unknown", NO_PODS),
+        running=beside_pods_that_are_unknown,
+    ),
+    "devices": Loss(look=of_devices, whole=(True, "never"), without=(False, "unknown")),
+    "nodepools": Loss(
+        look=of_new_nodes,
+        whole=("after-scale-up", "after-scale-up", "never"),
+        without=("unknown", "after-scale-up", "unknown"),
+    ),
+}
+
+
+def test_the_hub_asks_for_all_that_the_file_grants_and_for_nothing_else(cluster: Cluster, site: Site) -> None:
+    for loss in LOSSES.values():
+        settle(site, loss, loss.whole)
+    start_and_stop_in_every_way(site)
+    queue_up(site, "queuer")
+
+    requests = requests_of(cluster, NAMESPACE)
+
+    everybodys = {(each.use, "" if each.use else each.path) for each in requests}
+    asked = {each.use for each in requests} - {use for use, _ in EVERYBODYS}
+    assert [each for each in requests if not each.is_allowed] == []
+    assert everybodys - {(use, "") for use in asked} == EVERYBODYS
+    assert asked == uses(is_granted=True)
+
+
+def start_and_stop_in_every_way(site: Site) -> None:
+    servers, client = site.servers, site.hub.client
+    servers.begin("walker", {**CARD, "gpu_count": 2, "run_time": "20m"})
+    with listening(site.hub, "walker") as told:
+        told.wait("Your server runs.")
+    # One by a name, and one of which its user thinks better of: nobody answers on these nodes.
+    client.start_server("walker", {"gpu": LARGE}, name="second")
+    with servers.asked("hesitant", {"gpu": None}):
+        servers.pods.wait_bound("hesitant")
+    client.stop_server("walker", name="second")
+
+    site.restart(is_gated=True)
+
+    servers.wait_ready("walker")
+    servers.stop("walker")
+    servers.pods.wait_gone("walker")
+    client.request("DELETE", "/users/walker")
+    wait_for(lambda: "walker" not in servers.pods.claims(), "no claim of somebody who is gone")
+
+
+def queue_up(site: Site, user: str) -> None:
+    with site.servers.asked(user, {"gpu": QUEUED}):
+        told = site.servers.wait_told(user, QUEUE)
+    assert told.startswith(f"Your server waits in the queue {QUEUE}. Your server waits for ")
+
+
+def uses(*, is_granted: bool) -> set[Use]:
+    return {
+        Use(verb, right.api_group, right.resource, right.is_namespaced)
+        for right in shipped()
+        for verb in right.verbs
+        if right.is_granted == is_granted
+    }
+
+
+def test_without_the_right_to_its_queue_a_server_waits_in_it_all_the_same(cluster: Cluster, site: Site) -> None:
+    with site.without("queues"):
+        site.restart(is_gated=True)
+        known = len(requests_of(cluster, NAMESPACE))
+        queue_up(site, "other-queuer")
+
+    refused = {each.use for each in requests_of(cluster, NAMESPACE)[known:] if not each.is_allowed}
+    assert refused == {PLACES}
+
+
+@pytest.mark.parametrize("part", LOSSES)
+def test_without_a_part_the_hub_works_and_loses_what_the_file_says(site: Site, part: str) -> None:
+    loss = LOSSES[part]
+    with site.without(part):
+        if not loss.is_watched:
+            site.restart()
+        settle(site, loss, loss.without)
+        with site.servers.running({"runner": CARD}):
+            loss.running(site)
+    if loss.is_watched:
+        settle(site, loss, loss.whole)
+
+
+def test_every_part_that_can_be_left_out_was_left_out() -> None:
+    assert {*LOSSES, "queues"} == {each.part for each in shipped()} - {"hub"}
+
+
+def settle(site: Site, loss: Loss, expected: Any) -> None:
+    seen: list[Any] = []
+
+    def is_so() -> bool:
+        seen[:] = [loss.look(site, "onlooker")]
+        return seen == [expected]
+
+    try:
+        wait_for(is_so, "what is expected", timeout_s=30)
+    except AssertionError:
+        assert seen == [expected]
+        raise
