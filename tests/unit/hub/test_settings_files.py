@@ -170,6 +170,23 @@ def test_what_changes_while_it_is_read_is_read_the_next_time(follow: Follow, hou
     assert after(hours, settings) == {"a100": 1, "t4": 2, "l4": 1}
 
 
+def test_what_did_not_change_is_not_read_again(follow: Follow, hours: Hours, tmp_path: Path):
+    offers, parsed = Offers(), []
+
+    def parse(raw: Any) -> ParsedSettings:
+        parsed.append(raw)
+        return offers.parse(raw)
+
+    path = tmp_path / "a.yaml"
+    path.write_text(T4)
+    settings = follow(path, parse=parse)
+    for text in (TWO, BROKEN):
+        path.write_text(text)
+        for _ in range(3):
+            after(hours, settings)
+    assert len(parsed) == 3
+
+
 def test_what_was_changed_for_a_person_goes_over_the_files(follow: Follow, hours: Hours, tmp_path: Path):
     (tmp_path / "a.yaml").write_text(T4)
     settings = follow(tmp_path)
