@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gpuspawner.cli.diagnosis.leaks import Sight
+from gpuspawner.cli.diagnosis.probing import probe
+from tests.unit.cli.diagnosis.api_server import APIServer, serving
+
+PODS = "/api/v1/namespaces/jhub/pods"
+
+
+def answering(server: APIServer, *phases: str, asked: asyncio.Event | None = None) -> list[str]:
+    """Have pods go through phases, one a question; the result names those that are there.
+
+    :param asked: is set once there are two.
+    """
+    there: list[str] = []
+    left = list(phases)
+
+    def create(pod: Any) -> tuple[int, Any]:
+        there.append(pod["metadata"]["name"])
+        if asked is not None and len(there) == 2:
+            asked.set()
+        return 201, pod
+
+    def read(_: Any) -> tuple[int, Any]:
+        phase = left.pop(0) if len(left) > 1 else left[0]
+        ended = {"terminated": {"exitCode": 0, "message": "\n/dev/nvidia0\n"}}
+        return 200, {"status": {"phase": phase, "containerStatuses": [{"name": "unset", "state": ended}]}}
+
+    def delete(_: Any) -> tuple[int, Any]:
+        there.pop()
+        return 200, {}
+
+    server.answers |= {("POST", PODS): create, ("GET", PODS): read, ("DELETE", PODS): delete}
+    return there
+
+
+async def test_what_a_pod_saw_is_told_and_the_pod_is_gone():
+    async with serving() as (server, cluster):
+        there = answering(server, "Pending", "Succeeded")
+        found = await probe(cluster, ["n"], image="i")
+    assert (found, there) == ((Sight(node="n", way="unset", devices=("/dev/nvidia0",)),), [])
+
+
+async def test_whoever_is_cancelled_takes_the_pods_along():
+    async with serving() as (server, cluster):
+        all_there = asyncio.Event()
+        there = answering(server, "Pending", asked=all_there)
+        task = asyncio.create_task(probe(cluster, ["n", "m"], image="i"))
+        async with asyncio.timeout(5):
+            await all_there.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert there == []
+
+
+async def test_patience_ends_and_so_do_the_pods():
+    async with serving() as (server, cluster):
+        there = answering(server, "Pending")
+        found = await probe(cluster, ["n"], image="i", patience_s=0.05)
+    assert (there, [each.node for each in found]) == ([], ["n"])
+
+
+async def test_a_pod_that_is_refused_is_told():
+    async with serving() as (server, cluster):
+        server.answers["POST", PODS] = lambda _: (403, {})
+        assert await probe(cluster, ["n"], image="i") == (Sight(node="n", way="unset", trouble="HTTP status 403"),)
