@@ -68,18 +68,24 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     if arguments.probe and not arguments.probe_image:
         notes.write("gpuspawner doctor: --probe needs --probe-image\n")
         return WRONG_CALL
+    left: list[str] = []
     try:
-        found, unread = asyncio.run(_look(arguments, notes=notes))
+        found, unread = asyncio.run(_look(arguments, notes=notes, left=left))
     except (KeyboardInterrupt, asyncio.CancelledError):
-        notes.write("gpuspawner doctor: interrupted; nothing was left behind\n")
+        notes.write("gpuspawner doctor: interrupted\n")
         return FAILED
+    finally:
+        for name in left:
+            notes.write(f"left behind, as it could not be deleted: pod {name}\n")
     for kind, reason in unread.items():
         notes.write(f"not looked at: {kind.value} ({reason})\n")
     write(as_json(found), output=arguments.output, out=out, table=lambda paint: lines(found, paint))
     return BAD if any(finding.severity is Severity.FAULT for finding in found) else OK
 
 
-async def _look(arguments: argparse.Namespace, *, notes: TextIO) -> tuple[tuple[Finding, ...], Mapping[Kind, str]]:
+async def _look(
+    arguments: argparse.Namespace, *, notes: TextIO, left: list[str]
+) -> tuple[tuple[Finding, ...], Mapping[Kind, str]]:
     _end_on_sigterm()
     async with looking(arguments) as onlooker:
         facts, unread = await read_facts(onlooker, account=arguments.hub_account)
@@ -87,7 +93,11 @@ async def _look(arguments: argparse.Namespace, *, notes: TextIO) -> tuple[tuple[
             nodes = chosen(facts.nodes)
             notes.write(f"probing {', '.join(nodes) or 'nothing: no node with GPUs of NVIDIA runs pods'}\n")
             seen = await probe(
-                onlooker.cluster, nodes, image=arguments.probe_image, pull_policy=arguments.probe_pull_policy
+                onlooker.cluster,
+                nodes,
+                image=arguments.probe_image,
+                left=left,
+                pull_policy=arguments.probe_pull_policy,
             )
             facts = replace(facts, sights=seen)
     return diagnose(facts), unread

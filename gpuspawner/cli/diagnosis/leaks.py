@@ -72,7 +72,11 @@ def probe_pod(node: str, *, name: str, image: str, pull_policy: str = "") -> dic
             "image": image,
             "command": ["/bin/sh", "-c", _LOOK],
             "resources": {"requests": {"cpu": "1m", "memory": "8Mi"}, "limits": {"cpu": "100m", "memory": "64Mi"}},
-            "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+            "securityContext": {
+                "allowPrivilegeEscalation": False,
+                "capabilities": {"drop": ["ALL"]},
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
             **({} if value is None else {"env": [{"name": VARIABLE, "value": value}]}),
             **policy,
         }

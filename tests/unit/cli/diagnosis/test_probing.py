@@ -42,7 +42,7 @@ def answering(server: APIServer, *phases: str, asked: asyncio.Event | None = Non
 async def test_what_a_pod_saw_is_told_and_the_pod_is_gone():
     async with serving() as (server, cluster):
         there = answering(server, "Pending", "Succeeded")
-        found = await probe(cluster, ["n"], image="i")
+        found = await probe(cluster, ["n"], image="i", left=[])
     assert (found, there) == ((Sight(node="n", way="unset", devices=("/dev/nvidia0",)),), [])
 
 
@@ -50,7 +50,7 @@ async def test_whoever_is_cancelled_takes_the_pods_along():
     async with serving() as (server, cluster):
         all_there = asyncio.Event()
         there = answering(server, "Pending", asked=all_there)
-        task = asyncio.create_task(probe(cluster, ["n", "m"], image="i"))
+        task = asyncio.create_task(probe(cluster, ["n", "m"], image="i", left=[]))
         async with asyncio.timeout(5):
             await all_there.wait()
         task.cancel()
@@ -62,11 +62,22 @@ async def test_whoever_is_cancelled_takes_the_pods_along():
 async def test_patience_ends_and_so_do_the_pods():
     async with serving() as (server, cluster):
         there = answering(server, "Pending")
-        found = await probe(cluster, ["n"], image="i", patience_s=0.05)
+        found = await probe(cluster, ["n"], image="i", left=[], patience_s=0.05)
     assert (there, [each.node for each in found]) == ([], ["n"])
 
 
 async def test_a_pod_that_is_refused_is_told():
     async with serving() as (server, cluster):
         server.answers["POST", PODS] = lambda _: (403, {})
-        assert await probe(cluster, ["n"], image="i") == (Sight(node="n", way="unset", trouble="HTTP status 403"),)
+        found = await probe(cluster, ["n"], image="i", left=[])
+    assert found == (Sight(node="n", way="unset", trouble="HTTP status 403"),)
+
+
+async def test_a_pod_that_cannot_be_removed_is_named():
+    left: list[str] = []
+    async with serving() as (server, cluster):
+        there = answering(server, "Succeeded")
+        server.answers["DELETE", PODS] = lambda _: (500, {})
+        await probe(cluster, ["n"], image="i", left=left)
+    assert left == there
+    assert len(left) == 1
