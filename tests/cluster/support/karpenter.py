@@ -97,12 +97,7 @@ def running_karpenter(
     types, log = folder / "instance-types.json", folder / "karpenter.log"
     types.write_text(json.dumps(list(machines)))
     with ExitStack() as stack:
-<<<<<<< HEAD
         stack.enter_context(kinds_served(api))
-=======
-        for path in sorted(build.sources("karpenter").glob("*/apis/crds/*.yaml")):
-            stack.enter_context(definition(api, yaml.safe_load(path.read_text())))
->>>>>>> 14c0fcd (doctor: what is wrong with a cluster that is to run notebooks with GPUs, and what helps)
         body = {
             "apiVersion": "{group}/{version}".format(**NODE_CLASSES),
             "kind": "KWOKNodeClass",
@@ -114,20 +109,16 @@ def running_karpenter(
 
 
 @contextmanager
-<<<<<<< HEAD
 def kinds_served(api: ApiClient) -> Iterator[None]:
     """Have Karpenter's kinds of objects inside the block, without Karpenter."""
     with ExitStack() as stack:
         for path in sorted(build.sources("karpenter").glob("*/apis/crds/*.yaml")):
-            stack.enter_context(_definition(api, yaml.safe_load(path.read_text())))
+            stack.enter_context(definition(api, yaml.safe_load(path.read_text())))
         yield
 
 
 @contextmanager
-def _definition(api: ApiClient, body: dict[str, Any]) -> Iterator[None]:
-=======
 def definition(api: ApiClient, body: dict[str, Any]) -> Iterator[None]:
->>>>>>> 14c0fcd (doctor: what is wrong with a cluster that is to run notebooks with GPUs, and what helps)
     """Have a kind of custom objects inside the block; its objects go with it."""
     extensions, name = client.ApiextensionsV1Api(api), body["metadata"]["name"]
     extensions.create_custom_resource_definition(body)
