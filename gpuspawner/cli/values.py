@@ -1,21 +1,29 @@
-"""Helm values as an admin wrote them, in one file or several, merged as Helm merges them."""
+"""Helm values as an admin wrote them, in one file or several, merged as Helm merges them.
+
+Helm merges mappings key by key and takes everything else whole from the later file. What a later file sets to null
+stays null: that takes a default of the chart away, and gpuspawner's own settings take null for "not there".
+https://helm.sh/docs/chart_template_guide/values_files/
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from pathlib import Path as FilePath
 from typing import Any
 
-import yaml
-
-from gpuspawner.core.errors import Problem, SettingsError
-from gpuspawner.settings.merging import over
+from gpuspawner.cli.findings import Finding, Path, Place, Severity
+from gpuspawner.cli.yaml_tree import Document, Written, plain_mapping, read_yaml
+from gpuspawner.core.errors import SettingsError
 
 SECTION = ("hub", "config", "GPUSpawner")
 """Where the settings are in the values of zero-to-jupyterhub."""
+
+_MARKS = (SECTION, SECTION[:2], SECTION[:1], ("singleuser",))
+"""Sections by which the chart's values are told from those of a chart around it, the surest first."""
+_NOWHERE = Place("", 1, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,17 +31,70 @@ class Values:
     """What all files together say.
 
     :param merged: the values as the chart gets them.
+    :param tree: the same with places.
+    :param flaws: what is wrong with the files as YAML; nothing where they were loaded by :func:`load`.
+    :param is_read: false where a file could not be read as YAML, so that the rest is not what it says.
+    :param idle_nulls: paths that are set to null, and that no file before says anything of.
     """
 
     merged: Mapping[str, Any] = field(default_factory=dict)
+    tree: Written = field(default_factory=lambda: Written(value={}, place=_NOWHERE))
+    flaws: tuple[Finding, ...] = ()
+    is_read: bool = True
+    idle_nulls: tuple[Path, ...] = ()
+
+    @property
+    def root(self) -> tuple[str, ...]:
+        """The key of a parent chart that the values of zero-to-jupyterhub are below; nothing where they are at the top.
+
+        With several such keys, the first one that holds the settings counts.
+        """
+        below = [key for key, value in self.merged.items() if isinstance(value, Mapping)]
+        for mark in _MARKS:
+            if _at(self.merged, mark) is not None:
+                return ()
+            for key in below:
+                if isinstance(_at(self.merged[key], mark), Mapping):
+                    return (key,)
+        return ()
+
+    @property
+    def chart(self) -> Mapping[str, Any]:
+        """The values of zero-to-jupyterhub."""
+        return self.at(())
 
     @property
     def settings(self) -> Mapping[str, Any]:
         """The section of gpuspawner, empty where there is none."""
-        found: Any = self.merged
-        for key in SECTION:
-            found = found.get(key) if isinstance(found, Mapping) else None
+        return self.at(SECTION)
+
+    def at(self, path: Sequence[str]) -> Mapping[str, Any]:
+        """Return a mapping of the chart's values, empty where there is none."""
+        found = _at(self.merged, (*self.root, *path))
         return found if isinstance(found, Mapping) else {}
+
+    def written(self, path: Path) -> Written | None:
+        """Return what is at a path from the top of the files, as the file says it that said it last."""
+        found = self.tree
+        for part in path:
+            inside = found.value
+            if isinstance(inside, dict) and part in inside:
+                found = inside[str(part)]
+            elif isinstance(inside, list) and isinstance(part, int) and part < len(inside):
+                found = inside[part]
+            else:
+                return None
+        return found
+
+    def where(self, path: Path, *, of_key: bool = False) -> Place | None:
+        """Return where a path from the top of the files is said, else the nearest above it; None where nothing is.
+
+        :param of_key: where its key is, if it is said.
+        """
+        for length in range(len(path), 0, -1):
+            if written := self.written(path[:length]):
+                return written.key if of_key and written.key is not None else written.shown
+        return None
 
 
 def add_values(parser: argparse.ArgumentParser) -> None:
@@ -51,23 +112,66 @@ def add_values(parser: argparse.ArgumentParser) -> None:
 def load(files: Sequence[str]) -> Values:
     """Read values files and merge them in their order.
 
-    :raises SettingsError: one is no YAML, or no mapping.
+    :raises SettingsError: one is no YAML, or no mapping, or says something twice.
     :raises OSError: one cannot be read.
     """
-    merged: dict[str, Any] = {}
+    values = read(files)
+    if values.flaws:
+        raise SettingsError(*(flaw.problem for flaw in values.flaws))
+    return values
+
+
+def read(files: Sequence[str]) -> Values:
+    """Read values files as :func:`load` does, and keep what is wrong with them.
+
+    :raises OSError: one cannot be read.
+    """
+    merged: dict[str, Written] = {}
+    nulls: list[Path] = []
+    flaws: list[Finding] = []
+    is_read = True
     for file in files:
-        merged = over(merged, _read(file))
-    return Values(merged=merged)
+        document = _read(file)
+        flaws += document.flaws
+        is_read = is_read and document.is_read
+        merged = _over(merged, document.tree.value, path=(), nulls=nulls)
+    return Values(
+        merged=plain_mapping(merged),
+        tree=Written(value=merged, place=_NOWHERE),
+        flaws=tuple(flaws),
+        is_read=is_read,
+        idle_nulls=tuple(nulls),
+    )
 
 
-def _read(file: str) -> Mapping[str, Any]:
-    text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+def _at(found: Any, path: Sequence[str]) -> Any:
+    for key in path:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found
+
+
+def _over(
+    lower: Mapping[str, Written], upper: Mapping[str, Written], *, path: Path, nulls: list[Path]
+) -> dict[str, Written]:
+    merged = dict(lower)
+    for key, entry in upper.items():
+        before = lower.get(key)
+        if isinstance(entry.value, dict):
+            inside = before.value if before is not None and isinstance(before.value, dict) else {}
+            merged[key] = replace(entry, value=_over(inside, entry.value, path=(*path, key), nulls=nulls))
+        else:
+            if entry.value is None and (before is None or before.value is None):
+                nulls.append((*path, key))
+            merged[key] = entry
+    return merged
+
+
+def _read(file: str) -> Document:
+    name = "<stdin>" if file == "-" else file
     try:
-        document = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
-        raise SettingsError(Problem(field=file, code="bad_value", message=f"is no YAML: {error}")) from error
-    if document is None:
-        return {}
-    if not isinstance(document, Mapping):
-        raise SettingsError(Problem(field=file, code="wrong_type", message="must hold a mapping"))
-    return document
+        text = sys.stdin.read() if file == "-" else FilePath(file).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        message = f"is no text in UTF-8: byte {error.start + 1} fits nowhere"
+        flaw = Finding(severity=Severity.ERROR, code="bad_yaml", path="", message=message, place=Place(name, 1, 1))
+        return Document(tree=Written(value={}, place=_NOWHERE), flaws=(flaw,), is_read=False)
+    return read_yaml(text, file=name)
