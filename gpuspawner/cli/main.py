@@ -7,11 +7,18 @@ import sys
 from collections.abc import Sequence
 
 from gpuspawner import __version__
-from gpuspawner.cli import convert, demo, doctor, explain, inventory
+from gpuspawner.cli import convert, demo, doctor, explain, inventory, schema
 from gpuspawner.cli.exits import BAD, FAILED
 from gpuspawner.core.errors import GPUSpawnerError, SettingsError
 
-_COMMANDS = {"inventory": inventory, "explain": explain, "doctor": doctor, "convert": convert, "demo": demo}
+_COMMANDS = {
+    "inventory": inventory,
+    "explain": explain,
+    "doctor": doctor,
+    "convert": convert,
+    "schema": schema,
+    "demo": demo,
+}
 
 _EPILOG = """\
 exit codes:

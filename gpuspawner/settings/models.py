@@ -29,11 +29,16 @@ from gpuspawner.settings.values import (
     Version,
 )
 
+_MIN, _MAX = "Least that may be asked for.", "Most that may be asked for."
+_STEP, _DEFAULT = "What may be asked for differs by whole steps.", "What is selected at first."
+
 
 class ImageEntry(Entry):
     """An image users may pick."""
 
-    image: Annotated[str, StringConstraints(pattern=r"^[^\s{}]+$", max_length=1000)] | None = None
+    image: Annotated[str, StringConstraints(pattern=r"^[^\s{}]+$", max_length=1000)] | None = Field(
+        default=None, description="Reference of the image, such as quay.io/jupyter/pytorch-notebook:cuda12-latest."
+    )
     cuda: Version | None = Field(
         default=None,
         description="CUDA version inside: checked against the nodes' driver and GPUs. Omitted: not checked.",
@@ -56,53 +61,53 @@ class ImageEntry(Entry):
 class CustomImagesSetting(Model):
     """Images that people may name by themselves."""
 
-    allowed: bool = False
+    allowed: bool = Field(default=False, description="Whether people may name an image by its reference.")
     registries: list[Origin] = Field(
         default_factory=list,
         description="Registries, or beginnings of names in them, that images must come from; empty: any.",
     )
-    description: Text = ""
+    description: Text = Field(default="", description="A sentence below the field.")
 
 
 class Amount(Model):
     """Guarantee of an amount, as a fraction of the limit."""
 
-    guarantee: Part | None = None
+    guarantee: Part | None = Field(default=None, description="Part of the limit that is requested.")
 
 
 class CPUSetting(Amount):
     """Bounds of the CPU limit."""
 
-    min: CPUs = 500
-    max: CPUs
-    step: CPUs = 500
-    default: CPUs | None = None
+    min: CPUs = Field(default=500, description=_MIN)
+    max: CPUs = Field(description=_MAX)
+    step: CPUs = Field(default=500, description=_STEP)
+    default: CPUs | None = Field(default=None, description=_DEFAULT)
 
 
 class MemorySetting(Amount):
     """Bounds of the memory limit."""
 
-    min: Memory = 1024**3
-    max: Memory
-    step: Memory = 1024**3
-    default: Memory | None = None
+    min: Memory = Field(default=1024**3, description=_MIN)
+    max: Memory = Field(description=_MAX)
+    step: Memory = Field(default=1024**3, description=_STEP)
+    default: Memory | None = Field(default=None, description=_DEFAULT)
 
 
 class RunTimeSetting(Model):
     """Bounds of how long a server runs at most."""
 
-    min: RunTime = 15 * 60
-    max: RunTime
-    step: RunTime = 15 * 60
-    default: RunTime | None = None
+    min: RunTime = Field(default=15 * 60, description=_MIN)
+    max: RunTime = Field(description=_MAX)
+    step: RunTime = Field(default=15 * 60, description=_STEP)
+    default: RunTime | None = Field(default=None, description=_DEFAULT)
 
 
 class SharedMemorySetting(Model):
     """Bounds of the size of /dev/shm, which users need not choose."""
 
-    min: Memory = 256 * 1024**2
-    max: Memory
-    step: Memory = 256 * 1024**2
+    min: Memory = Field(default=256 * 1024**2, description=_MIN)
+    max: Memory = Field(description=_MAX)
+    step: Memory = Field(default=256 * 1024**2, description=_STEP)
 
 
 class PriorityEntry(Entry):
@@ -119,30 +124,57 @@ class PriorityEntry(Entry):
 class PresetEntry(Entry):
     """A named bundle of choices; what it leaves out takes the default."""
 
-    image: Slug | None = None
-    cpu: CPUs | None = None
-    memory: Memory | None = None
-    gpu: Slug | None = None
-    gpu_count: Annotated[int, Field(ge=0)] | None = None
-    run_time: RunTime | None = None
-    shared_memory: Memory | None = None
-    priority: Slug | None = None
+    image: Slug | None = Field(default=None, description="Slug of an image.")
+    cpu: CPUs | None = Field(default=None, description="CPU limit.")
+    memory: Memory | None = Field(default=None, description="Memory limit.")
+    gpu: Slug | None = Field(default=None, description="Slug of a GPU type; empty: none.")
+    gpu_count: Annotated[int, Field(ge=0)] | None = Field(default=None, description="How many GPUs.")
+    run_time: RunTime | None = Field(default=None, description="How long the server runs at most.")
+    shared_memory: Memory | None = Field(default=None, description="Size of /dev/shm.")
+    priority: Slug | None = Field(default=None, description="Slug of a priority.")
 
 
 class SettingsModel(Model):
     """Everything below ``hub.config.GPUSpawner`` that describes what may be asked for."""
 
-    images: dict[str, ImageEntry] = Field(default_factory=dict)
-    custom_images: CustomImagesSetting = Field(default_factory=CustomImagesSetting)
-    cpu: CPUSetting | None = None
-    memory: MemorySetting | None = None
-    run_time: RunTimeSetting | None = None
-    shared_memory: SharedMemorySetting | None = None
-    priorities: dict[str, PriorityEntry] = Field(default_factory=dict)
-    gpus: dict[str, GPUEntry] = Field(default_factory=dict)
-    presets: dict[str, PresetEntry] = Field(default_factory=dict)
-    policy: PolicySetting | None = None
-    pools: dict[str, PoolEntry] = Field(default_factory=dict)
-    accelerators: dict[str, AcceleratorEntry | None] = Field(default_factory=dict)
-    discover_gpus: bool = True
-    queue: QueueSetting | None = None
+    images: dict[str, ImageEntry] = Field(
+        default_factory=dict,
+        description="Images users may pick, by slug. Omitted: KubeSpawner's image is the only one.",
+    )
+    custom_images: CustomImagesSetting = Field(
+        default_factory=CustomImagesSetting, description="Whether users may also name an image by its reference."
+    )
+    cpu: CPUSetting | None = Field(
+        default=None, description="Bounds of the CPU limit. Omitted: what the largest node has."
+    )
+    memory: MemorySetting | None = Field(
+        default=None, description="Bounds of the memory limit. Omitted: what the largest node has."
+    )
+    run_time: RunTimeSetting | None = Field(
+        default=None, description="Bounds of how long a server runs at most. Omitted: servers run on."
+    )
+    shared_memory: SharedMemorySetting | None = Field(
+        default=None, description="Bounds of the size of /dev/shm. Omitted: nobody is asked."
+    )
+    priorities: dict[str, PriorityEntry] = Field(
+        default_factory=dict, description="Priorities users may pick, by slug; the first one is the usual one."
+    )
+    gpus: dict[str, GPUEntry] = Field(
+        default_factory=dict, description="GPU types users may pick, by slug; before those found by node labels."
+    )
+    presets: dict[str, PresetEntry] = Field(
+        default_factory=dict, description="Named bundles of choices, each started with one button, by slug."
+    )
+    policy: PolicySetting | None = Field(
+        default=None, description="Who may have what. Omitted: everybody may have all that is offered."
+    )
+    pools: dict[str, PoolEntry] = Field(
+        default_factory=dict, description="GPUs that the people of some groups share, by slug."
+    )
+    accelerators: dict[str, AcceleratorEntry | None] = Field(
+        default_factory=dict, description="Changes to the built-in table of GPU models, by model; null takes one out."
+    )
+    discover_gpus: bool = Field(default=True, description="Whether GPU types are also taken from labels of nodes.")
+    queue: QueueSetting | None = Field(
+        default=None, description="A queue of Kueue that servers with a GPU go through. Omitted: none."
+    )

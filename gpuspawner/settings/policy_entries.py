@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, StringConstraints
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, StringConstraints, WithJsonSchema
+from pydantic_core import CoreSchema
 
 from gpuspawner.core.duration import parse_duration
 from gpuspawner.core.policy_rules import ANY, UNLIMITED
 from gpuspawner.core.quantity import parse_cpu, parse_memory
-from gpuspawner.settings.values import Entry, Model, Slug, quoted_text
+from gpuspawner.settings.values import CPUs, Entry, Memory, Model, Slug, quoted_text
+from gpuspawner.settings.written import ALL, CPUS, MEMORY, RUN_TIME, or_unlimited
 
 _UNLIMITED = "unlimited"
 
@@ -59,11 +61,20 @@ def _types(value: object) -> object:
     return found
 
 
-Count = Annotated[int, BeforeValidator(_number)]
+class _OrListed:
+    """Adds the other ways to name GPU types to what JSON Schema says of a mapping of them."""
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [ALL, _LISTED, handler(core)]}
+
+
+_LISTED = {"type": "array", "items": {"type": "string"}}
+_WHOLE = {"type": "integer", "minimum": 0}
+Count = Annotated[int, BeforeValidator(_number), WithJsonSchema(or_unlimited(_WHOLE))]
 """A number from 0 on; ``unlimited`` is :data:`gpuspawner.core.policy_rules.UNLIMITED`, as for all limits here."""
-Longest = Annotated[int, BeforeValidator(_run_time)]
+Longest = Annotated[int, BeforeValidator(_run_time), WithJsonSchema(or_unlimited(RUN_TIME))]
 """Seconds, written as a run time is, or ``unlimited``."""
-Slugs = Annotated[list[Slug], BeforeValidator(_slugs)]
+Slugs = Annotated[list[Slug], BeforeValidator(_slugs), WithJsonSchema({"anyOf": [ALL, _LISTED]})]
 """Slugs, written as a list; ``*`` is all there are."""
 Group = Annotated[str, StringConstraints(min_length=1, max_length=255), BeforeValidator(quoted_text)]
 """Name of a group, in any case."""
@@ -72,23 +83,27 @@ Group = Annotated[str, StringConstraints(min_length=1, max_length=255), BeforeVa
 class CPURange(Model):
     """Bounds of the CPU limit within those of everybody."""
 
-    min: Annotated[int, BeforeValidator(parse_cpu)] | None = None
-    max: Annotated[int, BeforeValidator(_most_cpu)] | None = None
+    min: CPUs | None = Field(default=None, description="Least that may be asked for. Omitted: as for everybody.")
+    max: Annotated[int, BeforeValidator(_most_cpu), WithJsonSchema(or_unlimited(CPUS))] | None = Field(
+        default=None, description="Most that may be asked for, or unlimited. Omitted: as for everybody."
+    )
 
 
 class MemoryRange(Model):
     """Bounds of the memory limit within those of everybody."""
 
-    min: Annotated[int, BeforeValidator(parse_memory)] | None = None
-    max: Annotated[int, BeforeValidator(_most_memory)] | None = None
+    min: Memory | None = Field(default=None, description="Least that may be asked for. Omitted: as for everybody.")
+    max: Annotated[int, BeforeValidator(_most_memory), WithJsonSchema(or_unlimited(MEMORY))] | None = Field(
+        default=None, description="Most that may be asked for, or unlimited. Omitted: as for everybody."
+    )
 
 
 class TypeLimits(Model):
     """What a rule says of one GPU type."""
 
     max_gpus: Count | None = Field(default=None, description="Over all servers of a person.")
-    max_gpus_per_server: Count | None = None
-    max_runtime: Longest | None = None
+    max_gpus_per_server: Count | None = Field(default=None, description="In one server.")
+    max_runtime: Longest | None = Field(default=None, description="After which every server with the type is stopped.")
 
 
 class RuleEntry(Model):
@@ -98,14 +113,16 @@ class RuleEntry(Model):
     custom_images: bool | None = Field(
         default=None, description="Whether images may be named by reference; only less than custom_images allows."
     )
-    gpus: Annotated[dict[str, TypeLimits], BeforeValidator(_types)] | None = Field(
+    gpus: Annotated[dict[str, TypeLimits], BeforeValidator(_types), _OrListed()] | None = Field(
         default=None, description="GPU types that may be had: *, slugs, or slugs with limits; * is all others then."
     )
     max_gpus: Count | None = Field(default=None, description="Over all servers of a person.")
-    max_gpus_per_server: Count | None = None
-    max_servers_with_gpu: Count | None = None
-    cpu: CPURange | None = None
-    memory: MemoryRange | None = None
+    max_gpus_per_server: Count | None = Field(default=None, description="In one server, of whichever type.")
+    max_servers_with_gpu: Count | None = Field(default=None, description="Servers of a person that have a GPU.")
+    cpu: CPURange | None = Field(default=None, description="Bounds of the CPU limit, within those of everybody.")
+    memory: MemoryRange | None = Field(
+        default=None, description="Bounds of the memory limit, within those of everybody."
+    )
     max_runtime: Longest | None = Field(default=None, description="After which every server is stopped.")
     deny: bool = Field(default=False, description="True: caps what other rules give instead of giving anything.")
 
@@ -116,17 +133,19 @@ class NamedRule(RuleEntry):
     :param enabled: false takes the rule out without deleting it there.
     """
 
-    enabled: bool = True
+    enabled: bool = Field(default=True, description="False takes the rule out without removing it.")
 
 
 class PolicySetting(Model):
     """Who may have what."""
 
     hide: bool = Field(default=False, description="True: what is out of reach is not shown at all.")
-    default: RuleEntry = Field(default_factory=RuleEntry)
-    groups: dict[Group, NamedRule] = Field(default_factory=dict)
+    default: RuleEntry = Field(default_factory=RuleEntry, description="What holds for everybody.")
+    groups: dict[Group, NamedRule] = Field(
+        default_factory=dict, description="By group: takes the place of the default; the most generous group wins."
+    )
     users: dict[Annotated[str, StringConstraints(min_length=1, max_length=255)], NamedRule] = Field(
-        default_factory=dict
+        default_factory=dict, description="By name of a person: takes the place of all else."
     )
 
 
@@ -135,4 +154,4 @@ class PoolEntry(Entry):
 
     groups: list[Group] | None = Field(default=None, description="Groups whose people share the pool.")
     gpus: Slugs = Field(default_factory=lambda: [ANY], description="GPU types that count here, or *.")
-    max_gpus: Count | None = None
+    max_gpus: Count | None = Field(default=None, description="That all their servers together may hold.")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 
 from gpuspawner.core.duration import parse_duration
 from gpuspawner.core.image_reference import parse_origin
 from gpuspawner.core.quantity import parse_cpu, parse_memory
+from gpuspawner.settings.written import CPUS, MEMORY, RUN_TIME, VERSION
 
 Vendor = Literal["nvidia", "amd", "intel"]
 
 NAME = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
+LABEL_VALUE = rf"^({NAME})?$"
 DOMAIN = r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?"
 
 _LONGEST_RUN_TIME_S = 2**31 - 1
@@ -61,13 +63,18 @@ def _run_time(value: object) -> int:
     return run_time_s
 
 
-CPUs = Annotated[int, BeforeValidator(parse_cpu)]
+CPUs = Annotated[int, BeforeValidator(parse_cpu), WithJsonSchema(CPUS)]
 """Millicores, written as a number of CPUs or ``500m``."""
-Memory = Annotated[int, BeforeValidator(parse_memory)]
+Memory = Annotated[int, BeforeValidator(parse_memory), WithJsonSchema(MEMORY)]
 """Bytes, written as ``16G`` (1024^3, as everywhere in JupyterHub) or a number of bytes."""
-RunTime = Annotated[int, BeforeValidator(_run_time)]
+RunTime = Annotated[int, BeforeValidator(_run_time), WithJsonSchema(RUN_TIME)]
 """Seconds, written as ``30m``, ``8h``, ``2d`` or ``2h30m``."""
-Version = Annotated[str, BeforeValidator(_quoted_version), StringConstraints(pattern=r"^[0-9]{1,3}\.[0-9]{1,3}$")]
+Version = Annotated[
+    str,
+    BeforeValidator(_quoted_version),
+    StringConstraints(pattern=VERSION),
+    WithJsonSchema({"type": "string", "pattern": VERSION}),
+]
 Part = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 # The limits come first: behind a validator, pydantic counts "items" and says nothing of characters.
 Text = Annotated[str, StringConstraints(max_length=2000), BeforeValidator(quoted_text)]
@@ -78,7 +85,12 @@ Slug = Annotated[str, BeforeValidator(quoted_text)]
 Origin = Annotated[str, AfterValidator(_origin)]
 """A registry, or the beginning of names in one, as :func:`gpuspawner.core.image_reference.parse_origin` returns it."""
 LabelKey = Annotated[str, StringConstraints(pattern=rf"^({DOMAIN}/)?{NAME}$")]
-LabelValue = Annotated[str, BeforeValidator(quoted_text), StringConstraints(pattern=rf"^({NAME})?$")]
+LabelValue = Annotated[
+    str,
+    BeforeValidator(quoted_text),
+    StringConstraints(pattern=LABEL_VALUE),
+    WithJsonSchema({"type": "string", "pattern": LABEL_VALUE}),
+]
 
 
 class Model(BaseModel):
@@ -94,7 +106,7 @@ class Entry(Model):
     :param enabled: false takes the entry out without deleting it from another values file.
     """
 
-    order: int | None = None
-    enabled: bool = True
-    display_name: Title | None = None
-    description: Text = ""
+    order: int | None = Field(default=None, description="Sorts entries, smallest first; those without one come after.")
+    enabled: bool = Field(default=True, description="False takes the entry out without removing it.")
+    display_name: Title | None = Field(default=None, description="What people read. Omitted: the slug, or the model.")
+    description: Text = Field(default="", description="A sentence below the name.")

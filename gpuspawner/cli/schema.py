@@ -1,0 +1,79 @@
+"""Print the JSON Schema of the settings, for editors and for Helm.
+
+By default it is that of a whole values file of zero-to-jupyterhub, or of a chart with zero-to-jupyterhub below the key
+jupyterhub; with --section, that of what stands below hub.config.GPUSpawner. It is draft 7. In an editor with the YAML
+language server, the first line of a values file names it:
+
+  # yaml-language-server: $schema=values.schema.json
+
+A schema knows keys, types and how amounts are written. `gpuspawner check` knows the rest as well: bounds that hold
+their default, slugs that there are, keys that are written twice.
+
+examples:
+  gpuspawner schema > values.schema.json
+  gpuspawner schema --section
+  gpuspawner schema --output yaml
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, TextIO
+
+from traitlets import Bool, Float, Integer, TraitType, Unicode
+
+from gpuspawner.cli.exits import OK
+from gpuspawner.cli.output import write
+from gpuspawner.hub.spawner import GPUSpawner
+from gpuspawner.hub.traits import SETTINGS
+from gpuspawner.settings.schema import settings_schema, values_schema
+
+_TYPES: tuple[tuple[type[TraitType[Any, Any]], str], ...] = (
+    (Bool, "boolean"),
+    (Integer, "integer"),
+    (Float, "number"),
+    (Unicode, "string"),
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--values", action="store_true", help="of a whole values file (the default)")
+    which.add_argument("--section", action="store_true", help="of what stands below hub.config.GPUSpawner")
+    parser.add_argument("--output", choices=("json", "yaml"), default="json", help="format of the result (%(default)s)")
+
+
+def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
+    """Write the schema."""
+    section = settings_schema(other_traits())
+    write(
+        section if arguments.section else values_schema(section),
+        output=arguments.output,
+        out=out,
+        table=lambda _: (),
+    )
+    return OK
+
+
+def other_traits() -> dict[str, dict[str, Any]]:
+    """Return schemas of what may stand beside the settings: gpuspawner's other traits, and all of KubeSpawner's.
+
+    Those of KubeSpawner are only named: which values they take is for `gpuspawner check`, which asks them.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for name, trait in sorted(GPUSpawner.class_traits(config=True).items()):
+        if name in SETTINGS:
+            continue
+        own = trait.this_class is not None and trait.this_class.__module__.startswith("gpuspawner.")
+        found[name] = _own(trait) if own else {"description": "A trait of KubeSpawner."}
+    return found
+
+
+def _own(trait: TraitType[Any, Any]) -> dict[str, Any]:
+    kind = next((told for cls, told in _TYPES if isinstance(trait, cls)), None)
+    sentence = " ".join(trait.help.split("::")[0].split()).split(". ")[0].rstrip(".")
+    schema: dict[str, Any] = {"description": f"{sentence}."}
+    if kind is not None:
+        schema |= {"type": kind, "default": trait.default_value}
+    return schema
