@@ -66,7 +66,7 @@ SUITES: Suites = {
     "docs": [_pytest("docs", "tests/docs")],
     "fuzz": [_pytest("fuzz", *PARALLEL, "tests/fuzz")],
     "packaging": [_pytest("packaging", "--packaging", "tests/packaging")],
-    "helm": [_pytest("helm", *PARALLEL, "--helm", "tests/helm")],
+    "helm": [_pytest("helm", "--helm", "tests/helm")],
     # These two take minutes and a machine with nothing else to do.
     "cluster": [_pytest("cluster", "--cluster", "tests/cluster", f"--ignore={FAULTS}", f"--ignore={STORM}")],
     "faults": [_pytest("faults", "--cluster", FAULTS)],

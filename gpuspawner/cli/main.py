@@ -7,11 +7,12 @@ import sys
 from collections.abc import Sequence
 
 from gpuspawner import __version__
-from gpuspawner.cli import convert, demo, doctor, explain, inventory, schema
+from gpuspawner.cli import check, convert, demo, doctor, explain, inventory, schema
 from gpuspawner.cli.exits import BAD, FAILED
 from gpuspawner.core.errors import GPUSpawnerError, SettingsError
 
 _COMMANDS = {
+    "check": check,
     "inventory": inventory,
     "explain": explain,
     "doctor": doctor,

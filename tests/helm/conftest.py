@@ -16,19 +16,18 @@ Helm = Callable[..., str]
 
 @pytest.fixture(scope="session")
 def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
-    """Return a function that runs Helm, which has to succeed unless it ``fails``, and returns what it says."""
+    """Return a function that runs Helm, which has to succeed, and returns what it says."""
     program = build.ensure(["helm"]) / "helm"
     home = tmp_path_factory.mktemp("helm")
     # Nothing of the machine's own: no plug-ins, no repositories, no cluster.
     environment = {"HOME": str(home), "PATH": str(Path(shutil.which("sh") or "/bin/sh").parent)}
 
-    def run(*arguments: str | Path, fails: bool = False) -> str:
+    def run(*arguments: str | Path) -> str:
         command = [str(program), *map(str, arguments)]
         answer = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, check=False)
-        said = f"{answer.stdout}{answer.stderr}"
-        if (answer.returncode != 0) is not fails:
-            pytest.fail(f"{' '.join(command)}\n{said}", pytrace=False)
-        return said if fails else answer.stdout
+        if answer.returncode != 0:
+            pytest.fail(f"{' '.join(command)}\n{answer.stdout}{answer.stderr}", pytrace=False)
+        return answer.stdout
 
     return run
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import yaml
 
-import gpuspawner
 from gpuspawner.cli.values import load
 from gpuspawner.core.accelerators import AMD_PRODUCT, GFD_PRODUCT, GKE_ACCELERATOR, INTEL_PRODUCT
 from gpuspawner.core.node_gpus import vendor_of
@@ -18,7 +17,7 @@ from gpuspawner.hub.traits import SETTINGS
 from gpuspawner.settings.accelerators import accelerator_table, builtin_accelerators
 from gpuspawner.settings.gpu_entries import GPUEntry
 from tests.helm.support import chart
-from tests.helm.support.files import BASE, FOLDER, OVERLAYS, VALUES, WITHOUT_AN_IMAGE, documents, section, snippets
+from tests.helm.support.files import BASE, FOLDER, OVERLAYS, VALUES, documents, section, snippets
 
 TABLE = accelerator_table({})
 SETTINGS_FILES = (BASE, *OVERLAYS)
@@ -237,23 +236,3 @@ def test_the_header_of_the_rights_counts_them():
     assert (len(found), len(bound), subjects) == (16, 8, {("ServiceAccount", "hub", "jupyterhub")})
     assert "Eight parts, each with its binding." in text
     assert "change it in all eight." in text
-
-
-@pytest.mark.skipif(not chart.IS_THERE, reason=chart.MISSING)
-def test_the_rights_go_to_the_account_that_the_chart_makes():
-    # templates/_helpers-names.tpl of the chart: without these two, the names are those of the parts alone.
-    values = load([str(chart.defaults()), str(BASE)]).merged
-    assert (values["fullnameOverride"], values["hub"]["serviceAccount"].get("name")) == ("", None)
-
-
-def test_one_version_of_the_chart_is_named_everywhere():
-    (version,) = re.findall(r"--version (\S+)", BASE.read_text())
-    hub = load([str(BASE)]).merged["hub"]["image"]["tag"]
-    plain = load([str(WITHOUT_AN_IMAGE)]).merged["hub"]["image"]["tag"]
-    assert (plain, f"ARG CHART_VERSION={version}" in (FOLDER / "Dockerfile").read_text()) == (version, True)
-    assert hub == f"{version}-{gpuspawner.__version__}"
-
-
-def test_the_wheel_that_is_named_is_of_this_version():
-    named = re.findall(r"gpuspawner-(\S+)-py3-none-any\.whl", WITHOUT_AN_IMAGE.read_text())
-    assert named == [gpuspawner.__version__]

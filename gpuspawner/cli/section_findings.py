@@ -1,0 +1,143 @@
+"""What is written where nobody reads it: sections in the wrong place, keys that are no trait, values of a wrong type.
+
+JupyterHub itself only warns of such, in a log, and goes on without.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from jupyterhub.app import JupyterHub
+from jupyterhub.spawner import Spawner
+from kubespawner import KubeSpawner
+from traitlets import HasTraits, TraitError
+
+from gpuspawner.cli.findings import Finding, Path, Severity, dotted
+from gpuspawner.cli.setting_findings import CONFIG
+from gpuspawner.cli.values import SECTION, Values
+from gpuspawner.cli.yaml_tree import Written
+from gpuspawner.core.quoting import quote
+from gpuspawner.hub.spawner import GPUSpawner
+from gpuspawner.hub.traits import SETTINGS
+
+_CLASSES = {"GPUSpawner": GPUSpawner, "KubeSpawner": KubeSpawner, "Spawner": Spawner, "JupyterHub": JupyterHub}
+_NEAR = 0.8
+_DEEPEST = 5
+_FREE = ("custom", "extraConfig")
+"""Keys below which the chart lets admins name things as they like."""
+_OWN_KEYS = frozenset(SETTINGS) | {"spawner_class", "capacity_timeout", "dry_run", "language", "settings_files"}
+_THE_CHARTS = {"singleuser": frozenset({"cpu", "memory"})}
+"""Keys of the chart that are called as settings are."""
+
+
+def section_findings(values: Values) -> Iterator[Finding]:
+    """Yield one error for each section and key that nothing reads."""
+    yield from _misplaced_sections(values)
+    yield from _misplaced_keys(values)
+    config = values.written((*values.root, *CONFIG))
+    if config is None or not isinstance(config.value, dict):
+        return
+    for name, section in config.value.items():
+        path = (*values.root, *CONFIG, name)
+        if name in _CLASSES:
+            yield from _section(name, section, path=path, values=values)
+        elif not _is_ours(name) and name not in _OWN_KEYS:
+            yield from _unknown_section(name, path=path, values=values)
+
+
+def _unknown_section(name: str, *, path: Path, values: Values) -> Iterator[Finding]:
+    """Yield that nothing is configured by a name; other classes than those known here may be."""
+    alike = [cls for cls in _CLASSES if _normal(cls) == _normal(name)]
+    near = alike or difflib.get_close_matches(name, _CLASSES, n=1, cutoff=_NEAR)
+    if near or not name[:1].isupper():
+        hint = f" Did you mean {quote(near[0])}?" if near else ""
+        message = f"is no section of JupyterHub's configuration: these are called as their classes.{hint}"
+        yield _error(values, path, code="unknown_key", message=message)
+
+
+def _section(name: str, section: Written, *, path: Path, values: Values) -> Iterator[Finding]:
+    if not isinstance(section.value, dict):
+        message = f"must be a mapping, not {quote(section.plain)}"
+        yield _error(values, path, code="wrong_type", message=message)
+        return
+    cls = _CLASSES[name]
+    traits = {**cls.class_traits(config=True), **(GPUSpawner.class_traits(config=True) if name != "JupyterHub" else {})}
+    for key, entry in section.value.items():
+        if key in traits:
+            if key not in SETTINGS or entry.value is None:  # what settings may hold is checked as the hub does
+                yield from _type(traits[key], entry.plain, path=(*path, key), values=values)
+        elif name != SECTION[-1] and not _is_ours(key):
+            near = difflib.get_close_matches(key, traits, n=1)
+            message = f"{name} has no such trait.{f' Did you mean {quote(near[0])}?' if near else ''}"
+            yield _error(values, (*path, key), code="unknown_key", message=message)
+
+
+class _Nobody(HasTraits):
+    """Whose value is checked: a trait asks for an object that it is a trait of."""
+
+
+def _type(trait: Any, value: Any, *, path: Path, values: Values) -> Iterator[Finding]:
+    """Yield that a value is not what a trait takes."""
+    try:
+        trait._validate(_Nobody(), value)  # what setting it on an object calls
+    except TraitError:
+        wanted = str(trait.info()).replace("dict", "mapping")
+        message = f"must be {wanted}, not {quote(value)}"
+        yield _error(values, path, code="wrong_type", message=message)
+
+
+def _misplaced_sections(values: Values) -> Iterator[Finding]:
+    chart = values.written(values.root) if values.root else values.tree
+    homes = {"gpuspawner": SECTION, "jupyterhub": (*CONFIG, "JupyterHub")}
+    for path, entry in _mappings(chart, ()) if chart is not None else ():
+        name = _normal(str(path[-1]))
+        home = homes.get(name) or (SECTION if _is_ours(str(path[-1])) else None)
+        if home is None or path == home or (name == "jupyterhub" and "spawner_class" not in entry.value):
+            continue
+        # Of a path that only differs in one key, that key is wrong.
+        wrong = next((index for index, key in enumerate(path[: len(home)]) if key != home[index]), len(home))
+        shown = path[: wrong + 1] if len(path) == len(home) else path
+        message = f"is read by nobody here: this section belongs at {dotted(home)}"
+        yield _error(values, (*values.root, *shown), code="misplaced", message=message)
+
+
+def _mappings(written: Written, path: Path) -> Iterator[tuple[Path, Written]]:
+    if not isinstance(written.value, dict) or path == SECTION or len(path) >= _DEEPEST:
+        return
+    for key, entry in written.value.items():
+        if key not in _FREE and (isinstance(entry.value, dict) or (entry.value is None and _is_ours(key))):
+            yield (*path, key), Written(value=entry.value or {}, place=entry.place, key=entry.key)
+            yield from _mappings(entry, (*path, key))
+
+
+def _misplaced_keys(values: Values) -> Iterator[Finding]:
+    """Yield settings that stand above their section, or beside it."""
+    for place in ((), ("hub",), ("singleuser",), CONFIG, (*CONFIG, "JupyterHub")):
+        own = _OWN_KEYS - _THE_CHARTS.get(place[-1] if place else "", frozenset())
+        for key, value in values.at(place).items():
+            home = (*CONFIG, "JupyterHub") if key == "spawner_class" else SECTION
+            if key not in own or place == home or not isinstance(value, Mapping | list | bool | int | float | str):
+                continue
+            message = f"is read by nobody here: it belongs at {dotted((*home, key))}"
+            yield _error(values, (*values.root, *place, key), code="misplaced", message=message)
+
+
+def _is_ours(key: str) -> bool:
+    """Tell whether a key is meant to be the section's name."""
+    name, own = _normal(key), SECTION[-1].lower()
+    return name == own or (
+        name not in ("kubespawner", "spawner") and difflib.SequenceMatcher(None, name, own).ratio() > _NEAR
+    )
+
+
+def _normal(key: str) -> str:
+    return "".join(character for character in key.lower() if character.isalnum())
+
+
+def _error(values: Values, path: Path, *, code: str, message: str) -> Finding:
+    of_key = code != "wrong_type"
+    return Finding(
+        severity=Severity.ERROR, code=code, path=dotted(path), message=message, place=values.where(path, of_key=of_key)
+    )

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuspawner.cli.chart_advice import chart_advice
+from gpuspawner.cli.findings import Severity
+from tests.unit.cli_support import paths, section, written
+
+CPU = "cpu: {max: 4}"
+CLASS = "hub.config.JupyterHub.spawner_class"
+
+
+def found(folder: Path, text: str) -> list[tuple[str, str]]:
+    return paths(list(chart_advice(written(folder, text))))
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("gpuspawner.GPUSpawner", []),
+        ("gpu", []),
+        ("kubespawner.KubeSpawner", [(Severity.ERROR, "must be gpuspawner.GPUSpawner, not 'kubespawner.KubeSpawner'")]),
+        ("gpuspawner.GpuSpawner", [(Severity.ERROR, "must be gpuspawner.GPUSpawner, not 'gpuspawner.GpuSpawner'")]),
+        (
+            "mine.OurSpawner",
+            [(Severity.WARNING, "is not gpuspawner.GPUSpawner: is 'mine.OurSpawner' a subclass of it?")],
+        ),
+    ],
+)
+def test_the_spawners_class_is_looked_at(given: str, told: list[tuple[Severity, str]], tmp_path: Path):
+    values = written(tmp_path, f"hub: {{config: {{JupyterHub: {{spawner_class: {given}}}, GPUSpawner: {{{CPU}}}}}}}")
+    assert [(each.severity, each.message) for each in chart_advice(values)] == told
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("hub: {config: {GPUSpawner: {cpu: {max: 4}}}}", [(CLASS, "missing")]),
+        (
+            "hub: {extraConfig: {a: import gpuspawner}, config: {GPUSpawner: {a: 1}}}",
+            [],
+        ),
+        ("singleuser: {}", [("hub.config.GPUSpawner", "missing")]),
+        ("hub: {config: {JupyterHub: {spawner_class: gpu}}}", []),
+    ],
+)
+def test_settings_that_nothing_reads_are_told(text: str, told: list[tuple[str, str]], tmp_path: Path):
+    assert found(tmp_path, text) == told
+
+
+def test_profiles_beside_settings_are_told(tmp_path: Path):
+    beside = "singleuser: {profileList: [{display_name: a}]}"
+    assert found(tmp_path, section(CPU, beside=beside)) == [("singleuser.profileList", "unused")]
+    assert found(tmp_path, section(CPU, beside="singleuser: {profileList: []}")) == []
+
+
+@pytest.mark.parametrize(
+    ("terms", "told"),
+    [
+        ("[{matchExpressions: [{key: a}, {key: b}]}]", False),
+        ("[{matchExpressions: [{key: a}]}, {matchExpressions: [{key: b}]}]", True),
+        ("[{matchExpressions: [{key: a, values: [x]}]}, {matchExpressions: [{key: a, values: [y]}]}]", False),
+    ],
+)
+def test_terms_that_widen_each_other_are_told(terms: str, told: bool, tmp_path: Path):
+    text = section(CPU, beside=f"singleuser: {{extraNodeAffinity: {{required: {terms}}}}}")
+    expected = [("singleuser.extraNodeAffinity.required", "widens")] if told else []
+    assert found(tmp_path, text) == expected
+
+
+def test_a_term_of_the_admins_is_widened_by_the_charts(tmp_path: Path):
+    beside = """
+        singleuser: {extraNodeAffinity: {required: [{matchExpressions: [{key: zone, operator: In, values: [a]}]}]}}
+        scheduling: {userPods: {nodeAffinity: {matchNodePurpose: require}}}
+    """
+    assert found(tmp_path, section(CPU, beside=beside)) == [("singleuser.extraNodeAffinity.required", "widens")]
+
+
+def test_gpus_for_everybody_are_told(tmp_path: Path):
+    beside = "singleuser: {extraResource: {limits: {nvidia.com/gpu: 1, example.com/fpga: 1}}}"
+    assert found(tmp_path, section(CPU, beside=beside)) == [
+        ("singleuser.extraResource.limits.nvidia.com/gpu", "unused")
+    ]

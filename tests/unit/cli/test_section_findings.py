@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuspawner.cli.section_findings import section_findings
+from tests.unit.cli_support import section, written
+
+HERE = "is read by nobody here"
+
+
+def found(folder: Path, text: str) -> list[tuple[str, int, str]]:
+    return [
+        (each.path, each.place.line if each.place else 0, each.message)
+        for each in section_findings(written(folder, text))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "line"),
+    [
+        ("hub:\n  GPUSpawner: {cpu: {max: 4}}", "hub.GPUSpawner", 2),
+        ("GPUSpawner: {cpu: {max: 4}}", "GPUSpawner", 1),
+        ("hub:\n  config:\n    gpuspawner: {cpu: {max: 4}}", "hub.config.gpuspawner", 3),
+        ("hub:\n  config:\n    GPUSpwaner: {}", "hub.config.GPUSpwaner", 3),
+        ("hub:\n  config:\n    GPUSpawners:\n", "hub.config.GPUSpawners", 3),
+        ("hub:\n  conifg:\n    GPUSpawner: {}", "hub.conifg", 2),
+        ("Hub:\n  config:\n    GPUSpawner: {}", "Hub", 1),
+        ("singleuser:\n  gpuSpawner: {}", "singleuser.gpuSpawner", 2),
+        ("hub:\n  config:\n    KubeSpawner:\n      GPUSpawner: {}", "hub.config.KubeSpawner.GPUSpawner", 4),
+        ("hub:\n  JupyterHub: {spawner_class: x}", "hub.JupyterHub", 2),
+    ],
+)
+def test_a_section_that_nobody_reads_is_told(text: str, path: str, line: int, tmp_path: Path):
+    assert (path, line, True) in [(where, at, HERE in message) for where, at, message in found(tmp_path, text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "home"),
+    [
+        ("singleuser: {gpus: {}}", "singleuser.gpus", "hub.config.GPUSpawner.gpus"),
+        ("gpus: {a: {}}", "gpus", "hub.config.GPUSpawner.gpus"),
+        ("hub: {presets: {}}", "hub.presets", "hub.config.GPUSpawner.presets"),
+        ("hub: {config: {images: {}}}", "hub.config.images", "hub.config.GPUSpawner.images"),
+        ("hub: {config: {language: de}}", "hub.config.language", "hub.config.GPUSpawner.language"),
+        ("hub: {config: {spawner_class: x}}", "hub.config.spawner_class", "hub.config.JupyterHub.spawner_class"),
+        ("hub: {config: {JupyterHub: {cpu: {}}}}", "hub.config.JupyterHub.cpu", "hub.config.GPUSpawner.cpu"),
+    ],
+)
+def test_a_setting_beside_its_section_is_told_with_its_home(text: str, path: str, home: str, tmp_path: Path):
+    assert (path, 1, f"{HERE}: it belongs at {home}") in found(tmp_path, text)
+
+
+def test_the_charts_own_keys_are_left_alone(tmp_path: Path):
+    text = """
+        singleuser: {cpu: {limit: 4}, memory: {limit: 4G}, image: {name: a, tag: b}}
+        hub:
+          extraConfig: {gpuspawner: "c.GPUSpawner.cpu = {}"}
+          config: {DummyAuthenticator: {password: x}, DockerSpawner: {}, Authenticator: {admin_users: [a]}}
+        custom: {GPUSpawner: {a: 1}}
+    """
+    assert found(tmp_path, text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "message"),
+    [
+        ("Jupyterhub: {}", "Jupyterhub", "Did you mean 'JupyterHub'?"),
+        ("kubespawner: {}", "kubespawner", "Did you mean 'KubeSpawner'?"),
+        ("other: {}", "other", "these are called as their classes."),
+        ("KubeSpawner: {cpu_limt: 1}", "KubeSpawner.cpu_limt", "Did you mean 'cpu_limit'?"),
+        ("KubeSpawner: {cpu_limit: many}", "KubeSpawner.cpu_limit", "must be a float, not 'many'"),
+        ("KubeSpawner: 3", "KubeSpawner", "must be a mapping, not 3"),
+        ("JupyterHub: {spawner_clas: x}", "JupyterHub.spawner_clas", "Did you mean 'spawner_class'?"),
+        ("GPUSpawner: {dry_run: maybe}", "GPUSpawner.dry_run", "must be a boolean, not 'maybe'"),
+        ("GPUSpawner: {discover_gpus: null}", "GPUSpawner.discover_gpus", "must be a boolean, not null"),
+        ("GPUSpawner: {mem_limit: 5 bananas}", "GPUSpawner.mem_limit", "not '5 bananas'"),
+        ("GPUSpawner: {capacity_timeout: 0}", "GPUSpawner.capacity_timeout", "not 0"),
+    ],
+)
+def test_what_jupyterhub_would_only_warn_of_is_an_error(text: str, path: str, message: str, tmp_path: Path):
+    ((where, line, told),) = found(tmp_path, f"hub:\n  config:\n    {text}")
+    assert (where, line, message in told) == (f"hub.config.{path}", 3, True), told
+
+
+def test_traits_of_kubespawner_may_be_set_in_our_section(tmp_path: Path):
+    text = "mem_limit: 4G\ntolerations: [{key: a}]\ncpu: null\nimage: a/b:1\nprofile_list: []\n"
+    assert found(tmp_path, section(text)) == []
+
+
+def test_settings_in_kubespawners_section_are_read_and_no_error(tmp_path: Path):
+    assert found(tmp_path, "hub: {config: {KubeSpawner: {gpus: {}}}}") == []
