@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from gpuspawner import __version__
-from gpuspawner.cli import check, convert, demo, doctor, explain, inventory, schema
+from gpuspawner.cli import check, convert, demo, doctor, explain, inventory, schema, version
 from gpuspawner.cli.exits import BAD, FAILED
 from gpuspawner.core.errors import GPUSpawnerError, SettingsError
 
@@ -19,6 +19,7 @@ _COMMANDS = {
     "convert": convert,
     "schema": schema,
     "demo": demo,
+    "version": version,
 }
 
 _EPILOG = """\

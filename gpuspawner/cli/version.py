@@ -1,0 +1,49 @@
+"""Print the versions of gpuspawner and of what it stands on.
+
+examples:
+  gpuspawner version
+  gpuspawner version --output json
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import TextIO
+
+from gpuspawner import __version__
+from gpuspawner.cli.exits import OK
+from gpuspawner.cli.output import add_output, write
+
+_PACKAGES = {"jupyterhub": "jupyterhub", "kubespawner": "jupyterhub-kubespawner", "kubernetes_asyncio": ""}
+"""What is imported, and the package that it comes in where that is called otherwise."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    add_output(parser)
+
+
+def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
+    """Write the versions."""
+    found = versions()
+    longest = max(map(len, found))
+    write(
+        found,
+        output=arguments.output,
+        out=out,
+        table=lambda _: (f"{name.ljust(longest)}  {told or 'not installed'}" for name, told in found.items()),
+    )
+    return OK
+
+
+def versions() -> dict[str, str | None]:
+    """Return the version of each part by its name, None where it is not installed."""
+    found: dict[str, str | None] = {"gpuspawner": __version__, "python": platform.python_version()}
+    for name, package in _PACKAGES.items():
+        try:
+            found[name] = version(package or name)
+        except PackageNotFoundError:
+            found[name] = None
+    return found
