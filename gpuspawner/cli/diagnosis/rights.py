@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import yaml
 
@@ -11,8 +11,8 @@ from gpuspawner.cli.diagnosis.finding import Finding, Severity
 from gpuspawner.cli.diagnosis.grants import EVERYTHING, Grant, Right, dangers, described
 
 LOSSES = {
-    "hub": "Servers cannot be started and stopped, or the page of a starting one stays empty.",
-    "nodes": "No GPU type is found by itself, and the form says that capacity is unknown.",
+    "hub": "Servers cannot be started, or not be stopped.",
+    "nodes": "No GPU type but those of the settings can be picked, and the form says that capacity is unknown.",
     "pods": "The form cannot say how many GPUs are free, nor whether a server starts now.",
     "volumes": "The zone of a home volume is not known: the form may say unknown where it could say never.",
     "nodepools": "What Karpenter may add is not known: the form says waits, or unknown, instead of after a new node.",
@@ -22,16 +22,14 @@ LOSSES = {
 }
 """Part of the shipped roles → what is lost without it; helm-values/rbac.yaml says more."""
 
-_EVENTS = "events"
-
 
 def missing_rights(facts: Facts) -> Iterator[Finding]:
     """Yield one finding for each part of the shipped roles that the hub does not have, or not whole."""
     if facts.account is None or facts.lacks(Kind.ACCOUNTS, facts.account.name):
         return
     for grant in facts.grants:
-        lost = [right for right in grant.rights if facts.allowed.get(right) is False]
-        severity = _severity(facts, grant, lost=lost) if lost else None
+        lost = [right for right in grant.rights if facts.allowed.get(right) is False and _is_used(facts, right)]
+        severity = _severity(facts, grant) if lost else None
         if severity is not None:
             yield Finding(
                 severity=severity,
@@ -99,11 +97,24 @@ def account_unknown(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _severity(facts: Facts, grant: Grant, *, lost: Sequence[Right]) -> Severity | None:
+def _is_used(facts: Facts, right: Right) -> bool:
+    """Tell whether the hub makes use of a right, as far as values say."""
+    if facts.wishes is None:
+        return True
+    match right.resource:
+        case "events":
+            return facts.wishes.reads_events
+        case "persistentvolumeclaims":
+            return facts.wishes.wants_claims
+        case _:
+            return True
+
+
+def _severity(facts: Facts, grant: Grant) -> Severity | None:
     """Return how bad it is here to miss a part, None where nothing needs it."""
     match grant.part:
         case "hub":
-            return Severity.WARNING if all(right.resource == _EVENTS for right in lost) else Severity.FAULT
+            return Severity.FAULT
         case "nodes":
             return Severity.WARNING if facts.configured.gpus else Severity.FAULT
         case "nodepools":

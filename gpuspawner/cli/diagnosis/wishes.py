@@ -20,6 +20,7 @@ class Wishes:
     :param wants_claims: each user gets a volume, from a StorageClass.
     :param storage_class: its name, empty for the cluster's default one.
     :param priority_class: of every server, empty for none.
+    :param reads_events: the hub follows what Kubernetes says of servers that start.
     :param has_user_namespaces: servers are started in a namespace for each user.
     """
 
@@ -27,6 +28,7 @@ class Wishes:
     wants_claims: bool = False
     storage_class: str = ""
     priority_class: str = ""
+    reads_events: bool = True
     has_user_namespaces: bool = False
 
 
@@ -42,6 +44,7 @@ def read_wishes(values: Mapping[str, Any], config: Config) -> Wishes:
         wants_claims=at(values, "singleuser.storage.type") in (None, "dynamic") if claims is None else claims is True,
         storage_class=own or text(at(values, "singleuser.storage.dynamic.storageClass")),
         priority_class=text(configured(config, "priority_class_name")),
+        reads_events=configured(config, "events_enabled") is not False,
         has_user_namespaces=configured(config, "enable_user_namespaces") is True,
     )
 

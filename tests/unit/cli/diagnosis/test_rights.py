@@ -9,6 +9,7 @@ from gpuspawner._resources import data_dir
 from gpuspawner.cli.diagnosis.facts import Facts, Kind
 from gpuspawner.cli.diagnosis.grants import EVERYTHING, Account, Right, grants
 from gpuspawner.cli.diagnosis.rights import LOSSES, account_unknown, dangerous_rights, missing_rights
+from gpuspawner.cli.diagnosis.wishes import Wishes
 from tests.unit.cli.diagnosis.cases import codes, facts, gpu_type, named
 
 HUB = Account("jhub", "hub")
@@ -52,13 +53,27 @@ def test_how_bad_it_is_to_miss_a_part_depends_on_what_there_is(lost: str, more: 
     assert codes(missing_rights, hub(lost=lost, **more)) == found
 
 
-def test_events_alone_are_no_fault():
+@pytest.mark.parametrize(
+    ("resource", "wishes", "is_told"),
+    [
+        ("events", None, True),
+        ("events", Wishes(), True),
+        ("events", Wishes(reads_events=False), False),
+        ("persistentvolumeclaims", None, True),
+        ("persistentvolumeclaims", Wishes(wants_claims=True), True),
+        ("persistentvolumeclaims", Wishes(), False),
+    ],
+)
+def test_what_the_hub_makes_no_use_of_is_not_missing(resource: str, wishes: Wishes | None, is_told: bool):
+    lost = {right: False for grant in GRANTS for right in grant.rights if right.resource == resource}
+    expected = [("fault", "rights-hub", NAME)] if is_told else []
+    assert codes(missing_rights, hub(allowed=lost, wishes=wishes)) == expected
+
+
+def test_the_verbs_that_are_missing_are_named():
     lost = {Right(verb, "events", namespace="jhub"): False for verb in ("list", "watch")}
     (found,) = missing_rights(hub(allowed=lost))
-    assert (found.severity.value, found.what) == (
-        "warning",
-        "The hub (ServiceAccount jhub/hub) may not list, watch events.",
-    )
+    assert found.what == "The hub (ServiceAccount jhub/hub) may not list, watch events."
 
 
 def test_the_fix_gives_the_part_to_the_account():

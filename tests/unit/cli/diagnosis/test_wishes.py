@@ -30,6 +30,10 @@ def test_without_a_word_the_chart_makes_claims_of_the_default_class():
             Wishes(wants_claims=True, storage_class="own", priority_class="p"),
         ),
         (
+            {"hub": {"config": {"KubeSpawner": {"events_enabled": False}}}},
+            Wishes(wants_claims=True, reads_events=False),
+        ),
+        (
             {"hub": {"config": {"KubeSpawner": {"enable_user_namespaces": True}}}},
             Wishes(wants_claims=True, has_user_namespaces=True),
         ),
