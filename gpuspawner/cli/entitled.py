@@ -50,5 +50,4 @@ def entitled(catalogue: Catalogue) -> dict[str, Entitled]:
 
 
 def _reach(catalogue: Catalogue, person: Person) -> frozenset[str]:
-    allowed = allowance(catalogue, person, usage=Usage())
-    return frozenset() if allowed.blocked is not None else frozenset(allowed.catalogue.gpus)
+    return frozenset(allowance(catalogue, person, usage=Usage()).catalogue.gpus)

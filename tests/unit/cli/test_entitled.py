@@ -7,9 +7,9 @@ import pytest
 
 from gpuspawner.cli.entitled import Entitled, entitled
 from gpuspawner.core.assemble import assemble
-from gpuspawner.core.catalogue import Catalogue
+from gpuspawner.core.catalogue import Bounds, Catalogue
 from gpuspawner.core.inventory import Inventory
-from gpuspawner.core.policy import Policy, Rule
+from gpuspawner.core.policy import Policy, Range, Rule
 from gpuspawner.settings import Settings
 
 GPUS = {"a100": {"resource": "nvidia.com/gpu"}, "mi300": {"resource": "amd.com/gpu"}}
@@ -54,6 +54,7 @@ def test_who_may_have_a_type_is_told_by_the_rules_that_the_form_and_the_gate_go_
 
 
 def test_whoever_may_start_nothing_at_all_may_have_no_gpu():
-    policy = Policy(default=Rule(images=frozenset({"gone"})), users={"ada": Rule(images=frozenset({"*"}))})
-    found = entitled(replace(catalogue(None), policy=policy))
+    cpu = Bounds(min=1000, max=8000, step=1000, default=1000)
+    policy = Policy(default=Rule(cpu=Range(min=64_000)), users={"ada": Rule(cpu=Range(min=1000))})
+    found = entitled(replace(catalogue(None), cpu=cpu, policy=policy))
     assert {who.text() for who in found.values()} == {"user ada"}

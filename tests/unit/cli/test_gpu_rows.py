@@ -41,6 +41,15 @@ async def test_nodes_that_a_taint_keeps_for_others_are_told_apart(parsed: Parsed
     assert row.cells()[-2] == "team=x:NoSchedule (not tolerated), nvidia.com/gpu:NoSchedule"
 
 
+async def test_what_all_servers_tolerate_keeps_no_node_from_them(parsed: Parsed, server: WatchServer):
+    server.put(NODES, gpu_node("gpu-2", taints=[{"key": "team", "effect": "NoSchedule"}]))
+    row = (await rows(parsed, {"singleuser": {"extraTolerations": [{"key": "team", "operator": "Exists"}]}}))[
+        "a100-80gb"
+    ]
+    assert (row.nodes, row.reserved, row.there_is.total, row.there_is.free) == (2, 0, 8, 7)
+    assert [tolerated for _, tolerated in row.taints] == [True]
+
+
 async def test_without_nodes_nothing_is_zero(parsed: Parsed, server: WatchServer):
     server.denied = {("list", "nodes")}
     row = (await rows(parsed, settings(gpus={"big": {"resource": "nvidia.com/gpu"}})))["big"]
