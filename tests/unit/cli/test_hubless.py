@@ -4,13 +4,17 @@ import kubespawner.clients
 import kubespawner.spawner
 import pytest
 
+from gpuspawner._resources import data_dir
+from gpuspawner.cli.explanation import explain
 from gpuspawner.cli.hubless import spawner_of
 from gpuspawner.cli.looking import looking
+from gpuspawner.cli.values import load
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.core.policy import Person
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.cli.conftest import Parsed, settings
 
+OVERLAYS = data_dir("helm-values")
 ADA = Person(name="ada", groups=frozenset({"physics"}))
 
 
@@ -45,3 +49,11 @@ async def test_what_kubespawner_does_not_accept_is_an_error_of_the_settings(pars
         with pytest.raises(SettingsError, match="cpu_limit"):
             async with spawner_of(onlooker, ADA) as spawner:
                 assert spawner.cpu_limit
+
+
+@pytest.mark.parametrize("overlay", sorted(path.name for path in OVERLAYS.glob("*.yaml") if path.name != "rbac.yaml"))
+async def test_a_pod_can_be_made_of_every_overlay_that_is_shipped(parsed: Parsed, overlay: str):
+    values = load([str(OVERLAYS / "gpuspawner.yaml"), str(OVERLAYS / overlay)]).merged
+    async with looking(parsed(values=values)) as onlooker, spawner_of(onlooker, ADA) as spawner:
+        found = await explain(spawner, None, offer=(await onlooker.look()).offer, asks_policy=True)
+    assert (found.invalid, found.manifest is not None) == ((), True)
