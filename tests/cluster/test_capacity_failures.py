@@ -34,6 +34,8 @@ LABELS = {label: values[0] for label, values in FULL.match.items()}
 USERS = tuple(f"waiting-{number}" for number in range(50))
 FAILURE_LIMIT = 5
 START_TIMEOUT_S = 15
+SOON_S = 5
+"""For those of whom nothing but their failure is looked at."""
 COUNTED = re.compile(r"(\d+) consecutive spawn failures")
 PROFILE = {
     "display_name": "One T4",
@@ -54,8 +56,8 @@ def hub_settings(namespace: str, python: Path, *, kubespawner: dict[str, Any], *
     # A web server in place of JupyterLab: nobody opens it.
     cheap = {"cmd": WEB_SERVER, "volumes": [], "volume_mounts": [], "working_dir": "/"}
     extra = {
-        "Spawner": {"consecutive_failure_limit": FAILURE_LIMIT, "start_timeout": START_TIMEOUT_S},
-        "KubeSpawner": {**cheap, **kubespawner},
+        "Spawner": {"consecutive_failure_limit": FAILURE_LIMIT},
+        "KubeSpawner": {"start_timeout": START_TIMEOUT_S, **cheap, **kubespawner},
     }
     return HubSettings(namespace=namespace, python=python, extra=extra, **more)
 
@@ -87,9 +89,8 @@ def test_50_capacity_failures_in_a_row_leave_the_hub_running(
 @pytest.mark.parametrize(("version", "python"), PAIRS.values(), ids=PAIRS)
 def test_plain_kubespawner_ends_the_hub_after_five(cluster: Cluster, version: str, python: Path) -> None:
     namespace = f"no-room-before-{version.replace('.', '-')}"
-    settings = hub_settings(
-        namespace, python, kubespawner={"profile_list": [PROFILE]}, spawner_class="kubespawner.KubeSpawner"
-    )
+    before = {"profile_list": [PROFILE], "start_timeout": SOON_S}
+    settings = hub_settings(namespace, python, kubespawner=before, spawner_class="kubespawner.KubeSpawner")
     with Hub(cluster, settings) as hub:
         for user in USERS[:FAILURE_LIMIT]:
             hub.client.create_user(user)
