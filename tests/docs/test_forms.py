@@ -1,0 +1,64 @@
+"""Every example of settings makes a form that offers what it names, on nodes as its types want them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bs4 import BeautifulSoup
+
+from devcluster.simulated import Pool, load
+from docsite.markdown import Block
+from gpuspawner.cli.values import Values
+from gpuspawner.core import decode
+from gpuspawner.core.assemble import Configured, assemble
+from gpuspawner.core.catalogue import GPUType
+from gpuspawner.core.formview import build_view
+from gpuspawner.core.inventory import Inventory
+from gpuspawner.hub.rendering import render
+from gpuspawner.hub.traits import SETTINGS
+from gpuspawner.settings import Settings
+from tests.docs.support.pages import ROOT
+from tests.docs.test_yaml import VALUES, merged, read
+
+FLEET = load(ROOT / "devcluster" / "fleet.yaml")
+ROOM = {"cpu": "128", "memory": "1000Gi"}
+OF_SETTINGS = [
+    example for example in VALUES if any("GPUSpawner" in repr(document) for document in read(example.values[0]))
+]
+
+
+def pools(configured: Configured) -> Iterator[Pool]:
+    """Yield the demo's nodes, and some for each type of the settings."""
+    yield from FLEET
+    for slug, gpu in configured.gpus.items():
+        yield Pool(name=slug, count=1, allocatable={**ROOM, gpu.resource: str(gpu.max_count)}, labels=labels_of(gpu))
+
+
+def labels_of(gpu: GPUType) -> dict[str, str]:
+    return {key: values[0] for key, values in gpu.match.items() if values}
+
+
+def offered(form: BeautifulSoup, name: str) -> set[str]:
+    """Return what may be picked."""
+    return {str(each["value"]) for each in form.select(f"input[name={name}], select[name={name}] option")}
+
+
+@pytest.mark.parametrize("block", OF_SETTINGS)
+def test_the_form_of_an_example_offers_what_it_names(block: Block, tmp_path: Path):
+    values = Values(merged=merged(block, tmp_path)).settings
+    settings = Settings.parse({key: value for key, value in values.items() if key in SETTINGS and value is not None})
+    configured = settings.configured()
+    nodes = tuple(decode.node(node) for pool in pools(configured) for node in pool.nodes())
+
+    catalogue = assemble(configured, Inventory(nodes=nodes), table=settings.table(), fallback_image="example.org/lab")
+    view = build_view(catalogue, Inventory(nodes=nodes))
+    form = BeautifulSoup(render(view), "html.parser")
+
+    named = {*configured.gpus, *configured.unions}
+    assert named - offered(form, "gpu") == set()
+    gpus = [gpu for vendor in view.vendors for gpu in vendor.types]
+    assert {gpu.slug for gpu in gpus if gpu.slug in named and not gpu.total} == set()
+    assert set(configured.images) - offered(form, "image") == set()
+    assert set(catalogue.presets) == set(configured.presets)
