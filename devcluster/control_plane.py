@@ -8,13 +8,15 @@ from devcluster import kubeconfig
 from devcluster.components import Component, Plan, flags
 from devcluster.run_dir import write
 
+_ACCOUNTS = ["system:serviceaccounts"]
 _AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
     "omitStages": ["RequestReceived"],
     "rules": [
         # What hubs ask for, without what they are told. The cluster's own programs come with certificates.
-        {"level": "Metadata", "userGroups": ["system:serviceaccounts"]},
+        {"level": "Request", "userGroups": _ACCOUNTS, "resources": [{"group": "authorization.k8s.io"}]},
+        {"level": "Metadata", "userGroups": _ACCOUNTS},
         {"level": "None"},
     ],
 }

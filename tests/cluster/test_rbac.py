@@ -14,7 +14,7 @@ from kubernetes.client import ApiClient
 
 from devcluster import Cluster
 from gpuspawner.cli.rights import shipped
-from tests.cluster.support.audit import Use, requests_of
+from tests.cluster.support.audit import Use, requests_of, uses_of
 from tests.cluster.support.endowed import IMPOSSIBLE, ONLY_DRA, PROMISED, QUEUE, QUEUED, QUOTA, SCALED, Site, endowed
 from tests.cluster.support.fleet import KINDS, WHOLE_CARD
 from tests.cluster.support.told import listening
@@ -131,6 +131,7 @@ def test_the_hub_asks_for_all_that_the_file_grants_and_for_nothing_else(cluster:
         settle(site, loss, loss.whole)
     start_and_stop_in_every_way(site)
     queue_up(site, "queuer")
+    granted = uses_of(each for each in shipped() if each.is_granted)
 
     requests = requests_of(cluster, NAMESPACE)
 
@@ -138,7 +139,8 @@ def test_the_hub_asks_for_all_that_the_file_grants_and_for_nothing_else(cluster:
     asked = {each.use for each in requests} - {use for use, _ in EVERYBODYS}
     assert [each for each in requests if not each.is_allowed] == []
     assert everybodys - {(use, "") for use in asked} == EVERYBODYS
-    assert asked == uses(is_granted=True)
+    assert asked == granted
+    assert {each.reviewed for each in requests if each.reviewed} <= granted
 
 
 def start_and_stop_in_every_way(site: Site) -> None:
@@ -165,15 +167,6 @@ def queue_up(site: Site, user: str) -> None:
     with site.servers.asked(user, {"gpu": QUEUED}):
         told = site.servers.wait_told(user, QUEUE)
     assert told.startswith(f"Your server waits in the queue {QUEUE}. Your server waits for ")
-
-
-def uses(*, is_granted: bool) -> set[Use]:
-    return {
-        Use(verb, right.api_group, right.resource, right.is_namespaced)
-        for right in shipped()
-        for verb in right.verbs
-        if right.is_granted == is_granted
-    }
 
 
 def test_without_the_right_to_its_queue_a_server_waits_in_it_all_the_same(cluster: Cluster, site: Site) -> None:

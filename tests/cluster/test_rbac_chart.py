@@ -14,7 +14,7 @@ from devcluster.hub import Hub
 from devcluster.hub_config import HubSettings
 from devcluster.hub_rbac import SERVICE_ACCOUNT, apply
 from gpuspawner.cli.rights import shipped
-from tests.cluster.support.audit import Use, requests_of
+from tests.cluster.support.audit import Use, requests_of, uses_of
 from tests.cluster.support.fixtures import AS_ROOT, offer
 from tests.cluster.support.fleet import WHOLE_CARD
 from tests.cluster.support.pages import Visitor
@@ -118,15 +118,11 @@ def test_servers_start_with_the_charts_rights_alone(cluster: Cluster, api: ApiCl
     refused = {each.use for each in requests if not each.is_allowed}
     assert refused == {Use("list", "", "resourcequotas", True)}
     asked = {each.use for each in requests if each.is_allowed and each.use and each.use.is_namespaced}
-    of_chart = {
-        Use(verb, right.api_group, right.resource, True)
-        for right in shipped()
-        for verb in right.verbs
-        # For secrets KubeSpawner has the same three calls, but internal_ssl takes a hub and a proxy with certificates.
-        if right.part == "hub" and right.resource != "secrets"
-    }
+    # For secrets KubeSpawner has the same three calls, but internal_ssl takes a hub and a proxy with certificates.
+    of_chart = uses_of(each for each in shipped() if each.part == "hub" and each.resource != "secrets")
     # Of volume claims, none is mounted, so none is looked at.
     assert asked == of_chart - {Use("get", "", "persistentvolumeclaims", True)}
+    assert {each.reviewed for each in requests if each.reviewed} <= uses_of(shipped())
 
 
 def test_without_the_right_to_events_nothing_starts_unless_they_are_switched_off(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from devcluster import Cluster
 from devcluster.hub_rbac import SERVICE_ACCOUNT
-
-REVIEWS = ("authorization.k8s.io", "selfsubjectaccessreviews")
+from gpuspawner.cli.rights import Right
 
 
 class Use(NamedTuple):
@@ -31,20 +30,24 @@ class Request:
     """One request.
 
     :param use: None for what is no resource: the API server's own pages.
+    :param reviewed: what it asks about, where it asks what the account may do.
     :param is_allowed: by the rights of who asked; whoever is allowed may still be refused by a quota.
     """
 
     use: Use | None
+    reviewed: Use | None
     path: str
     is_allowed: bool
     status: int
 
 
-def requests_of(cluster: Cluster, namespace: str, *, since: int = 0) -> list[Request]:
-    """Return the requests of the hub in a namespace, in order.
+def uses_of(rights: Iterable[Right]) -> set[Use]:
+    """Return what rights are good for."""
+    return {Use(verb, right.api_group, right.resource, right.is_namespaced) for right in rights for verb in right.verbs}
 
-    :param since: how many of the first ones to leave out.
-    """
+
+def requests_of(cluster: Cluster, namespace: str) -> list[Request]:
+    """Return the requests of the hub in a namespace, in order."""
     user = f"system:serviceaccount:{namespace}:{SERVICE_ACCOUNT}"
     found: dict[str, Request] = {}
     with cluster.audit_log.open(encoding="utf-8") as log:
@@ -55,18 +58,21 @@ def requests_of(cluster: Cluster, namespace: str, *, since: int = 0) -> list[Req
             event = json.loads(line)
             # A watch is told of twice, when it begins and when it ends.
             found[event["auditID"]] = _request(event, namespace)
-    return list(found.values())[since:]
+    return list(found.values())
 
 
 def _request(event: Mapping[str, Any], namespace: str) -> Request:
+    target = event.get("objectRef", {})
+    review = event.get("requestObject", {}).get("spec", {}).get("resourceAttributes")
     return Request(
-        use=_use(event["verb"], event["objectRef"], namespace) if "objectRef" in event else None,
+        use=_use(event["verb"], target, group=target.get("apiGroup", ""), namespace=namespace) if target else None,
+        reviewed=_use(review["verb"], review, group=review.get("group", ""), namespace=namespace) if review else None,
         path=event["requestURI"].partition("?")[0],
         is_allowed=event["annotations"]["authorization.k8s.io/decision"] == "allow",
         status=event["responseStatus"]["code"],
     )
 
 
-def _use(verb: str, target: Mapping[str, str], namespace: str) -> Use:
+def _use(verb: str, target: Mapping[str, str], *, group: str, namespace: str) -> Use:
     resource = "/".join(filter(None, (target["resource"], target.get("subresource"))))
-    return Use(verb, target.get("apiGroup", ""), resource, target.get("namespace") == namespace)
+    return Use(verb, group, resource, target.get("namespace") == namespace)
