@@ -55,16 +55,17 @@ def configure(c: Config, path_or_mapping: str | Path | Mapping[str, Any] | None 
     check(c)
 
 
-def check(config: Mapping[str, Any]) -> None:
+def check(config: Mapping[str, Any], *, with_files: bool = True) -> None:
     """Check what a configuration says about GPUSpawner.
 
     :param config: all sections.
+    :param with_files: False = without what ``settings_files`` say, which are where the hub runs.
     :raises SettingsError: with one problem for each path that is wrong.
     """
     merged = _merged(config)
     problems = list(_unknown_traits(_plain(config.get(SECTION, {}))))
     try:
-        _settings(merged)
+        _settings(merged, with_files=with_files)
     except SettingsError as error:
         problems += error.problems
     problems += _unknown_language(merged.get("language", ""))
@@ -114,12 +115,12 @@ def _merged(config: Mapping[str, Any]) -> Config:
     return merged
 
 
-def _settings(merged: Config) -> Settings:
+def _settings(merged: Config, *, with_files: bool = True) -> Settings:
     base = {name: merged[name] for name in SETTINGS if merged.get(name) is not None}
     paths = merged.get("settings_files", [])
     if not isinstance(paths, list | tuple) or not all(isinstance(path, str) for path in paths):
         raise SettingsError(Problem(field="settings_files", code="wrong_type", message="must be a list of paths"))
-    return put_over(base, paths, parse=Settings.parse)[1]
+    return put_over(base, paths if with_files else (), parse=Settings.parse)[1]
 
 
 def _follow(merged: Config, *, log: logging.Logger) -> None:

@@ -180,7 +180,7 @@ def _settings(content: bytes) -> Mapping[str, Any]:
 
 def _document(content: bytes) -> object:
     """Return what YAML says, as long as it says nothing twice."""
-    loader = _LOADER(content.decode("utf-8"))
+    loader = _LOADER(content.decode("utf-8-sig"))
     try:
         node = loader.get_single_node()
         if node is None:

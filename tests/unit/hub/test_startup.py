@@ -169,8 +169,11 @@ def test_files_count_when_the_hub_starts_and_the_wrong_one_is_named(tmp_path: Pa
     path.write_text("cpu: {default: 5, step: 1, min: 1}")
     with pytest.raises(SettingsError, match=r"cpu\.default: must be 1 to 4, not 5 \(.*/a\.yaml\)"):
         check(Config({"GPUSpawner": section}))
+    check(Config({"GPUSpawner": section}), with_files=False)
     section["settings_files"] = str(path)
     assert fields(GPUSpawner=section) == ["settings_files"]
+    with pytest.raises(SettingsError, match="must be a list of paths"):
+        check(Config({"GPUSpawner": section}), with_files=False)
 
 
 def test_a_hub_whose_file_is_not_there_ends(hub: JupyterHub, tmp_path: Path, caplog: pytest.LogCaptureFixture):
