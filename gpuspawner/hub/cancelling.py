@@ -52,7 +52,9 @@ def may_be_left(spawner: Any) -> bool:
     :param spawner: the server's.
     """
     is_cut_off = _did_not_start(spawner) and spawner._start_future.cancelled()
-    return (is_cut_off and spawner._following.is_sent) or (_did_not_start(spawner) and pod_of(spawner) is not None)
+    return (is_cut_off and spawner._this_start.following.is_sent) or (
+        _did_not_start(spawner) and pod_of(spawner) is not None
+    )
 
 
 def has_not_run(spawner: Any) -> bool:

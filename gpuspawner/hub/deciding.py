@@ -154,7 +154,7 @@ class _Follower:
         try:
             facts = await self._lookout.look(whatever=whatever)
             # KubeSpawner removes the pod itself where it cannot do what comes after it, and says why.
-            if facts is None or self._spawner._is_removing:
+            if facts is None or self._spawner._this_start.is_removing:
                 return None
             if facts.pod is not None:
                 spawn_meter.note_pod(self._spawner, facts.pod)

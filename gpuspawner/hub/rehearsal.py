@@ -52,8 +52,8 @@ async def rehearse(spawner: Any, pod: Any, *, offer: Offer, gpu: GPUType | None)
         # Most starts fit at once, which takes less to tell than why one would not.
         is_now = starts_now(located, offer.inventory)
         found = Verdict(outcome=Outcome.NOW) if is_now else verdict(located, offer.inventory, gpu=gpu)
-        if spawner._meter is not None:
-            spawner._meter.foretell(found.outcome)
+        if spawner._this_start.meter is not None:
+            spawner._this_start.meter.foretell(found.outcome)
         if found.outcome is Outcome.NEVER:
             refused = RefusedStart(verdict_sentence(found), reason="never_fits", status_code=HTTPStatus.CONFLICT)
             raise await with_choices(refused, spawner)

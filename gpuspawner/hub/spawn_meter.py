@@ -80,9 +80,9 @@ def begin(spawner: Any, options: object, *, catalogue: Catalogue) -> None:
     :param options: user options, not yet checked.
     """
     future = spawner._spawn_future
-    if spawner._meter is not None or future is None or future.done():
+    if spawner._this_start.meter is not None or future is None or future.done():
         return
-    spawner._meter = meter = SpawnMeter(asked_gpu(options, catalogue))
+    spawner._this_start.meter = meter = SpawnMeter(asked_gpu(options, catalogue))
 
     def ended(done: asyncio.Future[Any]) -> None:
         meter.end(asyncio.CancelledError() if done.cancelled() else done.exception())
@@ -92,8 +92,8 @@ def begin(spawner: Any, options: object, *, catalogue: Catalogue) -> None:
 
 def enter(spawner: Any, stage: str) -> None:
     """Note that a start of a spawner has reached a stage."""
-    if spawner._meter is not None:
-        spawner._meter.enter(stage)
+    if spawner._this_start.meter is not None:
+        spawner._this_start.meter.enter(stage)
 
 
 def note_pod(spawner: Any, pod: Mapping[str, Any] | None = None) -> None:
@@ -101,10 +101,10 @@ def note_pod(spawner: Any, pod: Mapping[str, Any] | None = None) -> None:
 
     :param pod: as it was seen, or taken by the API server; as it is there now if not given.
     """
-    if spawner._meter is not None and pod is not None:
-        spawner._meter.note(pod)
-    elif spawner._meter is not None and spawner.pod_reflector is not None:
-        spawner._meter.note(spawner.pod_reflector.pods.get(f"{spawner.namespace}/{spawner.pod_name}"))
+    if spawner._this_start.meter is not None and pod is not None:
+        spawner._this_start.meter.note(pod)
+    elif spawner._this_start.meter is not None and spawner.pod_reflector is not None:
+        spawner._this_start.meter.note(spawner.pod_reflector.pods.get(f"{spawner.namespace}/{spawner.pod_name}"))
 
 
 def asked_gpu(options: object, catalogue: Catalogue) -> str:

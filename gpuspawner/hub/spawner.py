@@ -7,7 +7,7 @@ Everything else is KubeSpawner's.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -32,10 +32,10 @@ from gpuspawner.hub.cluster_metrics import ClusterMetrics
 from gpuspawner.hub.concerns import Concerns, Viewpoint
 from gpuspawner.hub.deciding import decided
 from gpuspawner.hub.errors import RefusedStart, cluster_error, refusal, undecided
-from gpuspawner.hub.following import Following
 from gpuspawner.hub.gate import Admission, UnreadClusterError
 from gpuspawner.hub.links import LINK_PREFIX
 from gpuspawner.hub.offers import Offer, Offers, ParsedSettings
+from gpuspawner.hub.one_start import OneStart
 from gpuspawner.hub.outlook import look
 from gpuspawner.hub.pod_events import Event, of_pod
 from gpuspawner.hub.progress import told
@@ -70,14 +70,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         # KubeSpawner's own constructor may come back to us, so these are there first.
         self._base = Base(self)
-        self._removed_environment: tuple[str, ...] = ()
-        self._is_refused = False
-        self._is_pardoned = False
-        self._following = Following()
-        self._unrehearsed: Callable[[Any], Awaitable[None]] | None = None
-        self._meter: spawn_meter.SpawnMeter | None = None
-        self._warned_of = ""
-        self._is_removing = False
+        self._this_start = OneStart()
         self._followed_settings: FollowedSettings | None = None
         super().__init__(*args, **kwargs)
         if self.settings_files:
@@ -171,20 +164,20 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         offer = await self._offer()
         admission = await self._pass_gate(self.user_options, offer)
         self._base.assign(trait_values(admission.choice, self._base))
-        self._removed_environment = admission.choice.placement.removed_environment
-        self._following.gpu = admission.gpu
-        self._unrehearsed = partial(rehearse, self, offer=offer, gpu=admission.gpu)
+        self._this_start.removed_environment = admission.choice.placement.removed_environment
+        self._this_start.following.gpu = admission.gpu
+        self._this_start.unrehearsed = partial(rehearse, self, offer=offer, gpu=admission.gpu)
 
     async def _pass_gate(self, user_options: object, offer: Offer) -> Admission:
         spawn_meter.begin(self, user_options, catalogue=offer.catalogue)
         try:
             return await self._allowances.admit(self, user_options, offer=offer, is_start=True)
         except UnreadClusterError as error:
-            self._is_refused = True
+            self._this_start.is_refused = True
             raise undecided(offer.unread) from error
         except SelectionError as error:
             drafts.note(error.problems)
-            self._is_refused = self._is_pardoned = True
+            self._this_start.is_refused = self._this_start.is_pardoned = True
             raise refusal(error) from error
 
     @override
@@ -202,24 +195,17 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     def get_env(self) -> dict[str, Any]:
         """Return the pod's environment, without what must not be there whoever set it (``env_keep``, an auth hook)."""
         environment: dict[str, Any] = super().get_env()
-        return {name: value for name, value in environment.items() if name not in self._removed_environment}
+        return {name: value for name, value in environment.items() if name not in self._this_start.removed_environment}
 
     @override
     def clear_state(self) -> None:
         """Forget the last start; JupyterHub calls this before each start and after each stop."""
         super().clear_state()
         self._base.restore()
-        if self._is_pardoned:
+        if self._this_start.is_pardoned:
             forgive_refusal(self.user)
-        self._removed_environment = ()
-        self._is_refused = self._is_pardoned = False
         self._start_future = None
-        # A page may have been opened a moment before this, for the start that is about to begin.
-        if not self._following.is_ahead or self._following.is_sent:
-            self._following = Following()
-        self._following.gpu = None
-        self._unrehearsed = None
-        self._meter = None
+        self._this_start = self._this_start.next()
 
     @property
     @override
@@ -243,7 +229,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         """Start the pod; what Kubernetes refuses, and what nothing will come of, ends in one sentence."""
         drop_dead_reflectors(type(self).reflectors)
         # Not in the task that is made here: in a busy hub it may have to wait, and JupyterHub's timer does not.
-        self._following.begin()
+        self._this_start.following.begin()
         self._start_future = future = asyncio.ensure_future(self._explained(super().start()))
         future.add_done_callback(lambda _: self._allowances.ledger.settle(self))
         return future
@@ -251,7 +237,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @override
     def progress(self) -> AsyncGenerator[dict[str, Any]]:
         """Yield what is said of the start, for one open page."""
-        return told(self, self._following) if self._is_ours() else super().progress()
+        return told(self, self._this_start.following) if self._is_ours() else super().progress()
 
     # Whichever of these three KubeSpawner calls first, the rehearsal comes before it. The last two are called again and
     # again until they return true.
@@ -269,7 +255,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @override
     async def _make_create_pod_request(self, pod: Any, request_timeout: float) -> Any:
         await self._rehearse(pod)
-        self._following.send(cancelling.pod_of(self))
+        self._this_start.following.send(cancelling.pod_of(self))
         with self._allowances.ledger.creating(self):
             is_made = await super()._make_create_pod_request(pod, request_timeout)
         if is_made:
@@ -278,21 +264,21 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     async def _rehearse(self, pod: Any = None) -> None:
         """Look at the pod of a start, once; at a draft of it where there is none yet."""
-        rehearsal, self._unrehearsed = self._unrehearsed, None
+        rehearsal, self._this_start.unrehearsed = self._this_start.unrehearsed, None
         if rehearsal is None:
             return
         try:
             await rehearsal(await draft(self) if pod is None else pod)
         except RefusedStart:
-            self._is_refused = True
+            self._this_start.is_refused = True
             raise
 
     async def _explained(self, start: Awaitable[Any]) -> Any:
         try:
-            return await (decided(self, start, following=self._following) if self._is_ours() else start)
+            return await (decided(self, start, following=self._this_start.following) if self._is_ours() else start)
         except Exception as error:
             explained = cluster_error(error)
-            self._is_pardoned = isinstance(explained or error, RefusedStart)
+            self._this_start.is_pardoned = isinstance(explained or error, RefusedStart)
             if explained is None:
                 raise
             self.log.exception("Starting %s failed in Kubernetes", self._log_name)
@@ -306,7 +292,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
         After a start that failed otherwise, or was cut off, a pod may be left in any state: JupyterHub is to remove it.
         """
-        if self._is_refused:
+        if self._this_start.is_refused:
             return 0
         if cancelling.may_be_left(self):
             return None
@@ -316,11 +302,11 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @override
     async def stop(self, now: bool = False) -> None:
         """Remove the pod; at once where nothing in it ran yet."""
-        self._is_removing = True
+        self._this_start.is_removing = True
         try:
             await super().stop(now or cancelling.has_not_run(self))
         finally:
-            self._is_removing = False
+            self._this_start.is_removing = False
 
     # -- settings and cluster ------------------------------------------------------------------------------------------
 

@@ -74,8 +74,8 @@ async def enforce(spawner: Any, *, now: datetime | None = None) -> int | None:
     if left_s > WARNING_S:
         return None
     uid = pod["metadata"].get("uid", "")
-    if left_s > 0 and spawner._warned_of != uid:
-        spawner._warned_of = uid
+    if left_s > 0 and spawner._this_start.warned_of != uid:
+        spawner._this_start.warned_of = uid
         _warn(spawner, end, left_s=left_s)
     if left_s > -_grace_s(pod):
         return None

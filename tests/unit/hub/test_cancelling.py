@@ -61,13 +61,13 @@ async def test_no_name_becomes_html(spawner: GPUSpawner):
 async def test_a_start_that_was_cut_off_may_have_sent_a_pod_that_is_not_seen_yet(spawner: GPUSpawner):
     spawner._start_future = ended()
     assert may_be_left(spawner) is False
-    spawner._following.send(None)
+    spawner._this_start.following.send(None)
     assert may_be_left(spawner) is True
 
 
 async def test_a_start_that_failed_leaves_the_pod_that_is_there(spawner: GPUSpawner):
     spawner._start_future = ended(ValueError("x"))
-    spawner._following.send(None)
+    spawner._this_start.following.send(None)
     assert may_be_left(spawner) is False
     put(spawner, "Failed")
     assert (may_be_left(spawner), await spawner.poll()) == (True, None)

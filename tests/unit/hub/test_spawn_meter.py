@@ -12,6 +12,7 @@ from prometheus_client import REGISTRY
 from gpuspawner.core.catalogue import Catalogue, GPUType, Preset
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.metrics import PREFIX
+from gpuspawner.hub.one_start import OneStart
 from gpuspawner.hub.spawn_meter import SpawnMeter, asked_gpu, begin, enter, note_pod
 
 GPU = GPUType(slug="meter", display_name="M", resource="nvidia.com/gpu", vendor="nvidia")
@@ -45,7 +46,7 @@ def fake_spawner(pods: dict[str, Any] | None = None) -> Any:
     reflector = SimpleNamespace(pods=pods or {})
     future = asyncio.get_running_loop().create_future()
     return SimpleNamespace(
-        _meter=None, _spawn_future=future, pod_reflector=reflector, namespace="hub", pod_name="jupyter-ada"
+        _this_start=OneStart(), _spawn_future=future, pod_reflector=reflector, namespace="hub", pod_name="jupyter-ada"
     )
 
 
@@ -97,7 +98,7 @@ async def test_a_pod_that_was_there_and_has_gone_was_created():
     failed = sample("verdicts_total", verdict="waits", outcome="failed")
     spawner = fake_spawner()
     begin(spawner, {"gpu": "meter"}, catalogue=CATALOGUE)
-    spawner._meter.foretell("waits")
+    spawner._this_start.meter.foretell("waits")
     note_pod(spawner, BOUND)
     note_pod(spawner)
     await ended(spawner, RefusedStart("No.", reason="meter_vanished", status_code=409))
@@ -116,7 +117,7 @@ async def test_what_was_foretold_is_held_against_what_came():
     before = sample("verdicts_total", verdict="waits", outcome="ready")
     spawner = fake_spawner({"hub/jupyter-ada": BOUND})
     begin(spawner, {"gpu": "meter"}, catalogue=CATALOGUE)
-    spawner._meter.foretell("waits")
+    spawner._this_start.meter.foretell("waits")
     note_pod(spawner)
     await ended(spawner, None)
     assert sample("verdicts_total", verdict="waits", outcome="ready") - before == 1
@@ -137,7 +138,7 @@ async def test_a_spawner_without_a_start_of_the_hubs_is_not_measured():
     begin(spawner, {}, catalogue=CATALOGUE)
     note_pod(spawner)
     enter(spawner, "starting")
-    assert spawner._meter is None
+    assert spawner._this_start.meter is None
 
 
 def test_a_stage_lasts_until_the_next_one_and_the_last_until_the_end():

@@ -106,4 +106,4 @@ async def test_a_site_without_our_settings_starts_as_kubespawner_does(make_spawn
     spawner = make_spawner(settings={}, kubespawner={"profile_list": [{"display_name": "A"}], "start_timeout": 1})
     with pytest.raises(TimeoutError, match="did not start in 1 seconds"):
         await spawner.start()
-    assert spawner._following.reports == []
+    assert spawner._this_start.following.reports == []

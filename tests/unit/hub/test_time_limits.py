@@ -14,6 +14,7 @@ from jupyter_events.logger import EventLogger
 
 from gpuspawner.core.placement import Placement
 from gpuspawner.core.time_limits import RUN_TIME
+from gpuspawner.hub.one_start import OneStart
 from gpuspawner.hub.time_limits import SCHEMA_ID, VARIABLE, enforce, told
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
 from tests.unit.hub.starts import environment, pod_of
@@ -30,7 +31,7 @@ class FakeSpawner:
 
     def __init__(self, *, deadline: int | None = 3600, eventlog: Any = None) -> None:
         self.namespace, self.pod_name, self.name, self._log_name = "hub", "jupyter-ada", "lab", "ada:lab"
-        self._warned_of = ""
+        self._this_start = OneStart()
         self.user = SimpleNamespace(name="ada", settings={"eventlog": eventlog} if eventlog else {})
         self.log = logging.getLogger("time-limits")
         self.stops: list[bool] = []
