@@ -1,7 +1,7 @@
 """YAML as Helm reads it, with the place of every key and value.
 
-Helm takes the first document of a file, turns keys into texts, and knows the words of YAML 1.1 (``yes`` is true), but
-no dates (sigs.k8s.io/yaml, which stands on go-yaml 2).
+Helm turns keys into texts, and knows the words of YAML 1.1 (``yes`` is true), but no dates (sigs.k8s.io/yaml, which
+stands on go-yaml 2). Of several documents in a file Helm 3 reads the first; Helm 4 merges them.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def read_yaml(text: str, *, file: str) -> Document:
             return _unread(*reader.flaws, _flaw(top, "too_large", message=str(error)))
     for node in nodes[1:]:
         if not (isinstance(node, yaml.ScalarNode) and not node.value):
-            message = "is a second document in the file: Helm reads only the first one"
+            message = "is a second document in the file: Helm 3 reads only the first one"
             reader.flaws.append(_flaw(reader.place(node), "second_document", message=message))
             break
     return Document(tree=tree, flaws=tuple(reader.flaws))

@@ -96,7 +96,7 @@ def test_an_anchor_may_be_defined_anew():
         ("a: !!set {b}", (1, 4, "a", "has the tag !!set, which means nothing in values; leave it out")),
         ("~: 1", (1, 1, "", "has a key that is empty or null; write it in quotes")),
         ("a: {{ .Values.x }}: 1", None),
-        ("a: 1\n---\nb: 2\n", (3, 1, "", "is a second document in the file: Helm reads only the first one")),
+        ("a: 1\n---\nb: 2\n", (3, 1, "", "is a second document in the file: Helm 3 reads only the first one")),
         ("- 1", (1, 1, "", "must hold a mapping, not a list")),
         ("text", (1, 1, "", "must hold a mapping, not 'text'")),
         (f"a: {'9' * 5000}", (1, 4, "a", f"is no number that can be read: '{'9' * 39}…'")),
