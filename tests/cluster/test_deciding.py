@@ -19,6 +19,8 @@ from tests.cluster.support.own_pods import running_pod
 from tests.cluster.support.pages import Visitor
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.servers import Servers
+from tests.cluster.support.starts import starting
+from tests.cluster.support.told import Told
 from tests.cluster.support.waiting import wait_for
 
 T4 = {"nvidia.com/gpu.product": "Tesla-T4"}
@@ -55,31 +57,17 @@ def no_t4_free(cluster: Cluster) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def typo(impatient: Servers) -> Iterator[Told]:
+    """Have somebody's image not be there, which takes Kubernetes a while to be sure of."""
+    choice = {"custom_image": "localhost/no-such-image:1", "gpu": "real", "gpu_count": 1}
+    with starting(impatient, "typo", choice) as heard:
+        yield heard
+
+
 def told(servers: Servers, user: str, *, name: str = "") -> list[dict[str, Any]]:
     """Return all that is said of a start until it has ended."""
     return list(servers.hub.client.progress(user, name=name))
-
-
-def test_an_image_that_is_not_there_ends_the_start_with_other_images_to_fill_in(impatient: Servers) -> None:
-    began = time.monotonic()
-    impatient.begin("typo", {"custom_image": "localhost/no-such-image:1", "gpu": "real", "gpu_count": 1})
-
-    said = told(impatient, "typo")
-
-    assert time.monotonic() - began < SOON_S
-    assert said[-1]["failed"] is True
-    assert "Try it with JupyterLab" in said[-1]["message"]
-    impatient.pods.wait_gone("typo")
-    visitor = Visitor(impatient.hub.url)
-    visitor.log_in("typo")
-    page = visitor.get("/hub/spawn-pending/typo")
-    links = [str(link["href"]) for link in page.soup.select("a[href*=fill-]")]
-    assert (page.status, len(links)) == (409, 2)
-    assert links[0].startswith("/hub/spawn/typo?fill-image=lab&")
-    form = visitor.get(links[0])
-    assert (form.status, form.fields()["image"], form.fields()["custom_image"]) == (200, "lab", "")
-    assert impatient.state("typo").get("pending") is None
-    assert impatient.pods.find("typo") is None
 
 
 def test_waiting_for_room_ends_with_the_type_s_own_timeout_and_is_not_counted(
@@ -137,6 +125,25 @@ def test_the_page_of_a_named_server_stops_that_server(impatient: Servers, no_t4_
     assert address == "/hub/api/users/clicker/servers/lab"
     assert client.request("DELETE", address.removeprefix("/hub/api")).status in {202, 204}
     impatient.pods.wait_gone("clicker", timeout_s=AT_ONCE_S)
+
+
+def test_an_image_that_is_not_there_ends_the_start_with_other_images_to_fill_in(impatient: Servers, typo: Told) -> None:
+    last = typo.wait_over()
+
+    assert last["at"] < SOON_S
+    assert last["failed"] is True
+    assert "Try it with JupyterLab" in last["message"]
+    impatient.pods.wait_gone("typo")
+    visitor = Visitor(impatient.hub.url)
+    visitor.log_in("typo")
+    page = visitor.get("/hub/spawn-pending/typo")
+    links = [str(link["href"]) for link in page.soup.select("a[href*=fill-]")]
+    assert (page.status, len(links)) == (409, 2)
+    assert links[0].startswith("/hub/spawn/typo?fill-image=lab&")
+    form = visitor.get(links[0])
+    assert (form.status, form.fields()["image"], form.fields()["custom_image"]) == (200, "lab", "")
+    assert impatient.state("typo").get("pending") is None
+    assert impatient.pods.find("typo") is None
 
 
 def names(servers: Servers, user: str) -> set[str]:
