@@ -20,7 +20,7 @@ from gpuspawner.cli.values import load
 from gpuspawner.hub.startup import check
 from gpuspawner.settings import Settings
 from tests.docs.support import chart
-from tests.docs.support.pages import ROOT, examples, has_command
+from tests.docs.support.pages import ROOT, examples
 
 EXAMPLES = list(examples(lambda block: block.language in {"yaml", "yml"}))
 # Of the chart, those of its keys that examples use; anything else has to be said to be something else.
@@ -83,7 +83,6 @@ def test_the_chart_takes_an_example(block: Block, tmp_path: Path):
     assert chart.problems(merged(block, tmp_path)) == []
 
 
-@pytest.mark.skipif(not has_command("check"), reason="there is no such command yet")
 @pytest.mark.parametrize("block", VALUES)
 def test_the_program_finds_no_error_in_an_example(block: Block, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     files = [*under(block), str(written(block, tmp_path))]

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from docsite.markdown import Block, blocks
-from gpuspawner.cli.main import make_parser
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = (
@@ -25,8 +24,3 @@ def examples(wanted: Callable[[Block], bool]) -> Iterable[object]:
         for block in blocks(page.read_text(encoding="utf-8"))
         if wanted(block)
     ]
-
-
-def has_command(name: str) -> bool:
-    """Tell whether the program has a command."""
-    return any(name in (action.choices or ()) for action in make_parser()._actions if action.dest == "command")
