@@ -49,8 +49,8 @@ async def decided(spawner: Any, start: Awaitable[Any], *, following: Following) 
         await asyncio.wait([starting, ending], return_when=asyncio.FIRST_COMPLETED)
     except asyncio.CancelledError:
         # The hub was too busy to end it in time, so that JupyterHub's timer came first.
-        if follower.is_late and (refused := follower.no_room()) is not None:
-            raise refused from None
+        if follower.is_late:
+            raise (follower.no_room() or follower.slow()) from None
         raise
     else:
         # Of two that are done at once, because the hub is busy, a start that succeeds counts.
@@ -118,7 +118,7 @@ class _Follower:
             await asyncio.sleep(min(_PAUSE_S, left_s))
         no_room = self.no_room()
         if no_room is None:
-            return self._slow()
+            return self.slow()
         return await with_choices(no_room, self._spawner, patience_s=_PATIENCE * self._early_s + self._left_s())
 
     async def ended_early(self, address: object) -> Exception | None:
@@ -196,7 +196,8 @@ class _Follower:
         reason = "no_capacity" if gpu is None else "gpu_unavailable"
         return RefusedStart(told, reason=reason, status_code=HTTPStatus.SERVICE_UNAVAILABLE)
 
-    def _slow(self) -> SlowStartError:
+    def slow(self) -> SlowStartError:
+        """Return that the time is up."""
         last = self._following.last
         told = gettext(
             "Your server was not ready after {duration}, so it was stopped.", duration=_waited(self._timeout_s)

@@ -173,6 +173,17 @@ async def test_where_the_hub_is_too_busy_and_its_timer_comes_first_it_is_refused
         await asyncio.wait_for(start, 0)
 
 
+async def test_where_jupyterhubs_timer_comes_first_what_was_slow_is_told_all_the_same(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    spawner = make_spawner()
+    start = spawner.start()
+    await sent(server, spawner)
+    spawner._this_start.following.clock = lambda: time.monotonic() + 60
+    with pytest.raises(SlowStartError, match="Your server was not ready after"):
+        await asyncio.wait_for(start, 0)
+
+
 async def test_a_busy_hub_does_not_put_the_end_off(make_spawner: MakeSpawner, server: WatchServer):
     spawner = make_spawner()
     await pod_that_waits(spawner, GPU_OPTIONS)
