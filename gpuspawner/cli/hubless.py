@@ -19,6 +19,7 @@ from jupyterhub.objects import Hub
 from kubernetes_asyncio.client import CoreV1Api
 from traitlets import TraitError
 
+from gpuspawner.cli.cluster import PATIENCE_S
 from gpuspawner.cli.looking import Onlooker
 from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.core.policy import Person
@@ -72,6 +73,8 @@ def _made(kind: Any, *, onlooker: Onlooker, person: Person) -> Any:
             api_token=SECRET,
             oauth_client_id=SECRET,
             log=_SILENT,
+            # A form is not to wait for long; whoever asks here wants to know.
+            capacity_timeout=PATIENCE_S,
         )
     except TraitError as error:
         message = f"KubeSpawner does not accept it: {error}"
