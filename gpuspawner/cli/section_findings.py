@@ -12,7 +12,7 @@ from typing import Any
 from jupyterhub.app import JupyterHub
 from jupyterhub.spawner import Spawner
 from kubespawner import KubeSpawner
-from traitlets import HasTraits, TraitError
+from traitlets import HasTraits, TraitError, Type
 
 from gpuspawner.cli.findings import Finding, Path, Severity, dotted
 from gpuspawner.cli.setting_findings import CONFIG
@@ -66,7 +66,9 @@ def _section(name: str, section: Written, *, path: Path, values: Values) -> Iter
     traits = {**cls.class_traits(config=True), **(GPUSpawner.class_traits(config=True) if name != "JupyterHub" else {})}
     for key, entry in section.value.items():
         if key in traits:
-            if key not in SETTINGS or entry.value is None:  # what settings may hold is checked as the hub does
+            if (
+                key not in (*SETTINGS, "settings_files") or entry.value is None
+            ):  # what settings may hold is checked as the hub does
                 yield from _type(traits[key], entry.plain, path=(*path, key), values=values)
         elif name != SECTION[-1] and not _is_ours(key):
             near = difflib.get_close_matches(key, traits, n=1)
@@ -80,12 +82,22 @@ class _Nobody(HasTraits):
 
 def _type(trait: Any, value: Any, *, path: Path, values: Values) -> Iterator[Finding]:
     """Yield that a value is not what a trait takes."""
-    try:
-        trait._validate(_Nobody(), value)  # what setting it on an object calls
-    except TraitError:
-        wanted = str(trait.info()).replace("dict", "mapping")
+    if isinstance(trait, Type):
+        # Validating it would import whatever module the file names.
+        wanted = "" if isinstance(value, str) and value else "the name of a class"
+    else:
+        wanted = "" if _takes(trait, value) else str(trait.info()).replace("dict", "mapping")
+    if wanted:
         message = f"must be {wanted}, not {quote(value)}"
         yield _error(values, path, code="wrong_type", message=message)
+
+
+def _takes(trait: Any, value: Any) -> bool:
+    try:
+        trait._validate(_Nobody(), value)  # what setting it on an object calls
+    except (TraitError, TypeError, ValueError):
+        return False
+    return True
 
 
 def _misplaced_sections(values: Values) -> Iterator[Finding]:

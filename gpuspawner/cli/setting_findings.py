@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from gpuspawner.cli.findings import Finding, Path, Severity, dotted
@@ -25,7 +25,7 @@ def setting_findings(values: Values) -> Iterator[Finding]:
     """Yield one error for each path of the settings that is wrong."""
     sections = {name: values.at((*CONFIG, name)) for name in SPAWNERS}
     try:
-        check({name: _without_files(section) for name, section in sections.items() if section})
+        check({name: section for name, section in sections.items() if section}, with_files=False)
     except SettingsError as error:
         for problem in error.problems:
             yield located(problem, values)
@@ -35,11 +35,6 @@ def merged_settings(values: Values) -> dict[str, Any]:
     """Return the settings, whichever section of JupyterHub's configuration they stand in; the nearest one wins."""
     sections = [values.at((*CONFIG, name)) for name in reversed(SPAWNERS)]
     return {key: value for section in sections for key, value in section.items() if key in SETTINGS}
-
-
-def _without_files(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a section without the paths of more settings: the files are in the hub's pod, and not here."""
-    return {key: value for key, value in section.items() if key != "settings_files"}
 
 
 def located(problem: Problem, values: Values, *, severity: Severity = Severity.ERROR) -> Finding:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Iterator
 from functools import cache
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from gpuspawner.cli.check import findings
 from gpuspawner.cli.findings import Finding, Severity
@@ -123,3 +127,53 @@ def test_a_value_that_fits_nowhere_is_told_by_its_path(old: str, new: str, path:
     broken = tmp_path / "broken.yaml"
     broken.write_text(text.replace(old, new, 1))
     assert f"hub.config.GPUSpawner.{path}" in [each.path for each in found_in(broken)]
+
+
+CHART = """
+hub:
+  extraConfig: {a: b}
+  config:
+    JupyterHub: {spawner_class: gpuspawner.GPUSpawner}
+    KubeSpawner:
+      tolerations: [{key: a, operator: Exists}]
+      profile_list: [{display_name: a, kubespawner_override: {tolerations: [], extra_resource_limits: {}}}]
+    GPUSpawner:
+      images: {a: {image: quay.io/a/b:1}}
+      gpus: {t4: {resource: nvidia.com/gpu, match: {pool: x}}}
+singleuser:
+  image: {name: a, tag: b}
+  nodeSelector: {a: b}
+  extraTolerations: [{key: a}]
+  extraNodeAffinity: {required: [{matchExpressions: [{key: a, operator: In, values: [b]}]}]}
+  extraResource: {limits: {nvidia.com/gpu: 1}}
+  extraPodConfig:
+    affinity:
+      nodeAffinity:
+        requiredDuringSchedulingIgnoredDuringExecution:
+          nodeSelectorTerms: [{matchExpressions: [{key: a, operator: In, values: [b]}]}]
+  profileList: [{display_name: a, kubespawner_override: {tolerations: [{key: b}], extra_resource_limits: {a: 1}}}]
+  startTimeout: 300
+scheduling: {userPods: {tolerations: [{key: a}], nodeAffinity: {matchNodePurpose: require}}}
+prePuller: {hook: {enabled: true}, continuous: {enabled: true}, extraImages: {a: {name: b, tag: c}}}
+"""
+JUNK: tuple[Any, ...] = (None, -1, "", [[1]], {"a": None}, {"a": {"a": [1]}})
+
+
+def with_junk(tree: Any) -> Iterator[Any]:
+    """Yield a tree with junk in place of each of its parts in turn."""
+    yield from JUNK
+    parts = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    for key, part in parts:
+        for changed in with_junk(part):
+            copy = dict(tree) if isinstance(tree, dict) else list(tree)
+            copy[key] = changed
+            yield copy
+
+
+def test_whatever_stands_in_the_place_of_any_value_nothing_crashes(tmp_path: Path):
+    file, number = tmp_path / "junk.yaml", 0
+    for tree in with_junk(yaml.safe_load(CHART)):
+        file.write_text(json.dumps(tree))
+        assert isinstance(found_in(file), list)
+        number += 1
+    assert number > 500

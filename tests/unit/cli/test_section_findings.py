@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,12 @@ def test_the_charts_own_keys_are_left_alone(tmp_path: Path):
         ("KubeSpawner: {cpu_limit: many}", "KubeSpawner.cpu_limit", "must be a float, not 'many'"),
         ("KubeSpawner: 3", "KubeSpawner", "must be a mapping, not 3"),
         ("JupyterHub: {spawner_clas: x}", "JupyterHub.spawner_clas", "Did you mean 'spawner_class'?"),
+        ("JupyterHub: {spawner_class: ''}", "JupyterHub.spawner_class", "must be the name of a class, not ''"),
+        (
+            "JupyterHub: {authenticator_class: 3}",
+            "JupyterHub.authenticator_class",
+            "must be the name of a class, not 3",
+        ),
         ("GPUSpawner: {dry_run: maybe}", "GPUSpawner.dry_run", "must be a boolean, not 'maybe'"),
         ("GPUSpawner: {discover_gpus: null}", "GPUSpawner.discover_gpus", "must be a boolean, not null"),
         ("GPUSpawner: {mem_limit: 5 bananas}", "GPUSpawner.mem_limit", "not '5 bananas'"),
@@ -91,3 +98,15 @@ def test_traits_of_kubespawner_may_be_set_in_our_section(tmp_path: Path):
 
 def test_settings_in_kubespawners_section_are_read_and_no_error(tmp_path: Path):
     assert found(tmp_path, "hub: {config: {KubeSpawner: {gpus: {}}}}") == []
+
+
+def test_no_module_is_imported_because_a_file_names_it(tmp_path: Path):
+    (tmp_path / "module_of_a_values_file.py").write_text("raise SystemExit")
+    text = "hub: {config: {JupyterHub: {authenticator_class: module_of_a_values_file.Class}}}"
+    before = [*sys.path]
+    sys.path.insert(0, str(tmp_path))
+    try:
+        assert found(tmp_path, text) == []
+    finally:
+        sys.path[:] = before
+    assert "module_of_a_values_file" not in sys.modules
