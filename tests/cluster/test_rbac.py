@@ -152,15 +152,21 @@ def start_and_stop_in_every_way(site: Site) -> None:
     client.start_server("walker", {"gpu": LARGE}, name="second")
     with servers.asked("hesitant", {"gpu": None}):
         servers.pods.wait_bound("hesitant")
-    client.stop_server("walker", name="second")
+    remove(site, "/users/walker/servers/second", body={"remove": True})
 
     site.restart(is_gated=True)
 
     servers.wait_ready("walker")
     servers.stop("walker")
     servers.pods.wait_gone("walker")
-    client.request("DELETE", "/users/walker")
+    remove(site, "/users/walker")
     wait_for(lambda: "walker" not in servers.pods.claims(), "no claim of somebody who is gone")
+
+
+def remove(site: Site, path: str, *, body: object = None) -> None:
+    """Remove a server or a user; the hub says no while a server is on its way."""
+    gone = {204, 404}
+    wait_for(lambda: site.hub.client.request("DELETE", path, body=body).status in gone, f"{path} removed")
 
 
 def queue_up(site: Site, user: str) -> None:
