@@ -20,6 +20,7 @@ _MOST_CPU_MILLIS = 2048 * 1000
 _MOST_MEMORY_BYTES = 64 * 1024**4
 _MOST_GPU_MEMORY_BYTES = 2 * 1024**4
 _MOST_CARDS = 16
+_MOST_SLICES = 1024
 _MOST_NODES = 15_000
 _MOST_GPUS = 100_000
 _LONGEST_S = 366 * 24 * 60 * 60
@@ -41,6 +42,7 @@ def limit_advice(model: SettingsModel, configured: Configured) -> Iterator[Probl
     for slug, entry in model.accelerators.items():
         if entry is not None and (entry.memory or 0) > _MOST_GPU_MEMORY_BYTES:
             yield _too_large(f"accelerators.{slug}.memory", "any GPU has", shown=format_memory(entry.memory or 0))
+    yield from _presets(model, configured)
     for slug, pool in model.pools.items():
         if pool.enabled and _MOST_GPUS < (pool.max_gpus or 0) < UNLIMITED:
             yield _too_large(f"pools.{slug}.max_gpus", "any cluster has", shown=f"{pool.max_gpus} GPUs")
@@ -76,6 +78,16 @@ def _gpu(path: str, gpu: GPUType) -> Iterator[Problem]:
     if scale_up.minutes > _LONGEST_MINUTES:
         message = f"is more than a day until a new node is ready: {scale_up.minutes:g} minutes"
         yield Problem(field=f"{path}.scale_up.minutes", code="too_large", message=message)
+
+
+def _presets(model: SettingsModel, configured: Configured) -> Iterator[Problem]:
+    """Yield counts that nodes decide about, and that none will ever have."""
+    for slug, preset in model.presets.items():
+        gpu = configured.gpus.get(preset.gpu or "")
+        most = _MOST_SLICES if gpu is not None and gpu.unit is not Unit.CARD else _MOST_CARDS
+        if preset.enabled and (preset.gpu_count or 0) > most:
+            shown = f"{preset.gpu_count} GPUs in one server"
+            yield _too_large(f"presets.{slug}.gpu_count", "any machine has", shown=shown)
 
 
 def _rules(model: SettingsModel) -> Iterator[tuple[str, RuleEntry]]:

@@ -25,6 +25,8 @@ GPU = "resource: nvidia.com/gpu"
         (f"gpus: {{a: {{{GPU}, scale_up: {{max_nodes: 99999, gpus_per_node: 64, minutes: 9999}}}}}}",
          [f"gpus.a.scale_up.{key}" for key in ("gpus_per_node", "max_nodes", "minutes")]),
         ("accelerators: {x: {name: X, vendor: nvidia, memory: 80T, labels: {gfd: [X]}}}", ["accelerators.x.memory"]),
+        (f"gpus: {{a: {{{GPU}}}}}\npresets: {{p: {{gpu: a, gpu_count: 17}}}}", ["presets.p.gpu_count"]),
+        ("gpus: {a: {resource: nvidia.com/mig-1g.5gb}}\npresets: {p: {gpu: a, gpu_count: 17}}", []),
         ("pools: {x: {groups: [a], max_gpus: 999999}}", ["pools.x.max_gpus"]),
         ("pools: {x: {groups: [a], max_gpus: unlimited}}", []),
         ("memory: {max: 16G}\npolicy: {default: {memory: {max: 32G}}}", ["policy.default.memory.max"]),
