@@ -135,12 +135,13 @@ async def _manifest(spawner: Any, admission: Admission) -> dict[str, Any]:
     """
     try:
         spawner._base.assign(trait_values(admission.choice, spawner._base))
-        spawner._removed_environment = admission.choice.placement.removed_environment
+        spawner._this_start.removed_environment = admission.choice.placement.removed_environment
         return written(spawner, await draft(spawner))
     except Exception as error:
         message = f"KubeSpawner cannot make a pod of it: {type(error).__name__}: {error}"
         raise SettingsError(Problem(field="singleuser, hub.config", code="bad_value", message=message)) from error
     finally:
+        spawner._this_start.removed_environment = ()
         spawner._base.restore()
 
 

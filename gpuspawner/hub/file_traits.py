@@ -29,10 +29,10 @@ class FileTraits(LoggingConfigurable):
 
         Each file holds settings as they stand below `hub.config.GPUSpawner`, by themselves or as the only thing in
         Helm values; traits that are no settings (`dry_run`, `language` and KubeSpawner's) are set in Helm values alone.
-        Of a folder all files count, in the order of their names. A later file goes over an earlier one: mappings are
-        merged, `null` takes out, anything else is taken whole. What a group override or a hook changes for a person
-        goes over the files. A file mounted with `subPath` never changes. What happens when a file is wrong, and how to
-        see it: docs/operations.md.
+        Of a folder all `.yaml`, `.yml` and `.json` count, in the order of their names. A later file goes over an
+        earlier one: mappings are merged, `null` takes out, anything else is taken whole. What a group override or a
+        hook changes for a person goes over the files. A file mounted with `subPath` never changes. What happens when a
+        file is wrong, and how to see it: docs/operations.md.
 
         .. versionadded:: 0.1
         """,

@@ -28,6 +28,15 @@ _SWAPPED = "..data"
 # With libyaml, a tenth of the time: 50 KB of settings take 10 ms.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
+_UNREADABLE = (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError, TypeError)
+"""What the parser raises, and what it lets through of a value that is not of the kind that its tag says."""
+_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
+_DEEPEST = 100
+"""Levels of nesting; libyaml knows no bound, and tens of thousands of them end the process."""
+
+_MOST_VALUES = 100_000
+"""Aliases of aliases can stand for more than any machine holds."""
+
 T = TypeVar("T")
 
 Fingerprint = tuple[tuple[object, ...], ...]
@@ -141,7 +150,7 @@ def _files(path: str) -> Iterator[tuple[str, Path]]:
     swapped = folder / _SWAPPED
     inside = swapped.resolve() if swapped.is_dir() else folder
     for file in sorted(inside.iterdir()):
-        if not file.name.startswith(".") and not file.is_dir():
+        if file.suffix in _SUFFIXES and not file.name.startswith(".") and not file.is_dir():
             yield str(folder / file.name), _file(file)
 
 
@@ -162,7 +171,7 @@ def _settings(content: bytes) -> Mapping[str, Any]:
     """
     try:
         document = _document(content)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+    except _UNREADABLE as error:
         raise _wrong("", f"is no YAML: {error}") from error
     found: Any = {} if document is None else plain(document)
     place = ""
@@ -180,15 +189,31 @@ def _settings(content: bytes) -> Mapping[str, Any]:
 
 def _document(content: bytes) -> object:
     """Return what YAML says, as long as it says nothing twice."""
-    loader = _LOADER(content.decode("utf-8-sig"))
+    text = content.decode("utf-8-sig")
+    _refuse_depth(text)
+    loader = _LOADER(text)
     try:
         node = loader.get_single_node()
         if node is None:
             return None
         _refuse_repetitions(node, "", seen=set())
+        if _size(node, {}) > _MOST_VALUES:
+            raise _wrong("", f"stands for more than {_MOST_VALUES:,} values, by its aliases")
         return loader.construct_document(node)
     finally:
         loader.dispose()
+
+
+def _refuse_depth(text: str) -> None:
+    """Look how deep a document is nested, before anything is made of it.
+
+    :raises SettingsError: too deep.
+    """
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise _wrong("", f"is nested more than {_DEEPEST} deep")
 
 
 def _refuse_repetitions(node: yaml.Node, place: str, *, seen: set[int]) -> None:
@@ -213,6 +238,19 @@ def _refuse_repetitions(node: yaml.Node, place: str, *, seen: set[int]) -> None:
                 raise _wrong(f"{place}{name_of(key.value)}", message)
             lines[key.value] = line
             _refuse_repetitions(value, f"{place}{name_of(key.value)}.", seen=seen)
+
+
+def _size(node: yaml.Node, known: dict[int, int]) -> int:
+    """Return how many values a node stands for, each alias with all that it repeats.
+
+    :param known: by identity of the nodes; what contains itself is found out when it is put together.
+    """
+    if id(node) not in known:
+        known[id(node)] = 1
+        inside = [each for pair in node.value for each in pair] if isinstance(node, yaml.MappingNode) else node.value
+        if isinstance(inside, list):
+            known[id(node)] += sum(_size(each, known) for each in inside)
+    return known[id(node)]
 
 
 def _wrong(field: str, message: str) -> SettingsError:

@@ -165,3 +165,13 @@ async def test_what_no_pod_can_be_made_of_is_an_error_of_the_settings(parsed: Pa
     values = {**settings(**AMOUNTS), "singleuser": {"extraContainers": strange}}
     with pytest.raises(SettingsError, match="KubeSpawner"):
         await explained(parsed, ONE, values=values)
+
+
+async def test_the_pod_lacks_what_the_hub_would_take_from_it(parsed: Parsed, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("NVIDIA_VISIBLE_DEVICES", "all")
+    values = settings(**AMOUNTS)
+    values["hub"]["config"]["KubeSpawner"] = {"env_keep": ["NVIDIA_VISIBLE_DEVICES"]}
+    found = await explained(parsed, ONE, values=values)
+    assert found.manifest is not None
+    (container,) = found.manifest["spec"]["containers"]
+    assert "NVIDIA_VISIBLE_DEVICES" not in {variable["name"] for variable in container["env"]}

@@ -28,6 +28,9 @@ def written(folder: Path, text: str | bytes, name: str = "a.yaml") -> Path:
 # -- what they say -----------------------------------------------------------------------------------------------------
 
 
+BOMB = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9))
+
+
 def test_files_are_read_in_their_order(tmp_path: Path):
     first, second = written(tmp_path, "cpu: {max: 4}", "b.yaml"), written(tmp_path, "", "a.yaml")
     assert read([str(first), str(second)]) == [
@@ -37,10 +40,11 @@ def test_files_are_read_in_their_order(tmp_path: Path):
 
 
 def test_a_folder_stands_for_its_files_by_name(tmp_path: Path):
-    for name in ("20-b", "10-a.yaml", ".hidden.yaml"):
+    for name in ("20-b.yml", "10-a.yaml", "30-c.json", ".hidden.yaml", "10-a.yaml~", "README"):
         written(tmp_path, "discover_gpus: false", name)
     (tmp_path / "folder").mkdir()
-    assert [file.path for file in read([str(tmp_path)])] == [str(tmp_path / "10-a.yaml"), str(tmp_path / "20-b")]
+    names = ["10-a.yaml", "20-b.yml", "30-c.json"]
+    assert [file.path for file in read([str(tmp_path)])] == [str(tmp_path / name) for name in names]
 
 
 def test_helm_values_with_the_settings_alone_are_settings(tmp_path: Path):
@@ -64,6 +68,12 @@ def test_helm_values_with_the_settings_alone_are_settings(tmp_path: Path):
         ("hub: {config: {GPUSpawner: {}, KubeSpawner: {}}}", "hub.config.KubeSpawner: is not read from here"),
         ("hub: {config: {GPUSpawner: }}", "hub.config.GPUSpawner: must hold a mapping ({})"),
         ("hub: 1", "hub: must hold a mapping ({})"),
+        ("cpu: {max: !!float ''}", "settings_files: {} is no YAML: "),
+        ("cpu: {max: !!int ''}", "settings_files: {} is no YAML: "),
+        ("discover_gpus: !!bool perhaps", "settings_files: {} is no YAML: "),
+        ("a: !!timestamp then", "settings_files: {} is no YAML: "),
+        ("[" * 40_000, "settings_files: {} is nested more than 100 deep"),
+        (BOMB, "settings_files: {} stands for more than 100,000 values, by its aliases"),
     ],
 )
 def test_what_is_no_settings_is_told_with_its_file(tmp_path: Path, text: str | bytes, expected: str):
