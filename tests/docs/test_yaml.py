@@ -18,7 +18,6 @@ from docsite.markdown import Block
 from gpuspawner.cli.main import main
 from gpuspawner.cli.values import load
 from gpuspawner.hub.startup import check
-from gpuspawner.settings import Settings
 from tests.docs.support import chart
 from tests.docs.support.pages import ROOT, examples
 
@@ -95,14 +94,6 @@ def test_an_object_has_a_version_a_kind_and_a_name(block: Block):
         assert API_VERSION.fullmatch(document["apiVersion"])
         assert re.fullmatch("[A-Z][A-Za-z]+", document["kind"])
         assert document["metadata"]["name"]
-
-
-@pytest.mark.parametrize("block", MANIFESTS)
-def test_settings_in_a_config_map_are_settings(block: Block):
-    for document in read(block):
-        for name, text in document.get("data", {}).items() if document["kind"] == "ConfigMap" else ():
-            if name.endswith(".yaml"):
-                Settings.parse(yaml.safe_load(text))
 
 
 def test_there_are_values_in_the_pages():
