@@ -23,6 +23,7 @@ import yaml
 from traitlets.config.loader import PyFileConfigLoader
 
 from gpuspawner.cli.exits import OK
+from gpuspawner.cli.output import printable
 from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.settings.from_profiles import convert
 
@@ -50,7 +51,7 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     place, profile_list, default_image = _find(arguments.file)
     found = convert(profile_list, default_image=default_image)
     for note in found.notes:
-        notes.write(f"note: {note}\n")
+        notes.write(f"note: {printable(note)}\n")
     values: dict[str, Any] = {
         "hub": {
             "config": {
@@ -112,11 +113,11 @@ def _load(file: str) -> object:
         path.stat()  # the loader only says that it did not find it
         try:
             return PyFileConfigLoader(path.name, str(path.parent)).load_config()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             message = f"cannot be run here: {type(error).__name__}: {error}"
             raise SettingsError(Problem(field=file, code="bad_value", message=message)) from error
-    text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
         return yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError) as error:
         raise SettingsError(Problem(field=file, code="bad_value", message=f"is no YAML: {error}")) from error

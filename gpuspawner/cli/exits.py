@@ -8,3 +8,5 @@ BAD = 1
 """It was looked at, and something is wrong."""
 FAILED = 3
 """It could not be looked at. 2 is argparse's, for a wrong call."""
+INTERRUPTED = 130
+"""Ctrl-C, as shells have it."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 
 from gpuspawner import __version__
 from gpuspawner.cli import check, convert, demo, doctor, explain, inventory, schema, version
-from gpuspawner.cli.exits import BAD, FAILED
+from gpuspawner.cli.exits import BAD, FAILED, INTERRUPTED
+from gpuspawner.cli.output import printable
 from gpuspawner.core.errors import GPUSpawnerError, SettingsError
 
 _COMMANDS = {
@@ -33,13 +35,19 @@ exit codes:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one sub-command and return the exit code, one of :mod:`gpuspawner.cli.exits`."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # What comes from a cluster or a file may hold what a terminal has no characters for.
+            stream.reconfigure(errors="backslashreplace")
     parsed = make_parser().parse_args(arguments)
     try:
         return int(parsed.run(parsed, out=sys.stdout, notes=sys.stderr))
     except BrokenPipeError:  # whoever read the output has seen enough
         return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except (GPUSpawnerError, OSError, UnicodeDecodeError) as error:
-        sys.stderr.write(f"gpuspawner {parsed.command}: {error}\n")
+        sys.stderr.write(f"gpuspawner {parsed.command}: {printable(str(error))}\n")
         return BAD if isinstance(error, SettingsError) else FAILED
 
 

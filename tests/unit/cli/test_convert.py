@@ -87,6 +87,8 @@ def test_a_python_config_is_run(tmp_path: Path, capsys: pytest.CaptureFixture[st
         ("values.yaml", "profileList: text", "must be a list of mappings"),
         ("config.py", "c.KubeSpawner.profile_list = lambda spawner: []", "a function cannot be converted"),
         ("config.py", "import no_such_module", "cannot be run here: ModuleNotFoundError"),
+        ("config.py", "raise SystemExit", "cannot be run here: SystemExit"),
+        ("values.yaml", "a: !!float ''", "is no YAML:"),
         ("missing.py", None, "No such file or directory"),
     ],
 )
@@ -98,3 +100,12 @@ def test_what_holds_none_is_refused_with_the_reason(
         file.write_text(text)
     status, out, err = run(str(file), capsys=capsys)
     assert (status, out, told in err) == (1 if text is not None else 3, "", True), err
+
+
+def test_what_a_file_says_controls_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "values.yaml"
+    override = {"volumes": [], "image": "a"}
+    profile = {"display_name": "\x1b[31mred", "kubespawner_override": override}
+    file.write_text(json.dumps({"profileList": [profile]}))
+    status, _, err = run(str(file), capsys=capsys)
+    assert (status, "?[31mred" in err, "\x1b" in err) == (0, True, False)

@@ -1,8 +1,14 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from gpuspawner import __version__
+from gpuspawner.cli import version
 from gpuspawner.cli.main import main
 
 
@@ -32,3 +38,21 @@ def test_what_cannot_be_done_is_one_line_and_3(capsys: pytest.CaptureFixture[str
     assert main(["convert", "/no/such/file.yaml"]) == 3
     (line,) = capsys.readouterr().err.splitlines()
     assert line == "gpuspawner convert: [Errno 2] No such file or directory: '/no/such/file.yaml'"
+
+
+def test_ctrl_c_ends_a_command_without_a_word(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    def interrupted(*_: object, **__: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(version, "run", interrupted)
+    assert (main(["version"]), capsys.readouterr().err) == (130, "")
+
+
+def test_what_a_terminal_has_no_characters_for_is_written_all_the_same(tmp_path: Path):
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-c", "import sys; from gpuspawner.cli.main import main; sys.exit(main())"]
+    file = tmp_path / "grün.yaml"
+    ended = subprocess.run(
+        [*command, "convert", str(file)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, "gr\\xfcn.yaml" in ended.stderr) == (3, True)
