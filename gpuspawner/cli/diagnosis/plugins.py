@@ -35,9 +35,13 @@ _ADVICE = {
     "nvidia": "# GPU Feature Discovery comes with NVIDIA's device plugin, and with the GPU Operator:\n"
     "helm upgrade --install nvdp nvidia-device-plugin --repo https://nvidia.github.io/k8s-device-plugin \\\n"
     "  --namespace nvidia-device-plugin --create-namespace --set gfd.enabled=true",
-    "amd": "# AMD's node labeller:\n"
-    "helm upgrade --install amd-gpu amd-gpu --repo https://rocm.github.io/k8s-device-plugin/ \\\n"
-    "  --namespace kube-system --set labeller.enabled=true",
+    # The chart's labeller is not told to write the product's name (its templates/labeller.yaml).
+    "amd": "# AMD's node labeller, which has to be told to write the product's name:\n"
+    "helm upgrade --install amd-gpu amd-gpu --repo https://rocm.github.io/k8s-device-plugin \\\n"
+    "  --namespace kube-system --set labeller.enabled=true \\\n"
+    "  --set 'tolerations[0].key=amd.com/gpu' --set 'tolerations[0].operator=Exists'\n"
+    "kubectl patch daemonset amd-gpu-labeller-daemonset --namespace kube-system --type json --patch \\\n"
+    """  '[{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "-product-name"}]'""",
 }
 _BY_HAND = "# or describe the type by a label of your own, in hub.config.GPUSpawner.gpus.<slug>.match"
 
