@@ -46,6 +46,8 @@ _MACHINE = "node.kubernetes.io/instance-type"
 # GKE's mark on a node is taken for a sign that an autoscaler may add what no NodePool does.
 _GKE_NODES = ["gke-k80-1"]
 _HOMES = 16
+_STORAGE = "homes-of-rights"
+"""A class of their own: claims that other tests have left would else be given these volumes."""
 _REAL = {"key": "gpuspawner.jupyter.org/real", "operator": "In", "values": ["true"]}
 _ON_REAL_NODE = {"required": {"nodeSelectorTerms": [{"matchExpressions": [_REAL]}]}}
 
@@ -156,6 +158,7 @@ def _settings(cluster: Cluster, namespace: str) -> HubSettings:
         **AS_ROOT,
         "storage_pvc_ensure": True,
         "storage_capacity": "1Mi",
+        "storage_class": _STORAGE,
         "storage_access_modes": ["ReadWriteOnce"],
         "volumes": [*volumes, home],
         # Nobody's work is in these servers.
@@ -224,7 +227,8 @@ def _volumes(cluster: Cluster, api: ApiClient, namespace: str) -> Iterator[None]
         claim = {"namespace": namespace, "name": f"claim-{SETTLED}"}
         core.create_persistent_volume(_volume(cluster, SETTLED, claimRef=claim, nodeAffinity=_ON_REAL_NODE))
         made.callback(core.delete_persistent_volume, SETTLED)
-        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}
+        room = {"requests": {"storage": "1Mi"}}
+        spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": _STORAGE, "resources": room}
         core.create_namespaced_persistent_volume_claim(namespace, {"metadata": {"name": claim["name"]}, "spec": spec})
         made.callback(core.delete_collection_namespaced_persistent_volume_claim, namespace)
         yield
@@ -234,6 +238,7 @@ def _volume(cluster: Cluster, name: str, **spec: Any) -> Mapping[str, Any]:
     usual = {
         "capacity": {"storage": "1Mi"},
         "accessModes": ["ReadWriteOnce"],
+        "storageClassName": _STORAGE,
         "hostPath": {"path": str(cluster.run_dir / "homes" / name), "type": "DirectoryOrCreate"},
     }
     return {"metadata": {"name": name}, "spec": {**usual, **spec}}
