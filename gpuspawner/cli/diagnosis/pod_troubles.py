@@ -34,12 +34,13 @@ def trouble_of(pod: Mapping[str, object], *, now: datetime) -> str:
 def _has_crashed(container: Mapping[str, object], *, now: datetime) -> bool:
     """Tell whether a container runs between two crashes: the kubelet says then that it is well."""
     last = mapping(mapping(container.get("lastState")).get("terminated"))
-    started = _time(mapping(mapping(container.get("state")).get("running")).get("startedAt"))
+    started = time_of(mapping(mapping(container.get("state")).get("running")).get("startedAt"))
     is_fresh = started is not None and now - started < _FRESH
     return is_fresh and last.get("exitCode") not in (None, 0) and (whole(container.get("restartCount")) or 0) >= _AGAIN
 
 
-def _time(raw: object) -> datetime | None:
+def time_of(raw: object) -> datetime | None:
+    """Return a time as Kubernetes writes it, None where it is none, or has no time zone."""
     try:
         found = datetime.fromisoformat(text(raw))
     except ValueError:

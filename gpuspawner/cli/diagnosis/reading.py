@@ -17,6 +17,7 @@ from gpuspawner.cli.cluster import ClusterError
 from gpuspawner.cli.diagnosis.asking import NotServedError, allowed, kubernetes_version, listed
 from gpuspawner.cli.diagnosis.facts import Facts, Kind, Object, name_of
 from gpuspawner.cli.diagnosis.grants import EVERYTHING, Account, Right, dangers, grants
+from gpuspawner.cli.diagnosis.hub_pods import living
 from gpuspawner.cli.diagnosis.plugins import is_plugin
 from gpuspawner.cli.diagnosis.wishes import Wishes, read_wishes
 from gpuspawner.cli.looking import HUB_ACCOUNT, Onlooker
@@ -158,7 +159,7 @@ async def _take_more(reading: Reading, namespace: str, *, wishes: Wishes | None)
 
 def _account(reading: Reading, namespace: str, *, named: str) -> Account | None:
     """Return the account that the hub runs as, None where there is no hub and the values name none."""
-    pods = reading.read.get(Kind.HUB_PODS, ())
+    pods = living(reading.read.get(Kind.HUB_PODS, ()))
     running = text(mapping(pods[0].get("spec")).get("serviceAccountName")) if pods else ""
     name = running or named or (HUB_ACCOUNT if pods else "")
     return Account(namespace, name) if name else None

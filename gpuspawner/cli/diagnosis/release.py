@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpuspawner.cli.diagnosis.facts import Facts, Kind, Object, name_of
 from gpuspawner.cli.diagnosis.finding import Finding, Severity
-from gpuspawner.cli.diagnosis.pod_troubles import trouble_of
+from gpuspawner.cli.diagnosis.hub_pods import hub_trouble, living
 from gpuspawner.core.rawjson import mapping, mappings, text
 
 _LEAST_KUBERNETES = (1, 32)
@@ -51,21 +51,22 @@ def hub_missing(facts: Facts) -> Iterator[Finding]:
 
 def hub_failing(facts: Facts) -> Iterator[Finding]:
     """Yield that the hub itself does not run."""
-    for pod in facts.of(Kind.HUB_PODS):
-        if trouble := trouble_of(pod, now=facts.now):
+    for pod in living(facts.of(Kind.HUB_PODS)):
+        if trouble := hub_trouble(pod, now=facts.now):
             yield Finding(
                 severity=Severity.FAULT,
                 code="hub-failing",
                 what=f"The hub does not run: {trouble} (pod {facts.namespace}/{name_of(pod)}).",
                 why="Nobody can start anything.",
-                fix=f"kubectl logs -n {facts.namespace} {name_of(pod)} --previous --tail=50",
+                fix=f"kubectl describe pod -n {facts.namespace} {name_of(pod)}\n"
+                f"kubectl logs -n {facts.namespace} {name_of(pod)} --tail=50  # of its last crash: --previous",
                 objects=(name_of(pod),),
             )
 
 
 def hub_image(facts: Facts) -> Iterator[Finding]:
     """Yield that the hub's image is too old, or cannot have gpuspawner in it."""
-    for pod in facts.of(Kind.HUB_PODS):
+    for pod in living(facts.of(Kind.HUB_PODS)):
         container = _hub_container(pod)
         image = text(container.get("image"))
         found = _STOCK.fullmatch(image.partition("@")[0])

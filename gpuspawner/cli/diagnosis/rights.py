@@ -9,6 +9,7 @@ import yaml
 from gpuspawner.cli.diagnosis.facts import Facts, Kind, name_of
 from gpuspawner.cli.diagnosis.finding import Finding, Severity
 from gpuspawner.cli.diagnosis.grants import EVERYTHING, Grant, Right, dangers, described
+from gpuspawner.cli.diagnosis.hub_pods import living
 
 LOSSES = {
     "hub": "Servers cannot be started, or not be stopped.",
@@ -130,7 +131,7 @@ def _severity(facts: Facts, grant: Grant) -> Severity | None:
 
 
 def _hub(facts: Facts) -> str:
-    pods = facts.of(Kind.HUB_PODS)
+    pods = living(facts.of(Kind.HUB_PODS))
     name = f"ServiceAccount {facts.account.namespace}/{facts.account.name}" if facts.account else ""
     return f"The hub ({name}, pod {name_of(pods[0])})" if pods else f"The hub ({name})"
 

@@ -31,8 +31,11 @@ def test_it_is_noted_that_there_is_no_hub(read: dict[Kind, Any], expected: list[
 
 
 def hub_pod(image: str = STOCK, **more: Any) -> dict[Kind, Any]:
-    spec = {"containers": [{"name": "sidecar"}, {"name": "hub", "image": image, **more}]}
-    return {Kind.HUB_PODS: [named("hub-1", spec=spec)]}
+    return {Kind.HUB_PODS: [named("hub-1", **spec_of(image, **more))]}
+
+
+def spec_of(image: str, **more: Any) -> dict[str, Any]:
+    return {"spec": {"containers": [{"name": "sidecar"}, {"name": "hub", "image": image, **more}]}}
 
 
 def test_a_hub_that_does_not_run_is_a_fault():
@@ -41,6 +44,25 @@ def test_a_hub_that_does_not_run_is_a_fault():
         ("fault", "hub-failing", ("hub-1",))
     ]
     assert codes(hub_failing, facts(read=hub_pod())) == []
+
+
+def test_a_pod_that_the_hub_left_behind_is_no_fault():
+    ready = [{"type": "Ready", "status": "True"}]
+    evicted = named("hub-1", status={"phase": "Failed", "reason": "Evicted"}, **spec_of(STOCK))
+    running = named("hub-2", status={"phase": "Running", "conditions": ready}, **spec_of("registry.example.org/hub:1"))
+    found = facts(read={Kind.HUB_PODS: [evicted, running]})
+    assert (codes(hub_failing, found), codes(hub_image, found)) == ([], [])
+
+
+def test_a_hub_that_fits_nowhere_is_a_fault():
+    waits = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "0/2 nodes are available.",
+    }
+    (found,) = hub_failing(facts(read={Kind.HUB_PODS: [named("hub-1", status={"conditions": [waits]})]}))
+    assert found.what == "The hub does not run: Unschedulable, 0/2 nodes are available (pod jhub/hub-1)."
 
 
 @pytest.mark.parametrize(

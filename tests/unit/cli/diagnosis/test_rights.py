@@ -76,6 +76,12 @@ def test_the_verbs_that_are_missing_are_named():
     assert found.what == "The hub (ServiceAccount jhub/hub) may not list, watch events."
 
 
+def test_of_several_pods_the_one_that_runs_is_named():
+    pods = [named("old", status={"phase": "Failed"}), named("new", status={"phase": "Running"})]
+    (found,) = missing_rights(hub(lost="pods", read={Kind.HUB_PODS: pods}))
+    assert found.what.startswith("The hub (ServiceAccount jhub/hub, pod new) may not ")
+
+
 def test_the_fix_gives_the_part_to_the_account():
     (found,) = missing_rights(hub(lost="pods"))
     manifests = list(yaml.safe_load_all(found.fix.partition("<<'EOF'\n")[2].removesuffix("EOF")))
