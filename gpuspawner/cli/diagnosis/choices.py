@@ -20,15 +20,20 @@ _VALUES = "# Helm values:\nhub:\n  config:\n    GPUSpawner:\n"
 
 
 def no_gpu(facts: Facts) -> Iterator[Finding]:
-    """Yield that there is no GPU at all, and nobody says that there will be."""
+    """Yield that there is no GPU at all: a fault where nobody says that there will be, and nothing may add one."""
     if any(vendor_of(name) for node in facts.nodes for name in (*node.capacity, *node.uncounted, *node.published)):
         return
-    promised = [gpu for gpu in facts.configured.gpus.values() if gpu.scale_up is not None]
+    if any(gpu.scale_up is not None for gpu in facts.configured.gpus.values()):
+        severity, why = Severity.NOTE, "GPU types are those of the settings with a scale_up."
+    elif may_grow(facts):
+        severity, why = Severity.NOTE, "Nobody gets a GPU, unless an autoscaler adds nodes with some."
+    else:
+        severity, why = Severity.FAULT, "Nobody gets a GPU."
     yield Finding(
-        severity=Severity.NOTE if promised else Severity.FAULT,
+        severity=severity,
         code="no-gpu",
         what=f"None of {len(facts.nodes)} nodes has a GPU.",
-        why="GPU types are those of the settings with a scale_up." if promised else "Nobody gets a GPU.",
+        why=why,
         fix="# Are there GPUs, and does a device plugin run?\nkubectl get nodes -L nvidia.com/gpu.present "
         "-o custom-columns='NAME:.metadata.name,GPUS:.status.allocatable.nvidia\\.com/gpu'\n"
         "# A pool that may have no node now: say what it adds, in hub.config.GPUSpawner.gpus.<slug>.scale_up",

@@ -18,8 +18,11 @@ DRIVER = "nvidia.com/cuda.driver-version.major"
     ("found", "expected"),
     [
         (facts(), None),
-        (facts(node(gpus=0, labels={})), "fault"),
-        (facts(node(gpus=0, labels={}), settings={"gpus": {"t": gpu_type(scale_up=GROWING)}}), "note"),
+        (facts(node(gpus=0, labels={}), read=ALONE), "fault"),
+        (facts(node(gpus=0, labels={}), settings={"gpus": {"t": gpu_type(scale_up=GROWING)}}, read=ALONE), "note"),
+        (facts(node(gpus=0, labels={}), read={Kind.DEPLOYMENTS: [named("cluster-autoscaler")]}), "note"),
+        (facts(node(gpus=0, labels={}), read={**ALONE, Kind.NODE_POOLS: [named("gpus")]}), "note"),
+        (facts(node(gpus=0, labels={"cloud.google.com/gke-nodepool": "cpus"}), read=ALONE), "note"),
         (facts(node(gpus=0, labels={}, published=frozenset({"nvidia.com/gpu"}))), None),
     ],
 )
