@@ -49,6 +49,11 @@ async def cluster_advice(
     return list(beside_nodes(values, offer, settings=settings))
 
 
+def workers(nodes: Iterable[Node]) -> list[Node]:
+    """Return the nodes that hold servers: those of the control plane do not."""
+    return [node for node in nodes if not any(each.key.startswith(_OF_THE_CONTROL_PLANE) for each in node.taints)]
+
+
 def beside_nodes(values: Values, offer: Offer, *, settings: ParsedSettings) -> Iterator[Finding]:
     """Yield warnings about settings on the nodes of an offer.
 
@@ -99,7 +104,7 @@ def _type(slug: str, gpu: GPUType, *, nodes: Iterable[Node], may_grow: bool) -> 
 
 def _limits(settings: ParsedSettings, nodes: Iterable[Node]) -> Iterator[Problem]:
     """Yield limits that are more than the largest node has for pods."""
-    usable = [node for node in nodes if not any(each.key.startswith(_OF_THE_CONTROL_PLANE) for each in node.taints)]
+    usable = workers(nodes)
     for name, bounds, show in (
         ("cpu", settings.configured.cpu, format_cpu),
         ("memory", settings.configured.memory, format_memory),

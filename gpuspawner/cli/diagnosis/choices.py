@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from difflib import get_close_matches
 
+from gpuspawner.cli.cluster_advice import workers
 from gpuspawner.cli.diagnosis.facts import Facts
 from gpuspawner.cli.diagnosis.finding import Finding, Severity, on_nodes, some
 from gpuspawner.cli.diagnosis.growing import may_grow
@@ -13,7 +14,7 @@ from gpuspawner.core.image_use import Misfit, misfit
 from gpuspawner.core.inventory import Node
 from gpuspawner.core.node_gpus import vendor_of
 from gpuspawner.core.platforms import platform_of
-from gpuspawner.core.stocks import may_have
+from gpuspawner.core.stocks import may_have, units
 
 _GIB = 1024**3
 _VALUES = "# Helm values:\nhub:\n  config:\n    GPUSpawner:\n"
@@ -98,12 +99,18 @@ def limits_too_large(facts: Facts) -> Iterator[Finding]:
     """Yield bounds of the settings beyond what any node has."""
     if not facts.nodes or may_grow(facts) or any(gpu.scale_up for gpu in facts.configured.gpus.values()):
         return
+    yield from _amounts_too_large(facts)
+    yield from _counts_too_large(facts)
+
+
+def _amounts_too_large(facts: Facts) -> Iterator[Finding]:
+    usable = workers(facts.nodes)
     for name, bounds, unit, shown in (
         ("cpu", facts.configured.cpu, 1000, "CPUs"),
         ("memory", facts.configured.memory, _GIB, "GiB"),
     ):
-        most = max(node.allocatable.get(name, 0) for node in facts.nodes)
-        if bounds is None or bounds.max * bounds.guarantee <= most:
+        most = max((node.allocatable.get(name, 0) for node in usable), default=0)
+        if bounds is None or not usable or bounds.max * bounds.guarantee <= most:
             continue
         yield Finding(
             severity=Severity.FAULT if bounds.default * bounds.guarantee > most else Severity.WARNING,
@@ -114,10 +121,15 @@ def limits_too_large(facts: Facts) -> Iterator[Finding]:
             fix=f"{_VALUES}      {name}:\n        max: {_whole(most, unit)}",
             objects=(name,),
         )
+
+
+def _counts_too_large(facts: Facts) -> Iterator[Finding]:
     for slug, gpu in facts.configured.gpus.items():
-        counts = [node.allocatable.get(gpu.resource, 0) for node in facts.nodes if gpu.is_on(node.labels)]
-        most = max(counts, default=0)
-        if slug not in facts.configured.uncounted and 0 < most < gpu.max_count:
+        own = [node for node in facts.nodes if gpu.is_on(node.labels)]
+        # Also those that do not work now: max_count is for longer than a card is sick.
+        most = max((units(node, gpu.resource) for node in own), default=0)
+        is_uncounted = any(gpu.resource in node.uncounted for node in own)
+        if slug not in facts.configured.uncounted and not is_uncounted and 0 < most < gpu.max_count:
             yield Finding(
                 severity=Severity.WARNING,
                 code="limit-too-large",

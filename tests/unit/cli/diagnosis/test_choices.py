@@ -6,7 +6,8 @@ import pytest
 
 from gpuspawner.cli.diagnosis.choices import drivers_too_old, limits_too_large, no_gpu, types_nowhere
 from gpuspawner.cli.diagnosis.facts import Facts, Kind
-from tests.unit.cli.diagnosis.cases import PRODUCT, T4, codes, facts, gpu_type, named, node
+from gpuspawner.core.inventory import Node, Taint
+from tests.unit.cli.diagnosis.cases import GPU, PRODUCT, T4, codes, facts, gpu_type, named, node
 
 ALONE: dict[Kind, list[Any]] = {Kind.DEPLOYMENTS: []}
 """No autoscaler anywhere."""
@@ -93,6 +94,32 @@ def amounts(**more: Any) -> dict[str, Any]:
 )
 def test_bounds_beyond_every_node_are_told(settings: dict[str, Any], expected: list[Any]):
     assert codes(limits_too_large, facts(settings=settings, read=ALONE)) == expected
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        ([node(capacity={GPU: 8}, allocatable={GPU: 7})], []),
+        ([node(capacity={GPU: 4}, allocatable={GPU: 0})], [("warning", "limit-too-large", ("t",))]),
+        ([node(gpus=4), node("dra", gpus=0, uncounted=frozenset({GPU}))], []),
+    ],
+)
+def test_a_gpu_that_does_not_work_now_changes_no_setting(nodes: list[Node], expected: list[Any]):
+    assert codes(limits_too_large, facts(*nodes, settings={"gpus": {"t": gpu_type(max_count=8)}}, read=ALONE)) == (
+        expected
+    )
+
+
+def test_nodes_of_the_control_plane_hold_no_servers():
+    large = {"cpu": 64000, "memory": 256 * 1024**3}
+    taint = Taint(key="node-role.kubernetes.io/control-plane", effect="NoSchedule")
+    master = node("m", gpus=0, labels={}, capacity=large, allocatable=large, taints=(taint,))
+    settings = {"cpu": {"max": 16, "guarantee": 1}, "memory": {"max": "64G"}}
+    assert codes(limits_too_large, facts(node(), master, settings=settings, read=ALONE)) == [
+        ("warning", "limit-too-large", ("cpu",)),
+        ("warning", "limit-too-large", ("memory",)),
+    ]
+    assert codes(limits_too_large, facts(master, settings=settings, read=ALONE)) == []
 
 
 def test_where_nodes_may_be_added_nobody_knows_how_large_they_are():
