@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
         return FAILED
     finally:
         for name in left:
-            notes.write(f"left behind, as it could not be deleted: pod {name}\n")
+            notes.write(f"left behind, as it could not be deleted, or not yet: pod {name}\n")
     for kind, reason in unread.items():
         notes.write(f"not looked at: {kind.value} ({reason})\n")
     write(as_json(found), output=arguments.output, out=out, table=lambda paint: lines(found, paint))

@@ -32,20 +32,26 @@ async def probe(
 ) -> tuple[Sight, ...]:
     """Return what pods without a GPU see on some nodes.
 
-    :param left: gets the names of pods that could not be removed, also when this is cancelled.
+    :param left: has the names of pods that are not removed, or may not be, also when this is cancelled, and again.
     :param patience_s: seconds that they may take, with pulling the image.
     """
     looks = [_Look(cluster, node) for node in nodes]
+    # All of them until they are gone: whoever is interrupted twice waits for no answer.
+    left += [look.name for look in looks]
     try:
         async with asyncio.timeout(patience_s):
             await asyncio.gather(*(look.run(image, pull_policy) for look in looks))
     except TimeoutError:
         pass  # what is known by then is told
     finally:
-        # Also when this is cancelled (Ctrl-C): what was begun here ends here.
-        gone = await asyncio.shield(asyncio.gather(*(look.remove() for look in looks)))
-        left += [look.name for look, is_gone in zip(looks, gone, strict=True) if not is_gone]
+        # Also when this is cancelled (Ctrl-C): what was begun here ends here. Cancelled again, it ends at once.
+        await asyncio.gather(*(_remove(look, left) for look in looks))
     return tuple(sight for look in looks for sight in look.told())
+
+
+async def _remove(look: _Look, left: list[str]) -> None:
+    if await look.remove():
+        left.remove(look.name)
 
 
 class _Look:

@@ -42,8 +42,9 @@ def answering(server: APIServer, *phases: str, asked: asyncio.Event | None = Non
 async def test_what_a_pod_saw_is_told_and_the_pod_is_gone():
     async with serving() as (server, cluster):
         there = answering(server, "Pending", "Succeeded")
-        found = await probe(cluster, ["n"], image="i", left=[])
-    assert (found, there) == ((Sight(node="n", way="unset", devices=("/dev/nvidia0",)),), [])
+        left: list[str] = []
+        found = await probe(cluster, ["n"], image="i", left=left)
+    assert (found, there, left) == ((Sight(node="n", way="unset", devices=("/dev/nvidia0",)),), [], [])
 
 
 async def test_whoever_is_cancelled_takes_the_pods_along():
@@ -57,6 +58,27 @@ async def test_whoever_is_cancelled_takes_the_pods_along():
         with pytest.raises(asyncio.CancelledError):
             await task
     assert there == []
+
+
+async def test_whoever_is_cancelled_twice_is_told_the_pods():
+    left: list[str] = []
+    async with serving() as (server, cluster):
+        all_there, deleting = asyncio.Event(), asyncio.Event()
+        there = answering(server, "Pending", asked=all_there)
+
+        def refuse(_: Any) -> tuple[int, Any]:
+            deleting.set()
+            return 500, {}
+
+        server.answers["DELETE", PODS] = refuse
+        task = asyncio.create_task(probe(cluster, ["n", "m"], image="i", left=left))
+        for moment in (all_there, deleting):
+            async with asyncio.timeout(5):
+                await moment.wait()
+            task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert sorted(left) == sorted(there)
 
 
 async def test_patience_ends_and_so_do_the_pods():
