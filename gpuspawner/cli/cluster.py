@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import yaml
 from kubernetes_asyncio import config
 from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
 from kubernetes_asyncio.client.rest import ApiException
+from kubernetes_asyncio.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION
 
 from gpuspawner.core.errors import GPUSpawnerError, Problem
 from gpuspawner.kube.access import is_allowed
@@ -29,6 +31,8 @@ class ClusterError(GPUSpawnerError):
 
 _ACCOUNT = re.compile(r"(?:[a-z0-9](?:[-a-z0-9]*[a-z0-9])?):(?:[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?)", re.ASCII)
 _ANSWER_S = 10.0
+_BROKEN = (yaml.YAMLError, TypeError, KeyError, AttributeError, ValueError, AssertionError)
+"""What kubernetes_asyncio raises for a kubeconfig that is no YAML, or has something else in a mapping's place."""
 _OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
@@ -136,12 +140,16 @@ async def _configure(arguments: argparse.Namespace, configuration: Configuration
             return _own_namespace()
         except (config.ConfigException, OSError):
             raise _unreachable(error) from error
+    except _BROKEN as error:
+        file = str(arguments.kubeconfig or KUBE_CONFIG_DEFAULT_LOCATION)
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise _unreachable(f"{file!r} is no kubeconfig, or a broken one ({why})") from error
 
 
 def _own_namespace() -> str:
     return _OWN_NAMESPACE.read_text(encoding="utf-8").strip()
 
 
-def _unreachable(error: Exception) -> ClusterError:
+def _unreachable(error: Exception | str) -> ClusterError:
     message = f"There is no cluster to look at: {error}"
     return ClusterError(Problem(field="cluster", code="unreachable", message=message))

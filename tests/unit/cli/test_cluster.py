@@ -45,6 +45,25 @@ async def test_no_cluster_is_told_in_a_sentence():
             pass
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "a: [", "x", "[]", "contexts: 3", "\x00", "{current-context: c, contexts: [3]}"),
+        "{current-context: c, contexts: [{name: c, context: 3}]}",
+        KUBECONFIG.replace('"https://127.0.0.1:1"', "3"),
+    ],
+)
+async def test_a_broken_kubeconfig_is_told_in_a_sentence(tmp_path: Path, text: str):
+    path = tmp_path / "kubeconfig"
+    path.write_text(text)
+    with pytest.raises(ClusterError) as refused:
+        async with connected(parsed("--kubeconfig", str(path))):
+            pass
+    message = refused.value.problems[0].message
+    assert message.startswith(f"There is no cluster to look at: '{path}' is no kubeconfig, or a broken one (")
+    assert "\n" not in message
+
+
 def as_whom(*arguments: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     add_cluster(parser)
