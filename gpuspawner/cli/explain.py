@@ -95,7 +95,7 @@ async def _run(arguments: argparse.Namespace, *, out: TextIO) -> int:
         else:
             async with spawner_of(onlooker, person) as spawner:
                 found = await explain(spawner, options, offer=looked.offer, asks_policy=arguments.user is not None)
-        notices = (*left_out(looked.values.merged), *_other_form(onlooker))
+        notices = (*left_out(looked.values.chart), *_other_form(onlooker))
     document = {**found.document(manifest=arguments.manifest), "left_out": list(notices)}
 
     def table(paint: Paint) -> Iterator[str]:

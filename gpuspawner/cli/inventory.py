@@ -137,7 +137,7 @@ def report(looked: Looked, *, nodes: bool = False, rights: tuple[Granted, ...] |
 
 async def _run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     async with looking(arguments) as onlooker:
-        notes.writelines(f"note: {each}\n" for each in unread_settings(onlooker.values.merged))
+        notes.writelines(f"note: {each}\n" for each in unread_settings(onlooker.values.chart))
         if arguments.watch:
             await _watch(onlooker, arguments, out=out)
         own = await _rights(onlooker)

@@ -98,11 +98,11 @@ async def looking(arguments: argparse.Namespace) -> AsyncIterator[Onlooker]:
     values = load(arguments.values)
     offers = Offers()
     settings = offers.parse({name: values.settings[name] for name in SETTINGS if values.settings.get(name) is not None})
-    name = at(values.merged, "hub.serviceAccount.name") or HUB_ACCOUNT
+    name = at(values.chart, "hub.serviceAccount.name") or HUB_ACCOUNT
     async with connected(arguments, hub_account=str(name)) as cluster:
         api: Any = cluster.core
         store = offers.store(api, pace=Pace(first_sync_timeout_s=PATIENCE_S), log=_SILENT)
-        config = spawner_config(values.merged, namespace=cluster.namespace)
+        config = spawner_config(values.chart, namespace=cluster.namespace)
         try:
             yield Onlooker(cluster=cluster, values=values, settings=settings, config=config, store=store, offers=offers)
         finally:

@@ -92,7 +92,7 @@ async def read_facts(onlooker: Onlooker, *, account: Account | None) -> tuple[Fa
     :param account: the hub's, None to find it.
     :raises ClusterError: the API server does not answer, or shows no nodes.
     """
-    cluster, values = onlooker.cluster, onlooker.values.merged
+    cluster, values = onlooker.cluster, onlooker.values.chart
     namespace = cluster.namespace
     try:
         version = await kubernetes_version(cluster.client)

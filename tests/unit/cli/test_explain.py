@@ -53,6 +53,13 @@ async def asked(call: Call, *arguments: str) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name not in ("v", "profile")}
 
 
+async def test_what_is_left_out_is_told_of_values_below_a_parent_charts_key_too(call: Call):
+    values = {"jupyterhub": {"hub": {**VALUES["hub"], "extraConfig": {"mine": "c.a = 1"}}}}
+    _, told = await call("--output", "json", values=values)
+    sentence = "Python is not run (hub.extraConfig): what it sets, and its hooks, are left out."
+    assert sentence in json.loads(told)["left_out"]
+
+
 async def test_a_choice_is_made_of_its_parts_and_of_defaults(call: Call):
     assert await asked(call, "--gpu", "a100-80gb") == {
         "image": "lab",

@@ -116,8 +116,10 @@ async def test_whoever_watches_gets_a_document_a_line_until_it_is_ended(call: Ca
     assert [each["gpu_types"][0]["free"] for each in (first, second)] == [3, 1]
 
 
-async def test_settings_that_only_a_hub_can_read_are_named(call: Call):
-    code, told = await call("--output", "json", values=settings(settings_files=["/etc/gpuspawner"]))
+@pytest.mark.parametrize("parent", [False, True])
+async def test_settings_that_only_a_hub_can_read_are_named(call: Call, parent: bool):
+    values = settings(settings_files=["/etc/gpuspawner"])
+    code, told = await call("--output", "json", values={"jupyterhub": values} if parent else values)
     assert (code, json.loads(told)["unknown"]) == (0, [])
     assert call.notes.getvalue().startswith("note: Settings in files on the hub are not read (settings_files)")
 

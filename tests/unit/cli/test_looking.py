@@ -65,6 +65,14 @@ async def test_the_hubs_account_is_the_one_of_the_chart_or_of_the_values(parsed:
     assert (await look(parsed("--as-hub", values=values))).cluster.account == "jhub:mine"
 
 
+async def test_values_below_a_parent_charts_key_are_the_charts(parsed: Parsed, server: WatchServer):
+    server.bodies["/api/v1/namespaces/jhub/serviceaccounts/mine"] = "{}"
+    own = {"hub": {"serviceAccount": {"name": "mine"}}, "singleuser": {"extraTolerations": [{"key": "mine"}]}}
+    seen = await look(parsed("--as-hub", values={"jupyterhub": own}))
+    assert seen.cluster.account == "jhub:mine"
+    assert [each.key for each in seen.tolerations][2:] == ["mine"]
+
+
 async def test_an_account_that_is_no_name_is_refused(parsed: Parsed, server: WatchServer):
     values = {"hub": {"serviceAccount": {"name": "x\r\nImpersonate-User: admin"}}}
     with pytest.raises(ClusterError, match="is no ServiceAccount"):

@@ -57,6 +57,7 @@ async def test_of_several_pods_the_one_that_runs_tells_the_account(server: Watch
         (None, None, None),
         (None, Account("a", "b"), Account("a", "b")),
         ({"hub": {"serviceAccount": {"name": "mine"}}}, None, Account("jhub", "mine")),
+        ({"z2jh": {"hub": {"serviceAccount": {"name": "mine"}}, "singleuser": {}}}, None, Account("jhub", "mine")),
     ],
 )
 async def test_without_a_hub_the_account_is_the_one_that_is_named(
