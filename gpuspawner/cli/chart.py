@@ -49,7 +49,7 @@ _TRAITS = {
 """Traits of KubeSpawner, and what they are called below ``singleuser``."""
 
 _DEFAULTS = {"mem_guarantee": "1G", "allow_privilege_escalation": False, "uid": 1000, "fs_gid": 100}
-"""What the chart itself says, where it is not what KubeSpawner says."""
+"""What the chart itself says, where it is not what KubeSpawner says. A null in values takes it away."""
 
 _PURPOSE = {"key": "hub.jupyter.org/node-purpose", "operator": "In", "values": ["user"]}
 _FOR_USERS = tuple(
@@ -65,7 +65,7 @@ def spawner_config(values: Mapping[str, Any], *, namespace: str) -> Config:
     :param namespace: where servers are started.
     :raises SettingsError: something that the chart puts together is no list, or no text.
     """
-    traits: dict[str, Any] = {"namespace": namespace, **_DEFAULTS, **_of_chart(values)}
+    traits: dict[str, Any] = {"namespace": namespace, **_of_chart(values)}
     config = Config({"KubeSpawner": traits})
     for section in _SECTIONS:
         written = at(values, f"hub.config.{section}")
@@ -73,8 +73,12 @@ def spawner_config(values: Mapping[str, Any], *, namespace: str) -> Config:
             config.setdefault(section, Config()).update(written)
     # They are on the hub, not here: see unread_settings.
     config.GPUSpawner.pop("settings_files", None)
-    _check(config, "tolerations", kinds=(list, dict), said="a list")
-    _check(config, "image", kinds=(str,), said="a text")
+    # These are used before KubeSpawner gets to look at them.
+    for section in _SECTIONS:
+        written = config.get(section, {})
+        _check_tolerations(written.get("tolerations"), path=f"hub.config.{section}.tolerations")
+        if not isinstance(written.get("image"), str | None):
+            raise _wrong(f"hub.config.{section}.image", "a text")
     return config
 
 
@@ -87,13 +91,13 @@ def configured(config: Config, trait: str) -> Any:
 def left_out(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield what of a hub's pods is not in :func:`spawner_config`, in sentences."""
     yield "Addresses and tokens are left out that only a running hub knows."
-    if at(values, "singleuser.storage.type") != "none":
+    if at(values, "singleuser.storage.type", default="dynamic") in ("dynamic", "static"):
         yield "The home volume is left out (singleuser.storage); one that exists may bind a server to a zone."
     if at(values, "scheduling.podPriority.enabled"):
         yield "The priority class that the chart makes is left out (scheduling.podPriority)."
-    if at(values, "scheduling.userScheduler.enabled") is not False:
+    if at(values, "scheduling.userScheduler.enabled", default=True):
         yield "The chart's own scheduler is left out (scheduling.userScheduler); what it lets through is the same."
-    if at(values, "singleuser.cloudMetadata.blockWithIptables") is not False:
+    if at(values, "singleuser.cloudMetadata.blockWithIptables", default=True):
         yield "The init container that blocks the cloud's metadata is left out (singleuser.cloudMetadata)."
     if at(values, "singleuser.extraFiles"):
         yield "Files are left out (singleuser.extraFiles)."
@@ -111,16 +115,23 @@ def unread_settings(values: Mapping[str, Any]) -> Iterator[str]:
         yield "Settings in files on the hub are not read (settings_files): name them with -f, as Helm values."
 
 
-def at(values: Mapping[str, Any], path: str) -> Any:
-    """Return what stands at a path of keys with dots between them, None where nothing does."""
+def at(values: Mapping[str, Any], path: str, *, default: Any = None) -> Any:
+    """Return what stands at a path of keys with dots between them.
+
+    :param default: the chart's, which holds where nothing is said; null at the path or above it takes it away.
+    """
     found: Any = values
     for key in path.split("."):
-        found = found.get(key) if isinstance(found, Mapping) else None
+        if found is None:
+            return None
+        if not isinstance(found, Mapping) or key not in found:
+            return default
+        found = found[key]
     return found
 
 
 def _of_chart(values: Mapping[str, Any]) -> dict[str, Any]:
-    said = ((trait, at(values, f"singleuser.{key}")) for trait, key in _TRAITS.items())
+    said = ((trait, at(values, f"singleuser.{key}", default=_DEFAULTS.get(trait))) for trait, key in _TRAITS.items())
     found = {trait: value for trait, value in said if value not in (None, "")}
     name, tag = at(values, "singleuser.image.name"), at(values, "singleuser.image.tag")
     if name and tag:
@@ -128,10 +139,13 @@ def _of_chart(values: Mapping[str, Any]) -> dict[str, Any]:
     elif name:
         found["image"] = name
     of_pods = _entries(values, "scheduling.userPods.tolerations", default=_FOR_USERS)
-    found["tolerations"] = [*of_pods, *_entries(values, "singleuser.extraTolerations")]
+    extra = _entries(values, "singleuser.extraTolerations")
+    _check_tolerations(of_pods, path="scheduling.userPods.tolerations")
+    _check_tolerations(extra, path="singleuser.extraTolerations")
+    found["tolerations"] = [*of_pods, *extra]
     required = _entries(values, "singleuser.extraNodeAffinity.required")
     preferred = _entries(values, "singleuser.extraNodeAffinity.preferred")
-    match at(values, "scheduling.userPods.nodeAffinity.matchNodePurpose") or "prefer":
+    match at(values, "scheduling.userPods.nodeAffinity.matchNodePurpose", default="prefer"):
         case "require":
             required = [{"matchExpressions": [_PURPOSE]}, *required]
         case "prefer":
@@ -140,17 +154,31 @@ def _of_chart(values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _check(config: Config, trait: str, *, kinds: tuple[type, ...], said: str) -> None:
-    """Refuse what is used before KubeSpawner gets to look at it."""
-    found = configured(config, trait)
-    if found is not None and not isinstance(found, kinds):
-        raise SettingsError(Problem(field=f"hub.config: {trait}", code="wrong_type", message=f"must be {said}"))
-
-
 def _entries(values: Mapping[str, Any], path: str, *, default: Iterable[Any] = ()) -> list[Any]:
-    found = at(values, path)
+    found = at(values, path, default=list(default))
     if found is None:
-        return list(default)
+        return []
     if not isinstance(found, list):
-        raise SettingsError(Problem(field=path, code="wrong_type", message="must be a list"))
+        raise _wrong(path, "a list")
+    for place, entry in enumerate(found):
+        if not isinstance(entry, Mapping):
+            raise _wrong(f"{path}.{place}", "a mapping")
     return found
+
+
+def _check_tolerations(given: Any, *, path: str) -> None:
+    """Refuse what no toleration is; KubeSpawner takes a list of them or a dict."""
+    if given is None:
+        return
+    if not isinstance(given, list | Mapping):
+        raise _wrong(path, "a list")
+    for place, entry in given.items() if isinstance(given, Mapping) else enumerate(given):
+        if not isinstance(entry, Mapping):
+            raise _wrong(f"{path}.{place}", "a mapping")
+        for key in ("key", "operator", "value", "effect"):
+            if not isinstance(entry.get(key), str | None):
+                raise _wrong(f"{path}.{place}.{key}", "a text")
+
+
+def _wrong(path: str, wanted: str) -> SettingsError:
+    return SettingsError(Problem(field=path, code="wrong_type", message=f"must be {wanted}"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from gpuspawner.cli.chart import at
 from gpuspawner.cli.findings import Finding, Path, Severity, dotted
 from gpuspawner.cli.setting_findings import CONFIG, SPAWNERS
 from gpuspawner.cli.values import Values
@@ -52,10 +53,9 @@ def trait(values: Values, name: str) -> Said | None:
 def pod_tolerations(values: Values) -> tuple[Toleration, ...]:
     """Return what every server tolerates besides what its GPU type does."""
     if said := trait(values, "tolerations"):
-        return tolerations(said.value)
-    common = values.at(("scheduling", "userPods")).get("tolerations")
-    if common is None:
-        common = [{"key": key, "operator": "Equal", "value": "user", "effect": "NoSchedule"} for key in _USER_TAINTS]
+        return tolerations(_list(said.value))
+    users = [{"key": key, "operator": "Equal", "value": "user", "effect": "NoSchedule"} for key in _USER_TAINTS]
+    common = at(values.chart, "scheduling.userPods.tolerations", default=users)
     extra = values.at(("singleuser",)).get("extraTolerations")
     return tolerations([*_list(common), *_list(extra)])
 

@@ -41,7 +41,9 @@ def read_wishes(values: Mapping[str, Any], config: Config) -> Wishes:
     own = text(configured(config, "storage_class"))
     return Wishes(
         pull_secrets=tuple(dict.fromkeys(_pull_secrets(values, config))),
-        wants_claims=at(values, "singleuser.storage.type") in (None, "dynamic") if claims is None else claims is True,
+        wants_claims=at(values, "singleuser.storage.type", default="dynamic") == "dynamic"
+        if claims is None
+        else claims is True,
         storage_class=own or text(at(values, "singleuser.storage.dynamic.storageClass")),
         priority_class=text(configured(config, "priority_class_name")),
         reads_events=configured(config, "events_enabled") is not False,

@@ -42,6 +42,35 @@ def test_what_values_say_of_users_servers_becomes_the_spawners(singleuser: dict[
 
 
 @pytest.mark.parametrize(
+    ("values", "trait", "value"),
+    [
+        ({"singleuser": {"memory": {"guarantee": None}}}, "mem_guarantee", None),
+        ({"singleuser": {"memory": None}}, "mem_guarantee", None),
+        ({"singleuser": {"memory": {}}}, "mem_guarantee", "1G"),
+        ({"singleuser": {"uid": None}}, "uid", None),
+        ({"singleuser": {"fsGid": None}}, "fs_gid", None),
+        ({"singleuser": {"allowPrivilegeEscalation": None}}, "allow_privilege_escalation", None),
+        ({"scheduling": {"userPods": {"tolerations": None}}}, "tolerations", []),
+        (
+            {"scheduling": {"userPods": {"nodeAffinity": {"matchNodePurpose": None}}}},
+            "node_affinity_preferred",
+            [],
+        ),
+    ],
+)
+def test_null_takes_a_default_of_the_chart_away(values: dict[str, Any], trait: str, value: object):
+    assert said(values, trait) == value
+
+
+def test_what_null_has_taken_away_is_not_named_as_left_out():
+    values = {
+        "singleuser": {"storage": {"type": None}, "cloudMetadata": {"blockWithIptables": None}},
+        "scheduling": {"userScheduler": {"enabled": None}},
+    }
+    assert list(left_out(values)) == ["Addresses and tokens are left out that only a running hub knows."]
+
+
+@pytest.mark.parametrize(
     ("how", "required", "preferred"),
     [
         ("require", [PURPOSE, OTHER], []),
@@ -98,8 +127,12 @@ def test_what_is_no_mapping_says_nothing(strange: dict[str, Any]):
         ({"singleuser": {"extraTolerations": 3}}, "singleuser.extraTolerations"),
         ({"scheduling": {"userPods": {"tolerations": "x"}}}, "scheduling.userPods.tolerations"),
         ({"singleuser": {"extraNodeAffinity": {"required": {}}}}, "singleuser.extraNodeAffinity.required"),
-        ({"hub": {"config": {"KubeSpawner": {"tolerations": 3}}}}, "hub.config: tolerations"),
-        ({"hub": {"config": {"GPUSpawner": {"image": 3}}}}, "hub.config: image"),
+        ({"singleuser": {"extraNodeAffinity": {"preferred": [3]}}}, "singleuser.extraNodeAffinity.preferred.0"),
+        ({"singleuser": {"extraTolerations": ["x"]}}, "singleuser.extraTolerations.0"),
+        ({"singleuser": {"extraTolerations": [{"key": []}]}}, "singleuser.extraTolerations.0.key"),
+        ({"hub": {"config": {"Spawner": {"tolerations": {"a": 3}}}}}, "hub.config.Spawner.tolerations.a"),
+        ({"hub": {"config": {"KubeSpawner": {"tolerations": 3}}}}, "hub.config.KubeSpawner.tolerations"),
+        ({"hub": {"config": {"GPUSpawner": {"image": 3}}}}, "hub.config.GPUSpawner.image"),
     ],
 )
 def test_what_is_no_list_or_text_is_refused_by_its_path(values: dict[str, Any], field: str):

@@ -35,6 +35,9 @@ def test_what_hub_config_says_takes_the_place_of_the_charts_values(text: str, sa
         ("{singleuser: {extraTolerations: [{key: x}]}, scheduling: {userPods: {tolerations: []}}}", ["x"]),
         ("{singleuser: {extraTolerations: 3}, scheduling: {userPods: {tolerations: text}}}", []),
         ("hub: {config: {KubeSpawner: {tolerations: {b: {key: z}}}}}", ["z"]),
+        ("hub: {config: {KubeSpawner: {tolerations: 3}}}", []),
+        ("{singleuser: {}, scheduling: {userPods: {tolerations: null}}}", []),
+        ("j: {singleuser: {}, scheduling: {userPods: {tolerations: [{key: x}]}}}", ["x"]),
     ],
 )
 def test_tolerations_of_all_servers_are_those_of_the_chart(text: str, keys: list[str], tmp_path: Path):
