@@ -80,7 +80,7 @@ def _rules_out(term: object, gpu: GPUType) -> bool:
         asked = each.get("values")
         if not wanted or not isinstance(asked, list):
             continue
-        if each.get("operator") == "In" and set(wanted).isdisjoint(asked):
+        if each.get("operator") == "In" and set(wanted).isdisjoint(map(str, asked)):
             return True
         if each.get("operator") == "NotIn" and set(wanted) <= set(map(str, asked)):
             return True

@@ -144,13 +144,13 @@ singleuser:
   image: {name: a, tag: b}
   nodeSelector: {a: b}
   extraTolerations: [{key: a}]
-  extraNodeAffinity: {required: [{matchExpressions: [{key: a, operator: In, values: [b]}]}]}
+  extraNodeAffinity: {required: [{matchExpressions: [{key: pool, operator: In, values: [x]}]}]}
   extraResource: {limits: {nvidia.com/gpu: 1}}
   extraPodConfig:
     affinity:
       nodeAffinity:
         requiredDuringSchedulingIgnoredDuringExecution:
-          nodeSelectorTerms: [{matchExpressions: [{key: a, operator: In, values: [b]}]}]
+          nodeSelectorTerms: [{matchExpressions: [{key: pool, operator: In, values: [x]}]}]
   profileList: [{display_name: a, kubespawner_override: {tolerations: [{key: b}], extra_resource_limits: {a: 1}}}]
   startTimeout: 300
 scheduling: {userPods: {tolerations: [{key: a}], nodeAffinity: {matchNodePurpose: require}}}

@@ -46,6 +46,7 @@ def test_what_is_legal_and_of_no_use_is_told(text: str, expected: list[tuple[str
         (f"{REQUIRED} [{{key: pool, operator: In, values: [cpu]}}]}}]}}}}", [("gpus.a.match", "matches_nothing")]),
         (f"{REQUIRED} [{{key: pool, operator: NotIn, values: [ml]}}]}}]}}}}", [("gpus.a.match", "matches_nothing")]),
         (f"{REQUIRED} [{{key: pool, operator: Exists}}]}}]}}}}", []),
+        (f"{REQUIRED} [{{key: pool, operator: In, values: [{{a: 1}}]}}]}}]}}}}", [("gpus.a.match", "matches_nothing")]),
     ],
 )  # fmt: skip
 def test_a_type_that_the_charts_selectors_rule_out_is_told(
