@@ -25,7 +25,24 @@ from gpuspawner.hub.traits import SETTINGS
 _CLASSES = {"GPUSpawner": GPUSpawner, "KubeSpawner": KubeSpawner, "Spawner": Spawner, "JupyterHub": JupyterHub}
 _NEAR = 0.8
 _DEEPEST = 5
-_FREE = ("custom", "extraConfig")
+_FREE = frozenset(
+    [
+        "custom",
+        "extraConfig",
+        "extraFiles",
+        "services",
+        "loadRoles",
+        "extraImages",
+        "extraEnv",
+        "labels",
+        "extraLabels",
+        "annotations",
+        "extraAnnotations",
+        "nodeSelector",
+        "limits",
+        "guarantees",
+    ]
+)
 """Keys below which the chart lets admins name things as they like."""
 _OWN_KEYS = frozenset(SETTINGS) | {"spawner_class", "capacity_timeout", "dry_run", "language", "settings_files"}
 _THE_CHARTS = {"singleuser": frozenset({"cpu", "memory"})}
@@ -43,7 +60,7 @@ def section_findings(values: Values) -> Iterator[Finding]:
         path = (*values.root, *CONFIG, name)
         if name in _CLASSES:
             yield from _section(name, section, path=path, values=values)
-        elif not _is_ours(name) and name not in _OWN_KEYS:
+        elif not _is_ours(name) and name not in _OWN_KEYS and name != _subclass(values):
             yield from _unknown_section(name, path=path, values=values)
 
 
@@ -106,7 +123,9 @@ def _misplaced_sections(values: Values) -> Iterator[Finding]:
     for path, entry in _mappings(chart, ()) if chart is not None else ():
         name = _normal(str(path[-1]))
         home = homes.get(name) or (SECTION if _is_ours(str(path[-1])) else None)
-        if home is None or path == home or (name == "jupyterhub" and "spawner_class" not in entry.value):
+        if home is None or path in (home, (*CONFIG, _subclass(values))):
+            continue
+        if name == "jupyterhub" and "spawner_class" not in entry.value:
             continue
         # Of a path that only differs in one key, that key is wrong.
         wrong = next((index for index, key in enumerate(path[: len(home)]) if key != home[index]), len(home))
@@ -134,6 +153,13 @@ def _misplaced_keys(values: Values) -> Iterator[Finding]:
                 continue
             message = f"is read by nobody here: it belongs at {dotted((*home, key))}"
             yield _error(values, (*values.root, *place, key), code="misplaced", message=message)
+
+
+def _subclass(values: Values) -> str | None:
+    """Return the name of the spawner's class where it is an admin's own, which has a section of that name."""
+    said = values.at((*CONFIG, "JupyterHub")).get("spawner_class")
+    module, _, name = said.rpartition(".") if isinstance(said, str) else ("", "", "")
+    return name if module and module.partition(".")[0] not in ("gpuspawner", "kubespawner") else None
 
 
 def _is_ours(key: str) -> bool:

@@ -65,6 +65,29 @@ def test_the_charts_own_keys_are_left_alone(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "hub: {extraFiles: {gpuspawner: {mountPath: /a}}}",
+        "singleuser: {extraFiles: {gpuspawner: {mountPath: /a}}}",
+        "hub: {services: {gpuspawner: {url: 'http://a'}}}",
+        "hub: {loadRoles: {gpuspawner: {scopes: [admin-ui]}}}",
+        "prePuller: {extraImages: {gpuspawner: {name: a, tag: b}}}",
+        "singleuser: {extraEnv: {GPU_SPAWNER: {valueFrom: {}}}}",
+        "hub: {config: {JupyterHub: {spawner_class: our.module.MyGPUSpawner}, MyGPUSpawner: {cpu: {max: 4}}}}",
+        "hub: {config: {JupyterHub: {spawner_class: our.MyKubeSpawner}, MyKubeSpawner: {cpu_limit: 4}}}",
+    ],
+)
+def test_what_admins_name_themselves_is_no_section_of_ours(text: str, tmp_path: Path):
+    assert found(tmp_path, text) == []
+
+
+@pytest.mark.parametrize("spawner", ["gpuspawner.GPUSpwaner", "our.OtherSpawner", "GPUSpwaner"])
+def test_a_misspelt_section_is_no_subclass(spawner: str, tmp_path: Path):
+    text = f"hub: {{config: {{JupyterHub: {{spawner_class: {spawner}}}, GPUSpwaner: {{cpu: {{max: 4}}}}}}}}"
+    assert [path for path, _, _ in found(tmp_path, text)] == ["hub.config.GPUSpwaner"]
+
+
+@pytest.mark.parametrize(
     ("text", "path", "message"),
     [
         ("Jupyterhub: {}", "Jupyterhub", "Did you mean 'JupyterHub'?"),
