@@ -80,6 +80,15 @@ def dotted(path: Path) -> str:
     return ".".join(name_of(part) if isinstance(part, str) else str(part) for part in path)
 
 
+def type_name(value: object) -> str:
+    """Return what kind of value it is, for messages about values that may be secrets."""
+    if value is None:
+        return "null"
+    kinds = ((bool, "a boolean"), (int | float, "a number"), (str, "a text" if value else "an empty text"))
+    named = next((name for kind, name in kinds if isinstance(value, kind)), None)
+    return named or ("a list" if isinstance(value, list) else "a mapping")
+
+
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
     """Return findings as a file is read, each once; what no file says comes last."""
     unique = {(each.place, each.path, each.message): each for each in findings}.values()

@@ -14,7 +14,7 @@ from jupyterhub.spawner import Spawner
 from kubespawner import KubeSpawner
 from traitlets import HasTraits, TraitError, Type
 
-from gpuspawner.cli.findings import Finding, Path, Severity, dotted
+from gpuspawner.cli.findings import Finding, Path, Severity, dotted, type_name
 from gpuspawner.cli.setting_findings import CONFIG
 from gpuspawner.cli.values import SECTION, Values
 from gpuspawner.cli.yaml_tree import Written
@@ -76,7 +76,7 @@ def _unknown_section(name: str, *, path: Path, values: Values) -> Iterator[Findi
 
 def _section(name: str, section: Written, *, path: Path, values: Values) -> Iterator[Finding]:
     if not isinstance(section.value, dict):
-        message = f"must be a mapping, not {quote(section.plain)}"
+        message = f"must be a mapping, not {type_name(section.plain)}"
         yield _error(values, path, code="wrong_type", message=message)
         return
     cls = _CLASSES[name]
@@ -105,8 +105,9 @@ def _type(trait: Any, value: Any, *, path: Path, values: Values) -> Iterator[Fin
     else:
         wanted = "" if _takes(trait, value) else str(trait.info()).replace("dict", "mapping")
     if wanted:
-        message = f"must be {wanted}, not {quote(value)}"
-        yield _error(values, path, code="wrong_type", message=message)
+        # Sections of others hold tokens and passwords, which no log of a pipeline is to repeat.
+        shown = quote(value) if path[len(values.root) + len(CONFIG)] == SECTION[-1] else type_name(value)
+        yield _error(values, path, code="wrong_type", message=f"must be {wanted}, not {shown}")
 
 
 def _takes(trait: Any, value: Any) -> bool:

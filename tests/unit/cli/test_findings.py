@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gpuspawner.cli.findings import Finding, Place, Severity, dotted, in_order, lines
+from gpuspawner.cli.findings import Finding, Place, Severity, dotted, in_order, lines, type_name
 from gpuspawner.cli.output import Paint
 
 ERROR = Finding(severity=Severity.ERROR, code="c", path="a.b", message="is wrong", place=Place("f", 2, 3))
@@ -45,3 +45,9 @@ def test_a_problem_has_the_place_in_its_path():
 
 def test_a_path_is_written_with_dots():
     assert dotted(("a", 0, "b\n")) == r"a.0.b\n"
+
+
+def test_a_value_that_may_be_secret_is_named_by_its_type():
+    values = (None, True, 1, 1.5, "secret", "", [1], {"a": 1})
+    names = ["null", "a boolean", "a number", "a number", "a text", "an empty text", "a list", "a mapping"]
+    assert [type_name(value) for value in values] == names
