@@ -18,12 +18,14 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
 
+from gpuspawner.cli.broken_sections import broken_sections
 from gpuspawner.cli.chart_advice import chart_advice
 from gpuspawner.cli.cluster import add_cluster
 from gpuspawner.cli.cluster_advice import cluster_advice
 from gpuspawner.cli.exits import BAD, OK
 from gpuspawner.cli.findings import Finding, Severity, in_order, lines
 from gpuspawner.cli.limit_advice import limit_advice
+from gpuspawner.cli.other_roots import other_roots
 from gpuspawner.cli.output import Paint, add_output, write
 from gpuspawner.cli.pre_pulling import unpulled_images
 from gpuspawner.cli.section_findings import section_findings
@@ -75,6 +77,8 @@ def findings(values: Values) -> list[Finding]:
     """Return everything that is to be said of values without a look at a cluster, in the order of the files."""
     found = list(values.flaws)
     if values.is_read:
+        found += other_roots(values)
+        found += broken_sections(values)
         found += section_findings(values)
         found += setting_findings(values)
         found += idle_null_findings(values)

@@ -23,6 +23,8 @@ SECTION = ("hub", "config", "GPUSpawner")
 
 _MARKS = (SECTION, SECTION[:2], SECTION[:1], ("singleuser",))
 """Sections by which the chart's values are told from those of a chart around it, the surest first."""
+_NAME = "jupyterhub"
+"""What the chart is called, and so most often the key in the values of a chart around it."""
 _NOWHERE = Place("", 1, 1)
 
 
@@ -56,7 +58,7 @@ class Values:
             for key in below:
                 if isinstance(_at(self.merged[key], mark), Mapping):
                     return (key,)
-        return ()
+        return (_NAME,) if _NAME in self.merged else ()
 
     @property
     def chart(self) -> Mapping[str, Any]:

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuspawner.cli.findings import Severity
+from gpuspawner.cli.other_roots import other_roots
+from tests.unit.cli_support import told, written
+
+BELOW = "jupyterhub: {hub: {config: {GPUSpawner: {cpu: {max: 4}}}}}"
+TOP = "hub: {config: {GPUSpawner: {cpu: {max: 4}}}}"
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "expected"),
+    [
+        (BELOW, "\nJupyterhub: {hub: {config: {GPUSpawner: {foo: 1}}}}", [("Jupyterhub", "1.yaml", 2, Severity.ERROR)]),
+        (BELOW, "singleuser: {cpu: {limit: 1}}", [("singleuser", "1.yaml", 1, Severity.ERROR)]),
+        (BELOW, "hub: {config: {JupyterHub: {}}}", [("hub", "1.yaml", 1, Severity.ERROR)]),
+        (BELOW, TOP, [("jupyterhub", "0.yaml", 1, Severity.ERROR)]),
+        (TOP, "z2jh: {singleuser: {}}", [("z2jh", "1.yaml", 1, Severity.WARNING)]),
+        (BELOW, "staging: {hub: {config: {GPUSpawner: {}}}}", [("staging", "1.yaml", 1, Severity.WARNING)]),
+        (BELOW, "prometheus: {server: {x: 1}}\nistio: {hub: docker.io}\nproxy: {x: 1}", []),
+        (TOP, "singleuser: {}\nproxy: {}\ncustom: {singleuser: {}}", []),
+    ],
+)
+def test_values_that_the_chart_never_gets_are_told(
+    lower: str, upper: str, expected: list[tuple[str, str, int, Severity]], tmp_path: Path
+):
+    found = [
+        (each.path, Path(each.place.file).name, each.place.line, each.severity)
+        for each in other_roots(written(tmp_path, lower, upper))
+        if each.place
+    ]
+    assert found == expected
+
+
+def test_the_check_tells_it(tmp_path: Path):
+    values = written(tmp_path, BELOW, "Jupyterhub: {hub: {config: {GPUSpawner: {foo: 1}}}}")
+    assert [(each.path, each.code) for each in told(values, Severity.ERROR)] == [("Jupyterhub", "misplaced")]
