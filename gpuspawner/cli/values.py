@@ -118,8 +118,9 @@ def load(files: Sequence[str]) -> Values:
     :raises OSError: one cannot be read.
     """
     values = read(files)
-    if values.flaws:
-        raise SettingsError(*(flaw.problem for flaw in values.flaws))
+    errors = [flaw.problem for flaw in values.flaws if flaw.severity is Severity.ERROR]
+    if errors:
+        raise SettingsError(*errors)
     return values
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import yaml
@@ -69,6 +69,9 @@ class Document:
     tree: Written
     flaws: tuple[Finding, ...] = ()
     is_read: bool = True
+
+
+_Tree = Mapping[str, Written]
 
 
 class _Loader(yaml.SafeLoader):
@@ -197,11 +200,13 @@ class _Reader:
     def _mapping(self, node: Any, path: Path, *, depth: int) -> dict[str, Written]:
         if node.tag != f"{_TAG}map":
             self._add(node, path, code="bad_value", message=_unknown_tag(node.tag))
+        found: dict[str, Written] = {}
         own: dict[str, Written] = {}
-        merged: dict[str, Written] = {}
         for key_node, value_node in node.value:
             if key_node.tag == f"{_TAG}merge":
-                merged = {**self._merged(value_node, path, depth=depth + 1), **merged}
+                brought = self._merged(value_node, path, depth=depth + 1)
+                self._warn_of_overridden(key_node, path, before=found, brought=brought, own=own)
+                found |= brought
                 continue
             name = self._key(key_node, path)
             if name is None:
@@ -210,11 +215,20 @@ class _Reader:
                 first = own[name].key
                 message = f"is written twice, first on line {first.line if first else '?'}: Helm drops the first"
                 self._add(key_node, (*path, name), code="duplicate_key", message=message)
-            own[name] = self.read(value_node, (*path, name), depth=depth + 1, key=self.place(key_node))
-        return {**merged, **own}
+            found[name] = own[name] = self.read(value_node, (*path, name), depth=depth + 1, key=self.place(key_node))
+        return found
+
+    def _warn_of_overridden(self, node: Any, path: Path, *, before: _Tree, brought: _Tree, own: _Tree) -> None:
+        """Warn of keys whose values ``<<`` takes away: Helm goes through a mapping in the order of its lines."""
+        for name in before.keys() & brought.keys():
+            if before[name].plain != brought[name].plain:
+                message = "is overridden by << below it: Helm takes the last one, so write << first"
+                place = (own[name].key if name in own else None) or self.place(node)
+                flaw = _flaw(place, "duplicate_key", message=message, path=(*path, name))
+                self.flaws.append(replace(flaw, severity=Severity.WARNING))
 
     def _merged(self, node: Any, path: Path, *, depth: int) -> dict[str, Written]:
-        """Return what ``<<`` brings in; of several mappings the first one wins."""
+        """Return what one ``<<`` brings in; of a list of mappings the first one wins."""
         found: dict[str, Written] = {}
         for each in node.value if isinstance(node, yaml.SequenceNode) else [node]:
             if isinstance(each, yaml.MappingNode):

@@ -5,7 +5,7 @@ import string
 
 import pytest
 
-from gpuspawner.cli.findings import Place
+from gpuspawner.cli.findings import Place, Severity
 from gpuspawner.cli.yaml_tree import Document, read_yaml
 
 SELF = "contains itself, by an alias of its own anchor"
@@ -79,6 +79,22 @@ def test_merge_keys_take_over_what_is_not_said():
     text = "a: &a {p: 1, q: 1}\nb: &b {q: 2, r: 2}\nc: {<<: [*a, *b], r: 3}\nd:\n  <<: *b\n"
     plain = read_yaml(text, file="f").tree.plain
     assert (plain["c"], plain["d"]) == ({"p": 1, "q": 1, "r": 3}, {"q": 2, "r": 2})
+
+
+@pytest.mark.parametrize(
+    ("text", "plain", "lines"),
+    [
+        ("c: {a: 1, <<: *x}", {"a": 2, "b": 1}, [3]),
+        ("c: {<<: *x, a: 1}", {"a": 1, "b": 1}, []),
+        ("c: {<<: *x, <<: *z}", {"a": 3, "b": 1}, [3]),
+        ("c: {<<: [*x, *z]}", {"a": 2, "b": 1}, []),
+        ("c: {a: 2, <<: *x}", {"a": 2, "b": 1}, []),
+    ],
+)
+def test_merge_keys_are_applied_in_their_order_as_helm_does(text: str, plain: object, lines: list[int]):
+    document = read_yaml(f"x: &x {{a: 2, b: 1}}\nz: &z {{a: 3}}\n{text}", file="f")
+    told = [(each.path, each.severity, each.place and each.place.line) for each in document.flaws]
+    assert (document.tree.plain["c"], told) == (plain, [("c.a", Severity.WARNING, line) for line in lines])
 
 
 def test_an_anchor_may_be_defined_anew():
