@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,6 +22,9 @@ from kubernetes_asyncio.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION
 from gpuspawner.core.errors import GPUSpawnerError, Problem
 from gpuspawner.kube.access import is_allowed
 
+_PARTING_S = 0.25
+"""What TLS takes to end connections, before the event loop may end: nothing tells when it is done
+(https://docs.aiohttp.org/en/stable/client_advanced.html#graceful-shutdown)."""
 PATIENCE_S = 15.0
 """How long a first look at a large cluster may take."""
 
@@ -83,10 +87,13 @@ async def connected(arguments: argparse.Namespace, *, hub_account: str = "hub") 
     account = getattr(arguments, "service_account", None) or ""
     if getattr(arguments, "as_hub", False):
         account = f"{namespace}:{hub_account}"
-    async with ApiClient(configuration) as client:
-        if account:
-            await _impersonate(client, account)
-        yield Cluster(client=client, core=CoreV1Api(client), namespace=namespace, account=account)
+    try:
+        async with ApiClient(configuration) as client:
+            if account:
+                await _impersonate(client, account)
+            yield Cluster(client=client, core=CoreV1Api(client), namespace=namespace, account=account)
+    finally:
+        await asyncio.sleep(_PARTING_S)
 
 
 async def _impersonate(client: ApiClient, account: str) -> None:
