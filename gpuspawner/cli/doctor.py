@@ -79,7 +79,9 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
             notes.write(f"left behind, as it could not be deleted, or not yet: pod {name}\n")
     for kind, reason in unread.items():
         notes.write(f"not looked at: {kind.value} ({reason})\n")
-    write(as_json(found), output=arguments.output, out=out, table=lambda paint: lines(found, paint))
+    write(
+        as_json(found, unread), output=arguments.output, out=out, table=lambda paint: lines(found, paint, unread=unread)
+    )
     return BAD if any(finding.severity is Severity.FAULT for finding in found) else OK
 
 

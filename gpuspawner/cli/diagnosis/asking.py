@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
 from kubernetes_asyncio.client import ApiClient, AuthorizationV1Api
 
-from gpuspawner.cli.diagnosis.grants import Account, Right
+from gpuspawner.cli.diagnosis.finding import some
+from gpuspawner.cli.diagnosis.grants import Account, Right, described
 from gpuspawner.core.rawjson import mapping, text
 from gpuspawner.kube.listing import list_each
 from gpuspawner.kube.pacing import Pacer
@@ -94,6 +95,12 @@ async def allowed(client: ApiClient, rights: Iterable[Right], *, account: Accoun
     wanted = list(dict.fromkeys(rights))
     answers = await asyncio.gather(*map(one, wanted))
     return {right: answer for right, answer in zip(wanted, answers, strict=True) if answer is not None}
+
+
+def unanswered(asked: Collection[Right], answers: Mapping[Right, bool]) -> str:
+    """Return that some rights could not be asked for, and which; empty where all were answered."""
+    silent = [described([right]) for right in asked if right not in answers]
+    return f"no answer to {len(silent)} of {len(asked)} questions: {some(silent)}" if silent else ""
 
 
 async def _is_allowed(client: ApiClient, right: Right, *, account: Account) -> bool | None:

@@ -39,6 +39,7 @@ class Kind(StrEnum):
     NODE_POOLS = "nodepools"
     LOCAL_QUEUES = "localqueues"
     QUEUE_PRIORITIES = "workloadpriorityclasses"
+    RIGHTS = "rights of the hub"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

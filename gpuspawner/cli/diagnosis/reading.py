@@ -14,7 +14,7 @@ from kubernetes_asyncio.client import ApiClient
 from gpuspawner._resources import data_dir
 from gpuspawner.cli.chart import at
 from gpuspawner.cli.cluster import ClusterError
-from gpuspawner.cli.diagnosis.asking import NotServedError, allowed, kubernetes_version, listed
+from gpuspawner.cli.diagnosis.asking import NotServedError, allowed, kubernetes_version, listed, unanswered
 from gpuspawner.cli.diagnosis.facts import Facts, Kind, Object, name_of
 from gpuspawner.cli.diagnosis.grants import EVERYTHING, Account, Right, dangers, grants
 from gpuspawner.cli.diagnosis.hub_pods import living
@@ -125,17 +125,21 @@ async def read_facts(onlooker: Onlooker, *, account: Account | None) -> tuple[Fa
         account=account,
         grants=parts,
     )
-    return replace(facts, allowed=await _allowed(cluster.client, facts)), reading.unread
+    asked = _asked(facts)
+    answers = await allowed(cluster.client, asked, account=account) if account is not None else {}
+    if reason := unanswered(asked, answers):
+        reading.unread[Kind.RIGHTS] = reason
+    return replace(facts, allowed=answers), reading.unread
 
 
-async def _allowed(client: ApiClient, facts: Facts) -> dict[Right, bool]:
-    """Return which rights the hub has, of those it needs and of those that nobody should have."""
+def _asked(facts: Facts) -> tuple[Right, ...]:
+    """Return which rights of the hub to ask for: those it needs, and those that nobody should have."""
     if facts.account is None:
-        return {}
+        return ()
     namespaces = facts.wishes is not None and facts.wishes.has_user_namespaces
     risky = dangers(facts.account, namespace=facts.namespace, has_user_namespaces=namespaces)
     needed = (right for part in facts.grants for right in part.rights)
-    return await allowed(client, [*needed, *risky, EVERYTHING], account=facts.account)
+    return tuple(dict.fromkeys([*needed, *risky, EVERYTHING]))
 
 
 async def _take_all(reading: Reading, namespace: str) -> None:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from gpuspawner.cli.diagnosis.facts import Kind
 from gpuspawner.cli.diagnosis.finding import Finding, Severity
 from gpuspawner.cli.output import Paint, printable
 
 HEALTHY = "Nothing to complain of."
+HEALTHY_AS_FAR_AS_READ = "Nothing to complain of in what could be read."
 
 
-def lines(findings: Sequence[Finding], paint: Paint) -> Iterator[str]:
-    """Yield the lines for people: each finding with its reason and what to do."""
+def lines(findings: Sequence[Finding], paint: Paint, *, unread: Mapping[Kind, str]) -> Iterator[str]:
+    """Yield the lines for people: each finding with its reason and what to do.
+
+    :param unread: what could not be read, with why.
+    """
     if not findings:
-        yield paint.good(HEALTHY)
+        yield paint.doubtful(HEALTHY_AS_FAR_AS_READ) if unread else paint.good(HEALTHY)
         return
     paints = {Severity.FAULT: paint.bad, Severity.WARNING: paint.doubtful, Severity.NOTE: paint.faint}
     for finding in findings:
@@ -37,6 +42,9 @@ def summary(findings: Sequence[Finding]) -> str:
     )
 
 
-def as_json(findings: Sequence[Finding]) -> dict[str, object]:
-    """Return all findings as JSON has them."""
-    return {"findings": [finding.as_json() for finding in findings]}
+def as_json(findings: Sequence[Finding], unread: Mapping[Kind, str]) -> dict[str, object]:
+    """Return all findings, and what could not be read, as JSON has them."""
+    return {
+        "findings": [finding.as_json() for finding in findings],
+        "unread": [{"kind": kind.value, "reason": reason} for kind, reason in unread.items()],
+    }

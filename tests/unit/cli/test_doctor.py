@@ -31,7 +31,9 @@ async def test_faults_are_told_with_exit_code_1(
     server.put(NODES, gpu_node("gpu-2", working=3))
     server.put("/api/v1/namespaces", {"metadata": {"name": "jhub"}})
     assert await doctor("--output", "json") == 1
-    found = json.loads(capsys.readouterr().out)["findings"]
+    told = json.loads(capsys.readouterr().out)
+    found = told["findings"]
+    assert told["unread"] == []
     assert [(each["severity"], each["code"], each["objects"]) for each in found] == [
         ("fault", "gpu-unhealthy", ["gpu-2"]),
         ("note", "hub-missing", []),
@@ -45,6 +47,8 @@ async def test_notes_are_no_fault(server: WatchServer, doctor: Doctor, capsys: p
     told = capsys.readouterr()
     assert (told.out.splitlines()[0], told.out.splitlines()[-1]) == ("NOTE  hub-missing", "1 note")
     assert told.err == "not looked at: deployments (HTTP status 403)\n"
+    assert await doctor("--output", "json") == 0
+    assert json.loads(capsys.readouterr().out)["unread"] == [{"kind": "deployments", "reason": "HTTP status 403"}]
 
 
 async def test_what_cannot_be_looked_at_is_3_and_wrong_settings_are_1(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.diagnosis.asking import NotServedError, allowed, kubernetes_version, listed
+from gpuspawner.cli.diagnosis.asking import NotServedError, allowed, kubernetes_version, listed, unanswered
 from gpuspawner.cli.diagnosis.grants import Account, Right
 from gpuspawner.kube.requests import APIUnavailableError
 from tests.unit.cli.diagnosis.api_server import serving
@@ -80,3 +80,10 @@ async def test_rights_are_asked_for_as_the_account():
         "subresource": "pendingworkloads",
         "namespace": "jhub",
     }
+
+
+def test_rights_that_nobody_told_are_named():
+    asked = [Right("list", "nodes"), Right("watch", "nodes"), Right("get", "secrets")]
+    answers = {asked[0]: True, asked[2]: False}
+    assert unanswered(asked, answers) == "no answer to 1 of 3 questions: watch nodes"
+    assert unanswered(asked[:1], answers) == ""

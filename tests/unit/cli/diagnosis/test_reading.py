@@ -95,6 +95,12 @@ async def test_secrets_are_read_only_where_they_are_named(server: WatchServer, p
     assert len(server.asked(path, watch=False)) == 1
 
 
+async def test_rights_that_could_not_be_asked_for_are_unread(server: WatchServer, parsed: Parsed):
+    server.status["/apis/authorization.k8s.io/v1/subjectaccessreviews"] = 403
+    facts, unread = await read(parsed, account=Account("jhub", "hub"))
+    assert (unread, dict(facts.allowed)) == ([Kind.RIGHTS], {})
+
+
 async def test_a_cluster_that_shows_no_nodes_cannot_be_looked_at(server: WatchServer, parsed: Parsed):
     server.status[NODES] = 403
     with pytest.raises(ClusterError):
