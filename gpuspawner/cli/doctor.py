@@ -10,7 +10,8 @@ examples:
   gpuspawner doctor -n jupyterhub -f values.yaml --probe --probe-image quay.io/jupyter/pytorch-notebook:cuda12-latest
   gpuspawner doctor --hub-account hubs:hub --output json | jq -r '.findings[].code'
 
-It exits with 1 where there is a fault, with 0 where there are only warnings or notes, and with 3 where it cannot look.
+It exits with 1 where there is a fault or values are wrong, with 0 where there are only warnings or notes, and with 3
+where it cannot look.
 """
 
 from __future__ import annotations

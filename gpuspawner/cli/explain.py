@@ -14,7 +14,8 @@ examples:
   gpuspawner explain -f values.yaml --user-options @options.json --as-hub -n jhub
   gpuspawner explain -f values.yaml --gpu t4 --manifest | kubectl create --dry-run=server -f -
 
-exit codes: 0 it starts now, after a new node, or waits; 1 it never would, or is refused; 3 that cannot be told.
+exit codes: 0 it starts now, after a new node, or waits; 1 it never would, or is refused, or values are wrong; 3 that
+cannot be told.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ examples:
   gpuspawner inventory --watch
   gpuspawner inventory --output json | jq '.gpu_types[] | select(.free == 0) | .slug'
 
-exit codes: 0, and 3 where the nodes cannot be read. --watch ends with Ctrl-C and 0.
+exit codes: 0; 1 where values are wrong; 3 where the nodes cannot be read. --watch ends with Ctrl-C and 0.
 """
 
 from __future__ import annotations
