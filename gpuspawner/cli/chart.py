@@ -70,9 +70,9 @@ def spawner_config(values: Mapping[str, Any], *, namespace: str) -> Config:
     for section in _SECTIONS:
         written = at(values, f"hub.config.{section}")
         if isinstance(written, Mapping):
-            config.setdefault(section, Config()).update(written)
-    # They are on the hub, not here: see unread_settings.
-    config.GPUSpawner.pop("settings_files", None)
+            # The files are on the hub, not here: see unread_settings.
+            here = {name: value for name, value in written.items() if name != "settings_files"}
+            config.setdefault(section, Config()).update(here)
     # These are used before KubeSpawner gets to look at them.
     for section in _SECTIONS:
         written = config.get(section, {})
@@ -111,7 +111,7 @@ def left_out(values: Mapping[str, Any]) -> Iterator[str]:
 
 def unread_settings(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield that a hub has more settings than the values."""
-    if at(values, "hub.config.GPUSpawner.settings_files"):
+    if any(at(values, f"hub.config.{section}.settings_files") for section in _SECTIONS):
         yield "Settings in files on the hub are not read (settings_files): name them with -f, as Helm values."
 
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from gpuspawner.cli.chart_values import expressions, required_terms, trait, warning
 from gpuspawner.cli.findings import Finding, Severity, dotted
-from gpuspawner.cli.setting_findings import CONFIG
-from gpuspawner.cli.values import SECTION, Values
+from gpuspawner.cli.values import CONFIG, SECTION, Values, merged_settings
 from gpuspawner.core.node_gpus import vendor_of
 from gpuspawner.core.quoting import listing, quote
 
@@ -32,11 +31,12 @@ def _spawner_class(values: Values) -> Iterator[Finding]:
     path = (*values.root, *CONFIG, "JupyterHub", "spawner_class")
     given = section.get("spawner_class")
     if given is None:
+        is_ours = values.settings or merged_settings(values)
         scripts = values.at(("hub", "extraConfig")).values()
-        if values.settings and not any("gpuspawner" in str(script) for script in scripts):
+        if is_ours and not any("gpuspawner" in str(script) for script in scripts):
             message = f"is missing: without {SPAWNER_CLASS} there, nothing reads the settings of gpuspawner"
             yield warning(values, path, code="missing", message=message)
-        elif not values.settings:
+        elif not is_ours:
             message = "there is nothing of gpuspawner in these values"
             yield Finding(severity=Severity.WARNING, code="missing", path=dotted(SECTION), message=message)
     elif isinstance(given, str) and given not in _OWN_CLASSES:
@@ -53,7 +53,7 @@ def _spawner_class(values: Values) -> Iterator[Finding]:
 
 def _profiles(values: Values) -> Iterator[Finding]:
     profiles = trait(values, "profile_list")
-    if profiles is not None and profiles.value and values.settings:
+    if profiles is not None and profiles.value and (values.settings or merged_settings(values)):
         message = (
             "is not shown to anybody: gpuspawner's form takes its place. `gpuspawner convert` makes presets of the "
             "profiles; an empty list takes them away"

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from gpuspawner.cli.chart import at
 from gpuspawner.cli.findings import Finding, Path, Severity, dotted
-from gpuspawner.cli.setting_findings import CONFIG, SPAWNERS
-from gpuspawner.cli.values import Values
+from gpuspawner.cli.values import CONFIG, SPAWNERS, Values
 from gpuspawner.core.catalogue import Toleration
 from gpuspawner.hub.room import tolerations
 

@@ -29,11 +29,11 @@ from gpuspawner.cli.other_roots import other_roots
 from gpuspawner.cli.output import Paint, add_output, write
 from gpuspawner.cli.pre_pulling import unpulled_images
 from gpuspawner.cli.section_findings import section_findings
-from gpuspawner.cli.setting_findings import idle_null_findings, located, merged_settings, setting_findings
+from gpuspawner.cli.setting_findings import idle_null_findings, located, setting_findings
 from gpuspawner.cli.slug_advice import unknown_slugs
 from gpuspawner.cli.spelling import doubtful_names
 from gpuspawner.cli.type_advice import type_advice
-from gpuspawner.cli.values import Values, read
+from gpuspawner.cli.values import Values, merged_settings, read
 from gpuspawner.settings import Settings
 
 

@@ -9,9 +9,9 @@ from typing import cast
 from gpuspawner.cli.chart_values import pod_tolerations
 from gpuspawner.cli.cluster import PATIENCE_S, ClusterError, connected
 from gpuspawner.cli.findings import Finding, Severity
-from gpuspawner.cli.setting_findings import located, merged_settings
+from gpuspawner.cli.setting_findings import located
 from gpuspawner.cli.type_advice import undeclared_images
-from gpuspawner.cli.values import Values
+from gpuspawner.cli.values import Values, merged_settings
 from gpuspawner.core.catalogue import GPUType
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.flags import Flag, flagged

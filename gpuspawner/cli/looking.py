@@ -13,12 +13,11 @@ from traitlets.config import Config
 
 from gpuspawner.cli.chart import at, configured, spawner_config
 from gpuspawner.cli.cluster import PATIENCE_S, Cluster, add_account, add_cluster, connected
-from gpuspawner.cli.values import Values, add_values, load
+from gpuspawner.cli.values import Values, add_values, load, merged_settings, require_sections
 from gpuspawner.core.catalogue import Catalogue, Toleration
 from gpuspawner.core.inventory import Inventory
 from gpuspawner.hub.offers import Offer, Offers, ParsedSettings
 from gpuspawner.hub.room import tolerations
-from gpuspawner.hub.traits import SETTINGS
 from gpuspawner.kube.store import ClusterStore, Pace
 
 HUB_ACCOUNT = "hub"
@@ -96,8 +95,9 @@ async def looking(arguments: argparse.Namespace) -> AsyncIterator[Onlooker]:
     :raises ClusterError: there is no cluster to connect to; that it cannot be read is part of the inventory.
     """
     values = load(arguments.values)
+    require_sections(values)
     offers = Offers()
-    settings = offers.parse({name: values.settings[name] for name in SETTINGS if values.settings.get(name) is not None})
+    settings = offers.parse({name: value for name, value in merged_settings(values).items() if value is not None})
     name = at(values.chart, "hub.serviceAccount.name") or HUB_ACCOUNT
     async with connected(arguments, hub_account=str(name)) as cluster:
         api: Any = cluster.core

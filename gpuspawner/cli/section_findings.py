@@ -15,8 +15,7 @@ from kubespawner import KubeSpawner
 from traitlets import HasTraits, TraitError, Type
 
 from gpuspawner.cli.findings import Finding, Path, Severity, dotted, type_name
-from gpuspawner.cli.setting_findings import CONFIG
-from gpuspawner.cli.values import SECTION, Values
+from gpuspawner.cli.values import CONFIG, SECTION, Values
 from gpuspawner.cli.yaml_tree import Written
 from gpuspawner.core.quoting import quote
 from gpuspawner.hub.spawner import GPUSpawner

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from gpuspawner.cli.findings import Finding, Path, Severity, dotted
-from gpuspawner.cli.values import SECTION, Values
+from gpuspawner.cli.values import CONFIG, SECTION, SPAWNERS, Values
 from gpuspawner.cli.yaml_tree import Written
 from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.core.quoting import name_of
 from gpuspawner.hub.startup import check
-from gpuspawner.hub.traits import SETTINGS
-
-CONFIG = SECTION[:2]
-SPAWNERS = ("GPUSpawner", "KubeSpawner", "Spawner")
-"""Sections of JupyterHub's configuration that gpuspawner's traits can be set in, the nearest one first."""
 
 _OF_KEYS = ("unknown_key", "bad_slug", "duplicate_key")
 """What is the matter with a key, whatever its value is."""
@@ -29,12 +23,6 @@ def setting_findings(values: Values) -> Iterator[Finding]:
     except SettingsError as error:
         for problem in error.problems:
             yield located(problem, values)
-
-
-def merged_settings(values: Values) -> dict[str, Any]:
-    """Return the settings, whichever section of JupyterHub's configuration they stand in; the nearest one wins."""
-    sections = [values.at((*CONFIG, name)) for name in reversed(SPAWNERS)]
-    return {key: value for section in sections for key, value in section.items() if key in SETTINGS}
 
 
 def located(problem: Problem, values: Values, *, severity: Severity = Severity.ERROR) -> Finding:

@@ -16,10 +16,14 @@ from typing import Any
 
 from gpuspawner.cli.findings import Finding, Path, Place, Severity
 from gpuspawner.cli.yaml_tree import Document, Written, plain_mapping, read_yaml
-from gpuspawner.core.errors import SettingsError
+from gpuspawner.core.errors import Problem, SettingsError
+from gpuspawner.hub.traits import SETTINGS
 
 SECTION = ("hub", "config", "GPUSpawner")
 """Where the settings are in the values of zero-to-jupyterhub."""
+CONFIG = SECTION[:2]
+SPAWNERS = ("GPUSpawner", "KubeSpawner", "Spawner")
+"""Sections of JupyterHub's configuration that gpuspawner's traits can be set in, the nearest one first."""
 
 _MARKS = (SECTION, SECTION[:2], SECTION[:1], ("singleuser",))
 """Sections by which the chart's values are told from those of a chart around it, the surest first."""
@@ -145,6 +149,26 @@ def read(files: Sequence[str]) -> Values:
         is_read=is_read,
         idle_nulls=tuple(nulls),
     )
+
+
+def merged_settings(values: Values) -> dict[str, Any]:
+    """Return the settings, whichever section of JupyterHub's configuration they stand in; the nearest one wins."""
+    sections = [values.at((*CONFIG, name)) for name in reversed(SPAWNERS)]
+    return {key: value for section in sections for key, value in section.items() if key in SETTINGS}
+
+
+def require_sections(values: Values) -> None:
+    """Refuse a section that is no mapping, which would be read as an empty one.
+
+    :raises SettingsError: with one problem for each path.
+    """
+    paths = (*((*CONFIG[:length],) for length in (1, 2)), *((*CONFIG, name) for name in SPAWNERS))
+    found = {(*values.root, *path): _at(values.chart, path) for path in paths}
+    wrong = [path for path, value in found.items() if not isinstance(value, Mapping | None)]
+    if wrong:
+        raise SettingsError(
+            *(Problem(field=".".join(path), code="wrong_type", message="must be a mapping") for path in wrong)
+        )
 
 
 def _at(found: Any, path: Sequence[str]) -> Any:

@@ -116,6 +116,15 @@ def test_nothing_else_is_named_where_all_is_carried_over():
     assert list(left_out(values)) == ["Addresses and tokens are left out that only a running hub knows."]
 
 
+@pytest.mark.parametrize("section", ["GPUSpawner", "KubeSpawner"])
+def test_files_that_are_on_the_hub_are_named_and_not_read(section: str):
+    values = {"hub": {"config": {section: {"settings_files": ["/etc/gpuspawner"]}}}}
+    assert said(values, "settings_files") is None
+    assert [each for each in left_out(values) if "settings_files" in each] == [
+        "Settings in files on the hub are not read (settings_files): name them with -f, as Helm values."
+    ]
+
+
 @pytest.mark.parametrize("strange", [{"singleuser": 3}, {"hub": []}, {"hub": {"config": {"GPUSpawner": "x"}}}])
 def test_what_is_no_mapping_says_nothing(strange: dict[str, Any]):
     assert said(strange, "mem_guarantee") == "1G"

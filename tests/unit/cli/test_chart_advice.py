@@ -44,6 +44,8 @@ def test_the_spawners_class_is_looked_at(given: str, told: list[tuple[Severity, 
         ),
         ("singleuser: {}", [("hub.config.GPUSpawner", "missing")]),
         ("hub: {config: {JupyterHub: {spawner_class: gpu}}}", []),
+        ("hub: {config: {KubeSpawner: {cpu: {max: 4}}}}", [(CLASS, "missing")]),
+        ("hub: {config: {KubeSpawner: {cpu_limit: 4}}}", [("hub.config.GPUSpawner", "missing")]),
     ],
 )
 def test_settings_that_nothing_reads_are_told(text: str, told: list[tuple[str, str]], tmp_path: Path):

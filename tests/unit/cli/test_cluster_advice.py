@@ -7,7 +7,7 @@ import pytest
 
 from gpuspawner.cli.cluster import ClusterError
 from gpuspawner.cli.cluster_advice import beside_nodes, cluster_advice
-from gpuspawner.cli.setting_findings import merged_settings
+from gpuspawner.cli.values import merged_settings
 from gpuspawner.core.assemble import assemble
 from gpuspawner.core.growth import Growth
 from gpuspawner.core.inventory import Inventory, Node, Taint

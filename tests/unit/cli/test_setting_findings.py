@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from gpuspawner.cli.findings import Severity
-from gpuspawner.cli.setting_findings import idle_null_findings, located, merged_settings, setting_findings
+from gpuspawner.cli.setting_findings import idle_null_findings, located, setting_findings
+from gpuspawner.cli.values import merged_settings
 from gpuspawner.core.errors import Problem
 from tests.unit.cli_support import section, written
 
