@@ -26,6 +26,8 @@ _MEANINGS = {
     "found unexpected end of stream": _QUOTES,
     "found unexpected document separator": _QUOTES,
     "found unknown escape character": r"double quotes know no such escape: a backslash is written \\ in them",
+    "found a version other than": "Helm reads YAML 1.1 alone, so leave out the line with %YAML",
+    "found an escape that is no": "Unicode has no such character",
     "that cannot start any token": "a text that begins like this needs quotes",
     "special characters are not allowed": "there is a control character",
 }
@@ -64,7 +66,7 @@ def _quotation(text: str, place: Place) -> Place | None:
                 start, end = token.start_mark, token.end_mark
                 if start.line < end.line and end.line + 1 == place.line:
                     found = Place(place.file, start.line + 1, start.column + 1)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, OverflowError):
         pass  # of which this is told
     return found
 

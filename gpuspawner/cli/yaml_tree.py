@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 from typing_extensions import override
+from yaml.scanner import ScannerError
 
 from gpuspawner.cli.findings import Finding, Path, Place, Severity, dotted
 from gpuspawner.cli.yaml_errors import yaml_flaw
@@ -29,6 +30,8 @@ _SCALARS = {f"{_TAG}{name}": name for name in ("str", "int", "float", "bool", "n
 _TRUE = frozenset({"y", "yes", "true", "on"})
 _NULL = r"^(?:~|null|Null|NULL|)$"
 _BOOL = r"^(?:[yYnN]|yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$"
+_WORDS = {"null": _NULL, "bool": _BOOL}
+_HALF = "[\ud800-\udfff]"
 _INT = r"^[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|[1-9][0-9_]*|0)$"
 _FLOAT = r"^(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
 
@@ -78,6 +81,19 @@ class _Loader(yaml.SafeLoader):
     """Composes nodes by Helm's rules of what a plain scalar is."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - the class of the parser has it so
+    # Helm's parser stands on libyaml's rules of YAML 1.1, which do not let a slash be escaped.
+    ESCAPE_REPLACEMENTS = {  # type: ignore[misc]  # noqa: RUF012 - likewise
+        mark: meant for mark, meant in yaml.SafeLoader.ESCAPE_REPLACEMENTS.items() if mark != "/"
+    }
+
+    @override
+    def scan_yaml_directive_value(self, start_mark: Any) -> Any:
+        """Return the version that a file says it is written in; Helm knows one."""
+        version = super().scan_yaml_directive_value(start_mark)
+        if version != (1, 1):
+            problem = "found a version other than 1.1"
+            raise ScannerError(None, None, problem, start_mark)
+        return version
 
     @override
     def compose_node(self, parent: Any, index: Any) -> Any:
@@ -139,6 +155,8 @@ def _composed(text: str) -> Iterator[Any]:
     try:
         while loader.check_node():
             yield loader.get_node()
+    except (ValueError, OverflowError):  # of chr(), for an escape beyond Unicode
+        raise ScannerError(None, None, "found an escape that is no character", loader.get_mark()) from None
     finally:
         loader.dispose()
 
@@ -192,6 +210,8 @@ class _Reader:
             if isinstance(node, yaml.MappingNode):
                 value = self._mapping(node, path, depth=depth)
             else:
+                if node.tag != f"{_TAG}seq":
+                    self._add(node, path, code="bad_value", message=_unknown_tag(node.tag))
                 entries = enumerate(node.value)
                 value = [self.read(entry, (*path, index), depth=depth + 1) for index, entry in entries]
             self._open.discard(id(node))
@@ -257,6 +277,12 @@ class _Reader:
 
     def _scalar(self, node: Any, path: Path) -> Any:
         kind, text = _SCALARS.get(node.tag), str(node.value)
+        if re.search(_HALF, text):
+            self._add(node, path, code="bad_value", message="has half of a surrogate pair, which is no character")
+            return ""
+        if kind in _WORDS and not re.search(_WORDS[kind], text):
+            self._add(node, path, code="bad_value", message=f"has the tag !!{kind}, and is none: {quote(text)}")
+            return None
         try:
             match kind:
                 case "str" | "merge":

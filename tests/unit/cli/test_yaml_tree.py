@@ -97,6 +97,30 @@ def test_merge_keys_are_applied_in_their_order_as_helm_does(text: str, plain: ob
     assert (document.tree.plain["c"], told) == (plain, [("c.a", Severity.WARNING, line) for line in lines])
 
 
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        ("%YAML 1.2\n---\na: 1\n", 1, 1),
+        ('a: "a\\/b"', 1, 7),
+        ('a: "\\ud800"', 1, 4),
+        ('\na: {"\\udfff": 1}', 2, 5),
+        ('a: "\\U00110000"', 1, 7),
+        ("a: !!null x", 1, 4),
+        ("a: !!bool maybe", 1, 4),
+        ("a: !!str [1]", 1, 4),
+        ("a: !x [1]", 1, 4),
+        ("a: !!map [1]", 1, 4),
+    ],
+)
+def test_what_helm_refuses_is_refused_at_its_place(text: str, line: int, column: int):
+    assert [(where, at) for where, at, _, _ in flaws(read_yaml(text, file="f"))] == [(line, column)]
+
+
+@pytest.mark.parametrize("text", ["%YAML 1.1\n---\na: 1", "a: !!seq [1]", "a: !!bool yes", "a: !!null ~", "a: '\\/'"])
+def test_what_helm_reads_is_not_refused(text: str):
+    assert flaws(read_yaml(text, file="f")) == []
+
+
 def test_an_anchor_may_be_defined_anew():
     assert read_yaml("a: &x 1\nb: &x 2\nc: *x\n", file="f").tree.plain["c"] == 2
 
