@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from gpuspawner.cli.chart import spawner_config
 from gpuspawner.cli.findings import Finding, Severity, dotted, type_name
-from gpuspawner.cli.setting_findings import CONFIG, located
-from gpuspawner.cli.values import Values
+from gpuspawner.cli.setting_findings import located
+from gpuspawner.cli.values import CONFIG, Values
 from gpuspawner.core.errors import Problem, SettingsError
 
 _OF_A_TRAIT = "hub.config: "

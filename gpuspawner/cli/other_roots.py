@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpuspawner.cli.findings import Finding, Severity, dotted
-from gpuspawner.cli.setting_findings import CONFIG
-from gpuspawner.cli.values import Values
+from gpuspawner.cli.values import CONFIG, Values
 from gpuspawner.core.quoting import name_of
 
 _SECTIONS = ("hub", "singleuser")
