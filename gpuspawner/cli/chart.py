@@ -11,9 +11,10 @@ from typing import Any
 
 from traitlets.config import Config
 
+from gpuspawner.cli.values import SPAWNERS
 from gpuspawner.core.errors import Problem, SettingsError
 
-_SECTIONS = ("Spawner", "KubeSpawner", "GPUSpawner")
+_SECTIONS = tuple(reversed(SPAWNERS))
 """Of ``hub.config``, in the order in which a later one wins."""
 
 _TRAITS = {
@@ -51,11 +52,13 @@ _TRAITS = {
 _DEFAULTS = {"mem_guarantee": "1G", "allow_privilege_escalation": False, "uid": 1000, "fs_gid": 100}
 """What the chart itself says, where it is not what KubeSpawner says. A null in values takes it away."""
 
-_PURPOSE = {"key": "hub.jupyter.org/node-purpose", "operator": "In", "values": ["user"]}
-_FOR_USERS = tuple(
+PURPOSE: Mapping[str, Any] = {"key": "hub.jupyter.org/node-purpose", "operator": "In", "values": ["user"]}
+"""What a node's labels say that is for users' servers."""
+FOR_USERS: tuple[Mapping[str, Any], ...] = tuple(
     {"key": key, "operator": "Equal", "value": "user", "effect": "NoSchedule"}
     for key in ("hub.jupyter.org/dedicated", "hub.jupyter.org_dedicated")
 )
+"""What servers tolerate where values say nothing (the chart's scheduling.userPods.tolerations)."""
 
 
 def spawner_config(values: Mapping[str, Any], *, namespace: str) -> Config:
@@ -138,7 +141,7 @@ def _of_chart(values: Mapping[str, Any]) -> dict[str, Any]:
         found["image"] = f"{name}:{tag}"
     elif name:
         found["image"] = name
-    of_pods = _entries(values, "scheduling.userPods.tolerations", default=_FOR_USERS)
+    of_pods = _entries(values, "scheduling.userPods.tolerations", default=FOR_USERS)
     extra = _entries(values, "singleuser.extraTolerations")
     _check_tolerations(of_pods, path="scheduling.userPods.tolerations")
     _check_tolerations(extra, path="singleuser.extraTolerations")
@@ -147,9 +150,9 @@ def _of_chart(values: Mapping[str, Any]) -> dict[str, Any]:
     preferred = _entries(values, "singleuser.extraNodeAffinity.preferred")
     match at(values, "scheduling.userPods.nodeAffinity.matchNodePurpose", default="prefer"):
         case "require":
-            required = [{"matchExpressions": [_PURPOSE]}, *required]
+            required = [{"matchExpressions": [PURPOSE]}, *required]
         case "prefer":
-            preferred = [{"weight": 100, "preference": {"matchExpressions": [_PURPOSE]}}, *preferred]
+            preferred = [{"weight": 100, "preference": {"matchExpressions": [PURPOSE]}}, *preferred]
     found |= {"node_affinity_required": required, "node_affinity_preferred": preferred}
     return found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from gpuspawner.cli.chart import at
+from gpuspawner.cli.chart import FOR_USERS, PURPOSE, at
 from gpuspawner.cli.findings import Finding, Path, Severity, dotted
 from gpuspawner.cli.values import CONFIG, SPAWNERS, Values
 from gpuspawner.core.catalogue import Toleration
@@ -25,8 +25,6 @@ _TRAITS = {
     "extra_pod_config": ("singleuser", "extraPodConfig"),
     "start_timeout": ("singleuser", "startTimeout"),
 }
-# What the chart has where the values say nothing (values.yaml, scheduling.userPods.tolerations).
-_USER_TAINTS = ("hub.jupyter.org/dedicated", "hub.jupyter.org_dedicated")
 _TERMS = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 
 
@@ -53,8 +51,7 @@ def pod_tolerations(values: Values) -> tuple[Toleration, ...]:
     """Return what every server tolerates besides what its GPU type does."""
     if said := trait(values, "tolerations"):
         return tolerations(_list(said.value))
-    users = [{"key": key, "operator": "Equal", "value": "user", "effect": "NoSchedule"} for key in _USER_TAINTS]
-    common = at(values.chart, "scheduling.userPods.tolerations", default=users)
+    common = at(values.chart, "scheduling.userPods.tolerations", default=list(FOR_USERS))
     extra = values.at(("singleuser",)).get("extraTolerations")
     return tolerations([*_list(common), *_list(extra)])
 
@@ -70,8 +67,7 @@ def required_terms(values: Values) -> Said | None:
     said = trait(values, "node_affinity_required")
     terms = _list(said.value) if said else []
     if said and said.path[-1] == "required" and values.at(_PURPOSE[:-1]).get(_PURPOSE[-1]) == "require":
-        chosen = {"key": "hub.jupyter.org/node-purpose", "operator": "In", "values": ["user"]}
-        terms = [*terms, {"matchExpressions": [chosen]}]
+        terms = [*terms, {"matchExpressions": [PURPOSE]}]
     return Said(said.path, terms) if said and terms else None
 
 
