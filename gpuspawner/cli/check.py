@@ -92,10 +92,12 @@ def _advice(values: Values) -> Iterator[Finding]:
     """Yield what can only be said of settings that are right."""
     settings = Settings.parse(merged_settings(values))
     configured = settings.configured()
+    # Settings that are right have a mapping there, or nothing.
+    taken_out = {slug for slug, entry in (values.settings.get("gpus") or {}).items() if entry is None}
     for problem in (
         *type_advice(values, configured),
         *limit_advice(settings.model, configured),
-        *unknown_slugs(settings.model),
+        *unknown_slugs(settings.model, taken_out=taken_out),
         *doubtful_names(settings.model),
     ):
         yield located(problem, values, severity=Severity.WARNING)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.policy_rules import ANY
@@ -15,12 +15,21 @@ _UNNAMED = ("nvidia-gpu", "amd-gpu", "intel-gpu", "nvidia-mig-")
 """What types are called whose nodes do not say which model they have."""
 
 
-def unknown_slugs(model: SettingsModel) -> Iterator[Problem]:
-    """Yield the slugs that neither the settings describe nor nodes with a model that is known would bring."""
+def unknown_slugs(model: SettingsModel, *, taken_out: Collection[str] = ()) -> Iterator[Problem]:
+    """Yield the slugs that neither the settings describe nor nodes with a model that is known would bring.
+
+    :param taken_out: slugs that a file has set to null, so that the types are not described any more.
+    """
     known = {*model.gpus, ANY}
     models = {*builtin_accelerators(), *model.accelerators}
     for field, slug in _named(model):
-        if slug not in known and not _may_be_found(slug, models):
+        if slug in taken_out:
+            message = (
+                f"names {quote(slug)}, which gpus.{name_of(slug)}: null takes out: take this out as well, "
+                "unless there are nodes whose labels bring such a type"
+            )
+            yield Problem(field=field, code="taken_out", message=message)
+        elif slug not in known and not _may_be_found(slug, models):
             message = (
                 f"there is no GPU type {quote(slug)} in the settings, nor a model of which nodes could bring it."
                 f"{suggest(slug, [*model.gpus, *models])}"
