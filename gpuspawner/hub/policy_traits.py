@@ -22,7 +22,7 @@ class PolicyTraits(LoggingConfigurable):
                       max_gpus: 1
                       max_servers_with_gpu: 1
                       cpu: {max: 8}
-                      memory: {max: 64G}
+                      memory: {max: 16G}
                       max_runtime: 8h
                     groups:
                       ml:

@@ -136,7 +136,7 @@ class GPUSpawnerTraits(PolicyTraits, QueueTraits, FileTraits):
             hub:
               config:
                 GPUSpawner:
-                  shared_memory: {min: 1G, max: 64G, step: 1G}
+                  shared_memory: {min: 1G, max: 32G, step: 1G}
 
         Without them, `min` and `step` are 256 MiB. It is a part of the memory limit, so nobody gets more than the
         memory chosen. A field that is left empty leaves it to the GPU type, or to the container runtime (64 MiB). Where
@@ -218,7 +218,7 @@ class GPUSpawnerTraits(PolicyTraits, QueueTraits, FileTraits):
                     train:
                       display_name: Training
                       cpu: 8
-                      memory: 64G
+                      memory: 32G
                       gpu: a100-80gb
                       gpu_count: 1
 
@@ -254,6 +254,11 @@ class GPUSpawnerTraits(PolicyTraits, QueueTraits, FileTraits):
               config:
                 GPUSpawner:
                   discover_gpus: false
+                  gpus:
+                    a100-80gb:
+                      display_name: NVIDIA A100 80 GB
+                      resource: nvidia.com/gpu
+                      match: {nvidia.com/gpu.product: NVIDIA-A100-SXM4-80GB}
 
         .. versionadded:: 0.1
         """,

@@ -88,6 +88,15 @@ def test_the_program_finds_no_error_in_an_example(block: Block, tmp_path: Path, 
     assert (main(["check", *files]), capsys.readouterr().err) == (0, "")
 
 
+@pytest.mark.parametrize("block", VALUES)
+def test_the_program_has_no_doubts_about_an_example_over_the_base(
+    block: Block, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    files = [*(under(block) or [str(HELM_VALUES / "gpuspawner.yaml")]), str(written(block, tmp_path))]
+    main(["check", "--strict", *files])
+    assert re.sub("[0-9]+ files: ", "", capsys.readouterr().out) == "no problems\n"
+
+
 @pytest.mark.parametrize("block", MANIFESTS)
 def test_an_object_has_a_version_a_kind_and_a_name(block: Block):
     for document in read(block):
