@@ -18,6 +18,7 @@ from gpuspawner.core.platforms import TELLING, Platform, distinct, platform_of
 from gpuspawner.core.policy_rules import Policy
 from gpuspawner.core.preset_flags import invalid_presets
 from gpuspawner.core.stocks import is_silent, may_have
+from gpuspawner.core.undescribed import left_over, nodes_of
 from gpuspawner.core.unions import Union, unite
 
 _COUNT = re.compile(r"[0-9]{1,3}", re.ASCII)
@@ -81,7 +82,7 @@ def assemble(
         for slug, gpu in configured.gpus.items()
     }
     found = discover(nodes, table) if configured.discover else ()
-    hidden = _hidden_types(found, configured, nodes=nodes)
+    hidden = tuple(gpu for gpu in found if _is_hidden(gpu, configured, nodes=nodes))
     gpus |= _new_types((gpu for gpu in found if gpu not in hidden), configured, nodes=nodes)
     gpus = {slug: _told(gpu, nodes, table=table) for slug, gpu in gpus.items()}
     united = {slug: unite(union, gpus) for slug, union in configured.unions.items()}
@@ -179,30 +180,20 @@ def _platforms(gpu: GPUType, nodes: Sequence[Mapping[str, str]], *, table: Accel
 
 
 def _new_types(found: Iterable[GPUType], configured: Configured, *, nodes: tuple[Node, ...]) -> dict[str, GPUType]:
-    """Return the discovered types that the admin has not described."""
-    described = _places(configured.gpus.values(), nodes)
-    return {
-        gpu.slug: gpu
-        for gpu in found
-        if gpu.slug not in configured.gpus
-        and gpu.slug not in configured.unions
-        and described.isdisjoint(_places([gpu], nodes))
-    }
+    """Return the discovered types that the admin has not described, each on the nodes that the admin's leave over."""
+    described = (*configured.gpus.values(), *configured.hidden_gpus)
+    own = (gpu for gpu in found if gpu.slug not in configured.gpus and gpu.slug not in configured.unions)
+    left = {gpu.slug: left_over(gpu, described, nodes=nodes) for gpu in own}
+    return {slug: gpu for slug, gpu in left.items() if gpu is not None}
 
 
-def _hidden_types(found: Iterable[GPUType], configured: Configured, *, nodes: tuple[Node, ...]) -> tuple[GPUType, ...]:
-    """Return the discovered types that the admin took out, by their slug or by what they are."""
-    described = _places(configured.hidden_gpus, nodes)
-    return tuple(
-        gpu for gpu in found if gpu.slug in configured.hidden or not described.isdisjoint(_places([gpu], nodes))
+def _is_hidden(found: GPUType, configured: Configured, *, nodes: tuple[Node, ...]) -> bool:
+    """Tell whether the admin took a discovered type out: by its slug, or what others do not describe by what it is."""
+    if found.slug in configured.hidden:
+        return True
+    own = nodes_of(found, nodes)
+    hidden = [gpu for gpu in configured.hidden_gpus if gpu.resource == found.resource]
+    described = [gpu for gpu in configured.gpus.values() if gpu.resource == found.resource]
+    return any(gpu.is_on(node.labels) for gpu in hidden for node in own) and all(
+        any(gpu.is_on(node.labels) for gpu in (*hidden, *described)) for node in own
     )
-
-
-def _places(gpus: Iterable[GPUType], nodes: tuple[Node, ...]) -> set[tuple[str, int]]:
-    """Return which resources of which nodes GPU types offer; types that have one in common offer the same GPUs."""
-    return {
-        (gpu.resource, number)
-        for gpu in gpus
-        for number, node in enumerate(nodes)
-        if may_have(node, gpu.resource) and gpu.is_on(node.labels)
-    }

@@ -12,7 +12,7 @@ from enum import StrEnum
 from gpuspawner.core.accelerators import AMD_PRODUCT, GFD_PRODUCT, GKE_ACCELERATOR, KARPENTER_PREFIXES, AcceleratorTable
 from gpuspawner.core.catalogue import Catalogue, GPUType, Toleration
 from gpuspawner.core.inventory import Node
-from gpuspawner.core.node_gpus import KarpenterModel, divided_models, read_offer, vendor_of
+from gpuspawner.core.node_gpus import KarpenterModel, Offer, divided_models, read_offer, vendor_of
 from gpuspawner.core.node_kinds import kinds
 from gpuspawner.core.node_states import is_passing
 from gpuspawner.core.quoting import listing, name_of
@@ -127,9 +127,11 @@ class _Case:
         types = [gpu for gpu in self.catalogue.gpus.values() if gpu.resource == resource and gpu.is_on(node.labels)]
         if not types and any(gpu.resource == resource and gpu.is_on(node.labels) for gpu in self.catalogue.hidden):
             return
-        is_told = read_offer(node, resource, table=self.table, ambiguous=self.ambiguous) is not None
-        if not types or not is_told:
-            yield _not_offered(node, resource, types=types, is_told=is_told)
+        offer = read_offer(node, resource, table=self.table, ambiguous=self.ambiguous)
+        if offer is not None and not types:
+            yield _without_type(offer)
+        elif offer is None:
+            yield _untold(node, resource, types=types)
         elif keys := _taints(node, types, tolerations=self.tolerations):
             message = (
                 f"Nobody gets {resource}: no GPU type there tolerates the taint {listing(keys)}. "
@@ -146,21 +148,26 @@ class _Case:
             yield Flag(concern=Concern.BROKEN, resource=resource, message=message)
 
 
-def _not_offered(node: Node, resource: str, *, types: list[GPUType], is_told: bool) -> Flag:
+def _without_type(offer: Offer) -> Flag:
+    """Return that no type has a node's GPUs: nobody described them, and there is no telling them from others' nodes."""
+    what = f"{offer.resource} ({name_of(offer.model[1])})" if offer.model is not None else offer.resource
+    message = (
+        f"{what} is not offered: no GPU type of the settings matches the labels. "
+        "Describe one in gpus, with a match that these nodes meet and those of other types do not."
+    )
+    return Flag(concern=Concern.NO_TYPE, resource=offer.resource, message=message)
+
+
+def _untold(node: Node, resource: str, *, types: list[GPUType]) -> Flag:
+    """Return why labels cannot tell what a server would get."""
     lead = f"{resource} is not offered" if not types else f"{resource} may not be what {types[0].slug} says"
-    if not is_told and _has_invalid_mig(node):
-        concern = Concern.MIG_INVALID
-        message = f"{lead}: {_mig_advice(node)}"
-    elif not is_told:
-        concern = Concern.MIXED_MODELS
-        message = (
-            f"{lead}: there are several GPU models on one node, and one resource that counts them all. "
-            "Nobody could say which one a server gets."
-        )
-    else:
-        concern = Concern.NO_TYPE
-        message = f"{lead}: no GPU type of the settings matches the labels."
-    return Flag(concern=concern, resource=resource, message=message)
+    if _has_invalid_mig(node):
+        return Flag(concern=Concern.MIG_INVALID, resource=resource, message=f"{lead}: {_mig_advice(node)}")
+    message = (
+        f"{lead}: there are several GPU models on one node, and one resource that counts them all. "
+        "Nobody could say which one a server gets."
+    )
+    return Flag(concern=Concern.MIXED_MODELS, resource=resource, message=message)
 
 
 def _without_resource(node: Node) -> Iterator[Flag]:

@@ -173,7 +173,8 @@ class GPUSpawnerTraits(PolicyTraits, QueueTraits, FileTraits):
         allow_none=True,
         help="""
         GPU types users may pick, by slug. They come before those found by node labels (see `discover_gpus`) and take
-        the place of the ones that stand for the same GPUs. ::
+        the place of the ones that stand for the same GPUs. Other nodes of the same model keep the type that was found,
+        where a label tells them apart; the hub's log and `gpuspawner inventory` name those that nobody is offered. ::
 
             hub:
               config:
@@ -248,7 +249,8 @@ class GPUSpawnerTraits(PolicyTraits, QueueTraits, FileTraits):
         default_value=True,
         help="""
         Whether GPU types are also taken from the labels of the cluster's nodes, as NVIDIA's GPU Feature Discovery,
-        AMD's node labeller, GKE and Karpenter set them. Needs the right to list nodes (`helm-values/rbac.yaml`). ::
+        AMD's node labeller, GKE and Karpenter set them. Needs the right to list nodes (`helm-values/rbac.yaml`). A
+        single one is taken out by its slug, with `enabled: false` in `gpus`. ::
 
             hub:
               config:

@@ -51,7 +51,10 @@ async def test_a_node_that_no_type_matches_is_told_so(parsed: Parsed):
     row = (await rows(parsed, settings(gpus=only, discover_gpus=False)))["gpu-1"]
     assert (row.gpus[0].types, row.why_not) == (
         (),
-        ("nvidia.com/gpu is not offered: no GPU type of the settings matches the labels.",),
+        (
+            "nvidia.com/gpu (A100 80 GB) is not offered: no GPU type of the settings matches the labels. "
+            "Describe one in gpus, with a match that these nodes meet and those of other types do not.",
+        ),
     )
 
 

@@ -10,6 +10,7 @@ from gpuspawner.core.assemble import Configured, assemble, default_cpu, default_
 from gpuspawner.core.avoidance import avoidance
 from gpuspawner.core.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset, ScaleUp
 from gpuspawner.core.errors import SelectionError
+from gpuspawner.core.flags import Concern, flagged
 from gpuspawner.core.inventory import Inventory, Node
 from gpuspawner.core.platforms import Platform, platform_of
 from gpuspawner.core.policy_rules import Policy, Rule
@@ -109,6 +110,38 @@ def test_servers_without_a_gpu_avoid_nodes_of_hidden_types(configured: Configure
 def test_a_discovered_type_joins_the_admins_others():
     catalogue = made(Configured(gpus={"t4": own("t4")}), node("T4"), node("V100"))
     assert list(catalogue.gpus) == ["t4", "v100"]
+
+
+@pytest.mark.parametrize(
+    "taking",
+    [
+        {"gpus": {"mine": own("mine", match={"pool": ("small",)})}},
+        {"hidden_gpus": (own("mine", match={"pool": ("small",)}),)},
+    ],
+    ids=["described", "hidden"],
+)
+def test_a_discovered_type_stays_on_the_nodes_that_the_admins_types_leave(taking: dict[str, Any]):
+    nodes = node("T4", 8, pool="small"), node("T4", 4, pool="large")
+    catalogue = made(Configured(**taking), *nodes)
+    assert [slug for slug, gpu in catalogue.gpus.items() if gpu.is_on(nodes[0].labels)] == list(taking.get("gpus", ()))
+    left = catalogue.gpus["t4"]
+    assert (left.match, left.max_count, left.is_on(nodes[1].labels)) == (
+        {PRODUCT: ("T4",), "pool": ("large",)},
+        4,
+        True,
+    )
+
+
+def test_nodes_that_no_label_tells_from_the_admins_are_not_offered_and_said_to_be():
+    admins = Configured(gpus={"mine": own("mine", match={"pool": ("small",)})})
+    nodes = node("T4", pool="small"), replace(node("T4", pool="large"), name="a"), replace(node("T4"), name="b")
+    catalogue = made(admins, *nodes)
+    (flag,) = flagged(nodes, catalogue, table=AcceleratorTable())
+    assert (list(catalogue.gpus), flag.concern, flag.nodes) == (["mine"], Concern.NO_TYPE, ("a", "b"))
+    assert flag.message == (
+        "nvidia.com/gpu (T4) is not offered: no GPU type of the settings matches the labels. "
+        "Describe one in gpus, with a match that these nodes meet and those of other types do not."
+    )
 
 
 def test_another_resource_of_the_same_node_is_another_type():
