@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from gpuspawner.core import gpu_nodes
 from gpuspawner.core.accelerators import AcceleratorTable
+from gpuspawner.core.avoidance import avoidance
 from gpuspawner.core.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset, Priority
 from gpuspawner.core.counting import largest_node
 from gpuspawner.core.discovery import SIMULATED_LABEL, discover
@@ -104,6 +106,7 @@ def assemble(
     )
     if inventory.nodes is None:
         return catalogue
+    catalogue = replace(catalogue, untyped=gpu_nodes.unavoided(nodes, avoidance(catalogue)))
     invalid = invalid_presets(configured.presets, catalogue)
     return replace(catalogue, presets={slug: each for slug, each in configured.presets.items() if slug not in invalid})
 
@@ -135,7 +138,9 @@ def _bounds(largest: int, *, step: int, default: int, guarantee: float) -> Bound
 def _labels(configured: Configured) -> frozenset[str]:
     """Return the labels that matter besides those of GPUs: of types and platforms, is a node spot, and is it real."""
     types = (*configured.gpus.values(), *configured.hidden_gpus)
-    return frozenset({SIMULATED_LABEL, *TELLING, *SPOT, *(key for gpu in types for key in gpu.match)})
+    return frozenset(
+        {SIMULATED_LABEL, *gpu_nodes.TELLING, *TELLING, *SPOT, *(key for gpu in types for key in gpu.match)}
+    )
 
 
 def _fallback(reference: str) -> Image:

@@ -38,7 +38,7 @@ class MatchExpression:
 def avoidance(catalogue: Catalogue) -> tuple[MatchExpression, ...]:
     """Return expressions that no node of any GPU type fulfils: one ``NotIn`` for each label, values of all types.
 
-    Types that nobody may pick count as well: their nodes are no less GPU nodes.
+    Types that nobody may pick count as well, and nodes that have no type: they are no less GPU nodes.
 
     All labels of a type must match, so one that it does not have is enough to be none of its nodes. Labels that only
     GPU nodes carry are taken where there are any: ``kubernetes.io/arch`` in a type's match must not rule out all.
@@ -47,6 +47,8 @@ def avoidance(catalogue: Catalogue) -> tuple[MatchExpression, ...]:
     for gpu in (*catalogue.gpus.values(), *catalogue.hidden):
         for key in _telling_keys(gpu.match):
             values.setdefault(key, []).extend(gpu.match[key])
+    for key, more in catalogue.untyped.items():
+        values.setdefault(key, []).extend(more)
     return tuple(
         MatchExpression(key=key, operator="NotIn", values=tuple(dict.fromkeys(found))) for key, found in values.items()
     )

@@ -196,6 +196,7 @@ class Catalogue:
         left to KubeSpawner and the form shows no field.
     :param memory: bounds in bytes; None as for ``cpu``.
     :param hidden: GPU types that nodes may have and nobody may pick; servers without a GPU avoid their nodes as well.
+    :param untyped: label → values of further nodes with GPUs, which no type is on.
     :param custom_images: None where people may only pick from ``images``.
     :param run_time: bounds in seconds of how long a server runs at most; None where nobody is asked: it runs on.
     :param shared_memory: bounds in bytes of /dev/shm; None where it is left to the GPU type. Nobody has to say a size.
@@ -211,6 +212,7 @@ class Catalogue:
     gpus: Mapping[str, GPUType] = field(default_factory=dict)
     presets: Mapping[str, Preset] = field(default_factory=dict)
     hidden: Sequence[GPUType] = ()
+    untyped: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     custom_images: CustomImages | None = None
     run_time: Bounds | None = None
     shared_memory: Bounds | None = None

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from gpuspawner.core.accelerators import AMD_PRODUCT, GFD_PRODUCT, GKE_ACCELERATOR, KARPENTER_PREFIXES, AcceleratorTable
+from gpuspawner.core.accelerators import GFD_PRODUCT, AcceleratorTable
 from gpuspawner.core.catalogue import Catalogue, GPUType, Toleration
+from gpuspawner.core.gpu_nodes import TELLING, telling_label
 from gpuspawner.core.inventory import Node
 from gpuspawner.core.node_gpus import KarpenterModel, Offer, divided_models, read_offer, vendor_of
 from gpuspawner.core.node_kinds import kinds
@@ -18,15 +19,6 @@ from gpuspawner.core.node_states import is_passing
 from gpuspawner.core.quoting import listing, name_of
 from gpuspawner.core.stocks import units
 from gpuspawner.core.tolerations import untolerated
-
-_LABELS = (
-    "nvidia.com/gpu.present",
-    GFD_PRODUCT,
-    GKE_ACCELERATOR,
-    AMD_PRODUCT,
-    *(f"{prefix}instance-gpu-name" for prefix in KARPENTER_PREFIXES),
-)
-"""Labels that a node with GPUs has, whether or not a device plugin runs there."""
 
 
 class Concern(StrEnum):
@@ -83,7 +75,7 @@ def flagged(
     """
     types = (*catalogue.gpus.values(), *catalogue.hidden)
     matched = {key for gpu in types for match in gpu.matches for key in match}
-    groups = kinds(filter(_is_settled, nodes), labels=matched.union(_LABELS))
+    groups = kinds(filter(_is_settled, nodes), labels=matched.union(TELLING))
     ambiguous = divided_models(group[0] for group in groups)
     case = _Case(catalogue=catalogue, table=table, ambiguous=ambiguous, tolerations=tolerations)
     found: dict[Flag, list[str]] = {}
@@ -172,7 +164,7 @@ def _untold(node: Node, resource: str, *, types: list[GPUType]) -> Flag:
 
 def _without_resource(node: Node) -> Iterator[Flag]:
     """Yield what is the matter with GPUs that only labels tell of."""
-    label = next((key for key in _LABELS if node.labels.get(key, "false") != "false"), None)
+    label = telling_label(node.labels)
     if _has_invalid_mig(node):
         # NVIDIA's device plugin offers nothing then under its strategy single.
         yield Flag(concern=Concern.MIG_INVALID, resource="", message=f"No GPU is offered: {_mig_advice(node)}")

@@ -7,7 +7,7 @@ import pytest
 
 from gpuspawner.core.accelerators import Accelerator, AcceleratorTable
 from gpuspawner.core.assemble import Configured, assemble, default_cpu, default_memory
-from gpuspawner.core.avoidance import avoidance
+from gpuspawner.core.avoidance import avoidance, fulfils
 from gpuspawner.core.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset, ScaleUp
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.flags import Concern, flagged
@@ -105,6 +105,15 @@ def test_another_type_stays_beside_a_hidden_one():
 def test_servers_without_a_gpu_avoid_nodes_of_hidden_types(configured: Configured):
     (expression,) = avoidance(made(configured, node("T4")))
     assert (expression.key, expression.operator, expression.values) == (PRODUCT, "NotIn", ("T4",))
+
+
+@pytest.mark.parametrize("admins", [{}, {"pool": ("gpu",)}, {PRODUCT: ("T4",)}], ids=["none", "pool", "model"])
+def test_servers_without_a_gpu_avoid_gpu_nodes_that_have_no_type(admins: dict[str, tuple[str, ...]]):
+    """Their driver is still being installed, so that nothing but a label says what they have."""
+    starting = Node(name="a", labels={"nvidia.com/gpu.present": "true", "pool": "new"})
+    configured = Configured(gpus={"t4": own("t4", match=admins)} if admins else {}, discover=False)
+    avoided = avoidance(made(configured, starting, node(None, pool="cpu")))
+    assert [fulfils(labels, avoided) for labels in (starting.labels, {"pool": "cpu"})] == [False, True]
 
 
 def test_a_discovered_type_joins_the_admins_others():

@@ -53,6 +53,11 @@ def test_a_node_without_the_label_is_not_avoided(labels: dict[str, str], expecte
     assert fulfils(labels, (not_in(PRODUCT, "A", "B"),)) is expected
 
 
+def test_nodes_without_a_type_are_avoided_as_well():
+    found = replace(catalogue({PRODUCT: ("A",)}), untyped={GKE: ("k80",), PRODUCT: ("B", "A")})
+    assert avoidance(found) == (not_in(PRODUCT, "A", "B"), not_in(GKE, "k80"))
+
+
 def test_types_that_nobody_may_pick_are_avoided_as_well():
     both = catalogue({PRODUCT: ("A",)}, {PRODUCT: ("B",)})
     one_hidden = replace(both, gpus={"0": both.gpus["0"]}, hidden=(both.gpus["1"],))
