@@ -1,27 +1,35 @@
-"""Run suites one after the other and end with one table: what passed, what failed, how long it took.
+"""Run suites, where that is possible side by side, and end with one table: what passed, what failed, how long it took.
 
     .venv/bin/python tests/run.py check unit unit-hub5 docs fuzz packaging helm cluster browser
 
+Suites run in the order in which they are named, one after the other. Those in ``BESIDE`` run in a second lane meanwhile
+and write into ``.run/reports/<suite>.log``. What is in there is shown whole, between two of the others when it is
+complete, and as it comes once there are no others left. Nothing runs beside those in ``ALONE``.
+
 A failing suite does not keep the next ones from running. Exit status 0 only if every suite passed, ran tests and
-left no process behind.
+left no process behind. Told to end, the program interrupts what runs, in both lanes, and waits until it has cleaned up.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import contextlib
+import ctypes
+import itertools
 import os
+import re
+import shutil
 import signal
-import subprocess
 import sys
-import threading
 import time
+import traceback
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn
+from typing import Any, TextIO
 from xml.etree import ElementTree as ET
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,6 +42,11 @@ STOP_TIMEOUT_S = 120
 NO_TESTS_COLLECTED = 5
 # What was told to end may take a moment to be gone.
 GRACE_S = 5.0
+# How often a log that is shown while it is written is looked at.
+LOOK_S = 0.5
+# <linux/prctl.h>
+PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
 
 
 def _pytest(report: str, *arguments: str, environment: str = ".venv") -> list[str]:
@@ -67,7 +80,6 @@ SUITES: Suites = {
     "fuzz": [_pytest("fuzz", *PARALLEL, "tests/fuzz")],
     "packaging": [_pytest("packaging", "--packaging", "tests/packaging")],
     "helm": [_pytest("helm", "--helm", "tests/helm")],
-    # These two take minutes and a machine with nothing else to do.
     "cluster": [_pytest("cluster", "--cluster", "tests/cluster", f"--ignore={FAULTS}", f"--ignore={STORM}")],
     "faults": [_pytest("faults", "--cluster", FAULTS)],
     "storm": [_pytest("storm", "--cluster", STORM)],
@@ -76,77 +88,222 @@ SUITES: Suites = {
 }
 
 
-class Terminated(KeyboardInterrupt):
-    """This program alone was asked to end; a Ctrl-C reaches the suite's process as well."""
+# Waits more than it computes: for Kubernetes, for hubs, for what has to happen within a time. Two cores do the rest
+# meanwhile. Both this and `browser` have clusters, each its own by name, addresses and ports.
+BESIDE = frozenset({"cluster"})
+# Measures, or has deadlines that hold on a machine with nothing else to do.
+ALONE = frozenset({"faults", "storm", "bench"})
 
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """How a suite ended; ``counts`` are passed, failed and skipped tests."""
+    """How a suite ended; ``counts`` are passed, failed and skipped tests.
+
+    :param began_at: on the monotonic clock; None for one that was not begun.
+    """
 
     suite: str
+    began_at: float | None = None
     seconds: float = 0.0
     failure: str = ""
     counts: Counter[str] = field(default_factory=Counter)
 
 
-def main(arguments: Sequence[str], *, suites: Suites = SUITES, root: Path = ROOT) -> int:
+# Suites that run one after the other, and lanes of them that run side by side, the one in front first.
+Lane = Sequence[Outcome]
+Stage = Sequence[Lane]
+
+
+def main(
+    arguments: Sequence[str],
+    *,
+    suites: Suites = SUITES,
+    root: Path = ROOT,
+    beside: Collection[str] = BESIDE,
+    alone: Collection[str] = ALONE,
+) -> int:
     """Run the suites named in ``arguments`` in ``root`` and return an exit status."""
     parser = argparse.ArgumentParser(prog="tests/run.py")
     parser.add_argument("suites", nargs="+", choices=suites, metavar="suite", help=", ".join(suites))
-    names = parser.parse_args(arguments).suites
+    outcomes = [Outcome(suite=name) for name in parser.parse_args(arguments).suites]
     (root / REPORTS).mkdir(parents=True, exist_ok=True)
-    outcomes: list[Outcome] = []
-    try:
-        for name in names:
-            outcomes.append(Outcome(suite=name, failure="interrupted"))
-            _run_suite(outcomes[-1], suites[name], root=root)
-    except KeyboardInterrupt:
-        _summarise(outcomes)
-        return INTERRUPTED
-    _summarise(outcomes)
-    return 1 if any(outcome.failure for outcome in outcomes) else 0
-
-
-def _run_suite(outcome: Outcome, commands: Sequence[Sequence[str]], *, root: Path) -> None:
-    report = root / REPORTS / f"{outcome.suite}.xml"
-    report.unlink(missing_ok=True)
-    mark = f"{outcome.suite}-{uuid.uuid4()}"
-    failures: list[str] = []
     began = time.monotonic()
-    try:
-        for command in commands:
-            print(f"\n-- {outcome.suite}: {' '.join(command)}", flush=True)
-            if failure := _explain(command, _run_command(command, root=root, mark=mark)):
-                failures.append(failure)
-        if left := _leftovers(mark):
-            failures.append(f"left running: {', '.join(left)}")
-        outcome.failure = "; ".join(failures)
-    finally:
-        outcome.seconds = time.monotonic() - began
-        outcome.counts = _read_counts(report)
+    is_complete = asyncio.run(Run(suites, root).stages(_arrange(outcomes, beside=beside, alone=alone)))
+    begun = [outcome for outcome in outcomes if outcome.began_at is not None]
+    _summarise(begun, seconds=time.monotonic() - began)
+    if not is_complete:
+        return INTERRUPTED
+    return 1 if any(outcome.failure for outcome in begun) else 0
 
 
-def _run_command(command: Sequence[str], *, root: Path, mark: str) -> int:
-    with subprocess.Popen(command, cwd=root, env=os.environ | {MARK: mark}, stdin=subprocess.DEVNULL) as process:
+def _arrange(outcomes: Sequence[Outcome], *, beside: Collection[str], alone: Collection[str]) -> Iterator[Stage]:
+    for _, group in itertools.groupby(outcomes, lambda each: each.suite in alone):
+        members = list(group)
+        lanes = [[each for each in members if (each.suite in beside) == is_beside] for is_beside in (False, True)]
+        yield [lane for lane in lanes if lane]
+
+
+class Run:
+    """Runs suites side by side, so that each is told to end, looked after and shown by itself."""
+
+    def __init__(self, suites: Suites, root: Path) -> None:
+        self._suites = suites
+        self._root = root
+        self._is_stopped = asyncio.Event()
+        # Whoever prints has it.
+        self._console = asyncio.Lock()
+        self._beside: Outcome | None = None
+
+    async def stages(self, stages: Iterator[Stage]) -> bool:
+        """Run stages one after the other and return whether nobody told them to end."""
+        loop = asyncio.get_running_loop()
+        # A second Ctrl-C would cut the clean-up short, and does nothing. Started in the background of a script, a
+        # program inherits that Ctrl-C is ignored, but what `nohup` had it ignore it goes on to ignore.
+        for number in {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}:
+            if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN:
+                loop.add_signal_handler(number, self._stop)
+        for lanes in stages:
+            front, *others = lanes
+            is_front_over = asyncio.Event()
+            await asyncio.gather(
+                *(self._run_beside(lane, is_front_over) for lane in others), self._run_front(front, is_front_over)
+            )
+        return not self._is_stopped.is_set()
+
+    def _stop(self) -> None:
+        if not self._is_stopped.is_set():
+            print(f"\n-- told to end: what runs has {STOP_TIMEOUT_S} s to clean up", flush=True)
+        self._is_stopped.set()
+
+    async def _run_front(self, lane: Lane, is_over: asyncio.Event) -> None:
         try:
-            return process.wait()
-        except KeyboardInterrupt as reason:
-            # A second Ctrl-C would cut its clean-up short.
-            if isinstance(reason, Terminated):
-                process.send_signal(signal.SIGINT)
+            for outcome in self._until_stopped(lane):
+                async with self._console:
+                    if self._beside is not None:
+                        print(f"\n-- beside what follows: {self._so_far(self._beside)}", flush=True)
+                    self._log(outcome).unlink(missing_ok=True)
+                    await self._run_suite(outcome)
+        finally:
+            is_over.set()
+
+    async def _run_beside(self, lane: Lane, is_front_over: asyncio.Event) -> None:
+        shown = []
+        for outcome in self._until_stopped(lane):
+            is_over = asyncio.Event()
             try:
-                process.wait(STOP_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-            raise
+                with self._log(outcome).open("w") as output:
+                    shown.append(asyncio.create_task(self._show(outcome, is_over, is_front_over)))
+                    self._beside = outcome
+                    await self._run_suite(outcome, output)
+            finally:
+                self._beside = None
+                is_over.set()
+        await asyncio.gather(*shown)
+
+    def _until_stopped(self, lane: Lane) -> Iterator[Outcome]:
+        return itertools.takewhile(lambda _: not self._is_stopped.is_set(), lane)
+
+    async def _show(self, outcome: Outcome, is_over: asyncio.Event, is_front_over: asyncio.Event) -> None:
+        """Print a suite's log whole, and all that is still written to it meanwhile."""
+        await _first_of(is_over.wait(), is_front_over.wait())
+        async with self._console:
+            with self._log(outcome).open("rb") as log:
+                is_all = False
+                while not is_all:
+                    is_all = is_over.is_set()
+                    sys.stdout.flush()
+                    shutil.copyfileobj(log, sys.stdout.buffer)
+                    sys.stdout.buffer.flush()
+                    await _first_of(is_over.wait(), asyncio.sleep(LOOK_S))
+
+    def _so_far(self, outcome: Outcome) -> str:
+        seconds = time.monotonic() - (outcome.began_at or 0)
+        log = self._log(outcome)
+        percents = re.findall(rb"\[ *(\d+%)\]$", log.read_bytes(), re.MULTILINE)
+        done = f", {percents[-1].decode()} done" if percents else ""
+        return f"{outcome.suite}, for {seconds:.0f} s{done}, in {log.relative_to(self._root)}"
+
+    def _log(self, outcome: Outcome) -> Path:
+        return self._root / REPORTS / f"{outcome.suite}.log"
+
+    async def _run_suite(self, outcome: Outcome, output: TextIO | None = None) -> None:
+        """Run a suite to its end; whatever becomes of it, the others go on.
+
+        :param output: where it prints to, None for where this program does.
+        """
+        outcome.began_at = time.monotonic()
+        mark = f"{outcome.suite}-{uuid.uuid4()}"
+        report = self._root / REPORTS / f"{outcome.suite}.xml"
+        failures: list[str] = []
+        try:
+            report.unlink(missing_ok=True)
+            for command in self._suites[outcome.suite]:
+                print(f"\n-- {outcome.suite}: {' '.join(command)}", file=output, flush=True)
+                status = await self._run_command(command, mark=mark, output=output)
+                if self._is_stopped.is_set():
+                    failures.append("interrupted")
+                    break
+                if failure := _explain(command, status):
+                    failures.append(failure)
+            if left := await _leftovers(mark):
+                failures.append(f"left running: {', '.join(left)}")
+            outcome.counts = _read_counts(report)
+        except Exception as error:  # noqa: BLE001 - the other lane's result would be lost with it
+            traceback.print_exc(file=output)
+            failures.append(f"{type(error).__name__}: {error}")
+        outcome.failure = "; ".join(failures)
+        outcome.seconds = time.monotonic() - outcome.began_at
+
+    async def _run_command(self, command: Sequence[str], *, mark: str, output: TextIO | None) -> int:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            cwd=self._root,
+            env=os.environ | {MARK: mark},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            # Out of the terminal's foreground group: Ctrl-C comes from here, once. Should this program be killed, then
+            # from the kernel.
+            start_new_session=True,
+            preexec_fn=_die_with_parent,
+        )
+        try:
+            await _first_of(process.wait(), self._is_stopped.wait())
+        finally:
+            await _end(process)
+        return await process.wait()
 
 
-def _leftovers(mark: str) -> list[str]:
+def _die_with_parent() -> None:
+    if sys.platform == "linux":
+        _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is not None:
+        return
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(signal.SIGINT)
+    try:
+        await asyncio.wait_for(process.wait(), STOP_TIMEOUT_S)
+    except TimeoutError:
+        process.kill()
+
+
+async def _first_of(*waits: Coroutine[Any, Any, object]) -> None:
+    tasks = [asyncio.ensure_future(each) for each in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+async def _leftovers(mark: str) -> list[str]:
     """List the processes that still carry ``mark`` in their environment when a moment has passed, as "name (pid)"."""
     deadline = time.monotonic() + GRACE_S
-    while (found := _marked(mark)) and time.monotonic() < deadline:
-        threading.Event().wait(0.1)
+    while (found := _marked(mark)) and time.monotonic() < deadline:  # noqa: ASYNC110 - see below
+        await asyncio.sleep(0.1)  # what is left is nobody's child here, so nothing tells of its end
     return found
 
 
@@ -182,7 +339,7 @@ def _read_counts(report: Path) -> Counter[str]:
     return counts
 
 
-def _summarise(outcomes: Sequence[Outcome]) -> None:
+def _summarise(outcomes: Sequence[Outcome], *, seconds: float) -> None:
     print(f"\n{'suite':<12}{'passed':>8}{'failed':>8}{'skipped':>9}{'time':>8}")
     total: Counter[str] = Counter()
     for outcome in outcomes:
@@ -194,16 +351,8 @@ def _summarise(outcomes: Sequence[Outcome]) -> None:
     failed = [outcome.suite for outcome in outcomes if outcome.failure]
     verdict = f"failed: {', '.join(failed)}" if failed else "all suites passed"
     counted = ", ".join(f"{total[name]} {name}" for name in ("passed", "failed", "skipped") if total[name])
-    seconds = sum(outcome.seconds for outcome in outcomes)
     print(f"\n{verdict}\n==== {counted or 'no tests ran'} in {seconds:.2f}s ====", flush=True)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    raise Terminated
-
-
 if __name__ == "__main__":
-    # Started in the background of a script, a program inherits that Ctrl-C is ignored, and its children do from it.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, _interrupt)
     sys.exit(main(sys.argv[1:]))

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import signal
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from devcluster.processes import poll
 
 
 @pytest.fixture
@@ -87,3 +92,164 @@ def test_a_suite_that_leaves_a_process_behind_fails(
     status = main(["leaky"], suites={"leaky": [command]}, root=tmp_path)
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
     assert (status, "FAILED: left running: sleep (" in capfd.readouterr().out) == (1, True)
+
+
+# A suite's program: it says a line, and waits for what the other suite's program leaves; none takes half a minute.
+SAYING = """
+import os, pathlib, signal, sys, time
+
+signal.alarm(30)
+
+def leave(name):
+    pathlib.Path(name).touch()
+
+def wait(name):
+    while not pathlib.Path(name).exists():
+        time.sleep(0.01)
+
+def wait_gone(process):
+    while not pathlib.Path(process).is_symlink() or pathlib.Path(process).exists():
+        time.sleep(0.01)
+"""
+CAREFUL = """
+try:
+    print("{name} runs")
+    leave("{name}")
+    wait("never")
+except KeyboardInterrupt:
+    print("{name} cleans up")
+    leave("{name}-asked")
+    wait("patience")
+    print("{name} is clean")
+"""
+
+
+def program(*lines: str) -> list[list[str]]:
+    """Make a suite of one program in Python."""
+    return [[sys.executable, "-u", "-c", "\n".join((SAYING, *lines))]]
+
+
+def answering(name: str, other: str) -> list[list[str]]:
+    """Make a suite that says three lines, and the other one says each of its own between them."""
+    return program(*(f"print('{name} says {n}'); leave('{name}{n}'); wait('{other}{n}')" for n in range(3)))
+
+
+@contextmanager
+def started(
+    root: Path, *, suites: Mapping[str, list[list[str]]], beside: Collection[str], folder: Path
+) -> Iterator[subprocess.Popen[str]]:
+    """Run all suites as `make` does, in a process of their own, whose output can be read."""
+    script = (
+        "import json, pathlib, run, sys; suites, beside, folder = json.loads(sys.argv[1]);"
+        "sys.exit(run.main(list(suites), suites=suites, beside=beside, root=pathlib.Path(folder)))"
+    )
+    command = [sys.executable, "-c", script, json.dumps([suites, list(beside), str(folder)])]
+    environment = os.environ | {"PYTHONPATH": str(root / "tests")}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+def wait_for_files(folder: Path, *names: str) -> None:
+    """Wait until suites have left all of these."""
+    assert poll(lambda: {*names} <= {path.name for path in folder.iterdir()}, timeout_s=30)
+
+
+def lines_of(suites: Collection[str], shown: str) -> list[str]:
+    """Return what suites have said, and their lines of the table."""
+    return [line for line in shown.splitlines() if line.partition(" ")[0] in suites]
+
+
+@pytest.mark.timeout(60)
+def test_two_lanes_run_at_once_and_what_each_prints_is_whole(
+    main: Callable[..., int], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    suites = {"second": answering("second", "first"), "first": answering("first", "second")}
+    status = main(["second", "first"], suites=suites, root=tmp_path, beside={"second"})
+    *said, upper, lower = lines_of(suites, capfd.readouterr().out)
+    assert (status, said) == (0, [f"{name} says {n}" for name in ("first", "second") for n in range(3)])
+    # Of the table, which is in the order of the command line.
+    assert (upper.split()[0], lower.split()[0]) == ("second", "first")
+
+
+@pytest.mark.timeout(60)
+def test_what_ended_beside_a_suite_is_shown_before_the_next_one(
+    main: Callable[..., int], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    suites = {
+        "long": program("print('long said it')", "wait_gone('short')"),
+        "next": program("print('next said it')"),
+        "short": program("print('short said it')", "pathlib.Path('short').symlink_to(f'/proc/{os.getpid()}')"),
+    }
+    status = main(["long", "next", "short"], suites=suites, root=tmp_path, beside={"short"})
+    said = [line for line in lines_of(suites, capfd.readouterr().out) if line.endswith("said it")]
+    assert (status, said) == (0, ["long said it", "short said it", "next said it"])
+
+
+@pytest.mark.timeout(60)
+def test_once_nothing_else_runs_what_ran_beside_is_shown_as_it_comes(root: Path, tmp_path: Path):
+    suites = {
+        "front": program("print('front is done')"),
+        "next": program("print('next is done')"),
+        "other": program("print('other goes on')", "wait('seen')", "print('other is done')"),
+    }
+    with started(root, suites=suites, beside={"other"}, folder=tmp_path) as process:
+        assert process.stdout is not None
+        before = [next(line for line in process.stdout if line.startswith(name)) for name in suites]
+        (tmp_path / "seen").touch()
+        after = lines_of(suites, process.communicate()[0])
+    assert (before, after[0]) == (["front is done\n", "next is done\n", "other goes on\n"], "other is done")
+    assert (process.returncode, len(after)) == (0, 1 + len(suites))
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_told_to_end_it_interrupts_both_lanes_once_and_waits_until_they_are_clean(
+    number: signal.Signals, root: Path, tmp_path: Path
+):
+    suites = {name: program(CAREFUL.format(name=name)) for name in ("first", "second", "third")}
+    with started(root, suites=suites, beside={"second"}, folder=tmp_path) as process:
+        for moment in ("", "-asked"):
+            wait_for_files(tmp_path, *(f"{name}{moment}" for name in ("first", "second")))
+            process.send_signal(number)
+        (tmp_path / "patience").touch()
+        *said, upper, lower = lines_of(suites, process.communicate()[0])
+    assert process.returncode == 130
+    assert said == [f"{name} {what}" for name in ("first", "second") for what in ("runs", "cleans up", "is clean")]
+    assert [line.partition("FAILED: ")[2] for line in (upper, lower)] == ["interrupted", "interrupted"]
+
+
+@pytest.mark.timeout(60)
+def test_killed_it_takes_both_lanes_along(root: Path, tmp_path: Path):
+    suites = {name: program(CAREFUL.format(name=name)) for name in ("first", "second")}
+    with started(root, suites=suites, beside={"second"}, folder=tmp_path) as process:
+        wait_for_files(tmp_path, *suites)
+        process.kill()
+        wait_for_files(tmp_path, "first-asked", "second-asked")
+        (tmp_path / "patience").touch()
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("beside", ["broken", "good"])
+def test_a_lane_that_breaks_leaves_the_other_one_its_result(
+    beside: str, main: Callable[..., int], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    suites = {"broken": [["no-such-program"]], "good": suite("good", tests=PASSING, folder=tmp_path)}
+    status = main(["broken", "good"], suites=suites, root=tmp_path, beside={beside})
+    lines = capfd.readouterr().out.splitlines()
+    assert (status, lines[-2], lines[-1].split(" in ")[0]) == (1, "failed: broken", "==== 2 passed")
+
+
+@pytest.mark.timeout(60)
+def test_nothing_runs_beside_a_suite_that_runs_alone(main: Callable[..., int], tmp_path: Path):
+    suites = {
+        "first": program("leave('first')"),
+        "other": program("wait('first')", "leave('busy')", "time.sleep(0.3)", "pathlib.Path('busy').unlink()"),
+        "alone": program(
+            "time.sleep(0.1)", "sys.exit(pathlib.Path('busy').exists() or pathlib.Path('third').exists())"
+        ),
+        "third": program("leave('third')"),
+    }
+    assert main(list(suites), suites=suites, root=tmp_path, beside={"other", "third"}, alone={"alone"}) == 0
