@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -54,6 +56,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if not _is_wanted(config, suite):
                 need = SUITES_ON_REQUEST[suite]
                 item.add_marker(pytest.mark.skip(reason=f"needs {need}; run `make test-{suite}` or pass --{suite}"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    """End with a test that was interrupted, also where what it cleaned up failed and that is all that is known."""
+    report = yield
+    if call.excinfo is not None and _is_interruption(call.excinfo.value):
+        item.session.shouldstop = "interrupted"
+    return report
+
+
+def _is_interruption(error: BaseException | None) -> bool:
+    return error is not None and (isinstance(error, KeyboardInterrupt) or _is_interruption(error.__context__))
 
 
 def _is_wanted(config: pytest.Config, suite: str) -> bool:

@@ -94,6 +94,23 @@ def test_a_suite_that_leaves_a_process_behind_fails(
     assert (status, "FAILED: left running: sleep (" in capfd.readouterr().out) == (1, True)
 
 
+HIDDEN = "def test_asked_to_end():\n try: raise KeyboardInterrupt\n finally: assert 0\n" + PASSING
+
+
+@pytest.mark.timeout(60)
+def test_an_interruption_ends_a_suite_also_where_a_failing_clean_up_hides_it(
+    main: Callable[..., int],
+    root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+):
+    monkeypatch.setenv("PYTHONPATH", str(root))
+    (command,) = suite("hidden", tests=HIDDEN, folder=tmp_path)
+    status = main(["hidden"], suites={"hidden": [[*command, "-p", "tests.conftest"]]}, root=tmp_path)
+    assert (status, capfd.readouterr().out.splitlines()[-1].split(" in ")[0]) == (1, "==== 1 failed")
+
+
 # A suite's program: it says a line, and waits for what the other suite's program leaves; none takes half a minute.
 SAYING = """
 import os, pathlib, signal, sys, time
