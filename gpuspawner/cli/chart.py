@@ -6,6 +6,7 @@ chart makes of the rest is named, so that nobody takes a pod shown here for the 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -33,27 +34,47 @@ _TRAITS = {
     "extra_containers": "extraContainers",
     "init_containers": "initContainers",
     "extra_annotations": "extraAnnotations",
-    "extra_labels": "extraLabels",
     "environment": "extraEnv",
     "lifecycle_hooks": "lifecycleHooks",
     "service_account": "serviceAccountName",
     "image_pull_policy": "image.pullPolicy",
+    "events_enabled": "events",
     "allow_privilege_escalation": "allowPrivilegeEscalation",
     "uid": "uid",
     "fs_gid": "fsGid",
-    "cmd": "cmd",
-    "default_url": "defaultUrl",
     "start_timeout": "startTimeout",
     "pod_name_template": "podNameTemplate",
     "profile_list": "profileList",
 }
 """Traits of KubeSpawner, and what they are called below ``singleuser``."""
 
-_DEFAULTS = {"mem_guarantee": "1G", "allow_privilege_escalation": False, "uid": 1000, "fs_gid": 100}
-"""What the chart itself says, where it is not what KubeSpawner says. A null in values takes it away."""
+_OF_BASE = {"cmd": "cmd", "default_url": "defaultUrl"}
+"""The same of JupyterHub's Spawner: here sections of ``hub.config`` count that do not for the traits above."""
+
+_DEFAULTS: Mapping[str, Any] = {
+    "mem_guarantee": "1G",
+    "allow_privilege_escalation": False,
+    "uid": 1000,
+    "fs_gid": 100,
+    "start_timeout": 300,
+    "events_enabled": True,
+    "cmd": "jupyterhub-singleuser",
+    # Nothing, and yet it takes the place of what a section of JupyterHub's Spawner says.
+    **{f"pod_{kind}_{how}": [] for kind in ("affinity", "anti_affinity") for how in ("required", "preferred")},
+    **{trait: [] for trait in ("extra_containers", "init_containers", "profile_list")},
+    **{trait: {} for trait in ("node_selector", "extra_annotations", "environment", "lifecycle_hooks")},
+    **{trait: {} for trait in ("extra_pod_config", "extra_resource_limits", "extra_resource_guarantees")},
+}
+"""What the chart itself says. A null in values takes it away."""
+
+_LABELS = {"hub.jupyter.org/network-access-hub": "true"}
+_IMAGE = "quay.io/jupyterhub/k8s-singleuser-sample"
+HUB_ACCOUNT = "hub"
+"""Name of the ServiceAccount that the chart makes for the hub, unless it is told to put something before all names."""
 
 PURPOSE: Mapping[str, Any] = {"key": "hub.jupyter.org/node-purpose", "operator": "In", "values": ["user"]}
 """What a node's labels say that is for users' servers."""
+_TOLERATIONS = "singleuser.extraTolerations"
 FOR_USERS: tuple[Mapping[str, Any], ...] = tuple(
     {"key": key, "operator": "Equal", "value": "user", "effect": "NoSchedule"}
     for key in ("hub.jupyter.org/dedicated", "hub.jupyter.org_dedicated")
@@ -69,7 +90,7 @@ def spawner_config(values: Mapping[str, Any], *, namespace: str) -> Config:
     :raises SettingsError: something that the chart puts together is no list, or no text.
     """
     traits: dict[str, Any] = {"namespace": namespace, **_of_chart(values)}
-    config = Config({"KubeSpawner": traits})
+    config = Config({"Spawner": _said(values, _OF_BASE), "KubeSpawner": traits})
     for section in _SECTIONS:
         written = at(values, f"hub.config.{section}")
         if isinstance(written, Mapping):
@@ -93,7 +114,7 @@ def configured(config: Config, trait: str) -> Any:
 
 def left_out(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield what of a hub's pods is not in :func:`spawner_config`, in sentences."""
-    yield "Addresses and tokens are left out that only a running hub knows."
+    yield "Addresses, tokens and labels are left out that only a running hub knows."
     if at(values, "singleuser.storage.type", default="dynamic") in ("dynamic", "static"):
         yield "The home volume is left out (singleuser.storage); one that exists may bind a server to a zone."
     if at(values, "scheduling.podPriority.enabled"):
@@ -118,6 +139,27 @@ def unread_settings(values: Mapping[str, Any]) -> Iterator[str]:
         yield "Settings in files on the hub are not read (settings_files): name them with -f, as Helm values."
 
 
+def set_by_chart(values: Mapping[str, Any], trait: str) -> str:
+    """Return the path in values by which the chart sets a trait of KubeSpawner, empty where it leaves it alone.
+
+    What it sets takes the place of what ``hub.config.Spawner`` says, however little it is.
+    """
+    if trait == "tolerations":
+        said = (at(values, "scheduling.userPods.tolerations", default=FOR_USERS), at(values, _TOLERATIONS))
+        return _TOLERATIONS if any(said) else ""
+    if trait not in _TRAITS:
+        return ""
+    path = f"singleuser.{_TRAITS[trait]}"
+    return path if at(values, path, default=_DEFAULTS.get(trait)) is not None else ""
+
+
+def hub_account(values: Mapping[str, Any]) -> str:
+    """Return the name of the hub's ServiceAccount, as far as values tell it."""
+    prefix = at(values, "fullnameOverride", default="")
+    named = at(values, "hub.serviceAccount.name")
+    return str(named) if named else f"{prefix}-{HUB_ACCOUNT}" if prefix and isinstance(prefix, str) else HUB_ACCOUNT
+
+
 def at(values: Mapping[str, Any], path: str, *, default: Any = None) -> Any:
     """Return what stands at a path of keys with dots between them.
 
@@ -134,27 +176,79 @@ def at(values: Mapping[str, Any], path: str, *, default: Any = None) -> Any:
 
 
 def _of_chart(values: Mapping[str, Any]) -> dict[str, Any]:
-    said = ((trait, at(values, f"singleuser.{key}", default=_DEFAULTS.get(trait))) for trait, key in _TRAITS.items())
-    found = {trait: value for trait, value in said if value not in (None, "")}
+    found = _said(values, _TRAITS)
     name, tag = at(values, "singleuser.image.name"), at(values, "singleuser.image.tag")
-    if name and tag:
-        found["image"] = f"{name}:{tag}"
+    if tag:
+        found["image"] = f"{name or _IMAGE}:{tag}"
     elif name:
         found["image"] = name
+    found |= _labels(values) | _volumes(values)
+    if secrets := _pull_secrets(values):
+        found["image_pull_secrets"] = secrets
     of_pods = _entries(values, "scheduling.userPods.tolerations", default=FOR_USERS)
-    extra = _entries(values, "singleuser.extraTolerations")
+    extra = _entries(values, _TOLERATIONS)
     _check_tolerations(of_pods, path="scheduling.userPods.tolerations")
-    _check_tolerations(extra, path="singleuser.extraTolerations")
+    _check_tolerations(extra, path=_TOLERATIONS)
     found["tolerations"] = [*of_pods, *extra]
     required = _entries(values, "singleuser.extraNodeAffinity.required")
     preferred = _entries(values, "singleuser.extraNodeAffinity.preferred")
     match at(values, "scheduling.userPods.nodeAffinity.matchNodePurpose", default="prefer"):
         case "require":
-            required = [{"matchExpressions": [PURPOSE]}, *required]
+            required = [*required, {"matchExpressions": [PURPOSE]}]
         case "prefer":
-            preferred = [{"weight": 100, "preference": {"matchExpressions": [PURPOSE]}}, *preferred]
+            preferred = [*preferred, {"weight": 100, "preference": {"matchExpressions": [PURPOSE]}}]
     found |= {"node_affinity_required": required, "node_affinity_preferred": preferred}
     return found
+
+
+def _said(values: Mapping[str, Any], traits: Mapping[str, str]) -> dict[str, Any]:
+    said = ((trait, at(values, f"singleuser.{key}", default=_DEFAULTS.get(trait))) for trait, key in traits.items())
+    return {trait: copy.deepcopy(value) for trait, value in said if value not in (None, "")}
+
+
+def _labels(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the labels of servers, without those that say which release they are of."""
+    name = at(values, "nameOverride") or "jupyterhub"
+    found: dict[str, Any] = {
+        "common_labels": {
+            "app": name,
+            "app.kubernetes.io/name": name,
+            "app.kubernetes.io/managed-by": "kubespawner",
+        }
+    }
+    own = at(values, "singleuser.extraLabels", default={})
+    if isinstance(own, Mapping):
+        found["extra_labels"] = {key: value for key, value in {**_LABELS, **own}.items() if value is not None}
+    return found
+
+
+def _volumes(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is mounted besides the home, which the chart takes as a list or by names of the admin's."""
+    found = {}
+    for trait, key in (("volumes", "extraVolumes"), ("volume_mounts", "extraVolumeMounts")):
+        path = f"singleuser.storage.{key}"
+        written = at(values, path)
+        if isinstance(written, Mapping):
+            for name, entry in written.items():
+                _check_named(entry, path=f"{path}.{name}")
+        else:
+            for place, entry in enumerate(_entries(values, path)):
+                _check_named(entry, path=f"{path}.{place}")
+        if written:
+            found[trait] = written
+    return found
+
+
+def _check_named(entry: Any, *, path: str) -> None:
+    if not isinstance(entry, Mapping):
+        raise _wrong(path, "a mapping")
+    if not isinstance(entry.get("name"), str):
+        raise _wrong(f"{path}.name", "a text")
+
+
+def _pull_secrets(values: Mapping[str, Any]) -> list[Any]:
+    listed = (at(values, path) for path in ("imagePullSecrets", "singleuser.image.pullSecrets"))
+    return [entry for entries in listed if isinstance(entries, list) for entry in entries]
 
 
 def _entries(values: Mapping[str, Any], path: str, *, default: Iterable[Any] = ()) -> list[Any]:

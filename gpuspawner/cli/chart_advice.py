@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping
 
+from gpuspawner.cli.chart import set_by_chart
 from gpuspawner.cli.chart_values import expressions, required_terms, trait, warning
 from gpuspawner.cli.findings import Finding, Severity, dotted
-from gpuspawner.cli.values import CONFIG, SECTION, Values, merged_settings
+from gpuspawner.cli.values import CONFIG, SECTION, SPAWNERS, Values, merged_settings
 from gpuspawner.core.node_gpus import vendor_of
 from gpuspawner.core.quoting import listing, quote
 
@@ -24,6 +25,7 @@ def chart_advice(values: Values) -> Iterator[Finding]:
     yield from _profiles(values)
     yield from _terms(values)
     yield from _gpus_for_all(values)
+    yield from _idle_base(values)
 
 
 def _spawner_class(values: Values) -> Iterator[Finding]:
@@ -84,3 +86,13 @@ def _gpus_for_all(values: Values) -> Iterator[Finding]:
         for resource in filter(vendor_of, said.value):
             message = "is taken off each server: it gets the GPUs that are picked, and no others"
             yield warning(values, (*said.path, resource), code="unused", message=message)
+
+
+def _idle_base(values: Values) -> Iterator[Finding]:
+    """Yield what the section of KubeSpawner's base class says in vain."""
+    base = (*CONFIG, SPAWNERS[-1])
+    for name in values.at(base):
+        if instead := set_by_chart(values.chart, str(name)):
+            nearer = (*CONFIG, SPAWNERS[1], name)
+            message = f"has no effect, because the chart says it of KubeSpawner: say {instead}, or {dotted(nearer)}"
+            yield warning(values, (*values.root, *base, name), code="unused", message=message)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from gpuspawner.cli.chart import FOR_USERS, PURPOSE, at
+from gpuspawner.cli.chart import FOR_USERS, PURPOSE, at, set_by_chart
 from gpuspawner.cli.findings import Finding, Path, Severity, dotted
 from gpuspawner.cli.values import CONFIG, SPAWNERS, Values
 from gpuspawner.core.catalogue import Toleration
@@ -37,10 +37,11 @@ class Said(NamedTuple):
 
 def trait(values: Values, name: str) -> Said | None:
     """Return what a trait of KubeSpawner is set to, None where the values say nothing."""
-    places: list[tuple[str, ...]] = [(*CONFIG, section, name) for section in SPAWNERS]
-    if name in _TRAITS:
-        places.append(_TRAITS[name])
-    for place in places:
+    *nearer, base = ((*CONFIG, section, name) for section in SPAWNERS)
+    of_chart = [_TRAITS[name]] if name in _TRAITS else []
+    # What the chart sets, it sets for KubeSpawner: the section of the class that that is based on does not count then.
+    based = [] if set_by_chart(values.chart, name) else [base]
+    for place in (*nearer, *of_chart, *based):
         section = values.at(place[:-1])
         if section.get(place[-1]) is not None:
             return Said((*values.root, *place), section[place[-1]])

@@ -11,7 +11,7 @@ from typing import Any
 
 from traitlets.config import Config
 
-from gpuspawner.cli.chart import at, configured, spawner_config
+from gpuspawner.cli.chart import configured, hub_account, spawner_config
 from gpuspawner.cli.cluster import PATIENCE_S, Cluster, add_account, add_cluster, connected
 from gpuspawner.cli.values import Values, add_values, load, merged_settings, require_sections
 from gpuspawner.core.catalogue import Catalogue, Toleration
@@ -20,8 +20,6 @@ from gpuspawner.hub.offers import Offer, Offers, ParsedSettings
 from gpuspawner.hub.room import tolerations
 from gpuspawner.kube.store import ClusterStore, Pace
 
-HUB_ACCOUNT = "hub"
-"""Name of the ServiceAccount that the chart makes for the hub."""
 _FALLBACK_IMAGE = "quay.io/jupyterhub/k8s-singleuser-sample"
 _SILENT = logging.getLogger(__name__)
 """What the store says in a hub's log, a command says in its own words."""
@@ -98,8 +96,7 @@ async def looking(arguments: argparse.Namespace) -> AsyncIterator[Onlooker]:
     require_sections(values)
     offers = Offers()
     settings = offers.parse({name: value for name, value in merged_settings(values).items() if value is not None})
-    name = at(values.chart, "hub.serviceAccount.name") or HUB_ACCOUNT
-    async with connected(arguments, hub_account=str(name)) as cluster:
+    async with connected(arguments, hub_account=hub_account(values.chart)) as cluster:
         api: Any = cluster.core
         store = offers.store(api, pace=Pace(first_sync_timeout_s=PATIENCE_S), log=_SILENT)
         config = spawner_config(values.chart, namespace=cluster.namespace)

@@ -12,7 +12,7 @@ import yaml
 from kubernetes_asyncio.client import ApiClient
 
 from gpuspawner._resources import data_dir
-from gpuspawner.cli.chart import at
+from gpuspawner.cli.chart import HUB_ACCOUNT, at
 from gpuspawner.cli.cluster import ClusterError
 from gpuspawner.cli.diagnosis.asking import NotServedError, allowed, kubernetes_version, listed, unanswered
 from gpuspawner.cli.diagnosis.facts import Facts, Kind, Object, name_of
@@ -20,7 +20,7 @@ from gpuspawner.cli.diagnosis.grants import EVERYTHING, Account, Right, dangers,
 from gpuspawner.cli.diagnosis.hub_pods import living
 from gpuspawner.cli.diagnosis.plugins import is_plugin
 from gpuspawner.cli.diagnosis.wishes import Wishes, read_wishes
-from gpuspawner.cli.looking import HUB_ACCOUNT, Onlooker
+from gpuspawner.cli.looking import Onlooker
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.rawjson import mapping, text
 from gpuspawner.kube.requests import APIUnavailableError

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.chart import configured, left_out, spawner_config
+from gpuspawner.cli.chart import configured, hub_account, left_out, set_by_chart, spawner_config
 from gpuspawner.core.errors import SettingsError
 
 PURPOSE = {"matchExpressions": [{"key": "hub.jupyter.org/node-purpose", "operator": "In", "values": ["user"]}]}
+REACHES_HUB = "hub.jupyter.org/network-access-hub"
 OTHER = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
 
 
@@ -23,6 +24,8 @@ def test_what_the_chart_says_by_itself_holds_without_any_values():
     assert said({}, "mem_guarantee") == "1G"
     assert said({}, "node_affinity_preferred") == [{"weight": 100, "preference": PURPOSE}]
     assert (said({}, "namespace"), said({}, "image")) == ("jhub", None)
+    assert (said({}, "cmd"), said({}, "start_timeout")) == ("jupyterhub-singleuser", 300)
+    assert said({}, "extra_labels") == {REACHES_HUB: "true"}
 
 
 @pytest.mark.parametrize(
@@ -34,6 +37,12 @@ def test_what_the_chart_says_by_itself_holds_without_any_values():
         ({"extraResource": {"limits": {"x/y": "1"}}}, "extra_resource_limits", {"x/y": "1"}),
         ({"image": {"name": "a/b", "tag": "1"}}, "image", "a/b:1"),
         ({"image": {"name": "a/b"}}, "image", "a/b"),
+        ({"image": {"tag": "5.0.0"}}, "image", "quay.io/jupyterhub/k8s-singleuser-sample:5.0.0"),
+        ({"image": {"pullSecrets": ["a", {"name": "b"}]}}, "image_pull_secrets", ["a", {"name": "b"}]),
+        ({"defaultUrl": "/lab"}, "default_url", "/lab"),
+        ({"cmd": ["start.sh"]}, "cmd", ["start.sh"]),
+        ({"storage": {"extraVolumes": [{"name": "shm"}]}}, "volumes", [{"name": "shm"}]),
+        ({"storage": {"extraVolumeMounts": {"a": {"name": "shm"}}}}, "volume_mounts", {"a": {"name": "shm"}}),
         ({"uid": 0}, "uid", 0),
     ],
 )
@@ -48,6 +57,13 @@ def test_what_values_say_of_users_servers_becomes_the_spawners(singleuser: dict[
         ({"singleuser": {"memory": None}}, "mem_guarantee", None),
         ({"singleuser": {"memory": {}}}, "mem_guarantee", "1G"),
         ({"singleuser": {"uid": None}}, "uid", None),
+        ({"singleuser": {"cmd": None}}, "cmd", None),
+        (
+            {"singleuser": {"extraLabels": {"hub.jupyter.org/network-access-hub": None, "a": "b"}}},
+            "extra_labels",
+            {"a": "b"},
+        ),
+        ({"singleuser": {"extraLabels": None}}, "extra_labels", None),
         ({"singleuser": {"fsGid": None}}, "fs_gid", None),
         ({"singleuser": {"allowPrivilegeEscalation": None}}, "allow_privilege_escalation", None),
         ({"scheduling": {"userPods": {"tolerations": None}}}, "tolerations", []),
@@ -67,13 +83,13 @@ def test_what_null_has_taken_away_is_not_named_as_left_out():
         "singleuser": {"storage": {"type": None}, "cloudMetadata": {"blockWithIptables": None}},
         "scheduling": {"userScheduler": {"enabled": None}},
     }
-    assert list(left_out(values)) == ["Addresses and tokens are left out that only a running hub knows."]
+    assert list(left_out(values)) == ["Addresses, tokens and labels are left out that only a running hub knows."]
 
 
 @pytest.mark.parametrize(
     ("how", "required", "preferred"),
     [
-        ("require", [PURPOSE, OTHER], []),
+        ("require", [OTHER, PURPOSE], []),
         ("prefer", [OTHER], [{"weight": 100, "preference": PURPOSE}]),
         ("ignore", [OTHER], []),
     ],
@@ -97,6 +113,67 @@ def test_a_section_of_the_hubs_configuration_has_the_last_word_and_the_nearest_c
     assert (said(values, "cpu_limit"), said(values, "image")) == (2, "g")
 
 
+BASE = {"start_timeout": 900, "environment": {"A": "1"}, "tolerations": [], "mem_limit": "4G", "cmd": ["own"]}
+
+
+@pytest.mark.parametrize(
+    ("trait", "value"),
+    [("start_timeout", 300), ("environment", {}), ("mem_limit", "4G"), ("cmd", ["own"])],
+)
+def test_what_the_chart_says_of_kubespawner_takes_the_place_of_a_section_of_its_base_class(trait: str, value: object):
+    assert said({"hub": {"config": {"Spawner": BASE}}}, trait) == value
+
+
+def test_a_default_of_the_chart_that_is_taken_away_leaves_the_base_class_its_say():
+    values = {"singleuser": {"startTimeout": None}, "hub": {"config": {"Spawner": BASE}}}
+    assert said(values, "start_timeout") == 900
+
+
+@pytest.mark.parametrize(
+    ("values", "trait", "path"),
+    [
+        ({}, "start_timeout", "singleuser.startTimeout"),
+        ({"singleuser": {"startTimeout": None}}, "start_timeout", ""),
+        ({}, "mem_limit", ""),
+        ({"singleuser": {"memory": {"limit": "1G"}}}, "mem_limit", "singleuser.memory.limit"),
+        ({}, "tolerations", "singleuser.extraTolerations"),
+        ({"scheduling": {"userPods": {"tolerations": []}}}, "tolerations", ""),
+        ({}, "cmd", ""),
+        ({}, "http_timeout", ""),
+    ],
+)
+def test_it_is_known_by_which_value_the_chart_sets_a_trait(values: dict[str, Any], trait: str, path: str):
+    assert set_by_chart(values, trait) == path
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        ({}, "hub"),
+        ({"fullnameOverride": "lab"}, "lab-hub"),
+        ({"fullnameOverride": ""}, "hub"),
+        ({"fullnameOverride": None}, "hub"),
+        ({"fullnameOverride": "lab", "hub": {"serviceAccount": {"name": "own"}}}, "own"),
+    ],
+)
+def test_the_hubs_account_is_called_as_the_chart_calls_it(values: dict[str, Any], name: str):
+    assert hub_account(values) == name
+
+
+def test_values_are_not_changed_by_what_is_made_of_them():
+    spawner_config({}, namespace="a").KubeSpawner.environment["A"] = "1"
+    assert said({}, "environment") == {}
+
+
+def test_servers_are_called_after_the_chart_or_what_stands_for_its_name():
+    assert said({}, "common_labels")["app"] == "jupyterhub"
+    assert said({"nameOverride": "lab"}, "common_labels") == {
+        "app": "lab",
+        "app.kubernetes.io/name": "lab",
+        "app.kubernetes.io/managed-by": "kubespawner",
+    }
+
+
 def test_what_is_not_carried_over_is_named():
     told = list(
         left_out({"hub": {"extraConfig": {"a": "c.x = 1"}, "config": {"JupyterHub": {"spawner_class": "kube"}}}})
@@ -113,7 +190,7 @@ def test_nothing_else_is_named_where_all_is_carried_over():
         "scheduling": {"userScheduler": {"enabled": False}},
         "hub": {"config": {"JupyterHub": {"spawner_class": "gpuspawner.GPUSpawner"}}},
     }
-    assert list(left_out(values)) == ["Addresses and tokens are left out that only a running hub knows."]
+    assert list(left_out(values)) == ["Addresses, tokens and labels are left out that only a running hub knows."]
 
 
 @pytest.mark.parametrize("section", ["GPUSpawner", "KubeSpawner"])
@@ -138,6 +215,10 @@ def test_what_is_no_mapping_says_nothing(strange: dict[str, Any]):
         ({"singleuser": {"extraNodeAffinity": {"required": {}}}}, "singleuser.extraNodeAffinity.required"),
         ({"singleuser": {"extraNodeAffinity": {"preferred": [3]}}}, "singleuser.extraNodeAffinity.preferred.0"),
         ({"singleuser": {"extraTolerations": ["x"]}}, "singleuser.extraTolerations.0"),
+        ({"singleuser": {"storage": {"extraVolumes": 3}}}, "singleuser.storage.extraVolumes"),
+        ({"singleuser": {"storage": {"extraVolumes": ["x"]}}}, "singleuser.storage.extraVolumes.0"),
+        ({"singleuser": {"storage": {"extraVolumes": {"a": 3}}}}, "singleuser.storage.extraVolumes.a"),
+        ({"singleuser": {"storage": {"extraVolumeMounts": [{}]}}}, "singleuser.storage.extraVolumeMounts.0.name"),
         ({"singleuser": {"extraTolerations": [{"key": []}]}}, "singleuser.extraTolerations.0.key"),
         ({"hub": {"config": {"Spawner": {"tolerations": {"a": 3}}}}}, "hub.config.Spawner.tolerations.a"),
         ({"hub": {"config": {"KubeSpawner": {"tolerations": 3}}}}, "hub.config.KubeSpawner.tolerations"),

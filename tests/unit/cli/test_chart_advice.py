@@ -58,6 +58,22 @@ def test_profiles_beside_settings_are_told(tmp_path: Path):
     assert found(tmp_path, section(CPU, beside="singleuser: {profileList: []}")) == []
 
 
+def test_what_the_base_class_is_told_in_vain_is_told(tmp_path: Path):
+    spawner = "{start_timeout: 900, cmd: own, http_timeout: 60, mem_limit: 4G}"
+    values = written(
+        tmp_path,
+        f"hub: {{config: {{JupyterHub: {{spawner_class: gpu}}, GPUSpawner: {{{CPU}}}, Spawner: {spawner}}}}}",
+    )
+    assert [(each.severity, each.path, each.message) for each in chart_advice(values)] == [
+        (
+            Severity.WARNING,
+            "hub.config.Spawner.start_timeout",
+            "has no effect, because the chart says it of KubeSpawner: say singleuser.startTimeout, or "
+            "hub.config.KubeSpawner.start_timeout",
+        )
+    ]
+
+
 @pytest.mark.parametrize(
     ("terms", "told"),
     [

@@ -29,6 +29,26 @@ def test_what_hub_config_says_takes_the_place_of_the_charts_values(text: str, sa
 
 
 @pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("hub: {config: {Spawner: {start_timeout: 900}}}", None),
+        (
+            "{singleuser: {startTimeout: 60}, hub: {config: {Spawner: {start_timeout: 900}}}}",
+            Said(("singleuser", "startTimeout"), 60),
+        ),
+        (
+            "{singleuser: {startTimeout: null}, hub: {config: {Spawner: {start_timeout: 900}}}}",
+            Said(("hub", "config", "Spawner", "start_timeout"), 900),
+        ),
+    ],
+)
+def test_the_section_of_the_base_class_counts_only_where_the_chart_says_nothing(
+    text: str, said: Said | None, tmp_path: Path
+):
+    assert trait(written(tmp_path, text), "start_timeout") == said
+
+
+@pytest.mark.parametrize(
     ("text", "keys"),
     [
         ("a: 1", ["hub.jupyter.org/dedicated", "hub.jupyter.org_dedicated"]),
@@ -36,6 +56,11 @@ def test_what_hub_config_says_takes_the_place_of_the_charts_values(text: str, sa
         ("{singleuser: {extraTolerations: 3}, scheduling: {userPods: {tolerations: text}}}", []),
         ("hub: {config: {KubeSpawner: {tolerations: {b: {key: z}}}}}", ["z"]),
         ("hub: {config: {KubeSpawner: {tolerations: 3}}}", []),
+        ("{scheduling: {userPods: {tolerations: []}}, hub: {config: {Spawner: {tolerations: [{key: own}]}}}}", ["own"]),
+        (
+            "{hub: {config: {Spawner: {tolerations: [{key: own}]}}}}",
+            ["hub.jupyter.org/dedicated", "hub.jupyter.org_dedicated"],
+        ),
         ("{singleuser: {}, scheduling: {userPods: {tolerations: null}}}", []),
         ("j: {singleuser: {}, scheduling: {userPods: {tolerations: [{key: x}]}}}", ["x"]),
     ],
