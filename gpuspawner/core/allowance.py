@@ -22,7 +22,7 @@ from gpuspawner.core.language import gettext
 from gpuspawner.core.narrowing import least_of, within
 from gpuspawner.core.policy import UNLIMITED, Person, Range, Rule, limits_of
 from gpuspawner.core.preset_flags import invalid_presets
-from gpuspawner.core.quantity import format_memory
+from gpuspawner.core.quantity import format_cpu, format_memory
 from gpuspawner.core.selection import Selection, validate
 from gpuspawner.core.usage import Usage
 from gpuspawner.core.words import cpu_text
@@ -297,10 +297,10 @@ def _amount_text(name: str, bounds: Bounds | None) -> str:
 def _cpu_text(bounds: Bounds | None) -> str:
     if bounds is None:
         return gettext("None of the amounts of CPU that are offered is allowed for you. Please ask the hub's admins.")
-    least, most = cpu_text(bounds.min), cpu_text(bounds.max)
+    most = cpu_text(bounds.max)
     if bounds.min == bounds.max:
         return gettext("You may have {amount}.", amount=most)
-    return gettext("You may have {least} to {most}.", least=least, most=most)
+    return gettext("You may have {least} to {most}.", least=format_cpu(bounds.min), most=most)
 
 
 def _room_text(name: str, bounds: Bounds | None) -> str:

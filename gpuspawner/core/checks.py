@@ -33,13 +33,19 @@ class Notation:
     :param title: what the amount is, as a sentence begins; like ``unbounded`` made by ``later``.
     :param parse: returns whole base units or raises QuantityError.
     :param show: writes whole base units for people.
+    :param bare: writes them where the unit follows, at a later amount of the same sentence; None = as ``show``.
     :param unbounded: why there may be no bounds to choose in, empty where it is just not offered.
     """
 
     title: str
     parse: Callable[[object], int]
     show: Callable[[int], str]
+    bare: Callable[[int], str] | None = None
     unbounded: str = ""
+
+    def least(self, bounds: Bounds) -> str:
+        """Return the lower bound as it stands before the upper one: "0.5", of "0.5 to 4 CPUs"."""
+        return (self.bare or self.show)(bounds.min)
 
 
 def longest_text(field: str) -> int:
@@ -204,7 +210,7 @@ def _out_of_range(notation: Notation, bounds: Bounds, *, value: str) -> str:
     return gettext(
         "{subject} must be {least} to {most}, not {value}.",
         subject=notation.title,
-        least=notation.show(bounds.min),
+        least=notation.least(bounds),
         most=notation.show(bounds.max),
         value=value,
     )
@@ -214,7 +220,7 @@ def _off_step(notation: Notation, bounds: Bounds, *, value: str) -> str:
     return gettext(
         "{subject} must be {least} to {most} in steps of {step}, not {value}.",
         subject=notation.title,
-        least=notation.show(bounds.min),
+        least=notation.least(bounds),
         most=notation.show(bounds.max),
         step=notation.show(bounds.step),
         value=value,

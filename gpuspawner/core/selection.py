@@ -19,7 +19,7 @@ from gpuspawner.core.duration import duration_option, format_duration, parse_dur
 from gpuspawner.core.image_use import misfit_text
 from gpuspawner.core.language import ENGLISH, gettext, later, speaking
 from gpuspawner.core.narrowing import least_of, within
-from gpuspawner.core.quantity import format_memory, memory_option, parse_cpu, parse_memory
+from gpuspawner.core.quantity import format_cpu, format_memory, memory_option, parse_cpu, parse_memory
 from gpuspawner.core.quoting import name_of, quote, unknown_field
 from gpuspawner.core.sentences import paragraph
 from gpuspawner.core.words import cpu_text
@@ -284,7 +284,7 @@ def _count_out_of_range(number: int, gpu: GPUType) -> str:
 NUMBER_OF_GPUS = later("The number of GPUs")
 _PRESET, _IMAGE, _GPU_TYPE, _PRIORITY = later("preset"), later("image"), later("GPU type"), later("priority")
 _NO_BOUNDS = later("its bounds are not known")
-_CPU = Notation(title=later("CPU"), parse=parse_cpu, show=cpu_text, unbounded=_NO_BOUNDS)
+_CPU = Notation(title=later("CPU"), parse=parse_cpu, show=cpu_text, bare=format_cpu, unbounded=_NO_BOUNDS)
 _MEMORY = Notation(title=later("Memory"), parse=parse_memory, show=format_memory, unbounded=_NO_BOUNDS)
 _RUN_TIME = Notation(title=later("The run time"), parse=parse_duration, show=format_duration)
 _SHARED_MEMORY = Notation(title=later("Shared memory"), parse=parse_memory, show=format_memory)

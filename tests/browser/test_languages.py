@@ -48,7 +48,7 @@ async def test_a_wrong_form_comes_back_in_german(person: Person) -> None:
     await person.field("cpu").fill("1000")
     await person.start()
     await expect(person.page.locator("#gpuspawner-errors")).to_contain_text("Bitte sehen Sie sich das noch einmal an")
-    await expect(person.page.locator("#gpuspawner-cpu-error")).to_contain_text("CPU muss 0.25 CPU bis 4 CPUs betragen")
+    await expect(person.page.locator("#gpuspawner-cpu-error")).to_contain_text("CPU muss 0.25 bis 4 CPUs betragen")
 
 
 @CHINESE
@@ -66,7 +66,7 @@ async def test_without_a_script_the_language_is_the_same(person: Person) -> None
     await person.log_in("german-plain")
     await person.field("cpu").fill("1000")
     await person.start()
-    await expect(person.page.locator("#gpuspawner-cpu-error")).to_contain_text("CPU muss 0.25 CPU bis 4 CPUs betragen")
+    await expect(person.page.locator("#gpuspawner-cpu-error")).to_contain_text("CPU muss 0.25 bis 4 CPUs betragen")
 
 
 @pytest.mark.window(locale="fr-FR")

@@ -135,7 +135,7 @@ async def test_what_a_page_sends_all_the_same_comes_back_at_its_field(limited: P
     await limited.start()
 
     await expect(limited.page.locator("#gpuspawner-gpu-error")).to_contain_text(NOT_THEIRS)
-    await expect(limited.page.locator("#gpuspawner-cpu-error")).to_contain_text("0.5 CPU to 2 CPUs")
+    await expect(limited.page.locator("#gpuspawner-cpu-error")).to_contain_text("0.5 to 2 CPUs")
     await expect(limited.choice("gpu", THEIRS)).to_be_checked()
     await limited.pick("gpu", CARD)
     await expect(limited.choice("gpu", THEIRS)).to_be_disabled()

@@ -70,7 +70,7 @@ LIMITED = Rule(
         ({"image": "r"}, "torch", "R is not among the images that you may use. Torch is selected."),
         ({"custom_image": "quay.io/x:1"}, "", "You may only use images from the list. Torch is selected."),
         ({"gpu": "either"}, "", "EITHER is not among the GPUs that you may use. No GPU is selected."),
-        ({"cpu": 8}, "2", "You may have 0.5 CPU to 4 CPUs. 2 is filled in."),
+        ({"cpu": 8}, "2", "You may have 0.5 to 4 CPUs. 2 is filled in."),
         ({"memory": "32G"}, "8", "You may have 1 GiB to 16 GiB of memory. 8 GiB is filled in."),
         ({"gpu": "a100", "gpu_count": 4}, "1", "You may have 2 GPUs (A100) in one server. 1 is filled in."),
         (

@@ -39,7 +39,7 @@ def test_presets_that_can_be_started_are_not_flagged():
             {"gpu": "t4", "image": "plain"},
             "Plain is made for AMD GPUs. Choose another image, or another GPU than Tesla T4.",
         ),
-        ({"gpu": "a100", "cpu": 16}, "CPU must be 1 CPU to 8 CPUs, not 16 CPUs. There is no GPU type 'a100'."),
+        ({"gpu": "a100", "cpu": 16}, "CPU must be 1 to 8 CPUs, not 16 CPUs. There is no GPU type 'a100'."),
     ],
 )
 def test_a_preset_that_cannot_is_flagged_with_all_reasons(options: dict[str, Any], reason: str):

@@ -69,7 +69,7 @@ async def test_the_admin_may_choose_one_for_all(make_spawner: MakeSpawner):
 async def test_a_wrong_form_comes_back_in_its_language(make_spawner: MakeSpawner):
     message, page = await sent(make_spawner(), {**WRONG, "_language": ["de"]})
     (error,) = page.select("#gpuspawner-cpu-error")
-    told = "CPU muss 1 CPU bis 8 CPUs betragen, nicht 99 CPUs."
+    told = "CPU muss 1 bis 8 CPUs betragen, nicht 99 CPUs."
     assert (message, error.text.split("Fehler:")[-1].strip(), no_gpu(page)) == (
         "Es wurde nichts gestartet. Das Formular sagt, was zu ändern ist.",
         told,
