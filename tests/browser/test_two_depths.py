@@ -31,6 +31,18 @@ async def test_a_newcomer_sees_presets_with_their_verdicts_and_no_field(person: 
     await expect(person.field("cpu")).to_be_hidden()
 
 
+@pytest.mark.window(viewport={"width": 1000, "height": 900})
+async def test_the_verdicts_of_presets_side_by_side_stand_on_one_line(person: Person) -> None:
+    """However many lines each takes to say what is in it."""
+    await arrive(person, "comparing")
+    await expect(person.page.locator("#gpuspawner-preset-3 .gs-outlook")).to_contain_text("Starts now: ")
+
+    outlooks = await person.page.locator(".gs-preset .gs-outlook").all()
+    tops = {(await each.bounding_box() or {}).get("y") for each in outlooks}
+
+    assert (len(outlooks), len(tops)) == (3, 1)
+
+
 async def test_a_preset_and_start_are_two_clicks(person: Person, servers: Servers) -> None:
     try:
         await arrive(person, "quick")
