@@ -30,10 +30,7 @@ def drop_dead_reflectors(reflectors: MutableMapping[Any, Any]) -> None:
     for key, reflector in list(reflectors.items()):
         watch = reflector.watch_task
         if reflector.first_load_future.done() and (watch is None or watch.done()):
-            # An exception nobody asked for would be reported when the future goes; those who waited have seen it. The
-            # future is cancelled when one of them gave up while others waited for it as well.
-            if not reflector.first_load_future.cancelled():
-                _ = reflector.first_load_future.exception()
+            _failure_of(reflector)
             del reflectors[key]
 
 
@@ -49,11 +46,23 @@ def no_abandoned_reflectors(reflectors: MutableMapping[Any, Any], key: Any) -> I
         yield
     except BaseException:
         made = reflectors.get(key)
-        if made is not None and made is not before and not made.first_load_future.done():
-            del reflectors[key]
-            made.first_load_future.set_exception(TimeoutError("Could not watch what was started."))
-            _ = made.first_load_future.exception()  # asked for, or asyncio reports it where nobody waits
+        if made is not None and made is not before:
+            if not made.first_load_future.done():
+                del reflectors[key]
+                made.first_load_future.set_exception(TimeoutError("Could not watch what was started."))
+            _failure_of(made)
         raise
+
+
+def _failure_of(reflector: Any) -> BaseException | None:
+    """Return what a reflector's first list failed with, None where it did not.
+
+    asyncio reports an exception that nobody asked for when the future goes, in the hub's log and without a word of what
+    it belongs to. Whoever waited for the list has seen it, and so has the log.
+    """
+    first: asyncio.Future[None] = reflector.first_load_future
+    # It is cancelled when one of those who waited gave up while others waited for it as well.
+    return None if not first.done() or first.cancelled() else first.exception()
 
 
 async def first_list(reflectors: Mapping[Any, Any], key: Any) -> None:

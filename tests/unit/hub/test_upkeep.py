@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from jupyterhub.app import JupyterHub
+from kubernetes_asyncio.client.rest import ApiException
 from tornado import web
 
 from gpuspawner.hub.errors import COUNTS_REFUSALS
@@ -113,6 +114,18 @@ async def test_the_hub_can_clean_up_when_one_of_two_watches_was_cancelled(
     server.held, server.status = set(), {}
     async with asyncio.timeout(5):
         assert await spawner.poll() == 1
+
+
+async def test_what_a_first_list_failed_with_is_not_told_again_when_the_hub_ends(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    spawner = make_spawner()
+    server.status = {f"/api/v1/namespaces/{spawner.namespace}/pods": 401}
+    with pytest.raises(ApiException, match="401"):
+        await spawner._start_watching_pods()
+    (failed,) = type(spawner).reflectors.values()
+    # What asyncio itself goes by; the log that it tells keeps the exception, and so the future, from being collected.
+    assert not failed.first_load_future._log_traceback
 
 
 def test_a_refused_start_counts_for_nothing():
