@@ -13,6 +13,7 @@ from math import exp
 
 from gpuspawner.core.endings import ending, taken_away
 from gpuspawner.core.event_sources import Event, events_of
+from gpuspawner.core.language import gettext
 from gpuspawner.core.node_steps import on_node, passed
 from gpuspawner.core.pod_status import gates, is_bound, phase
 from gpuspawner.core.pull_text import so_far
@@ -33,6 +34,8 @@ _GONE_AFTER_S = 5.0
 """Seconds for which a pod has to be gone: KubeSpawner makes it anew where one of that name was there."""
 _LONGEST_S = 1e9
 
+_FROM_EVENTS = frozenset({Stage.QUEUED, Stage.WAITING, Stage.SCALING, Stage.SCHEDULED, Stage.PULLING})
+"""Stages of which events say the most."""
 _FOR_ROOM = frozenset({Stage.QUEUED, Stage.WAITING, Stage.SCALING})
 _BANDS: Mapping[Stage, tuple[int, int, float]] = {
     Stage.CHECKING: (0, 5, 10.0),
@@ -174,7 +177,9 @@ class Progress:
 
     def _news(self, saying: Saying, facts: Facts, *, now_s: float) -> str:
         """Return what to say now, empty for nothing: neither the same again, nor what was said a moment ago."""
-        sentence = paragraph(saying.sentence, self._in_time(saying, facts, now_s=now_s)) if saying.sentence else ""
+        sentence = saying.sentence
+        if sentence:
+            sentence = paragraph(sentence, _untold(saying, facts), self._in_time(saying, facts, now_s=now_s))
         key, last = (saying.stage, saying.sentence, saying.is_alarm), (sentence, saying.is_alarm)
         self._said = {each: at_s for each, at_s in self._said.items() if now_s - at_s < CALM_S}
         if not sentence or key in self._said or (last == self._last and saying.stage is not Stage.FAILED):
@@ -190,6 +195,13 @@ class Progress:
         if saying.stage is Stage.PULLING and not saying.is_alarm:
             return so_far(now_s - self._stage_since_s)
         return ""
+
+
+def _untold(saying: Saying, facts: Facts) -> str:
+    """Return that more may be the matter than can be told; empty where that is not so."""
+    if not facts.lacks_events or saying.stage not in _FROM_EVENTS:
+        return ""
+    return gettext("The hub may not read the cluster's events, so a reason may be missing here.")
 
 
 def _events(pod: Mapping[str, object], facts: Facts) -> tuple[Event, ...]:

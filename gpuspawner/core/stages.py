@@ -83,6 +83,7 @@ class Facts:
     :param judged_at_s: when that was found out, counted like ``since_s``; None for just now.
     :param queue: its place in Kueue's queue, None when unknown.
     :param gpu_name: what people call the GPU type chosen, empty for none.
+    :param lacks_events: events cannot be read, so what only they say is not known.
     :param is_node_ready: whether the node it is bound to says that it is well, None when unknown.
     """
 
@@ -94,6 +95,7 @@ class Facts:
     judged_at_s: float | None = None
     queue: QueuePlace | None = None
     gpu_name: str = ""
+    lacks_events: bool = False
     is_node_ready: bool | None = None
 
 

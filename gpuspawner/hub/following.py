@@ -22,6 +22,7 @@ class Following:
 
     :param gpu: the type chosen, None until that is known and for a server without one.
     :param is_sent: its pod was sent to the API server, at least once.
+    :param lacks_events: the hub may not read what is reported of its pod.
     :param former_pod: uid of a pod of the same name that is not this start's, empty for none.
     :param reports: what was said, in its order.
     :param percent: how far the bar is.
@@ -33,6 +34,7 @@ class Following:
     clock: Callable[[], float] = time.monotonic
     gpu: GPUType | None = None
     is_sent: bool = False
+    lacks_events: bool = False
     former_pod: str = ""
     reports: list[Report] = field(default_factory=list)
     percent: int = 0

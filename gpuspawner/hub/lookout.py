@@ -82,6 +82,7 @@ class Lookout:
             judged_at_s=None if judged is None else self._judged_at,
             queue=None if pod is None or offer is None else await offer.queue_place(pod),
             gpu_name="" if gpu is None else gpu.display_name,
+            lacks_events=self._following.lacks_events,
             is_node_ready=None if offer is None or (pod is not None and not node) else self._is_ready(offer.inventory),
         )
 

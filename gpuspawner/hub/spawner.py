@@ -32,6 +32,7 @@ from gpuspawner.hub.cluster_metrics import ClusterMetrics
 from gpuspawner.hub.concerns import Concerns, Viewpoint
 from gpuspawner.hub.deciding import decided
 from gpuspawner.hub.errors import RefusedStart, cluster_error, refusal, undecided
+from gpuspawner.hub.event_rights import EventRights
 from gpuspawner.hub.gate import Admission, UnreadClusterError
 from gpuspawner.hub.links import LINK_PREFIX
 from gpuspawner.hub.offers import Offer, Offers, ParsedSettings
@@ -64,6 +65,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     _offers = Offers()
     _concerns = Concerns()
     _allowances = Allowances()
+    _event_rights = EventRights()
     _settings_files = SettingsFiles()
     _start_future: asyncio.Future[Any] | None = None
 
@@ -223,6 +225,16 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         await first_list(reflectors, key)
         with no_abandoned_reflectors(reflectors, key):
             return await super()._start_reflector(kind, *args, **kwargs)
+
+    @override
+    async def _start_watching_events(self, replace: bool = False) -> Any:
+        """Start the watch of events, or find the one there is; a start goes on without where the hub may have none."""
+        watch = partial(super()._start_watching_events, replace=replace)
+        if not self._is_ours():
+            return await watch()
+        reflector = await self._event_rights.watched(self, watch)
+        self._this_start.following.lacks_events = reflector is None
+        return reflector
 
     @override
     def start(self) -> asyncio.Future[Any]:

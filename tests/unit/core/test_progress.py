@@ -283,3 +283,15 @@ def test_a_start_that_is_looked_at_late_says_where_it_is():
     start = Start()
     start.at(500, CREATING, event("kubelet", "Pulling", f'"{IMAGE}"'))
     assert (start.stages, start.progress.percent) == ([Stage.PULLING], 50)
+
+
+UNTOLD = "The hub may not read the cluster's events, so a reason may be missing here."
+
+
+def test_where_events_cannot_be_read_what_depends_on_them_says_so():
+    start = Start(lacks_events=True)
+    assert start.at(0, None) == ["Your server is being set up."]
+    (waits_for_a_node,) = start.at(1, pod(conditions={"PodScheduled": {"reason": "Unschedulable", "message": FULL}}))
+    (is_loaded,) = start.at(2, pod(node="n"))
+    *_, runs = start.at(9, pod(node="n", phase="Running", conditions={"Ready": {}}))
+    assert [UNTOLD in each for each in (waits_for_a_node, is_loaded, runs)] == [True, True, False]

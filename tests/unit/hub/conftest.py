@@ -18,6 +18,7 @@ from traitlets.config import Config
 
 from gpuspawner.hub.allowances import Allowances
 from gpuspawner.hub.concerns import Concerns
+from gpuspawner.hub.event_rights import EventRights
 from gpuspawner.hub.offers import Offers
 from gpuspawner.hub.settings_files import SettingsFiles
 from gpuspawner.hub.spawner import GPUSpawner
@@ -101,6 +102,7 @@ async def spawners(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MakeSpawner
     monkeypatch.setattr(GPUSpawner, "_offers", Offers())
     monkeypatch.setattr(GPUSpawner, "_concerns", Concerns())
     monkeypatch.setattr(GPUSpawner, "_allowances", Allowances())
+    monkeypatch.setattr(GPUSpawner, "_event_rights", EventRights())
     monkeypatch.setattr(GPUSpawner, "_settings_files", SettingsFiles())
 
     def make(*, settings: Any = SETTINGS, kubespawner: Any = None, name: str = "ada", **traits: Any) -> GPUSpawner:

@@ -54,19 +54,19 @@ def test_how_bad_it_is_to_miss_a_part_depends_on_what_there_is(lost: str, more: 
 
 
 @pytest.mark.parametrize(
-    ("resource", "wishes", "is_told"),
+    ("resource", "wishes", "told"),
     [
-        ("events", None, True),
-        ("events", Wishes(), True),
-        ("events", Wishes(reads_events=False), False),
-        ("persistentvolumeclaims", None, True),
-        ("persistentvolumeclaims", Wishes(wants_claims=True), True),
-        ("persistentvolumeclaims", Wishes(), False),
+        ("events", None, "warning"),
+        ("events", Wishes(), "warning"),
+        ("events", Wishes(reads_events=False), None),
+        ("persistentvolumeclaims", None, "fault"),
+        ("persistentvolumeclaims", Wishes(wants_claims=True), "fault"),
+        ("persistentvolumeclaims", Wishes(), None),
     ],
 )
-def test_what_the_hub_makes_no_use_of_is_not_missing(resource: str, wishes: Wishes | None, is_told: bool):
+def test_what_the_hub_makes_no_use_of_is_not_missing(resource: str, wishes: Wishes | None, told: str | None):
     lost = {right: False for grant in GRANTS for right in grant.rights if right.resource == resource}
-    expected = [("fault", "rights-hub", NAME)] if is_told else []
+    expected = [(told, "rights-hub", NAME)] if told else []
     assert codes(missing_rights, hub(allowed=lost, wishes=wishes)) == expected
 
 
@@ -74,6 +74,7 @@ def test_the_verbs_that_are_missing_are_named():
     lost = {Right(verb, "events", namespace="jhub"): False for verb in ("list", "watch")}
     (found,) = missing_rights(hub(allowed=lost))
     assert found.what == "The hub (ServiceAccount jhub/hub) may not list, watch events."
+    assert found.why == "People may not be told why a server waits."
 
 
 def test_of_several_pods_the_one_that_runs_is_named():
