@@ -172,8 +172,9 @@ class Run:
 
     def _stop(self) -> None:
         if not self._is_stopped.is_set():
-            print(f"\n-- told to end: what runs has {STOP_TIMEOUT_S} s to clean up", flush=True)
-        self._is_stopped.set()
+            self._is_stopped.set()
+            with contextlib.suppress(OSError):  # told so by a terminal that is gone
+                print(f"\n-- told to end: what runs has {STOP_TIMEOUT_S} s to clean up", flush=True)
 
     async def _run_front(self, lane: Lane, is_over: asyncio.Event) -> None:
         try:
@@ -211,9 +212,10 @@ class Run:
                 is_all = False
                 while not is_all:
                     is_all = is_over.is_set()
-                    sys.stdout.flush()
-                    shutil.copyfileobj(log, sys.stdout.buffer)
-                    sys.stdout.buffer.flush()
+                    with contextlib.suppress(OSError):  # nobody reads any more: what runs has to end well all the same
+                        sys.stdout.flush()
+                        shutil.copyfileobj(log, sys.stdout.buffer)
+                        sys.stdout.buffer.flush()
                     await _first_of(is_over.wait(), asyncio.sleep(LOOK_S))
 
     def _so_far(self, outcome: Outcome) -> str:
