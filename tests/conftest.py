@@ -1,4 +1,4 @@
-"""What all tests share: which of them run, how long one may take, and what the report's first lines say.
+"""What all tests share: which of them run, how long one may take, what the report says first, and the checkout.
 
 Nothing here needs a cluster, a browser or root: the unit tests run on any machine that has Python.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import subprocess
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ import hypothesis
 import pytest
 
 TESTS = Path(__file__).resolve().parent
+ROOT = TESTS.parent
+# As root in another user's clone git refuses to answer; only the command line can say that this one is fine.
+GIT = ["git", "-c", "safe.directory=*", "-C", str(ROOT)]
 # Folder below tests/ → what its tests need; each needs its flag, or to be named on the command line.
 SUITES_ON_REQUEST = {
     "cluster": "a local Kubernetes: root, and what `python3 devcluster/prepare.py --for cluster` sets up",
@@ -69,6 +73,20 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 def _is_interruption(error: BaseException | None) -> bool:
     return error is not None and (isinstance(error, KeyboardInterrupt) or _is_interruption(error.__context__))
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def tracked_files() -> frozenset[Path]:
+    """Every file of the checkout that is tracked, or new and not ignored."""
+    command = [*GIT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    files = (ROOT / name for name in answer.stdout.split("\0") if name)
+    return frozenset(file for file in files if file.is_file())
 
 
 def _is_wanted(config: pytest.Config, suite: str) -> bool:

@@ -35,26 +35,26 @@ def lines_with(text: str, needles: list[str]) -> list[str]:
     return [f"{number}: {line.strip()}" for number, line in enumerate(text.splitlines(), 1) if pattern.search(line)]
 
 
-def _texts(files: list[Path]) -> dict[Path, str]:
+def _texts(files: frozenset[Path]) -> dict[Path, str]:
     return {file: file.read_text() for file in files if file.suffix not in NOT_READ}
 
 
-def test_no_file_names_a_path_of_one_machine(tracked_files: list[Path], root: Path):
+def test_no_file_names_a_path_of_one_machine(tracked_files: frozenset[Path], root: Path):
     found = {str(file): lines_with(text, machine_paths(root)) for file, text in _texts(tracked_files).items()}
     assert {file: lines for file, lines in found.items() if lines} == {}
 
 
-def test_no_file_names_the_host_of_a_package_registry(tracked_files: list[Path]):
+def test_no_file_names_the_host_of_a_package_registry(tracked_files: frozenset[Path]):
     found = {str(file): lines_with(text, REGISTRY_HOSTS) for file, text in _texts(tracked_files).items()}
     assert {file: lines for file, lines in found.items() if lines} == {}
 
 
-def test_no_file_is_large(tracked_files: list[Path], root: Path):
+def test_no_file_is_large(tracked_files: frozenset[Path], root: Path):
     sizes = {str(file.relative_to(root)): file.stat().st_size for file in tracked_files}
     assert {file: size for file, size in sizes.items() if size > MAX_BYTES} == {}
 
 
-def test_no_code_promises_to_be_finished_later(tracked_files: list[Path], root: Path):
+def test_no_code_promises_to_be_finished_later(tracked_files: frozenset[Path], root: Path):
     promises = ["TO" + "DO", "FIX" + "ME", "X" + "XX"]
     found = {
         str(file.relative_to(root)): lines_with(text, promises)

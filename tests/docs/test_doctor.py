@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpuspawner.cli.diagnosis.rights import LOSSES
-from tests.docs.conftest import ROOT
+from tests.docs.support.pages import ROOT
 
 RULES = ROOT / "gpuspawner" / "cli" / "diagnosis"
 WRITTEN = re.compile(r'\bcode="([a-z-]+)"|_Telling\(\s*Severity\.[A-Z]+, "([a-z-]+)"')
