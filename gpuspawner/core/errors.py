@@ -35,7 +35,8 @@ class GPUSpawnerError(Exception):
 
     def __init__(self, *problems: Problem) -> None:
         self.problems: tuple[Problem, ...] = problems
-        super().__init__("; ".join(f"{problem.field}: {problem.message}" for problem in problems))
+        told = (": ".join(filter(None, (problem.field, problem.message))) for problem in problems)
+        super().__init__("; ".join(told))
 
     @property
     def field(self) -> str:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
-import yaml
 from jupyterhub.app import JupyterHub
 from traitlets.config import Config
 from traitlets.config.loader import LazyConfigValue
@@ -24,7 +23,8 @@ from gpuspawner.hub.languages import languages
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.traits import SETTINGS, GPUSpawnerTraits
 from gpuspawner.settings import Settings
-from gpuspawner.settings.files import put_over
+from gpuspawner.settings.files import blamed, put_over, read
+from gpuspawner.settings.merging import over
 
 SECTION = "GPUSpawner"
 
@@ -43,16 +43,22 @@ def configure(c: Config, path_or_mapping: str | Path | Mapping[str, Any] | None 
     """Make gpuspawner the hub's spawner, in a ``jupyterhub_config.py``.
 
     :param c: the configuration object there.
-    :param path_or_mapping: the section ``GPUSpawner`` as in Helm values, or the path of a YAML file that holds it.
-    :raises SettingsError: it is wrong, with one problem for each path.
-    :raises OSError: the file cannot be read.
+    :param path_or_mapping: the section ``GPUSpawner`` as in Helm values, or the path of a YAML file that holds it,
+        or of a folder of such files.
+    :raises SettingsError: it is wrong, or cannot be read, with one problem for each path.
     """
     given = path_or_mapping
-    section = _read(Path(given)) if isinstance(given, str | Path) else dict(given or {})
+    files = read([str(given)], field="") if isinstance(given, str | Path) else ()
+    section = dict(given) if isinstance(given, Mapping) else {}
+    for file in files:
+        section = over(section, file.says)
     c.JupyterHub.spawner_class = "gpuspawner.GPUSpawner"
     for name, value in section.items():
         c[SECTION][name] = value
-    check(c)
+    try:
+        check(c)
+    except SettingsError as error:
+        raise blamed(error, files) from None
 
 
 def check(config: Mapping[str, Any], *, with_files: bool = True) -> None:
@@ -157,15 +163,3 @@ def _plain(section: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: value.get_value({}) if isinstance(value, LazyConfigValue) else value for name, value in section.items()
     }
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        section = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise SettingsError(Problem(field="", code="bad_value", message=f"{path} is no YAML: {error}")) from error
-    if section is None:
-        return {}
-    if not isinstance(section, dict):
-        raise SettingsError(Problem(field="", code="wrong_type", message=f"{path} must hold a mapping"))
-    return section

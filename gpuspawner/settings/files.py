@@ -70,9 +70,10 @@ def fingerprint(paths: Sequence[str]) -> tuple[Fingerprint, float]:
     return tuple(found), youngest_ns / 1e9
 
 
-def read(paths: Sequence[str]) -> list[SettingsFile]:
+def read(paths: Sequence[str], *, field: str = _FIELD) -> list[SettingsFile]:
     """Read files, and all of folders in the order of their names.
 
+    :param field: which setting names them, if one does.
     :raises SettingsError: with one problem for each file that is not there, or is no YAML as settings are.
     """
     files: list[SettingsFile] = []
@@ -83,10 +84,10 @@ def read(paths: Sequence[str]) -> list[SettingsFile]:
                 try:
                     files.append(SettingsFile(path=shown, says=_settings(file.read_bytes())))
                 except SettingsError as error:
-                    problems += _at(shown, error)
+                    problems += _at(shown, error, field=field)
         except OSError as error:
             message = f"{error.filename or path} cannot be read: {error.strerror or error}"
-            problems.append(Problem(field=_FIELD, code="bad_value", message=message))
+            problems.append(Problem(field=field, code="bad_value", message=message))
     if problems:
         raise SettingsError(*problems)
     return files
@@ -257,10 +258,10 @@ def _wrong(field: str, message: str) -> SettingsError:
     return SettingsError(Problem(field=field, code="bad_value", message=message))
 
 
-def _at(path: str, error: SettingsError) -> Iterator[Problem]:
+def _at(path: str, error: SettingsError, *, field: str) -> Iterator[Problem]:
     """Yield what is wrong with a file."""
     for problem in error.problems:
         if problem.field:
             yield replace(problem, message=f"{problem.message} ({path})")
         else:
-            yield replace(problem, field=_FIELD, message=f"{path} {problem.message}")
+            yield replace(problem, field=field, message=f"{path} {problem.message}")

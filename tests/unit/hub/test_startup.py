@@ -146,11 +146,34 @@ def test_configure_reads_a_file(tmp_path: Path):
     assert config.GPUSpawner.cpu == {"max": 4}
 
 
-@pytest.mark.parametrize("text", ["gpus: {a100: {max_cnt: 3}}", "a: [", "- 1", "gpu: {}"])
-def test_configure_refuses_a_wrong_file(tmp_path: Path, text: str):
-    (tmp_path / "gpuspawner.yaml").write_text(text)
-    with pytest.raises(SettingsError):
-        configure(Config(), str(tmp_path / "gpuspawner.yaml"))
+@pytest.mark.parametrize("text", ["cpu: {max: 4}", "hub: {config: {GPUSpawner: {cpu: {max: 4}}}}"])
+def test_configure_reads_what_settings_files_may_hold(tmp_path: Path, text: str):
+    (tmp_path / "a.yaml").write_text(text)
+    (tmp_path / "b.yaml").write_text("capacity_timeout: 3")
+    config = Config()
+    configure(config, tmp_path)
+    assert config.GPUSpawner == {"cpu": {"max": 4}, "capacity_timeout": 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("gpus: {a100: {max_cnt: 3}}", "gpus.a100.max_cnt: there is no such key. Did you mean 'max_count'? ({})"),
+        ("cpu: {max: 4}\ngpus: {}\ncpu: {max: 5}", "cpu: is there twice, in lines 1 and 3 ({})"),
+        ("a: [", "{} is no YAML: "),
+        (b"a: \xff", "{} is no YAML: "),
+        ("- 1", "{} must hold a mapping"),
+        ("gpu: {}", "gpu: there is no such setting. Did you mean gpus? ({})"),
+        (None, "{} cannot be read: No such file or directory"),
+    ],
+)
+def test_configure_refuses_a_wrong_file_by_its_name(tmp_path: Path, text: str | bytes | None, expected: str):
+    path = tmp_path / "gpuspawner.yaml"
+    if text is not None:
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(SettingsError) as wrong:
+        configure(Config(), str(path))
+    assert str(wrong.value).startswith(expected.format(path))
 
 
 def test_configure_alone_only_sets_the_spawner(tmp_path: Path):
