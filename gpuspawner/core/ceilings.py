@@ -34,7 +34,7 @@ class Ceiling:
 def ceilings(gpu: GPUType, catalogue: Catalogue, *, person: Person, rule: Rule, usage: Usage) -> tuple[Ceiling, ...]:
     """Return all limits of a type but its own ``max_count``; the type may be had at all.
 
-    One of several types counts as each of them that the rule has: which one it will be nobody knows before.
+    One of several types counts as each of them that is named where it is given: nobody knows before which it will be.
 
     :param rule: what all rules come to for the person.
     """
@@ -55,9 +55,9 @@ def used_of(slug: str, catalogue: Catalogue, *, usage: Usage) -> int:
 
 
 def type_rules(gpu: GPUType, rule: Rule) -> Iterator[tuple[GPUType, TypeRule]]:
-    """Yield a type, and each that it stands for, with what a rule says of it, where it says that it may be had."""
-    for each in (gpu, *gpu.members):
-        found = rule.of_type(each.slug)
+    """Yield a type, and each that it stands for, with what a rule says of it, where it names it."""
+    members = ((each, rule.of_member(each.slug, choice=gpu.slug)) for each in gpu.members)
+    for each, found in ((gpu, rule.of_type(gpu.slug)), *members):
         if found is not None:
             yield each, found
 

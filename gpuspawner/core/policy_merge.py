@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
-from gpuspawner.core.policy_rules import ANY, Range, Rule, TypeRule
+from gpuspawner.core.policy_rules import ANY, Beside, Range, Rule, TypeRule
 
 _MOST = ("max_gpus", "max_gpus_per_server", "max_servers_with_gpu", "max_runtime_s")
 _OF_TYPE = ("max_gpus", "max_gpus_per_server", "max_runtime_s")
@@ -87,16 +87,31 @@ def _types(
 ) -> dict[str, TypeRule]:
     """Return GPU types of two rules put together; a type that one does not name is what its ``*`` says.
 
-    :param either: a type of only one of them stays.
+    :param either: a type of only one of them stays, and what only one of them says is no limit.
     """
     joined = {}
     for slug in dict.fromkeys([*one, *other]):
-        first, second = one.get(slug, one.get(ANY)), other.get(slug, other.get(ANY))
+        first, second = _of(slug, one), _of(slug, other)
         if first is not None and second is not None:
-            joined[slug] = join(first, second)
+            beside = _beside(first, second, join=partial(_if_both if either else _both, join=join))
+            joined[slug] = replace(join(first, second), beside=beside)
         elif either:
             joined[slug] = first or second or TypeRule()
     return joined
+
+
+def _of(slug: str, gpus: Mapping[str, TypeRule]) -> TypeRule | None:
+    """Return what is said of a GPU type, with what is said there beside it: elsewhere it would be in other company."""
+    found = gpus.get(slug, gpus.get(ANY))
+    if found is None or found.beside is not None:
+        return found
+    return replace(found, beside=lambda other: gpus.get(other, gpus.get(ANY)))
+
+
+def _beside(one: TypeRule, other: TypeRule, *, join: Callable[[Any, Any], Any]) -> Beside:
+    # Asked for few types: those of a choice of several.
+    first, second = one.beside, other.beside
+    return lambda slug: join(first and first(slug), second and second(slug))
 
 
 def _generous_type(one: TypeRule, other: TypeRule) -> TypeRule:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import unicodedata
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 UNLIMITED = sys.maxsize
@@ -33,11 +33,18 @@ class TypeRule:
     :param max_gpus: over all servers of a person.
     :param max_gpus_per_server: in one server.
     :param max_runtime_s: seconds after which a server with the type is stopped.
+    :param beside: of a choice of several types, returns what the rules that give it say of one of these, None where
+        they do not name it; None = what stands beside it in its own rule.
     """
 
     max_gpus: int | None = None
     max_gpus_per_server: int | None = None
     max_runtime_s: int | None = None
+    beside: Beside | None = field(default=None, compare=False, repr=False)
+
+
+Beside = Callable[[str], TypeRule | None]
+"""From the slug of a GPU type to what is said of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +83,14 @@ class Rule:
         if self.gpus is None:
             return TypeRule()
         return self.gpus.get(slug, self.gpus.get(ANY))
+
+    def of_member(self, slug: str, *, choice: str) -> TypeRule | None:
+        """Return what is said of a GPU type where it may come of a choice of several, None where nothing is.
+
+        That the type itself may be had somebody else's rule may say, whose limits are none of this choice's.
+        """
+        given = self.of_type(choice)
+        return (self.of_type if given is None or given.beside is None else given.beside)(slug)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -193,10 +193,9 @@ def adds_up(selection: Selection, limits: Allowance) -> bool:
     every = [*limits.usage.own, new]
 
     def may_be(server: Server) -> set[str]:
-        if server.gpu == "":
-            return set(full.gpus)
-        members = full.gpus[server.gpu].members if server.gpu in full.gpus else ()
-        return {server.gpu or "", *(each.slug for each in members)}
+        if server.gpu not in full.gpus:
+            return set(full.gpus)  # its pod does not tell, or the type is gone
+        return {server.gpu, *(each.slug for each in full.gpus[server.gpu].members)}
 
     kept = [
         rule.of_type(selection.gpu) is not None,
@@ -205,7 +204,8 @@ def adds_up(selection: Selection, limits: Allowance) -> bool:
         len(every) <= (UNLIMITED if rule.max_servers_with_gpu is None else rule.max_servers_with_gpu),
     ]
     for slug in may_be(new):
-        if (said := rule.of_type(slug)) is not None:
+        said = rule.of_type(slug) if slug == selection.gpu else rule.of_member(slug, choice=selection.gpu)
+        if said is not None:
             total = sum(each.count for each in every if slug in may_be(each))
             kept.append(total <= (UNLIMITED if said.max_gpus is None else said.max_gpus))
             kept.append(new.count <= (UNLIMITED if said.max_gpus_per_server is None else said.max_gpus_per_server))

@@ -101,3 +101,40 @@ def test_the_more_generous_wins_and_nothing_said_is_no_limit(key: str, one: Any,
 )
 def test_a_cap_gives_nothing_and_takes_what_it_says(key: str, given: Any, cap: Any, expected: Any):
     assert capped(Rule(**{key: given}), Rule(**{key: cap}, deny=True)) == Rule(**{key: expected})
+
+
+SLICED = {"t4": TypeRule(max_gpus=1), "either": TypeRule()}
+
+
+def said_of_t4(rule: Rule) -> TypeRule | None:
+    return rule.of_member("t4", choice="either")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        (SLICED, {"a100": TypeRule()}, TypeRule(max_gpus=1)),
+        (SLICED, {"either": TypeRule()}, None),
+        ({"either": TypeRule()}, {"t4": TypeRule(max_gpus=0)}, None),
+        (SLICED, {"*": TypeRule(max_gpus=3)}, TypeRule(max_gpus=3)),
+    ],
+)
+def test_a_type_in_a_choice_has_the_limits_of_the_most_generous_of_the_rules_that_give_the_choice(
+    one: dict[str, TypeRule], other: dict[str, TypeRule], expected: TypeRule | None
+):
+    rules = Rule(gpus=one), Rule(gpus=other)
+    assert [said_of_t4(most_generous(pair)) for pair in (rules, rules[::-1])] == [expected, expected]
+
+
+@pytest.mark.parametrize(
+    ("cap", "expected"),
+    [
+        ({"either": TypeRule()}, TypeRule(max_gpus=1)),
+        ({"either": TypeRule(), "t4": TypeRule(max_gpus=0)}, TypeRule(max_gpus=0)),
+        ({"*": TypeRule(max_gpus_per_server=1)}, TypeRule(max_gpus=1, max_gpus_per_server=1)),
+    ],
+)
+def test_a_cap_that_does_not_name_a_type_keeps_its_limit_in_a_choice(
+    cap: dict[str, TypeRule], expected: TypeRule | None
+):
+    assert said_of_t4(capped(Rule(gpus=SLICED), Rule(gpus=cap, deny=True))) == expected
