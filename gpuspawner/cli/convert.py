@@ -5,7 +5,7 @@ parent chart's key), a bare list in YAML or JSON, or a jupyterhub_config.py, whi
 standard output, and to the standard error what could not be carried over.
 
 examples:
-  gpuspawner convert values.yaml > gpuspawner.yaml
+  gpuspawner convert values.yaml > converted.yaml
   gpuspawner convert jupyterhub_config.py --output json
   helm get values jhub | gpuspawner convert -
 """

@@ -120,7 +120,11 @@ class _Conversion:
             "gpus": self._gpus,
             "presets": self._presets,
         }
-        return {name: section for name, section in sections.items() if section}
+        found: dict[str, Any] = {name: section for name, section in sections.items() if section}
+        if self._presets:
+            # A list of profiles is a closed one: what its author did not offer nobody is to get by converting it.
+            found["discover_gpus"] = False
+        return found
 
     def images(self, variants: Iterable[Variant], choices: Iterable[ImageChoice]) -> None:
         """Take in each image once; the name of a choice says more than that of a profile."""
@@ -157,8 +161,10 @@ class _Conversion:
             self._bounds[name]["guarantee"] = float(next(iter(parts)))
         elif parts:
             least, most = (float(each) for each in (min(parts), max(parts)))
+            self._bounds[name]["guarantee"] = most
             self.notes.append(
-                f"{name}: profiles guarantee {least:.2f} to {most:.2f} of the limit; one fraction holds for all here."
+                f"{name}: profiles guarantee {least:.2f} to {most:.2f} of the limit; one fraction holds for all here, "
+                "the largest."
             )
 
     def preset(self, variant: Variant) -> None:

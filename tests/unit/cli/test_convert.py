@@ -14,6 +14,7 @@ PROFILES = [{"display_name": "Small", "kubespawner_override": {"cpu_limit": 1, "
 SETTINGS = {
     "cpu": {"min": 1, "max": 1, "step": 1},
     "presets": {"small": {"display_name": "Small", "cpu": 1}},
+    "discover_gpus": False,
 }
 NOTE = "note: Small: storage_class cannot differ by choice here; set it on KubeSpawner for all.\n"
 

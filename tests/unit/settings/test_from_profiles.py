@@ -49,6 +49,7 @@ BOTH: dict[str, Any] = {
             "gpu_count": 1,
         },
     },
+    "discover_gpus": False,
 }
 
 
@@ -84,7 +85,8 @@ def test_people_may_still_write_an_image_of_their_own():
     unlisted = {"enabled": True, "kubespawner_override": {"image": "{value}"}}
     profile = {"display_name": "P", "profile_options": {"image": {"unlisted_choice": unlisted}}}
     assert convert([profile]) == Converted(
-        settings={"custom_images": {"allowed": True}, "presets": {"p": {"display_name": "P"}}}, notes=()
+        settings={"custom_images": {"allowed": True}, "presets": {"p": {"display_name": "P"}}, "discover_gpus": False},
+        notes=(),
     )
 
 
@@ -160,11 +162,18 @@ def test_where_that_is_not_known_it_is_said():
     assert convert(WITH_AND_WITHOUT[1:]).notes == ()
 
 
-def test_different_guarantees_are_said():
+def test_the_largest_of_different_guarantees_holds_and_that_is_said():
     profiles = [{"display_name": str(n), "kubespawner_override": {"cpu_limit": 2, "cpu_guarantee": n}} for n in (1, 2)]
     found = convert(profiles)
-    assert "guarantee" not in found.settings["cpu"]
-    assert found.notes == ("cpu: profiles guarantee 0.50 to 1.00 of the limit; one fraction holds for all here.",)
+    assert found.settings["cpu"]["guarantee"] == 1.0
+    assert found.notes == (
+        "cpu: profiles guarantee 0.50 to 1.00 of the limit; one fraction holds for all here, the largest.",
+    )
+
+
+@pytest.mark.parametrize("override", [{"image": "a/b:1"}, T4])
+def test_nobody_gets_gpus_that_no_profile_offered(override: dict[str, Any]):
+    assert converted(**override).settings["discover_gpus"] is False
 
 
 @pytest.mark.parametrize(
