@@ -37,12 +37,12 @@ def node_step(root: Path) -> Step:
 
 def _python_step(root: Path, name: str, *, constraints: str, extra: str) -> Step:
     folder = root / name
-    pins = root / "constraints" / constraints
+    pins, left_out = root / "constraints" / constraints, root / "constraints" / "left-out.txt"
     # Scripts and the editable install name the folder and the interpreter: when one moved, start afresh.
     place = {"root": str(root), "python": f"{sys.executable} {sys.version}"}
     # The install compiles the catalogues of messages.
     catalogues = sorted((root / "gpuspawner" / "locale").glob("*.po"))
-    stamp = place | {"inputs": _digest(root / "pyproject.toml", root / "hatch_build.py", pins, *catalogues)}
+    stamp = place | {"inputs": _digest(root / "pyproject.toml", root / "hatch_build.py", pins, left_out, *catalogues)}
 
     def commands() -> Sequence[Sequence[str]]:
         old = _read_stamp(folder)
@@ -57,7 +57,10 @@ def _python_step(root: Path, name: str, *, constraints: str, extra: str) -> Step
         else:
             first = [[*make, "--without-pip", str(folder)]]
         # Notebook servers run from a read-only mount of it, where Python could not keep what it compiles.
-        return [*first, [*install, "--compile-bytecode", "--editable", f".[{extra}]"]]
+        install += ["--excludes", str(left_out), "--compile-bytecode", "--editable", f".[{extra}]"]
+        # Of an environment that had it.
+        uninstall = [uv, "pip", "uninstall", "--python", python, "--requirements", str(left_out)]
+        return [*first, install, uninstall]
 
     return Step(
         name=f"python {name}",

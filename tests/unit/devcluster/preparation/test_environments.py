@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.metadata
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,13 @@ import pytest
 from devcluster.preparation.environments import node_step, python_steps
 from devcluster.preparation.runner import Step
 
-INPUTS = ("pyproject.toml", "hatch_build.py", "constraints/hub6.txt", "gpuspawner/locale/de.po")
+INPUTS = (
+    "pyproject.toml",
+    "hatch_build.py",
+    "constraints/hub6.txt",
+    "constraints/left-out.txt",
+    "gpuspawner/locale/de.po",
+)
 
 
 @pytest.fixture
@@ -42,6 +49,13 @@ def test_a_changed_dependency_is_noticed(checkout: Path, changed: str):
     make(python_steps(checkout, hub5=False)[0], checkout / ".venv")
     (checkout / changed).write_text("changed")
     assert [step.is_done() for step in python_steps(checkout, hub5=False)] == [False]
+
+
+def test_what_is_left_out_is_not_in_the_environment_of_the_tests():
+    lines = (Path(__file__).parents[4] / "constraints/left-out.txt").read_text().splitlines()
+    (name,) = (line for line in lines if not line.startswith("#"))
+    with pytest.raises(importlib.metadata.PackageNotFoundError):
+        importlib.metadata.version(name)
 
 
 def test_the_pins_of_one_environment_do_not_concern_the_other(checkout: Path):
