@@ -143,7 +143,7 @@ class Ledger:
         if (now := self._clock()) >= self._owners_until:
             self._owners, self._owners_until = owners_of_pods(spawner), now + OWNERS_S
         found: dict[str, _Known] = {}
-        for raws in watched_pods(spawner):
+        for raws in watched_pods(spawner, known=self._owners):
             for key, raw in raws.items():
                 known, version, owner = (
                     self._known.get(key),

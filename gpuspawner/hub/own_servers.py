@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Set
+import re
+from collections.abc import Container, Iterator, Mapping, Set
+from string import Formatter
 from typing import Any
 
 from gpuspawner.core import decode
@@ -39,17 +41,49 @@ async def watch(spawner: Any, *, timeout_s: float) -> None:
     drop_dead_reflectors(type(spawner).reflectors)
     if is_watched(spawner):
         return
-    reading = asyncio.ensure_future(spawner._start_watching_pods())
+    reading = asyncio.ensure_future(_begin(spawner))
     # KubeSpawner has told its log what went wrong; asked for, or asyncio reports it where nobody waits.
     reading.add_done_callback(lambda done: None if done.cancelled() else done.exception())
     await asyncio.wait({reading}, timeout=timeout_s)
 
 
-def watched_pods(spawner: Any) -> Iterator[Mapping[str, Mapping[str, Any]]]:
-    """Yield the pods of servers by namespace and name, as the API sends them; for each namespace that is watched."""
-    for (kind, _), reflector in tuple(type(spawner).reflectors.items()):
-        if kind == "pods":
+def watched_pods(spawner: Any, *, known: Container[str] = ()) -> Iterator[Mapping[str, Mapping[str, Any]]]:
+    """Yield the pods of servers by namespace and name, as the API sends them; for each namespace that is watched.
+
+    Where users have namespaces of their own, KubeSpawner watches all there are, with the servers of other hubs in them:
+    only those of users' namespaces as this hub names them are its own.
+
+    :param known: namespaces and names of pods that are this hub's wherever they are.
+    """
+    for (kind, namespace), reflector in tuple(type(spawner).reflectors.items()):
+        if kind != "pods":
+            continue
+        if namespace is not None:
             yield reflector.pods
+            continue
+        own = _namespaces_of_users(spawner)
+        pods = tuple(reflector.pods.items())
+        yield {key: pod for key, pod in pods if key in known or own.fullmatch(key.partition("/")[0])}
+
+
+async def _begin(spawner: Any) -> None:
+    try:
+        await spawner._start_watching_pods()
+    except SystemExit as error:
+        # Where KubeSpawner watches all namespaces and cannot, it ends the hub. A form is no reason for that.
+        raise RuntimeError("the pods of all namespaces cannot be watched") from error
+
+
+def _namespaces_of_users(spawner: Any) -> re.Pattern[str]:
+    """Return how the namespaces of this hub's users are called."""
+    found = ""
+    for literal, field, _, _ in Formatter().parse(spawner.user_namespace_template):
+        found += re.escape(literal)
+        if field == "hubnamespace":
+            found += re.escape(spawner._expand_user_properties("{hubnamespace}"))
+        elif field is not None:
+            found += ".*"
+    return re.compile(found)
 
 
 def _asks_for(raw: Mapping[str, Any], resources: Set[str]) -> bool:

@@ -43,15 +43,22 @@ class Grant:
 
 
 _PREFIX = "gpuspawner-"
-_NAMESPACED = frozenset({"pods", "pods/exec", "secrets"})
+_NAMESPACED = frozenset({"pods", "pods/exec", "secrets", "persistentvolumeclaims", "events", "resourcequotas"})
+_NAMESPACES: Mapping[str, object] = {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["create"]}
+"""What KubeSpawner asks for at the start of each server whose user has a namespace of their own."""
 
 
-def grants(documents: Iterable[object], *, account: Account, namespace: str) -> tuple[Grant, ...]:
+def grants(
+    documents: Iterable[object], *, account: Account, namespace: str, has_user_namespaces: bool = False
+) -> tuple[Grant, ...]:
     """Return the parts of the shipped roles for an account.
 
     :param documents: of ``helm-values/rbac.yaml``.
     :param namespace: where servers are started.
+    :param has_user_namespaces: they are started in a namespace for each user, so roles are for all namespaces.
     """
+    if has_user_namespaces:
+        documents = map(_for_all_namespaces, documents)
     roles: dict[tuple[str, str], Mapping[str, object]] = {}
     bindings: dict[tuple[str, str], Mapping[str, object]] = {}
     for document in map(mapping, documents):
@@ -109,6 +116,23 @@ def described(rights: Iterable[Right]) -> str:
         everywhere = " in all namespaces" if not right.namespace and right.resource in _NAMESPACED else ""
         verbs.setdefault((resource, everywhere), []).append(right.verb)
     return ", or ".join(f"{', '.join(own)} {resource}{where}" for (resource, where), own in verbs.items())
+
+
+def _for_all_namespaces(document: object) -> Mapping[str, object]:
+    """Return a role or binding of one namespace as one of the whole cluster; any other as it is."""
+    found = mapping(document)
+    if text(found.get("kind")) == "Role":
+        rules = mappings(found.get("rules"))
+        name = text(mapping(found.get("metadata")).get("name"))
+        new = [_NAMESPACES] if name == f"{_PREFIX}hub" else []
+        return {**found, "kind": "ClusterRole", "rules": [*new, *rules]}
+    if text(found.get("kind")) == "RoleBinding":
+        return {
+            **found,
+            "kind": "ClusterRoleBinding",
+            "roleRef": {**mapping(found.get("roleRef")), "kind": "ClusterRole"},
+        }
+    return found
 
 
 def _rights(role: Mapping[str, object], *, namespace: str) -> Iterator[Right]:

@@ -109,7 +109,12 @@ async def read_facts(onlooker: Onlooker, *, account: Account | None) -> tuple[Fa
         await reading.named(
             Kind.ACCOUNTS, [account.name], path=f"/api/v1/namespaces/{account.namespace}/serviceaccounts"
         )
-    parts = grants(_shipped(), account=account, namespace=namespace) if account is not None else ()
+    namespaces = wishes is not None and wishes.has_user_namespaces
+    parts = (
+        grants(_shipped(), account=account, namespace=namespace, has_user_namespaces=namespaces)
+        if account is not None
+        else ()
+    )
     facts = Facts(
         namespace=namespace,
         now=datetime.now(UTC),

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from gpuspawner.hub.own_servers import is_watched, pods_with, watch, watched_pods
-from tests.unit.kube.watch_server import pod
+from tests.unit.hub.conftest import MakeSpawner
+from tests.unit.kube.watch_server import WatchServer, pod
 
 GPU = frozenset({"nvidia.com/gpu"})
 
@@ -110,6 +111,33 @@ async def test_a_watch_that_cannot_begin_is_no_error():
     found = kind(begin)
     await watch(found, timeout_s=10)
     assert not is_watched(found)
+
+
+async def test_pods_of_other_hubs_are_not_counted_where_users_have_namespaces_of_their_own(make_spawner: MakeSpawner):
+    own = make_spawner(
+        kubespawner={"enable_user_namespaces": True, "user_namespace_template": "{hubnamespace}-u-{userid}"}
+    )
+    hub = own._expand_user_properties("{hubnamespace}")
+    namespaces = (f"{hub}-u-1", "other-u-1", f"{hub}-v-1", "moved")
+    pods = {f"{namespace}/jupyter-ada": pod("jupyter-ada") for namespace in namespaces}
+    type(own).reflectors["pods", None] = SimpleNamespace(pods=pods)
+    try:
+        (found,) = watched_pods(own, known={"moved/jupyter-ada"})
+    finally:
+        type(own).reflectors.clear()
+    assert list(found) == [f"{hub}-u-1/jupyter-ada", "moved/jupyter-ada"]
+
+
+async def test_no_form_ends_the_hub_where_all_namespaces_cannot_be_watched(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    own = make_spawner(kubespawner={"enable_user_namespaces": True})
+    server.status["/api/v1/pods"] = 403
+    await watch(own, timeout_s=10)
+    assert not is_watched(own)
+    server.status = {}
+    await watch(own, timeout_s=10)
+    assert is_watched(own)
 
 
 async def test_a_slow_first_reading_goes_on_when_nobody_waits_any_more():

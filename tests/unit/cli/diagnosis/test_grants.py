@@ -29,6 +29,18 @@ def test_manifests_are_for_the_account_and_the_namespace():
     assert grant.manifests[1]["subjects"] == [{"kind": "ServiceAccount", "name": "hub", "namespace": "hubs"}]
 
 
+def test_where_users_have_namespaces_of_their_own_all_roles_are_for_the_whole_cluster():
+    documents = yaml.safe_load_all((data_dir("helm-values") / "rbac.yaml").read_text())
+    found = grants(documents, account=HUB, namespace="jhub", has_user_namespaces=True)
+    rights = {right for grant in found for right in grant.rights}
+    assert {right.namespace for right in rights} == {""}
+    assert {Right("create", "namespaces"), Right("delete", "pods"), Right("list", "resourcequotas")} <= rights
+    assert {each["kind"] for grant in found for each in grant.manifests} == {"ClusterRole", "ClusterRoleBinding"}
+    assert {each["roleRef"]["kind"] for grant in found for each in grant.manifests if "roleRef" in each} == {
+        "ClusterRole"
+    }
+
+
 def test_no_danger_is_among_what_a_hub_needs():
     risky = dangers(HUB, namespace="jhub")
     needed = {right for rights in shipped().values() for right in rights}
