@@ -31,11 +31,13 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNREADABLE = (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError, TypeError)
 """What the parser raises, and what it lets through of a value that is not of the kind that its tag says."""
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
+_LARGEST_BYTES = 1 << 20
+"""Of a file: as much as Kubernetes takes for a ConfigMap or a Secret. The hub has one thread, and reads in it."""
 _DEEPEST = 100
 """Levels of nesting; libyaml knows no bound, and tens of thousands of them end the process."""
 
 _MOST_VALUES = 100_000
-"""Aliases of aliases can stand for more than any machine holds."""
+"""Those that are written, and those that they stand for: aliases of aliases can be more than any machine holds."""
 
 T = TypeVar("T")
 
@@ -82,7 +84,7 @@ def read(paths: Sequence[str], *, field: str = _FIELD) -> list[SettingsFile]:
         try:
             for shown, file in _files(path):
                 try:
-                    files.append(SettingsFile(path=shown, says=_settings(file.read_bytes())))
+                    files.append(SettingsFile(path=shown, says=_settings(_content(file))))
                 except SettingsError as error:
                     problems += _at(shown, error, field=field)
         except OSError as error:
@@ -165,6 +167,19 @@ def _file(path: Path) -> Path:
     return path
 
 
+def _content(file: Path) -> bytes:
+    """Return what is in a file.
+
+    :raises SettingsError: more than anybody writes.
+    :raises OSError: it cannot be read.
+    """
+    with file.open("rb") as opened:
+        content = opened.read(_LARGEST_BYTES + 1)
+    if len(content) > _LARGEST_BYTES:
+        raise _wrong("", "is larger than 1 MiB, which is all that a ConfigMap may hold")
+    return content
+
+
 def _settings(content: bytes) -> Mapping[str, Any]:
     """Return the settings of a document: by themselves, or as the only ones in Helm values.
 
@@ -191,7 +206,7 @@ def _settings(content: bytes) -> Mapping[str, Any]:
 def _document(content: bytes) -> object:
     """Return what YAML says, as long as it says nothing twice."""
     text = content.decode("utf-8-sig")
-    _refuse_depth(text)
+    _refuse_excess(text)
     loader = _LOADER(text)
     try:
         node = loader.get_single_node()
@@ -205,13 +220,16 @@ def _document(content: bytes) -> object:
         loader.dispose()
 
 
-def _refuse_depth(text: str) -> None:
-    """Look how deep a document is nested, before anything is made of it.
+def _refuse_excess(text: str) -> None:
+    """Look how deep a document is nested and how much it holds, before anything is made of it.
 
-    :raises SettingsError: too deep.
+    :raises SettingsError: too deep, or too much.
     """
-    depth = 0
+    depth = values = 0
     for event in yaml.parse(text, Loader=_LOADER):
+        values += isinstance(event, yaml.NodeEvent)
+        if values > _MOST_VALUES:
+            raise _wrong("", f"holds more than {_MOST_VALUES:,} values")
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
             raise _wrong("", f"is nested more than {_DEEPEST} deep")

@@ -142,6 +142,88 @@ def test_another_mistake_is_told_and_so_is_that_all_is_right_again(
     assert told(caplog)[-1][1].endswith(f"settings_files: {path} cannot be read: No such file or directory")
 
 
+def _vanish(path: Path) -> None:
+    path.unlink()
+
+
+def _loop(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path.name)
+
+
+def _dangle(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("gone.yaml")
+
+
+def _become_a_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+MISHAPS = {
+    "vanishes": (_vanish, "cannot be read: No such file or directory"),
+    "leads to itself": (_loop, "cannot be read: Too many levels of symbolic links"),
+    "leads nowhere": (_dangle, "cannot be read: No such file or directory"),
+    "is a pipe": (_become_a_pipe, "cannot be read: it is no file"),
+    "is no text": (lambda path: path.write_bytes(b"\xff\xfe\x00g"), "is no YAML"),
+    "is binary": (lambda path: path.write_bytes(bytes(range(256))), "is no YAML"),
+    "is cut off": (lambda path: path.write_text("gpus: {t4: {resource: "), "is no YAML"),
+    "holds no settings": (lambda path: path.write_text("- 1"), "must hold a mapping"),
+    "is huge": (lambda path: path.write_text("x: y\n" * 300_000), "is larger than 1 MiB"),
+}
+
+
+@pytest.mark.parametrize("mishap", MISHAPS)
+def test_whatever_becomes_of_a_file_the_last_good_settings_stay(
+    follow: Follow, hours: Hours, tmp_path: Path, caplog: pytest.LogCaptureFixture, mishap: str
+):
+    spoil, reason = MISHAPS[mishap]
+    path = tmp_path / "a.yaml"
+    path.write_text(T4)
+    settings = follow(path)
+    spoil(path)
+    for _ in range(3):
+        assert after(hours, settings) == {"a100": 1, "t4": 1}
+    assert not settings.is_good
+    ((level, message),) = told(caplog)
+    assert (level, str(path) in message, reason in message) == ("ERROR", True, True), message
+
+
+def test_a_file_of_a_folder_that_is_wrong_keeps_what_the_others_say(
+    follow: Follow, hours: Hours, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    mount = Mount(tmp_path / "mount", {"a.yaml": T4, "b.yaml": ""})
+    settings = follow(mount.folder)
+    mount.swap({"a.yaml": TWO, "b.yaml": "gpus: ["})
+    assert after(hours, settings) == {"a100": 1, "t4": 1}
+    ((_, message),) = told(caplog)
+    assert f"{mount.folder}/b.yaml is no YAML" in message
+    mount.swap({"a.yaml": TWO, "b.yaml": ""})
+    assert after(hours, settings) == {"a100": 1, "t4": 2, "l4": 1}
+    assert settings.is_good
+
+
+def test_an_empty_file_says_nothing_and_takes_back_what_it_said(follow: Follow, hours: Hours, tmp_path: Path):
+    path = tmp_path / "a.yaml"
+    path.write_text(T4)
+    settings = follow(path)
+    path.write_text("")
+    assert after(hours, settings) == {"a100": 1}
+    assert settings.is_good
+
+
+def test_a_folder_that_vanishes_and_comes_back(follow: Follow, hours: Hours, tmp_path: Path):
+    mount = Mount(tmp_path / "mount", {"a.yaml": T4})
+    settings = follow(mount.folder)
+    mount.folder.rename(tmp_path / "away")
+    assert after(hours, settings) == {"a100": 1, "t4": 1}
+    assert not settings.is_good
+    (tmp_path / "away").rename(mount.folder)
+    assert after(hours, settings) == {"a100": 1, "t4": 1}
+    assert settings.is_good
+
+
 def test_what_a_file_of_a_folder_said_goes_with_it(follow: Follow, hours: Hours, tmp_path: Path):
     mount = Mount(tmp_path / "mount", {"a.yaml": T4, "b.yaml": "gpus: {a100: null}"})
     settings = follow(mount.folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,13 @@ import pytest
 from bs4 import BeautifulSoup
 from tornado import web
 
+from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.settings_files import SettingsFiles
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
+from tests.unit.hub.followed import sent
 from tests.unit.hub.starts import begin
+from tests.unit.kube.watch_server import WatchServer, eventually
 
 BIG = "gpus: {a100: {display_name: Big, max_count: 2}, mi210: {enabled: false}}"
 
@@ -79,3 +83,65 @@ async def test_with_files_the_form_is_ours_whatever_they_say(make_spawner: MakeS
     only_files = {"settings_files": settings["settings_files"]}
     spawner = make_spawner(settings=only_files, kubespawner={"profile_list": profiles})
     assert "Small" not in await spawner.get_options_form()
+
+
+GONE = "gpus: {a100: {enabled: false}}"
+SENT = {"image": ["pytorch"], "cpu": ["2"], "memory": ["4G"], "gpu": ["a100"], "gpu_count": ["1"]}
+
+
+@pytest.fixture
+async def with_homes(make_spawner: MakeSpawner, settings: dict[str, Any]) -> GPUSpawner:
+    """Return somebody's spawner, which makes a claim for a home at each start."""
+    return make_spawner(settings=settings, kubespawner={"storage_pvc_ensure": True, "storage_capacity": "1Gi"})
+
+
+def made(server: WatchServer) -> list[str]:
+    """Return what the API server was asked to make, and not only to look at."""
+    own = ("pods", "persistentvolumeclaims")
+    asked = [each for each in server.requests if each.method == "POST" and "dryRun" not in each.query]
+    return [kind for each in asked if (kind := each.path.rpartition("/")[2]) in own]
+
+
+async def test_a_choice_that_is_gone_when_its_form_is_sent_is_refused_by_its_field(
+    settings: dict[str, Any], with_homes: GPUSpawner
+):
+    assert "a100" in await offered(with_homes)
+    write(settings, GONE)
+    with pytest.raises(web.HTTPError) as refused:
+        await with_homes.options_from_form(SENT)
+    assert refused.value.status_code == 400
+    assert await offered(with_homes) == ["mi210"]
+
+
+@pytest.mark.parametrize("when", ["before the hub takes it", "in a hook"])
+async def test_a_choice_that_goes_in_the_middle_of_a_start_is_refused_before_anything_is_made(
+    settings: dict[str, Any], with_homes: GPUSpawner, server: WatchServer, when: str
+):
+    with_homes.user_options = await with_homes.options_from_form(SENT)
+    if when == "before the hub takes it":
+        write(settings, GONE)
+        with pytest.raises(RefusedStart, match="gpu: "):
+            await with_homes._run_apply_user_options(with_homes.user_options)
+        return
+    await with_homes._run_apply_user_options(with_homes.user_options)
+    write(settings, GONE)
+    with pytest.raises(RefusedStart, match="gpu: ") as refused:
+        await with_homes.start()
+    assert (refused.value.status_code, made(server)) == (400, [])
+
+
+@pytest.mark.parametrize("text", ["gpus: [", GONE])
+async def test_what_changes_once_a_start_is_let_through_changes_nothing_for_it(
+    settings: dict[str, Any], with_homes: GPUSpawner, server: WatchServer, text: str
+):
+    with_homes.user_options = await with_homes.options_from_form(SENT)
+    if text != GONE:
+        write(settings, text)
+    await with_homes._run_apply_user_options(with_homes.user_options)
+    start = with_homes.start()
+    await eventually(lambda: "persistentvolumeclaims" in made(server))
+    write(settings, text)
+    await sent(server, with_homes)
+    assert made(server) == ["persistentvolumeclaims", "pods"]
+    start.cancel()
+    await asyncio.gather(start, return_exceptions=True)

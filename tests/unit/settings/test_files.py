@@ -72,6 +72,8 @@ def test_helm_values_with_the_settings_alone_are_settings(tmp_path: Path):
         ("cpu: {max: !!int ''}", "settings_files: {} is no YAML: "),
         ("discover_gpus: !!bool perhaps", "settings_files: {} is no YAML: "),
         ("a: !!timestamp then", "settings_files: {} is no YAML: "),
+        ("#" * ((1 << 20) + 1), "settings_files: {} is larger than 1 MiB"),
+        ("x: y\n" * 60_000, "settings_files: {} holds more than 100,000 values"),
         ("[" * 40_000, "settings_files: {} is nested more than 100 deep"),
         (BOMB, "settings_files: {} stands for more than 100,000 values, by its aliases"),
     ],
