@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gpuspawner.cli.chart import spawner_config
 from gpuspawner.cli.findings import Finding, Severity, dotted, type_name
 from gpuspawner.cli.setting_findings import located
 from gpuspawner.cli.values import CONFIG, Values
-from gpuspawner.core.errors import Problem, SettingsError
+from gpuspawner.core.errors import SettingsError
 
 _OF_A_TRAIT = "hub.config: "
 
@@ -39,7 +40,7 @@ def _refused(values: Values) -> Iterator[Finding]:
         for problem in error.problems:
             if problem.field.startswith(_OF_A_TRAIT):
                 field = problem.field.removeprefix(_OF_A_TRAIT)
-                yield located(Problem(field=field, code=problem.code, message=problem.message), values)
+                yield from located([replace(problem, field=field)], values)
             else:
                 path = (*values.root, *problem.field.split("."))
                 yield _finding(values, path, severity=Severity.ERROR, message=problem.message)

@@ -94,13 +94,13 @@ def _advice(values: Values) -> Iterator[Finding]:
     configured = settings.configured()
     # Settings that are right have a mapping there, or nothing.
     taken_out = {slug for slug, entry in (values.settings.get("gpus") or {}).items() if entry is None}
-    for problem in (
+    problems = (
         *type_advice(values, configured),
         *limit_advice(settings.model, configured),
         *unknown_slugs(settings.model, taken_out=taken_out),
         *doubtful_names(settings.model),
-    ):
-        yield located(problem, values, severity=Severity.WARNING)
+    )
+    yield from located(problems, values, severity=Severity.WARNING)
     yield from unpulled_images(values, configured.images)
 
 

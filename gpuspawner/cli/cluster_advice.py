@@ -71,8 +71,7 @@ def beside_nodes(values: Values, offer: Offer, *, settings: ParsedSettings) -> I
         problems += _type(slug, gpu, nodes=nodes, may_grow=bool(offer.inventory.growths))
     problems += _limits(settings, nodes)
     problems += undeclared_images(configured.images, offer.catalogue.gpus)
-    for problem in problems:
-        yield located(problem, values, severity=Severity.WARNING)
+    yield from located(problems, values, severity=Severity.WARNING)
 
 
 def _told(flag: Flag) -> Iterator[Problem]:

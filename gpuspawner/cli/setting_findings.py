@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gpuspawner.cli.findings import Finding, Path, Severity, dotted
 from gpuspawner.cli.values import CONFIG, SECTION, SPAWNERS, Values
 from gpuspawner.cli.yaml_tree import Written
+from gpuspawner.core.dotted_paths import DottedPaths
 from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.core.quoting import name_of
 from gpuspawner.hub.startup import check
@@ -21,21 +22,22 @@ def setting_findings(values: Values) -> Iterator[Finding]:
     try:
         check({name: section for name, section in sections.items() if section}, with_files=False)
     except SettingsError as error:
-        for problem in error.problems:
-            yield located(problem, values)
+        yield from located(error.problems, values)
 
 
-def located(problem: Problem, values: Values, *, severity: Severity = Severity.ERROR) -> Finding:
-    """Return a problem with a path below the section as a finding with a path from the top of the files."""
-    base, found, rest = _nearest(problem.field, values)
-    path = (*base, *found)
-    return Finding(
-        severity=severity,
-        code=problem.code,
-        path=".".join(filter(None, (dotted(path), rest))),
-        message=problem.message,
-        place=values.where(path, of_key=problem.code in _OF_KEYS),
-    )
+def located(problems: Iterable[Problem], values: Values, *, severity: Severity = Severity.ERROR) -> Iterator[Finding]:
+    """Yield problems with paths below the section as findings with paths from the top of the files."""
+    paths = DottedPaths(_entries)
+    for problem in problems:
+        base, found, rest = _nearest(problem.field, values, paths=paths)
+        path = (*base, *found)
+        yield Finding(
+            severity=severity,
+            code=problem.code,
+            path=".".join(filter(None, (dotted(path), rest))),
+            message=problem.message,
+            place=values.where(path, of_key=problem.code in _OF_KEYS),
+        )
 
 
 def idle_null_findings(values: Values) -> Iterator[Finding]:
@@ -58,30 +60,16 @@ def idle_null_findings(values: Values) -> Iterator[Finding]:
         )
 
 
-def _nearest(field: str, values: Values) -> tuple[Path, Path, str]:
+def _nearest(field: str, values: Values, *, paths: DottedPaths[Written]) -> tuple[Path, Path, str]:
     """Return the section, the path in it as far as files say it, and the rest of the path."""
     candidates: list[tuple[Path, Path, str]] = []
     for name in SPAWNERS:
         base = (*values.root, *CONFIG, name)
         written = values.written(base)
         if written is not None:
-            candidates.append((base, *_resolved(field, written)))
+            candidates.append((base, *paths.followed(field, written)))
     whole: tuple[Path, Path, str] = ((*values.root, *SECTION), (), field)
     return min(candidates, key=lambda each: len(each[2]), default=whole)
-
-
-def _resolved(field: str, written: Written) -> tuple[Path, str]:
-    """Return as much of a dotted path as there is, and what is left of it; names may have dots in them."""
-    best: tuple[Path, str] = ((), field)
-    if not field:
-        return best
-    for name, part, entry in _entries(written):
-        if field != name and not field.startswith(f"{name}."):
-            continue
-        inside, rest = _resolved(field[len(name) + 1 :], entry)
-        if len(rest) < len(best[1]):
-            best = ((part, *inside), rest)
-    return best
 
 
 def _entries(written: Written) -> Iterator[tuple[str, str | int, Written]]:

@@ -31,41 +31,40 @@ class ToldTaint:
 
     :param taint: as the toleration that goes with it: of a taint with a value that nobody tells, all that is known.
     :param who: who says so, as the end of "which …".
-    :param slug: GPU type that says so of its nodes; empty where ``resource`` or ``label`` tells whom it concerns.
-    :param label: and its value, empty for any, that the nodes have.
     """
 
     taint: Toleration
     who: str
-    slug: str = ""
-    match: Mapping[str, tuple[str, ...]] | None = None
-    resource: str = ""
-    label: tuple[str, str] | None = None
-
-    def concerns(self, gpu: GPUType) -> bool:
-        """Tell whether a type's nodes are those that have it."""
-        if self.label is not None:
-            key, value = self.label
-            return key in gpu.match and (not value or gpu.match[key] == (value,))
-        if self.match is not None:
-            return gpu.slug != self.slug and _are_the_same(self.match, gpu.match)
-        return gpu.resource == self.resource
 
 
-def told_taints(values: Values, gpus: Mapping[str, GPUType]) -> Iterator[ToldTaint]:
-    """Yield the taints that clouds set by rule, that other types tolerate on the same nodes, that profiles tolerate."""
-    for key, value, taint, who in _BY_LABEL:
-        yield ToldTaint(taint=taint, who=who, label=(key, value))
-    for gpu in gpus.values():
-        usual = conventional_tolerations(gpu.resource)
-        for each in gpu.tolerations:
-            if each.key and each not in usual and gpu.match:
-                who = f"{quote(gpu.slug)} tolerates on the same nodes"
-                yield ToldTaint(taint=each, who=who, slug=gpu.slug, match=gpu.match)
-    profiles = trait(values, "profile_list")
-    entries = profiles.value if profiles is not None and isinstance(profiles.value, list) else []
-    for profile in entries:
-        yield from _of_profile(profile)
+class ToldTaints:
+    """The taints that clouds set by rule, that types tolerate on the same nodes, and that profiles tolerate.
+
+    A type whose nodes have a taint by its own word is told of it too, and tolerates it.
+    """
+
+    def __init__(self, values: Values, gpus: Mapping[str, GPUType]) -> None:
+        self._by_match: dict[object, dict[Toleration, ToldTaint]] = {}
+        self._by_resource: dict[str, dict[Toleration, ToldTaint]] = {}
+        usual = {resource: conventional_tolerations(resource) for resource in {gpu.resource for gpu in gpus.values()}}
+        for gpu in gpus.values():
+            for each in gpu.tolerations:
+                if each.key and each not in usual[gpu.resource] and gpu.match:
+                    who = f"{quote(gpu.slug)} tolerates on the same nodes"
+                    told = self._by_match.setdefault(_nodes_of(gpu), {})
+                    told.setdefault(each, ToldTaint(taint=each, who=who))
+        profiles = trait(values, "profile_list")
+        for profile in profiles.value if profiles is not None and isinstance(profiles.value, list) else []:
+            for resource, taint in _of_profile(profile):
+                self._by_resource.setdefault(resource, {}).setdefault(taint.taint, taint)
+
+    def of(self, gpu: GPUType) -> Iterator[ToldTaint]:
+        """Yield the taints that a type's nodes have, by what is told."""
+        for key, value, taint, who in _BY_LABEL:
+            if key in gpu.match and (not value or gpu.match[key] == (value,)):
+                yield ToldTaint(taint=taint, who=who)
+        yield from self._by_match.get(_nodes_of(gpu), {}).values()
+        yield from self._by_resource.get(gpu.resource, {}).values()
 
 
 def is_tolerated(taint: Toleration, own: tuple[Toleration, ...]) -> bool:
@@ -80,12 +79,13 @@ def _fits(own: Toleration, taint: Toleration) -> bool:
     return own.operator == "Exists" or taint.operator == "Exists" or own.value == taint.value
 
 
-def _are_the_same(one: Mapping[str, tuple[str, ...]], other: Mapping[str, tuple[str, ...]]) -> bool:
-    """Tell whether two matches are met by the same nodes."""
-    return {key: set(values) for key, values in one.items()} == {key: set(values) for key, values in other.items()}
+def _nodes_of(gpu: GPUType) -> object:
+    """Return what is equal for types that are on the same nodes."""
+    return frozenset((key, frozenset(values)) for key, values in gpu.match.items())
 
 
-def _of_profile(profile: Any) -> Iterator[ToldTaint]:
+def _of_profile(profile: Any) -> Iterator[tuple[str, ToldTaint]]:
+    """Yield resources that a profile asks for, and what it tolerates on their nodes."""
     override = profile.get("kubespawner_override") if isinstance(profile, Mapping) else None
     limits = override.get("extra_resource_limits") if isinstance(override, Mapping) else None
     if not isinstance(override, Mapping) or not isinstance(limits, Mapping):
@@ -93,4 +93,4 @@ def _of_profile(profile: Any) -> Iterator[ToldTaint]:
     name = name_of(str(profile.get("display_name") or ""))
     for resource in limits:
         for taint in tolerations(override.get("tolerations")):
-            yield ToldTaint(taint=taint, who=f"the profile {quote(name)} tolerates", resource=str(resource))
+            yield str(resource), ToldTaint(taint=taint, who=f"the profile {quote(name)} tolerates")

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from gpuspawner.cli.chart_values import Said, expressions, pod_tolerations, required_terms, trait
-from gpuspawner.cli.told_taints import ToldTaint, is_tolerated, told_taints
+from gpuspawner.cli.told_taints import ToldTaints, is_tolerated
 from gpuspawner.cli.values import Values
 from gpuspawner.core.assemble import Configured
-from gpuspawner.core.catalogue import GPUType, Image
+from gpuspawner.core.catalogue import GPUType, Image, Toleration
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.quoting import listing, name_of, quote
 
 _START_TIMEOUT_S = 300
 """What the chart has in ``singleuser.startTimeout``."""
+_MOST_TAINTS = 5
+"""That are named of one type: hundreds of types on the same nodes may tell of as many taints each."""
 
 
 def type_advice(values: Values, configured: Configured) -> Iterator[Problem]:
@@ -22,15 +24,19 @@ def type_advice(values: Values, configured: Configured) -> Iterator[Problem]:
     if not configured.discover and not configured.gpus:
         message = "is false, and there are no GPU types under gpus: nobody can pick a GPU"
         yield Problem(field="discover_gpus", code="unused", message=message)
-    told = tuple(told_taints(values, configured.gpus))
+    told, of_all, terms = ToldTaints(values, configured.gpus), pod_tolerations(values), _terms(values)
+    rivals: dict[str, list[str]] = {}
+    for slug, gpu in configured.gpus.items():
+        rivals.setdefault(gpu.resource, []).append(slug)
     for slug, gpu in configured.gpus.items():
         path = f"gpus.{slug}"
-        yield from _untolerated(path, gpu, values=values, told=told)
-        yield from _never(path, gpu, values=values)
+        yield from _untolerated(path, gpu, own=(*gpu.tolerations, *of_all), told=told)
+        yield from _never(path, gpu, values=values, terms=terms)
         yield from _patience(path, gpu, values=values)
-        rivals = [each.slug for each in configured.gpus.values() if each.resource == gpu.resource and each is not gpu]
-        if rivals and not gpu.match:
-            message = f"is missing: every node with {gpu.resource} counts, those of {listing(rivals)} as well"
+        if not gpu.match and len(rivals[gpu.resource]) > 1:
+            others = rivals[gpu.resource].copy()
+            others.remove(slug)
+            message = f"is missing: every node with {gpu.resource} counts, those of {listing(others)} as well"
             yield Problem(field=f"{path}.match", code="too_wide", message=message)
 
 
@@ -47,19 +53,22 @@ def undeclared_images(images: Mapping[str, Image], gpus: Mapping[str, GPUType]) 
             yield Problem(field=f"images.{slug}", code="no_cuda", message=message)
 
 
-def _untolerated(path: str, gpu: GPUType, *, values: Values, told: tuple[ToldTaint, ...]) -> Iterator[Problem]:
-    own = (*gpu.tolerations, *pod_tolerations(values))
-    for each in told:
-        if each.concerns(gpu) and not is_tolerated(each.taint, own):
-            effect = f":{each.taint.effect}" if each.taint.effect else ""
-            message = (
-                f"do not tolerate the taint {name_of(each.taint.key)}{effect}, which {each.who}: "
-                f"its nodes would take no server"
-            )
-            yield Problem(field=f"{path}.tolerations", code="untolerated", message=message)
+def _untolerated(path: str, gpu: GPUType, *, own: tuple[Toleration, ...], told: ToldTaints) -> Iterator[Problem]:
+    unmet = (each for each in told.of(gpu) if not is_tolerated(each.taint, own))
+    for number, each in enumerate(unmet):
+        effect = f":{each.taint.effect}" if each.taint.effect else ""
+        message = (
+            f"do not tolerate the taint {name_of(each.taint.key)}{effect}, which {each.who}: "
+            f"its nodes would take no server"
+        )
+        if number == _MOST_TAINTS:
+            message = f"do not tolerate more taints that others do: {_MOST_TAINTS} are named, and there are others"
+        yield Problem(field=f"{path}.tolerations", code="untolerated", message=message)
+        if number == _MOST_TAINTS:
+            return
 
 
-def _never(path: str, gpu: GPUType, *, values: Values) -> Iterator[Problem]:
+def _never(path: str, gpu: GPUType, *, values: Values, terms: Said | None) -> Iterator[Problem]:
     """Yield labels that servers' other node selectors rule out."""
     selector = trait(values, "node_selector")
     if selector is not None and isinstance(selector.value, Mapping):
@@ -68,21 +77,33 @@ def _never(path: str, gpu: GPUType, *, values: Values) -> Iterator[Problem]:
                 where = ".".join(map(str, selector.path))
                 message = f"matches no node that {where} leaves: it asks for {quote(str(value))}"
                 yield Problem(field=f"{path}.match.{key}", code="matches_nothing", message=message)
-    terms = required_terms(values)
     if terms is not None and all(_rules_out(term, gpu) for term in terms.value):
-        message = f"matches no node that {'.'.join(map(str, Said(*terms).path))} leaves"
+        message = f"matches no node that {'.'.join(map(str, terms.path))} leaves"
         yield Problem(field=f"{path}.match", code="matches_nothing", message=message)
 
 
-def _rules_out(term: object, gpu: GPUType) -> bool:
-    for each in expressions(term):
-        wanted = gpu.match.get(str(each.get("key")))
-        asked = each.get("values")
-        if not wanted or not isinstance(asked, list):
-            continue
-        if each.get("operator") == "In" and set(wanted).isdisjoint(map(str, asked)):
+def _terms(values: Values) -> Said | None:
+    """Return for each term what it asks of labels: key, operator and values; None where there are no terms."""
+    said = required_terms(values)
+    if said is None:
+        return None
+    asked = [
+        [
+            (str(each.get("key")), each.get("operator"), frozenset(map(str, each["values"])))
+            for each in expressions(term)
+            if isinstance(each.get("values"), list)
+        ]
+        for term in said.value
+    ]
+    return Said(said.path, asked)
+
+
+def _rules_out(term: Iterable[tuple[str, object, frozenset[str]]], gpu: GPUType) -> bool:
+    for key, operator, asked in term:
+        wanted = gpu.match.get(key)
+        if wanted and operator == "In" and asked.isdisjoint(wanted):
             return True
-        if each.get("operator") == "NotIn" and set(wanted) <= set(map(str, asked)):
+        if wanted and operator == "NotIn" and asked.issuperset(wanted):
             return True
     return False
 

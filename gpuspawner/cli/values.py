@@ -41,6 +41,8 @@ class Values:
     :param flaws: what is wrong with the files as YAML; nothing where they were loaded by :func:`load`.
     :param is_read: false where a file could not be read as YAML, so that the rest is not what it says.
     :param idle_nulls: paths that are set to null, and that no file before says anything of.
+    :ivar root: the key of a parent chart that the values of zero-to-jupyterhub are below; nothing where they are at the
+        top.
     """
 
     merged: Mapping[str, Any] = field(default_factory=dict)
@@ -48,21 +50,10 @@ class Values:
     flaws: tuple[Finding, ...] = ()
     is_read: bool = True
     idle_nulls: tuple[Path, ...] = ()
+    root: tuple[str, ...] = field(init=False)
 
-    @property
-    def root(self) -> tuple[str, ...]:
-        """The key of a parent chart that the values of zero-to-jupyterhub are below; nothing where they are at the top.
-
-        With several such keys, the first one that holds the settings counts.
-        """
-        below = [key for key, value in self.merged.items() if isinstance(value, Mapping)]
-        for mark in _MARKS:
-            if _at(self.merged, mark) is not None:
-                return ()
-            for key in below:
-                if isinstance(_at(self.merged[key], mark), Mapping):
-                    return (key,)
-        return (_NAME,) if _NAME in self.merged else ()
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "root", _root(self.merged))
 
     @property
     def chart(self) -> Mapping[str, Any]:
@@ -169,6 +160,18 @@ def require_sections(values: Values) -> None:
         raise SettingsError(
             *(Problem(field=".".join(path), code="wrong_type", message="must be a mapping") for path in wrong)
         )
+
+
+def _root(merged: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the key that the chart's values are below; with several such keys, the first that holds the settings."""
+    below = [key for key, value in merged.items() if isinstance(value, Mapping)]
+    for mark in _MARKS:
+        if _at(merged, mark) is not None:
+            return ()
+        for key in below:
+            if isinstance(_at(merged[key], mark), Mapping):
+                return (key,)
+    return (_NAME,) if _NAME in merged else ()
 
 
 def _at(found: Any, path: Sequence[str]) -> Any:

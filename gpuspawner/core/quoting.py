@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from difflib import get_close_matches
 
 from gpuspawner.core.language import gettext
+from gpuspawner.core.lookalikes import nearest
 from gpuspawner.core.sentences import paragraph
 
 _SHOWN = 40
@@ -33,8 +33,8 @@ def name_of(key: object) -> str:
 
 def suggest(wrong: object, allowed: Collection[str]) -> str:
     """Return `` Did you mean 'gpu_count'?`` for the nearest allowed word, or an empty text."""
-    nearest = get_close_matches(wrong[:_SHOWN], allowed, n=1) if isinstance(wrong, str) else []
-    return " " + gettext("Did you mean {name}?", name=repr(nearest[0])) if nearest else ""
+    meant = nearest(wrong[:_SHOWN], allowed) if isinstance(wrong, str) else ""
+    return " " + gettext("Did you mean {name}?", name=repr(meant)) if meant else ""
 
 
 def unknown_field(name: object, known: Collection[str]) -> str:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import yaml
 
+from gpuspawner.core.dotted_paths import DottedPaths
 from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.core.quoting import name_of
 from gpuspawner.settings.merging import over, plain
@@ -118,27 +119,23 @@ def blamed(error: SettingsError, layers: Sequence[SettingsFile]) -> SettingsErro
 
     :param layers: what was merged, the lowest first.
     """
-    return SettingsError(*(_blamed(problem, layers) for problem in error.problems))
+    paths = DottedPaths(_entries)
+    return SettingsError(*(_blamed(problem, layers, paths=paths) for problem in error.problems))
 
 
-def _blamed(problem: Problem, layers: Sequence[SettingsFile]) -> Problem:
-    depths = [(_depth(layer.says, problem.field), place) for place, layer in enumerate(layers)]
-    depth, place = max(depths, default=(0, 0))
-    if not depth or not layers[place].path:
+def _blamed(problem: Problem, layers: Sequence[SettingsFile], *, paths: DottedPaths[object]) -> Problem:
+    """Return a problem with the file that says most of its path, the last of such files."""
+    found = [(-len(paths.followed(problem.field, layer.says)[1]), place) for place, layer in enumerate(layers)]
+    missing, place = max(found, default=(-len(problem.field), 0))
+    if missing == -len(problem.field) or not layers[place].path:
         return problem
     return replace(problem, message=f"{problem.message} ({layers[place].path})")
 
 
-def _depth(says: object, field: str) -> int:
-    """Return how much of a dotted path stands in settings, in characters; keys may have dots in them."""
-    if not isinstance(says, Mapping):
-        return 0
-    names = {name_of(key): value for key, value in says.items()}
-    deepest = 0
-    for name, value in names.items():
-        if field == name or field.startswith(f"{name}."):
-            deepest = max(deepest, len(name) + _depth(value, field[len(name) + 1 :]))
-    return deepest
+def _entries(says: object) -> Iterator[tuple[str, str | int, object]]:
+    """Yield what a path calls an entry, where it is, and the entry."""
+    if isinstance(says, Mapping):
+        yield from ((name_of(key), key, value) for key, value in says.items())
 
 
 def _files(path: str) -> Iterator[tuple[str, Path]]:

@@ -17,34 +17,52 @@ _OWN_IMAGE = "default"
 """Slug of the spawner's own image, which is offered where none is configured."""
 
 
+class _Known:
+    """What rules may name. It is put together once, because there may be thousands of rules and types.
+
+    :ivar images: slugs of those that are offered.
+    :ivar gpus: likewise.
+    :ivar bare: the first type of those that a misspelt slug may mean, by what is left of it.
+    """
+
+    def __init__(self, settings: SettingsModel) -> None:
+        self.settings = settings
+        self.images = [slug for slug, entry in settings.images.items() if entry.enabled] or [_OWN_IMAGE]
+        self.gpus = {slug: entry for slug, entry in settings.gpus.items() if entry.enabled}
+        self.bare: dict[str, str] = {}
+        for slug in self.gpus:
+            self.bare.setdefault(_bare(slug), slug)
+
+
 def policy_problems(settings: SettingsModel) -> Iterator[Problem]:
     """Yield what is wrong with rules and pools."""
-    policy = settings.policy
+    policy, known = settings.policy, _Known(settings)
     if policy is not None:
         if policy.default.deny:
             message = "must be left out: what holds for everybody is not capped but said as it is"
             yield Problem(field="policy.default.deny", code="conflict", message=message)
-        yield from _rule("policy.default", policy.default, settings=settings)
+        yield from _rule("policy.default", policy.default, known=known)
         yield from _alike("policy.groups", [name for name, rule in policy.groups.items() if rule.enabled])
         for section, rules in (("groups", policy.groups), ("users", policy.users)):
             for name, rule in rules.items():
                 if not rule.enabled:
                     continue
                 path = f"policy.{section}.{name_of(name)}"
-                yield from _rule(path, rule, settings=settings)
+                yield from _rule(path, rule, known=known)
                 if not rule.deny:
                     yield from _over_default(f"{path}.cpu", rule.cpu, default=policy.default.cpu, show=format_cpu)
                     own, default = rule.memory, policy.default.memory
                     yield from _over_default(f"{path}.memory", own, default=default, show=format_memory)
     for slug, pool in settings.pools.items():
         if pool.enabled:
-            yield from _pool(f"pools.{slug}", pool, settings=settings)
+            yield from _pool(f"pools.{slug}", pool, known=known)
 
 
-def _rule(path: str, rule: RuleEntry, *, settings: SettingsModel) -> Iterator[Problem]:
-    yield from _images(f"{path}.images", rule, settings=settings)
+def _rule(path: str, rule: RuleEntry, *, known: _Known) -> Iterator[Problem]:
+    settings = known.settings
+    yield from _images(f"{path}.images", rule, known=known)
     for slug in rule.gpus or {}:
-        if reason := _wrong_gpu(slug, settings):
+        if reason := _wrong_gpu(slug, known):
             yield Problem(field=f"{path}.gpus.{name_of(slug)}", code="unknown_choice", message=reason)
     yield from _limits(path, rule)
     for slug, of_type in (rule.gpus or {}).items():
@@ -53,18 +71,17 @@ def _rule(path: str, rule: RuleEntry, *, settings: SettingsModel) -> Iterator[Pr
     yield from _range(f"{path}.memory", rule.memory, everybody=settings.memory, show=format_memory)
 
 
-def _images(path: str, rule: RuleEntry, *, settings: SettingsModel) -> Iterator[Problem]:
-    offered = [slug for slug, entry in settings.images.items() if entry.enabled] or [_OWN_IMAGE]
+def _images(path: str, rule: RuleEntry, *, known: _Known) -> Iterator[Problem]:
     if rule.images == []:
         message = "must name at least one image: without one no server starts"
         yield Problem(field=path, code="out_of_range", message=message)
     for index, slug in enumerate(rule.images or ()):
-        if slug not in offered and slug != ANY:
-            reason = _unknown("image", slug, offered=offered, entries=settings.images)
+        if slug not in known.images and slug != ANY:
+            reason = _unknown("image", slug, offered=known.images, entries=known.settings.images)
             yield Problem(field=f"{path}.{index}", code="unknown_choice", message=reason)
 
 
-def _pool(path: str, pool: PoolEntry, *, settings: SettingsModel) -> Iterator[Problem]:
+def _pool(path: str, pool: PoolEntry, *, known: _Known) -> Iterator[Problem]:
     if not pool.groups:
         yield Problem(field=f"{path}.groups", code="missing", message="is required: the groups that share the pool")
     if pool.max_gpus is None:
@@ -73,19 +90,18 @@ def _pool(path: str, pool: PoolEntry, *, settings: SettingsModel) -> Iterator[Pr
         message = "must name at least one GPU type; left out, all count"
         yield Problem(field=f"{path}.gpus", code="out_of_range", message=message)
     for index, slug in enumerate(pool.gpus):
-        if reason := _wrong_gpu(slug, settings):
+        if reason := _wrong_gpu(slug, known):
             yield Problem(field=f"{path}.gpus.{index}", code="unknown_choice", message=reason)
 
 
-def _wrong_gpu(slug: str, settings: SettingsModel) -> str:
+def _wrong_gpu(slug: str, known: _Known) -> str:
     """Return why a slug names no GPU type, empty when it may; nodes can bring any that the settings do not take out."""
-    offered = [name for name, entry in settings.gpus.items() if entry.enabled]
-    if slug == ANY or slug in offered:
+    if slug == ANY or slug in known.gpus:
         return ""
-    if settings.discover_gpus and slug not in settings.gpus and SLUG.fullmatch(slug):
-        meant = [name for name in offered if _bare(name) == _bare(slug)]
-        return f"there is no GPU type {quote(slug)}. Did you mean {quote(meant[0])}?" if meant else ""
-    return _unknown("GPU type", slug, offered=offered, entries=settings.gpus)
+    if known.settings.discover_gpus and slug not in known.settings.gpus and SLUG.fullmatch(slug):
+        meant = known.bare.get(_bare(slug))
+        return f"there is no GPU type {quote(slug)}. Did you mean {quote(meant)}?" if meant else ""
+    return _unknown("GPU type", slug, offered=known.gpus, entries=known.settings.gpus)
 
 
 def _bare(slug: str) -> str:

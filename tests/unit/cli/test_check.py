@@ -9,7 +9,7 @@ import yaml
 
 from gpuspawner.cli.main import main
 from tests.unit.cli.conftest import gpu_node
-from tests.unit.cli_support import section
+from tests.unit.cli_support import section, told, written
 from tests.unit.kube.watch_server import NODES, WatchServer
 
 RIGHT = section("cpu: {max: 4}")
@@ -119,3 +119,26 @@ def test_a_cluster_that_is_not_there_is_no_answer(tmp_path: Path, capsys: pytest
 def test_a_cluster_is_not_asked_about_wrong_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert checked(tmp_path, WRONG, options=("--cluster", "--kubeconfig", str(tmp_path / "nothing"))) == 1
     assert "The cluster was not looked at" in capsys.readouterr().err
+
+
+TYPE = "{{resource: nvidia.com/gpu, match: {{pool: a}}, tolerations: [{{key: team-{0}}}]}}"
+
+
+@pytest.mark.parametrize(
+    ("parts", "number"),
+    [
+        ((("images:", "  i{0}: {{image: quay.io/a/b:1, imagee: x}}"),), 4000),
+        ((("gpus:", f"  g{{0}}: {TYPE}"),), 1000),
+        (
+            (("gpus:", f"  gpu-{{0}}: {TYPE}"), ("pools:", "  p{0}: {{gpus: [gpux-{0}], groups: [a], max_gpus: 1}}")),
+            1000,
+        ),
+    ],
+    ids=["unknown keys", "taints that others tell of", "names that are like a thousand others"],
+)
+def test_a_thousand_entries_are_checked_before_a_test_is_given_up(
+    parts: tuple[tuple[str, str], ...], number: int, tmp_path: Path
+):
+    lines = [line for head, entry in parts for line in (head, *(entry.format(each) for each in range(number)))]
+    found = told(written(tmp_path, section("\n".join(lines))))
+    assert len(found) >= number

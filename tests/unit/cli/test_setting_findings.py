@@ -77,7 +77,7 @@ def test_files_in_the_hubs_pod_are_not_read_here(tmp_path: Path):
 
 
 def test_a_problem_with_a_path_that_nobody_wrote_is_told_at_the_section(tmp_path: Path):
-    found = located(Problem(field="a.b", code="c", message="m"), written(tmp_path, section("cpu: {max: 4}")))
+    (found,) = located([Problem(field="a.b", code="c", message="m")], written(tmp_path, section("cpu: {max: 4}")))
     assert (found.path, found.place and found.place.line) == ("hub.config.GPUSpawner.a.b", 4)
 
 

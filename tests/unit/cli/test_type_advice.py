@@ -60,3 +60,11 @@ def test_a_toleration_of_all_servers_counts(tmp_path: Path):
     beside = "singleuser: {extraTolerations: [{key: nvidia.com/gpu, operator: Exists}]}"
     text = section(f"gpus: {{t4: {{{T4}, tolerations: []}}}}", beside=beside)
     assert told(written(tmp_path, text)) == []
+
+
+def test_of_many_taints_some_are_named(tmp_path: Path):
+    many = ", ".join(f"{{key: team-{number}}}" for number in range(9))
+    text = section(f"gpus: {{a: {{{POOL}, tolerations: [{many}]}}, b: {{{POOL}}}}}")
+    found = told(written(tmp_path, text))
+    assert paths(found) == [("gpus.b.tolerations", "untolerated")] * 6
+    assert sum("more taints" in each.message for each in found) == 1
