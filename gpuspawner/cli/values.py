@@ -27,7 +27,7 @@ SPAWNERS = ("GPUSpawner", "KubeSpawner", "Spawner")
 
 _MARKS = (SECTION, SECTION[:2], SECTION[:1], ("singleuser",))
 """Sections by which the chart's values are told from those of a chart around it, the surest first."""
-_NAME = "jupyterhub"
+NAME = "jupyterhub"
 """What the chart is called, and so most often the key in the values of a chart around it."""
 _NOWHERE = Place("", 1, 1)
 
@@ -41,6 +41,7 @@ class Values:
     :param flaws: what is wrong with the files as YAML; nothing where they were loaded by :func:`load`.
     :param is_read: false where a file could not be read as YAML, so that the rest is not what it says.
     :param idle_nulls: paths that are set to null, and that no file before says anything of.
+    :param lost: what files before say below a key at the top that a later one sets to something else.
     :ivar root: the key of a parent chart that the values of zero-to-jupyterhub are below; nothing where they are at the
         top.
     """
@@ -50,6 +51,7 @@ class Values:
     flaws: tuple[Finding, ...] = ()
     is_read: bool = True
     idle_nulls: tuple[Path, ...] = ()
+    lost: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     root: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -127,9 +129,13 @@ def read(files: Sequence[str]) -> Values:
     merged: dict[str, Written] = {}
     nulls: list[Path] = []
     flaws: list[Finding] = []
+    lost: dict[str, Mapping[str, Any]] = {}
     is_read = True
     for file in files:
         document = _read(file)
+        for key, before in merged.items():
+            if isinstance(before.value, dict) and not isinstance(document.tree.value.get(key, before).value, dict):
+                lost[key] = before.plain
         flaws += document.flaws
         is_read = is_read and document.is_read
         merged = _over(merged, document.tree.value, path=(), nulls=nulls)
@@ -139,6 +145,7 @@ def read(files: Sequence[str]) -> Values:
         flaws=tuple(flaws),
         is_read=is_read,
         idle_nulls=tuple(nulls),
+        lost=lost,
     )
 
 
@@ -171,7 +178,7 @@ def _root(merged: Mapping[str, Any]) -> tuple[str, ...]:
         for key in below:
             if isinstance(_at(merged[key], mark), Mapping):
                 return (key,)
-    return (_NAME,) if _NAME in merged else ()
+    return (NAME,) if NAME in merged else ()
 
 
 def _at(found: Any, path: Sequence[str]) -> Any:
