@@ -59,6 +59,13 @@ def section_findings(values: Values) -> Iterator[Finding]:
         path = (*values.root, *CONFIG, name)
         if name in _CLASSES:
             yield from _section(name, section, path=path, values=values)
+        elif unchecked := _unchecked(name, section, values=values):
+            message = (
+                f"is not checked ({', '.join(unchecked)}): what a class of your own takes is known where it is "
+                f"installed. A subclass of {SECTION[-1]} reads {dotted(SECTION)} as well, which is checked"
+            )
+            place = values.where(path, of_key=True)
+            yield Finding(severity=Severity.WARNING, code="unchecked", path=dotted(path), message=message, place=place)
         elif not _is_ours(name) and name not in _OWN_KEYS and name != _subclass(values):
             yield from _unknown_section(name, path=path, values=values)
 
@@ -71,6 +78,12 @@ def _unknown_section(name: str, *, path: Path, values: Values) -> Iterator[Findi
         hint = f" Did you mean {quote(near[0])}?" if near else ""
         message = f"is no section of JupyterHub's configuration: these are called as their classes.{hint}"
         yield _error(values, path, code="unknown_key", message=message)
+
+
+def _unchecked(name: str, section: Written, *, values: Values) -> list[str]:
+    """Return the settings in a section of a spawner that is an admin's own, none where it is no such section."""
+    is_spawners = name == _subclass(values) or (name.endswith("Spawner") and not _is_ours(name))
+    return [key for key in section.value if key in SETTINGS] if is_spawners and isinstance(section.value, dict) else []
 
 
 def _section(name: str, section: Written, *, path: Path, values: Values) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuspawner.cli.findings import Severity
 from gpuspawner.cli.section_findings import section_findings
 from tests.unit.cli_support import section, written
 
@@ -73,12 +74,27 @@ def test_the_charts_own_keys_are_left_alone(tmp_path: Path):
         "hub: {loadRoles: {gpuspawner: {scopes: [admin-ui]}}}",
         "prePuller: {extraImages: {gpuspawner: {name: a, tag: b}}}",
         "singleuser: {extraEnv: {GPU_SPAWNER: {valueFrom: {}}}}",
-        "hub: {config: {JupyterHub: {spawner_class: our.module.MyGPUSpawner}, MyGPUSpawner: {cpu: {max: 4}}}}",
+        "hub: {config: {JupyterHub: {spawner_class: our.module.MyGPUSpawner}, MyGPUSpawner: {cpu_limit: 4}}}",
+        "hub: {config: {DockerSpawner: {image: a}, OtherSpawner: 3, LDAPAuthenticator: {policy: a}}}",
         "hub: {config: {JupyterHub: {spawner_class: our.MyKubeSpawner}, MyKubeSpawner: {cpu_limit: 4}}}",
     ],
 )
 def test_what_admins_name_themselves_is_no_section_of_ours(text: str, tmp_path: Path):
     assert found(tmp_path, text) == []
+
+
+@pytest.mark.parametrize(
+    ("config", "path"),
+    [
+        ("{JupyterHub: {spawner_class: our.MyGPUSpawner}, MyGPUSpawner: {gpu: 1, cpu: x}}", "MyGPUSpawner"),
+        ("{JupyterHub: {spawner_class: our.Servers}, Servers: {cpu: x}}", "Servers"),
+        ("{MySpawner: {cpu: x}}", "MySpawner"),
+    ],
+)
+def test_settings_of_a_class_that_is_not_known_here_are_said_to_be_unchecked(config: str, path: str, tmp_path: Path):
+    (told,) = section_findings(written(tmp_path, f"hub: {{config: {config}}}"))
+    assert (told.path, told.severity, told.code) == (f"hub.config.{path}", Severity.WARNING, "unchecked")
+    assert told.message.startswith("is not checked (cpu): ")
 
 
 @pytest.mark.parametrize("spawner", ["gpuspawner.GPUSpwaner", "our.OtherSpawner", "GPUSpwaner"])
