@@ -14,14 +14,16 @@ from typing import Any
 
 import pytest
 from kubernetes.client import ApiClient, NodeV1Api, SchedulingV1Api
+from kubernetes.dynamic import DynamicClient
 
 from devcluster import Cluster
 from docsite.markdown import Block
 from gpuspawner.cli.values import Values
 from tests.cluster.support import cloud as clouds
 from tests.cluster.support.examples import cloud_of, hidden, named, priority_classes, runtime_classes
+from tests.cluster.support.karpenter import kinds_served
 from tests.cluster.support.trial import on_trial
-from tests.docs.test_yaml import VALUES, merged, read, under
+from tests.docs.test_yaml import MANIFESTS, VALUES, merged, read, under
 
 MOUNTED = "/etc/gpuspawner"
 """Where examples mount a ConfigMap with settings."""
@@ -84,9 +86,8 @@ def test_what_an_example_names_is_offered_and_starts_on_its_nodes(
 ) -> None:
     values = values_of(block, tmp_path)
     cloud = cloud_of(values.settings, over=[Path(file).stem for file in under(block)])
-    namespace = "example"
 
-    with on_trial(cluster, api, namespace=namespace, values=values, cloud=cloud, folder=tmp_path) as trial:
+    with on_trial(cluster, api, namespace="example", values=values, cloud=cloud, folder=tmp_path) as trial:
         page = trial.form()
         assert trial.outcomes(page) == {slug: trial.starts(slug) for slug in named(values.settings)}
         assert hidden(values.settings) & set(page.offered()) == set()
@@ -95,3 +96,13 @@ def test_what_an_example_names_is_offered_and_starts_on_its_nodes(
             slug: trial.starts(str(choice.get("gpu", ""))) for slug, choice in presets.items()
         }
         trial.check_places()
+
+
+@pytest.mark.parametrize("block", MANIFESTS)
+def test_the_api_server_takes_the_objects_of_an_example(api: ApiClient, block: Block) -> None:
+    with kinds_served(api):
+        resources = DynamicClient(api).resources
+        for document in read(block):
+            kind = resources.get(api_version=document["apiVersion"], kind=document["kind"])
+            made = kind.create(body=document, query_params=[("dryRun", "All"), ("fieldValidation", "Strict")])
+            assert made.metadata.name == document["metadata"]["name"]
