@@ -242,7 +242,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         drop_dead_reflectors(type(self).reflectors)
         # Not in the task that is made here: in a busy hub it may have to wait, and JupyterHub's timer does not.
         self._this_start.following.begin()
-        self._start_future = future = asyncio.ensure_future(self._explained(super().start()))
+        starting = asyncio.ensure_future(super().start())
+        self._start_future = future = asyncio.ensure_future(self._explained(starting))
+        # A task that is cut off before it has begun cuts off nothing itself.
+        future.add_done_callback(lambda _: starting.cancel())
         future.add_done_callback(lambda _: self._allowances.ledger.settle(self))
         return future
 

@@ -107,3 +107,15 @@ async def test_a_site_without_our_settings_starts_as_kubespawner_does(make_spawn
     with pytest.raises(TimeoutError, match="did not start in 1 seconds"):
         await spawner.start()
     assert spawner._this_start.following.reports == []
+
+
+async def test_a_start_that_is_cut_off_at_once_makes_nothing(make_spawner: MakeSpawner, server: WatchServer):
+    spawner = make_spawner()
+    spawner.user_options = GPU_OPTIONS
+    await spawner._offer()
+    start = spawner.start()
+    start.cancel()
+    await asyncio.gather(start, return_exceptions=True)
+    left = [task for task in asyncio.all_tasks() if "KubeSpawner._start" in repr(task.get_coro())]
+    assert left == []
+    assert not [each for each in server.requests if each.path == pods_path(spawner)]
