@@ -10,7 +10,7 @@ from typing import Any
 
 from gpuspawner.core import decode
 from gpuspawner.core.inventory import Pod
-from gpuspawner.hub.upkeep import drop_dead_reflectors
+from gpuspawner.hub.upkeep import give_up_dead, is_given_up
 
 
 def pods_with(resources: Set[str], spawner: Any) -> tuple[Pod, ...] | None:
@@ -38,8 +38,8 @@ async def watch(spawner: Any, *, timeout_s: float) -> None:
 
     :param timeout_s: seconds; :func:`is_watched` tells afterwards.
     """
-    drop_dead_reflectors(type(spawner).reflectors)
-    if is_watched(spawner):
+    give_up_dead(type(spawner).reflectors)
+    if is_watched(spawner) and not is_given_up(spawner.pod_reflector):
         return
     reading = asyncio.ensure_future(_begin(spawner))
     # KubeSpawner has told its log what went wrong; asked for, or asyncio reports it where nobody waits.

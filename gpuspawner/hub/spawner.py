@@ -46,7 +46,14 @@ from gpuspawner.hub.room import tolerations
 from gpuspawner.hub.settings_files import FollowedSettings, SettingsFiles
 from gpuspawner.hub.settings_metrics import SettingsMetrics
 from gpuspawner.hub.traits import GPUSpawnerTraits
-from gpuspawner.hub.upkeep import drop_dead_reflectors, first_list, forgive_refusal, no_abandoned_reflectors
+from gpuspawner.hub.upkeep import (
+    first_list,
+    forgive_refusal,
+    give_up_dead,
+    is_given_up,
+    no_abandoned_reflectors,
+    taking_over,
+)
 from gpuspawner.kube.store import Pace
 
 _OWN_FORM = ("options_form", "options_from_form")
@@ -219,12 +226,14 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     # -- starting ------------------------------------------------------------------------------------------------------
 
     @override
-    async def _start_reflector(self, kind: str, *args: Any, **kwargs: Any) -> Any:
+    async def _start_reflector(self, kind: str, **kwargs: Any) -> Any:
         """Start the watch of pods or events, or find the one there is; nobody waits for one that was given up."""
         reflectors, key = type(self).reflectors, self._get_reflector_key(kind)
         await first_list(reflectors, key)
+        if is_given_up(dead := reflectors.get(key)):
+            kwargs |= {"reflector_class": taking_over(kwargs["reflector_class"], dead), "replace": True}
         with no_abandoned_reflectors(reflectors, key):
-            return await super()._start_reflector(kind, *args, **kwargs)
+            return await super()._start_reflector(kind, **kwargs)
 
     @override
     async def _start_watching_events(self, replace: bool = False) -> Any:
@@ -239,7 +248,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @override
     def start(self) -> asyncio.Future[Any]:
         """Start the pod; what Kubernetes refuses, and what nothing will come of, ends in one sentence."""
-        drop_dead_reflectors(type(self).reflectors)
+        give_up_dead(type(self).reflectors)
         # Not in the task that is made here: in a busy hub it may have to wait, and JupyterHub's timer does not.
         self._this_start.following.begin()
         starting = asyncio.ensure_future(super().start())

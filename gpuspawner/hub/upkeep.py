@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -21,17 +21,44 @@ class HubUser(Protocol):
     settings: MutableMapping[str, Any]
 
 
-def drop_dead_reflectors(reflectors: MutableMapping[Any, Any]) -> None:
-    """Forget KubeSpawner's reflectors that no longer watch, so that a start makes new ones.
+def _is_dead(reflector: Any) -> bool:
+    """Tell whether one of KubeSpawner's reflectors no longer watches.
 
     KubeSpawner registers a reflector before its first list. When that fails (the API server is down), or when the watch
     gave up after half a minute, the dead one is handed out for good: every later server would start and never be seen.
     """
-    for key, reflector in list(reflectors.items()):
-        watch = reflector.watch_task
-        if reflector.first_load_future.done() and (watch is None or watch.done()):
-            _failure_of(reflector)
-            del reflectors[key]
+    watch = None if reflector is None else reflector.watch_task
+    return reflector is not None and reflector.first_load_future.done() and (watch is None or watch.done())
+
+
+def give_up_dead(reflectors: Mapping[Any, Any]) -> None:
+    """Have those that no longer watch replaced when somebody asks for them the next time.
+
+    Not whenever somebody does: the hub looks at each server that runs twice a minute, and while the API server is down
+    what was known last does better for that.
+    """
+    for reflector in reflectors.values():
+        if _is_dead(reflector):
+            reflector.is_given_up = True
+
+
+def is_given_up(reflector: Any) -> bool:
+    """Tell whether a reflector is to be replaced."""
+    return bool(getattr(reflector, "is_given_up", False))
+
+
+def taking_over(kind: Callable[..., Any], dead: Any) -> Callable[..., Any]:
+    """Return what makes a reflector in the place of a dead one, and knows what that one knew until it has read more.
+
+    Starts that wait for their pods look at whatever reflector there is, and take a pod that is not there for gone.
+    """
+
+    def make(**options: Any) -> Any:
+        made = kind(**options)
+        made.resources = dead.resources
+        return made
+
+    return make
 
 
 @contextmanager
@@ -48,7 +75,10 @@ def no_abandoned_reflectors(reflectors: MutableMapping[Any, Any], key: Any) -> I
         made = reflectors.get(key)
         if made is not None and made is not before:
             if not made.first_load_future.done():
-                del reflectors[key]
+                if before is None:
+                    del reflectors[key]
+                else:
+                    reflectors[key] = before
                 made.first_load_future.set_exception(TimeoutError("Could not watch what was started."))
             _failure_of(made)
         raise

@@ -12,6 +12,7 @@ from tornado import web
 
 from gpuspawner.hub.event_rights import DENIED_S, EventRights
 from gpuspawner.hub.spawner import GPUSpawner
+from gpuspawner.hub.upkeep import give_up_dead
 from tests.unit.hub.conftest import MakeSpawner
 from tests.unit.hub.followed import pod_that_waits, pods_path, sent
 from tests.unit.hub.starts import GPU_OPTIONS
@@ -90,7 +91,7 @@ async def test_the_admin_is_told_once_which_right_is_missing_and_where_it_stands
         assert await spawner._start_watching_events() is None
     assert len(server.asked(path, watch=False)) == 1
     clock.now += DENIED_S
-    type(spawner).reflectors.clear()  # as each start does with those that are dead
+    give_up_dead(type(spawner).reflectors)  # as each start does
     assert await spawner._start_watching_events() is None
     assert len(server.asked(path, watch=False)) == 2
     (warning,) = told()
@@ -106,7 +107,7 @@ async def test_a_right_that_is_given_later_is_used_within_a_minute(
     await spawner._start_watching_events()
     server.status = {}
     clock.now += DENIED_S
-    type(spawner).reflectors.clear()
+    give_up_dead(type(spawner).reflectors)  # as each start does
     assert await spawner._start_watching_events() is spawner.event_reflector
     assert not spawner._this_start.following.lacks_events
     assert told()[1:] == ["The hub may read events again."]

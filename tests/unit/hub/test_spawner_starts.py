@@ -119,3 +119,23 @@ async def test_a_start_that_is_cut_off_at_once_makes_nothing(make_spawner: MakeS
     left = [task for task in asyncio.all_tasks() if "KubeSpawner._start" in repr(task.get_coro())]
     assert left == []
     assert not [each for each in server.requests if each.path == pods_path(spawner)]
+
+
+async def test_a_watch_that_gave_up_is_there_for_starts_that_wait_until_another_one_takes_its_place(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    first, second = make_spawner(), make_spawner(name="bob")
+    _, start = await waiting(first, server)
+    (watch,) = (each for (kind, _), each in type(first).reflectors.items() if kind == "pods")
+    watch.watch_task.cancel()
+    await asyncio.gather(watch.watch_task, return_exceptions=True)
+    own = f"{first.namespace}/{first.pod_name}"
+    server.held = {pods_path(first)}
+    second.user_options = GPU_OPTIONS
+    other = second.start()
+    await eventually(lambda: first.pod_reflector is not watch)
+    assert (list(first.pod_reflector.pods), first.pod_reflector.first_load_future.done()) == ([own], False)
+    assert not start.done()
+    for each in (start, other):
+        each.cancel()
+    await asyncio.gather(start, other, return_exceptions=True)

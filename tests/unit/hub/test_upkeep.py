@@ -13,7 +13,14 @@ from kubernetes_asyncio.client.rest import ApiException
 from tornado import web
 
 from gpuspawner.hub.errors import COUNTS_REFUSALS
-from gpuspawner.hub.upkeep import drop_dead_reflectors, first_list, forgive_refusal, no_abandoned_reflectors
+from gpuspawner.hub.upkeep import (
+    first_list,
+    forgive_refusal,
+    give_up_dead,
+    is_given_up,
+    no_abandoned_reflectors,
+    taking_over,
+)
 from tests.unit.hub.conftest import MakeSpawner
 from tests.unit.kube.watch_server import WatchServer
 
@@ -24,6 +31,7 @@ def reflector(
     future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     if error is not None:
         future.set_exception(error)
+        _ = future.exception()
     elif loaded:
         future.set_result(None)
     elif cancelled:
@@ -31,7 +39,7 @@ def reflector(
     return SimpleNamespace(first_load_future=future, watch_task=watch)
 
 
-async def test_only_reflectors_that_load_or_watch_stay():
+async def test_reflectors_that_load_or_watch_are_not_given_up():
     watching = asyncio.create_task(asyncio.Event().wait())
     ended = asyncio.create_task(asyncio.sleep(0))
     await ended
@@ -42,8 +50,9 @@ async def test_only_reflectors_that_load_or_watch_stay():
         "gave up": reflector(watch=ended),
         "cancelled": reflector(loaded=False, cancelled=True),
     }
-    drop_dead_reflectors(reflectors)
-    assert sorted(reflectors) == ["loading", "watching"]
+    give_up_dead(reflectors)
+    assert [name for name, each in reflectors.items() if not is_given_up(each)] == ["loading", "watching"]
+    assert not is_given_up(None)
     watching.cancel()
 
 
@@ -56,6 +65,33 @@ async def test_nobody_waits_for_a_first_list_that_was_cancelled():
     assert reflectors == {}
     with pytest.raises(TimeoutError, match="Could not"):
         await made.first_load_future
+
+
+async def test_looking_at_a_server_does_with_what_is_known_while_nothing_can_be_read(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    spawner = make_spawner()
+    await spawner._start_watching_pods()
+    spawner.pod_reflector.watch_task.cancel()
+    await asyncio.gather(spawner.pod_reflector.watch_task, return_exceptions=True)
+    server.status = {f"/api/v1/namespaces/{spawner.namespace}/pods": 500}
+    assert await spawner.poll() == 1
+    known = len(server.requests)
+    assert (await spawner.poll(), len(server.requests)) == (1, known)
+
+
+async def test_what_was_known_stays_where_the_next_first_list_was_cancelled():
+    dead, made = reflector(error=ValueError("x")), reflector(loaded=False)
+    reflectors = {"pods": dead}
+    with suppress(asyncio.CancelledError), no_abandoned_reflectors(reflectors, "pods"):
+        reflectors["pods"] = made
+        raise asyncio.CancelledError
+    assert reflectors == {"pods": dead}
+
+
+def test_a_reflector_knows_what_the_dead_one_knew_until_it_has_read_more():
+    made = taking_over(SimpleNamespace, SimpleNamespace(resources={"a": 1}))(namespace="hub")
+    assert (made.namespace, made.resources) == ("hub", {"a": 1})
 
 
 async def test_whoever_gives_up_waiting_leaves_the_list_to_the_others():
