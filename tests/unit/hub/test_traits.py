@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from traitlets.config import Config
+from kubespawner import KubeSpawner
+from traitlets.config import Config, SingletonConfigurable
 
 from gpuspawner.hub.file_traits import FileTraits
 from gpuspawner.hub.policy_traits import PolicyTraits
 from gpuspawner.hub.queue_traits import QueueTraits
+from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.traits import SETTINGS, GPUSpawnerTraits
 from gpuspawner.settings import Settings
 
@@ -71,3 +73,17 @@ def test_null_is_the_same_as_nothing():
 
 def test_without_configuration_the_settings_are_empty():
     assert Settings.parse(GPUSpawnerTraits().raw_settings()).is_empty
+
+
+def test_no_name_of_ours_takes_the_place_of_one_of_kubespawners_by_accident():
+    """A later KubeSpawner may come to use a name of ours; what is meant to take its place says so."""
+    meant = {"_options_form_default", "_options_from_form_default"}
+    taken = {
+        name
+        for kind in GPUSpawner.__mro__
+        if kind.__module__.startswith("gpuspawner.")
+        for name, value in vars(kind).items()
+        if hasattr(KubeSpawner, name) and not hasattr(SingletonConfigurable, name)
+        if not getattr(value.fget if isinstance(value, property) else value, "__override__", False)
+    }
+    assert {name for name in taken if not name.startswith("__")} == meant
