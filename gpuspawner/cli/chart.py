@@ -18,8 +18,10 @@ from gpuspawner.core.errors import Problem, SettingsError
 _SECTIONS = tuple(reversed(SPAWNERS))
 """Of ``hub.config``, in the order in which a later one wins."""
 
-_TRAITS = {
+TRAITS: Mapping[str, str] = {
     "node_selector": "nodeSelector",
+    "node_affinity_required": "extraNodeAffinity.required",
+    "node_affinity_preferred": "extraNodeAffinity.preferred",
     "pod_affinity_required": "extraPodAffinity.required",
     "pod_affinity_preferred": "extraPodAffinity.preferred",
     "pod_anti_affinity_required": "extraPodAntiAffinity.required",
@@ -48,8 +50,20 @@ _TRAITS = {
 }
 """Traits of KubeSpawner, and what they are called below ``singleuser``."""
 
-_OF_BASE = {"cmd": "cmd", "default_url": "defaultUrl"}
+OF_BASE = {"cmd": "cmd", "default_url": "defaultUrl"}
 """The same of JupyterHub's Spawner: here sections of ``hub.config`` count that do not for the traits above."""
+
+_PLACES = (
+    "singleuser.image.name",
+    "singleuser.extraTolerations",
+    "singleuser.storage.extraVolumes",
+    "scheduling.userPods.tolerations",
+    "scheduling.userPods.nodeAffinity.matchNodePurpose",
+    "prePuller.hook.enabled",
+    "prePuller.continuous.enabled",
+    "prePuller.extraImages.*",
+)
+"""What else is read of the chart's values."""
 
 _DEFAULTS: Mapping[str, Any] = {
     "mem_guarantee": "1G",
@@ -72,10 +86,10 @@ _IMAGE = "quay.io/jupyterhub/k8s-singleuser-sample"
 HUB_ACCOUNT = "hub"
 """Name of the ServiceAccount that the chart makes for the hub, unless it is told to put something before all names."""
 
-PURPOSE: Mapping[str, Any] = {"key": "hub.jupyter.org/node-purpose", "operator": "In", "values": ["user"]}
+_PURPOSE: Mapping[str, Any] = {"key": "hub.jupyter.org/node-purpose", "operator": "In", "values": ["user"]}
 """What a node's labels say that is for users' servers."""
 _TOLERATIONS = "singleuser.extraTolerations"
-FOR_USERS: tuple[Mapping[str, Any], ...] = tuple(
+_FOR_USERS: tuple[Mapping[str, Any], ...] = tuple(
     {"key": key, "operator": "Equal", "value": "user", "effect": "NoSchedule"}
     for key in ("hub.jupyter.org/dedicated", "hub.jupyter.org_dedicated")
 )
@@ -87,10 +101,11 @@ def spawner_config(values: Mapping[str, Any], *, namespace: str) -> Config:
 
     :param values: the chart's, as an admin wrote them.
     :param namespace: where servers are started.
-    :raises SettingsError: something that the chart puts together is no list, or no text.
+    :raises SettingsError: a section is no mapping, or something that the chart puts together no list, or no text.
     """
+    _check_sections(values)
     traits: dict[str, Any] = {"namespace": namespace, **_of_chart(values)}
-    config = Config({"Spawner": _said(values, _OF_BASE), "KubeSpawner": traits})
+    config = Config({"Spawner": _said(values, OF_BASE), "KubeSpawner": traits})
     for section in _SECTIONS:
         written = at(values, f"hub.config.{section}")
         if isinstance(written, Mapping):
@@ -145,11 +160,11 @@ def set_by_chart(values: Mapping[str, Any], trait: str) -> str:
     What it sets takes the place of what ``hub.config.Spawner`` says, however little it is.
     """
     if trait == "tolerations":
-        said = (at(values, "scheduling.userPods.tolerations", default=FOR_USERS), at(values, _TOLERATIONS))
+        said = (at(values, "scheduling.userPods.tolerations", default=_FOR_USERS), at(values, _TOLERATIONS))
         return _TOLERATIONS if any(said) else ""
-    if trait not in _TRAITS:
+    if trait not in TRAITS:
         return ""
-    path = f"singleuser.{_TRAITS[trait]}"
+    path = f"singleuser.{TRAITS[trait]}"
     return path if at(values, path, default=_DEFAULTS.get(trait)) is not None else ""
 
 
@@ -176,7 +191,7 @@ def at(values: Mapping[str, Any], path: str, *, default: Any = None) -> Any:
 
 
 def _of_chart(values: Mapping[str, Any]) -> dict[str, Any]:
-    found = _said(values, _TRAITS)
+    found = _said(values, TRAITS)
     name, tag = at(values, "singleuser.image.name"), at(values, "singleuser.image.tag")
     if tag:
         found["image"] = f"{name or _IMAGE}:{tag}"
@@ -185,18 +200,19 @@ def _of_chart(values: Mapping[str, Any]) -> dict[str, Any]:
     found |= _labels(values) | _volumes(values)
     if secrets := _pull_secrets(values):
         found["image_pull_secrets"] = secrets
-    of_pods = _entries(values, "scheduling.userPods.tolerations", default=FOR_USERS)
+    of_pods = _entries(values, "scheduling.userPods.tolerations", default=_FOR_USERS)
     extra = _entries(values, _TOLERATIONS)
     _check_tolerations(of_pods, path="scheduling.userPods.tolerations")
     _check_tolerations(extra, path=_TOLERATIONS)
-    found["tolerations"] = [*of_pods, *extra]
+    if both := [*of_pods, *extra]:
+        found["tolerations"] = both
     required = _entries(values, "singleuser.extraNodeAffinity.required")
     preferred = _entries(values, "singleuser.extraNodeAffinity.preferred")
     match at(values, "scheduling.userPods.nodeAffinity.matchNodePurpose", default="prefer"):
         case "require":
-            required = [*required, {"matchExpressions": [PURPOSE]}]
+            required = [*required, {"matchExpressions": [_PURPOSE]}]
         case "prefer":
-            preferred = [*preferred, {"weight": 100, "preference": {"matchExpressions": [PURPOSE]}}]
+            preferred = [*preferred, {"weight": 100, "preference": {"matchExpressions": [_PURPOSE]}}]
     found |= {"node_affinity_required": required, "node_affinity_preferred": preferred}
     return found
 
@@ -249,6 +265,16 @@ def _check_named(entry: Any, *, path: str) -> None:
 def _pull_secrets(values: Mapping[str, Any]) -> list[Any]:
     listed = (at(values, path) for path in ("imagePullSecrets", "singleuser.image.pullSecrets"))
     return [entry for entries in listed if isinstance(entries, list) for entry in entries]
+
+
+def _check_sections(values: Mapping[str, Any]) -> None:
+    """Refuse what is no mapping where one is read: all of it would be taken for not said."""
+    read = (*(f"singleuser.{key}" for key in TRAITS.values()), *_PLACES)
+    paths = {path[:end] for path in read for end, character in enumerate(path) if character == "."}
+    found = {path: at(values, path) for path in sorted(paths)}
+    wrong = [path for path, value in found.items() if not isinstance(value, Mapping | None)]
+    if wrong:
+        raise SettingsError(*(problem for path in wrong for problem in _wrong(path, "a mapping").problems))
 
 
 def _entries(values: Mapping[str, Any], path: str, *, default: Iterable[Any] = ()) -> list[Any]:

@@ -1,30 +1,17 @@
-"""What zero-to-jupyterhub makes of its values before KubeSpawner reads them, as far as it matters here.
-
-Its ``jupyterhub_config.py`` sets KubeSpawner's traits from ``singleuser`` and ``scheduling.userPods``; what stands in
-``hub.config`` comes after that and takes their place.
-"""
+"""Where in the files it is said what :mod:`gpuspawner.cli.chart` makes of them, for what is to be told of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from gpuspawner.cli.chart import FOR_USERS, PURPOSE, at, set_by_chart
+from gpuspawner.cli.chart import OF_BASE, TRAITS, configured, set_by_chart, spawner_config
 from gpuspawner.cli.findings import Finding, Path, Severity, dotted
 from gpuspawner.cli.values import CONFIG, SPAWNERS, Values
 from gpuspawner.core.catalogue import Toleration
+from gpuspawner.core.errors import SettingsError
 from gpuspawner.hub.room import tolerations
 
-_PURPOSE = ("scheduling", "userPods", "nodeAffinity", "matchNodePurpose")
-_TRAITS = {
-    "profile_list": ("singleuser", "profileList"),
-    "node_selector": ("singleuser", "nodeSelector"),
-    "node_affinity_required": ("singleuser", "extraNodeAffinity", "required"),
-    "extra_resource_limits": ("singleuser", "extraResource", "limits"),
-    "extra_resource_guarantees": ("singleuser", "extraResource", "guarantees"),
-    "extra_pod_config": ("singleuser", "extraPodConfig"),
-    "start_timeout": ("singleuser", "startTimeout"),
-}
 _TERMS = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 
 
@@ -36,29 +23,29 @@ class Said(NamedTuple):
 
 
 def trait(values: Values, name: str) -> Said | None:
-    """Return what a trait of KubeSpawner is set to, None where the values say nothing."""
+    """Return what an admin sets a trait of KubeSpawner to, None where the values say nothing."""
     *nearer, base = ((*CONFIG, section, name) for section in SPAWNERS)
-    of_chart = [_TRAITS[name]] if name in _TRAITS else []
+    key = {**TRAITS, **OF_BASE}.get(name)
+    of_chart = [] if key is None else [("singleuser", *key.split("."))]
     # What the chart sets, it sets for KubeSpawner: the section of the class that that is based on does not count then.
     based = [] if set_by_chart(values.chart, name) else [base]
     for place in (*nearer, *of_chart, *based):
-        section = values.at(place[:-1])
-        if section.get(place[-1]) is not None:
-            return Said((*values.root, *place), section[place[-1]])
+        said = values.at(place[:-1]).get(place[-1])
+        if said is not None:
+            return Said((*values.root, *place), said)
     return None
 
 
 def pod_tolerations(values: Values) -> tuple[Toleration, ...]:
-    """Return what every server tolerates besides what its GPU type does."""
-    if said := trait(values, "tolerations"):
-        return tolerations(_list(said.value))
-    common = at(values.chart, "scheduling.userPods.tolerations", default=list(FOR_USERS))
-    extra = values.at(("singleuser",)).get("extraTolerations")
-    return tolerations([*_list(common), *_list(extra)])
+    """Return what every server tolerates besides what its GPU type does, of values that are right."""
+    return tolerations(configured(spawner_config(values.chart, namespace=""), "tolerations"))
 
 
 def required_terms(values: Values) -> Said | None:
-    """Return the node selector terms, of which every server's node must fit one, None where there are none."""
+    """Return the node selector terms, of which every server's node must fit one, None where there are none.
+
+    Those of the chart alone are left out, and so is what no configuration can be made of.
+    """
     said = trait(values, "extra_pod_config")
     within: Any = said.value if said else None
     for key in _TERMS:
@@ -66,10 +53,13 @@ def required_terms(values: Values) -> Said | None:
     if said and isinstance(within, list) and within:
         return Said((*said.path, *_TERMS), within)
     said = trait(values, "node_affinity_required")
-    terms = _list(said.value) if said else []
-    if said and said.path[-1] == "required" and values.at(_PURPOSE[:-1]).get(_PURPOSE[-1]) == "require":
-        terms = [*terms, {"matchExpressions": [PURPOSE]}]
-    return Said(said.path, terms) if said and terms else None
+    if not said:
+        return None
+    try:
+        terms = configured(spawner_config(values.chart, namespace=""), "node_affinity_required")
+    except SettingsError:
+        return None
+    return Said(said.path, _list(terms)) if _list(said.value) else None
 
 
 def expressions(term: Any) -> list[Mapping[str, Any]]:

@@ -41,6 +41,8 @@ def test_null_in_the_place_of_a_section_is_a_warning(text: str, tmp_path: Path):
         ("singleuser: {extraTolerations: x}", "singleuser.extraTolerations"),
         ("singleuser: {extraNodeAffinity: {required: 3}}", "singleuser.extraNodeAffinity.required"),
         ("scheduling: {userPods: {tolerations: x}}", "scheduling.userPods.tolerations"),
+        ("singleuser: hello", "singleuser"),
+        ("prePuller: {extraImages: [a]}", "prePuller.extraImages"),
     ],
 )
 def test_what_the_chart_stumbles_over_is_an_error(beside: str, path: str, tmp_path: Path):

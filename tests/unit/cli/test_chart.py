@@ -66,7 +66,7 @@ def test_what_values_say_of_users_servers_becomes_the_spawners(singleuser: dict[
         ({"singleuser": {"extraLabels": None}}, "extra_labels", None),
         ({"singleuser": {"fsGid": None}}, "fs_gid", None),
         ({"singleuser": {"allowPrivilegeEscalation": None}}, "allow_privilege_escalation", None),
-        ({"scheduling": {"userPods": {"tolerations": None}}}, "tolerations", []),
+        ({"scheduling": {"userPods": {"tolerations": None}}}, "tolerations", None),
         (
             {"scheduling": {"userPods": {"nodeAffinity": {"matchNodePurpose": None}}}},
             "node_affinity_preferred",
@@ -202,14 +202,19 @@ def test_files_that_are_on_the_hub_are_named_and_not_read(section: str):
     ]
 
 
-@pytest.mark.parametrize("strange", [{"singleuser": 3}, {"hub": []}, {"hub": {"config": {"GPUSpawner": "x"}}}])
-def test_what_is_no_mapping_says_nothing(strange: dict[str, Any]):
-    assert said(strange, "mem_guarantee") == "1G"
+@pytest.mark.parametrize("strange", [{"hub": []}, {"hub": {"config": {"GPUSpawner": "x"}}}, {"singleuser": None}])
+def test_what_others_refuse_says_nothing(strange: dict[str, Any]):
+    assert said(strange, "default_url") is None
 
 
 @pytest.mark.parametrize(
     ("values", "field"),
     [
+        ({"singleuser": 3}, "singleuser"),
+        ({"singleuser": {"cpu": 4}}, "singleuser.cpu"),
+        ({"singleuser": {"image": "a/b:1"}}, "singleuser.image"),
+        ({"scheduling": {"userPods": []}}, "scheduling.userPods"),
+        ({"prePuller": {"hook": True}}, "prePuller.hook"),
         ({"singleuser": {"extraTolerations": 3}}, "singleuser.extraTolerations"),
         ({"scheduling": {"userPods": {"tolerations": "x"}}}, "scheduling.userPods.tolerations"),
         ({"singleuser": {"extraNodeAffinity": {"required": {}}}}, "singleuser.extraNodeAffinity.required"),
@@ -225,7 +230,7 @@ def test_what_is_no_mapping_says_nothing(strange: dict[str, Any]):
         ({"hub": {"config": {"GPUSpawner": {"image": 3}}}}, "hub.config.GPUSpawner.image"),
     ],
 )
-def test_what_is_no_list_or_text_is_refused_by_its_path(values: dict[str, Any], field: str):
+def test_what_is_no_mapping_list_or_text_is_refused_by_its_path(values: dict[str, Any], field: str):
     with pytest.raises(SettingsError) as refused:
         spawner_config(values, namespace="jhub")
     assert refused.value.field == field

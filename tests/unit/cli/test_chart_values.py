@@ -53,9 +53,7 @@ def test_the_section_of_the_base_class_counts_only_where_the_chart_says_nothing(
     [
         ("a: 1", ["hub.jupyter.org/dedicated", "hub.jupyter.org_dedicated"]),
         ("{singleuser: {extraTolerations: [{key: x}]}, scheduling: {userPods: {tolerations: []}}}", ["x"]),
-        ("{singleuser: {extraTolerations: 3}, scheduling: {userPods: {tolerations: text}}}", []),
         ("hub: {config: {KubeSpawner: {tolerations: {b: {key: z}}}}}", ["z"]),
-        ("hub: {config: {KubeSpawner: {tolerations: 3}}}", []),
         ("{scheduling: {userPods: {tolerations: []}}, hub: {config: {Spawner: {tolerations: [{key: own}]}}}}", ["own"]),
         (
             "{hub: {config: {Spawner: {tolerations: [{key: own}]}}}}",
@@ -100,7 +98,9 @@ def test_an_affinity_of_the_whole_pod_takes_the_place_of_others(tmp_path: Path):
     assert [expressions(term) for term in said.value] == [[{"key": "k"}]]
 
 
-@pytest.mark.parametrize("within", ["{}", "{extraNodeAffinity: {required: []}}", "{extraPodConfig: 3}"])
+@pytest.mark.parametrize(
+    "within", ["{}", "{extraNodeAffinity: {required: []}}", "{extraPodConfig: 3}", "{extraNodeAffinity: {required: 3}}"]
+)
 def test_without_terms_there_are_none(within: str, tmp_path: Path):
     assert required_terms(written(tmp_path, f"singleuser: {within}")) is None
 
