@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
@@ -24,6 +23,7 @@ from traitlets.config.loader import PyFileConfigLoader
 
 from gpuspawner.cli.exits import OK
 from gpuspawner.cli.output import printable
+from gpuspawner.cli.texts import TOO_LONG, is_too_long, no_text, read_text
 from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.settings.from_profiles import convert
 
@@ -117,7 +117,12 @@ def _load(file: str) -> object:
             message = f"cannot be run here: {type(error).__name__}: {error}"
             raise SettingsError(Problem(field=file, code="bad_value", message=message)) from error
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        text = read_text(file)
+    except UnicodeDecodeError as error:
+        raise SettingsError(Problem(field=file, code="bad_value", message=no_text(error))) from error
+    if is_too_long(text):
+        raise SettingsError(Problem(field=file, code="too_large", message=TOO_LONG))
+    try:
         return yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError) as error:
         raise SettingsError(Problem(field=file, code="bad_value", message=f"is no YAML: {error}")) from error

@@ -47,8 +47,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except (GPUSpawnerError, OSError, UnicodeDecodeError) as error:
-        sys.stderr.write(f"gpuspawner {parsed.command}: {printable(str(error))}\n")
+        sys.stderr.write(f"gpuspawner {parsed.command}: {printable(_told(error))}\n")
         return BAD if isinstance(error, SettingsError) else FAILED
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 def make_parser() -> argparse.ArgumentParser:

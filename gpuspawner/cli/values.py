@@ -8,13 +8,12 @@ https://helm.sh/docs/chart_template_guide/values_files/
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path as FilePath
 from typing import Any
 
 from gpuspawner.cli.findings import Finding, Path, Place, Severity
+from gpuspawner.cli.texts import no_text, read_text
 from gpuspawner.cli.yaml_tree import Document, Written, plain_mapping, read_yaml
 from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.hub.traits import SETTINGS
@@ -206,9 +205,9 @@ def _over(
 def _read(file: str) -> Document:
     name = "<stdin>" if file == "-" else file
     try:
-        text = sys.stdin.read() if file == "-" else FilePath(file).read_text(encoding="utf-8-sig")
+        text = read_text(file)
     except UnicodeDecodeError as error:
-        message = f"is no text in UTF-8: byte {error.start + 1} fits nowhere"
-        flaw = Finding(severity=Severity.ERROR, code="bad_yaml", path="", message=message, place=Place(name, 1, 1))
+        place = Place(name, 1, 1)
+        flaw = Finding(severity=Severity.ERROR, code="bad_yaml", path="", message=no_text(error), place=place)
         return Document(tree=Written(value={}, place=_NOWHERE), flaws=(flaw,), is_read=False)
     return read_yaml(text, file=name)

@@ -16,14 +16,13 @@ from typing_extensions import override
 from yaml.scanner import ScannerError
 
 from gpuspawner.cli.findings import Finding, Path, Place, Severity, dotted
+from gpuspawner.cli.texts import TOO_LONG, is_too_long
 from gpuspawner.cli.yaml_errors import yaml_flaw
 from gpuspawner.core.quoting import name_of, quote
 
 _MOST_VALUES = 100_000
 """Values of one file: aliases of aliases can stand for more than any machine holds."""
 _DEEPEST = 100
-_LONGEST = 4 * 1024**2
-"""Characters of a file; what Helm stores of a release may have 1 MiB."""
 
 _TAG = "tag:yaml.org,2002:"
 _SCALARS = {f"{_TAG}{name}": name for name in ("str", "int", "float", "bool", "null", "merge")}
@@ -123,8 +122,8 @@ def read_yaml(text: str, *, file: str) -> Document:
     :param file: its name, as places have it.
     """
     top = Place(file, 1, 1)
-    if len(text) > _LONGEST:
-        return _unread(_flaw(top, "too_large", message=f"has more than {_LONGEST // 1024**2} MiB, so it was not read"))
+    if is_too_long(text):
+        return _unread(_flaw(top, "too_large", message=TOO_LONG))
     try:
         nodes = list(_composed(text))
     except yaml.YAMLError as error:

@@ -90,6 +90,8 @@ def test_a_python_config_is_run(tmp_path: Path, capsys: pytest.CaptureFixture[st
         ("config.py", "import no_such_module", "cannot be run here: ModuleNotFoundError"),
         ("config.py", "raise SystemExit", "cannot be run here: SystemExit"),
         ("values.yaml", "a: !!float ''", "is no YAML:"),
+        ("values.yaml", "a" * (4 * 1024**2 + 1), "has more than 4 MiB, so it was not read"),
+        ("values.yaml", "a: \udcff", "is no text in UTF-8: byte 4 fits nowhere"),
         ("missing.py", None, "No such file or directory"),
     ],
 )
@@ -98,7 +100,7 @@ def test_what_holds_none_is_refused_with_the_reason(
 ):
     file = tmp_path / name
     if text is not None:
-        file.write_text(text)
+        file.write_text(text, errors="surrogateescape")
     status, out, err = run(str(file), capsys=capsys)
     assert (status, out, told in err) == (1 if text is not None else 3, "", True), err
 

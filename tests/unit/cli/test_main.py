@@ -37,7 +37,7 @@ def test_a_wrong_call_is_refused_with_2(arguments: list[str], capsys: pytest.Cap
 def test_what_cannot_be_done_is_one_line_and_3(capsys: pytest.CaptureFixture[str]):
     assert main(["convert", "/no/such/file.yaml"]) == 3
     (line,) = capsys.readouterr().err.splitlines()
-    assert line == "gpuspawner convert: [Errno 2] No such file or directory: '/no/such/file.yaml'"
+    assert line == "gpuspawner convert: /no/such/file.yaml: No such file or directory"
 
 
 def test_ctrl_c_ends_a_command_without_a_word(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
