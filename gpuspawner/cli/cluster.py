@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -133,7 +134,9 @@ async def _configure(arguments: argparse.Namespace, configuration: Configuration
 
     A kubeconfig comes before the pod's own account: whoever gives a pod one means it.
     """
+    file = str(arguments.kubeconfig or KUBE_CONFIG_DEFAULT_LOCATION)
     try:
+        _require(file)
         loader = await config.load_kube_config(
             config_file=arguments.kubeconfig, context=arguments.context, client_configuration=configuration
         )
@@ -147,10 +150,22 @@ async def _configure(arguments: argparse.Namespace, configuration: Configuration
             return _own_namespace()
         except (config.ConfigException, OSError):
             raise _unreachable(error) from error
+    except OSError as error:
+        raise _unreachable(f"{error.filename or file}: {error.strerror or error}") from error
     except _BROKEN as error:
-        file = str(arguments.kubeconfig or KUBE_CONFIG_DEFAULT_LOCATION)
         why = " ".join(str(error).split()) or type(error).__name__
         raise _unreachable(f"{file!r} is no kubeconfig, or a broken one ({why})") from error
+
+
+def _require(files: str) -> None:
+    """Refuse to look for a cluster where there is no file; the parser of them would miss a key in it.
+
+    :raises ConfigException: none of the files is there.
+    """
+    paths = [Path(file).expanduser() for file in files.split(os.pathsep) if file]
+    if not any(path.exists() for path in paths):
+        message = f"there is no kubeconfig {files!r}; --kubeconfig or $KUBECONFIG names another"
+        raise config.ConfigException(message)
 
 
 def _own_namespace() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from collections.abc import Iterable, Iterator
 from typing import cast
 
@@ -24,6 +25,10 @@ from gpuspawner.core.stocks import may_have, units
 from gpuspawner.hub.offers import ClusterAPI, Offer, Offers, ParsedSettings
 from gpuspawner.kube.store import Pace
 
+_SILENT = logging.getLogger(__name__)
+"""What the store says in a hub's log, this says in its own words."""
+_SILENT.addHandler(logging.NullHandler())
+_SILENT.propagate = False
 _OF_THE_CONTROL_PLANE = "node-role.kubernetes.io/"
 
 
@@ -39,13 +44,14 @@ async def cluster_advice(
     async with connected(arguments) as cluster:
         offers, api = Offers(), cast("ClusterAPI", cluster.core)
         settings = offers.parse(merged_settings(values))
-        store = offers.store(api, pace=Pace(first_sync_timeout_s=patience_s))
+        store = offers.store(api, pace=Pace(first_sync_timeout_s=patience_s), log=_SILENT)
         try:
             offer = await offers.make(settings, store, image="")
         finally:
             await offers.stop()
     if offer.unread:
-        raise ClusterError(Problem(field="cluster", code="unreadable", message=offer.unread))
+        message = f"{offer.unread} ({cluster.client.configuration.host})"
+        raise ClusterError(Problem(field="cluster", code="unreadable", message=message))
     return list(beside_nodes(values, offer, settings=settings))
 
 

@@ -39,9 +39,20 @@ async def test_the_namespace_is_the_one_named_or_that_of_the_context(
         assert (cluster.namespace, cluster.client.configuration.host) == (namespace, "https://127.0.0.1:1")
 
 
-async def test_no_cluster_is_told_in_a_sentence():
-    with pytest.raises(ClusterError, match="There is no cluster to look at"):
+async def test_no_cluster_is_told_in_a_sentence(caplog: pytest.LogCaptureFixture):
+    with pytest.raises(ClusterError) as refused:
         async with connected(parsed("--kubeconfig", "/no/such/file")):
+            pass
+    assert refused.value.problems[0].message == (
+        "There is no cluster to look at: there is no kubeconfig '/no/such/file'; --kubeconfig or $KUBECONFIG names "
+        "another"
+    )
+    assert caplog.records == []
+
+
+async def test_a_folder_in_the_place_of_a_kubeconfig_is_told(tmp_path: Path):
+    with pytest.raises(ClusterError, match=f"There is no cluster to look at: {tmp_path}: Is a directory"):
+        async with connected(parsed("--kubeconfig", str(tmp_path))):
             pass
 
 
