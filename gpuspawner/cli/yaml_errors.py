@@ -32,7 +32,9 @@ _MEANINGS = {
     "special characters are not allowed": "there is a control character",
 }
 _LONG_QUOTATION = f"is no YAML: {_QUOTES}, most likely of this one, which goes over several lines"
-_ENDED = re.compile(r"unexpected end of stream|unexpected document separator|but got '<stream end>'")
+_ENDED = re.compile(
+    r"could not find expected ':'|unexpected end of stream|unexpected document separator|but got '<stream end>'"
+)
 
 
 def yaml_flaw(error: yaml.YAMLError, text: str, *, file: str) -> Finding:
@@ -74,7 +76,7 @@ def _quotation(text: str, place: Place) -> Place | None:
 def _place(error: yaml.YAMLError, text: str, *, file: str) -> Place:
     mark, opened = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
     if mark is None or (opened is not None and _ENDED.search(str(error))):
-        mark = opened  # what is not closed is found where it is opened
+        mark = opened  # what is not closed is found where it is opened, a key without a colon where it begins
     if mark is not None:
         return Place(file, mark.line + 1, mark.column + 1)
     before = text[: max(getattr(error, "position", 0) or 0, 0)]

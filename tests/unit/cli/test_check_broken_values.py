@@ -26,6 +26,7 @@ OVERLAYS = [file for file in sorted(BASE.parent.glob("*.yaml")) if "\n    GPUSpa
 # Every mutation is tried with MUTATIONS=all, and else one of so many of each kind.
 STEP = 1 if os.environ.get("MUTATIONS") == "all" else 5
 OVERLAY_STEP = 1 if STEP == 1 else 60
+pytestmark = pytest.mark.timeout(300 if STEP == 1 else 60)
 
 # What is said of something else that the mutation makes wrong, and that is no less true.
 ELSEWHERE = {
@@ -63,9 +64,9 @@ def is_told(mutation: Mutation, found: list[Finding]) -> bool:
     first, last = mutation.lines
     at_lines = [each for each in found if each.place is not None and first <= each.place.line <= last]
     if kind_of(mutation) not in OF_YAML:
-        # A least amount above the largest one is told of the largest.
-        is_least = kind_of(mutation) == "impossible bound" and mutation.path[-1] == "min"
-        path = dotted(mutation.path[:-1] if is_least else mutation.path)
+        # A least amount above the largest one is told of the largest, a step that leads nowhere of the default.
+        is_beside = kind_of(mutation) == "impossible bound" and mutation.path[-1] in ("min", "step")
+        path = dotted(mutation.path[:-1] if is_beside else mutation.path)
         at_lines = [each for each in at_lines if is_on_one_line(each.path, path)]
     return bool(at_lines) or any(each.path == ELSEWHERE.get(mutation.name) for each in found)
 

@@ -13,6 +13,7 @@ from gpuspawner.cli.yaml_tree import read_yaml
         ("a:\n  b: 1\n c: 2", (3, 2), "this does not fit the lines above: the indentation is wrong"),
         ("a: 1\n b: 2", (2, 3), "a colon stands where no key can be: the indentation is wrong"),
         ("a: b: c", (1, 5), "a text with a colon in it needs quotes"),
+        ("a:\n  c: 1\n  b 1\n\n# c\nd: 1", (3, 3), "a key has no colon after it, or the indentation is wrong"),
         ("a: [1, 2", (1, 4), "a comma or a closing bracket is missing"),
         ("{a: 1", (1, 1), "a comma or a closing bracket is missing"),
         ('a: 1\nb: "x\nc: 1', (2, 4), "the closing mark of a quotation is missing"),
