@@ -84,6 +84,9 @@ def _made(kind: Any, *, onlooker: Onlooker, person: Person) -> Any:
 @contextmanager
 def _through(api: CoreV1Api) -> Iterator[None]:
     """Have KubeSpawner, and its watches of pods, use a connection that there is."""
+    # There is no other way in. Its traits (k8s_api_host, k8s_api_ssl_ca_cert, k8s_api_verify_ssl) name a server, and no
+    # credentials, context or account to impersonate. load_config() has neither a file's name nor a context: it reads
+    # what a pod or $KUBECONFIG has into the client's global default, or fails where there is no such thing.
     clients: Any = kubespawner.clients._client_cache
     module: Any = kubespawner.spawner
     key = (asyncio.get_running_loop(), "CoreV1Api", (), ())
