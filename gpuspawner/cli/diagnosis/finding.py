@@ -12,7 +12,10 @@ _SHOWN = 3
 
 
 class Severity(StrEnum):
-    """How bad it is, in the order it is told."""
+    """How bad the state of a cluster is, in the order it is told.
+
+    That of :mod:`gpuspawner.cli.findings` is about files: an error there is what the hub refuses, and nothing runs yet.
+    """
 
     FAULT = "fault"
     WARNING = "warning"
@@ -21,7 +24,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing to look at.
+    """One thing to look at in a cluster, with what helps: it has no place in a file, as those of ``check`` have.
 
     :param code: stable, for scripts.
     :param what: a sentence with what is wrong, and where.
