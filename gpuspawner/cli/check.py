@@ -47,6 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
     parser.add_argument("--cluster", action="store_true", help="compare the settings with the nodes of a cluster")
     add_cluster(parser)
+    parser.set_defaults(usage_error=parser.error)
 
 
 def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
@@ -55,6 +56,8 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     :raises OSError: a file cannot be read.
     :raises ClusterError: there is no cluster to look at.
     """
+    if not arguments.cluster and (arguments.kubeconfig or arguments.context or arguments.namespace):
+        arguments.usage_error("--kubeconfig, --context and --namespace are for --cluster")
     values = read(arguments.files)
     found = list(findings(values))
     if arguments.cluster and values.is_read and not _has(found, Severity.ERROR):

@@ -142,3 +142,12 @@ def test_a_thousand_entries_are_checked_before_a_test_is_given_up(
     lines = [line for head, entry in parts for line in (head, *(entry.format(each) for each in range(number)))]
     found = told(written(tmp_path, section("\n".join(lines))))
     assert len(found) >= number
+
+
+@pytest.mark.parametrize("options", [("--kubeconfig", "x"), ("--context", "x"), ("-n", "x")])
+def test_which_cluster_is_only_said_where_one_is_looked_at(
+    options: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    with pytest.raises(SystemExit) as left:
+        checked(tmp_path, RIGHT, options=options)
+    assert (left.value.code, "are for --cluster" in capsys.readouterr().err) == (2, True)
