@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gpuspawner.core import denials
 from gpuspawner.core.catalogue import Catalogue, GPUType
 from gpuspawner.core.policy import UNLIMITED, Person, Rule, TypeRule, pools_for
+from gpuspawner.core.policy_merge import of_member
 from gpuspawner.core.server_pods import knows
 from gpuspawner.core.usage import Server, Usage
 
@@ -56,7 +57,7 @@ def used_of(slug: str, catalogue: Catalogue, *, usage: Usage) -> int:
 
 def type_rules(gpu: GPUType, rule: Rule) -> Iterator[tuple[GPUType, TypeRule]]:
     """Yield a type, and each that it stands for, with what a rule says of it, where it names it."""
-    members = ((each, rule.of_member(each.slug, choice=gpu.slug)) for each in gpu.members)
+    members = ((each, of_member(rule, each.slug, choice=gpu.slug)) for each in gpu.members)
     for each, found in ((gpu, rule.of_type(gpu.slug)), *members):
         if found is not None:
             yield each, found

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from functools import partial, reduce
+from functools import reduce
 from typing import Any
 
-from gpuspawner.core.policy_rules import ANY, Beside, Range, Rule, TypeRule
+from gpuspawner.core.policy_rules import ANY, Range, Rule, TypeRule, Types
 
 _MOST = ("max_gpus", "max_gpus_per_server", "max_servers_with_gpu", "max_runtime_s")
+_NO_KEYS = ("deny", "sources", "caps")
 _OF_TYPE = ("max_gpus", "max_gpus_per_server", "max_runtime_s")
 
 
 def overlaid(base: Rule, own: Rule) -> Rule:
     """Return a rule with what another one says in its place; of CPU and memory, the least and the most are two keys."""
-    said = {each.name: getattr(own, each.name) for each in fields(Rule) if each.name != "deny"}
+    said = {each.name: getattr(own, each.name) for each in fields(Rule) if each.name not in _NO_KEYS}
     said = {name: value for name, value in said.items() if value is not None}
     for name in ("cpu", "memory"):
         if name in said and getattr(base, name) is not None:
@@ -23,6 +24,8 @@ def overlaid(base: Rule, own: Rule) -> Rule:
             said[name] = Range(
                 min=under.min if over.min is None else over.min, max=under.max if over.max is None else over.max
             )
+    if own.gpus is not None:
+        said |= {"sources": own.sources, "caps": own.caps}
     return replace(base, **said)
 
 
@@ -31,12 +34,19 @@ def most_generous(rules: Sequence[Rule]) -> Rule:
 
     :param rules: at least one.
     """
-    return reduce(_generous, rules)
+    outcome = reduce(_generous, rules)
+    if outcome.gpus is None:
+        return outcome
+    # Groups that say nothing of GPUs all have the same ones.
+    sources = {id(each): each for rule in rules for each in _sources(rule)}
+    return replace(outcome, sources=tuple(sources.values()))
 
 
 def capped(rule: Rule, cap: Rule) -> Rule:
     """Return a rule that gives nowhere more than another one, as far as that one says anything."""
     limits = {name: _both(getattr(rule, name), getattr(cap, name), join=min) for name in _MOST}
+    if rule.gpus is not None and cap.gpus is not None:
+        limits |= {"sources": _sources(rule), "caps": (*rule.caps, cap.gpus)}
     return replace(
         rule,
         images=_both(rule.images, cap.images, join=_images_of_both),
@@ -46,6 +56,20 @@ def capped(rule: Rule, cap: Rule) -> Rule:
         memory=_both(rule.memory, cap.memory, join=_narrower),
         **limits,
     )
+
+
+def of_member(rule: Rule, slug: str, *, choice: str) -> TypeRule | None:
+    """Return what a rule says of a GPU type where it may come of a choice of several, None where it says nothing.
+
+    Only limits count beside which the choice is given: that the type itself may be had may come of a rule of another
+    group, whose limits take nothing from people who have the choice without them.
+    """
+    if rule.gpus is None:
+        return None
+    beside = [_of(slug, types) for types in _sources(rule) if _of(choice, types) is not None]
+    named = [each for each in beside if each is not None]
+    found = _most_generous_type(named) if named and len(named) == len(beside) else None
+    return reduce(lambda one, cap: _both(one, _of(slug, cap), join=_capped_type), rule.caps, found)
 
 
 def _generous(one: Rule, other: Rule) -> Rule:
@@ -79,43 +103,41 @@ def _images_of_both(one: frozenset[str], other: frozenset[str]) -> frozenset[str
 
 
 def _types(
-    one: Mapping[str, TypeRule],
-    other: Mapping[str, TypeRule],
+    one: Types,
+    other: Types,
     *,
     either: bool,
     join: Callable[[TypeRule, TypeRule], TypeRule],
 ) -> dict[str, TypeRule]:
     """Return GPU types of two rules put together; a type that one does not name is what its ``*`` says.
 
-    :param either: a type of only one of them stays, and what only one of them says is no limit.
+    :param either: a type of only one of them stays.
     """
     joined = {}
     for slug in dict.fromkeys([*one, *other]):
         first, second = _of(slug, one), _of(slug, other)
         if first is not None and second is not None:
-            beside = _beside(first, second, join=partial(_if_both if either else _both, join=join))
-            joined[slug] = replace(join(first, second), beside=beside)
+            joined[slug] = join(first, second)
         elif either:
             joined[slug] = first or second or TypeRule()
     return joined
 
 
-def _of(slug: str, gpus: Mapping[str, TypeRule]) -> TypeRule | None:
-    """Return what is said of a GPU type, with what is said there beside it: elsewhere it would be in other company."""
-    found = gpus.get(slug, gpus.get(ANY))
-    if found is None or found.beside is not None:
-        return found
-    return replace(found, beside=lambda other: gpus.get(other, gpus.get(ANY)))
+def _of(slug: str, types: Types) -> TypeRule | None:
+    return types.get(slug, types.get(ANY))
 
 
-def _beside(one: TypeRule, other: TypeRule, *, join: Callable[[Any, Any], Any]) -> Beside:
-    # Asked for few types: those of a choice of several.
-    first, second = one.beside, other.beside
-    return lambda slug: join(first and first(slug), second and second(slug))
+def _sources(rule: Rule) -> tuple[Types, ...]:
+    return rule.sources or (() if rule.gpus is None else (rule.gpus,))
 
 
 def _generous_type(one: TypeRule, other: TypeRule) -> TypeRule:
-    return TypeRule(**{name: _if_both(getattr(one, name), getattr(other, name), join=max) for name in _OF_TYPE})
+    return _most_generous_type((one, other))
+
+
+def _most_generous_type(rules: Sequence[TypeRule]) -> TypeRule:
+    said = {name: [getattr(rule, name) for rule in rules] for name in _OF_TYPE}
+    return TypeRule(**{name: None if None in limits else max(limits) for name, limits in said.items()})
 
 
 def _capped_type(one: TypeRule, other: TypeRule) -> TypeRule:

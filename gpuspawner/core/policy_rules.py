@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import unicodedata
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 UNLIMITED = sys.maxsize
@@ -33,18 +33,15 @@ class TypeRule:
     :param max_gpus: over all servers of a person.
     :param max_gpus_per_server: in one server.
     :param max_runtime_s: seconds after which a server with the type is stopped.
-    :param beside: of a choice of several types, returns what the rules that give it say of one of these, None where
-        they do not name it; None = what stands beside it in its own rule.
     """
 
     max_gpus: int | None = None
     max_gpus_per_server: int | None = None
     max_runtime_s: int | None = None
-    beside: Beside | None = field(default=None, compare=False, repr=False)
 
 
-Beside = Callable[[str], TypeRule | None]
-"""From the slug of a GPU type to what is said of it."""
+Types = Mapping[str, TypeRule]
+"""What is said of GPU types, by slug or :data:`ANY` for all that are not named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +58,13 @@ class Rule:
     :param memory: in bytes.
     :param max_runtime_s: seconds after which every server is stopped, with a GPU or without.
     :param deny: caps what other rules give instead of giving anything.
+    :param sources: ``gpus`` of the rules that this one is put together of, none where it stands by itself.
+    :param caps: ``gpus`` of the rules that cap these.
     """
 
     images: frozenset[str] | None = None
     custom_images: bool | None = None
-    gpus: Mapping[str, TypeRule] | None = None
+    gpus: Types | None = None
     max_gpus: int | None = None
     max_gpus_per_server: int | None = None
     max_servers_with_gpu: int | None = None
@@ -73,6 +72,8 @@ class Rule:
     memory: Range | None = None
     max_runtime_s: int | None = None
     deny: bool = False
+    sources: tuple[Types, ...] = field(default=(), compare=False, repr=False)
+    caps: tuple[Types, ...] = field(default=(), compare=False, repr=False)
 
     def has_image(self, slug: str) -> bool:
         """Tell whether an image of the catalogue may be used."""
@@ -83,14 +84,6 @@ class Rule:
         if self.gpus is None:
             return TypeRule()
         return self.gpus.get(slug, self.gpus.get(ANY))
-
-    def of_member(self, slug: str, *, choice: str) -> TypeRule | None:
-        """Return what is said of a GPU type where it may come of a choice of several, None where nothing is.
-
-        That the type itself may be had somebody else's rule may say, whose limits are none of this choice's.
-        """
-        given = self.of_type(choice)
-        return (self.of_type if given is None or given.beside is None else given.beside)(slug)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

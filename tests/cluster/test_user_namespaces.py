@@ -166,5 +166,5 @@ def test_with_the_rights_of_one_namespace_a_start_says_what_is_missing_and_the_h
     assert WHOLE_CARD.slug in offered
     assert (uncounted.status, "It is not known at the moment" in uncounted.message) == (503, True)
     refused = f'cannot create resource "pods" in API group "" in the namespace "{PREFIX}-ada"'
-    assert (unmade.status, refused in unmade.message) == (503, True)
+    assert (unmade.status, refused in unmade.message) == (503, True), unmade.message
     assert failure == ""

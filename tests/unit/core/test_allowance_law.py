@@ -13,6 +13,7 @@ from gpuspawner.core.catalogue import Catalogue
 from gpuspawner.core.errors import PolicyError, SelectionError
 from gpuspawner.core.placement import place
 from gpuspawner.core.policy import UNLIMITED, Person, Policy, Pool, Range, Rule, TypeRule, pools_for
+from gpuspawner.core.policy_merge import of_member
 from gpuspawner.core.preset_flags import invalid_presets
 from gpuspawner.core.selection import Selection, to_options, validate
 from gpuspawner.core.usage import Quota, Server, Usage, usage_of
@@ -204,7 +205,7 @@ def adds_up(selection: Selection, limits: Allowance) -> bool:
         len(every) <= (UNLIMITED if rule.max_servers_with_gpu is None else rule.max_servers_with_gpu),
     ]
     for slug in may_be(new):
-        said = rule.of_type(slug) if slug == selection.gpu else rule.of_member(slug, choice=selection.gpu)
+        said = rule.of_type(slug) if slug == selection.gpu else of_member(rule, slug, choice=selection.gpu)
         if said is not None:
             total = sum(each.count for each in every if slug in may_be(each))
             kept.append(total <= (UNLIMITED if said.max_gpus is None else said.max_gpus))

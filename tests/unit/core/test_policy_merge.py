@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.policy_merge import capped, most_generous, overlaid
+from gpuspawner.core.policy_merge import capped, most_generous, of_member, overlaid
 from gpuspawner.core.policy_rules import UNLIMITED, Range, Rule, TypeRule
 
 ANY, ONE, TWO = TypeRule(), TypeRule(max_gpus=1, max_runtime_s=60), TypeRule(max_gpus=2, max_gpus_per_server=1)
@@ -107,7 +107,7 @@ SLICED = {"t4": TypeRule(max_gpus=1), "either": TypeRule()}
 
 
 def said_of_t4(rule: Rule) -> TypeRule | None:
-    return rule.of_member("t4", choice="either")
+    return of_member(rule, "t4", choice="either")
 
 
 @pytest.mark.parametrize(
