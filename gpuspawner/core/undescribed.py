@@ -25,11 +25,11 @@ def nodes_of(gpu: GPUType, nodes: Iterable[Node]) -> tuple[Node, ...]:
 def left_over(found: GPUType, others: Iterable[GPUType], *, nodes: Sequence[Node]) -> GPUType | None:
     """Return a discovered type without the nodes of other types; itself where they have none in common.
 
-    A type that asks for all that the discovered one does, and for more, counts as one that will have such nodes: what
-    is offered does not change when the first of them comes.
+    A type that asks for all that the discovered one does, and for more, counts as one that will have such nodes: where
+    a label tells them apart, what is offered does not change when the first of them comes.
 
     :param nodes: one of each kind is enough.
-    :return: None where no node is left, or where no label tells those that are left from the others.
+    :return: None where no node is left, or where no one label tells all that are left from the others.
     """
     rivals = [gpu for gpu in others if gpu.resource == found.resource]
     own = nodes_of(found, nodes)

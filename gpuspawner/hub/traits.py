@@ -174,7 +174,8 @@ class GPUSpawnerTraits(PolicyTraits, QueueTraits, FileTraits):
         help="""
         GPU types users may pick, by slug. They come before those found by node labels (see `discover_gpus`) and take
         the place of the ones that stand for the same GPUs. Other nodes of the same model keep the type that was found,
-        where a label tells them apart; the hub's log and `gpuspawner inventory` name those that nobody is offered. ::
+        where one label tells all of them apart: none of them has it, or all have it with other values, at most 32. The
+        hub's log and `gpuspawner inventory` name those that nobody is offered. ::
 
             hub:
               config:
