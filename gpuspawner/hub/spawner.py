@@ -230,8 +230,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         """Start the watch of pods or events, or find the one there is; nobody waits for one that was given up."""
         reflectors, key = type(self).reflectors, self._get_reflector_key(kind)
         await first_list(reflectors, key)
-        if is_given_up(dead := reflectors.get(key)):
-            kwargs |= {"reflector_class": taking_over(kwargs["reflector_class"], dead), "replace": True}
+        before = reflectors.get(key)
+        if before is not None and (kwargs.get("replace") or is_given_up(before)):
+            kwargs |= {"reflector_class": taking_over(kwargs["reflector_class"], before), "replace": True}
         with no_abandoned_reflectors(reflectors, key):
             return await super()._start_reflector(kind, **kwargs)
 

@@ -47,15 +47,15 @@ def is_given_up(reflector: Any) -> bool:
     return bool(getattr(reflector, "is_given_up", False))
 
 
-def taking_over(kind: Callable[..., Any], dead: Any) -> Callable[..., Any]:
-    """Return what makes a reflector in the place of a dead one, and knows what that one knew until it has read more.
+def taking_over(kind: Callable[..., Any], before: Any) -> Callable[..., Any]:
+    """Return what makes a reflector in the place of another, and knows what that one knew until it has read more.
 
     Starts that wait for their pods look at whatever reflector there is, and take a pod that is not there for gone.
     """
 
     def make(**options: Any) -> Any:
         made = kind(**options)
-        made.resources = dead.resources
+        made.resources = before.resources
         return made
 
     return make
@@ -63,10 +63,14 @@ def taking_over(kind: Callable[..., Any], dead: Any) -> Callable[..., Any]:
 
 @contextmanager
 def no_abandoned_reflectors(reflectors: MutableMapping[Any, Any], key: Any) -> Iterator[None]:
-    """Let nobody wait for a reflector whose first list was cancelled in the middle.
+    """Let nobody wait for a reflector whose first list was cancelled, nor go by one that failed where another watches.
 
     KubeSpawner starts the watches of pods and events together and cancels one when the other fails. What was cancelled
     stays registered and would be waited for in vain, by the clean-up of this start and by every start after it.
+
+    It also replaces a watch after a server took too long to start or to stop, as servers do when the API server is not
+    well. When that fails, the one that was to be replaced goes on and still knows what runs. One that is dead stays
+    replaced: what it knew is old, and the list that failed says so.
     """
     before = reflectors.get(key)
     try:
@@ -80,6 +84,8 @@ def no_abandoned_reflectors(reflectors: MutableMapping[Any, Any], key: Any) -> I
                 else:
                     reflectors[key] = before
                 made.first_load_future.set_exception(TimeoutError("Could not watch what was started."))
+            elif before is not None and _is_dead(made) and not _is_dead(before):
+                reflectors[key] = before
             _failure_of(made)
         raise
 

@@ -13,6 +13,8 @@ from kubernetes_asyncio.client.rest import ApiException
 from tornado import web
 
 from gpuspawner.hub.errors import COUNTS_REFUSALS
+from gpuspawner.hub.own_servers import is_watched
+from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.upkeep import (
     first_list,
     forgive_refusal,
@@ -22,7 +24,8 @@ from gpuspawner.hub.upkeep import (
     taking_over,
 )
 from tests.unit.hub.conftest import MakeSpawner
-from tests.unit.kube.watch_server import WatchServer
+from tests.unit.hub.followed import pods_path
+from tests.unit.kube.watch_server import WatchServer, eventually
 
 
 def reflector(
@@ -92,6 +95,62 @@ async def test_what_was_known_stays_where_the_next_first_list_was_cancelled():
 def test_a_reflector_knows_what_the_dead_one_knew_until_it_has_read_more():
     made = taking_over(SimpleNamespace, SimpleNamespace(resources={"a": 1}))(namespace="hub")
     assert (made.namespace, made.resources) == ("hub", {"a": 1})
+
+
+async def runs_and_is_watched(spawner: GPUSpawner, server: WatchServer) -> str:
+    """Let a server run that KubeSpawner watches; return the path of the pods."""
+    path, container = pods_path(spawner), {"name": "notebook", "ready": True, "state": {"running": {}}}
+    metadata = {"name": spawner.pod_name, "namespace": spawner.namespace}
+    status = {"phase": "Running", "podIP": "10.0.0.1", "containerStatuses": [container]}
+    server.put(path, {"metadata": metadata, "spec": {"containers": []}, "status": status})
+    await spawner._start_watching_pods()
+    return path
+
+
+async def test_servers_run_on_where_a_watch_cannot_be_replaced(make_spawner: MakeSpawner, server: WatchServer):
+    spawner = make_spawner()
+    path = await runs_and_is_watched(spawner, server)
+    watching = spawner.pod_reflector
+    server.status = {path: 500}
+    with pytest.raises(ApiException, match="500"):
+        await spawner._start_watching_pods(replace=True)  # as after a start that took too long
+    assert (await spawner.poll(), spawner.pod_reflector is watching) == (None, True)
+    assert not watching.watch_task.done()
+
+
+async def test_servers_run_on_while_a_watch_is_replaced(make_spawner: MakeSpawner, server: WatchServer):
+    spawner = make_spawner()
+    path = await runs_and_is_watched(spawner, server)
+    watching, known = spawner.pod_reflector, dict(spawner.pod_reflector.pods)
+    server.held = {path}
+    replacing = asyncio.ensure_future(spawner._start_watching_pods(replace=True))
+    await eventually(lambda: spawner.pod_reflector is not watching)
+    assert spawner.pod_reflector.pods == known
+    server.held = set()
+    replacing.cancel()
+    await asyncio.gather(replacing, return_exceptions=True)
+    assert spawner.pod_reflector is watching
+
+
+async def test_a_watch_that_is_replaced_ends(make_spawner: MakeSpawner, server: WatchServer):
+    spawner = make_spawner()
+    await runs_and_is_watched(spawner, server)
+    watching = spawner.pod_reflector.watch_task
+    made = await spawner._start_watching_pods(replace=True)
+    assert (watching.done(), made.watch_task.done(), spawner.pod_reflector is made) == (True, False, True)
+
+
+async def test_what_a_dead_watch_knew_is_not_certain_where_it_cannot_be_replaced(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    spawner = make_spawner()
+    path = await runs_and_is_watched(spawner, server)
+    spawner.pod_reflector.watch_task.cancel()
+    await asyncio.gather(spawner.pod_reflector.watch_task, return_exceptions=True)
+    server.status = {path: 500}
+    with pytest.raises(ApiException, match="500"):
+        await spawner._start_watching_pods(replace=True)
+    assert (await spawner.poll(), is_watched(spawner)) == (None, False)
 
 
 async def test_whoever_gives_up_waiting_leaves_the_list_to_the_others():
