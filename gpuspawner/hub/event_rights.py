@@ -50,6 +50,19 @@ class EventRights:
         return reflector
 
 
+def ending_alone(kind: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what makes a reflector of events that gives up without ending the hub.
+
+    Where users have namespaces of their own, KubeSpawner ends the hub with a watch that gives up, as one does half a
+    minute after the right to it is withdrawn. The next start finds out what is the matter, see :class:`EventRights`.
+    """
+
+    def make(**options: Any) -> Any:
+        return kind(**{**options, "on_failure": None})
+
+    return make
+
+
 def _is_denied(reflector: Any) -> bool:
     """Tell whether the API server refused a reflector's first list to whoever the hub is."""
     first = None if reflector is None else reflector.first_load_future
@@ -59,10 +72,14 @@ def _is_denied(reflector: Any) -> bool:
 
 
 def _tell(spawner: Any) -> None:
-    where = "all namespaces" if spawner.enable_user_namespaces else f"the namespace {spawner.namespace}"
+    if spawner.enable_user_namespaces:
+        where, role = "all namespaces", "gpuspawner-user-namespaces in docs/security.md"
+    else:
+        where, role = f"the namespace {spawner.namespace}", "gpuspawner-hub in helm-values/rbac.yaml"
     spawner.log.warning(
         "The hub may not list events in %s. Servers start all the same, but people may not be told why one waits. What"
-        " is missing is `list` and `watch` of `events`: the role gpuspawner-hub in helm-values/rbac.yaml has it. With"
+        " is missing is `list` and `watch` of `events`: the role %s has it. With"
         " KubeSpawner.events_enabled: false nobody asks for them.",
         where,
+        role,
     )

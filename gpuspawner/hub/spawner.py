@@ -32,7 +32,7 @@ from gpuspawner.hub.cluster_metrics import ClusterMetrics
 from gpuspawner.hub.concerns import Concerns, Viewpoint
 from gpuspawner.hub.deciding import decided
 from gpuspawner.hub.errors import RefusedStart, cluster_error, refusal, undecided
-from gpuspawner.hub.event_rights import EventRights
+from gpuspawner.hub.event_rights import EventRights, ending_alone
 from gpuspawner.hub.gate import Admission, UnreadClusterError
 from gpuspawner.hub.links import LINK_PREFIX
 from gpuspawner.hub.offers import Offer, Offers, ParsedSettings
@@ -229,6 +229,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     async def _start_reflector(self, kind: str, **kwargs: Any) -> Any:
         """Start the watch of pods or events, or find the one there is; nobody waits for one that was given up."""
         reflectors, key = type(self).reflectors, self._get_reflector_key(kind)
+        if kind == "events" and self._is_ours():
+            kwargs["reflector_class"] = ending_alone(kwargs["reflector_class"])
         await first_list(reflectors, key)
         before = reflectors.get(key)
         if before is not None and (kwargs.get("replace") or is_given_up(before)):

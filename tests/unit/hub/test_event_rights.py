@@ -99,6 +99,36 @@ async def test_the_admin_is_told_once_which_right_is_missing_and_where_it_stands
     assert "the role gpuspawner-hub in helm-values/rbac.yaml" in warning
 
 
+async def test_the_admin_is_told_of_the_role_for_users_with_namespaces_of_their_own(
+    make_spawner: MakeSpawner, server: WatchServer, clock: Clock, told: Told
+):
+    spawner = make_spawner(kubespawner=EVERYWHERE)
+    server.status[events_path(spawner)] = 403
+    assert await spawner._start_watching_events() is None
+    (warning,) = told()
+    assert warning.startswith("The hub may not list events in all namespaces.")
+    assert "the role gpuspawner-user-namespaces in docs/security.md" in warning
+
+
+async def test_the_hub_goes_on_where_a_watch_of_events_gives_up(
+    make_spawner: MakeSpawner, server: WatchServer, clock: Clock, told: Told
+):
+    spawner = make_spawner(kubespawner=EVERYWHERE)
+    reflector = await spawner._start_watching_events()
+    assert reflector.on_failure is None
+    reflector.watch_task.cancel()  # it would take half a minute to give up by itself
+    await asyncio.gather(reflector.watch_task, return_exceptions=True)
+    server.status[events_path(spawner)] = 403
+    give_up_dead(type(spawner).reflectors)  # as each start does
+    assert await spawner._start_watching_events() is None
+    assert len(told()) == 1
+
+
+async def test_kubespawners_own_events_end_the_hub_as_ever(make_spawner: MakeSpawner):
+    spawner = make_spawner(settings={}, kubespawner={**EVERYWHERE, "profile_list": [{"display_name": "A"}]})
+    assert (await spawner._start_watching_events()).on_failure is not None
+
+
 async def test_a_right_that_is_given_later_is_used_within_a_minute(
     make_spawner: MakeSpawner, server: WatchServer, clock: Clock, told: Told
 ):
