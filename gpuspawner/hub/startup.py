@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
@@ -19,11 +19,12 @@ from traitlets.config import Config
 from traitlets.config.loader import LazyConfigValue
 
 from gpuspawner.core.errors import Problem, SettingsError
+from gpuspawner.core.quoting import quote
 from gpuspawner.hub.languages import languages
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.traits import SETTINGS, GPUSpawnerTraits
 from gpuspawner.settings import Settings
-from gpuspawner.settings.files import blamed, put_over, read
+from gpuspawner.settings.files import SettingsFile, blamed, put_over, read
 from gpuspawner.settings.merging import over
 
 SECTION = "GPUSpawner"
@@ -35,21 +36,21 @@ There is no event for "configuration read": traitlets merges a file into ``confi
 that the file names, and without a notification. The first of the two is not set anew when it is configured.
 """
 
+_NOTHING: Mapping[str, Any] = {}
+
 _watched: WeakSet[JupyterHub] = WeakSet()
 _warned: WeakSet[JupyterHub] = WeakSet()
 
 
-def configure(c: Config, path_or_mapping: str | Path | Mapping[str, Any] | None = None) -> None:
+def configure(c: Config, path_or_mapping: str | Path | Mapping[str, Any] = _NOTHING) -> None:
     """Make gpuspawner the hub's spawner, in a ``jupyterhub_config.py``.
 
     :param c: the configuration object there.
     :param path_or_mapping: the section ``GPUSpawner`` as in Helm values, or the path of a YAML file that holds it,
-        or of a folder of such files.
+        or of a folder of such files; nothing if it is left out.
     :raises SettingsError: it is wrong, or cannot be read, with one problem for each path.
     """
-    given = path_or_mapping
-    files = read([str(given)], field="") if isinstance(given, str | Path) else ()
-    section = dict(given) if isinstance(given, Mapping) else {}
+    files, section = _given(path_or_mapping)
     for file in files:
         section = over(section, file.says)
     c.JupyterHub.spawner_class = "gpuspawner.GPUSpawner"
@@ -59,6 +60,23 @@ def configure(c: Config, path_or_mapping: str | Path | Mapping[str, Any] | None 
         check(c)
     except SettingsError as error:
         raise blamed(error, files) from None
+
+
+def _given(path_or_mapping: object) -> tuple[Sequence[SettingsFile], dict[str, Any]]:
+    """Return the files that somebody names, or the section that is there in their place.
+
+    :raises SettingsError: it is neither. Whoever passes None because a variable is not set would otherwise have a hub
+        without any policy.
+    """
+    if isinstance(path_or_mapping, Mapping):
+        return (), dict(path_or_mapping)
+    if path_or_mapping != "" and isinstance(path_or_mapping, str | Path):
+        return read([str(path_or_mapping)], field=""), {}
+    message = (
+        "configure() takes the path of a YAML file or of a folder of them, or a mapping of settings, not"
+        f" {quote(path_or_mapping)}. For several paths there is c.{SECTION}.settings_files."
+    )
+    raise SettingsError(Problem(field="", code="wrong_type", message=message))
 
 
 def check(config: Mapping[str, Any], *, with_files: bool = True) -> None:

@@ -178,10 +178,32 @@ def test_configure_refuses_a_wrong_file_by_its_name(tmp_path: Path, text: str | 
 
 def test_configure_alone_only_sets_the_spawner(tmp_path: Path):
     (tmp_path / "empty.yaml").write_text("")
-    for nothing in (None, {}, tmp_path / "empty.yaml"):
+    for nothing in ((), ({},), (tmp_path / "empty.yaml",)):
         config = Config()
-        configure(config, nothing)
+        configure(config, *nothing)
         assert list(config) == ["JupyterHub"]
+
+
+@pytest.mark.parametrize(
+    ("neither", "shown"),
+    [
+        (None, "null"),
+        ("", "''"),
+        (5, "5"),
+        (["/etc/a.yaml"], "a list"),
+        (b"/etc/a.yaml", "an object"),
+        ([("cpu", {"max": 4})], "a list"),
+    ],
+)
+def test_configure_refuses_what_is_neither_a_path_nor_a_mapping(neither: Any, shown: str):
+    config = Config()
+    with pytest.raises(SettingsError) as wrong:
+        configure(config, neither)
+    assert (str(wrong.value), dict(config)) == (
+        "configure() takes the path of a YAML file or of a folder of them, or a mapping of settings, not"
+        f" {shown}. For several paths there is c.GPUSpawner.settings_files.",
+        {},
+    )
 
 
 def test_files_count_when_the_hub_starts_and_the_wrong_one_is_named(tmp_path: Path):
