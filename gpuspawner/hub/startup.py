@@ -56,10 +56,7 @@ def configure(c: Config, path_or_mapping: str | Path | Mapping[str, Any] = _NOTH
     c.JupyterHub.spawner_class = "gpuspawner.GPUSpawner"
     for name, value in section.items():
         c[SECTION][name] = value
-    try:
-        check(c)
-    except SettingsError as error:
-        raise blamed(error, files) from None
+    _check(c, given=files)
 
 
 def _given(path_or_mapping: object) -> tuple[Sequence[SettingsFile], dict[str, Any]]:
@@ -86,13 +83,22 @@ def check(config: Mapping[str, Any], *, with_files: bool = True) -> None:
     :param with_files: False = without what ``settings_files`` say, which are where the hub runs.
     :raises SettingsError: with one problem for each path that is wrong.
     """
+    _check(config, with_files=with_files)
+
+
+def _check(config: Mapping[str, Any], *, with_files: bool = True, given: Sequence[SettingsFile] = ()) -> None:
+    """Check what a configuration says.
+
+    :param given: the files that said some of it, the lowest first; a problem names the last that says it, be it one
+        of these or of ``settings_files``.
+    """
     merged = _merged(config)
-    problems = list(_unknown_traits(_plain(config.get(SECTION, {}))))
+    unknown = [*_unknown_traits(_plain(config.get(SECTION, {}))), *_unknown_language(merged.get("language", ""))]
+    problems = list(blamed(SettingsError(*unknown), given).problems)
     try:
-        _settings(merged, with_files=with_files)
+        _settings(merged, with_files=with_files, given=given)
     except SettingsError as error:
         problems += error.problems
-    problems += _unknown_language(merged.get("language", ""))
     if problems:
         raise SettingsError(*problems)
 
@@ -139,12 +145,12 @@ def _merged(config: Mapping[str, Any]) -> Config:
     return merged
 
 
-def _settings(merged: Config, *, with_files: bool = True) -> Settings:
+def _settings(merged: Config, *, with_files: bool = True, given: Sequence[SettingsFile] = ()) -> Settings:
     base = {name: merged[name] for name in SETTINGS if merged.get(name) is not None}
     paths = merged.get("settings_files", [])
     if not isinstance(paths, list | tuple) or not all(isinstance(path, str) for path in paths):
         raise SettingsError(Problem(field="settings_files", code="wrong_type", message="must be a list of paths"))
-    return put_over(base, paths if with_files else (), parse=Settings.parse)[1]
+    return put_over(base, paths if with_files else (), parse=Settings.parse, said_by=given)[1]
 
 
 def _follow(merged: Config, *, log: logging.Logger) -> None:

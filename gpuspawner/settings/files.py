@@ -97,21 +97,26 @@ def read(paths: Sequence[str], *, field: str = _FIELD) -> list[SettingsFile]:
 
 
 def put_over(
-    base: Mapping[str, Any], paths: Sequence[str], *, parse: Callable[[Mapping[str, Any]], T]
+    base: Mapping[str, Any],
+    paths: Sequence[str],
+    *,
+    parse: Callable[[Mapping[str, Any]], T],
+    said_by: Sequence[SettingsFile] = (),
 ) -> tuple[dict[str, Any], T]:
     """Return settings with those of files over them, in their order, and what they are when they are parsed.
 
-    :param base: settings that stand in no file.
+    :param base: settings that are there before the files.
+    :param said_by: other files that ``base`` was put together of, the lowest first, to be named where they are wrong.
     :raises SettingsError: a file is not there or no YAML, or what comes of all of them is wrong.
     """
-    layers = [SettingsFile(path="", says=base), *read(paths)]
-    merged: dict[str, Any] = {}
-    for layer in layers:
-        merged = over(merged, layer.says)
+    files = read(paths)
+    merged = over({}, base)
+    for file in files:
+        merged = over(merged, file.says)
     try:
         return merged, parse(merged)
     except SettingsError as error:
-        raise blamed(error, layers) from None
+        raise blamed(error, [SettingsFile(path="", says=base), *said_by, *files]) from None
 
 
 def blamed(error: SettingsError, layers: Sequence[SettingsFile]) -> SettingsError:

@@ -176,6 +176,26 @@ def test_configure_refuses_a_wrong_file_by_its_name(tmp_path: Path, text: str | 
     assert str(wrong.value).startswith(expected.format(path))
 
 
+@pytest.mark.parametrize(
+    ("lower", "upper", "expected"),
+    [
+        ("{cpu: {max: 4}}", "cpu: {max: -1}", "cpu.max: must be a number of CPUs, such as 0.5 or 4, not -1 ({upper})"),
+        ("{cpu: {max: 4}}", "cpu: {max: 1, max: 2}", "cpu.max: is there twice, in lines 1 and 1 ({upper})"),
+        ("{cpu: {max: -1}}", "cpu: {min: 1}", "cpu.max: must be a number of CPUs, such as 0.5 or 4, not -1 ({lower})"),
+        ("{cpus: {max: 4}}", "cpu: {max: 4}", "cpus: there is no such setting. Did you mean cpu? ({lower})"),
+    ],
+)
+def test_one_file_is_named_where_a_configured_one_has_others_put_over_it(
+    tmp_path: Path, lower: str, upper: str, expected: str
+):
+    base, above = tmp_path / "base.yaml", tmp_path / "over.yaml"
+    base.write_text(f"{lower[:-1]}, settings_files: [{above}]}}")
+    above.write_text(upper)
+    with pytest.raises(SettingsError) as wrong:
+        configure(Config(), base)
+    assert str(wrong.value) == expected.format(lower=base, upper=above)
+
+
 def test_configure_alone_only_sets_the_spawner(tmp_path: Path):
     (tmp_path / "empty.yaml").write_text("")
     for nothing in ((), ({},), (tmp_path / "empty.yaml",)):
