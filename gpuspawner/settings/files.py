@@ -37,6 +37,10 @@ _LARGEST_BYTES = 1 << 20
 _DEEPEST = 100
 """Levels of nesting; libyaml knows no bound, and tens of thousands of them end the process."""
 
+_LONGEST_NUMBER = 100
+"""Characters."""
+_NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
+
 _MOST_VALUES = 100_000
 """Those that are written, and those that they stand for: aliases of aliases can be more than any machine holds."""
 
@@ -214,7 +218,7 @@ def _document(content: bytes) -> object:
         node = loader.get_single_node()
         if node is None:
             return None
-        _refuse_repetitions(node, "", seen=set())
+        _refuse_flaws(node, "", seen=set())
         if _size(node, {}) > _MOST_VALUES:
             raise _wrong("", f"stands for more than {_MOST_VALUES:,} values, by its aliases")
         return loader.construct_document(node)
@@ -237,28 +241,35 @@ def _refuse_excess(text: str) -> None:
             raise _wrong("", f"is nested more than {_DEEPEST} deep")
 
 
-def _refuse_repetitions(node: yaml.Node, place: str, *, seen: set[int]) -> None:
-    """Look for keys that are there twice: YAML forbids them, and the parser takes the last one without a word.
+def _refuse_flaws(node: yaml.Node, place: str, *, seen: set[int]) -> None:
+    """Look for what the parser takes without a word, or takes too long to put together.
 
-    :raises SettingsError: there is one.
+    YAML forbids keys that are there twice, and the parser takes the last one. A number of YAML 1.1 can be written to
+    the base of 60 (``1:30:00``), for which the parser's time grows with the square of its length.
+
+    :raises SettingsError: there is such a key or number.
     """
     if id(node) in seen:
         return
     seen.add(id(node))
+    if isinstance(node, yaml.ScalarNode) and node.tag in _NUMBERS and len(node.value) > _LONGEST_NUMBER:
+        message = f"is a number of {len(node.value):,} characters, more than {_LONGEST_NUMBER}; a text needs quotes"
+        raise _wrong(place[:-1], message)
     if isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
-            _refuse_repetitions(item, f"{place}{index}.", seen=seen)
+            _refuse_flaws(item, f"{place}{index}.", seen=seen)
     if not isinstance(node, yaml.MappingNode):
         return
     lines: dict[str, int] = {}
     for key, value in node.value:
+        inside = f"{place}{name_of(key.value)}." if isinstance(key, yaml.ScalarNode) else place
+        _refuse_flaws(key, inside, seen=seen)
         if isinstance(key, yaml.ScalarNode):
             line = key.start_mark.line + 1
             if key.value in lines:
-                message = f"is there twice, in lines {lines[key.value]} and {line}"
-                raise _wrong(f"{place}{name_of(key.value)}", message)
+                raise _wrong(inside[:-1], f"is there twice, in lines {lines[key.value]} and {line}")
             lines[key.value] = line
-            _refuse_repetitions(value, f"{place}{name_of(key.value)}.", seen=seen)
+        _refuse_flaws(value, inside, seen=seen)
 
 
 def _size(node: yaml.Node, known: dict[int, int]) -> int:

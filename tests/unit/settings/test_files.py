@@ -84,6 +84,30 @@ def test_what_is_no_settings_is_told_with_its_file(tmp_path: Path, text: str | b
     assert problem.startswith(expected.format(path))
 
 
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("cpu: {{max: {}}}", "cpu.max"),
+        ("cpu: {{max: !!int '{}'}}", "cpu.max"),
+        ("cpu: {{max: !!float '{}'}}", "cpu.max"),
+        ("presets: [a, {}]", "presets.1"),
+        ("cpu:\n  ? {}\n  : 4", "cpu.1:1:1:1:1:1:1:1:1:1:1:1:1:1:1:1:1:1:1:1…"),
+        ("cpu:\n  ? [{}]\n  : 4", "cpu.0"),
+        ("cpu:\n  ? [4]\n  : {}", "cpu"),
+    ],
+)
+def test_a_number_that_takes_minutes_to_read_is_refused_at_its_place(tmp_path: Path, text: str, field: str):
+    path = written(tmp_path, text.format("1" + ":1" * 400_000))
+    message = "is a number of 800,001 characters, more than 100; a text needs quotes"
+    assert told(path) == [f"{field}: {message} ({path})"]
+
+
+def test_long_texts_and_numbers_of_a_hundred_characters_are_read(tmp_path: Path):
+    text, number = "1:" * 100_000, "1" * 100
+    (file,) = read([str(written(tmp_path, f"a: '{text}'\nb: {number}\nc: {'x' * 100_000}"))])
+    assert (file.says["a"], file.says["b"], len(file.says["c"])) == (text, int(number), 100_000)
+
+
 def test_anchors_are_as_good_as_what_they_stand_for(tmp_path: Path):
     path = written(tmp_path, "cpu: &bounds {max: 4}\nx: [*bounds, *bounds]\ny: {<<: *bounds, min: 1}")
     (file,) = read([str(path)])
