@@ -34,6 +34,8 @@ _UNREADABLE = (yaml.YAMLError, RecursionError, ValueError, LookupError, Attribut
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 _LARGEST_BYTES = 1 << 20
 """Of a file: as much as Kubernetes takes for a ConfigMap or a Secret. The hub has one thread, and reads in it."""
+_MOST_BYTES = 8 << 20
+"""Of all files."""
 _DEEPEST = 100
 """Levels of nesting; libyaml knows no bound, and tens of thousands of them end the process."""
 
@@ -41,8 +43,12 @@ _LONGEST_NUMBER = 100
 """Characters."""
 _NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
 
-_MOST_VALUES = 100_000
-"""Those that are written, and those that they stand for: aliases of aliases can be more than any machine holds."""
+_MOST_VALUES = 20_000
+"""Of all files, some times what large sites write. Those that are written, and those that they stand for: aliases of
+aliases can be more than any machine holds. So many wrong ones take half a second, or a few with a hint for each."""
+
+_MOST_TOLD = 100
+"""Mistakes that are told; a log of thousands hides the first."""
 
 T = TypeVar("T")
 
@@ -60,6 +66,40 @@ class SettingsFile:
 
     path: str
     says: Mapping[str, Any]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Room:
+    """How much files may still hold, all of them together.
+
+    :param bytes: of text.
+    :param values: those that are written and meant; each file counts as one, even an empty one.
+    """
+
+    bytes: int = _MOST_BYTES
+    values: int = _MOST_VALUES
+
+    def take_bytes(self, count: int) -> None:
+        """Take some of the room.
+
+        :raises SettingsError: there is no such room.
+        """
+        self.bytes -= count
+        if self.bytes < 0:
+            raise _wrong("", f"brings the files to more than {_MOST_BYTES >> 20} MiB")
+
+    def take_values(self, count: int) -> None:
+        """Take some of the room.
+
+        :raises SettingsError: there is no such room.
+        """
+        self.values -= count
+        if self.values < 0:
+            raise _wrong("", f"brings the files to more than {_MOST_VALUES:,} values, with what aliases repeat")
+
+    @property
+    def is_used_up(self) -> bool:
+        return self.bytes < 0 or self.values < 0
 
 
 def fingerprint(paths: Sequence[str]) -> tuple[Fingerprint, float]:
@@ -85,13 +125,16 @@ def read(paths: Sequence[str], *, field: str = _FIELD) -> list[SettingsFile]:
     """
     files: list[SettingsFile] = []
     problems: list[Problem] = []
+    room = _Room()
     for path in paths:
         try:
             for shown, file in _files(path):
                 try:
-                    files.append(SettingsFile(path=shown, says=_settings(_content(file))))
+                    files.append(SettingsFile(path=shown, says=_settings(_content(file, room), room)))
                 except SettingsError as error:
                     problems += _at(shown, error, field=field)
+                if room.is_used_up:
+                    raise SettingsError(*problems)
         except OSError as error:
             message = f"{error.filename or path} cannot be read: {error.strerror or error}"
             problems.append(Problem(field=field, code="bad_value", message=message))
@@ -126,10 +169,15 @@ def put_over(
 def blamed(error: SettingsError, layers: Sequence[SettingsFile]) -> SettingsError:
     """Return what is wrong with merged settings, each with the file that says it, where one does.
 
-    :param layers: what was merged, the lowest first.
+    :param layers: what was merged, the lowest first; with a file among them, the first hundred mistakes are told.
     """
+    if not any(layer.path for layer in layers):
+        return error
     paths = DottedPaths(_entries)
-    return SettingsError(*(_blamed(problem, layers, paths=paths) for problem in error.problems))
+    told = [_blamed(problem, layers, paths=paths) for problem in error.problems[:_MOST_TOLD]]
+    if left := len(error.problems) - len(told):
+        told.append(Problem(field="", code="bad_value", message=f"and {left:,} more mistakes"))
+    return SettingsError(*told)
 
 
 def _blamed(problem: Problem, layers: Sequence[SettingsFile], *, paths: DottedPaths[object]) -> Problem:
@@ -173,9 +221,10 @@ def _file(path: Path) -> Path:
     return path
 
 
-def _content(file: Path) -> bytes:
+def _content(file: Path, room: _Room) -> bytes:
     """Return what is in a file.
 
+    :param room: which is taken.
     :raises SettingsError: more than anybody writes.
     :raises OSError: it cannot be read.
     """
@@ -183,16 +232,17 @@ def _content(file: Path) -> bytes:
         content = opened.read(_LARGEST_BYTES + 1)
     if len(content) > _LARGEST_BYTES:
         raise _wrong("", "is larger than 1 MiB, which is all that a ConfigMap may hold")
+    room.take_bytes(len(content))
     return content
 
 
-def _settings(content: bytes) -> Mapping[str, Any]:
+def _settings(content: bytes, room: _Room) -> Mapping[str, Any]:
     """Return the settings of a document: by themselves, or as the only ones in Helm values.
 
     :raises SettingsError: it is no such document; a problem without a field is about all of it.
     """
     try:
-        document = _document(content)
+        document = _document(content, room)
     except _UNREADABLE as error:
         raise _wrong("", f"is no YAML: {error}") from error
     found: Any = {} if document is None else plain(document)
@@ -209,36 +259,38 @@ def _settings(content: bytes) -> Mapping[str, Any]:
     return found
 
 
-def _document(content: bytes) -> object:
+def _document(content: bytes, room: _Room) -> object:
     """Return what YAML says, as long as it says nothing twice."""
     text = content.decode("utf-8-sig")
-    _refuse_excess(text)
+    room.take_values(1)
+    written = _count(text, room)
     loader = _LOADER(text)
     try:
         node = loader.get_single_node()
         if node is None:
             return None
         _refuse_flaws(node, "", seen=set())
-        if _size(node, {}) > _MOST_VALUES:
-            raise _wrong("", f"stands for more than {_MOST_VALUES:,} values, by its aliases")
+        room.take_values(_size(node, {}) - written)
         return loader.construct_document(node)
     finally:
         loader.dispose()
 
 
-def _refuse_excess(text: str) -> None:
-    """Look how deep a document is nested and how much it holds, before anything is made of it.
+def _count(text: str, room: _Room) -> int:
+    """Return how many values a document writes, before anything is made of them.
 
-    :raises SettingsError: too deep, or too much.
+    :param room: which is taken as they are counted.
+    :raises SettingsError: there are too many, or they are nested too deep.
     """
     depth = values = 0
     for event in yaml.parse(text, Loader=_LOADER):
-        values += isinstance(event, yaml.NodeEvent)
-        if values > _MOST_VALUES:
-            raise _wrong("", f"holds more than {_MOST_VALUES:,} values")
+        if isinstance(event, yaml.NodeEvent):
+            room.take_values(1)
+            values += 1
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
             raise _wrong("", f"is nested more than {_DEEPEST} deep")
+    return values
 
 
 def _refuse_flaws(node: yaml.Node, place: str, *, seen: set[int]) -> None:

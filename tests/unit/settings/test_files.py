@@ -9,7 +9,7 @@ import pytest
 
 from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.settings import Settings
-from gpuspawner.settings.files import SettingsFile, blamed, fingerprint, read
+from gpuspawner.settings.files import SettingsFile, blamed, fingerprint, put_over, read
 from tests.unit.settings.mounts import Mount
 
 
@@ -73,15 +73,47 @@ def test_helm_values_with_the_settings_alone_are_settings(tmp_path: Path):
         ("discover_gpus: !!bool perhaps", "settings_files: {} is no YAML: "),
         ("a: !!timestamp then", "settings_files: {} is no YAML: "),
         ("#" * ((1 << 20) + 1), "settings_files: {} is larger than 1 MiB"),
-        ("x: y\n" * 60_000, "settings_files: {} holds more than 100,000 values"),
+        ("x: y\n" * 60_000, "settings_files: {} brings the files to more than 20,000 values"),
         ("[" * 40_000, "settings_files: {} is nested more than 100 deep"),
-        (BOMB, "settings_files: {} stands for more than 100,000 values, by its aliases"),
+        (BOMB, "settings_files: {} brings the files to more than 20,000 values, with what aliases repeat"),
     ],
 )
 def test_what_is_no_settings_is_told_with_its_file(tmp_path: Path, text: str | bytes, expected: str):
     path = written(tmp_path, text)
     (problem,) = told(path)
     assert problem.startswith(expected.format(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "message"),
+    [
+        ("a: [" + "1, " * 9_990 + "1]", "ab", "more than 20,000 values, with what aliases repeat"),
+        ("a: [&x [" + "1, " * 4_990 + "1], *x]", "ab", "more than 20,000 values, with what aliases repeat"),
+        ("#" * (1 << 20), "abcdefgh", "more than 8 MiB"),
+    ],
+)
+def test_all_files_together_have_a_bound(tmp_path: Path, text: str, names: str, message: str):
+    for name in names:
+        written(tmp_path, text, f"{name}.yaml")
+    assert len(read([str(tmp_path)])) == len(names)
+    for name in "yz":
+        written(tmp_path, text, f"{name}.yaml")
+    assert told(tmp_path) == [f"settings_files: {tmp_path}/y.yaml brings the files to {message}"]
+    assert told(*sorted(tmp_path.iterdir())) == told(tmp_path)
+
+
+def test_of_thousands_of_mistakes_a_hundred_are_told(tmp_path: Path):
+    paths = [
+        str(written(tmp_path, "gpus: {" + "".join(f"{name}{n}: 1, " for n in range(900)) + "}", name)) for name in "abc"
+    ]
+    with pytest.raises(SettingsError) as wrong:
+        put_over({}, paths, parse=Settings.parse)
+    first, *_, last = wrong.value.problems
+    assert (len(wrong.value.problems), first.message, last) == (
+        101,
+        f"must be a mapping, not 1 ({paths[0]})",
+        Problem(field="", code="bad_value", message="and 2,600 more mistakes"),
+    )
 
 
 @pytest.mark.parametrize(
