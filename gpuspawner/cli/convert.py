@@ -22,8 +22,10 @@ import yaml
 from traitlets.config.loader import PyFileConfigLoader
 
 from gpuspawner.cli.exits import OK
+from gpuspawner.cli.findings import Severity
 from gpuspawner.cli.output import printable
-from gpuspawner.cli.texts import TOO_LONG, is_too_long, no_text, read_text
+from gpuspawner.cli.texts import no_text, read_text
+from gpuspawner.cli.yaml_tree import read_yaml
 from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.settings.from_profiles import convert
 
@@ -120,9 +122,9 @@ def _load(file: str) -> object:
         text = read_text(file)
     except UnicodeDecodeError as error:
         raise SettingsError(Problem(field=file, code="bad_value", message=no_text(error))) from error
-    if is_too_long(text):
-        raise SettingsError(Problem(field=file, code="too_large", message=TOO_LONG))
-    try:
-        return yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError) as error:
-        raise SettingsError(Problem(field=file, code="bad_value", message=f"is no YAML: {error}")) from error
+    # As check and Helm read it: a list that a key written twice takes away is not the one that people get.
+    document = read_yaml(text, file="<stdin>" if file == "-" else file, may_be_list=True)
+    errors = [flaw.problem for flaw in document.flaws if flaw.severity is Severity.ERROR]
+    if errors:
+        raise SettingsError(*errors)
+    return document.tree.plain

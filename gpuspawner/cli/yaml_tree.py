@@ -64,7 +64,7 @@ class Written:
 class Document:
     """What a file says.
 
-    :param tree: of a mapping always; an empty one where the file cannot be read.
+    :param tree: of a mapping, or of a list where one is allowed; an empty mapping where the file cannot be read.
     :param is_read: false where the tree is not what the file says.
     """
 
@@ -116,10 +116,11 @@ class _TooMuchError(Exception):
     """The values of a file are too many, or too deep."""
 
 
-def read_yaml(text: str, *, file: str) -> Document:
+def read_yaml(text: str, *, file: str, may_be_list: bool = False) -> Document:
     """Return what a values file says, as far as it can be read.
 
     :param file: its name, as places have it.
+    :param may_be_list: it may also hold a list, which is no values file, but what is in one.
     """
     top = Place(file, 1, 1)
     if is_too_long(text):
@@ -133,7 +134,7 @@ def read_yaml(text: str, *, file: str) -> Document:
     reader = _Reader(file)
     if not nodes or (isinstance(nodes[0], yaml.ScalarNode) and nodes[0].tag == f"{_TAG}null"):
         tree = Written(value={}, place=top)
-    elif not isinstance(nodes[0], yaml.MappingNode):
+    elif not isinstance(nodes[0], yaml.CollectionNode if may_be_list else yaml.MappingNode):
         message = f"must hold a mapping, not {quote(_example(nodes[0]))}"
         return _unread(_flaw(reader.place(nodes[0]), "wrong_type", message=message))
     else:

@@ -16,6 +16,8 @@ SETTINGS = {
     "presets": {"small": {"display_name": "Small", "cpu": 1}},
     "discover_gpus": False,
 }
+ALIASES = "\n".join(["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9))])
+"""Some 48 million values in a few lines."""
 NOTE = "note: Small: storage_class cannot differ by choice here; set it on KubeSpawner for all.\n"
 
 
@@ -89,7 +91,10 @@ def test_a_python_config_is_run(tmp_path: Path, capsys: pytest.CaptureFixture[st
         ("config.py", "c.KubeSpawner.profile_list = lambda spawner: []", "a function cannot be converted"),
         ("config.py", "import no_such_module", "cannot be run here: ModuleNotFoundError"),
         ("config.py", "raise SystemExit", "cannot be run here: SystemExit"),
-        ("values.yaml", "a: !!float ''", "is no YAML:"),
+        ("values.yaml", "a: !!float ''", "is no number that can be read"),
+        ("values.yaml", "profileList: []\nprofileList: [{}]", "is written twice, first on line 1"),
+        ("values.yaml", "- {slug: a, slug: b}", "values.yaml:1:13: 0.slug: is written twice"),
+        ("values.yaml", ALIASES, "aliases of aliases multiply"),
         ("values.yaml", "a" * (4 * 1024**2 + 1), "has more than 4 MiB, so it was not read"),
         ("values.yaml", "a: \udcff", "is no text in UTF-8: byte 4 fits nowhere"),
         ("missing.py", None, "No such file or directory"),
