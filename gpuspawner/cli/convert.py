@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -36,6 +36,7 @@ _PLACES = (
     ("profile_list",),
     ("profileList",),
 )
+_OF_THE_CHART = _PLACES[:2]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +51,8 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     :raises SettingsError: there is no profile list in it, or it is none.
     :raises OSError: it cannot be read.
     """
-    place, profile_list, default_image = _find(arguments.file)
+    root, section, profile_list = _find(arguments.file)
+    default_image = _default_image(section)
     found = convert(profile_list, default_image=default_image)
     for note in found.notes:
         notes.write(f"note: {printable(note)}\n")
@@ -62,9 +64,12 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
             }
         }
     }
-    if place == _PLACES[0]:
+    for place in _OF_THE_CHART:
         # Helm replaces lists: as an overlay over the old values this takes the old profiles away.
-        values["singleuser"] = {"profileList": []}
+        if _at(section, place):
+            _put(values, place, value=[])
+    for key in root:
+        values = {key: values}
     if arguments.output == "json":
         json.dump(values, out, indent=2, ensure_ascii=False)
         out.write("\n")
@@ -73,40 +78,46 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     return OK
 
 
-def _find(file: str) -> tuple[tuple[str, ...], object, str]:
-    """Return where in a file the profile list is, the list, and the image of profiles without one, if it is told."""
+def _find(file: str) -> tuple[tuple[str, ...], Mapping[str, Any], object]:
+    """Return the key that the chart's values are below in a file, if any, what is there, and the profile list."""
     document = _load(file)
     if isinstance(document, list):
-        return (), document, ""
-    for root in _roots(document):
+        return (), {}, document
+    for root, section in _sections(document):
         for place in _PLACES:
-            if found := _at(root, place):
-                return place, found, _default_image(root)
-    places = ", ".join(".".join(place) for place in _PLACES[:2])
+            if found := _at(section, place):
+                return root if place in _OF_THE_CHART else (), section, found
+    places = ", ".join(".".join(place) for place in _OF_THE_CHART)
     raise SettingsError(Problem(field=file, code="missing", message=f"has no profile list ({places})"))
 
 
-def _at(root: Mapping[str, Any], place: Iterable[str]) -> Any:
-    found: Any = root
+def _at(section: Mapping[str, Any], place: Iterable[str]) -> Any:
+    found: Any = section
     for key in place:
         found = found.get(key) if isinstance(found, Mapping) else None
     return found
 
 
-def _default_image(root: Mapping[str, Any]) -> str:
+def _put(values: dict[str, Any], place: Sequence[str], *, value: object) -> None:
+    for key in place[:-1]:
+        values = values.setdefault(key, {})
+    values[place[-1]] = value
+
+
+def _default_image(section: Mapping[str, Any]) -> str:
     """Return the reference of KubeSpawner's own image, as the chart or a config writes it; empty where neither does."""
     for place in (("hub", "config", "KubeSpawner", "image"), ("KubeSpawner", "image")):
-        if isinstance(found := _at(root, place), str):
+        if isinstance(found := _at(section, place), str):
             return found
-    name, tag = (_at(root, ("singleuser", "image", key)) for key in ("name", "tag"))
+    name, tag = (_at(section, ("singleuser", "image", key)) for key in ("name", "tag"))
     return f"{name}:{tag}" if isinstance(name, str) and isinstance(tag, str) else ""
 
 
-def _roots(document: object) -> Iterator[Mapping[str, Any]]:
+def _sections(document: object) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
     """Yield a document and what is below its keys: a parent chart keeps a chart's values below its name."""
     if isinstance(document, Mapping):
-        yield document
-        yield from (value for value in document.values() if isinstance(value, Mapping))
+        yield (), document
+        yield from (((key,), value) for key, value in document.items() if isinstance(value, Mapping))
 
 
 def _load(file: str) -> object:

@@ -27,29 +27,66 @@ def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, 
     return status, told.out, told.err
 
 
+CONFIG = {"JupyterHub": {"spawner_class": "gpuspawner.GPUSpawner"}, "GPUSpawner": SETTINGS}
+VALUES = {"hub": {"config": CONFIG}}
+IN_THE_CHART = {"singleuser": {"profileList": PROFILES}}
+IN_THE_CONFIG = {"hub": {"config": {"KubeSpawner": {"profile_list": PROFILES}}}}
+WITHOUT_IT_IN_THE_CHART = {**VALUES, "singleuser": {"profileList": []}}
+WITHOUT_IT_IN_THE_CONFIG = {"hub": {"config": {**CONFIG, "KubeSpawner": {"profile_list": []}}}}
+
+
 @pytest.mark.parametrize(
-    "document",
+    ("document", "result"),
     [
-        pytest.param(PROFILES, id="bare list"),
-        pytest.param({"profileList": PROFILES}, id="singleuser section"),
-        pytest.param({"hub": {"config": {"KubeSpawner": {"profile_list": PROFILES}}}}, id="hub's config"),
-        pytest.param({"jupyterhub": {"hub": {"config": {"KubeSpawner": {"profile_list": PROFILES}}}}}, id="parent"),
+        pytest.param(PROFILES, VALUES, id="bare list"),
+        pytest.param({"profileList": PROFILES}, VALUES, id="singleuser section"),
+        pytest.param({"config": {"KubeSpawner": {"profile_list": PROFILES}}}, VALUES, id="hub section"),
+        pytest.param(IN_THE_CHART, WITHOUT_IT_IN_THE_CHART, id="chart"),
+        pytest.param(IN_THE_CONFIG, WITHOUT_IT_IN_THE_CONFIG, id="hub's config"),
+        pytest.param(
+            {**IN_THE_CHART, **IN_THE_CONFIG}, {**WITHOUT_IT_IN_THE_CHART, **WITHOUT_IT_IN_THE_CONFIG}, id="both"
+        ),
+        pytest.param({"jupyterhub": IN_THE_CHART}, {"jupyterhub": WITHOUT_IT_IN_THE_CHART}, id="parent"),
+        pytest.param({"lab": IN_THE_CONFIG, "other": {}}, {"lab": WITHOUT_IT_IN_THE_CONFIG}, id="parent's config"),
     ],
 )
-def test_a_profile_list_is_found_wherever_it_may_be(document: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_profile_list_is_found_wherever_it_may_be_and_taken_away_there(
+    document: Any, result: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     file = tmp_path / "values.yaml"
     file.write_text(yaml.safe_dump(document))
     status, out, notes = run(str(file), capsys=capsys)
     assert (status, notes) == (0, NOTE)
-    config = {"JupyterHub": {"spawner_class": "gpuspawner.GPUSpawner"}, "GPUSpawner": SETTINGS}
-    assert yaml.safe_load(out) == {"hub": {"config": config}}
+    assert yaml.safe_load(out) == result
 
 
-def test_profiles_of_the_chart_are_taken_away_by_the_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+GPU_PROFILES = [{"display_name": "GPU", "kubespawner_override": {"extra_resource_limits": {"nvidia.com/gpu": 1}}}]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"singleuser": {"profileList": GPU_PROFILES}},
+        {"hub": {"config": {"KubeSpawner": {"profile_list": GPU_PROFILES}}}},
+        {"jupyterhub": {"singleuser": {"profileList": GPU_PROFILES}}},
+    ],
+)
+def test_check_finds_nothing_in_the_old_values_with_the_result_over_them(
+    document: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    old, new = tmp_path / "values.yaml", tmp_path / "converted.yaml"
+    old.write_text(yaml.safe_dump(document))
+    _, out, _ = run(str(old), capsys=capsys)
+    new.write_text(out)
+    status = main(["check", "--strict", str(old), str(new)])
+    assert status == 0, capsys.readouterr()
+
+
+def test_the_result_is_written_as_json_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     file = tmp_path / "values.yaml"
-    file.write_text(yaml.safe_dump({"singleuser": {"profileList": PROFILES}}))
+    file.write_text(yaml.safe_dump(IN_THE_CHART))
     status, out, _ = run(str(file), "--output", "json", capsys=capsys)
-    assert (status, json.loads(out)["singleuser"]) == (0, {"profileList": []})
+    assert (status, json.loads(out)) == (0, WITHOUT_IT_IN_THE_CHART)
 
 
 @pytest.mark.parametrize(
