@@ -9,13 +9,11 @@ from fractions import Fraction
 from typing import Any
 
 from gpuspawner.core.errors import SettingsError
-from gpuspawner.core.node_gpus import slugify, vendor_of
 from gpuspawner.core.quantity import QuantityError, format_cpu, memory_option, parse_cpu, parse_memory
-from gpuspawner.settings.accelerators import accelerator_table
 from gpuspawner.settings.parsing import Settings
+from gpuspawner.settings.profile_gpus import ProfileGPUs, lost_on_gpus, new_slug, unplaced
 from gpuspawner.settings.profile_variants import ImageChoice, Variant, variants_of
 
-_LONGEST_SLUG = 63
 _FINEST_STEP = {"cpu": 100, "memory": 256 << 20}
 """Millicores and bytes."""
 _READ = {"cpu": parse_cpu, "memory": parse_memory}
@@ -34,7 +32,6 @@ _UNDERSTOOD = {
     "start_timeout",
 }
 _BY_SLUG = ("images", "gpus", "presets")
-_RUNTIME_CLASS = ("runtimeClassName", "runtime_class_name")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,16 +105,15 @@ class _Conversion:
         self._references: dict[str, str] = {}
         self._bounds: dict[str, dict[str, Any]] = {}
         self._steps: dict[str, int] = {}
-        self._gpus: dict[str, dict[str, Any]] = {}
+        self._gpus = ProfileGPUs(self.notes)
         self._presets: dict[str, dict[str, Any]] = {}
-        self._table = accelerator_table({})
 
     def settings(self, *, custom_images: bool) -> dict[str, Any]:
         sections = {
             "images": self._images,
             "custom_images": {"allowed": True} if custom_images else {},
             **self._bounds,
-            "gpus": self._gpus,
+            "gpus": self._gpus.types,
             "presets": self._presets,
         }
         found: dict[str, Any] = {name: section for name, section in sections.items() if section}
@@ -139,7 +135,7 @@ class _Conversion:
                 self.notes.append(f"image {reference}: it is put together when a server starts, which is left out.")
                 continue
             short = reference.rsplit("/", 1)[-1]
-            slug = _new_slug(named.get(reference) or short.partition("@")[0], self._images, fallback="image")
+            slug = new_slug(named.get(reference) or short.partition("@")[0], self._images, fallback="image")
             self._images[slug] = {
                 "display_name": (named.get(reference) or short or reference)[:200],
                 "image": reference,
@@ -182,9 +178,9 @@ class _Conversion:
             if rounded != amount:
                 self.notes.append(f"{variant.name}: {name} {_shown(name)(amount)} becomes {_shown(name)(rounded)}.")
             preset[name] = _shown(name)(rounded)
-        preset |= self._gpu(variant)
+        preset |= self._gpus.of(variant)
         self._note_the_rest(variant, has_gpu="gpu" in preset)
-        self._presets[_new_slug(variant.name, self._presets, fallback="preset")] = preset
+        self._presets[new_slug(variant.name, self._presets, fallback="preset")] = preset
 
     def _reference(self, variant: Variant) -> str:
         image = variant.overrides.get("image")
@@ -210,88 +206,14 @@ class _Conversion:
             return None
         return Fraction(least, limit) if 0 < least <= limit else None
 
-    def _gpu(self, variant: Variant) -> dict[str, Any]:
-        """Return the GPU part of a preset."""
-        limits = _mapping(variant.overrides.get("extra_resource_limits"))
-        asked = {name: count for name, count in limits.items() if vendor_of(str(name)) and _count(count)}
-        if not asked:
-            return {}
-        resource, *others = asked
-        if others:
-            self.notes.append(f"{variant.name}: asks for several GPU resources; only {resource} is kept.")
-        count = _count(asked[resource])
-        slug = self._gpu_slug(resource, variant)
-        entry = self._gpus[slug]
-        entry["max_count"] = max(count, entry.get("max_count", 1))
-        return {"gpu": slug, "gpu_count": count}
-
-    def _gpu_slug(self, resource: str, variant: Variant) -> str:
-        """Return the slug of the GPU type of a variant, which is described if it is a new one."""
-        overrides = variant.overrides
-        match = {str(key): [str(value)] for key, value in _mapping(overrides.get("node_selector")).items()}
-        for slug, entry in self._gpus.items():
-            if (entry["resource"], entry.get("match", {})) == (resource, match):
-                return slug
-        models = [self._table.find(key, value) for key, (value,) in match.items()]
-        known = next((each.accelerator for each in models if each is not None), None)
-        if known is not None and resource.endswith("/gpu"):
-            slug, name = known.slug, known.name
-        else:
-            slug, name = resource.rpartition("/")[2], " ".join([resource, *(value for (value,) in match.values())])
-        slug = _new_slug(slug, self._gpus, fallback="gpu")
-        entry = {"display_name": name[:200], "resource": resource}
-        if match:
-            entry["match"] = match
-        else:
-            self.notes.append(f"{variant.name}: names no node, so its GPU type {slug} is any node with {resource}.")
-        if tolerations := _tolerations(overrides.get("tolerations")):
-            entry["tolerations"] = tolerations
-        environment = {str(key): str(value) for key, value in _mapping(overrides.get("environment")).items()}
-        if plain := {key: value for key, value in environment.items() if "{" not in value}:
-            entry["environment"] = plain
-        pod = _mapping(overrides.get("extra_pod_config"))
-        if runtime := next((str(pod[key]) for key in _RUNTIME_CLASS if key in pod), ""):
-            entry["runtime_class"] = runtime
-        timeout = overrides.get("start_timeout")
-        if isinstance(timeout, int) and not isinstance(timeout, bool) and timeout > 0:
-            entry["start_timeout"] = timeout
-        self._gpus[slug] = entry
-        return slug
-
     def _note_the_rest(self, variant: Variant, *, has_gpu: bool) -> None:
         """Say what of a variant is neither in its preset nor in its GPU type."""
+        if has_gpu:
+            self.notes += lost_on_gpus(variant)
         left = {name for name, value in variant.overrides.items() if name not in _UNDERSTOOD and value is not None}
-        if not has_gpu:
-            of_gpus = {"node_selector", "tolerations", "environment", "start_timeout"}
-            left |= {name for name in of_gpus if variant.overrides.get(name)}
-        if set(_mapping(variant.overrides.get("extra_pod_config"))) - set(_RUNTIME_CLASS):
-            left.add("extra_pod_config")
-        if left:
+        if left := left | unplaced(variant, has_gpu=has_gpu):
             names = ", ".join(sorted(left))
             self.notes.append(f"{variant.name}: {names} cannot differ by choice here; set it on KubeSpawner for all.")
-
-
-def _tolerations(value: object) -> list[dict[str, Any]]:
-    """Return tolerations as settings hold them; KubeSpawner also takes a dict of them."""
-    entries = list(value.values()) if isinstance(value, Mapping) else value
-    if not isinstance(entries, list | tuple):
-        return []
-    keys = ("key", "operator", "value", "effect")
-    return [{key: str(each[key]) for key in keys if each.get(key)} for each in entries if isinstance(each, Mapping)]
-
-
-def _count(value: object) -> int:
-    """Return a number of devices, 0 for what is none."""
-    text = str(value).strip()
-    return int(text) if len(text) <= 4 and text.isascii() and text.isdigit() else 0  # noqa: PLR2004 - thousands
-
-
-def _new_slug(text: str, taken: Iterable[str], *, fallback: str) -> str:
-    """Return a slug for a text that none of those taken is."""
-    used = set(taken)
-    base = slugify(text)[: _LONGEST_SLUG - 5].strip("-.") or fallback
-    names = (base, *(f"{base}-{number}" for number in range(2, len(used) + 3)))
-    return next(name for name in names if name not in used)
 
 
 def _up(amount: int, step: int) -> int:
@@ -304,7 +226,3 @@ def _shown(name: str) -> Any:
 
 def _number(text: str) -> float:
     return float(text) if "." in text else int(text)
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

@@ -102,6 +102,13 @@ def test_other_nodes_are_another_type():
     assert list(convert(profiles).settings["gpus"]) == ["t4", "gpu"]
 
 
+def test_the_same_nodes_with_something_else_there_are_another_type():
+    other = {**T4, "tolerations": [{"key": "dedicated", "operator": "Exists"}], "environment": {"A": "1"}}
+    found = convert([{"display_name": str(n), "kubespawner_override": each} for n, each in enumerate((T4, other))])
+    assert [preset["gpu"] for preset in found.settings["presets"].values()] == ["t4", "t4-2"]
+    assert found.settings["gpus"]["t4-2"]["environment"] == {"A": "1"}
+
+
 def test_amounts_off_the_grid_are_rounded_up_and_said():
     profiles = [{"display_name": each, "kubespawner_override": {"cpu_limit": each}} for each in ("0.333", "2")]
     found = convert(profiles)
@@ -124,6 +131,16 @@ def test_amounts_off_the_grid_are_rounded_up_and_said():
         (
             {**T4, "extra_pod_config": {"hostIPC": True}},
             "P: extra_pod_config cannot differ by choice here; set it on KubeSpawner for all.",
+        ),
+        (
+            {**T4, "environment": {"A": "{username}", "B": None}},
+            "P: environment A left out: with braces, or no text, which here is the same for everybody; "
+            "set it on KubeSpawner for all.",
+        ),
+        (
+            {"extra_resource_limits": {"smarter-devices/fuse": 1}},
+            "P: extra_resource_limits of smarter-devices/fuse cannot differ by choice here; "
+            "set it on KubeSpawner for all.",
         ),
         ({"mem_limit": "{memory}"}, "P: mem_limit is no plain amount, which is left out."),
         ({"image": "i:{tag}"}, "image i:{tag}: it is put together when a server starts, which is left out."),
