@@ -87,9 +87,13 @@ def _take_out(settings: dict[str, Any], path: str) -> bool:
     section, _, rest = path.partition(".")
     entries = settings.get(section, {})
     slug = max((slug for slug in entries if f"{rest}.".startswith(f"{slug}.")), key=len, default="")
-    key = rest[len(slug) + 1 :].partition(".")[0]
+    key, _, inner = rest[len(slug) + 1 :].partition(".")
     if section in _BY_SLUG and slug in entries:
-        removed = entries[slug].pop(key, None) if key in entries[slug] else entries.pop(slug)
+        entry = entries[slug]
+        if isinstance(inside := entry.get(key), dict) and inner in inside:
+            removed = inside.pop(inner)  # one variable is no reason to lose the others
+        else:
+            removed = entry.pop(key, None) if key in entry else entries.pop(slug)
     else:
         removed = settings.pop(section, None)
     return removed is not None

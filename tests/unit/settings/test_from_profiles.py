@@ -209,6 +209,12 @@ def test_what_settings_would_refuse_is_left_out_and_said(override: dict[str, Any
     assert [note for note in found.notes if note.startswith(path) and note.endswith("left out.")] != []
 
 
+def test_a_variable_that_is_refused_takes_no_other_with_it():
+    found = converted(**T4, environment={"NVIDIA_VISIBLE_DEVICES": "all", "A": "1"})
+    assert found.settings["gpus"]["t4"]["environment"] == {"A": "1"}
+    assert [note.partition(" ")[0] for note in found.notes] == ["gpus.t4.environment.NVIDIA_VISIBLE_DEVICES"]
+
+
 VALUES = st.recursive(
     st.none()
     | st.booleans()
