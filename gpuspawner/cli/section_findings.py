@@ -11,10 +11,13 @@ from typing import Any
 
 from jupyterhub.app import JupyterHub
 from jupyterhub.spawner import Spawner
+from jupyterhub.traitlets import ByteSpecification
 from kubespawner import KubeSpawner
-from traitlets import HasTraits, TraitError, Type
 
+from gpuspawner.cli.chart import OF_BASE, TRAITS
+from gpuspawner.cli.chart_values import trait
 from gpuspawner.cli.findings import Finding, Path, Severity, dotted, type_name
+from gpuspawner.cli.trait_types import asked_instead, is_amount
 from gpuspawner.cli.values import CONFIG, SECTION, Values
 from gpuspawner.cli.yaml_tree import Written
 from gpuspawner.core.quoting import quote
@@ -47,11 +50,16 @@ _OWN_KEYS = frozenset(SETTINGS) | {"spawner_class", "capacity_timeout", "dry_run
 _THE_CHARTS = {"singleuser": frozenset({"cpu", "memory"})}
 """Keys of the chart that are called as settings are."""
 
+_CHARTS_KEY = "singleuser"
+_OF_MORE_THAN_VALUES = frozenset({"node_affinity_required", "node_affinity_preferred"})
+"""Traits for which the chart adds something of its own; it is particular about these itself."""
+
 
 def section_findings(values: Values) -> Iterator[Finding]:
     """Yield one error for each section and key that nothing reads."""
     yield from _misplaced_sections(values)
     yield from _misplaced_keys(values)
+    yield from _chart_types(values)
     config = values.written((*values.root, *CONFIG))
     if config is None or not isinstance(config.value, dict):
         return
@@ -98,36 +106,30 @@ def _section(name: str, section: Written, *, path: Path, values: Values) -> Iter
             if (
                 key not in (*SETTINGS, "settings_files") or entry.value is None
             ):  # what settings may hold is checked as the hub does
-                yield from _type(traits[key], entry.plain, path=(*path, key), values=values)
+                # Sections of others hold tokens and passwords, which no log of a pipeline is to repeat.
+                shown = name == SECTION[-1] or isinstance(traits[key], ByteSpecification)
+                yield from _type(traits[key], entry.plain, path=(*path, key), values=values, shown=shown)
         elif name != SECTION[-1] and not _is_ours(key):
             near = difflib.get_close_matches(key, traits, n=1)
             message = f"{name} has no such trait.{f' Did you mean {quote(near[0])}?' if near else ''}"
             yield _error(values, (*path, key), code="unknown_key", message=message)
 
 
-class _Nobody(HasTraits):
-    """Whose value is checked: a trait asks for an object that it is a trait of."""
+def _chart_types(values: Values) -> Iterator[Finding]:
+    """Yield what the chart hands on to a trait that does not take it, so that no server could be made."""
+    traits = GPUSpawner.class_traits(config=True)
+    for name in {**TRAITS, **OF_BASE}:
+        said = trait(values, name)
+        # What a nearer section says takes the chart's place, and is looked at there.
+        if said is not None and said.path[len(values.root)] == _CHARTS_KEY and name not in _OF_MORE_THAN_VALUES:
+            yield from _type(traits[name], said.value, path=said.path, values=values, shown=is_amount(traits[name]))
 
 
-def _type(trait: Any, value: Any, *, path: Path, values: Values) -> Iterator[Finding]:
+def _type(kind: Any, value: Any, *, path: Path, values: Values, shown: bool) -> Iterator[Finding]:
     """Yield that a value is not what a trait takes."""
-    if isinstance(trait, Type):
-        # Validating it would import whatever module the file names.
-        wanted = "" if isinstance(value, str) and value else "the name of a class"
-    else:
-        wanted = "" if _takes(trait, value) else str(trait.info()).replace("dict", "mapping")
-    if wanted:
-        # Sections of others hold tokens and passwords, which no log of a pipeline is to repeat.
-        shown = quote(value) if path[len(values.root) + len(CONFIG)] == SECTION[-1] else type_name(value)
-        yield _error(values, path, code="wrong_type", message=f"must be {wanted}, not {shown}")
-
-
-def _takes(trait: Any, value: Any) -> bool:
-    try:
-        trait._validate(_Nobody(), value)  # what setting it on an object calls
-    except (TraitError, TypeError, ValueError):
-        return False
-    return True
+    if wanted := asked_instead(kind, value):
+        message = f"must be {wanted}, not {quote(value) if shown else type_name(value)}"
+        yield _error(values, path, code="wrong_type", message=message)
 
 
 def _misplaced_sections(values: Values) -> Iterator[Finding]:

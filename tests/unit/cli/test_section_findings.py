@@ -135,6 +135,38 @@ def test_what_jupyterhub_would_only_warn_of_is_an_error(text: str, path: str, me
     assert (where, line, message in told) == (f"hub.config.{path}", 3, True), told
 
 
+BYTES = "must be a number of bytes, or a text such as 4G (K, M, G or T, without an i)"
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "message"),
+    [
+        ("memory: {limit: 4Gi}", "memory.limit", f"{BYTES}, not '4Gi'"),
+        ("memory: {guarantee: 512m}", "memory.guarantee", f"{BYTES}, not '512m'"),
+        ("memory: {limit: lots, guarantee: 1G}", "memory.limit", f"{BYTES}, not 'lots'"),
+        ("cpu: {limit: 500m}", "cpu.limit", "must be a float, not '500m'"),
+        ("startTimeout: 5m", "startTimeout", "must be an int, not '5m'"),
+        ("extraEnv: TOKEN=SECRET", "extraEnv", "must be a mapping, not a text"),
+        ("nodeSelector: [gpu]", "nodeSelector", "must be a mapping, not a list"),
+        ("defaultUrl: 5", "defaultUrl", "must be a unicode string, not a number"),
+    ],
+)
+@pytest.mark.parametrize("root", ["", "jupyterhub."])
+def test_what_the_chart_hands_on_and_no_trait_takes_is_an_error(
+    root: str, text: str, path: str, message: str, tmp_path: Path
+):
+    inner = f"{{singleuser: {{{text}}}}}"
+    assert found(tmp_path, f"jupyterhub: {inner}" if root else inner) == [(f"{root}singleuser.{path}", 1, message)]
+
+
+def test_what_a_nearer_section_replaces_is_looked_at_there_alone(tmp_path: Path):
+    text = "hub: {config: {KubeSpawner: {mem_limit: 8G}}}\nsingleuser: {memory: {limit: 4Gi}}"
+    assert found(tmp_path, text) == []
+    assert found(tmp_path, text.replace("8G", "8Gi")) == [
+        ("hub.config.KubeSpawner.mem_limit", 1, f"{BYTES}, not '8Gi'")
+    ]
+
+
 def test_traits_of_kubespawner_may_be_set_in_our_section(tmp_path: Path):
     text = "mem_limit: 4G\ntolerations: [{key: a}]\ncpu: null\nimage: a/b:1\nprofile_list: []\n"
     assert found(tmp_path, section(text)) == []
