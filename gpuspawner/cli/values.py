@@ -8,7 +8,7 @@ https://helm.sh/docs/chart_template_guide/values_files/
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,6 +28,10 @@ _MARKS = (SECTION, SECTION[:2], SECTION[:1], ("singleuser",))
 """Sections by which the chart's values are told from those of a chart around it, the surest first."""
 NAME = "jupyterhub"
 """What the chart is called, and so most often the key in the values of a chart around it."""
+_MOST_PARENTS = 3
+"""Charts around the chart's."""
+_NO_PARENTS = frozenset({"custom", "hub", "singleuser"})
+"""Keys of the chart itself, below which admins write what they like."""
 _NOWHERE = Place("", 1, 1)
 
 
@@ -41,7 +45,7 @@ class Values:
     :param is_read: false where a file could not be read as YAML, so that the rest is not what it says.
     :param idle_nulls: paths that are set to null, and that no file before says anything of.
     :param lost: what files before say below a key at the top that a later one sets to something else.
-    :ivar root: the key of a parent chart that the values of zero-to-jupyterhub are below; nothing where they are at the
+    :ivar root: the keys of parent charts that the values of zero-to-jupyterhub are below; nothing where they are at the
         top.
     """
 
@@ -68,7 +72,11 @@ class Values:
 
     def at(self, path: Sequence[str]) -> Mapping[str, Any]:
         """Return a mapping of the chart's values, empty where there is none."""
-        found = _at(self.merged, (*self.root, *path))
+        return self.above((*self.root, *path))
+
+    def above(self, path: Sequence[str]) -> Mapping[str, Any]:
+        """Return a mapping from the top of the files, empty where there is none."""
+        found = _at(self.merged, path)
         return found if isinstance(found, Mapping) else {}
 
     def written(self, path: Path) -> Written | None:
@@ -169,15 +177,26 @@ def require_sections(values: Values) -> None:
 
 
 def _root(merged: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the key that the chart's values are below; with several such keys, the first that holds the settings."""
-    below = [key for key, value in merged.items() if isinstance(value, Mapping)]
+    """Return the keys that the chart's values are below; of several such places, the first with the settings."""
+    below = list(_below(merged, ()))
     for mark in _MARKS:
         if _at(merged, mark) is not None:
             return ()
-        for key in below:
-            if isinstance(_at(merged[key], mark), Mapping):
-                return (key,)
+        for path, value in below:
+            # Far below, keys like hub are too common to tell anything, but for what is called as the chart is.
+            is_sure = mark[: len(CONFIG)] == CONFIG or len(path) == 1 or path[-1] == NAME
+            if is_sure and isinstance(_at(value, mark), Mapping):
+                return path
     return (NAME,) if NAME in merged else ()
+
+
+def _below(found: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
+    """Yield the mappings that may hold the chart's values, those of the top first."""
+    inside = [((*path, key), value) for key, value in found.items() if isinstance(value, Mapping)]
+    yield from inside
+    for below, value in inside if len(path) + 1 < _MOST_PARENTS else ():
+        if below[-1] not in _NO_PARENTS:
+            yield from _below(value, below)
 
 
 def _at(found: Any, path: Sequence[str]) -> Any:

@@ -9,6 +9,7 @@ from gpuspawner.cli.other_roots import other_roots
 from tests.unit.cli_support import told, written
 
 BELOW = "jupyterhub: {hub: {config: {GPUSpawner: {cpu: {max: 4}}}}}"
+DEEP = "basehub: {jupyterhub: {hub: {config: {GPUSpawner: {cpu: {max: 4}}}}}}"
 TOP = "hub: {config: {GPUSpawner: {cpu: {max: 4}}}}"
 
 
@@ -19,6 +20,10 @@ TOP = "hub: {config: {GPUSpawner: {cpu: {max: 4}}}}"
         (BELOW, "singleuser: {cpu: {limit: 1}}", [("singleuser", "1.yaml", 1, Severity.ERROR)]),
         (BELOW, "hub: {config: {JupyterHub: {}}}", [("hub", "1.yaml", 1, Severity.ERROR)]),
         (BELOW, TOP, [("jupyterhub", "0.yaml", 1, Severity.ERROR)]),
+        (DEEP, "basehub: {hub: {config: {}}}", [("basehub.hub", "1.yaml", 1, Severity.ERROR)]),
+        (DEEP, "singleuser: {}", [("singleuser", "1.yaml", 1, Severity.ERROR)]),
+        (DEEP, "basehub: {z2jh: {singleuser: {}}}", [("basehub.z2jh", "1.yaml", 1, Severity.WARNING)]),
+        (DEEP, "basehub: {nfs: {enabled: true}, custom: {hub: {config: {}}}}\nproxy: {}", []),
         (TOP, "z2jh: {singleuser: {}}", [("z2jh", "1.yaml", 1, Severity.WARNING)]),
         (BELOW, "staging: {hub: {config: {GPUSpawner: {}}}}", [("staging", "1.yaml", 1, Severity.WARNING)]),
         (BELOW, "prometheus: {server: {x: 1}}\nistio: {hub: docker.io}\nproxy: {x: 1}", []),

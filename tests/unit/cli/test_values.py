@@ -64,6 +64,12 @@ def test_a_null_that_removes_nothing_is_kept_in_mind(tmp_path: Path):
         ("singleuser: {}\nother: {}", ()),
         ("jupyterhub: {singleuser: {}}", ("jupyterhub",)),
         ("other: {}", ()),
+        ("basehub: {nfs: {}, jupyterhub: {custom: {}, hub: {config: {GPUSpawner: {}}}}}", ("basehub", "jupyterhub")),
+        ("basehub: {jupyterhub: {singleuser: {}}}", ("basehub", "jupyterhub")),
+        ("a: {b: {z2jh: {hub: {config: {}}}}}", ("a", "b", "z2jh")),
+        ("a: {b: {c: {jupyterhub: {hub: {config: {GPUSpawner: {}}}}}}}", ()),
+        ("prometheus: {server: {hub: {}}}\nsingleuser: {extraFiles: {hub: {config: {}}}}", ()),
+        ("singleuser: {custom: {jupyterhub: {hub: {config: {GPUSpawner: {}}}}}}", ()),
     ],
 )
 def test_values_below_a_parent_charts_key_are_found(text: str, root: tuple[str, ...], tmp_path: Path):
