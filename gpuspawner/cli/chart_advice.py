@@ -34,11 +34,12 @@ def _spawner_class(values: Values) -> Iterator[Finding]:
     given = section.get("spawner_class")
     if given is None:
         is_ours = values.settings or merged_settings(values)
-        scripts = values.at(("hub", "extraConfig")).values()
-        if is_ours and not any("gpuspawner" in str(script) for script in scripts):
+        if any("gpuspawner" in str(script) for script in values.at(("hub", "extraConfig")).values()):
+            return  # what a script makes of it is not known here
+        if is_ours:
             message = f"is missing: without {SPAWNER_CLASS} there, nothing reads the settings of gpuspawner"
             yield warning(values, path, code="missing", message=message)
-        elif not is_ours:
+        else:
             message = "there is nothing of gpuspawner in these values"
             yield Finding(severity=Severity.WARNING, code="missing", path=dotted(SECTION), message=message)
     elif isinstance(given, str) and given not in _OWN_CLASSES:
