@@ -62,7 +62,7 @@ def server_pod(raw: object, *, owned_by: tuple[str, str] | None = None) -> Serve
     pod = mapping(raw)
     metadata, spec, status = mapping(pod.get("metadata")), mapping(pod.get("spec")), mapping(pod.get("status"))
     notes = text_map(metadata.get("annotations"))
-    owner, name = owned_by or (notes.get(_OWNER, ""), notes.get(_NAME, ""))
+    owner, name = owned_by or noted_owner(pod)
     if not owner or status.get("phase") in _FINISHED:
         return None
     return ServerPod(
@@ -76,6 +76,13 @@ def server_pod(raw: object, *, owned_by: tuple[str, str] | None = None) -> Serve
         node=text(spec.get("nodeName")),
         selector=text_map(spec.get("nodeSelector")),
     )
+
+
+def noted_owner(raw: object) -> tuple[str, str]:
+    """Return the names of the user and of the server that a v1 Pod notes; both are empty where it notes no user."""
+    notes = text_map(mapping(mapping(raw).get("metadata")).get("annotations"))
+    owner = notes.get(_OWNER, "")
+    return owner, notes.get(_NAME, "") if owner else ""
 
 
 def server_of(

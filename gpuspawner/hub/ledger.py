@@ -22,7 +22,7 @@ from gpuspawner.core.catalogue import Catalogue
 from gpuspawner.core.inventory import Inventory
 from gpuspawner.core.server_pods import ServerPod, knows, server_of, server_pod
 from gpuspawner.core.usage import Server
-from gpuspawner.hub.own_servers import is_watched, watched_pods
+from gpuspawner.hub.own_servers import IsOwn, is_watched, watched_pods
 from gpuspawner.hub.pod_owners import Owner, owners_of_pods
 
 UNSEEN_S = 60.0
@@ -143,7 +143,7 @@ class Ledger:
         if (now := self._clock()) >= self._owners_until:
             self._owners, self._owners_until = owners_of_pods(spawner), now + OWNERS_S
         found: dict[str, _Known] = {}
-        for raws in watched_pods(spawner, known=self._owners):
+        for raws, is_own in watched_pods(spawner):
             for key, raw in raws.items():
                 known, version, owner = (
                     self._known.get(key),
@@ -151,13 +151,14 @@ class Ledger:
                     self._owners.get(key),
                 )
                 if known is None or version is None or known.version != version or known.owner != owner:
-                    known = _Known(version, self._read(raw, owner, spawner=spawner), owner, {})
+                    known = _Known(version, self._read(raw, owner, is_own=is_own, spawner=spawner), owner, {})
                 found[key] = known
         self._known, self._uids_of = found, None
 
-    def _read(self, raw: Mapping[str, Any], owner: Owner | None, *, spawner: Any) -> ServerPod | None:
+    def _read(self, raw: Mapping[str, Any], owner: Owner | None, *, is_own: IsOwn, spawner: Any) -> ServerPod | None:
         try:
-            return server_pod(raw, owned_by=owner)
+            # The hub's own word goes first: a server that was moved or renamed is where nobody would look for it.
+            return server_pod(raw, owned_by=owner) if owner or is_own(raw) else None
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             # One strange pod must not take everybody's form away.
             if not self._is_told:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Container, Iterator, Mapping, Set
-from string import Formatter
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any
 
 from gpuspawner.core import decode
 from gpuspawner.core.inventory import Pod
 from gpuspawner.hub.upkeep import give_up_dead, is_given_up
+from gpuspawner.hub.user_namespaces import own_pods
+
+Pods = Mapping[str, Mapping[str, Any]]
+"""By namespace and name, as the API sends them."""
+IsOwn = Callable[[Mapping[str, Any]], bool]
+"""Tells of a pod whether it is of this hub's servers."""
 
 
 def pods_with(resources: Set[str], spawner: Any) -> tuple[Pod, ...] | None:
@@ -47,23 +51,18 @@ async def watch(spawner: Any, *, timeout_s: float) -> None:
     await asyncio.wait({reading}, timeout=timeout_s)
 
 
-def watched_pods(spawner: Any, *, known: Container[str] = ()) -> Iterator[Mapping[str, Mapping[str, Any]]]:
-    """Yield the pods of servers by namespace and name, as the API sends them; for each namespace that is watched.
+def watched_pods(spawner: Any) -> Iterator[tuple[Pods, IsOwn]]:
+    """Yield the pods of servers, and what tells of one whether it is this hub's, for each namespace that is watched.
 
-    Where users have namespaces of their own, KubeSpawner watches all there are, with the servers of other hubs in them:
-    only those of users' namespaces as this hub names them are its own.
-
-    :param known: namespaces and names of pods that are this hub's wherever they are.
+    Where users have namespaces of their own, KubeSpawner watches all there are, with the servers of other hubs in them.
     """
     for (kind, namespace), reflector in tuple(type(spawner).reflectors.items()):
         if kind != "pods":
             continue
         if namespace is not None:
-            yield reflector.pods
-            continue
-        own = _namespaces_of_users(spawner)
-        pods = tuple(reflector.pods.items())
-        yield {key: pod for key, pod in pods if key in known or own.fullmatch(key.partition("/")[0])}
+            yield reflector.pods, lambda _: True
+        else:
+            yield reflector.pods, own_pods(spawner)
 
 
 async def _begin(spawner: Any) -> None:
@@ -72,18 +71,6 @@ async def _begin(spawner: Any) -> None:
     except SystemExit as error:
         # Where KubeSpawner watches all namespaces and cannot, it ends the hub. A form is no reason for that.
         raise RuntimeError("the pods of all namespaces cannot be watched") from error
-
-
-def _namespaces_of_users(spawner: Any) -> re.Pattern[str]:
-    """Return how the namespaces of this hub's users are called."""
-    found = ""
-    for literal, field, _, _ in Formatter().parse(spawner.user_namespace_template):
-        found += re.escape(literal)
-        if field == "hubnamespace":
-            found += re.escape(spawner._expand_user_properties("{hubnamespace}"))
-        elif field is not None:
-            found += ".*"
-    return re.compile(found)
 
 
 def _asks_for(raw: Mapping[str, Any], resources: Set[str]) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from gpuspawner.core.catalogue import Catalogue, GPUType, Image
 from gpuspawner.core.policy import ANY, Policy, Pool
-from gpuspawner.core.server_pods import ServerPod, server_of, server_pod
+from gpuspawner.core.server_pods import ServerPod, noted_owner, server_of, server_pod
 from gpuspawner.core.usage import Server
 
 GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-1g.5gb"
@@ -182,3 +182,14 @@ def test_a_pod_of_which_nobody_can_tell_the_type_counts_towards_all_pools_of_its
 def test_pools_that_a_pod_names_are_believed():
     named = raw({"gpu": "a100", "pools": "old"}, {GPU: "1"})
     assert server(named, catalogue=POOLED, groups=None).pools == ("old",)
+
+
+def test_a_pod_notes_its_user_and_its_server():
+    notes = {"hub.jupyter.org/username": "ada", "hub.jupyter.org/servername": "two"}
+    assert noted_owner({"metadata": {"annotations": notes}}) == ("ada", "two")
+    assert noted_owner({"metadata": {"annotations": {"hub.jupyter.org/username": "ada"}}}) == ("ada", "")
+
+
+@pytest.mark.parametrize("raw_pod", [None, {}, {"metadata": {"annotations": {"hub.jupyter.org/servername": "two"}}}])
+def test_a_pod_may_note_no_user(raw_pod: object):
+    assert noted_owner(raw_pod) == ("", "")

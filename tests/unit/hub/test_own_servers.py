@@ -84,7 +84,7 @@ async def test_a_watch_that_has_not_begun_is_begun_and_waited_for():
     await watch(found, timeout_s=10)
     assert is_watched(found)
     found.reflectors["events", "hub"] = reflector(pod("b"))
-    assert [list(pods) for pods in watched_pods(found)] == [["a"]]
+    assert [list(pods) for pods, _ in watched_pods(found)] == [["a"]]
 
 
 async def test_a_watch_that_gave_up_is_begun_anew():
@@ -94,7 +94,7 @@ async def test_a_watch_that_gave_up_is_begun_anew():
     found = kind(begin)
     found.reflectors["pods", "hub"] = reflector(pod("old"), is_over=True)
     await watch(found, timeout_s=10)
-    assert [list(pods) for pods in watched_pods(found)] == [["new"]]
+    assert [list(pods) for pods, _ in watched_pods(found)] == [["new"]]
 
 
 async def test_a_watch_that_goes_on_is_left_alone():
@@ -113,19 +113,27 @@ async def test_a_watch_that_cannot_begin_is_no_error():
     assert not is_watched(found)
 
 
-async def test_pods_of_other_hubs_are_not_counted_where_users_have_namespaces_of_their_own(make_spawner: MakeSpawner):
-    own = make_spawner(
-        kubespawner={"enable_user_namespaces": True, "user_namespace_template": "{hubnamespace}-u-{userid}"}
-    )
-    hub = own._expand_user_properties("{hubnamespace}")
-    namespaces = (f"{hub}-u-1", "other-u-1", f"{hub}-v-1", "moved")
-    pods = {f"{namespace}/jupyter-ada": pod("jupyter-ada") for namespace in namespaces}
+async def test_pods_of_other_hubs_are_told_where_users_have_namespaces_of_their_own(make_spawner: MakeSpawner):
+    own = make_spawner(kubespawner={"enable_user_namespaces": True})
+    pods = {namespace: pod("jupyter-ada", namespace=namespace) for namespace in (own.namespace, f"x-{own.namespace}")}
+    for each in pods.values():
+        each["metadata"]["annotations"] = {"hub.jupyter.org/username": "ada"}
     type(own).reflectors["pods", None] = SimpleNamespace(pods=pods)
     try:
-        (found,) = watched_pods(own, known={"moved/jupyter-ada"})
+        ((found, is_own),) = watched_pods(own)
     finally:
         type(own).reflectors.clear()
-    assert list(found) == [f"{hub}-u-1/jupyter-ada", "moved/jupyter-ada"]
+    assert [(name, is_own(each)) for name, each in found.items()] == [
+        (own.namespace, True),
+        (f"x-{own.namespace}", False),
+    ]
+
+
+async def test_all_pods_of_the_hubs_one_namespace_are_its_own():
+    found = kind(None)
+    found.reflectors["pods", "hub"] = reflector(pod("a"))
+    ((_, is_own),) = watched_pods(found)
+    assert is_own(pod("a"))
 
 
 async def test_no_form_ends_the_hub_where_all_namespaces_cannot_be_watched(
