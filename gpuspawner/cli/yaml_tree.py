@@ -23,6 +23,8 @@ from gpuspawner.core.quoting import name_of, quote
 _MOST_VALUES = 100_000
 """Values of one file: aliases of aliases can stand for more than any machine holds."""
 _DEEPEST = 100
+_LONGEST_NUMBER = 100
+"""Characters; Python takes longer and longer for longer ones, or refuses to write them."""
 
 _TAG = "tag:yaml.org,2002:"
 _SCALARS = {f"{_TAG}{name}": name for name in ("str", "int", "float", "bool", "null", "merge")}
@@ -292,9 +294,9 @@ class _Reader:
                 case "bool":
                     return text.lower() in _TRUE
                 case "int":
-                    return _whole(text)
+                    return _whole(_short(text))
                 case "float":
-                    return float(text.replace("_", "").replace(".inf", "inf").replace(".nan", "nan"))
+                    return float(_short(text).replace("_", "").replace(".inf", "inf").replace(".nan", "nan"))
         except ValueError:
             self._add(node, path, code="bad_value", message=f"is no number that can be read: {quote(text)}")
             return text
@@ -310,10 +312,20 @@ def _unknown_tag(tag: str) -> str:
     return f"has the tag {name_of(shown)}, which means nothing in values; leave it out"
 
 
+def _short(number: str) -> str:
+    """Return a number as it is written.
+
+    :raises ValueError: it has more characters than anybody reads.
+    """
+    if len(number) > _LONGEST_NUMBER:
+        raise ValueError
+    return number
+
+
 def _whole(text: str) -> int | float:
     """Return a whole number as go-yaml reads it: ``0x1F``, ``0b1``, ``0o17`` and ``017`` as well.
 
-    :raises ValueError: it has more digits than anybody reads.
+    :raises ValueError: it is none.
     """
     plain = text.replace("_", "")
     if re.fullmatch(r"[-+]?0[0-7]+", plain):

@@ -147,6 +147,15 @@ def test_what_helm_does_not_read_as_meant_is_told(text: str, told: tuple[int, in
     assert found == [told] if told else found != []
 
 
+@pytest.mark.parametrize("number", ["0x" + "f" * 9_999, "0" + "7" * 10_000, "1." + "1" * 9_999, "1e" + "1" * 9_999])
+@pytest.mark.parametrize(("text", "place"), [("a: {}", (1, 4)), ("? {}\n: 1", (1, 3))])
+def test_a_number_that_nobody_reads_is_told_and_stays_a_text(number: str, text: str, place: tuple[int, int]):
+    document = read_yaml(text.format(number), file="f")
+    path = "a" if text.startswith("a") else ""
+    assert flaws(document) == [(*place, path, f"is no number that can be read: {number[:39] + '…'!r}")]
+    assert number in (document.tree.plain if path == "" else document.tree.plain.values())
+
+
 @pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "a: 1\n---\n", "\ufeffa: 1"])
 def test_nothing_is_wrong_with_what_is_empty(text: str):
     assert flaws(read_yaml(text, file="f")) == []
