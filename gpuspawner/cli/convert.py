@@ -28,6 +28,7 @@ from gpuspawner.cli.texts import no_text, read_text
 from gpuspawner.cli.yaml_tree import read_yaml
 from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.settings.from_profiles import convert
+from gpuspawner.settings.profile_amounts import AMOUNT_TRAITS
 
 _PLACES = (
     ("singleuser", "profileList"),
@@ -37,6 +38,9 @@ _PLACES = (
     ("profileList",),
 )
 _OF_THE_CHART = _PLACES[:2]
+_CONFIGS: tuple[tuple[str, ...], ...] = (("hub", "config"), ())
+_SPAWNERS = ("KubeSpawner", "Spawner")
+"""Sections of traits that KubeSpawner has, the one that wins first."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -52,8 +56,7 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     :raises OSError: it cannot be read.
     """
     root, section, profile_list = _find(arguments.file)
-    default_image = _default_image(section)
-    found = convert(profile_list, default_image=default_image)
+    found = convert(profile_list, default_image=_default_image(section), usual=_usual_amounts(section))
     for note in found.notes:
         notes.write(f"note: {printable(note)}\n")
     values: dict[str, Any] = {
@@ -111,6 +114,19 @@ def _default_image(section: Mapping[str, Any]) -> str:
             return found
     name, tag = (_at(section, ("singleuser", "image", key)) for key in ("name", "tag"))
     return f"{name}:{tag}" if isinstance(name, str) and isinstance(tag, str) else ""
+
+
+def _usual_amounts(section: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the limits and guarantees that profiles without their own have; JupyterHub's configuration wins."""
+    found: dict[str, Any] = {}
+    for name, traits in AMOUNT_TRAITS.items():
+        for key, trait in zip(("limit", "guarantee"), traits, strict=True):
+            places = (
+                *((*config, spawner, trait) for spawner in _SPAWNERS for config in _CONFIGS),
+                ("singleuser", name, key),
+            )
+            found[trait] = next((value for place in places if (value := _at(section, place)) is not None), None)
+    return found
 
 
 def _sections(document: object) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:

@@ -5,24 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 
 from gpuspawner.core.errors import SettingsError
-from gpuspawner.core.quantity import QuantityError, format_cpu, memory_option, parse_cpu, parse_memory
 from gpuspawner.settings.parsing import Settings
+from gpuspawner.settings.profile_amounts import AMOUNT_TRAITS, ProfileAmounts, shown
 from gpuspawner.settings.profile_gpus import ProfileGPUs, lost_on_gpus, new_slug, unplaced
 from gpuspawner.settings.profile_variants import ImageChoice, Variant, variants_of
 
 _FINEST_STEP = {"cpu": 100, "memory": 256 << 20}
 """Millicores and bytes."""
-_READ = {"cpu": parse_cpu, "memory": parse_memory}
-_LIMIT = {"cpu": "cpu_limit", "memory": "mem_limit"}
-_GUARANTEE = {"cpu": "cpu_guarantee", "memory": "mem_guarantee"}
 _UNDERSTOOD = {
     "image",
-    *_LIMIT.values(),
-    *_GUARANTEE.values(),
+    *(trait for traits in AMOUNT_TRAITS.values() for trait in traits),
     "extra_resource_limits",
     "extra_resource_guarantees",
     "node_selector",
@@ -32,6 +28,9 @@ _UNDERSTOOD = {
     "start_timeout",
 }
 _BY_SLUG = ("images", "gpus", "presets")
+
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +45,7 @@ class Converted:
     notes: tuple[str, ...]
 
 
-def convert(profile_list: object, *, default_image: str = "") -> Converted:
+def convert(profile_list: object, *, default_image: str = "", usual: Mapping[str, Any] = _NOTHING) -> Converted:
     """Return settings that offer what a profile list offers.
 
     What profiles have in common becomes choices of the form: any image with any amounts and any GPU, and images that
@@ -54,13 +53,14 @@ def convert(profile_list: object, *, default_image: str = "") -> Converted:
 
     :param profile_list: as ``c.KubeSpawner.profile_list`` or ``singleuser.profileList`` hold it.
     :param default_image: reference of KubeSpawner's own image, which profiles without one have; empty: not known.
+    :param usual: ``cpu_limit``, ``mem_limit`` and guarantees of KubeSpawner, which profiles without their own have.
     :raises SettingsError: it is no profile list.
     """
     found = variants_of(profile_list)
-    work = _Conversion(found.notes, default_image=default_image)
+    work = _Conversion(found.notes, default_image=default_image, usual=usual)
     variants = sorted(found.variants, key=lambda variant: not variant.is_default)
     work.images(variants, found.images)
-    for name in ("cpu", "memory"):
+    for name in AMOUNT_TRAITS:
         work.amounts(name, variants)
     for variant in variants:
         work.preset(variant)
@@ -102,8 +102,9 @@ def _take_out(settings: dict[str, Any], path: str) -> bool:
 class _Conversion:
     """Settings in the making."""
 
-    def __init__(self, notes: Iterable[str], *, default_image: str) -> None:
+    def __init__(self, notes: Iterable[str], *, default_image: str, usual: Mapping[str, Any]) -> None:
         self.notes = list(notes)
+        self._amounts = ProfileAmounts(usual, self.notes)
         self._default_image = default_image
         self._images: dict[str, dict[str, Any]] = {}
         self._references: dict[str, str] = {}
@@ -148,15 +149,15 @@ class _Conversion:
 
     def amounts(self, name: str, variants: Iterable[Variant]) -> None:
         """Find bounds that hold what all variants have, in steps that reach each of it."""
-        found = {amount for variant in variants if (amount := self._amount(name, variant))}
+        found = {amount for variant in variants if (amount := self._amounts.amount(name, variant))}
         if not found:
             return
         step = max(math.gcd(*found), _FINEST_STEP[name])
         self._steps[name] = step
         whole = [_up(amount, step) for amount in found]
-        show = _shown(name)
-        self._bounds[name] = {"min": show(min(step, *whole)), "max": show(max(whole)), "step": show(step)}
-        parts = {part for variant in variants if (part := self._guaranteed(name, variant)) is not None}
+        bounds = {"min": min(step, *whole), "max": max(whole), "step": step}
+        self._bounds[name] = {key: shown(name, amount) for key, amount in bounds.items()}
+        parts = {part for variant in variants if (part := self._amounts.guaranteed(name, variant)) is not None}
         if len(parts) == 1:
             self._bounds[name]["guarantee"] = float(next(iter(parts)))
         elif parts:
@@ -174,14 +175,18 @@ class _Conversion:
             preset["description"] = variant.description[:2000]
         if image := self._references.get(self._reference(variant)):
             preset["image"] = image
-        for name, step in self._steps.items():
-            amount = self._amount(name, variant)
+        for name in AMOUNT_TRAITS:
+            amount = self._amounts.amount(name, variant)
             if not amount:
+                self.notes.append(
+                    f"{variant.name}: {name} has no limit; every server has one here, and this one's is what the form "
+                    f"selects at first: say {name} in its preset."
+                )
                 continue
-            rounded = _up(amount, step)
+            rounded = _up(amount, self._steps[name])
             if rounded != amount:
-                self.notes.append(f"{variant.name}: {name} {_shown(name)(amount)} becomes {_shown(name)(rounded)}.")
-            preset[name] = _shown(name)(rounded)
+                self.notes.append(f"{variant.name}: {name} {shown(name, amount)} becomes {shown(name, rounded)}.")
+            preset[name] = shown(name, rounded)
         preset |= self._gpus.of(variant)
         self._note_the_rest(variant, has_gpu="gpu" in preset)
         self._presets[new_slug(variant.name, self._presets, fallback="preset")] = preset
@@ -189,26 +194,6 @@ class _Conversion:
     def _reference(self, variant: Variant) -> str:
         image = variant.overrides.get("image")
         return (image.strip() if isinstance(image, str) else "") or self._default_image
-
-    def _amount(self, name: str, variant: Variant) -> int | None:
-        """Return the limit of a variant, else what it is guaranteed."""
-        for trait in (_LIMIT[name], _GUARANTEE[name]):
-            value = variant.overrides.get(trait)
-            if value is None:
-                continue
-            try:
-                return _READ[name](value) or None
-            except QuantityError:
-                self.notes.append(f"{variant.name}: {trait} is no plain amount, which is left out.")
-        return None
-
-    def _guaranteed(self, name: str, variant: Variant) -> Fraction | None:
-        """Return the guaranteed part of the limit, None where one of the two is missing."""
-        try:
-            limit, least = (_READ[name](variant.overrides.get(trait[name])) for trait in (_LIMIT, _GUARANTEE))
-        except QuantityError:
-            return None
-        return Fraction(least, limit) if 0 < least <= limit else None
 
     def _note_the_rest(self, variant: Variant, *, has_gpu: bool) -> None:
         """Say what of a variant is neither in its preset nor in its GPU type."""
@@ -222,11 +207,3 @@ class _Conversion:
 
 def _up(amount: int, step: int) -> int:
     return -(-amount // step) * step
-
-
-def _shown(name: str) -> Any:
-    return (lambda millis: _number(format_cpu(millis))) if name == "cpu" else memory_option
-
-
-def _number(text: str) -> float:
-    return float(text) if "." in text else int(text)

@@ -10,10 +10,12 @@ import yaml
 
 from gpuspawner.cli.main import main
 
-PROFILES = [{"display_name": "Small", "kubespawner_override": {"cpu_limit": 1, "storage_class": "x"}}]
+SMALL = {"cpu_limit": 1, "mem_limit": "1G", "storage_class": "x"}
+PROFILES = [{"display_name": "Small", "kubespawner_override": SMALL}]
 SETTINGS = {
     "cpu": {"min": 1, "max": 1, "step": 1},
-    "presets": {"small": {"display_name": "Small", "cpu": 1}},
+    "memory": {"min": "1G", "max": "1G", "step": "1G"},
+    "presets": {"small": {"display_name": "Small", "cpu": 1, "memory": "1G"}},
     "discover_gpus": False,
 }
 ALIASES = "\n".join(["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9))])
@@ -104,6 +106,29 @@ def test_the_image_of_profiles_without_one_is_the_files(
     _, out, _ = run(str(file), capsys=capsys)
     images = yaml.safe_load(out)["hub"]["config"]["GPUSpawner"]["images"]
     assert images == {"base-1": {"display_name": "base:1", "image": "q/base:1"}}
+
+
+IN_THE_SPAWNERS = {"KubeSpawner": {"cpu_limit": 8, "mem_guarantee": "4G"}, "Spawner": {"cpu_limit": 2}}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"singleuser": {"cpu": {"limit": 8}, "memory": {"limit": "16G", "guarantee": "4G"}}},
+        {"singleuser": {"cpu": {"limit": 3}, "memory": {"limit": "16G"}}, "hub": {"config": IN_THE_SPAWNERS}},
+        {"singleuser": {"memory": {"limit": "16G"}}, **IN_THE_SPAWNERS},
+    ],
+)
+def test_amounts_of_profiles_without_their_own_are_the_files(
+    document: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    file = tmp_path / "values.yaml"
+    document["singleuser"]["profileList"] = [{"display_name": "P"}]
+    file.write_text(yaml.safe_dump(document))
+    status, out, notes = run(str(file), capsys=capsys)
+    found = yaml.safe_load(out)["hub"]["config"]["GPUSpawner"]
+    assert (status, notes, found["cpu"]["max"]) == (0, "", 8)
+    assert found["memory"] == {"min": "16G", "max": "16G", "step": "16G", "guarantee": 0.25}
 
 
 def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):

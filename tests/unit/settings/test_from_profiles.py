@@ -12,6 +12,12 @@ from gpuspawner.settings.from_profiles import Converted, convert
 PRODUCT = "nvidia.com/gpu.product"
 T4 = {"extra_resource_limits": {"nvidia.com/gpu": "1"}, "node_selector": {PRODUCT: "Tesla-T4"}}
 
+USUAL = {"cpu_limit": 1, "mem_limit": "1G"}
+NO_LIMIT = (
+    "{}: {} has no limit; every server has one here, and this one's is what the form selects at first: "
+    "say {} in its preset."
+)
+
 
 BOTH: dict[str, Any] = {
     "images": {
@@ -54,7 +60,7 @@ BOTH: dict[str, Any] = {
 
 
 def converted(**override: Any) -> Converted:
-    return convert([{"display_name": "P", "kubespawner_override": override}])
+    return convert([{"display_name": "P", "kubespawner_override": override}], usual=USUAL)
 
 
 def test_profiles_become_images_bounds_gpu_types_and_presets():
@@ -86,7 +92,7 @@ def test_people_may_still_write_an_image_of_their_own():
     profile = {"display_name": "P", "profile_options": {"image": {"unlisted_choice": unlisted}}}
     assert convert([profile]) == Converted(
         settings={"custom_images": {"allowed": True}, "presets": {"p": {"display_name": "P"}}, "discover_gpus": False},
-        notes=(),
+        notes=tuple(NO_LIMIT.format("P", name, name) for name in ("cpu", "memory")),
     )
 
 
@@ -111,7 +117,7 @@ def test_the_same_nodes_with_something_else_there_are_another_type():
 
 def test_amounts_off_the_grid_are_rounded_up_and_said():
     profiles = [{"display_name": each, "kubespawner_override": {"cpu_limit": each}} for each in ("0.333", "2")]
-    found = convert(profiles)
+    found = convert(profiles, usual=USUAL)
     assert found.settings["cpu"] == {"min": 0.1, "max": 2, "step": 0.1}
     assert [preset["cpu"] for preset in found.settings["presets"].values()] == [0.4, 2]
     assert found.notes == ("0.333: cpu 0.333 becomes 0.4.",)
@@ -165,7 +171,7 @@ WITH_AND_WITHOUT = [
 
 
 def test_profiles_without_an_image_have_kubespawners():
-    found = convert(WITH_AND_WITHOUT, default_image="q/base:1")
+    found = convert(WITH_AND_WITHOUT, default_image="q/base:1", usual=USUAL)
     assert {slug: preset["image"] for slug, preset in found.settings["presets"].items()} == {
         "own": "torch-1",
         "usual": "base-1",
@@ -175,17 +181,39 @@ def test_profiles_without_an_image_have_kubespawners():
 
 def test_where_that_is_not_known_it_is_said():
     note = "Some profiles name no image: add KubeSpawner's own to images, and to their presets."
-    assert convert(WITH_AND_WITHOUT).notes == (note,)
-    assert convert(WITH_AND_WITHOUT[1:]).notes == ()
+    assert convert(WITH_AND_WITHOUT, usual=USUAL).notes == (note,)
+    assert convert(WITH_AND_WITHOUT[1:], usual=USUAL).notes == ()
 
 
 def test_the_largest_of_different_guarantees_holds_and_that_is_said():
     profiles = [{"display_name": str(n), "kubespawner_override": {"cpu_limit": 2, "cpu_guarantee": n}} for n in (1, 2)]
-    found = convert(profiles)
+    found = convert(profiles, usual=USUAL)
     assert found.settings["cpu"]["guarantee"] == 1.0
     assert found.notes == (
         "cpu: profiles guarantee 0.50 to 1.00 of the limit; one fraction holds for all here, the largest.",
     )
+
+
+def test_profiles_without_amounts_have_kubespawners():
+    small = {"cpu_limit": 1, "mem_limit": "2G", "mem_guarantee": None}
+    profiles = [{"display_name": "Small", "kubespawner_override": small}, {"display_name": "GPU"}]
+    found = convert(profiles, usual={"cpu_limit": 8, "mem_limit": "16G", "mem_guarantee": "4G"})
+    assert found.settings == {
+        "cpu": {"min": 1, "max": 8, "step": 1},
+        "memory": {"min": "2G", "max": "16G", "step": "2G", "guarantee": 0.25},
+        "presets": {
+            "small": {"display_name": "Small", "cpu": 1, "memory": "2G"},
+            "gpu": {"display_name": "GPU", "cpu": 8, "memory": "16G"},
+        },
+        "discover_gpus": False,
+    }
+    assert found.notes == ()
+
+
+def test_a_profile_without_a_limit_beside_others_is_named():
+    found = convert([{"display_name": "Free"}, {"display_name": "Small", "kubespawner_override": USUAL}])
+    assert found.settings["presets"]["free"] == {"display_name": "Free"}
+    assert found.notes == tuple(NO_LIMIT.format("Free", name, name) for name in ("cpu", "memory"))
 
 
 @pytest.mark.parametrize("override", [{"image": "a/b:1"}, T4])
@@ -265,6 +293,8 @@ PROFILES = st.lists(
 )
 
 
-@given(PROFILES)
-def test_whatever_stands_in_a_profile_list_the_result_is_valid_settings(profiles: list[dict[str, Any]]):
-    Settings.parse(convert(profiles).settings)
+@given(PROFILES, st.dictionaries(TRAITS, VALUES, max_size=3))
+def test_whatever_stands_in_a_profile_list_the_result_is_valid_settings(
+    profiles: list[dict[str, Any]], usual: dict[str, Any]
+):
+    Settings.parse(convert(profiles, usual=usual).settings)
