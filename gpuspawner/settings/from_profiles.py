@@ -30,6 +30,8 @@ _UNDERSTOOD = {
 _BY_SLUG = ("images", "gpus", "presets")
 
 
+_NAMED = 5
+"""Profiles that a note names which is about several."""
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -64,6 +66,7 @@ def convert(profile_list: object, *, default_image: str = "", usual: Mapping[str
         work.amounts(name, variants)
     for variant in variants:
         work.preset(variant)
+    work.note_unlimited()
     settings = _settled(work.settings(custom_images=found.custom_images), work.notes)
     return Converted(settings=settings, notes=tuple(dict.fromkeys(work.notes)))
 
@@ -110,6 +113,7 @@ class _Conversion:
         self._references: dict[str, str] = {}
         self._bounds: dict[str, dict[str, Any]] = {}
         self._steps: dict[str, int] = {}
+        self._unlimited: dict[str, list[str]] = {}
         self._gpus = ProfileGPUs(self.notes)
         self._presets: dict[str, dict[str, Any]] = {}
 
@@ -178,10 +182,7 @@ class _Conversion:
         for name in AMOUNT_TRAITS:
             amount = self._amounts.amount(name, variant)
             if not amount:
-                self.notes.append(
-                    f"{variant.name}: {name} has no limit; every server has one here, and this one's is what the form "
-                    f"selects at first: say {name} in its preset."
-                )
+                self._unlimited.setdefault(name, []).append(variant.name)
                 continue
             rounded = _up(amount, self._steps[name])
             if rounded != amount:
@@ -190,6 +191,15 @@ class _Conversion:
         preset |= self._gpus.of(variant)
         self._note_the_rest(variant, has_gpu="gpu" in preset)
         self._presets[new_slug(variant.name, self._presets, fallback="preset")] = preset
+
+    def note_unlimited(self) -> None:
+        """Say which presets have no amount of their own, in one sentence: it may be all of a hundred."""
+        for name, who in self._unlimited.items():
+            more = f" and {len(who) - _NAMED} more" if len(who) > _NAMED else ""
+            self.notes.append(
+                f"{'; '.join(who[:_NAMED])}{more}: {name} has no limit; every server has one here, which without one "
+                "in the preset is what the form selects at first."
+            )
 
     def _reference(self, variant: Variant) -> str:
         image = variant.overrides.get("image")

@@ -14,8 +14,7 @@ T4 = {"extra_resource_limits": {"nvidia.com/gpu": "1"}, "node_selector": {PRODUC
 
 USUAL = {"cpu_limit": 1, "mem_limit": "1G"}
 NO_LIMIT = (
-    "{}: {} has no limit; every server has one here, and this one's is what the form selects at first: "
-    "say {} in its preset."
+    "{}: {} has no limit; every server has one here, which without one in the preset is what the form selects at first."
 )
 
 
@@ -92,7 +91,7 @@ def test_people_may_still_write_an_image_of_their_own():
     profile = {"display_name": "P", "profile_options": {"image": {"unlisted_choice": unlisted}}}
     assert convert([profile]) == Converted(
         settings={"custom_images": {"allowed": True}, "presets": {"p": {"display_name": "P"}}, "discover_gpus": False},
-        notes=tuple(NO_LIMIT.format("P", name, name) for name in ("cpu", "memory")),
+        notes=tuple(NO_LIMIT.format("P", name) for name in ("cpu", "memory")),
     )
 
 
@@ -213,7 +212,12 @@ def test_profiles_without_amounts_have_kubespawners():
 def test_a_profile_without_a_limit_beside_others_is_named():
     found = convert([{"display_name": "Free"}, {"display_name": "Small", "kubespawner_override": USUAL}])
     assert found.settings["presets"]["free"] == {"display_name": "Free"}
-    assert found.notes == tuple(NO_LIMIT.format("Free", name, name) for name in ("cpu", "memory"))
+    assert found.notes == tuple(NO_LIMIT.format("Free", name) for name in ("cpu", "memory"))
+
+
+def test_many_without_a_limit_are_told_in_one_sentence():
+    found = convert([{"display_name": str(n)} for n in range(7)], usual={"cpu_limit": 1})
+    assert found.notes == (NO_LIMIT.format("0; 1; 2; 3; 4 and 2 more", "memory"),)
 
 
 @pytest.mark.parametrize("override", [{"image": "a/b:1"}, T4])
