@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
@@ -27,7 +28,10 @@ def _quoted_version(value: object) -> object:
     :raises ValueError: which pydantic reports, as it would not a TypeError.
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
-        raise ValueError(f'must be in quotes, as in "{value}": YAML takes 12.10 for the number 12.1')  # noqa: TRY004
+        # Of 12.1 nobody can tell whether it was written 12.10.
+        is_whole = re.fullmatch(r"\d{1,3}\.(0|\d[1-9]|\d\d[1-9])", str(value))
+        shown = f', as in "{value}"' if is_whole else ""
+        raise ValueError(f"must be in quotes{shown} (YAML takes 12.10 for the number 12.1)")  # noqa: TRY004
     return value
 
 

@@ -70,7 +70,10 @@ def test_values_that_mean_something_else_are_refused(kind: Any, written: object)
 @pytest.mark.parametrize(
     ("kind", "written", "reason"),
     [
-        (Version, 12.1, 'must be in quotes, as in "12.1": YAML takes 12.10 for the number 12.1'),
+        (Version, 12.1, "must be in quotes (YAML takes 12.10 for the number 12.1)"),
+        (Version, 12, "must be in quotes (YAML takes 12.10 for the number 12.1)"),
+        (Version, 13.0, 'must be in quotes, as in "13.0" (YAML takes 12.10 for the number 12.1)'),
+        (Version, 12.25, 'must be in quotes, as in "12.25" (YAML takes 12.10 for the number 12.1)'),
         (LabelValue, True, 'must be in quotes, as in "true": it is a text'),
     ],
 )
