@@ -138,6 +138,7 @@ def left_out(values: Mapping[str, Any]) -> Iterator[str]:
         yield "The chart's own scheduler is left out (scheduling.userScheduler); what it lets through is the same."
     if at(values, "singleuser.cloudMetadata.blockWithIptables", default=True):
         yield "The init container that blocks the cloud's metadata is left out (singleuser.cloudMetadata)."
+    yield from _made_by_chart(values)
     if at(values, "singleuser.extraFiles"):
         yield "Files are left out (singleuser.extraFiles)."
     yield from unread_settings(values)
@@ -146,6 +147,15 @@ def left_out(values: Mapping[str, Any]) -> Iterator[str]:
     kind = at(values, "hub.config.JupyterHub.spawner_class")
     if kind is not None and kind not in ("gpuspawner.GPUSpawner", "gpu"):
         yield f"The hub starts servers with {kind}, which is not asked here."
+
+
+def _made_by_chart(values: Mapping[str, Any]) -> Iterator[str]:
+    if wants_charts_tag(values):
+        yield "The tag that the chart puts behind singleuser.image.name is left out: its own version."
+    if at(values, "imagePullSecret.create"):
+        yield "The secret that the chart makes to pull images with is left out (imagePullSecret)."
+    if at(values, "debug.enabled"):
+        yield "What has servers say more in their logs is left out (debug.enabled)."
 
 
 def unread_settings(values: Mapping[str, Any]) -> Iterator[str]:
@@ -166,6 +176,12 @@ def set_by_chart(values: Mapping[str, Any], trait: str) -> str:
         return ""
     path = f"singleuser.{TRAITS[trait]}"
     return path if at(values, path, default=_DEFAULTS.get(trait)) is not None else ""
+
+
+def wants_charts_tag(values: Mapping[str, Any]) -> bool:
+    """Tell whether an image is named without a tag, so that the chart puts its own version behind the name."""
+    image = at(values, "singleuser.image", default={})
+    return isinstance(image, Mapping) and "tag" not in image and image.get("name") not in (None, "", _IMAGE)
 
 
 def hub_account(values: Mapping[str, Any]) -> str:

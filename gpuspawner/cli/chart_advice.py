@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping
 
-from gpuspawner.cli.chart import set_by_chart
+from gpuspawner.cli.chart import set_by_chart, wants_charts_tag
 from gpuspawner.cli.chart_values import expressions, required_terms, trait, warning
 from gpuspawner.cli.findings import Finding, Severity, dotted
 from gpuspawner.cli.values import CONFIG, SECTION, SPAWNERS, Values, merged_settings
@@ -26,6 +26,7 @@ def chart_advice(values: Values) -> Iterator[Finding]:
     yield from _terms(values)
     yield from _gpus_for_all(values)
     yield from _idle_base(values)
+    yield from _tagless_image(values)
 
 
 def _spawner_class(values: Values) -> Iterator[Finding]:
@@ -97,3 +98,12 @@ def _idle_base(values: Values) -> Iterator[Finding]:
             nearer = (*CONFIG, SPAWNERS[1], name)
             message = f"has no effect, because the chart says it of KubeSpawner: say {instead}, or {dotted(nearer)}"
             yield warning(values, (*values.root, *base, name), code="unused", message=message)
+
+
+def _tagless_image(values: Values) -> Iterator[Finding]:
+    if wants_charts_tag(values.chart):
+        message = (
+            "has no tag beside it: the chart puts the tag of its own image behind the name, which this one hardly has. "
+            "Say singleuser.image.tag; null there leaves the name as it is"
+        )
+        yield warning(values, (*values.root, "singleuser", "image", "name"), code="missing", message=message)

@@ -184,6 +184,18 @@ def test_what_is_not_carried_over_is_named():
     ]
 
 
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"singleuser": {"image": {"name": "a/b"}}}, "singleuser.image.name"),
+        ({"imagePullSecret": {"create": True}}, "imagePullSecret"),
+        ({"debug": {"enabled": True}}, "debug.enabled"),
+    ],
+)
+def test_what_the_chart_adds_of_its_own_is_named(values: dict[str, Any], named: str):
+    assert [named in each for each in {*left_out(values)} - {*left_out({})}] == [True]
+
+
 def test_nothing_else_is_named_where_all_is_carried_over():
     values = {
         "singleuser": {"storage": {"type": "none"}, "cloudMetadata": {"blockWithIptables": False}},

@@ -103,3 +103,21 @@ def test_gpus_for_everybody_are_told(tmp_path: Path):
     assert found(tmp_path, section(CPU, beside=beside)) == [
         ("singleuser.extraResource.limits.nvidia.com/gpu", "unused")
     ]
+
+
+@pytest.mark.parametrize(
+    ("image", "is_told"),
+    [
+        ("{name: quay.io/jupyter/scipy-notebook}", True),
+        ("{name: quay.io/jupyter/scipy-notebook, pullPolicy: Always}", True),
+        ("{name: quay.io/jupyter/scipy-notebook, tag: '2026'}", False),
+        ("{name: 'quay.io/jupyter/scipy-notebook:2026', tag: null}", False),
+        ("{name: quay.io/jupyterhub/k8s-singleuser-sample}", False),
+        ("{tag: '2026'}", False),
+        ("null", False),
+        ("5", False),
+    ],
+)
+def test_an_image_that_gets_the_charts_own_tag_is_told(image: str, is_told: bool, tmp_path: Path):
+    values = section(CPU, beside=f"singleuser: {{image: {image}}}")
+    assert found(tmp_path, values) == ([("singleuser.image.name", "missing")] if is_told else [])
