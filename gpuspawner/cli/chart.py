@@ -188,6 +188,8 @@ def hub_account(values: Mapping[str, Any]) -> str:
     """Return the name of the hub's ServiceAccount, as far as values tell it."""
     prefix = at(values, "fullnameOverride", default="")
     named = at(values, "hub.serviceAccount.name")
+    if not named and at(values, "hub.serviceAccount.create", default=True) is False:
+        return "default"  # the one of a pod that names none
     return str(named) if named else f"{prefix}-{HUB_ACCOUNT}" if prefix and isinstance(prefix, str) else HUB_ACCOUNT
 
 

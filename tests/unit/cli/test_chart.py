@@ -154,6 +154,9 @@ def test_it_is_known_by_which_value_the_chart_sets_a_trait(values: dict[str, Any
         ({"fullnameOverride": ""}, "hub"),
         ({"fullnameOverride": None}, "hub"),
         ({"fullnameOverride": "lab", "hub": {"serviceAccount": {"name": "own"}}}, "own"),
+        ({"fullnameOverride": "lab", "hub": {"serviceAccount": {"create": False}}}, "default"),
+        ({"hub": {"serviceAccount": {"create": False, "name": "own"}}}, "own"),
+        ({"hub": {"serviceAccount": {"create": True}}}, "hub"),
     ],
 )
 def test_the_hubs_account_is_called_as_the_chart_calls_it(values: dict[str, Any], name: str):
