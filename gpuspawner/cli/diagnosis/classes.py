@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from gpuspawner.cli.diagnosis.facts import Facts, Kind, Object, name_of
 from gpuspawner.cli.diagnosis.finding import Finding, Severity
@@ -10,6 +11,26 @@ from gpuspawner.core.rawjson import mapping, mappings, text, whole
 
 _DEFAULT_STORAGE = "storageclass.kubernetes.io/is-default-class"
 _ZONE = "topology.kubernetes.io/zone"
+
+
+class _Volume(NamedTuple):
+    """Whose volume it is, what happens without it, and which values change that."""
+
+    who: str
+    why: str
+    instead: str
+
+
+_HOME = _Volume(
+    "each user gets a volume",
+    "The volume is never made, and its server waits for it until it times out.",
+    "singleuser.storage.dynamic.storageClass, or singleuser.storage.type: none",
+)
+_DATABASE = _Volume(
+    "the hub's database gets a volume",
+    "Without that of its database the hub does not start.",
+    "hub.db.pvc.storageClassName, or hub.db.type: sqlite-memory, which forgets everything at each restart",
+)
 
 
 def runtime_classes(facts: Facts) -> Iterator[Finding]:
@@ -102,25 +123,13 @@ def queues(facts: Facts) -> Iterator[Finding]:
 
 
 def storage(facts: Facts) -> Iterator[Finding]:
-    """Yield why volumes for users will not be made, or will bind their servers to a zone too early."""
-    if facts.wishes is None or not facts.wishes.wants_claims or Kind.STORAGE_CLASSES not in facts.read:
+    """Yield why volumes will not be made, or will bind users' servers to a zone too early."""
+    if facts.wishes is None or Kind.STORAGE_CLASSES not in facts.read:
         return
-    known = facts.of(Kind.STORAGE_CLASSES)
-    name = facts.wishes.storage_class
-    used = [each for each in known if (name_of(each) == name if name else _is_default(each))]
-    if not used:
-        what = f"no StorageClass {name}" if name else "no default StorageClass"
-        there = ", ".join(map(name_of, known)) or "none"
-        first = name_of(known[0]) if known else "NAME"
-        yield Finding(
-            severity=Severity.FAULT,
-            code="storage-class-missing",
-            what=f"Each user gets a volume, and there is {what} (there: {there}).",
-            why="The volume is never made, and its server waits for it until it times out.",
-            fix=f"kubectl annotate storageclass {first} {_DEFAULT_STORAGE}=true --overwrite\n"
-            "# or Helm values: singleuser.storage.dynamic.storageClass, or singleuser.storage.type: none",
-            objects=(name,) if name else (),
-        )
+    yield from _missing_storage(facts)
+    if not facts.wishes.wants_claims:
+        return
+    used = _used(facts, facts.wishes.storage_class)
     zones = {node.labels[_ZONE] for node in facts.nodes if _ZONE in node.labels}
     if used and len(zones) > 1 and used[0].get("volumeBindingMode", "Immediate") == "Immediate":
         yield Finding(
@@ -133,6 +142,40 @@ def storage(facts: Facts) -> Iterator[Finding]:
             "kubectl replace --force -f -",
             objects=(name_of(used[0]),),
         )
+
+
+def _missing_storage(facts: Facts) -> Iterator[Finding]:
+    """Yield the StorageClasses that there are not, each once."""
+    wanted: dict[str, list[_Volume]] = {}
+    if facts.wishes is not None and facts.wishes.wants_claims:
+        wanted.setdefault(facts.wishes.storage_class, []).append(_HOME)
+    # That of a hub that was put on a node is there.
+    is_up = any(mapping(each.get("spec")).get("nodeName") for each in facts.of(Kind.HUB_PODS))
+    if facts.wishes is not None and facts.wishes.database_class is not None and not is_up:
+        wanted.setdefault(facts.wishes.database_class, []).append(_DATABASE)
+    known = facts.of(Kind.STORAGE_CLASSES)
+    for name, volumes in wanted.items():
+        if _used(facts, name):
+            continue
+        what = f"no StorageClass {name}" if name else "no default StorageClass"
+        there = ", ".join(map(name_of, known)) or "none"
+        first = name_of(known[0]) if known else "NAME"
+        who = ", and ".join(each.who for each in volumes)
+        yield Finding(
+            severity=Severity.FAULT,
+            code="storage-class-missing",
+            what=f"{who[0].upper()}{who[1:]}, and there is {what} (there: {there}).",
+            why=" ".join(each.why for each in volumes),
+            fix=f"kubectl annotate storageclass {first} {_DEFAULT_STORAGE}=true --overwrite"
+            + "".join(f"\n# or Helm values: {each.instead}" for each in volumes),
+            objects=(name,) if name else (),
+        )
+
+
+def _used(facts: Facts, name: str) -> list[Object]:
+    """Return the StorageClass of a name, or the default one where there is no name."""
+    known = facts.of(Kind.STORAGE_CLASSES)
+    return [each for each in known if (name_of(each) == name if name else _is_default(each))]
 
 
 def _inactive(facts: Facts, name: str) -> Iterator[Finding]:

@@ -19,6 +19,7 @@ class Wishes:
     :param pull_secrets: names of the secrets that their images are pulled with.
     :param wants_claims: each user gets a volume, from a StorageClass.
     :param storage_class: its name, empty for the cluster's default one.
+    :param database_class: the same for the hub's database, None where it needs no new volume.
     :param priority_class: of every server, empty for none.
     :param reads_events: the hub follows what Kubernetes says of servers that start.
     :param has_user_namespaces: servers are started in a namespace for each user.
@@ -27,6 +28,7 @@ class Wishes:
     pull_secrets: tuple[str, ...] = ()
     wants_claims: bool = False
     storage_class: str = ""
+    database_class: str | None = None
     priority_class: str = ""
     reads_events: bool = True
     has_user_namespaces: bool = False
@@ -45,10 +47,19 @@ def read_wishes(values: Mapping[str, Any], config: Config) -> Wishes:
         if claims is None
         else claims is True,
         storage_class=own or text(at(values, "singleuser.storage.dynamic.storageClass")),
+        database_class=_database_class(values),
         priority_class=text(configured(config, "priority_class_name")),
         reads_events=configured(config, "events_enabled") is not False,
         has_user_namespaces=configured(config, "enable_user_namespaces") is True,
     )
+
+
+def _database_class(values: Mapping[str, Any]) -> str | None:
+    volume = at(values, "hub.db.pvc", default={})
+    named = at(values, "hub.db.pvc.storageClassName")
+    # With a selector, or with an empty text for its class, the claim goes to a volume that an admin has made.
+    is_made = bool(mapping(volume).get("selector")) or named == ""
+    return text(named) if at(values, "hub.db.type", default="sqlite-pvc") == "sqlite-pvc" and not is_made else None
 
 
 def _pull_secrets(values: Mapping[str, Any], config: Config) -> Iterator[str]:

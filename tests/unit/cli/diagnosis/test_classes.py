@@ -98,3 +98,26 @@ def test_volumes_need_a_class_that_waits_for_the_server(classes: list[Any], name
 def test_in_one_zone_a_volume_may_be_made_at_once():
     read = {Kind.STORAGE_CLASSES: [storage_class("s")]}
     assert codes(storage, facts(wishes=Wishes(wants_claims=True), read=read)) == []
+
+
+@pytest.mark.parametrize(
+    ("wishes", "objects", "said"),
+    [
+        (Wishes(database_class=""), [()], "The hub's database gets a volume, and there is no default StorageClass"),
+        (Wishes(database_class="t"), [("t",)], "The hub's database gets a volume, and there is no StorageClass t"),
+        (Wishes(database_class="s"), [], ""),
+        (Wishes(database_class="", wants_claims=True), [()], "Each user gets a volume, and the hub's database gets"),
+        (Wishes(database_class="", wants_claims=True, storage_class="s"), [()], "The hub's database gets a volume"),
+    ],
+)
+def test_the_hubs_database_needs_a_class_as_well(wishes: Wishes, objects: list[tuple[str, ...]], said: str):
+    read = {Kind.STORAGE_CLASSES: [storage_class("s", is_default=False)]}
+    found = list(storage(facts(wishes=wishes, read=read)))
+    assert [each.objects for each in found] == objects
+    assert all(each.what.startswith(said) and "hub.db.pvc.storageClassName" in each.fix for each in found)
+
+
+@pytest.mark.parametrize(("spec", "count"), [({"nodeName": "a"}, 0), ({}, 1)])
+def test_the_volume_of_a_hub_that_is_on_a_node_is_there(spec: dict[str, Any], count: int):
+    read = {Kind.STORAGE_CLASSES: [], Kind.HUB_PODS: [{"metadata": {"name": "hub"}, "spec": spec}]}
+    assert len(list(storage(facts(wishes=Wishes(database_class=""), read=read)))) == count
