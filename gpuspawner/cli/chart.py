@@ -14,6 +14,7 @@ from traitlets.config import Config
 
 from gpuspawner.cli.values import SPAWNERS
 from gpuspawner.core.errors import Problem, SettingsError
+from gpuspawner.core.quoting import quote
 
 _SECTIONS = tuple(reversed(SPAWNERS))
 """Of ``hub.config``, in the order in which a later one wins."""
@@ -89,6 +90,10 @@ HUB_ACCOUNT = "hub"
 _PURPOSE: Mapping[str, Any] = {"key": "hub.jupyter.org/node-purpose", "operator": "In", "values": ["user"]}
 """What a node's labels say that is for users' servers."""
 _TOLERATIONS = "singleuser.extraTolerations"
+_OF_TOLERATIONS: Mapping[str, tuple[str, ...]] = {
+    "operator": ("Exists", "Equal"),
+    "effect": ("NoSchedule", "PreferNoSchedule", "NoExecute"),
+}
 _FOR_USERS: tuple[Mapping[str, Any], ...] = tuple(
     {"key": key, "operator": "Equal", "value": "user", "effect": "NoSchedule"}
     for key in ("hub.jupyter.org/dedicated", "hub.jupyter.org_dedicated")
@@ -319,6 +324,10 @@ def _check_tolerations(given: Any, *, path: str) -> None:
         for key in ("key", "operator", "value", "effect"):
             if not isinstance(entry.get(key), str | None):
                 raise _wrong(f"{path}.{place}.{key}", "a text")
+        # Anything else the API server refuses, with the pod.
+        for key, known in _OF_TOLERATIONS.items():
+            if entry.get(key) and entry[key] not in known:
+                raise _wrong(f"{path}.{place}.{key}", f"one of {', '.join(known)}, not {quote(entry[key])}")
 
 
 def _wrong(path: str, wanted: str) -> SettingsError:

@@ -41,6 +41,9 @@ def test_null_in_the_place_of_a_section_is_a_warning(text: str, tmp_path: Path):
         ("singleuser: {extraTolerations: x}", "singleuser.extraTolerations"),
         ("singleuser: {extraNodeAffinity: {required: 3}}", "singleuser.extraNodeAffinity.required"),
         ("scheduling: {userPods: {tolerations: x}}", "scheduling.userPods.tolerations"),
+        ("singleuser: {extraTolerations: [{key: a, operator: exists}]}", "singleuser.extraTolerations.0.operator"),
+        ("singleuser: {extraTolerations: [{key: a}, {effect: No}]}", "singleuser.extraTolerations.1.effect"),
+        ("scheduling: {userPods: {tolerations: [{effect: x}]}}", "scheduling.userPods.tolerations.0.effect"),
         ("singleuser: hello", "singleuser"),
         ("prePuller: {extraImages: [a]}", "prePuller.extraImages"),
     ],
@@ -54,3 +57,9 @@ def test_what_the_chart_stumbles_over_is_an_error(beside: str, path: str, tmp_pa
 
 def test_right_values_are_left_alone(tmp_path: Path):
     assert list(broken_sections(written(tmp_path, RIGHT))) == []
+
+
+def test_what_a_toleration_may_say_is_told(tmp_path: Path):
+    given = "singleuser: {extraTolerations: [{key: a, operator: Exists, effect: ''}, {key: b, effect: Noschedule}]}"
+    (found,) = broken_sections(written(tmp_path, section("cpu: {max: 4}", beside=given)))
+    assert found.message == "must be one of NoSchedule, PreferNoSchedule, NoExecute, not 'Noschedule'"
