@@ -103,7 +103,10 @@ def well(cluster: Cluster, **more: Any) -> dict[str, Any]:
     settings = offer(cluster, **more)
     if "images" not in more:
         settings["images"] = {"lab": {"display_name": "Lab", "image": cluster.notebook_image, "cuda": "12.8"}}
-    return {"singleuser": {"storage": {"type": "none"}}, "hub": {"config": {"GPUSpawner": settings}}}
+    return {
+        "singleuser": {"storage": {"type": "none"}},
+        "hub": {"db": {"type": "sqlite-memory"}, "config": {"GPUSpawner": settings}},
+    }
 
 
 @pytest.mark.usefixtures("prepared")
