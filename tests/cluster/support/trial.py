@@ -92,7 +92,10 @@ class Trial:
         return {**{slug: expected.pools for slug, expected in self.cloud.types.items()}, CPU_ONLY: self.cloud.cpu}
 
     def check_places(self) -> None:
-        """Start servers, and check that they are on their nodes, could be on no others, and have their GPUs."""
+        """Start servers, and check that they are on their nodes, have their GPUs, and could be on no other empty node.
+
+        They are gone afterwards.
+        """
         wanted = self.places()
         landed = self.start_all()
         assert landed == {user: pool if pool in wanted[user] else wanted[user] for user, pool in landed.items()}
