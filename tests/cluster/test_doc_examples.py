@@ -7,8 +7,6 @@ that say the same are tried once.
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +17,12 @@ from kubernetes.dynamic import DynamicClient
 from devcluster import Cluster
 from docsite.markdown import Block
 from gpuspawner.cli.values import Values
-from tests.cluster.support import cloud as clouds
 from tests.cluster.support.examples import cloud_of, hidden, named, priority_classes, runtime_classes
 from tests.cluster.support.karpenter import kinds_served
-from tests.cluster.support.trial import on_trial
+from tests.cluster.support.trial import api, cluster, on_trial
 from tests.docs.test_yaml import MANIFESTS, VALUES, merged, read, under
+
+__all__ = ["api", "cluster"]
 
 MOUNTED = "/etc/gpuspawner"
 """Where examples mount a ConfigMap with settings."""
@@ -38,22 +37,6 @@ def different(examples: list[Any]) -> list[Any]:
         said = json.dumps([under(example.values[0]), read(example.values[0])], sort_keys=True)
         found.setdefault(said, example)
     return list(found.values())
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    """Start a cluster that has only the nodes of an example."""
-    running = Cluster.up(name=f"test-{os.getpid()}-examples")
-    with running.api_client() as api:
-        clouds.without_real_node(running, api)
-    yield running
-    running.down()
-
-
-@pytest.fixture(scope="module")
-def api(cluster: Cluster) -> Iterator[ApiClient]:
-    with cluster.api_client() as connected:
-        yield connected
 
 
 @pytest.fixture(scope="module", autouse=True)

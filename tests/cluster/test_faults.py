@@ -274,8 +274,6 @@ async def _run(lab: Lab, store: ClusterStore) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
-# Sockets of connections that the API server cuts off, the client in this test leaves to the collector.
-@pytest.mark.filterwarnings("ignore:Exception ignored in. <ssl.SSLSocket:pytest.PytestUnraisableExceptionWarning")
 async def test_counts_are_right_as_of_their_age_through_every_fault(
     faulty: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

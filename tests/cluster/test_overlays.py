@@ -5,7 +5,6 @@ The nodes are simulated, with labels and taints as clouds, operators and device 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -15,28 +14,14 @@ from devcluster import Cluster
 from devcluster.hub import CHECKOUT
 from gpuspawner.cli.values import load
 from tests.cluster.support import cloud as clouds
-from tests.cluster.support.trial import Trial, image_for, on_trial
+from tests.cluster.support.trial import Trial, api, cluster, image_for, on_trial
+
+__all__ = ["api", "cluster"]
 
 FOLDER = CHECKOUT / "helm-values"
 BASE = "gpuspawner"
 NO_OVERLAYS = {BASE, "rbac", "without-an-image"}
 OVERLAYS = sorted({path.stem for path in FOLDER.glob("*.yaml")} - NO_OVERLAYS)
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    """Start a cluster that has only the nodes of a cloud."""
-    running = Cluster.up(name=f"test-{os.getpid()}-overlays")
-    with running.api_client() as api:
-        clouds.without_real_node(running, api)
-    yield running
-    running.down()
-
-
-@pytest.fixture(scope="module")
-def api(cluster: Cluster) -> Iterator[ApiClient]:
-    with cluster.api_client() as connected:
-        yield connected
 
 
 @pytest.fixture(scope="module", params=[BASE, *OVERLAYS])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import pytest
 from kubernetes.client import ApiClient, CoreV1Api, V1Pod
 
 from devcluster import Cluster
@@ -28,6 +30,22 @@ READER = "reader"
 _SHORT = "1h"
 CPU_ONLY = "cpu-only"
 """A user; those with GPUs are called like their types."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Start a cluster that has only the nodes of a cloud."""
+    running = Cluster.up(name=f"test-{os.getpid()}-clouds")
+    with running.api_client() as api:
+        clouds.without_real_node(running, api)
+    yield running
+    running.down()
+
+
+@pytest.fixture(scope="module")
+def api(cluster: Cluster) -> Iterator[ApiClient]:
+    with cluster.api_client() as connected:
+        yield connected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
