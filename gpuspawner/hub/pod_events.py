@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -44,7 +45,7 @@ class PodEvents:
         :param reflector: KubeSpawner's, which watches events.
         """
         now = self._clock()
-        sorted_at, by_pod = self._sorted.get(reflector, (now - _FRESH_S, {}))
+        sorted_at, by_pod = self._sorted.get(reflector, (-math.inf, {}))
         if now - sorted_at >= _FRESH_S:
             by_pod = _by_pod(reflector.resources.values())
             self._sorted[reflector] = now, by_pod

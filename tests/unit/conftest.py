@@ -10,6 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.unit.clocks import Clock, clock_for
+
 
 @pytest.fixture(scope="session", autouse=True)
 def no_certificate_authorities():
@@ -44,3 +46,9 @@ def nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     finally:
         log.removeHandler(handler)
     assert reports == []
+
+
+@pytest.fixture
+def clock(request: pytest.FixtureRequest) -> Clock:
+    """A clock at an uptime between a second and ten years, another one for each test."""
+    return clock_for(request.node.nodeid)

@@ -17,6 +17,7 @@ from gpuspawner.hub import deciding, lookout, spawn_meter
 from gpuspawner.hub.deciding import decided
 from gpuspawner.hub.errors import COUNTS_REFUSALS, RefusedStart, SlowStartError
 from gpuspawner.hub.spawner import GPUSpawner
+from tests.unit.clocks import Clock
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
 from tests.unit.hub.followed import NO_IMAGE, UNSCHEDULABLE, pod_that_waits, pods_path, sent
 from tests.unit.hub.starts import GPU_OPTIONS
@@ -184,15 +185,14 @@ async def test_where_jupyterhubs_timer_comes_first_what_was_slow_is_told_all_the
         await asyncio.wait_for(start, 0)
 
 
-async def test_a_busy_hub_does_not_put_the_end_off(make_spawner: MakeSpawner, server: WatchServer):
+async def test_a_busy_hub_does_not_put_the_end_off(make_spawner: MakeSpawner, server: WatchServer, clock: Clock):
     spawner = make_spawner()
     await pod_that_waits(spawner, GPU_OPTIONS)
-    now = [100.0]
-    spawner._this_start.following.clock = lambda: now[0]
+    spawner._this_start.following.clock = clock
     start = spawner.start()
-    now[0] += 5  # and only now does the hub come to anything else
+    clock.now += 5  # and only now does the hub come to anything else
     await sent(server, spawner)
-    assert spawner._this_start.following.elapsed_s == 5
+    assert spawner._this_start.following.elapsed_s == pytest.approx(5)
     start.cancel()
     await asyncio.gather(start, return_exceptions=True)
 

@@ -13,6 +13,7 @@ from tornado import web
 from gpuspawner.hub.event_rights import DENIED_S, EventRights
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.upkeep import give_up_dead
+from tests.unit.clocks import Clock
 from tests.unit.hub.conftest import MakeSpawner
 from tests.unit.hub.followed import pod_that_waits, pods_path, sent
 from tests.unit.hub.starts import GPU_OPTIONS
@@ -22,17 +23,9 @@ UNTOLD = "The hub may not read the cluster's events, so a reason may be missing 
 EVERYWHERE = {"enable_user_namespaces": True}
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock(make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
+def clock(clock: Clock, make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """A clock that the rights to events go by."""
     monkeypatch.setattr(GPUSpawner, "_event_rights", EventRights(clock=clock))
     return clock
 
@@ -90,7 +83,7 @@ async def test_the_admin_is_told_once_which_right_is_missing_and_where_it_stands
     for _ in range(3):
         assert await spawner._start_watching_events() is None
     assert len(server.asked(path, watch=False)) == 1
-    clock.now += DENIED_S
+    clock.now += DENIED_S + 0.1
     give_up_dead(type(spawner).reflectors)  # as each start does
     assert await spawner._start_watching_events() is None
     assert len(server.asked(path, watch=False)) == 2
@@ -136,7 +129,7 @@ async def test_a_right_that_is_given_later_is_used_within_a_minute(
     server.status[events_path(spawner)] = 403
     await spawner._start_watching_events()
     server.status = {}
-    clock.now += DENIED_S
+    clock.now += DENIED_S + 0.1
     give_up_dead(type(spawner).reflectors)  # as each start does
     assert await spawner._start_watching_events() is spawner.event_reflector
     assert not spawner._this_start.following.lacks_events

@@ -9,6 +9,7 @@ import pytest
 from gpuspawner.core.language import ENGLISH
 from gpuspawner.core.stages import Report, Stage
 from gpuspawner.hub.following import Following, uid_of
+from tests.unit.clocks import Clock
 
 REPORT = Report(stage=Stage.WAITING, sentence="It waits.", percent=10)
 
@@ -59,13 +60,12 @@ def test_the_bar_never_goes_back():
     assert following.percent == 40
 
 
-def test_seconds_are_counted_from_the_beginning_on():
-    now = 5.0
-    following = Following(clock=lambda: now)
+def test_seconds_are_counted_from_the_beginning_on(clock: Clock):
+    following = Following(clock=clock)
     assert following.elapsed_s == 0
     following.begin()
-    now = 7.5
-    assert (following.elapsed_s, following.language) == (2.5, ENGLISH)
+    clock.now += 2.5
+    assert (following.elapsed_s, following.language) == (pytest.approx(2.5), ENGLISH)
 
 
 def test_a_pod_of_the_same_name_that_is_there_is_another_starts():

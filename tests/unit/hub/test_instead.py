@@ -11,6 +11,7 @@ from gpuspawner.hub import instead
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.instead import with_choices
 from gpuspawner.hub.turns import Turns
+from tests.unit.clocks import Clock
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
 from tests.unit.hub.starts import GPU_OPTIONS, begin
 from tests.unit.kube.watch_server import NODES, WatchServer
@@ -92,15 +93,14 @@ async def test_a_mistake_in_looking_for_others_hides_no_reason(make_spawner: Mak
 
 
 async def test_where_many_starts_end_at_once_those_without_patience_get_none(
-    make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch
+    make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ):
-    now = 0.0
-    turns = Turns(0.2, clock=lambda: now)
+    turns = Turns(0.2, clock=clock)
     monkeypatch.setattr(instead, "_turns", turns)
     with turns.taken():
-        now += 1.0
+        clock.now += 1.0
     error = await refused(make_spawner(), "evicted", {**GPU_OPTIONS, "gpu_count": 4})
     assert format_exception(error) == ("It <failed>.", None)
-    now += 4.0
+    clock.now += 4.1
     error = await refused(make_spawner(), "evicted", {**GPU_OPTIONS, "gpu_count": 4})
     assert "Try it with 3 × A100" in format_exception(error)[0]

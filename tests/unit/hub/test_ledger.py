@@ -17,6 +17,7 @@ from gpuspawner.core.policy import ANY, Policy, Pool
 from gpuspawner.core.server_pods import server_pod
 from gpuspawner.core.usage import Server
 from gpuspawner.hub.ledger import OWNERS_S, UNSEEN_S, Ledger
+from tests.unit.clocks import Clock
 
 T4 = {"nvidia.com/gpu.product": "T4"}
 GPUS = {
@@ -37,14 +38,14 @@ TWO = Server(owner="ada", name="", gpu="a100", count=2)
 class Hub:
     """A ledger, the pods that KubeSpawner sees, and a clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
         loaded = asyncio.get_running_loop().create_future()
         loaded.set_result(None)
         self.pods: dict[str, dict[str, Any]] = {}
         self.reflector = SimpleNamespace(first_load_future=loaded, pods=self.pods)
-        self.now = 0.0
+        self.clock = clock
         self.warned: list[object] = []
-        self.ledger = Ledger(clock=lambda: self.now)
+        self.ledger = Ledger(clock=clock)
         self.groups: Mapping[str, frozenset[str]] | None = {}
         self.asked_for: list[set[str]] = []
         self.users: dict[int, Any] = {}
@@ -91,8 +92,8 @@ class Hub:
 
 
 @pytest.fixture
-async def hub() -> Hub:
-    return Hub()
+async def hub(clock: Clock) -> Hub:
+    return Hub(clock)
 
 
 # -- servers that exist ----------------------------------------------------------------------------------------------
@@ -176,7 +177,7 @@ async def test_a_pod_belongs_to_whom_the_hub_knows_as_its_owner(hub: Hub):
     hub.users[1] = SimpleNamespace(name="ada", spawners={"": spawner})
     assert hub.servers() == [("ada", "", "a100", 1)]
     hub.users[1].name = "lovelace"
-    hub.now = OWNERS_S
+    hub.clock.now += OWNERS_S + 0.1
     assert hub.servers() == [("lovelace", "", "a100", 1)]
 
 
@@ -284,9 +285,9 @@ async def test_a_pod_that_is_never_seen_is_waited_for_a_while(hub: Hub):
     with hub.ledger.creating(spawner):
         pass
     give_up(hub, spawner)
-    hub.now = UNSEEN_S - 1
+    hub.clock.now += UNSEEN_S - 1
     assert hub.servers() == [("ada", "", "a100", 2)]
-    hub.now = UNSEEN_S
+    hub.clock.now += 1.1
     assert hub.servers() == []
 
 
@@ -317,9 +318,9 @@ async def test_without_a_policy_nothing_is_written_down(hub: Hub):
     assert hub.servers() == []
 
 
-def test_starts_of_another_event_loop_are_forgotten():
+def test_starts_of_another_event_loop_are_forgotten(clock: Clock):
     async def begin() -> Hub:
-        hub = Hub()
+        hub = Hub(clock)
         hub.ledger.reserve(hub.spawner(), TWO)
         assert hub.servers() == [("ada", "", "a100", 2)]
         return hub

@@ -16,6 +16,7 @@ from gpuspawner.hub.following import Following
 from gpuspawner.hub.lookout import Lookout
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.turns import Turns
+from tests.unit.clocks import Clock
 from tests.unit.hub.conftest import GPU_NODE, MakeSpawner
 from tests.unit.hub.followed import Reflector, pod_that_waits
 from tests.unit.hub.starts import GPU_OPTIONS
@@ -26,18 +27,18 @@ from tests.unit.kube.watch_server import pod as other_pod
 class Seen:
     """A start of a server as its watches have it, and the time."""
 
-    def __init__(self, spawner: GPUSpawner, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, spawner: GPUSpawner, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
         self.spawner = spawner
-        self.now = 0.0
+        self.clock = clock
         self.pods: dict[str, Any] = {}
         self.events: dict[str, Any] = {}
         monkeypatch.setattr(type(spawner), "pod_reflector", Reflector(pods=self.pods))
         monkeypatch.setattr(type(spawner), "event_reflector", Reflector(resources=self.events))
-        self.following = Following(clock=lambda: self.now)
+        self.following = Following(clock=clock)
         self.following.begin()
         self.following.send(None)
         self.lookout = Lookout(spawner, self.following)
-        monkeypatch.setattr(Lookout, "_turns", Turns(0.05, clock=lambda: self.now))
+        monkeypatch.setattr(Lookout, "_turns", Turns(0.05, clock=clock))
 
     def put(self, pod: dict[str, Any], **changes: Any) -> None:
         metadata = {**pod["metadata"], "resourceVersion": str(id(changes))}
@@ -45,8 +46,8 @@ class Seen:
 
 
 @pytest.fixture
-async def seen(make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch) -> Seen:
-    return Seen(make_spawner(), monkeypatch)
+async def seen(make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Seen:
+    return Seen(make_spawner(), monkeypatch, clock)
 
 
 async def test_before_its_pod_is_there_a_start_is_all_there_is(seen: Seen):
@@ -58,10 +59,10 @@ async def test_before_its_pod_is_there_a_start_is_all_there_is(seen: Seen):
 async def test_what_has_not_changed_is_not_looked_at_again_at_once(seen: Seen):
     seen.put(await pod_that_waits(seen.spawner, GPU_OPTIONS))
     assert await seen.lookout.look() is not None
-    seen.now = lookout.QUIET_S - 0.1
+    seen.clock.now += lookout.QUIET_S - 0.1
     assert await seen.lookout.look() is None
     assert await seen.lookout.look(whatever=True) is not None
-    seen.now *= 3
+    seen.clock.now += 2 * lookout.QUIET_S
     assert await seen.lookout.look() is not None
 
 
@@ -117,19 +118,19 @@ async def test_verdicts_are_given_no_more_often_than_the_hub_has_time_for(seen: 
     assert first is not None
     assert first.verdict is not None
     with Lookout._turns.taken():  # by another server's
-        seen.now += 10.0
+        seen.clock.now += 10.0
     again = await seen.lookout.look()
     assert again is not None
     assert (again.verdict, again.judged_at_s) == (first.verdict, 0.0)
-    seen.now += 5.0
+    seen.clock.now += 5.0
     stale = await seen.lookout.look()
     assert stale is not None
     assert (stale.verdict, stale.judged_at_s) == (None, None)
-    seen.now += 191.0
+    seen.clock.now += 191.0
     later = await seen.lookout.look()
     assert later is not None
     assert later.verdict is not first.verdict
-    assert later.judged_at_s == seen.now
+    assert later.judged_at_s == pytest.approx(206)
 
 
 @pytest.mark.parametrize(("outcome", "age_s"), [(Outcome.NEVER, 0.0), (Outcome.WAITS, 10.01)])
@@ -139,12 +140,12 @@ async def test_only_what_looks_hopeless_is_judged_again_though_others_have_the_t
     monkeypatch.setattr(lookout, "verdict", lambda *_, **__: Verdict(outcome=outcome))
     seen.put(await pod_that_waits(seen.spawner, GPU_OPTIONS))
     await seen.lookout.look()
-    seen.now += 10.0
+    seen.clock.now += 10.0
     with Lookout._turns.taken():  # by another server's, whose rest is a fifth of a second
-        seen.now += 0.01
+        seen.clock.now += 0.01
     again = await seen.lookout.look()
     assert again is not None
-    assert seen.now - (again.judged_at_s or 0.0) == age_s
+    assert seen.following.elapsed_s - (again.judged_at_s or 0.0) == pytest.approx(age_s)
 
 
 async def test_a_pod_on_a_node_is_as_well_as_its_node(seen: Seen, server: WatchServer):
@@ -160,7 +161,7 @@ async def test_a_pod_on_a_node_is_as_well_as_its_node(seen: Seen, server: WatchS
     assert store is not None
     await eventually(lambda: store._occupancy.node("gpu-1") is None)
     early = await seen.lookout.look(whatever=True)
-    seen.now = 11.0
+    seen.clock.now += 11.0
     facts = await seen.lookout.look(whatever=True)
     assert (early and early.is_node_ready, facts and facts.is_node_ready) == (None, False)
     seen.pods.clear()
@@ -174,7 +175,7 @@ async def test_a_node_that_was_never_seen_well_is_not_lost(seen: Seen):
     pod["spec"]["nodeName"] = "new"
     seen.put(pod)
     await seen.lookout.look()
-    seen.now = 60.0
+    seen.clock.now += 60.0
     facts = await seen.lookout.look()
     assert facts is not None
     assert facts.is_node_ready is None

@@ -9,6 +9,7 @@ from kubespawner import KubeSpawner
 from kubespawner.spawner import EventReflector
 
 from gpuspawner.hub.pod_events import PodEvents, of_pod
+from tests.unit.clocks import Clock, uptimes
 from tests.unit.hub.conftest import MakeSpawner
 from tests.unit.hub.followed import Reflector
 
@@ -67,15 +68,16 @@ async def test_a_spawner_knows_its_pods_events(make_spawner: MakeSpawner):
         spawner.reflectors.clear()
 
 
-def test_events_are_sorted_by_pod_once_a_second_for_everybody():
-    now = 10.0
-    known = PodEvents(clock=lambda: now)
+@given(uptime_s=uptimes)
+def test_events_are_sorted_by_pod_once_a_second_whatever_the_uptime(uptime_s: float):
+    clock = Clock(uptime_s)
+    known = PodEvents(clock=clock)
     resources = {"b": event("b", second=1), "a": event("a"), "x": event("x", "jupyter-bob")}
     reflector = Reflector(resources=resources)
     assert uids(known.of(reflector, "jupyter-ada")) == ["a", "b"]
     resources["c"] = event("c", second=2)
     assert uids(known.of(reflector, "jupyter-ada")) == ["a", "b"]
-    now = 11.0
+    clock.now += 1.0
     assert uids(known.of(reflector, "jupyter-ada")) == ["a", "b", "c"]
     assert known.of(reflector, "jupyter-eve") == []
 

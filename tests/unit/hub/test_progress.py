@@ -17,6 +17,7 @@ from gpuspawner.core.stages import Report, Stage
 from gpuspawner.hub.following import Following
 from gpuspawner.hub.progress import told
 from gpuspawner.hub.spawner import GPUSpawner
+from tests.unit.clocks import Clock
 from tests.unit.hub.conftest import MakeSpawner
 
 RAW = {"type": "Normal", "reason": "Pulling", "message": "Pulling image"}
@@ -87,18 +88,17 @@ async def test_the_bar_moves_without_words(spawner: GPUSpawner):
 
 
 @needs_patience
-async def test_patience_is_asked_for_after_a_while_again_and_again(spawner: GPUSpawner):
-    now = 0.0
-    following = Following(clock=lambda: now)
+async def test_patience_is_asked_for_after_a_while_again_and_again(spawner: GPUSpawner, clock: Clock):
+    following = Following(clock=clock)
     following.begin()
     following.tell([WAITING], percent=10)
     page = told(spawner, following)
     assert (await anext(page))["message"] == "It waits."
-    now = 61.0
+    clock.now += 61.25
     following.tell([], percent=20)
     assert await anext(page) == {"progress": 20}
     assert (await anext(page))["message"] == "It waits. The start has taken 61 seconds so far."
-    now = 66.5
+    clock.now += 5.25
     following.tell([], percent=21)
     await anext(page)
     assert (await anext(page))["message"] == "It waits. The start has taken 66 seconds so far."
@@ -107,14 +107,13 @@ async def test_patience_is_asked_for_after_a_while_again_and_again(spawner: GPUS
 
 @needs_patience
 @pytest.mark.parametrize("threshold", [1, 0])
-async def test_a_sites_own_words_of_patience_are_said_when_it_says(spawner: GPUSpawner, threshold: int):
+async def test_a_sites_own_words_of_patience_are_said_when_it_says(spawner: GPUSpawner, clock: Clock, threshold: int):
     spawner.slow_spawn_message = "  Coffee? {seconds} of {timeout}"
     spawner.slow_spawn_message_threshold = threshold
-    now = 0.0
-    following = Following(clock=lambda: now)
+    following = Following(clock=clock)
     following.begin()
     page = told(spawner, following)
-    now = 2.0
+    clock.now += 2.25
     if threshold:
         assert (await anext(page))["message"] == "Coffee? 2 of 60"
     else:

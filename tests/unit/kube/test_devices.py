@@ -14,7 +14,8 @@ from gpuspawner.core.catalogue import GPUType
 from gpuspawner.core.inventory import Inventory
 from gpuspawner.kube.devices import CLAIMS, CLASSES, SLICES
 from gpuspawner.kube.store import ClusterStore, Pace
-from tests.unit.kube.test_store import PAUSES, TIMING, Clock, until
+from tests.unit.clocks import Clock
+from tests.unit.kube.test_store import PAUSES, TIMING, until
 from tests.unit.kube.watch_server import HANG, NODES, PODS, WatchServer, eventually, pod
 
 API = "/apis/resource.k8s.io/v1"
@@ -66,11 +67,6 @@ def dra(cluster: WatchServer) -> WatchServer:
     cluster.put(path(SLICES), device_slice(4))
     cluster.put(path(CLAIMS), claim("somebody", "gpu-3"))
     return cluster
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
 from gpuspawner.core.demands import Demands
 from gpuspawner.core.node_terms import NodeTerm, Requirement
 from gpuspawner.kube.homes import KEPT_S, SOON_S, Homes
+from tests.unit.clocks import Clock
 from tests.unit.kube.list_server import ListServer, serve
 
 CLAIM = "/api/v1/namespaces/hub/persistentvolumeclaims/claim-ada"
@@ -75,24 +76,22 @@ async def test_a_claim_without_a_volume_is_undecided(server: ListServer, api: Co
     assert (found.claims, len(found.undecided)) == ((), 1)
 
 
-async def test_a_claim_is_asked_about_once_a_minute(server: ListServer, api: CoreV1Api):
+async def test_a_claim_is_asked_about_once_a_minute(server: ListServer, api: CoreV1Api, clock: Clock):
     bound(server)
-    now = [0.0]
-    homes = Homes(api, clock=lambda: now[0])
-    for moment in (0.0, KEPT_S - 1, KEPT_S + 1):
-        now[0] = moment
+    homes = Homes(api, clock=clock)
+    for passed_s in (0.0, KEPT_S - 1, 2.0):
+        clock.now += passed_s
         await homes.located(ASKS, namespace="hub")
     assert len(server.requests) == 4
 
 
 @pytest.mark.parametrize("answer", [404, "named but not bound"])
 async def test_a_claim_that_is_made_and_bound_while_a_server_waits_for_it_is_known_soon(
-    server: ListServer, api: CoreV1Api, answer: int | str
+    server: ListServer, api: CoreV1Api, clock: Clock, answer: int | str
 ):
     bound(server)
     known = await located(api)
-    now = [0.0]
-    homes = Homes(api, clock=lambda: now[0])
+    homes = Homes(api, clock=clock)
     if isinstance(answer, int):
         server.status[CLAIM] = answer
     else:
@@ -100,7 +99,7 @@ async def test_a_claim_that_is_made_and_bound_while_a_server_waits_for_it_is_kno
     before = await homes.located(ASKS, namespace="hub")
     server.status.clear()
     bound(server)
-    now[0] = SOON_S + 1
+    clock.now += SOON_S + 1
     assert (before != known, await homes.located(ASKS, namespace="hub")) == (True, known)
 
 
@@ -128,15 +127,14 @@ async def test_what_kube_scheduler_would_ask_of_a_claim_is_undecided(
 
 @pytest.mark.parametrize(("status", "is_known"), [(503, True), (403, False)])
 async def test_what_could_not_be_read_is_asked_for_again_soon_and_what_may_not_be_read_later(
-    server: ListServer, api: CoreV1Api, status: int, is_known: bool
+    server: ListServer, api: CoreV1Api, clock: Clock, status: int, is_known: bool
 ):
     bound(server)
-    now = [0.0]
-    homes = Homes(api, clock=lambda: now[0])
+    homes = Homes(api, clock=clock)
     server.status[CLAIM] = status
     await homes.located(ASKS, namespace="hub")
     server.status.clear()
-    now[0] = SOON_S + 1
+    clock.now += SOON_S + 1
     assert (not (await homes.located(ASKS, namespace="hub")).undecided) is is_known
 
 

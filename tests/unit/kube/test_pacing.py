@@ -5,22 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-import pytest
-
 from gpuspawner.kube.pacing import Backoff, Pacer, SteadyClock
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
+from tests.unit.clocks import Clock
 
 
 async def turns(pacer: Pacer, work: Callable[[], None]) -> int:

@@ -11,24 +11,12 @@ import pytest
 from kubernetes_asyncio.client import ApiClient, Configuration
 
 from gpuspawner.kube.queue_places import DENIED_S, KEPT_S, QueuePlaces
+from tests.unit.clocks import Clock
 from tests.unit.kube.list_server import ListServer, serve
 
 GROUP = "/apis/visibility.kueue.x-k8s.io"
 PATH = "/namespaces/hub/localqueues/gpu-queue/pendingworkloads"
 NEW, OLD = f"{GROUP}/v1beta2{PATH}", f"{GROUP}/v1beta1{PATH}"
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture
@@ -105,7 +93,7 @@ async def test_without_kueue_there_is_no_place_and_it_is_asked_for_once_a_minute
     clock.now += DENIED_S - 1
     assert await asked(places) is None
     assert len(server.requests) == 2
-    clock.now += 1
+    clock.now += 1.1
     await asked(places)
     assert len(server.requests) == 4
 
@@ -128,7 +116,7 @@ async def test_a_place_is_kept_for_some_seconds(server: ListServer, places: Queu
     await asked(places)
     server.bodies[NEW] = summary(workload("jupyter-ada", 1))
     assert await asked(places) == 2
-    clock.now += KEPT_S
+    clock.now += KEPT_S + 0.1
     assert await asked(places) == 1
 
 
@@ -157,5 +145,5 @@ async def test_an_api_server_in_trouble_is_asked_again_soon(server: ListServer, 
     assert await asked(places) is None
     del server.status[NEW]
     server.bodies[NEW] = summary(workload("jupyter-ada", 0))
-    clock.now += KEPT_S
+    clock.now += KEPT_S + 0.1
     assert await asked(places) == 0

@@ -11,6 +11,7 @@ from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
 
 from gpuspawner.core.usage import Quota
 from gpuspawner.kube.quotas import FORBIDDEN_S, KEPT_S, UNREAD_S, Quotas
+from tests.unit.clocks import Clock
 from tests.unit.kube.list_server import ListServer, serve
 
 PATH = "/api/v1/namespaces/hub/resourcequotas"
@@ -43,14 +44,15 @@ async def test_a_namespace_without_quotas_has_none(api: CoreV1Api):
     [({}, KEPT_S), ({"status": 403}, FORBIDDEN_S), ({"status": 500}, UNREAD_S), ({"body": "no JSON"}, UNREAD_S)],
     ids=["read", "forbidden", "failed", "no JSON"],
 )
-async def test_an_answer_holds_for_a_while(server: ListServer, api: CoreV1Api, answer: dict[str, Any], holds_s: float):
+async def test_an_answer_holds_for_a_while(
+    server: ListServer, api: CoreV1Api, clock: Clock, answer: dict[str, Any], holds_s: float
+):
     server.status |= {PATH: answer["status"]} if "status" in answer else {}
     server.bodies |= {PATH: answer["body"]} if "body" in answer else {}
-    now = [0.0]
-    quotas = Quotas(api, clock=lambda: now[0])
+    quotas = Quotas(api, clock=clock)
     found = []
-    for moment in (0.0, holds_s - 0.1, holds_s):
-        now[0] = moment
+    for passed_s in (0.0, holds_s - 0.1, 0.2):
+        clock.now += passed_s
         found.append(await quotas.left("hub"))
     left = None if answer else Quota(left={"requests.nvidia.com/gpu": 3})
     assert (found, len(server.requests)) == ([left] * 3, 2)

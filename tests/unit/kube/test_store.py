@@ -14,6 +14,7 @@ from gpuspawner.core.inventory import Inventory
 from gpuspawner.kube.follower import Pauses
 from gpuspawner.kube.store import STALE_S, ClusterStore, Pace
 from gpuspawner.kube.watch import Timing
+from tests.unit.clocks import Clock
 from tests.unit.kube.watch_server import (
     HANG,
     NODE_POOLS,
@@ -31,19 +32,6 @@ RESOURCE = "nvidia.com/gpu"
 UNREACHABLE = "The Kubernetes API server cannot be reached."
 TIMING = Timing(answer_s=5, watch_s=10, grace_s=5, settle_s=0.02, gather_s=0.02)
 PAUSES = Pauses(first_s=0.005, longest_s=0.02, lost_s=0.02, never_had_s=0.02)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 MakeStore = Callable[..., ClusterStore]
