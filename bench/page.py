@@ -18,12 +18,12 @@ from playwright.async_api import Page, async_playwright
 from bench.render import busy_inventory, rich_catalogue
 from bench.result import Result
 from devcluster import chromium
-from gpuspawner.core.availability import availability
-from gpuspawner.core.catalogue import Catalogue
-from gpuspawner.core.formview import Live, build_view
-from gpuspawner.core.formview_filled import fill
-from gpuspawner.core.verdict import Outcome, Verdict
-from gpuspawner.hub.rendering import render
+from gpuspawner.core.catalog.catalogue import Catalogue
+from gpuspawner.core.form.formview import Live, build_view
+from gpuspawner.core.form.formview_filled import fill
+from gpuspawner.core.verdict.availability import availability
+from gpuspawner.core.verdict.verdict import Outcome, Verdict
+from gpuspawner.hub.form.rendering import render
 
 IMAGES = 20
 GPU_TYPES = 20

@@ -25,9 +25,9 @@ from sqlalchemy.orm import Session
 
 from bench.render import busy_inventory, rich_catalogue
 from bench.result import Result
-from gpuspawner.core.policy import ANY, UNLIMITED, Policy, Pool, Range, Rule, TypeRule
-from gpuspawner.hub.allowances import Allowances
-from gpuspawner.hub.offers import Offer
+from gpuspawner.core.policy.policy import ANY, UNLIMITED, Policy, Pool, Range, Rule, TypeRule
+from gpuspawner.hub.admission.allowances import Allowances
+from gpuspawner.hub.config.offers import Offer
 
 SPAWNS = 1000
 WARM_UP = 20

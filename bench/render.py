@@ -12,11 +12,11 @@ import time
 from dataclasses import replace
 
 from bench.result import Result
-from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset, Unit
-from gpuspawner.core.formview import FormView, build_view
-from gpuspawner.core.formview_filled import fill
-from gpuspawner.core.inventory import Inventory, Node, Pod
-from gpuspawner.hub.rendering import render
+from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, GPUType, Image, Preset, Unit
+from gpuspawner.core.cluster.inventory import Inventory, Node, Pod
+from gpuspawner.core.form.formview import FormView, build_view
+from gpuspawner.core.form.formview_filled import fill
+from gpuspawner.hub.form.rendering import render
 
 RENDERS = 1000
 WARM_UP = 20

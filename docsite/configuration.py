@@ -13,8 +13,8 @@ from pydantic import BaseModel
 from traitlets import TraitType
 
 from docsite.written import model_in, notation
+from gpuspawner.hub.config.traits import SETTINGS
 from gpuspawner.hub.spawner import GPUSpawner
-from gpuspawner.hub.traits import SETTINGS
 from gpuspawner.settings.models import SettingsModel
 from gpuspawner.settings.values import Entry
 

@@ -8,10 +8,10 @@ from typing import cast
 from prometheus_client import REGISTRY, Metric
 from prometheus_client.metrics import MetricWrapperBase
 
-from gpuspawner.hub import metrics
-from gpuspawner.hub.cluster_metrics import ClusterMetrics
-from gpuspawner.hub.settings_files import FollowedSettings
-from gpuspawner.hub.settings_metrics import SettingsMetrics
+from gpuspawner.hub.config.settings_files import FollowedSettings
+from gpuspawner.hub.metrics import metrics
+from gpuspawner.hub.metrics.cluster_metrics import ClusterMetrics
+from gpuspawner.hub.metrics.settings_metrics import SettingsMetrics
 
 _HEAD = """\
 # Metrics

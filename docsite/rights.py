@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from gpuspawner.cli.rights import Right, shipped
+from gpuspawner.cli.cluster.rights import Right, shipped
 
 _HEAD = """\
 # Rights

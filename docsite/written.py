@@ -11,8 +11,8 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import AfterValidator, BaseModel, BeforeValidator, StringConstraints
 from pydantic.fields import FieldInfo
 
-from gpuspawner.core.duration import format_duration
-from gpuspawner.core.quantity import format_memory
+from gpuspawner.core.units.duration import format_duration
+from gpuspawner.core.units.quantity import format_memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ _TEXT = Notation("text")
 
 # By the name of the validator, with its module where two are called the same.
 _NOTATIONS = {
-    "gpuspawner.core.quantity.parse_cpu": _CPU,
-    "gpuspawner.core.quantity.parse_memory": _MEMORY,
+    "gpuspawner.core.units.quantity.parse_cpu": _CPU,
+    "gpuspawner.core.units.quantity.parse_memory": _MEMORY,
     "gpuspawner.settings.values._run_time": _LENGTH,
     "gpuspawner.settings.values._quoted_version": Notation('version in quotes (`"12.8"`)'),
     "gpuspawner.settings.values.quoted_text": _TEXT,

@@ -10,11 +10,12 @@ from enum import StrEnum
 
 from bench.fit.oracle import Decision
 from bench.fit.scene import Case, Manifest, Scene
-from gpuspawner.core import decode, fit
-from gpuspawner.core.fit import Answer, Fit, Survey
-from gpuspawner.core.inventory import Pod
-from gpuspawner.core.occupancy import Occupancy
-from gpuspawner.core.volumes import volume_terms
+from gpuspawner.core.cluster import decode
+from gpuspawner.core.cluster.inventory import Pod
+from gpuspawner.core.cluster.occupancy import Occupancy
+from gpuspawner.core.cluster.volumes import volume_terms
+from gpuspawner.core.scheduling import fit
+from gpuspawner.core.scheduling.fit import Answer, Fit, Survey
 
 UNBOUND = "a volume that is chosen when the pod is placed"
 

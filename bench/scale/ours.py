@@ -19,13 +19,13 @@ from traitlets.config import Config
 
 from bench.scale import gauges, objects
 from bench.scale.subject import Commands
-from gpuspawner.core.inventory import Inventory, Pod
-from gpuspawner.core.selection import validate
-from gpuspawner.core.verdict import verdict
-from gpuspawner.hub.preview import Previews
+from gpuspawner.core.cluster.inventory import Inventory, Pod
+from gpuspawner.core.request.selection import validate
+from gpuspawner.core.verdict.verdict import verdict
+from gpuspawner.hub.pod.preview import Previews
 from gpuspawner.hub.spawner import GPUSpawner
-from gpuspawner.kube.page_items import members
-from gpuspawner.kube.requests import text_of
+from gpuspawner.kube.client.page_items import members
+from gpuspawner.kube.client.requests import text_of
 from gpuspawner.kube.store import NODES_PER_PAGE, PODS_PER_PAGE, ClusterStore, Pace
 
 PACE = Pace(first_sync_timeout_s=100.0)

@@ -21,14 +21,14 @@ from typing import Any, TextIO
 import yaml
 from traitlets.config.loader import PyFileConfigLoader
 
-from gpuspawner.cli.exits import OK
-from gpuspawner.cli.findings import Severity
-from gpuspawner.cli.output import printable
-from gpuspawner.cli.texts import no_text, read_text
-from gpuspawner.cli.yaml_tree import read_yaml
+from gpuspawner.cli.common.exits import OK
+from gpuspawner.cli.common.findings import Severity
+from gpuspawner.cli.common.output import printable
+from gpuspawner.cli.values.texts import no_text, read_text
+from gpuspawner.cli.values.yaml_tree import read_yaml
 from gpuspawner.core.errors import Problem, SettingsError
-from gpuspawner.settings.from_profiles import convert
-from gpuspawner.settings.profile_amounts import AMOUNT_TRAITS
+from gpuspawner.settings.profiles.from_profiles import convert
+from gpuspawner.settings.profiles.profile_amounts import AMOUNT_TRAITS
 
 _PLACES = (
     ("singleuser", "profileList"),

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-from gpuspawner.cli.exits import FAILED, OK
+from gpuspawner.cli.common.exits import FAILED, OK
 
 _NEEDED = ("Makefile", "devcluster/demo/__main__.py")
 

@@ -8,9 +8,13 @@ import sys
 from collections.abc import Sequence
 
 from gpuspawner import __version__
-from gpuspawner.cli import check, convert, demo, doctor, explain, inventory, schema, version
-from gpuspawner.cli.exits import BAD, FAILED, INTERRUPTED
-from gpuspawner.cli.output import printable
+from gpuspawner.cli import convert, demo, schema, version
+from gpuspawner.cli.check import check
+from gpuspawner.cli.common.exits import BAD, FAILED, INTERRUPTED
+from gpuspawner.cli.common.output import printable
+from gpuspawner.cli.doctor import doctor
+from gpuspawner.cli.explain import explain
+from gpuspawner.cli.inventory import inventory
 from gpuspawner.core.errors import GPUSpawnerError, SettingsError
 
 _COMMANDS = {
@@ -34,7 +38,7 @@ exit codes:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one sub-command and return the exit code, one of :mod:`gpuspawner.cli.exits`."""
+    """Run one sub-command and return the exit code, one of :mod:`gpuspawner.cli.common.exits`."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # What comes from a cluster or a file may hold what a terminal has no characters for.

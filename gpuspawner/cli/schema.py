@@ -22,10 +22,10 @@ from typing import Any, TextIO
 
 from traitlets import Bool, Float, Integer, TraitType, Unicode
 
-from gpuspawner.cli.exits import OK
-from gpuspawner.cli.output import write
+from gpuspawner.cli.common.exits import OK
+from gpuspawner.cli.common.output import write
+from gpuspawner.hub.config.traits import SETTINGS
 from gpuspawner.hub.spawner import GPUSpawner
-from gpuspawner.hub.traits import SETTINGS
 from gpuspawner.settings.schema import settings_schema, values_schema
 
 _TYPES: tuple[tuple[type[TraitType[Any, Any]], str], ...] = (

@@ -13,8 +13,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TextIO
 
 from gpuspawner import __version__
-from gpuspawner.cli.exits import OK
-from gpuspawner.cli.output import add_output, write
+from gpuspawner.cli.common.exits import OK
+from gpuspawner.cli.common.output import add_output, write
 
 _PACKAGES = {"jupyterhub": "jupyterhub", "kubespawner": "jupyterhub-kubespawner", "kubernetes_asyncio": ""}
 """What is imported, and the package that it comes in where that is called otherwise."""

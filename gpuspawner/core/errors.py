@@ -54,7 +54,7 @@ class SelectionError(GPUSpawnerError):
 
 
 class PolicyError(SelectionError):
-    """A choice is valid, and this person may not have it, or not now; codes as in :mod:`gpuspawner.core.denials`."""
+    """A valid choice that the user may not have, or not now; :mod:`gpuspawner.core.policy.denials` has the codes."""
 
 
 class SettingsError(GPUSpawnerError):

@@ -17,10 +17,10 @@ import aiohttp
 from kubernetes_asyncio.client.rest import ApiException
 from tornado import web
 
-from gpuspawner.core.denials import NAMESPACE_QUOTA, POLICY_UNREADABLE
 from gpuspawner.core.errors import GPUSpawnerError, PolicyError
-from gpuspawner.core.language import gettext, later, said
-from gpuspawner.core.sentences import paragraph
+from gpuspawner.core.policy.denials import NAMESPACE_QUOTA, POLICY_UNREADABLE
+from gpuspawner.core.text.language import gettext, later, said
+from gpuspawner.core.text.sentences import paragraph
 
 try:
     from jupyterhub.spawner import SpawnException

@@ -18,35 +18,25 @@ from traitlets import default, observe
 from typing_extensions import override
 
 from gpuspawner.core.errors import SelectionError
-from gpuspawner.core.flags_view import flags_view
-from gpuspawner.core.formview import build_view
-from gpuspawner.core.formview_filled import fill
-from gpuspawner.core.language import ENGLISH, speaking
-from gpuspawner.core.options import from_form, from_query
-from gpuspawner.hub import cancelling, drafts, languages, metrics, onlooker, prefill, spawn_meter, time_limits
-from gpuspawner.hub.allowances import Allowances
-from gpuspawner.hub.apply import trait_values
+from gpuspawner.core.form.formview import build_view
+from gpuspawner.core.form.formview_filled import fill
+from gpuspawner.core.request.options import from_form, from_query
+from gpuspawner.core.text.language import ENGLISH, speaking
+from gpuspawner.core.warnings.flags_view import flags_view
+from gpuspawner.hub.admission.allowances import Allowances
+from gpuspawner.hub.admission.gate import Admission, UnreadClusterError
+from gpuspawner.hub.admission.room import tolerations
 from gpuspawner.hub.base import Base
-from gpuspawner.hub.choice_header import chosen
-from gpuspawner.hub.cluster_metrics import ClusterMetrics
-from gpuspawner.hub.concerns import Concerns, Viewpoint
-from gpuspawner.hub.deciding import decided
+from gpuspawner.hub.config.offers import Offer, Offers, ParsedSettings
+from gpuspawner.hub.config.settings_files import FollowedSettings, SettingsFiles
+from gpuspawner.hub.config.traits import GPUSpawnerTraits
 from gpuspawner.hub.errors import RefusedStart, cluster_error, refusal, undecided
-from gpuspawner.hub.event_rights import EventRights, ending_alone
-from gpuspawner.hub.gate import Admission, UnreadClusterError
-from gpuspawner.hub.links import LINK_PREFIX
-from gpuspawner.hub.offers import Offer, Offers, ParsedSettings
-from gpuspawner.hub.one_start import OneStart
-from gpuspawner.hub.outlook import look
-from gpuspawner.hub.pod_events import Event, of_pod
-from gpuspawner.hub.progress import told
-from gpuspawner.hub.rehearsal import draft, rehearse
-from gpuspawner.hub.rendering import render
-from gpuspawner.hub.room import tolerations
-from gpuspawner.hub.settings_files import FollowedSettings, SettingsFiles
-from gpuspawner.hub.settings_metrics import SettingsMetrics
-from gpuspawner.hub.traits import GPUSpawnerTraits
-from gpuspawner.hub.upkeep import (
+from gpuspawner.hub.form.concerns import Concerns, Viewpoint
+from gpuspawner.hub.form.outlook import look
+from gpuspawner.hub.form.rendering import render
+from gpuspawner.hub.kubespawner.event_rights import EventRights, ending_alone
+from gpuspawner.hub.kubespawner.pod_events import Event, of_pod
+from gpuspawner.hub.kubespawner.upkeep import (
     first_list,
     forgive_refusal,
     give_up_dead,
@@ -54,6 +44,19 @@ from gpuspawner.hub.upkeep import (
     no_abandoned_reflectors,
     taking_over,
 )
+from gpuspawner.hub.metrics import metrics, spawn_meter
+from gpuspawner.hub.metrics.cluster_metrics import ClusterMetrics
+from gpuspawner.hub.metrics.settings_metrics import SettingsMetrics
+from gpuspawner.hub.pod import time_limits
+from gpuspawner.hub.pod.apply import trait_values
+from gpuspawner.hub.request import drafts, languages, onlooker, prefill
+from gpuspawner.hub.request.choice_header import chosen
+from gpuspawner.hub.request.links import LINK_PREFIX
+from gpuspawner.hub.start import cancelling
+from gpuspawner.hub.start.deciding import decided
+from gpuspawner.hub.start.one_start import OneStart
+from gpuspawner.hub.start.progress import told
+from gpuspawner.hub.start.rehearsal import draft, rehearse
 from gpuspawner.kube.store import Pace
 
 _OWN_FORM = ("options_form", "options_from_form")

@@ -19,10 +19,10 @@ from traitlets.config import Config
 from traitlets.config.loader import LazyConfigValue
 
 from gpuspawner.core.errors import Problem, SettingsError
-from gpuspawner.core.quoting import quote
-from gpuspawner.hub.languages import languages
+from gpuspawner.core.text.quoting import quote
+from gpuspawner.hub.config.traits import SETTINGS, GPUSpawnerTraits
+from gpuspawner.hub.request.languages import languages
 from gpuspawner.hub.spawner import GPUSpawner
-from gpuspawner.hub.traits import SETTINGS, GPUSpawnerTraits
 from gpuspawner.settings import Settings
 from gpuspawner.settings.files import SettingsFile, blamed, put_over, read
 from gpuspawner.settings.merging import over

@@ -20,18 +20,18 @@ from typing import Any, Protocol
 
 from kubernetes_asyncio.client import CustomObjectsApi
 
-from gpuspawner.core.inventory import Inventory
-from gpuspawner.core.language import later
-from gpuspawner.core.occupancy import Occupancy
-from gpuspawner.kube import devices
-from gpuspawner.kube.access import missing_verb
-from gpuspawner.kube.follower import Follower, Pauses
-from gpuspawner.kube.nodepools import NodePools
-from gpuspawner.kube.pacing import SteadyClock
-from gpuspawner.kube.reasons import NOT_READ_YET, READ_AGAIN, STOPPED
-from gpuspawner.kube.requests import ListMethod
-from gpuspawner.kube.targets import NodeTarget, PodTarget, Target
-from gpuspawner.kube.watch import Resource, Timing, Watch
+from gpuspawner.core.cluster.inventory import Inventory
+from gpuspawner.core.cluster.occupancy import Occupancy
+from gpuspawner.core.text.language import later
+from gpuspawner.kube.client.access import missing_verb
+from gpuspawner.kube.client.pacing import SteadyClock
+from gpuspawner.kube.client.requests import ListMethod
+from gpuspawner.kube.resources import devices
+from gpuspawner.kube.resources.nodepools import NodePools
+from gpuspawner.kube.watch.follower import Follower, Pauses
+from gpuspawner.kube.watch.reasons import NOT_READ_YET, READ_AGAIN, STOPPED
+from gpuspawner.kube.watch.targets import NodeTarget, PodTarget, Target
+from gpuspawner.kube.watch.watch import Resource, Timing, Watch
 
 NODES_PER_PAGE = 100
 PODS_PER_PAGE = 500

@@ -9,8 +9,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from gpuspawner.core.accelerators import Accelerator, AcceleratorTable
-from gpuspawner.core.platforms import parse_compute
+from gpuspawner.core.catalog.accelerators import Accelerator, AcceleratorTable
+from gpuspawner.core.catalog.platforms import parse_compute
 from gpuspawner.settings.gpu_entries import AcceleratorEntry
 
 _GIB = 1024**3

@@ -6,15 +6,25 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from gpuspawner.core.accelerators import GFD_PRODUCT, AcceleratorTable, Known
-from gpuspawner.core.assemble import Configured
-from gpuspawner.core.catalogue import Bounds, CustomImages, GPUType, Image, Preset, Priority, ScaleUp, Toleration, Unit
-from gpuspawner.core.discovery import conventional_tolerations
-from gpuspawner.core.duration import duration_option
-from gpuspawner.core.kueue import Queue
-from gpuspawner.core.node_gpus import mig_profile, vendor_of
-from gpuspawner.core.quantity import format_cpu, memory_option
-from gpuspawner.core.unions import Union
+from gpuspawner.core.catalog.accelerators import GFD_PRODUCT, AcceleratorTable, Known
+from gpuspawner.core.catalog.catalogue import (
+    Bounds,
+    CustomImages,
+    GPUType,
+    Image,
+    Preset,
+    Priority,
+    ScaleUp,
+    Toleration,
+    Unit,
+)
+from gpuspawner.core.catalog.kueue import Queue
+from gpuspawner.core.catalog.node_gpus import mig_profile, vendor_of
+from gpuspawner.core.catalog.unions import Union
+from gpuspawner.core.discovery.assemble import Configured
+from gpuspawner.core.discovery.discovery import conventional_tolerations
+from gpuspawner.core.units.duration import duration_option
+from gpuspawner.core.units.quantity import format_cpu, memory_option
 from gpuspawner.settings.gpu_entries import GPUEntry
 from gpuspawner.settings.models import (
     Amount,

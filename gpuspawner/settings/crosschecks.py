@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from gpuspawner.core.assemble import Configured
-from gpuspawner.core.catalogue import Catalogue, GPUType, Image
-from gpuspawner.core.duration import format_duration
+from gpuspawner.core.catalog.catalogue import Catalogue, GPUType, Image
+from gpuspawner.core.catalog.node_gpus import vendor_of
+from gpuspawner.core.catalog.unions import unite
+from gpuspawner.core.discovery.assemble import Configured
 from gpuspawner.core.errors import Problem, SelectionError
-from gpuspawner.core.node_gpus import vendor_of
-from gpuspawner.core.quantity import format_cpu, format_memory
-from gpuspawner.core.quoting import quote, suggest
-from gpuspawner.core.selection import validate
-from gpuspawner.core.unions import unite
+from gpuspawner.core.request.selection import validate
+from gpuspawner.core.text.quoting import quote, suggest
+from gpuspawner.core.units.duration import format_duration
+from gpuspawner.core.units.quantity import format_cpu, format_memory
 from gpuspawner.settings.gpu_entries import GPUEntry, TolerationSetting
 from gpuspawner.settings.models import CPUSetting, MemorySetting, RunTimeSetting, SettingsModel, SharedMemorySetting
 from gpuspawner.settings.policy_checks import SLUG, policy_problems

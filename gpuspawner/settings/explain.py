@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.quoting import listing, name_of, quote, suggest
+from gpuspawner.core.text.quoting import listing, name_of, quote, suggest
 
 _WRONG_TYPE = {
     "int_type": "a whole number",

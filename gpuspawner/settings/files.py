@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 
 import yaml
 
-from gpuspawner.core.dotted_paths import DottedPaths
 from gpuspawner.core.errors import Problem, SettingsError
-from gpuspawner.core.quoting import name_of
+from gpuspawner.core.text.quoting import name_of
+from gpuspawner.settings.dotted_paths import DottedPaths
 from gpuspawner.settings.merging import over, plain
 
 SECTION = ("hub", "config", "GPUSpawner")

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel
 
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.quoting import name_of
+from gpuspawner.core.text.quoting import name_of
 
 
 def without_nulls(value: object, annotation: object) -> object:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from gpuspawner.core.accelerators import AcceleratorTable
-from gpuspawner.core.assemble import Configured
+from gpuspawner.core.catalog.accelerators import AcceleratorTable
+from gpuspawner.core.discovery.assemble import Configured
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.settings.accelerators import accelerator_table, builtin_accelerators
 from gpuspawner.settings.conversion import to_configured

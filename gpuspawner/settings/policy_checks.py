@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 
+from gpuspawner.core.catalog.policy_rules import ANY, UNLIMITED, compared
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.policy_rules import ANY, UNLIMITED, compared
-from gpuspawner.core.quantity import format_cpu, format_memory
-from gpuspawner.core.quoting import name_of, quote, suggest
+from gpuspawner.core.text.quoting import name_of, quote, suggest
+from gpuspawner.core.units.quantity import format_cpu, format_memory
 from gpuspawner.settings.models import CPUSetting, MemorySetting, SettingsModel
 from gpuspawner.settings.policy_entries import CPURange, MemoryRange, PoolEntry, RuleEntry, TypeLimits
 

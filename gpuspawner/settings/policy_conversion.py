@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpuspawner.core.policy_rules import Policy, Pool, Range, Rule, TypeRule, compared
+from gpuspawner.core.catalog.policy_rules import Policy, Pool, Range, Rule, TypeRule, compared
 from gpuspawner.settings.policy_entries import CPURange, MemoryRange, PolicySetting, PoolEntry, RuleEntry, TypeLimits
 
 

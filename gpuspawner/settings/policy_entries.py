@@ -7,9 +7,9 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, StringConstraints, WithJsonSchema
 from pydantic_core import CoreSchema
 
-from gpuspawner.core.duration import parse_duration
-from gpuspawner.core.policy_rules import ANY, UNLIMITED
-from gpuspawner.core.quantity import parse_cpu, parse_memory
+from gpuspawner.core.catalog.policy_rules import ANY, UNLIMITED
+from gpuspawner.core.units.duration import parse_duration
+from gpuspawner.core.units.quantity import parse_cpu, parse_memory
 from gpuspawner.settings.values import CPUs, Entry, Memory, Model, Slug, quoted_text
 from gpuspawner.settings.written import ALL, CPUS, MEMORY, RUN_TIME, or_unlimited
 
@@ -71,7 +71,8 @@ class _OrListed:
 _LISTED = {"type": "array", "items": {"type": "string"}}
 _WHOLE = {"type": "integer", "minimum": 0}
 Count = Annotated[int, BeforeValidator(_number), WithJsonSchema(or_unlimited(_WHOLE))]
-"""A number from 0 on; ``unlimited`` is :data:`gpuspawner.core.policy_rules.UNLIMITED`, as for all limits here."""
+"""A number from 0 on; ``unlimited`` is :data:`gpuspawner.core.catalog.policy_rules.UNLIMITED`, as for all limits
+here."""
 Longest = Annotated[int, BeforeValidator(_run_time), WithJsonSchema(or_unlimited(RUN_TIME))]
 """Seconds, written as a run time is, or ``unlimited``."""
 Slugs = Annotated[list[Slug], BeforeValidator(_slugs), WithJsonSchema({"anyOf": [ALL, _LISTED]})]

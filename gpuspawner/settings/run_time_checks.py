@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuspawner.core.duration import format_duration
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.quoting import name_of
+from gpuspawner.core.text.quoting import name_of
+from gpuspawner.core.units.duration import format_duration
 from gpuspawner.settings.models import SettingsModel
 from gpuspawner.settings.policy_entries import RuleEntry
 

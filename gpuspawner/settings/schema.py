@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gpuspawner.core.duration import duration_option
-from gpuspawner.core.quantity import memory_option
+from gpuspawner.core.units.duration import duration_option
+from gpuspawner.core.units.quantity import memory_option
 from gpuspawner.settings.models import SettingsModel
 from gpuspawner.settings.policy_checks import SLUG
 from gpuspawner.settings.written import UNIT

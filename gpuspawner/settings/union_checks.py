@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.quoting import quote, suggest
+from gpuspawner.core.text.quoting import quote, suggest
 from gpuspawner.settings.gpu_entries import GPUEntry
 from gpuspawner.settings.models import SettingsModel
 

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 
-from gpuspawner.core.duration import parse_duration
-from gpuspawner.core.image_reference import parse_origin
-from gpuspawner.core.quantity import parse_cpu, parse_memory
+from gpuspawner.core.catalog.image_reference import parse_origin
+from gpuspawner.core.units.duration import parse_duration
+from gpuspawner.core.units.quantity import parse_cpu, parse_memory
 from gpuspawner.settings.written import CPUS, MEMORY, RUN_TIME, VERSION
 
 Vendor = Literal["nvidia", "amd", "intel"]
@@ -87,7 +87,8 @@ Words = Annotated[str, StringConstraints(max_length=40), BeforeValidator(quoted_
 Title = Annotated[str, StringConstraints(min_length=1, max_length=200), BeforeValidator(quoted_text)]
 Slug = Annotated[str, BeforeValidator(quoted_text)]
 Origin = Annotated[str, AfterValidator(_origin)]
-"""A registry, or the beginning of names in one, as :func:`gpuspawner.core.image_reference.parse_origin` returns it."""
+"""A registry, or the beginning of names in one, as :func:`gpuspawner.core.catalog.image_reference.parse_origin`
+returns it."""
 LabelKey = Annotated[str, StringConstraints(pattern=rf"^({DOMAIN}/)?{NAME}$")]
 LabelValue = Annotated[
     str,

@@ -43,7 +43,8 @@ def test_every_folder_of_the_package_is_a_layer(root: Path):
 
 def test_core_only_computes(root: Path):
     found = {
-        str(module.relative_to(root)): effects(module.read_text()) for module in (root / "gpuspawner/core").glob("*.py")
+        str(module.relative_to(root)): effects(module.read_text())
+        for module in (root / "gpuspawner/core").rglob("*.py")
     }
     assert {name: problems for name, problems in found.items() if problems} == {}
 

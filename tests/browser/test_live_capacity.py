@@ -17,17 +17,17 @@ import pytest_asyncio
 from aiohttp import web
 from playwright.async_api import Locator, Page, expect
 
-from gpuspawner.core.availability import Availability
-from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image, Preset
+from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, GPUType, Image, Preset
+from gpuspawner.core.cluster.inventory import Inventory
 from gpuspawner.core.errors import SelectionError
-from gpuspawner.core.formview import Live, build_view
-from gpuspawner.core.formview_filled import fill
-from gpuspawner.core.inventory import Inventory
-from gpuspawner.core.options import from_form
-from gpuspawner.core.selection import Selection, validate
-from gpuspawner.core.shapes import Shape
-from gpuspawner.core.verdict import Outcome, Verdict
-from gpuspawner.hub.rendering import render
+from gpuspawner.core.form.formview import Live, build_view
+from gpuspawner.core.form.formview_filled import fill
+from gpuspawner.core.request.options import from_form
+from gpuspawner.core.request.selection import Selection, validate
+from gpuspawner.core.verdict.availability import Availability
+from gpuspawner.core.verdict.shapes import Shape
+from gpuspawner.core.verdict.verdict import Outcome, Verdict
+from gpuspawner.hub.form.rendering import render
 from tests.browser.support.site import serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

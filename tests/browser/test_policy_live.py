@@ -14,17 +14,17 @@ import pytest_asyncio
 from aiohttp import web
 from playwright.async_api import Locator, Page, expect
 
-from gpuspawner.core.allowance import Allowance, allowance
-from gpuspawner.core.availability import Availability
-from gpuspawner.core.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset
-from gpuspawner.core.formview import Live, build_view
-from gpuspawner.core.formview_filled import fill
-from gpuspawner.core.inventory import Inventory
-from gpuspawner.core.policy import Person, Policy, Range, Rule, TypeRule
-from gpuspawner.core.shapes import Shape
-from gpuspawner.core.usage import Server, usage_of
-from gpuspawner.core.verdict import Outcome, Verdict
-from gpuspawner.hub.rendering import render
+from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset
+from gpuspawner.core.cluster.inventory import Inventory
+from gpuspawner.core.form.formview import Live, build_view
+from gpuspawner.core.form.formview_filled import fill
+from gpuspawner.core.policy.allowance import Allowance, allowance
+from gpuspawner.core.policy.policy import Person, Policy, Range, Rule, TypeRule
+from gpuspawner.core.policy.usage import Server, usage_of
+from gpuspawner.core.verdict.availability import Availability
+from gpuspawner.core.verdict.shapes import Shape
+from gpuspawner.core.verdict.verdict import Outcome, Verdict
+from gpuspawner.hub.form.rendering import render
 from tests.browser.support.person import Person as Visitor
 from tests.browser.support.site import serving
 from tests.browser.test_accessibility import complaints

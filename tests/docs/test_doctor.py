@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from gpuspawner.cli.diagnosis.rights import LOSSES
+from gpuspawner.cli.doctor.rights import LOSSES
 from tests.docs.support.pages import ROOT
 
-RULES = ROOT / "gpuspawner" / "cli" / "diagnosis"
+RULES = ROOT / "gpuspawner" / "cli" / "doctor"
 WRITTEN = re.compile(r'\bcode="([a-z-]+)"|_Telling\(\s*Severity\.[A-Z]+, "([a-z-]+)"')
 NO_FINDINGS = {"unreadable"}
 

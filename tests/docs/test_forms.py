@@ -10,14 +10,14 @@ from bs4 import BeautifulSoup
 
 from devcluster.simulated import Pool, load
 from docsite.markdown import Block
-from gpuspawner.cli.values import Values
-from gpuspawner.core import decode
-from gpuspawner.core.assemble import Configured, assemble
-from gpuspawner.core.catalogue import GPUType
-from gpuspawner.core.formview import build_view
-from gpuspawner.core.inventory import Inventory
-from gpuspawner.hub.rendering import render
-from gpuspawner.hub.traits import SETTINGS
+from gpuspawner.cli.values.values import Values
+from gpuspawner.core.catalog.catalogue import GPUType
+from gpuspawner.core.cluster import decode
+from gpuspawner.core.cluster.inventory import Inventory
+from gpuspawner.core.discovery.assemble import Configured, assemble
+from gpuspawner.core.form.formview import build_view
+from gpuspawner.hub.config.traits import SETTINGS
+from gpuspawner.hub.form.rendering import render
 from gpuspawner.settings import Settings
 from tests.docs.support.pages import ROOT
 from tests.docs.test_yaml import VALUES, merged, read

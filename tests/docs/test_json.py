@@ -7,11 +7,11 @@ import json
 import pytest
 
 from docsite.markdown import Block
-from gpuspawner.core.assemble import assemble
-from gpuspawner.core.catalogue import Catalogue
+from gpuspawner.core.catalog.catalogue import Catalogue
+from gpuspawner.core.cluster.inventory import Inventory
+from gpuspawner.core.discovery.assemble import assemble
 from gpuspawner.core.errors import SelectionError
-from gpuspawner.core.inventory import Inventory
-from gpuspawner.core.selection import validate
+from gpuspawner.core.request.selection import validate
 from gpuspawner.settings import Settings
 from tests.docs.support.pages import examples
 

@@ -10,8 +10,8 @@ from pydantic import BeforeValidator
 from docsite import configuration, reference
 from docsite.written import notation
 from gpuspawner.cli.main import make_parser
+from gpuspawner.hub.config.traits import SETTINGS
 from gpuspawner.hub.spawner import GPUSpawner
-from gpuspawner.hub.traits import SETTINGS
 
 
 def test_generated_pages_are_up_to_date():

@@ -16,7 +16,7 @@ import yaml
 
 from docsite.markdown import Block
 from gpuspawner.cli.main import main
-from gpuspawner.cli.values import load
+from gpuspawner.cli.values.values import load
 from gpuspawner.hub.startup import check
 from tests.docs.support import chart
 from tests.docs.support.pages import ROOT, examples

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuspawner.cli.values import load
-from gpuspawner.core.accelerators import AMD_PRODUCT, GFD_PRODUCT, GKE_ACCELERATOR, INTEL_PRODUCT
-from gpuspawner.core.node_gpus import vendor_of
-from gpuspawner.hub.traits import SETTINGS
+from gpuspawner.cli.values.values import load
+from gpuspawner.core.catalog.accelerators import AMD_PRODUCT, GFD_PRODUCT, GKE_ACCELERATOR, INTEL_PRODUCT
+from gpuspawner.core.catalog.node_gpus import vendor_of
+from gpuspawner.hub.config.traits import SETTINGS
 from gpuspawner.settings.accelerators import accelerator_table, builtin_accelerators
 from gpuspawner.settings.gpu_entries import GPUEntry
 from tests.helm.support import chart

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpuspawner.cli.values import load, read
+from gpuspawner.cli.values.values import load, read
 from tests.helm.support.files import BASE, FOLDER, OVERLAYS, Stack, name, stacks
 
 Helm = Callable[..., str]

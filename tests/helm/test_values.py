@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuspawner.cli import main as cli
-from gpuspawner.cli.values import load
+from gpuspawner.cli.values.values import load
 from gpuspawner.hub.startup import check
 from gpuspawner.settings import Settings
 from tests.helm.support import chart

@@ -5,9 +5,9 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
-from gpuspawner.cli.check import findings
-from gpuspawner.cli.findings import Finding, Severity
-from gpuspawner.cli.values import Values, read
+from gpuspawner.cli.check.check import findings
+from gpuspawner.cli.common.findings import Finding, Severity
+from gpuspawner.cli.values.values import Values, read
 
 Told = list[tuple[str, str, str]]
 

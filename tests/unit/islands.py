@@ -8,12 +8,12 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from gpuspawner._resources import data_dir
-from gpuspawner.core import formview
-from gpuspawner.core.allowance import Allowance
-from gpuspawner.core.catalogue import Catalogue
-from gpuspawner.core.formview import FormView
-from gpuspawner.core.formview_filled import fill
-from gpuspawner.core.inventory import Inventory
+from gpuspawner.core.catalog.catalogue import Catalogue
+from gpuspawner.core.cluster.inventory import Inventory
+from gpuspawner.core.form import formview
+from gpuspawner.core.form.formview import FormView
+from gpuspawner.core.form.formview_filled import fill
+from gpuspawner.core.policy.allowance import Allowance
 
 SCHEMA = json.loads((data_dir("templates") / "island.schema.json").read_text(encoding="utf-8"))
 
@@ -54,8 +54,8 @@ def build_view(
 ) -> FormView:
     """Build a view, of which the page's script gets what the schema says.
 
-    :param options: as for :func:`gpuspawner.core.formview_filled.fill`; ``typed`` and ``allowance``, too.
-    :param others: for :func:`gpuspawner.core.formview.build_view`.
+    :param options: as for :func:`gpuspawner.core.form.formview_filled.fill`; ``typed`` and ``allowance``, too.
+    :param others: for :func:`gpuspawner.core.form.formview.build_view`.
     """
     filled = fill(catalogue, options=options, typed=typed, allowance=allowance)
     view = formview.build_view(catalogue, inventory, filled=filled, allowance=allowance, **others)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from devcluster import Cluster
 from devcluster.hub_rbac import SERVICE_ACCOUNT
-from gpuspawner.cli.rights import Right
+from gpuspawner.cli.cluster.rights import Right
 
 
 class Use(NamedTuple):

@@ -15,8 +15,8 @@ from kubernetes.client import ApiClient, CoreV1Api, V1Pod
 from devcluster import Cluster
 from devcluster.hub import Hub
 from devcluster.hub_config import HubSettings
-from gpuspawner.cli.chart import at, spawner_config
-from gpuspawner.cli.values import Values
+from gpuspawner.cli.values.chart import at, spawner_config
+from gpuspawner.cli.values.values import Values
 from tests.cluster.support import cloud as clouds
 from tests.cluster.support.cloud import Cloud, pool_of
 from tests.cluster.support.pages import Page, Visitor

@@ -19,8 +19,8 @@ from tornado.httputil import HTTPHeaders, HTTPInputError, HTTPServerRequest, Req
 from tornado.log import app_log
 from tornado.web import HTTPError
 
-from gpuspawner.hub.choice_header import HEADER
 from gpuspawner.hub.errors import RefusedStart
+from gpuspawner.hub.request.choice_header import HEADER
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.fuzz.support.judge import NOT_AN_OBJECT
 from tests.fuzz.support.writing import MULTIPART, URLENCODED

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalogue import Toleration
-from gpuspawner.core.demands import Demands, HostPort
-from gpuspawner.core.inventory import Node, Pod, Taint
-from gpuspawner.core.node_terms import NodeTerm, Requirement
-from gpuspawner.core.pod_terms import PodTerm, SpreadConstraint
+from gpuspawner.core.catalog.catalogue import Toleration
+from gpuspawner.core.cluster.demands import Demands, HostPort
+from gpuspawner.core.cluster.inventory import Node, Pod, Taint
+from gpuspawner.core.cluster.node_terms import NodeTerm, Requirement
+from gpuspawner.core.cluster.pod_terms import PodTerm, SpreadConstraint
 
 
 def few(found: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object, ...]]:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from gpuspawner.core.allowance import Allowance, allowance
-from gpuspawner.core.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset
-from gpuspawner.core.policy import Person, Policy, Pool, Rule
-from gpuspawner.core.usage import Quota, Server, usage_of
+from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset
+from gpuspawner.core.policy.allowance import Allowance, allowance
+from gpuspawner.core.policy.policy import Person, Policy, Pool, Rule
+from gpuspawner.core.policy.usage import Quota, Server, usage_of
 
 GIB = 1024**3
 HOUR_S = 3600

@@ -7,15 +7,15 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalogue import GPUType, ScaleUp
-from gpuspawner.core.demands import Demands
-from gpuspawner.core.growth import Growth
-from gpuspawner.core.inventory import Inventory, Node, Pod, Taint
-from gpuspawner.core.machines import Machines
-from gpuspawner.core.node_terms import Requirement
-from gpuspawner.core.occupancy import Occupancy
-from gpuspawner.core.verdict import Verdict, verdict
-from gpuspawner.core.verdict_text import verdict_sentence
+from gpuspawner.core.autoscaling.growth import Growth
+from gpuspawner.core.autoscaling.machines import Machines
+from gpuspawner.core.catalog.catalogue import GPUType, ScaleUp
+from gpuspawner.core.cluster.demands import Demands
+from gpuspawner.core.cluster.inventory import Inventory, Node, Pod, Taint
+from gpuspawner.core.cluster.node_terms import Requirement
+from gpuspawner.core.cluster.occupancy import Occupancy
+from gpuspawner.core.verdict.verdict import Verdict, verdict
+from gpuspawner.core.verdict.verdict_text import verdict_sentence
 
 GIB = 1 << 30
 GPU = "nvidia.com/gpu"

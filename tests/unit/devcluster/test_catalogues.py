@@ -9,7 +9,7 @@ from babel.messages.mofile import read_mo
 
 from devcluster import catalogues
 from devcluster.catalogues import LOCALE, missing, read, template, update
-from gpuspawner.hub.languages import languages
+from gpuspawner.hub.request.languages import languages
 
 PLACEHOLDERS = re.compile(r"\{\w+\}")
 PATHS = sorted(LOCALE.glob("*.po"))

@@ -16,11 +16,11 @@ from kubernetes_asyncio.client import Configuration
 from kubernetes_asyncio.config import kube_config
 from traitlets.config import Config
 
-from gpuspawner.hub.allowances import Allowances
-from gpuspawner.hub.concerns import Concerns
-from gpuspawner.hub.event_rights import EventRights
-from gpuspawner.hub.offers import Offers
-from gpuspawner.hub.settings_files import SettingsFiles
+from gpuspawner.hub.admission.allowances import Allowances
+from gpuspawner.hub.config.offers import Offers
+from gpuspawner.hub.config.settings_files import SettingsFiles
+from gpuspawner.hub.form.concerns import Concerns
+from gpuspawner.hub.kubespawner.event_rights import EventRights
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.kube.watch_server import NODES, WatchServer, serve_watches
 

@@ -11,8 +11,8 @@ import pytest
 from bs4 import BeautifulSoup
 from tornado import web
 
+from gpuspawner.hub.config.settings_files import SettingsFiles
 from gpuspawner.hub.errors import RefusedStart
-from gpuspawner.hub.settings_files import SettingsFiles
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
 from tests.unit.hub.followed import sent

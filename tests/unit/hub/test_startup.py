@@ -12,11 +12,11 @@ from traitlets.config import Config
 
 import gpuspawner
 from gpuspawner.core.errors import SettingsError
-from gpuspawner.hub.offers import Offers
-from gpuspawner.hub.settings_files import SettingsFiles
+from gpuspawner.hub.config.offers import Offers
+from gpuspawner.hub.config.settings_files import SettingsFiles
+from gpuspawner.hub.config.traits import GPUSpawnerTraits
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.startup import check, configure
-from gpuspawner.hub.traits import GPUSpawnerTraits
 
 BROKEN = {"gpus": {"a100": {"max_cnt": 3}}}
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuspawner.core.flags_view import FlagsView, FlagView
-from gpuspawner.core.formview import FormView
-from gpuspawner.core.formview_image_types import CustomImageView, ImageView, MisfitView
-from gpuspawner.core.formview_numbers import NumberView
-from gpuspawner.core.formview_policy_types import PolicyView, TimeView
-from gpuspawner.core.formview_types import (
+from gpuspawner.core.form.formview import FormView
+from gpuspawner.core.form.formview_image_types import CustomImageView, ImageView, MisfitView
+from gpuspawner.core.form.formview_numbers import NumberView
+from gpuspawner.core.form.formview_policy_types import PolicyView, TimeView
+from gpuspawner.core.form.formview_types import (
     AlternativeView,
     GPUTypeView,
     PresetView,
@@ -18,6 +17,7 @@ from gpuspawner.core.formview_types import (
     VendorView,
     VerdictView,
 )
+from gpuspawner.core.warnings.flags_view import FlagsView, FlagView
 
 HOSTILE = (
     """</script><script>alert(1)</script><img src=x onerror=alert(1)>"'`{{ 7 * 7 }}{% raw %}${1}<!--""" + "x" * 2000

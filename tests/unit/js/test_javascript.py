@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from gpuspawner._resources import data_dir
-from gpuspawner.core.language import Language, speaking
-from gpuspawner.hub.languages import languages
-from gpuspawner.hub.own_scripts import shortened
-from gpuspawner.hub.script_language import translated
-from tests.unit.core.test_formview import CATALOGUE, INVENTORY
+from gpuspawner.core.text.language import Language, speaking
+from gpuspawner.hub.form.own_scripts import shortened
+from gpuspawner.hub.form.script_language import translated
+from gpuspawner.hub.request.languages import languages
+from tests.unit.core.form.test_formview import CATALOGUE, INVENTORY
 from tests.unit.islands import TABLES, build_view, faults, tabled
 
 HERE = Path(__file__).parent

@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 from kubernetes_asyncio.client import CoreV1Api
 
-from gpuspawner.core.inventory import Inventory
-from gpuspawner.kube.follower import Pauses
+from gpuspawner.core.cluster.inventory import Inventory
 from gpuspawner.kube.store import STALE_S, ClusterStore, Pace
-from gpuspawner.kube.watch import Timing
+from gpuspawner.kube.watch.follower import Pauses
+from gpuspawner.kube.watch.watch import Timing
 from tests.unit.clocks import Clock
 from tests.unit.kube.watch_server import (
     HANG,

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.assemble import Configured
-from gpuspawner.core.catalogue import Bounds, GPUType, Image, Preset
-from gpuspawner.core.unions import Union
+from gpuspawner.core.catalog.catalogue import Bounds, GPUType, Image, Preset
+from gpuspawner.core.catalog.unions import Union
+from gpuspawner.core.discovery.assemble import Configured
 from gpuspawner.settings.crosschecks import crosschecks, preset_problems
 from gpuspawner.settings.models import SettingsModel
 

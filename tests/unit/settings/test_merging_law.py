@@ -12,8 +12,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from gpuspawner.core.catalog.policy_rules import Policy
 from gpuspawner.core.errors import SettingsError
-from gpuspawner.core.policy_rules import Policy
 from gpuspawner.settings import Settings
 from gpuspawner.settings.merging import over
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.accelerators import GFD_PRODUCT
+from gpuspawner.core.catalog.accelerators import GFD_PRODUCT
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.settings import Settings
 from gpuspawner.settings.accelerators import accelerator_table

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.errors import SettingsError
-from gpuspawner.core.policy import UNLIMITED, Rule, TypeRule
+from gpuspawner.core.policy.policy import UNLIMITED, Rule, TypeRule
 from gpuspawner.settings import Settings
 
 FULL = yaml.safe_load("""

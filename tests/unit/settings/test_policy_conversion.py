@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuspawner.core.policy_rules import UNLIMITED, Policy, Pool, Range, Rule, TypeRule
+from gpuspawner.core.catalog.policy_rules import UNLIMITED, Policy, Pool, Range, Rule, TypeRule
 from gpuspawner.settings import Settings
 
 FULL = yaml.safe_load("""

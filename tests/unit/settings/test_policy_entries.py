@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from gpuspawner.core.catalog.policy_rules import UNLIMITED
 from gpuspawner.core.errors import SettingsError
-from gpuspawner.core.policy_rules import UNLIMITED
 from gpuspawner.settings import Settings
 from gpuspawner.settings.policy_entries import RuleEntry
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import jsonschema
 import pytest
 
-from gpuspawner.core.duration import parse_duration
-from gpuspawner.core.quantity import parse_cpu, parse_memory
+from gpuspawner.core.units.duration import parse_duration
+from gpuspawner.core.units.quantity import parse_cpu, parse_memory
 from gpuspawner.settings.written import CPUS, MEMORY, RUN_TIME, or_unlimited
 
 PARSERS = ((CPUS, parse_cpu), (MEMORY, parse_memory), (RUN_TIME, parse_duration))

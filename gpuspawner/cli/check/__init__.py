@@ -1,0 +1,1 @@
+"""`gpuspawner check`: finds mistakes in values files."""

@@ -1,0 +1,124 @@
+"""GPU types and images that are legal as settings, and of no use to anybody on any cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from gpuspawner.cli.check.told_taints import ToldTaints, is_tolerated
+from gpuspawner.cli.values.chart_values import Said, expressions, pod_tolerations, required_terms, trait
+from gpuspawner.cli.values.values import Values
+from gpuspawner.core.catalog.catalogue import GPUType, Image, Toleration
+from gpuspawner.core.discovery.assemble import Configured
+from gpuspawner.core.errors import Problem
+from gpuspawner.core.text.quoting import listing, name_of, quote
+
+_START_TIMEOUT_S = 300
+"""What the chart has in ``singleuser.startTimeout``."""
+_MOST_TAINTS = 5
+"""That are named of one type: hundreds of types on the same nodes may tell of as many taints each."""
+
+
+def type_advice(values: Values, configured: Configured) -> Iterator[Problem]:
+    """Yield what is to be said of GPU types and what goes with them, as paths below the section."""
+    yield from undeclared_images(configured.images, configured.gpus)
+    if not configured.discover and not configured.gpus:
+        message = "is false, and there are no GPU types under gpus: nobody can pick a GPU"
+        yield Problem(field="discover_gpus", code="unused", message=message)
+    told, of_all, terms = ToldTaints(values, configured.gpus), pod_tolerations(values), _terms(values)
+    rivals: dict[str, list[str]] = {}
+    for slug, gpu in configured.gpus.items():
+        rivals.setdefault(gpu.resource, []).append(slug)
+    for slug, gpu in configured.gpus.items():
+        path = f"gpus.{slug}"
+        yield from _untolerated(path, gpu, own=(*gpu.tolerations, *of_all), told=told)
+        yield from _never(path, gpu, values=values, terms=terms)
+        yield from _patience(path, gpu, values=values)
+        if not gpu.match and len(rivals[gpu.resource]) > 1:
+            others = rivals[gpu.resource].copy()
+            others.remove(slug)
+            message = f"is missing: every node with {gpu.resource} counts, those of {listing(others)} as well"
+            yield Problem(field=f"{path}.match", code="too_wide", message=message)
+
+
+def undeclared_images(images: Mapping[str, Image], gpus: Mapping[str, GPUType]) -> Iterator[Problem]:
+    """Yield images that may be started on NVIDIA's GPUs without anybody saying for which CUDA they are made."""
+    if not any(gpu.vendor == "nvidia" for gpu in gpus.values()):
+        return
+    for slug, image in images.items():
+        if image.cuda is None and (image.vendors is None or "nvidia" in image.vendors):
+            message = (
+                "does not say for which CUDA it is made, so nobody is told when a node's driver is too old for it: "
+                'say cuda: "12.8", or vendors: [] where it is not for GPUs'
+            )
+            yield Problem(field=f"images.{slug}", code="no_cuda", message=message)
+
+
+def _untolerated(path: str, gpu: GPUType, *, own: tuple[Toleration, ...], told: ToldTaints) -> Iterator[Problem]:
+    unmet = (each for each in told.of(gpu) if not is_tolerated(each.taint, own))
+    for number, each in enumerate(unmet):
+        effect = f":{each.taint.effect}" if each.taint.effect else ""
+        message = (
+            f"do not tolerate the taint {name_of(each.taint.key)}{effect}, which {each.who}: "
+            f"its nodes would take no server"
+        )
+        if number == _MOST_TAINTS:
+            message = f"do not tolerate more taints that others do: {_MOST_TAINTS} are named, and there are others"
+        yield Problem(field=f"{path}.tolerations", code="untolerated", message=message)
+        if number == _MOST_TAINTS:
+            return
+
+
+def _never(path: str, gpu: GPUType, *, values: Values, terms: Said | None) -> Iterator[Problem]:
+    """Yield labels that servers' other node selectors rule out."""
+    selector = trait(values, "node_selector")
+    if selector is not None and isinstance(selector.value, Mapping):
+        for key, value in selector.value.items():
+            if key in gpu.match and gpu.match[key] and value not in gpu.match[key]:
+                where = ".".join(map(str, selector.path))
+                message = f"matches no node that {where} leaves: it asks for {quote(str(value))}"
+                yield Problem(field=f"{path}.match.{key}", code="matches_nothing", message=message)
+    if terms is not None and all(_rules_out(term, gpu) for term in terms.value):
+        message = f"matches no node that {'.'.join(map(str, terms.path))} leaves"
+        yield Problem(field=f"{path}.match", code="matches_nothing", message=message)
+
+
+def _terms(values: Values) -> Said | None:
+    """Return for each term what it asks of labels: key, operator and values; None where there are no terms."""
+    said = required_terms(values)
+    if said is None:
+        return None
+    asked = [
+        [
+            (str(each.get("key")), each.get("operator"), frozenset(map(str, each["values"])))
+            for each in expressions(term)
+            if isinstance(each.get("values"), list)
+        ]
+        for term in said.value
+    ]
+    return Said(said.path, asked)
+
+
+def _rules_out(term: Iterable[tuple[str, object, frozenset[str]]], gpu: GPUType) -> bool:
+    for key, operator, asked in term:
+        wanted = gpu.match.get(key)
+        if wanted and operator == "In" and asked.isdisjoint(wanted):
+            return True
+        if wanted and operator == "NotIn" and asked.issuperset(wanted):
+            return True
+    return False
+
+
+def _patience(path: str, gpu: GPUType, *, values: Values) -> Iterator[Problem]:
+    """Yield that a start is given up before the node that it waits for can be there."""
+    if gpu.scale_up is None:
+        return
+    said = trait(values, "start_timeout")
+    general = said.value if said is not None and isinstance(said.value, int | float) else _START_TIMEOUT_S
+    timeout_s = gpu.start_timeout_s or general
+    if gpu.scale_up.minutes * 60 >= timeout_s:
+        field = f"{path}.start_timeout" if gpu.start_timeout_s else f"{path}.scale_up.minutes"
+        message = (
+            f"a new node takes {gpu.scale_up.minutes:g} minutes, and a start is given up after {timeout_s:g} seconds: "
+            "say a longer start_timeout"
+        )
+        yield Problem(field=field, code="too_short", message=message)

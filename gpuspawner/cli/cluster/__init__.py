@@ -1,0 +1,1 @@
+"""Connects commands to a cluster and reads it."""

@@ -1,0 +1,177 @@
+"""The cluster that a command looks at: the one of a kubeconfig, or the one that the command runs in."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import yaml
+from kubernetes_asyncio import config
+from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
+from kubernetes_asyncio.client.rest import ApiException
+from kubernetes_asyncio.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION
+
+from gpuspawner.core.errors import GPUSpawnerError, Problem
+from gpuspawner.kube.client.access import is_allowed
+
+_PARTING_S = 0.25
+"""What TLS takes to end connections, before the event loop may end: nothing tells when it is done
+(https://docs.aiohttp.org/en/stable/client_advanced.html#graceful-shutdown)."""
+PATIENCE_S = 15.0
+"""How long a first look at a large cluster may take."""
+
+
+class ClusterError(GPUSpawnerError):
+    """There is no cluster to look at, or it does not answer."""
+
+
+_ACCOUNT = re.compile(r"(?:[a-z0-9](?:[-a-z0-9]*[a-z0-9])?):(?:[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?)", re.ASCII)
+_ANSWER_S = 10.0
+_BROKEN = (yaml.YAMLError, TypeError, KeyError, AttributeError, ValueError, AssertionError)
+"""What kubernetes_asyncio raises for a kubeconfig that is no YAML, or has something else in a mapping's place."""
+_OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """A connection to a cluster.
+
+    :param namespace: the one that servers are started in.
+    :param account: ``namespace:name`` of the ServiceAccount as which it is looked at; empty for the one who connects.
+    """
+
+    client: ApiClient
+    core: CoreV1Api
+    namespace: str
+    account: str = ""
+
+
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say which cluster, and where in it."""
+    parser.add_argument("--kubeconfig", metavar="FILE", help="instead of $KUBECONFIG, ~/.kube/config or the pod's own")
+    parser.add_argument("--context", metavar="NAME", help="of the kubeconfig, instead of its current one")
+    parser.add_argument(
+        "-n", "--namespace", metavar="NAME", default="", help="where servers are started (the context's)"
+    )
+
+
+def add_account(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say as whom the cluster is looked at."""
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument(
+        "--as-hub", action="store_true", help="see what the hub's ServiceAccount sees (needs the verb impersonate)"
+    )
+    either.add_argument(
+        "--service-account", metavar="NAMESPACE:NAME", type=_account, help="see what this ServiceAccount sees"
+    )
+
+
+@asynccontextmanager
+async def connected(arguments: argparse.Namespace, *, hub_account: str = "hub") -> AsyncIterator[Cluster]:
+    """Connect to the cluster that the arguments name, as whom they name.
+
+    :param hub_account: name of the hub's ServiceAccount.
+    :raises ClusterError: there is none, or it may not be looked at like this.
+    """
+    configuration = Configuration()
+    of_context = await _configure(arguments, configuration)
+    namespace = arguments.namespace or of_context
+    account = getattr(arguments, "service_account", None) or ""
+    if getattr(arguments, "as_hub", False):
+        account = f"{namespace}:{hub_account}"
+    try:
+        async with ApiClient(configuration) as client:
+            if account:
+                await _impersonate(client, account)
+            yield Cluster(client=client, core=CoreV1Api(client), namespace=namespace, account=account)
+    finally:
+        await asyncio.sleep(_PARTING_S)
+
+
+async def _impersonate(client: ApiClient, account: str) -> None:
+    """Have every request made as a ServiceAccount; Kubernetes adds the groups that it is in.
+
+    https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
+    """
+    if not _ACCOUNT.fullmatch(account):
+        message = f"{account!r} is no ServiceAccount, written NAMESPACE:NAME."
+        raise ClusterError(Problem(field="cluster", code="unknown_account", message=message))
+    namespace, _, name = account.partition(":")
+    wanted = {"verb": "impersonate", "resource": "serviceaccounts", "namespace": namespace, "name": name}
+    # Otherwise all that comes back is that nothing may be read, as if the account were the one without rights.
+    if await is_allowed(client, wanted, timeout_s=_ANSWER_S) is False:
+        message = f"You may not impersonate the ServiceAccount {name} of the namespace {namespace}."
+        raise ClusterError(Problem(field="cluster", code="forbidden", message=message))
+    try:
+        await CoreV1Api(client).read_namespaced_service_account(name, namespace, _request_timeout=_ANSWER_S)
+    except ApiException as error:
+        if error.status == HTTPStatus.NOT_FOUND:
+            message = f"There is no ServiceAccount {name} in the namespace {namespace} (--namespace)."
+            raise ClusterError(Problem(field="cluster", code="unknown_account", message=message)) from error
+    except (TimeoutError, OSError, aiohttp.ClientError):
+        pass  # what is read next says so in its own words
+    client.set_default_header("Impersonate-User", f"system:serviceaccount:{account}")
+
+
+def _account(text: str) -> str:
+    if not _ACCOUNT.fullmatch(text):
+        message = f"{text!r} is not NAMESPACE:NAME"
+        raise argparse.ArgumentTypeError(message)
+    return text
+
+
+async def _configure(arguments: argparse.Namespace, configuration: Configuration) -> str:
+    """Fill in where the cluster is, and return the namespace of the context.
+
+    A kubeconfig comes before the pod's own account: whoever gives a pod one means it.
+    """
+    file = str(arguments.kubeconfig or KUBE_CONFIG_DEFAULT_LOCATION)
+    try:
+        _require(file)
+        loader = await config.load_kube_config(
+            config_file=arguments.kubeconfig, context=arguments.context, client_configuration=configuration
+        )
+        context: Any = loader.current_context
+        return str(context["context"].get("namespace") or "default")
+    except config.ConfigException as error:
+        if arguments.kubeconfig or arguments.context:
+            raise _unreachable(error) from error
+        try:
+            config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+            return _own_namespace()
+        except (config.ConfigException, OSError):
+            raise _unreachable(error) from error
+    except OSError as error:
+        raise _unreachable(f"{error.filename or file}: {error.strerror or error}") from error
+    except _BROKEN as error:
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise _unreachable(f"{file!r} is no kubeconfig, or a broken one ({why})") from error
+
+
+def _require(files: str) -> None:
+    """Refuse to look for a cluster where there is no file; the parser of them would miss a key in it.
+
+    :raises ConfigException: none of the files is there.
+    """
+    paths = [Path(file).expanduser() for file in files.split(os.pathsep) if file]
+    if not any(path.exists() for path in paths):
+        message = f"there is no kubeconfig {files!r}; --kubeconfig or $KUBECONFIG names another"
+        raise config.ConfigException(message)
+
+
+def _own_namespace() -> str:
+    return _OWN_NAMESPACE.read_text(encoding="utf-8").strip()
+
+
+def _unreachable(error: Exception | str) -> ClusterError:
+    message = f"There is no cluster to look at: {error}"
+    return ClusterError(Problem(field="cluster", code="unreachable", message=message))

@@ -1,0 +1,1 @@
+"""Exit codes, findings and output that all commands share."""

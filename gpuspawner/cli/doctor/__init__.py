@@ -1,0 +1,1 @@
+"""`gpuspawner doctor`: diagnoses a cluster and a release."""

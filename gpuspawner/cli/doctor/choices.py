@@ -1,0 +1,175 @@
+"""What people may choose, beside what nodes have: types that are nowhere, images too new, limits too large."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from gpuspawner.cli.check.cluster_advice import workers
+from gpuspawner.cli.doctor.facts import Facts
+from gpuspawner.cli.doctor.finding import Finding, Severity, on_nodes, some
+from gpuspawner.cli.doctor.growing import may_grow
+from gpuspawner.core.catalog.catalogue import GPUType, Image
+from gpuspawner.core.catalog.image_use import Misfit, misfit
+from gpuspawner.core.catalog.node_gpus import vendor_of
+from gpuspawner.core.catalog.platforms import platform_of
+from gpuspawner.core.catalog.stocks import may_have, units
+from gpuspawner.core.cluster.inventory import Node
+
+_GIB = 1024**3
+_VALUES = "# Helm values:\nhub:\n  config:\n    GPUSpawner:\n"
+
+
+def no_gpu(facts: Facts) -> Iterator[Finding]:
+    """Yield that there is no GPU at all: a fault where nobody says that there will be, and nothing may add one."""
+    if any(vendor_of(name) for node in facts.nodes for name in (*node.capacity, *node.uncounted, *node.published)):
+        return
+    if any(gpu.scale_up is not None for gpu in facts.configured.gpus.values()):
+        severity, why = Severity.NOTE, "GPU types are those of the settings with a scale_up."
+    elif may_grow(facts):
+        severity, why = Severity.NOTE, "Nobody gets a GPU, unless an autoscaler adds nodes with some."
+    else:
+        severity, why = Severity.FAULT, "Nobody gets a GPU."
+    yield Finding(
+        severity=severity,
+        code="no-gpu",
+        what=f"None of {len(facts.nodes)} nodes has a GPU.",
+        why=why,
+        fix="# Are there GPUs, and does a device plugin run?\nkubectl get nodes -L nvidia.com/gpu.present "
+        "-o custom-columns='NAME:.metadata.name,GPUS:.status.allocatable.nvidia\\.com/gpu'\n"
+        "# A pool that may have no node now: say what it adds, in hub.config.GPUSpawner.gpus.<slug>.scale_up",
+    )
+
+
+def types_nowhere(facts: Facts) -> Iterator[Finding]:
+    """Yield GPU types of the settings that no node has, and of which none may be added."""
+    grown = may_grow(facts)
+    for slug, gpu in facts.configured.gpus.items():
+        if any(gpu.is_on(node.labels) and may_have(node, gpu.resource) for node in facts.nodes):
+            continue
+        if gpu.scale_up is not None:
+            continue
+        there = [node for node in facts.nodes if gpu.is_on(node.labels)] if gpu.match else []
+        if there:
+            what = f"GPU type {slug}: {on_nodes([node.name for node in there])} match, and have no {gpu.resource}."
+        else:
+            what = f"GPU type {slug}: no node has {_demand(gpu)}.{_nearest(facts, gpu)}"
+        yield Finding(
+            severity=Severity.WARNING if grown else Severity.FAULT,
+            code="type-without-node",
+            what=what,
+            why="A server with it waits for an autoscaler, if that adds such nodes." if grown else "Nobody gets it.",
+            fix=f"kubectl get nodes -L {','.join(gpu.match) or gpu.resource}\n"
+            f"# Correct gpus.{slug}.match or .resource; or, where an autoscaler adds such nodes:\n"
+            f"{_VALUES}      gpus:\n        {slug}:\n"
+            "          scale_up: {max_nodes: 2, gpus_per_node: 1, minutes: 10}",
+            objects=(slug,),
+        )
+
+
+def drivers_too_old(facts: Facts) -> Iterator[Finding]:
+    """Yield images whose CUDA is too new for the drivers of nodes that their servers may get."""
+    for slug, image in facts.configured.images.items():
+        nodes = [node for node in facts.nodes if _may_meet(facts, node, image=image)]
+        old = [node for node in nodes if _is_too_old(image, node)]
+        if old:
+            everywhere = len(old) == len(nodes)
+            drivers = sorted({platform_of(node.labels).driver or 0 for node in old} - {0})
+            told = f" {some([str(driver) for driver in drivers])}" if drivers else ""
+            yield Finding(
+                severity=Severity.FAULT if everywhere else Severity.WARNING,
+                code="driver-too-old",
+                what=f"{on_nodes([node.name for node in old])}: NVIDIA's driver{told} is too old for image {slug}, "
+                f"which has CUDA {image.cuda}.",
+                why=(
+                    "No GPU can be used with the image."
+                    if everywhere
+                    else "The form does not offer these GPUs with the image."
+                ),
+                fix="# Update the driver: https://docs.nvidia.com/deploy/cuda-compatibility/\n"
+                "kubectl get nodes -L nvidia.com/cuda.driver-version.full\n"
+                "kubectl patch clusterpolicies.nvidia.com/cluster-policy --type=merge "
+                """-p '{"spec": {"driver": {"version": "580.95.05"}}}'\n"""
+                f"# or offer an image with an older CUDA beside images.{slug}",
+                objects=(slug, *(node.name for node in old)),
+            )
+
+
+def limits_too_large(facts: Facts) -> Iterator[Finding]:
+    """Yield bounds of the settings beyond what any node has."""
+    if not facts.nodes or may_grow(facts) or any(gpu.scale_up for gpu in facts.configured.gpus.values()):
+        return
+    yield from _amounts_too_large(facts)
+    yield from _counts_too_large(facts)
+
+
+def _amounts_too_large(facts: Facts) -> Iterator[Finding]:
+    usable = workers(facts.nodes)
+    for name, bounds, unit, shown in (
+        ("cpu", facts.configured.cpu, 1000, "CPUs"),
+        ("memory", facts.configured.memory, _GIB, "GiB"),
+    ):
+        most = max((node.allocatable.get(name, 0) for node in usable), default=0)
+        if bounds is None or not usable or bounds.max * bounds.guarantee <= most:
+            continue
+        yield Finding(
+            severity=Severity.FAULT if bounds.default * bounds.guarantee > most else Severity.WARNING,
+            code="limit-too-large",
+            what=f"{name}.max lets a server request {bounds.max * bounds.guarantee / unit:g} {shown}, and no node has "
+            f"more than {most / unit:.4g} for pods.",
+            why="A server that asks for that much is refused, or waits forever.",
+            fix=f"{_VALUES}      {name}:\n        max: {_whole(most, unit)}",
+            objects=(name,),
+        )
+
+
+def _counts_too_large(facts: Facts) -> Iterator[Finding]:
+    for slug, gpu in facts.configured.gpus.items():
+        own = [node for node in facts.nodes if gpu.is_on(node.labels)]
+        # Also those that do not work now: max_count is for longer than a card is sick.
+        most = max((units(node, gpu.resource) for node in own), default=0)
+        is_uncounted = any(gpu.resource in node.uncounted for node in own)
+        if slug not in facts.configured.uncounted and not is_uncounted and 0 < most < gpu.max_count:
+            yield Finding(
+                severity=Severity.WARNING,
+                code="limit-too-large",
+                what=f"gpus.{slug}.max_count is {gpu.max_count}, and no node has more than {most} {gpu.resource}.",
+                why="A server gets all its GPUs from one node, so more can be chosen and never be had.",
+                fix=f"{_VALUES}      gpus:\n        {slug}:\n          max_count: {most}",
+                objects=(slug,),
+            )
+
+
+def _whole(most: int, unit: int) -> str:
+    return f"{most // unit}{'Gi' if unit == _GIB else ''}"
+
+
+def _demand(gpu: GPUType) -> str:
+    if not gpu.match:
+        return gpu.resource
+    return " and ".join(
+        f"{key} = {' or '.join(values)}" if values else f"no {key}" for key, values in gpu.match.items()
+    )
+
+
+def _nearest(facts: Facts, gpu: GPUType) -> str:
+    for key, values in gpu.match.items():
+        known = {node.labels[key] for node in facts.nodes if key in node.labels}
+        near = [close for value in values for close in get_close_matches(value, known - {*values}, n=1)]
+        if near and not known.intersection(values):
+            return f" Did you mean {near[0]!r}?"
+    return ""
+
+
+def _may_meet(facts: Facts, node: Node, *, image: Image) -> bool:
+    """Tell whether a server with an image and a GPU of NVIDIA's may be put on a node."""
+    if image.vendors is not None and "nvidia" not in image.vendors:
+        return False
+    return any(
+        gpu.vendor == "nvidia" and gpu.is_on(node.labels) and may_have(node, gpu.resource)
+        for gpu in facts.catalogue.gpus.values()
+    )
+
+
+def _is_too_old(image: Image, node: Node) -> bool:
+    return misfit(image, platform_of(node.labels), vendor="nvidia") in (Misfit.DRIVER, Misfit.CUDA)

@@ -1,0 +1,122 @@
+"""Say what is wrong with running notebooks with GPUs on a cluster.
+
+Looks at nodes, device plugins, labels, drivers, the hub's rights, its namespace, autoscalers and everything that the
+settings name, as the admin who calls it. Each finding comes with why it matters and with what helps, as a command or
+YAML to copy. Nothing is changed. With --probe a pod without a GPU is started for some seconds on one node of each
+kind, to see whether it sees GPUs of others.
+
+examples:
+  gpuspawner doctor -n jupyterhub -f values.yaml
+  gpuspawner doctor -n jupyterhub -f values.yaml --probe --probe-image quay.io/jupyter/pytorch-notebook:cuda12-latest
+  gpuspawner doctor --hub-account hubs:hub --output json | jq -r '.findings[].code'
+
+It exits with 1 where there is a fault or values are wrong, with 0 where there are only warnings or notes, and with 3
+where it cannot look.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import signal
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TextIO
+
+from gpuspawner.cli.cluster.cluster import add_cluster
+from gpuspawner.cli.cluster.grants import Account
+from gpuspawner.cli.cluster.looking import looking
+from gpuspawner.cli.common.exits import BAD, FAILED, OK
+from gpuspawner.cli.common.output import add_output, write
+from gpuspawner.cli.doctor.facts import Kind
+from gpuspawner.cli.doctor.finding import Finding, Severity
+from gpuspawner.cli.doctor.leaks import chosen
+from gpuspawner.cli.doctor.probing import probe
+from gpuspawner.cli.doctor.reading import read_facts
+from gpuspawner.cli.doctor.report import as_json, lines
+from gpuspawner.cli.doctor.rules import diagnose
+from gpuspawner.cli.values.values import add_values
+
+WRONG_CALL = 2
+"""As argparse ends."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    add_values(parser)
+    add_cluster(parser)
+    add_output(parser)
+    parser.add_argument(
+        "--hub-account",
+        metavar="NAMESPACE:NAME",
+        type=_account,
+        help="the hub's ServiceAccount (that of the hub's pod in the namespace)",
+    )
+    parser.add_argument("--probe", action="store_true", help="start a pod on one node of each kind to look for leaks")
+    parser.add_argument("--probe-image", metavar="IMAGE", help="of that pod; it needs /bin/sh")
+    parser.add_argument(
+        "--probe-pull-policy", metavar="POLICY", choices=("Always", "IfNotPresent", "Never"), default="", help="of it"
+    )
+
+
+def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
+    """Look, and write what was found.
+
+    :raises SettingsError: the settings are wrong.
+    :raises ClusterError: there is nothing to look at.
+    """
+    if arguments.probe and not arguments.probe_image:
+        notes.write("gpuspawner doctor: --probe needs --probe-image\n")
+        return WRONG_CALL
+    left: list[str] = []
+    try:
+        found, unread = asyncio.run(_look(arguments, notes=notes, left=left))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        notes.write("gpuspawner doctor: interrupted\n")
+        return FAILED
+    finally:
+        for name in left:
+            notes.write(f"left behind, as it could not be deleted, or not yet: pod {name}\n")
+    for kind, reason in unread.items():
+        notes.write(f"not looked at: {kind.value} ({reason})\n")
+    write(
+        as_json(found, unread), output=arguments.output, out=out, table=lambda paint: lines(found, paint, unread=unread)
+    )
+    return BAD if any(finding.severity is Severity.FAULT for finding in found) else OK
+
+
+async def _look(
+    arguments: argparse.Namespace, *, notes: TextIO, left: list[str]
+) -> tuple[tuple[Finding, ...], Mapping[Kind, str]]:
+    _end_on_sigterm()
+    async with looking(arguments) as onlooker:
+        facts, unread = await read_facts(onlooker, account=arguments.hub_account)
+        if arguments.probe:
+            nodes = chosen(facts.nodes)
+            notes.write(f"probing {', '.join(nodes) or 'nothing: no node with GPUs of NVIDIA runs pods'}\n")
+            seen = await probe(
+                onlooker.cluster,
+                nodes,
+                image=arguments.probe_image,
+                left=left,
+                pull_policy=arguments.probe_pull_policy,
+            )
+            facts = replace(facts, sights=seen)
+    return diagnose(facts), unread
+
+
+def _end_on_sigterm() -> None:
+    """Have a SIGTERM end this as Ctrl-C does, with what was started removed."""
+    task = asyncio.current_task()
+    if task is not None:
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+
+
+def _account(text: str) -> Account:
+    namespace, _, name = text.partition(":")
+    if not namespace or not name or ":" in name:
+        message = f"{text!r} is not NAMESPACE:NAME"
+        raise argparse.ArgumentTypeError(message)
+    return Account(namespace, name)

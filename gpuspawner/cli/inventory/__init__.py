@@ -1,0 +1,1 @@
+"""`gpuspawner inventory`: lists GPU types and nodes."""

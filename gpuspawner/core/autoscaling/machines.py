@@ -1,0 +1,86 @@
+"""What an autoscaler that picks a machine to fit the pods that wait may pick from, and how much of that is left.
+
+Karpenter's NodePools are of this kind: which machines a cloud has is not written in them, only what they must be like.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpuspawner.core.cluster.inventory import Taint
+from gpuspawner.core.cluster.node_terms import Requirement
+
+NODES = "nodes"
+"""The name under which Karpenter limits the number of nodes (https://karpenter.sh/docs/concepts/nodepools/#speclimits)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machines:
+    """What the nodes of one pool may be. Amounts are in the units of :class:`~gpuspawner.core.cluster.inventory.Node`.
+
+    :param sizes: resource name → amounts that one machine may have, ascending; what is missing is not known.
+    :param limits: resource name → what all nodes together may have; ``nodes`` counts them.
+    :param left: of these, what new nodes may still have; 0 ``nodes`` also while none can be added for another reason.
+    :param taints: those that stay: a pod has to tolerate them.
+    :param requirements: what is asked of a machine, as its node's labels will say it.
+    :param is_clear: everything that is said of them was understood, and nothing says that new nodes fail.
+    """
+
+    sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    limits: Mapping[str, int] = field(default_factory=dict)
+    left: Mapping[str, int] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    requirements: tuple[Requirement, ...] = ()
+    is_clear: bool = True
+
+
+def may_hold(machines: Machines, requests: Mapping[str, int]) -> bool:
+    """Tell whether a machine may be large enough, and within the limits if nothing else were there.
+
+    Limits are compared with what the pod asks for: how much of it Karpenter counts for a machine is only nearly known
+    (memory less what its provider takes off, ``vmMemoryOverheadPercent``).
+    """
+    for name, number in requests.items():
+        sizes = machines.sizes.get(name)
+        if sizes is not None and number > (sizes[-1] if sizes else 0):
+            return False
+    return all(_wanted(requests, name) <= limit for name, limit in machines.limits.items())
+
+
+def has_left(machines: Machines, wanted: Iterable[Mapping[str, int]]) -> bool:
+    """Tell whether the limits leave room for some pods' requests, each on a machine of its own.
+
+    The smallest machines that would do are counted. Karpenter takes larger ones where it has no smaller, so this is
+    sure only where the sizes are known.
+    """
+    left = dict(machines.left)
+    for requests in wanted:
+        for name in left:
+            left[name] -= _least(machines, requests, name=name)
+        if any(number < 0 for number in left.values()):
+            return False
+    return True
+
+
+def largest(machines: Machines, name: str) -> int | None:
+    """Return how much of a resource one machine has at most, None when not known."""
+    known = [machines.limits[name]] if name in machines.limits else []
+    sizes = machines.sizes.get(name)
+    if sizes is not None:
+        known.append(sizes[-1] if sizes else 0)
+    return min(known, default=None)
+
+
+def _least(machines: Machines, requests: Mapping[str, int], *, name: str) -> int:
+    """Return how much of a limited resource the smallest machine for a pod takes."""
+    number = _wanted(requests, name)
+    sizes = machines.sizes.get(name, ())
+    at = bisect_left(sizes, number)
+    return sizes[at] if at < len(sizes) else number
+
+
+def _wanted(requests: Mapping[str, int], name: str) -> int:
+    """Return how much of a limited resource a pod takes, on a machine of its own."""
+    return 1 if name == NODES else requests.get(name, 0)

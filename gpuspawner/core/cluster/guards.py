@@ -1,0 +1,54 @@
+"""Anti-affinity of the pods that are there already: whom they keep away from their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from gpuspawner.core.cluster.inventory import Pod
+from gpuspawner.core.cluster.pod_terms import PodTerm
+
+_Places = dict[PodTerm, dict[str, int]]
+"""Term → node → how many pods with that term are there. Replicas have equal terms, so there are few."""
+
+
+class Guards:
+    """Required anti-affinity terms of bound pods, found by the namespace they look in."""
+
+    def __init__(self) -> None:
+        self._in_namespace: dict[str, _Places] = {}
+        self._by_labels: _Places = {}
+
+    def add(self, pod: Pod) -> None:
+        """Take the terms of a bound pod in."""
+        self._change(pod, 1)
+
+    def remove(self, pod: Pod) -> None:
+        """Take the terms of a bound pod out."""
+        self._change(pod, -1)
+
+    def that_look_in(self, namespace: str) -> Iterator[tuple[PodTerm, Mapping[str, int]]]:
+        """Yield the terms that look in a namespace, or may, each with nodes and how many pods have it there."""
+        yield from self._in_namespace.get(namespace, {}).items()
+        yield from self._by_labels.items()
+
+    def _change(self, pod: Pod, by: int) -> None:
+        if pod.node is None:
+            return
+        for term in pod.demands.anti_affinity:
+            if term.namespace_selector is not None:
+                _count(self._by_labels, term, node=pod.node, by=by)
+                continue
+            for namespace in term.namespaces:
+                places = self._in_namespace.setdefault(namespace, {})
+                _count(places, term, node=pod.node, by=by)
+                if not places:
+                    del self._in_namespace[namespace]
+
+
+def _count(places: _Places, term: PodTerm, *, node: str, by: int) -> None:
+    nodes = places.setdefault(term, {})
+    nodes[node] = nodes.get(node, 0) + by
+    if not nodes[node]:
+        del nodes[node]
+    if not nodes:
+        del places[term]

@@ -1,0 +1,108 @@
+"""What a pod says of other pods: required (anti-)affinity terms and spread constraints, and the pods they select.
+
+Facts are from kube-scheduler's interpodaffinity and podtopologyspread plugins and framework/types.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpuspawner.core.cluster.node_terms import IN, NOT_IN, Requirement, fulfils
+
+Selector = tuple[Requirement, ...] | None
+"""A label selector: all requirements must hold; ``()`` selects everything, None nothing (meta/v1 LabelSelector)."""
+
+_NAMESPACE_NAME = "kubernetes.io/metadata.name"
+"""The label that the API server sets on each namespace to its name, and lets nobody change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodTerm:
+    """One required term of pod affinity or anti-affinity.
+
+    :param topology_key: the node label that says what is near: nodes with the same value are one place.
+    :param selector: which pods are meant.
+    :param namespaces: in which namespaces they are looked for.
+    :param namespace_selector: by labels, in which more; None for no more, ``()`` for all.
+    """
+
+    topology_key: str
+    selector: Selector
+    namespaces: frozenset[str]
+    namespace_selector: Selector = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpreadConstraint:
+    """One topology spread constraint with ``whenUnsatisfiable: DoNotSchedule``.
+
+    :param max_skew: by how many pods a domain may be ahead of the emptiest one.
+    :param topology_key: nodes with the same value of this label are one domain.
+    :param min_domains: with fewer domains than this the emptiest one counts as empty.
+    :param honor_affinity: only nodes that the pod's node selector and affinity allow make up domains.
+    :param honor_taints: only nodes whose taints the pod tolerates do.
+    """
+
+    max_skew: int
+    topology_key: str
+    selector: Selector
+    min_domains: int = 1
+    honor_affinity: bool = True
+    honor_taints: bool = False
+
+
+def selects(selector: Selector, labels: Mapping[str, str]) -> bool:
+    """Tell whether a label selector selects a pod with these labels."""
+    return selector is not None and all(fulfils(labels, each) for each in selector)
+
+
+def looks_in(term: PodTerm, namespace: str) -> bool | None:
+    """Tell whether a term looks for pods in a namespace; None where that takes labels of the namespace.
+
+    One label of every namespace is known: its name.
+    """
+    if namespace in term.namespaces:
+        return True
+    if term.namespace_selector is None:
+        return False
+    unknown = False
+    for requirement in term.namespace_selector:
+        if requirement.key != _NAMESPACE_NAME:
+            unknown = True
+        elif not fulfils({_NAMESPACE_NAME: namespace}, requirement):
+            return False
+    return None if unknown else True
+
+
+def concerns(term: PodTerm, namespace: str, *, labels: Mapping[str, str]) -> bool | None:
+    """Tell whether a term means a pod with these labels in this namespace; None where that cannot be told."""
+    return looks_in(term, namespace) if selects(term.selector, labels) else False
+
+
+def may_look_in(term: PodTerm, namespace: str) -> bool | None:
+    """Tell the same as :func:`looks_in` of a term of a pod that waits.
+
+    kube-scheduler 1.36 then also looks in every namespace if the selector accepts one without any labels, which earlier
+    versions do not (``mergeAffinityTermNamespacesIfNotEmpty`` changes a copy of the term): so that cannot be told.
+    """
+    found = looks_in(term, namespace)
+    return None if found is False and selects(term.namespace_selector, {}) else found
+
+
+def may_concern(term: PodTerm, namespace: str, *, labels: Mapping[str, str]) -> bool | None:
+    """Tell the same as :func:`concerns` of a term of a pod that waits."""
+    return may_look_in(term, namespace) if selects(term.selector, labels) else False
+
+
+def with_label_keys(selector: Selector, keys: tuple[str, ...], *, labels: Mapping[str, str], same: bool) -> Selector:
+    """Return a selector narrowed to pods that have the same (or another) value of these labels as the pod itself.
+
+    ``matchLabelKeys`` and ``mismatchLabelKeys``: the API server merges them when a pod is created (strategy.go,
+    ``applyLabelKeysToLabelSelector``). A label that the pod does not have says nothing.
+    """
+    if selector is None:
+        return None
+    operator = IN if same else NOT_IN
+    own = tuple(Requirement(key=key, operator=operator, values=(labels[key],)) for key in keys if key in labels)
+    return (*selector, *own)

@@ -1,0 +1,159 @@
+"""GPU types from what nodes carry: their resources say that there are GPUs, their labels say which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import NamedTuple
+
+from gpuspawner.core.catalog.accelerators import AcceleratorTable
+from gpuspawner.core.catalog.catalogue import GPUType, Toleration, Unit
+from gpuspawner.core.catalog.node_gpus import GPU_RESOURCES, Offer, divided_models, read_offer, slugify, vendor_of
+from gpuspawner.core.catalog.stocks import may_have, units
+from gpuspawner.core.cluster.inventory import Node
+from gpuspawner.core.text.language import later
+from gpuspawner.core.units.words import vendor_name
+
+SIMULATED_LABEL = "gpuspawner.jupyter.org/simulated"
+"""Label (``"true"``) of nodes that only exist in the API, as devcluster's; what runs there never answers."""
+
+_SIMULATED_NOTE = later("Simulated: the node has no machine behind it, so a server with this GPU never starts.")
+_LONGEST_SLUG = 63
+"""Characters of a label value in Kubernetes."""
+
+
+def discover(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[GPUType, ...]:
+    """Return the GPU types that nodes carry, in the order they are shown: by vendor, then whole, sliced, shared.
+
+    Nodes that take no pods right now count as well: their GPUs come back. Types whose nodes are labelled in ways that
+    one match cannot cover stay apart.
+    """
+    groups: dict[_Group, GPUType] = {}
+    nodes = tuple(nodes)
+    ambiguous = divided_models(nodes)
+    for node in nodes:
+        for resource in _gpu_resources(node):
+            offer = read_offer(node, resource, table=table, ambiguous=ambiguous)
+            # Of a node that says nothing of GPUs it takes more than that it may have some.
+            if offer is not None and (units(node, resource) or resource in node.published or offer.match):
+                found = _as_type(offer, node)
+                group = _Group(found.slug, offer.source, resource, found.unit, tuple(sorted(found.match)))
+                groups[group] = _joined(groups[group], found) if group in groups else found
+    unique: dict[str, GPUType] = {}
+    for group in sorted(groups):
+        named = _unique(groups[group], group.source, taken=unique)
+        unique[named.slug] = named
+    return tuple(sorted(unique.values(), key=_shown_order))
+
+
+def conventional_tolerations(resource: str) -> tuple[Toleration, ...]:
+    """Return tolerations of the taints that keep other pods off GPU nodes by convention, and of no others.
+
+    Many clusters add the first one themselves (admission plugin ExtendedResourceToleration).
+    """
+    keys = dict.fromkeys((resource, f"{resource.partition('/')[0]}/gpu"))
+    return tuple(Toleration(key=key, operator="Exists", effect="NoSchedule") for key in keys)
+
+
+class _Group(NamedTuple):
+    """What the nodes of one type have in common: the values of their labels may differ, not which labels they have."""
+
+    slug: str
+    source: str
+    resource: str
+    unit: Unit
+    keys: tuple[str, ...]
+
+
+def _gpu_resources(node: Node) -> list[str]:
+    """Return the GPU resources that a node has or may have, also while none of them works."""
+    names = {*node.capacity, *node.allocatable, *node.uncounted}
+    return sorted(name for name in names if vendor_of(name) is not None and may_have(node, name))
+
+
+def _as_type(offer: Offer, node: Node) -> GPUType:
+    """Return the type that an offer on one node stands for."""
+    slug, name = offer.model or _unlabelled(offer)
+    suffix, part = "", ""
+    if offer.profile is not None and offer.model is not None:
+        suffix += f"-mig-{offer.profile}" if offer.vendor == "nvidia" else f"-{offer.profile}"
+        part = f"MIG {offer.profile}" if offer.vendor == "nvidia" else _partition(offer.profile)
+    if offer.shared:
+        suffix += "-shared"
+    return GPUType(
+        slug=_slug(slug, suffix),
+        display_name=_name(name, part=part, shared=offer.shared),
+        resource=offer.resource,
+        vendor=offer.vendor,
+        unit=_unit(offer),
+        match=offer.match,
+        max_count=1 if offer.shared else max(1, node.allocatable.get(offer.resource, 0)),
+        memory_bytes=offer.memory_bytes,
+        description=_shared_by(offer.replicas) if offer.replicas > 1 else "",
+        note=_SIMULATED_NOTE if node.labels.get(SIMULATED_LABEL) == "true" else "",
+        tolerations=conventional_tolerations(offer.resource),
+    )
+
+
+def _name(name: str, *, part: str, shared: bool) -> str:
+    """Return a model's name with what is special about its units."""
+    if part and shared:
+        return later("{name} ({part}, shared)", name=name, part=part)
+    if shared:
+        return later("{name} (shared)", name=name)
+    return later("{name} ({part})", name=name, part=part) if part else name
+
+
+def _shared_by(replicas: int) -> str:
+    return later("One GPU for up to {replicas} servers at a time.", replicas=replicas)
+
+
+def _partition(profile: str) -> str:
+    return later("{profile} partition", profile=profile.upper())
+
+
+def _slug(base: str, suffix: str) -> str:
+    """Return a slug that ends in the suffix, even when the base is too long to stay whole."""
+    ending = f"-{slugify(suffix)[: _LONGEST_SLUG // 2]}" if suffix else ""
+    return slugify(f"{base[: _LONGEST_SLUG - len(ending)].rstrip('-.')}{ending}")
+
+
+def _unit(offer: Offer) -> Unit:
+    if offer.shared:
+        return Unit.SHARED
+    return Unit.MIG if offer.profile is not None and offer.vendor == "nvidia" else Unit.CARD
+
+
+def _unlabelled(offer: Offer) -> tuple[str, str]:
+    """Return words for a resource on nodes that do not say which model it is."""
+    if offer.profile is not None:
+        return f"nvidia-mig-{offer.profile}", f"NVIDIA MIG {offer.profile}"
+    return f"{offer.vendor}-gpu", later("{vendor} GPU (any model)", vendor=vendor_name(offer.vendor))
+
+
+def _joined(one: GPUType, other: GPUType) -> GPUType:
+    """Return one type for the nodes of two that differ in label values only."""
+    match = {key: tuple(dict.fromkeys((*values, *other.match[key]))) for key, values in one.match.items()}
+    return replace(
+        one,
+        match={key: tuple(sorted(values)) for key, values in match.items()},
+        max_count=max(one.max_count, other.max_count),
+        memory_bytes=one.memory_bytes if one.memory_bytes == other.memory_bytes else None,
+        # A real node among them can start a server.
+        note=one.note if one.note == other.note else "",
+    )
+
+
+def _unique(found: GPUType, source: str, *, taken: Iterable[str]) -> GPUType:
+    """Return a type under a slug that no other has; people see where it differs."""
+    used = set(taken)
+    if found.slug not in used:
+        return found
+    names = [source, *(str(number) for number in range(2, len(used) + 3))]
+    name = next(name for name in names if name and f"{found.slug[:50]}-{name}" not in used)
+    told = later("{name} [{source}]", name=found.display_name, source=name.upper())
+    return replace(found, slug=f"{found.slug[:50]}-{name}", display_name=told)
+
+
+def _shown_order(gpu: GPUType) -> tuple[int, int, str]:
+    return list(GPU_RESOURCES).index(gpu.vendor), list(Unit).index(gpu.unit), gpu.slug

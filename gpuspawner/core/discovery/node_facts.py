@@ -1,0 +1,62 @@
+"""What people should know of a GPU type's nodes before they pick it: may the cloud take them back, is there NVLink.
+
+Said only where it is so on each of them: the type's match asks for a label that says it, or all nodes that are there
+carry one. Where only some do, nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from gpuspawner.core.catalog.accelerators import AcceleratorTable
+from gpuspawner.core.catalog.catalogue import GPUType, Unit
+
+SPOT = {
+    # https://karpenter.sh/docs/concepts/scheduling/#well-known-labels
+    "karpenter.sh/capacity-type": "spot",
+    # https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html#managed-node-group-capacity-types
+    "eks.amazonaws.com/capacityType": "SPOT",
+    # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/spot-vms
+    "cloud.google.com/gke-spot": "true",
+    # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/preemptible-vms
+    "cloud.google.com/gke-preemptible": "true",
+    # https://learn.microsoft.com/azure/aks/spot-node-pool
+    "kubernetes.azure.com/scalesetpriority": "spot",
+}
+"""Labels of nodes that the cloud may take back, with the value that says so."""
+
+NVLINK = "NVLink"
+_CLIQUE = "nvidia.com/gpu.clique"
+"""Which NVLink fabric the GPUs are in, by GPU Feature Discovery; not there without one (``lm/imex.go``)."""
+
+_Says = Callable[[str, str], bool]
+
+
+def is_spot(gpu: GPUType, nodes: Iterable[Mapping[str, str]]) -> bool:
+    """Tell whether the cloud may take back every node of a type.
+
+    :param nodes: labels of those that are there.
+    """
+    return _on_each(gpu, nodes, says=lambda key, value: SPOT.get(key) == value)
+
+
+def interconnect(gpu: GPUType, nodes: Iterable[Mapping[str, str]], *, table: AcceleratorTable) -> str | None:
+    """Return what links the GPUs that a server gets of a type, None where that is not known or it gets one at most.
+
+    Slices are not linked (https://docs.rapids.ai/deployment/stable/guides/mig), and shares may be of the same GPU. What
+    labels say of NVIDIA's GPUs says nothing of another vendor's in the same node.
+
+    :param nodes: labels of those that are there.
+    """
+    if gpu.vendor != "nvidia" or gpu.unit is not Unit.CARD or gpu.max_count == 1:
+        return None
+    is_linked = _on_each(gpu, nodes, says=lambda key, value: key == _CLIQUE or table.is_linked(key, value))
+    return NVLINK if is_linked else None
+
+
+def _on_each(gpu: GPUType, nodes: Iterable[Mapping[str, str]], *, says: _Says) -> bool:
+    """Tell whether each node of a type has a label that says something, also one that is yet to come."""
+    if any(values and all(says(key, value) for value in values) for key, values in gpu.match.items()):
+        return True
+    found = [any(says(key, value) for key, value in labels.items()) for labels in nodes]
+    return bool(found) and all(found)

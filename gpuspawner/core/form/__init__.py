@@ -1,0 +1,1 @@
+"""Builds the view of the form: plain values that templates and scripts render."""

@@ -1,0 +1,1 @@
+"""Decides what a user may have now: rules, quotas, and the servers that already run."""

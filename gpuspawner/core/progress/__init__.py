@@ -1,0 +1,1 @@
+"""Turns a pod, its events and its verdict into messages about a start."""

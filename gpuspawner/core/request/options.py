@@ -1,0 +1,130 @@
+"""From what a browser sends (form fields, query arguments) to user options; what they mean is checked elsewhere.
+
+A form is text, JSON is typed, so some things are read differently here: a bare memory number means GiB (so the fields
+are labelled), a bare run time hours (so its field says), and a count arrives as digits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from gpuspawner.core.catalog.image_reference import EXAMPLE
+from gpuspawner.core.request.checks import Problems, longest_text
+from gpuspawner.core.text.language import gettext, ngettext
+from gpuspawner.core.text.quoting import name_of, quote, unknown_field
+
+_FORM_FIELDS = (
+    *("image", "custom_image", "cpu", "memory", "gpu", "gpu_count"),
+    *("run_time", "shared_memory", "priority"),
+)
+_QUERY_FIELDS = ("v", "preset", *_FORM_FIELDS)
+_START_PRESET = "start_preset"
+_IGNORED = frozenset({"_xsrf", "_language"})
+"""What a form says of itself: JupyterHub's own, and :data:`gpuspawner.hub.request.languages.FIELD`."""
+_QUERY_PREFIX = "opt-"
+
+_BARE_UNITS = {"memory": "G", "shared_memory": "G", "run_time": "h"}
+"""Field → unit of a number that has none."""
+_BARE_NUMBER = re.compile(r"\d+\.?\d*|\.\d+", re.ASCII)
+_COUNT = re.compile(r"\d{1,9}", re.ASCII)
+
+
+def from_form(form: Mapping[str, object]) -> dict[str, object]:
+    """Return the user options that a posted form stands for.
+
+    The button ``start_preset`` stands for its preset alone: what the other fields hold is ignored. So is the count
+    where "No GPU" is chosen, and the reference of an image where another one is.
+
+    :param form: field name → list of texts, as tornado reads a form; anything else is refused, not trusted.
+    :raises SelectionError: an unknown or repeated field, a value that is no text, or an image of one's own without one.
+    """
+    problems = Problems()
+    texts = _texts(form, (*_FORM_FIELDS, _START_PRESET), problems=problems)
+    problems.raise_any()
+    if preset := texts.pop(_START_PRESET, ""):
+        return {"preset": preset}
+    # Without JavaScript what was written for the last choice still stands beside another one, where it means nothing.
+    if texts.get("gpu") == "":
+        texts.pop("gpu_count", None)
+    if texts.get("image"):
+        texts.pop("custom_image", None)
+    elif texts.get("image") == texts.get("custom_image") == "":
+        problems.add(
+            "custom_image", "not_a_reference", message=gettext("Write which image, such as {example}.", example=EXAMPLE)
+        )
+        problems.raise_any()
+    return _typed(texts)
+
+
+def from_query(query: Mapping[str, object]) -> dict[str, object]:
+    """Return the user options that the arguments of a link stand for, named bare or with JupyterHub's ``opt-`` prefix.
+
+    :param query: argument name → list of texts.
+    :raises SelectionError: as :func:`from_form`; a name given both ways is a repeated one.
+    """
+    problems = Problems()
+    bare: dict[str, object] = {}
+    for name, value in query.items():
+        short = str(name).removeprefix(_QUERY_PREFIX)
+        if short in bare:
+            problems.add(name_of(short), "conflict", message=gettext("The link gives {name} twice.", name=quote(short)))
+        bare[short] = value
+    texts = _texts(bare, _QUERY_FIELDS, problems=problems)
+    problems.raise_any()
+    return _typed(texts)
+
+
+def _texts(fields: Mapping[str, object], known: tuple[str, ...], *, problems: Problems) -> dict[str, str]:
+    """Return the one text each known field holds."""
+    texts: dict[str, str] = {}
+    for name, value in fields.items():
+        if name in known:
+            text = _text(name, value, problems=problems)
+            if text is not None:
+                texts[name] = text
+        elif name not in _IGNORED:
+            problems.add(name_of(name), "unknown_field", message=unknown_field(name, known))
+    return texts
+
+
+def _text(name: str, value: object, *, problems: Problems) -> str | None:
+    """Return the one text that was sent under a name, None when there is none or after noting a problem."""
+    values = value if isinstance(value, list | tuple) else [value]
+    texts = [text for text in values if isinstance(text, str)]
+    if len(texts) < len(values):
+        problems.add(name, "wrong_type", message=gettext("This field must be a text."))
+    elif len(set(texts)) > 1:
+        message = ngettext(
+            "This field was sent {number} time with different values.",
+            "This field was sent {number} times with different values.",
+            number=len(texts),
+        )
+        problems.add(name, "conflict", message=message)
+    elif texts and len(texts[0]) > (longest := longest_text(name)):
+        message = ngettext(
+            "This field is longer than {number} character.",
+            "This field is longer than {number} characters.",
+            number=longest,
+        )
+        problems.add(name, "too_long", message=message)
+    elif texts:
+        return texts[0].strip()
+    return None
+
+
+def _typed(texts: Mapping[str, str]) -> dict[str, object]:
+    """Return texts as user options; what cannot be converted stays as it is, for the validation to report."""
+    options: dict[str, object] = dict(texts)
+    for name in ("v", "gpu_count"):
+        text = texts.get(name)
+        if text == "":
+            del options[name]
+        elif text is not None and _COUNT.fullmatch(text):
+            options[name] = int(text)
+    for name, unit in _BARE_UNITS.items():
+        if _BARE_NUMBER.fullmatch(texts.get(name, "")):
+            options[name] = f"{texts[name]}{unit}"
+    if texts.get("gpu") == "":
+        options["gpu"] = None
+    return options

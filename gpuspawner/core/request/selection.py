@@ -1,0 +1,290 @@
+"""What one user asked for, checked against the catalogue.
+
+``user_options`` are hostile input: the hub saves them before anyone looks, its REST API takes any JSON, and what was
+saved may be years old. :func:`validate` is total over all of it: a :class:`Selection` or a
+:class:`~gpuspawner.core.errors.SelectionError` with one problem per field, nothing else, and nothing is ever clamped.
+
+Codes of its problems: ``unknown_field``, ``unknown_choice``, ``not_a_number``, ``not_a_reference``, ``out_of_range``,
+``off_step``, ``wrong_type``, ``conflict``, ``unsupported_version``, ``too_long``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, GPUType, Image
+from gpuspawner.core.catalog.image_use import misfit_text
+from gpuspawner.core.catalog.narrowing import least_of, within
+from gpuspawner.core.request.checks import Notation, Problems
+from gpuspawner.core.text.language import ENGLISH, gettext, later, speaking
+from gpuspawner.core.text.quoting import name_of, quote, unknown_field
+from gpuspawner.core.text.sentences import paragraph
+from gpuspawner.core.units.duration import duration_option, format_duration, parse_duration
+from gpuspawner.core.units.quantity import format_cpu, format_memory, memory_option, parse_cpu, parse_memory
+from gpuspawner.core.units.words import cpu_text
+
+VERSION = 1
+"""Version of the user options written by :func:`to_options`."""
+
+FIELDS = (
+    *("v", "preset", "image", "custom_image", "cpu", "memory", "gpu", "gpu_count"),
+    *("run_time", "shared_memory", "priority", "profile"),
+)
+"""Names of the user options; ``preset`` is only read, ``profile`` is only written, for people."""
+
+_MAY_BE_EMPTY = frozenset({"image", "custom_image", "shared_memory", "priority"})
+"""Fields that say nothing when they hold an empty text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """A valid choice: every slug is in the catalogue, every number inside its bounds.
+
+    :param image: slug, empty where the person named an image of their own; :func:`image_of` knows both.
+    :param custom_image: its reference, by its full name; None for an image of the catalogue.
+    :param cpu_millis: CPU limit in millicores, None = left to KubeSpawner.
+    :param memory_bytes: memory limit in bytes, None = left to KubeSpawner.
+    :param gpu: slug of the GPU type, None = no GPU.
+    :param gpu_count: 0 exactly when ``gpu`` is None.
+    :param run_time_s: seconds after which the server is stopped, None = never.
+    :param shared_memory_bytes: size of /dev/shm, no more than the memory; None = left to the GPU type.
+    :param priority: slug, None where none is offered.
+    """
+
+    image: str
+    cpu_millis: int | None
+    memory_bytes: int | None
+    gpu: str | None = None
+    gpu_count: int = 0
+    custom_image: str | None = None
+    run_time_s: int | None = None
+    shared_memory_bytes: int | None = None
+    priority: str | None = None
+
+
+def validate(options: object, catalogue: Catalogue) -> Selection:
+    """Return the choice that user options stand for; missing fields take the preset's value, else the default.
+
+    :param options: any JSON value; None stands for no options.
+    :raises SelectionError: with one problem for each field that is wrong.
+    """
+    problems = Problems()
+    given = _known_fields(options, problems)
+    _check_version(given, problems)
+    preset = problems.choice("preset", given.get("preset"), title=_PRESET, offered=catalogue.presets)
+    merged = _over_preset(given, catalogue.presets[preset].options if preset else {}, catalogue=catalogue)
+    image, custom_image = _image(given, merged, catalogue=catalogue, problems=problems)
+    cpu = problems.amount("cpu", merged.get("cpu"), notation=_CPU, bounds=catalogue.cpu)
+    memory = problems.amount("memory", merged.get("memory"), notation=_MEMORY, bounds=catalogue.memory)
+    gpu = problems.choice("gpu", merged.get("gpu"), title=_GPU_TYPE, offered=catalogue.gpus)
+    count = _count(merged.get("gpu_count"), catalogue.gpus[gpu] if gpu else None, problems=problems)
+    if gpu and image:
+        _check_image_uses(catalogue.images[image], catalogue.gpus[gpu], problems=problems)
+    longest = longest_run_s(gpu, catalogue)
+    run_time_bounds = within(catalogue.run_time, most=longest)
+    run_time = problems.amount("run_time", merged.get("run_time"), notation=_RUN_TIME, bounds=run_time_bounds)
+    shared = _shared_memory(merged.get("shared_memory"), memory, bounds=catalogue.shared_memory, problems=problems)
+    priority = problems.choice("priority", merged.get("priority"), title=_PRIORITY, offered=catalogue.priorities)
+    problems.raise_any()
+    return Selection(
+        image=image,
+        custom_image=custom_image,
+        cpu_millis=cpu,
+        memory_bytes=memory,
+        gpu=gpu,
+        gpu_count=count,
+        run_time_s=run_time,
+        shared_memory_bytes=shared,
+        priority=priority or catalogue.default_priority,
+    )
+
+
+def longest_run_s(gpu: str | None, catalogue: Catalogue) -> int | None:
+    """Return the seconds after which a server is stopped at the latest, whatever is chosen; None = never.
+
+    :param gpu: slug of its GPU type, None without a GPU.
+    """
+    return least_of(catalogue.max_runtime_s, catalogue.gpus[gpu].max_runtime_s if gpu else None)
+
+
+def image_of(selection: Selection, catalogue: Catalogue) -> Image:
+    """Return the image of a selection; of one that a person named nothing is known but its reference."""
+    if selection.custom_image is None:
+        return catalogue.images[selection.image]
+    return Image(slug="", display_name=selection.custom_image, image=selection.custom_image)
+
+
+def to_options(selection: Selection, catalogue: Catalogue) -> dict[str, object]:
+    """Return the user options that stand for a selection; :func:`validate` reads them back to the same.
+
+    A preset the choice began with is not among them: the fields say it all, also when the preset is gone.
+    """
+    options: dict[str, object] = {"v": VERSION}
+    if selection.custom_image is None:
+        options["image"] = selection.image
+    else:
+        options["custom_image"] = selection.custom_image
+    if selection.cpu_millis is not None:
+        cpus = selection.cpu_millis / 1000
+        options["cpu"] = int(cpus) if cpus.is_integer() else cpus
+    if selection.memory_bytes is not None:
+        options["memory"] = memory_option(selection.memory_bytes)
+    options["gpu"] = selection.gpu
+    options["gpu_count"] = selection.gpu_count
+    if selection.run_time_s is not None:
+        options["run_time"] = duration_option(selection.run_time_s)
+    if selection.shared_memory_bytes is not None:
+        options["shared_memory"] = memory_option(selection.shared_memory_bytes)
+    if selection.priority is not None:
+        options["priority"] = selection.priority
+    with speaking(ENGLISH):  # for admins and programs, whoever chose
+        options["profile"] = summarise(selection, catalogue)
+    return options
+
+
+def summarise(selection: Selection, catalogue: Catalogue) -> str:
+    """Return a selection for people: ``PyTorch · 4 CPUs · 16 GiB · 1 × A100 80 GB``."""
+    parts = [image_of(selection, catalogue).display_name]
+    if selection.cpu_millis is not None:
+        parts.append(cpu_text(selection.cpu_millis))
+    if selection.memory_bytes is not None:
+        parts.append(format_memory(selection.memory_bytes))
+    if selection.shared_memory_bytes is not None:
+        parts.append(gettext("{memory} of shared memory", memory=format_memory(selection.shared_memory_bytes)))
+    if selection.gpu is not None:
+        name = catalogue.gpus[selection.gpu].display_name
+        parts.append(gettext("{number} × {gpu}", number=selection.gpu_count, gpu=name))
+    if selection.run_time_s is not None:
+        parts.append(gettext("at most {length}", length=format_duration(selection.run_time_s)))
+    if selection.priority != catalogue.default_priority:
+        parts.append(gettext("priority {name}", name=catalogue.priorities[selection.priority or ""].display_name))
+    return " · ".join(parts)
+
+
+def is_given(name: str, value: object) -> bool:
+    """Tell whether a field stands for a choice of its own; null and an empty text leave it to the preset or default.
+
+    No GPU is a choice: a preset's GPU gives way to it.
+    """
+    return name == "gpu" or not (value is None or (name in _MAY_BE_EMPTY and value == ""))
+
+
+def _known_fields(options: object, problems: Problems) -> dict[str, object]:
+    """Return the options under known names, and note the others."""
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping):
+        message = gettext("The options must be a JSON object with fields such as image and gpu.")
+        problems.add("", "wrong_type", message=message)
+        return {}
+    known: dict[str, object] = {}
+    for name, value in options.items():
+        if isinstance(name, str) and name in FIELDS:
+            known[name] = value
+        elif not problems.is_full:  # to look for a name that resembles takes time, and there may be a million
+            problems.add(name_of(name), "unknown_field", message=unknown_field(name, FIELDS[:-1]))
+    return known
+
+
+def _check_version(given: Mapping[str, object], problems: Problems) -> None:
+    version = given.get("v", VERSION)
+    if isinstance(version, bool) or version != VERSION:
+        message = gettext(
+            "The version of the options must be {version}, not {value}.", version=VERSION, value=quote(version)
+        )
+        problems.add("v", "unsupported_version", message=message)
+
+
+def _over_preset(
+    given: Mapping[str, object], preset: Mapping[str, object], *, catalogue: Catalogue
+) -> dict[str, object]:
+    """Return what was given over what a preset holds, and that over the defaults."""
+    merged = dict(preset)
+    if catalogue.cpu is None:
+        merged.pop("cpu", None)
+    if catalogue.memory is None:
+        merged.pop("memory", None)
+    # Another GPU than the preset's starts counting anew: a preset of 8 T4 is no wish for 8 A100.
+    if "gpu" in given and given["gpu"] != preset.get("gpu"):
+        merged.pop("gpu_count", None)
+    return merged | {name: value for name, value in given.items() if is_given(name, value)}
+
+
+def _image(
+    given: Mapping[str, object], merged: Mapping[str, object], *, catalogue: Catalogue, problems: Problems
+) -> tuple[str, str | None]:
+    """Return the slug of the image, or no slug and the reference that a person gave in its place, or of a preset's."""
+    slug = problems.choice("image", merged.get("image"), title=_IMAGE, offered=catalogue.images)
+    named = given.get("custom_image")
+    custom = problems.reference("custom_image", named, allowed=catalogue.custom_images)
+    if not is_given("custom_image", named):
+        return slug or catalogue.default_image, None
+    if is_given("image", given.get("image")):
+        message = gettext("Only one of image and custom_image can be given.")
+        problems.add("custom_image", "conflict", message=message)
+    return "", custom
+
+
+def _count(count: object, gpu: GPUType | None, *, problems: Problems) -> int:
+    """Return how many GPUs are asked for: 0 without a GPU type, 1 when only the type is given."""
+    if count is None:
+        return 0 if gpu is None else 1
+    number = problems.whole("gpu_count", count, title=NUMBER_OF_GPUS)
+    if number is None:
+        return 0
+    if gpu is not None and not 1 <= number <= gpu.max_count:
+        problems.add("gpu_count", "out_of_range", message=_count_out_of_range(number, gpu))
+    if gpu is None and number != 0 and "gpu" not in problems:
+        message = gettext("Without a GPU type the number of GPUs must be 0 or left out.")
+        problems.add("gpu_count", "conflict", message=message)
+    return number
+
+
+def _shared_memory(value: object, memory_bytes: int | None, *, bounds: Bounds | None, problems: Problems) -> int | None:
+    """Return the size of /dev/shm that is asked for, None where that is left to the GPU type.
+
+    What is written there counts against the memory of the container, so that more would never be of use.
+    """
+    if not is_given("shared_memory", value):
+        return None
+    size = problems.amount("shared_memory", value, notation=_SHARED_MEMORY, bounds=bounds)
+    if size is not None and memory_bytes is not None and size > memory_bytes and "memory" not in problems:
+        message = gettext(
+            "Shared memory is a part of the memory: it must be at most {most}, not {value}.",
+            most=format_memory(memory_bytes),
+            value=format_memory(size),
+        )
+        problems.add("shared_memory", "out_of_range", message=message)
+    return size
+
+
+def _check_image_uses(image: Image, gpu: GPUType, *, problems: Problems) -> None:
+    why = "" if "image" in problems else misfit_text(image, gpu)
+    if why:
+        other = gettext("Choose another image, or another GPU than {gpu}.", gpu=gpu.display_name)
+        problems.add("gpu", "conflict", message=paragraph(why, other))
+
+
+def _count_out_of_range(number: int, gpu: GPUType) -> str:
+    if gpu.max_count == 1:
+        return gettext(
+            "The number of GPUs ({gpu}) in one server must be 1, not {value}.",
+            gpu=gpu.display_name,
+            value=quote(number),
+        )
+    return gettext(
+        "The number of GPUs ({gpu}) in one server must be 1 to {most}, not {value}.",
+        gpu=gpu.display_name,
+        most=gpu.max_count,
+        value=quote(number),
+    )
+
+
+NUMBER_OF_GPUS = later("The number of GPUs")
+_PRESET, _IMAGE, _GPU_TYPE, _PRIORITY = later("preset"), later("image"), later("GPU type"), later("priority")
+_NO_BOUNDS = later("its bounds are not known")
+_CPU = Notation(title=later("CPU"), parse=parse_cpu, show=cpu_text, bare=format_cpu, unbounded=_NO_BOUNDS)
+_MEMORY = Notation(title=later("Memory"), parse=parse_memory, show=format_memory, unbounded=_NO_BOUNDS)
+_RUN_TIME = Notation(title=later("The run time"), parse=parse_duration, show=format_duration)
+_SHARED_MEMORY = Notation(title=later("Shared memory"), parse=parse_memory, show=format_memory)

@@ -1,0 +1,1 @@
+"""Applies kube-scheduler's filters to one pod and the nodes."""

@@ -1,0 +1,57 @@
+"""What a pod takes of a node's resources, and what a node lacks for it.
+
+As kube-scheduler's NodeResourcesFit decides: of each resource as much as was asked for must not be requested yet, and a
+node holds only so many pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpuspawner.core.cluster.inventory import Node, Pod
+from gpuspawner.core.cluster.occupancy import PODS
+from gpuspawner.core.scheduling.obstacles import Obstacle, Reason
+from gpuspawner.core.text.language import later
+
+Needs = tuple[tuple[str, int], ...]
+"""Resource name and how much of it, more than nothing."""
+
+UNCOUNTED = Obstacle(reason=Reason.UNDECIDED, detail=later("devices of which nobody can tell how many are free"))
+
+
+def needs(pod: Pod) -> Needs:
+    """Return what a pod takes: one of the pods a node may hold, and what it requests.
+
+    What is not asked for is not looked at: a node that has promised too much memory takes a pod that requests none.
+    """
+    requested = sorted((name, number) for name, number in pod.requests.items() if number > 0 and name != PODS)
+    return ((PODS, 1), *requested)
+
+
+def lacking(wanted: Needs, node: Node, *, requested: Mapping[str, int]) -> tuple[Obstacle, ...]:
+    """Return an obstacle for each resource of which a node has too little left, or nobody can tell whether it has."""
+    return (
+        *doubts(wanted, node),
+        *(
+            shortage(name)
+            for name, number in counted(wanted, node)
+            if node.allocatable.get(name, 0) - requested.get(name, 0) < number
+        ),
+    )
+
+
+def counted(wanted: Needs, node: Node) -> Needs:
+    """Return what is needed of resources of which a node's amounts are known."""
+    return tuple(each for each in wanted if each[0] not in node.uncounted) if node.uncounted else wanted
+
+
+def doubts(wanted: Needs, node: Node) -> tuple[Obstacle, ...]:
+    """Return the obstacle that resources are of which nobody can tell how many a node has."""
+    return () if counted(wanted, node) == wanted else (UNCOUNTED,)
+
+
+def shortage(resource: str) -> Obstacle:
+    """Return the obstacle that too little of a resource is."""
+    if resource == PODS:
+        return Obstacle(reason=Reason.TOO_MANY_PODS)
+    return Obstacle(reason=Reason.INSUFFICIENT, detail=resource)

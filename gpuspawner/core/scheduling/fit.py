@@ -1,0 +1,51 @@
+"""Whether kube-scheduler would put a pod on a node: the same filters with the same results, and with reasons.
+
+The filters are those that Kubernetes 1.36 has on by default (pkg/scheduler/apis/config/v1/default_plugins.go). What
+they look at and nobody read here (namespaces' labels, claims, devices) makes an answer UNKNOWN where it could be YES.
+
+Like kube-scheduler, nobody here looks at whether a node is ready: one that is not gets taints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from gpuspawner.core.cluster.inventory import Node, Pod
+from gpuspawner.core.cluster.occupancy import Occupancy
+from gpuspawner.core.scheduling.amounts import lacking, needs
+from gpuspawner.core.scheduling.node_filters import node_obstacles
+from gpuspawner.core.scheduling.obstacles import Answer, Fit, Group, Obstacle, Reason, Survey, answer_to, in_order
+from gpuspawner.core.scheduling.pod_filters import GATED, PodFilters, undecided
+from gpuspawner.core.scheduling.survey import fits_somewhere, survey
+
+__all__ = ["Answer", "Fit", "Group", "Obstacle", "Reason", "Survey", "check", "check_each", "fits_somewhere", "survey"]
+
+
+def check(pod: Pod, node: Node, *, occupancy: Occupancy) -> Fit:
+    """Return whether a pod that waits, or does not exist yet, could be bound to a node right now.
+
+    Obstacles of the node itself hide those that come from other pods: whoever ends, they stay.
+
+    :param node: one of the occupancy's nodes.
+    """
+    return _fit(pod, node, filters=lambda: PodFilters(pod, occupancy))
+
+
+def check_each(pod: Pod, occupancy: Occupancy) -> Iterator[tuple[Node, Fit]]:
+    """Yield all nodes in the order of their names, each with what :func:`check` says of it."""
+    filters = PodFilters(pod, occupancy)
+    for node in occupancy.nodes:
+        yield node, _fit(pod, node, filters=lambda: filters)
+
+
+def _fit(pod: Pod, node: Node, *, filters: Callable[[], PodFilters]) -> Fit:
+    """Return what a node is to a pod.
+
+    :param filters: asked only where the node itself has nothing against the pod.
+    """
+    obstacles = GATED if pod.demands.gated else node_obstacles(pod, node)
+    if not obstacles:
+        others = filters()
+        lacks = lacking(needs(pod), node, requested=others.requested(node.name))
+        obstacles = in_order((*others.obstacles(node), *lacks, *undecided(pod)))
+    return Fit(answer=answer_to(obstacles), obstacles=obstacles)

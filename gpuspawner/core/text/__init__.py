@@ -1,0 +1,1 @@
+"""Translates, quotes and joins the text that users read."""

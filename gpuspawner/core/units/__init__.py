@@ -1,0 +1,1 @@
+"""Parses and formats amounts: CPU, memory, durations and counts."""

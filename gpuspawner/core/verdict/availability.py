@@ -1,0 +1,224 @@
+"""How many units of each GPU type there are, how many a new server could get, and beside how much CPU and memory.
+
+What counts:
+
+- ``total``: all units the type's nodes have, also those that do not work and those of nodes that take no new server
+  for the time being (cordoned, not ready, about to go): they are there, and may come back.
+- ``healthy``: those of them that work: ``allocatable`` instead of ``capacity``, on nodes that are ready.
+- ``free``: what a new server could get: no pod asked for it, and its node takes new servers and has a pod to spare.
+
+Nodes reserved for others, by a taint that neither the type nor the server tolerates, do not count at all: nobody here
+could ever get their units. Unknown stays unknown: None is never turned into 0.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import compress
+
+from gpuspawner.core.catalog.catalogue import GPUType, Toleration
+from gpuspawner.core.catalog.stocks import Stock, is_silent, stocks, units
+from gpuspawner.core.cluster.demands import Demands
+from gpuspawner.core.cluster.inventory import Inventory
+from gpuspawner.core.cluster.node_choice import may_admit
+from gpuspawner.core.cluster.node_table import NodeTable, Pool
+from gpuspawner.core.cluster.occupancy import PODS, Occupancy
+from gpuspawner.core.cluster.overview import overview
+from gpuspawner.core.verdict.shapes import Amounts, Shape, largest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Availability:
+    """The units of one GPU type: cards, MIG slices or shares, whatever one unit is. ``free <= healthy <= total``.
+
+    All are None while nodes are unknown, or how many one of them has; ``free``, ``largest``, ``waiting`` and ``shapes``
+    also while the pods of all namespaces are.
+
+    :param largest: the largest count that one node can still give.
+    :param waiting: units that pods without a node ask for, by selector and affinity from this type's nodes.
+    :param shapes: what single nodes still have, without what another one has all of and more; empty when nothing is
+        free.
+    :param own: units that the hub's own servers hold, where more is not known of what is taken.
+    :param largest_shapes: the same for the type's nodes when nothing runs there, also while they take no new server.
+    """
+
+    total: int | None = None
+    healthy: int | None = None
+    free: int | None = None
+    largest: int | None = None
+    waiting: int | None = None
+    shapes: tuple[Shape, ...] | None = None
+    own: int | None = None
+    largest_shapes: tuple[Shape, ...] | None = None
+
+
+UNKNOWN = Availability()
+
+
+def availability(
+    gpus: Iterable[GPUType], inventory: Inventory, *, tolerations: tuple[Toleration, ...] = ()
+) -> tuple[Availability, ...]:
+    """Return what there is of each type, in their order, in one pass over their nodes.
+
+    :param tolerations: what every server tolerates besides the types' own (KubeSpawner's).
+    """
+    wanted = tuple(gpus)
+    known = overview(inventory)
+    if known is None:
+        return (UNKNOWN,) * len(wanted)
+    basis = _basis(wanted, known.occupancy, tolerations=tolerations)
+    if not known.pods_known:
+        return basis.there_is
+    return basis.left()
+
+
+_MOST_CHOICES = 16
+"""Different choices of nodes, by pods that wait, that are looked at node by node: anybody may think of thousands."""
+
+
+class _Basis:
+    """What is said of some types as long as no node changes."""
+
+    def __init__(self, gpus: tuple[GPUType, ...], occupancy: Occupancy, *, tolerations: tuple[Toleration, ...]) -> None:
+        self.gpus = gpus
+        self.occupancy = occupancy
+        self.tolerations = tolerations
+        self.generation = occupancy.nodes_generation
+        self._table = occupancy.table
+        self._stocks = stocks(gpus, occupancy.table, tolerations=tolerations)
+        self._resources = {gpu.resource for gpu in gpus}
+        self._asking: dict[tuple[int, int], tuple[Demands, list[bool]]] = {}
+        self.there_is = tuple(_there_is(stock, self._table) for stock in self._stocks)
+        self._seen = self._table.touches
+        self._left = [self._count(index) for index in range(len(gpus))]
+
+    def left(self) -> tuple[Availability, ...]:
+        """Return for each type what there is of it and what nobody has; only where pods came or went it is counted."""
+        touched = self._table.touched(self._seen)
+        self._seen = self._table.touches
+        for index, stock in enumerate(self._stocks):
+            if touched is None or (touched and any(pool.has_any(touched) for pool in stock.open)):
+                self._left[index] = self._count(index)
+        for index, waiting in enumerate(self.waiting()):
+            if self.there_is[index] != UNKNOWN and self._left[index].waiting != waiting:
+                self._left[index] = replace(self._left[index], waiting=waiting)
+        return tuple(self._left)
+
+    def _count(self, index: int) -> Availability:
+        """Return what there is of a type, and what nobody has of it."""
+        if self.there_is[index] == UNKNOWN:
+            return UNKNOWN
+        columns = [self._table.free(name) for name in (self.gpus[index].resource, "cpu", "memory", PODS)]
+        rows: list[tuple[int, ...]] = []
+        for pool in self._stocks[index].open:
+            units_left = _of_ready(pool, self._table, column=columns[0])
+            if max(units_left) > 0:
+                others = (_of_ready(pool, self._table, column=column) for column in columns[1:])
+                # A node whose GPU broke may have promised more than it still has: that takes nothing from others.
+                rows += [row for row in zip(units_left, *others, strict=True) if row[0] > 0 and row[3] > 0]
+        counts = [row[0] for row in rows]
+        return replace(
+            self.there_is[index],
+            free=sum(counts),
+            largest=max(counts, default=0),
+            shapes=largest(_amounts(rows)),
+        )
+
+    def waiting(self) -> list[int]:
+        """Return for each type how many units pods wait for; one that would take any of several counts for each."""
+        asking: dict[tuple[int, int], tuple[Demands, list[bool]]] = {}
+        asked: Counter[tuple[tuple[int, int], str]] = Counter()
+        for pod in self.occupancy.waiting:
+            wanted = self._resources & pod.requests.keys()
+            if not wanted or pod.demands.gated:
+                continue
+            choice = pod.demands.choice
+            if choice not in asking:
+                # Kept with the answer: as long as they are, no other demands have their choice.
+                answer = self._asking.get(choice) or (pod.demands, self._asked_types(pod.demands, len(asking)))
+                asking[choice] = answer
+            for resource in wanted:
+                asked[choice, resource] += pod.requests[resource]
+        self._asking = asking
+        total = [0] * len(self.gpus)
+        for (choice, resource), number in asked.items():
+            for index, is_asked in enumerate(asking[choice][1]):
+                if is_asked and self.gpus[index].resource == resource:
+                    total[index] += number
+        return total
+
+    def _asked_types(self, demands: Demands, number: int) -> list[bool]:
+        """Return of which types a pod asks for nodes; after very many different ones, of which it might."""
+        if number >= _MOST_CHOICES:
+            return [any(may_admit(match, demands) for match in gpu.matches) for gpu in self.gpus]
+        return [stock.is_asked_for(demands, self._table) for stock in self._stocks]
+
+
+_BASES: deque[_Basis] = deque(maxlen=8)
+"""The last ones asked for: forms are shown far more often than nodes change, and most people are offered the same."""
+
+
+def _basis(gpus: tuple[GPUType, ...], occupancy: Occupancy, *, tolerations: tuple[Toleration, ...]) -> _Basis:
+    for basis in _BASES:
+        if (
+            basis.occupancy is occupancy
+            and basis.generation == occupancy.nodes_generation
+            and basis.gpus == gpus
+            and basis.tolerations == tolerations
+        ):
+            return basis
+    basis = _Basis(gpus, occupancy, tolerations=tolerations)
+    _BASES.appendleft(basis)
+    return basis
+
+
+def _there_is(stock: Stock, table: NodeTable) -> Availability:
+    """Return what there is of a type, whoever has it."""
+    resource = stock.gpu.resource
+    if any(resource in pool.example.uncounted for pool in stock.pools):
+        return UNKNOWN
+    columns = [table.allocatable(name) for name in (resource, "cpu", "memory", PODS)]
+    rows = {row for pool in stock.pools for row in zip(*map(pool.pick, columns), strict=True) if row[0] > 0}
+    total = sum(_total(pool, table, resource=resource) for pool in stock.pools)
+    if not total and _may_have_some(stock, table):
+        return UNKNOWN
+    return Availability(
+        total=total,
+        healthy=sum(sum(_of_ready(pool, table, column=columns[0])) for pool in stock.pools),
+        largest_shapes=largest(_amounts(rows)),
+    )
+
+
+def _may_have_some(stock: Stock, table: NodeTable) -> bool:
+    """Tell whether a type that seems to have nothing may have some: a plugin is not there, or a runtime class helps."""
+    if any(is_silent(table.at(row), stock.gpu.resource) for pool in stock.pools for row in pool.rows):
+        return True
+    return stock.gpu.runtime_class is not None and stock.has_reserved(table)
+
+
+def _amounts(rows: Iterable[tuple[int, ...]]) -> Iterator[Amounts]:
+    """Yield units, CPU and memory of nodes that have a pod to spare; what was promised twice is nothing."""
+    for count, cpu, memory, slots in rows:
+        if slots > 0:
+            yield count, max(0, cpu), max(0, memory)
+
+
+def _total(pool: Pool, table: NodeTable, *, resource: str) -> int:
+    """Return the units of all nodes of a pool, whether they work or not."""
+    key = ("units", resource)
+    if key not in pool.memory:
+        pool.memory[key] = sum(units(table.at(row), resource) for row in pool.rows)
+    number: int = pool.memory[key]
+    return number
+
+
+def _of_ready(pool: Pool, table: NodeTable, *, column: list[int]) -> Sequence[int]:
+    """Return the values a column has for the nodes of a pool that are ready; one 0 where none is."""
+    if "unready" not in pool.memory:
+        pool.memory["unready"] = sum(not table.at(row).ready for row in pool.rows)
+    values = pool.pick(column)
+    if not pool.memory["unready"]:
+        return values
+    return tuple(compress(values, (table.at(row).ready for row in pool.rows))) or (0,)

@@ -1,0 +1,1 @@
+"""Finds what admins should know about nodes, presets and policy."""

@@ -1,0 +1,47 @@
+"""GPU types that rules and pools name and that there are not, as the cluster is: what admins are told of them.
+
+Nodes may bring any type, so that a slug which is written wrongly is no error of the settings. It allows and limits
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuspawner.core.catalog.catalogue import Catalogue
+from gpuspawner.core.catalog.policy_rules import ANY, Policy
+from gpuspawner.core.text.quoting import quote, suggest
+from gpuspawner.core.text.sentences import paragraph
+from gpuspawner.core.warnings.flags import Concern, Flag
+
+
+def flagged_policy(policy: Policy | None, catalogue: Catalogue) -> tuple[Flag, ...]:
+    """Return one flag for each GPU type that is named and not there, in the order of settings.
+
+    :param catalogue: of nodes that are known; else every type that is not in the settings would be missing.
+    """
+    known = [*catalogue.gpus, *(gpu.slug for gpu in catalogue.hidden)]
+    places: dict[str, list[str]] = {}
+    for place, slug in () if policy is None else _named(policy):
+        if slug != ANY and slug not in known:
+            places.setdefault(slug, []).append(place)
+    return tuple(
+        Flag(
+            concern=Concern.POLICY,
+            resource="",
+            message=paragraph(f"There is no GPU type {quote(slug)} at the moment.", suggest(slug, known).strip()),
+            settings=tuple(named),
+        )
+        for slug, named in places.items()
+    )
+
+
+def _named(policy: Policy) -> Iterator[tuple[str, str]]:
+    """Yield where which slug is named."""
+    rules = [("policy.default", policy.default)]
+    rules += [(f"policy.groups.{name}", rule) for name, rule in policy.groups.items()]
+    rules += [(f"policy.users.{name}", rule) for name, rule in policy.users.items()]
+    for place, rule in rules:
+        yield from ((f"{place}.gpus", slug) for slug in rule.gpus or ())
+    for name, pool in policy.pools.items():
+        yield from ((f"pools.{name}.gpus", slug) for slug in sorted(pool.gpus))

@@ -1,0 +1,78 @@
+"""Tells whether a server without a GPU has room elsewhere than on a GPU node, as far as the admin's traits allow it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from gpuspawner.core.catalog.catalogue import Catalogue, Toleration
+from gpuspawner.core.cluster.inventory import Inventory
+from gpuspawner.core.discovery.counting import cpu_node_has_room
+from gpuspawner.core.request.placement import Placement
+from gpuspawner.hub.pod import gpu_resources
+from gpuspawner.hub.pod.apply import AdminValues
+
+_PLACING_POD_FIELDS = frozenset(
+    {"affinity", "nodeSelector", "node_selector", "nodeName", "node_name", "tolerations"}
+    | {"resources", "overhead", "containers", "initContainers", "init_containers"}
+)
+"""Fields of ``extra_pod_config`` that have a say in where a pod fits; they are not interpreted here."""
+
+
+def has_room(placement: Placement, catalogue: Catalogue, *, inventory: Inventory, base: AdminValues) -> bool:
+    """Tell whether the pod could run on a node without GPUs right now; False where that cannot be told.
+
+    Only then may GPU nodes be ruled out altogether. An admin's node selector narrows what is looked at; an admin's
+    required affinity is not interpreted here, and what pods need besides CPU and memory of the notebook's container is
+    not counted, so with any of these the answer is False.
+    """
+    if base["node_affinity_required"] or _PLACING_POD_FIELDS & (base["extra_pod_config"] or {}).keys():
+        return False
+    if _needs_more(catalogue, base):
+        return False
+    selector = base["node_selector"] or {}
+    nodes = [node for node in inventory.nodes or () if selector.items() <= dict(node.labels).items()]
+    if not nodes:
+        return False
+    millis = placement.cpu_request_millis
+    size = placement.memory_request_bytes
+    return cpu_node_has_room(
+        int((base["cpu_guarantee"] or base["cpu_limit"] or 0) * 1000) if millis is None else millis,
+        (base["mem_guarantee"] or base["mem_limit"] or 0) if size is None else size,
+        inventory=replace(inventory, nodes=tuple(nodes)),
+        catalogue=catalogue,
+        required=placement.required,
+        tolerations=tolerations(base["tolerations"]),
+    )
+
+
+def _needs_more(catalogue: Catalogue, base: AdminValues) -> bool:
+    """Tell whether pods need something that is not counted; GPUs the admin gave them are taken away from them."""
+    gpus = gpu_resources.of_catalogue(catalogue)
+    amounts = (base[f"extra_resource_{kind}"] for kind in ("limits", "guarantees"))
+    if any(gpu_resources.without_gpus(each, gpus) for each in amounts):
+        return True
+    others = (base[kind] for kind in ("extra_containers", "init_containers"))
+    containers = [
+        *(each for some in others for each in (some.values() if isinstance(some, dict) else some or [])),
+        base["extra_container_config"] or {},
+    ]
+    # A container that asks for nothing needs nothing; zero-to-jupyterhub gives each pod such an init container.
+    return any(
+        container.get("resources") if isinstance(container, dict) else container.resources for container in containers
+    )
+
+
+def tolerations(admins: Any) -> tuple[Toleration, ...]:
+    """Return an admin's tolerations as values; KubeSpawner takes a list of them or a dict."""
+    entries = admins.values() if isinstance(admins, dict) else admins or []
+    return tuple(
+        Toleration(
+            key=entry.get("key") or "",
+            operator=entry.get("operator") or "Equal",
+            value=entry.get("value") or "",
+            effect=entry.get("effect") or "",
+        )
+        for entry in entries
+        if isinstance(entry, dict)
+    )

@@ -1,0 +1,172 @@
+"""What one spawner can offer right now: the admin's settings and the cluster put together.
+
+Parsing settings, watching the cluster and assembling the catalogue are done once for all spawners of the hub process,
+as long as nothing they depend on has changed.
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from gpuspawner.core.catalog.accelerators import AcceleratorTable
+from gpuspawner.core.catalog.catalogue import Catalogue
+from gpuspawner.core.catalog.kueue import is_gated, queue_name, will_be_gated
+from gpuspawner.core.cluster import decode
+from gpuspawner.core.cluster.inventory import Inventory, Node, Pod
+from gpuspawner.core.discovery.assemble import Configured, assemble
+from gpuspawner.core.progress.progress import QueuePlace
+from gpuspawner.core.text.language import ENGLISH, speaking
+from gpuspawner.kube.resources.homes import Homes, VolumesAPI
+from gpuspawner.kube.resources.queue_places import QueuePlaces
+from gpuspawner.kube.resources.quotas import Quotas, QuotasAPI
+from gpuspawner.kube.store import ClusterStore, CoreAPI
+from gpuspawner.settings import Settings
+
+_MAX_SETTINGS = 32
+"""Different settings kept parsed; group overrides may give some users others than the rest."""
+
+
+class ClusterAPI(CoreAPI, VolumesAPI, QuotasAPI, Protocol):
+    """What is used of ``kubernetes_asyncio.client.CoreV1Api``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What may be asked for, and the inventory it was made from.
+
+    :param uncounted: slugs of GPU types whose ``max_count`` comes from the cluster.
+    :param homes: finds the volumes behind a pod's claims; None where nobody can be asked, as for the two others.
+    :param quotas: finds what the ResourceQuotas of a namespace leave.
+    :param queues: finds the places in Kueue's queues.
+    """
+
+    catalogue: Catalogue
+    inventory: Inventory
+    uncounted: frozenset[str] = frozenset()
+    homes: Homes | None = None
+    quotas: Quotas | None = None
+    queues: QueuePlaces | None = None
+
+    async def located(self, manifest: Mapping[str, Any]) -> Pod | None:
+        """Return the pod of a manifest, with the nodes that its volumes can be used on among its demands."""
+        pod = decode.pod(manifest)
+        if pod is not None and will_be_gated(manifest):
+            # Kueue gates it when it is created, and may say more of where it goes when it takes the gate away.
+            pod = replace(pod, demands=replace(pod.demands, gated=True))
+        if pod is None or self.homes is None:
+            return pod
+        return replace(pod, demands=await self.homes.located(pod.demands, namespace=pod.namespace))
+
+    async def queue_place(self, pod: Mapping[str, Any]) -> QueuePlace | None:
+        """Return where a pod waits in a queue of Kueue, None where it waits in none.
+
+        :param pod: as the API server sends it.
+        """
+        queue = queue_name(pod) if is_gated(pod) else ""
+        if not queue or self.queues is None:
+            return None
+        return QueuePlace(position=await self.queues.place(pod, queue=queue), queue=queue)
+
+    @property
+    def unread(self) -> str:
+        """Why the cluster's nodes could not be read, a sentence; empty when they were."""
+        return self.inventory.reason if self.inventory.nodes is None else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ParsedSettings:
+    """Settings that were checked, with everything that is made of them.
+
+    :param is_empty: nothing is configured at all.
+    """
+
+    is_empty: bool
+    configured: Configured
+    table: AcceleratorTable
+
+
+class Offers:
+    """Makes offers from the one store of this process.
+
+    An event loop has its own API client, so another client means another loop (in tests) and another store. When the
+    hub ends it cancels all tasks of its loop, the store's among them.
+    """
+
+    def __init__(self) -> None:
+        self._api: ClusterAPI | None = None
+        self._store: ClusterStore | None = None
+        self._homes: Homes | None = None
+        self._quotas: Quotas | None = None
+        self._queues: QueuePlaces | None = None
+        self._settings: OrderedDict[bytes | str, ParsedSettings] = OrderedDict()
+        self._nodes: tuple[Node, ...] | None = None
+        self._catalogues: dict[tuple[ParsedSettings, str], Catalogue] = {}
+
+    def parse(self, raw: Mapping[str, Any]) -> ParsedSettings:
+        """Return checked settings; what is written the same is parsed once.
+
+        :raises SettingsError: with one problem for each path that is wrong.
+        """
+        key = written(raw)
+        if key not in self._settings:
+            with speaking(ENGLISH):  # what is wrong is for the admin, whoever asked
+                settings = Settings.parse(raw)
+            self._settings[key] = ParsedSettings(
+                is_empty=settings.is_empty, configured=settings.configured(), table=settings.table()
+            )
+        self._settings.move_to_end(key)
+        if len(self._settings) > _MAX_SETTINGS:
+            self._settings.popitem(last=False)
+        return self._settings[key]
+
+    def store(self, api: ClusterAPI, **options: Any) -> ClusterStore:
+        """Return the store for an API client; ``options`` as for :class:`ClusterStore`, of whoever asks first."""
+        if self._store is None or self._api is not api:
+            self._api, self._store = api, ClusterStore(api, **options)
+            self._homes, self._quotas, self._queues = Homes(api), Quotas(api), QueuePlaces(api.api_client)
+        return self._store
+
+    @property
+    def known_store(self) -> ClusterStore | None:
+        """The store there is, None before anybody asked for it."""
+        return self._store
+
+    async def stop(self) -> None:
+        """End the watches of the cluster; nothing happens where there are none."""
+        if self._store is not None:
+            await self._store.stop()
+
+    async def make(self, settings: ParsedSettings, store: ClusterStore, *, image: str) -> Offer:
+        """Return what can be offered now.
+
+        :param image: reference used when the settings name no image.
+        """
+        inventory = await store.inventory()
+        if inventory.nodes is not self._nodes or len(self._catalogues) > _MAX_SETTINGS:
+            self._nodes, self._catalogues = inventory.nodes, {}
+        key = (settings, image)
+        if key not in self._catalogues:
+            self._catalogues[key] = assemble(settings.configured, inventory, table=settings.table, fallback_image=image)
+        return Offer(
+            catalogue=self._catalogues[key],
+            inventory=inventory,
+            uncounted=settings.configured.uncounted,
+            homes=self._homes,
+            quotas=self._quotas,
+            queues=self._queues,
+        )
+
+
+def written(raw: Mapping[str, Any]) -> bytes | str:
+    """Return settings as something that tells them from all others, True from 1 as well; made for each form anew."""
+    values: Any = raw
+    try:
+        # In a quarter of the time of a text. Later versions of the format write the same differently, by how often it
+        # is in use.
+        return marshal.dumps(values, 2)
+    except ValueError:
+        return repr(raw)  # something of a class of its own is among them

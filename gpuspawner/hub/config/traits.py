@@ -1,0 +1,320 @@
+"""The traits of :class:`gpuspawner.GPUSpawner`: everything an admin can set, with examples as Helm values.
+
+What the structured ones may hold is checked by :mod:`gpuspawner.settings` alone, so they are plain dicts here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from traitlets import Bool, Dict, Float, Unicode
+
+from gpuspawner.hub.config.file_traits import FileTraits
+from gpuspawner.hub.config.policy_traits import PolicyTraits
+from gpuspawner.hub.config.queue_traits import QueueTraits
+
+SETTINGS = (
+    *("images", "custom_images", "cpu", "memory", "run_time", "shared_memory", "priorities"),
+    *("gpus", "presets", "policy", "pools", "accelerators", "discover_gpus", "queue"),
+)
+"""Names of the traits that together are the settings."""
+
+
+class GPUSpawnerTraits(PolicyTraits, QueueTraits, FileTraits):
+    """What may be asked for, and how the cluster is read. Examples are Helm values of zero-to-jupyterhub."""
+
+    images = Dict(
+        allow_none=True,
+        help="""
+        Container images users may pick, by slug. Left out: `KubeSpawner.image` is the only one.
+
+        The first one (the smallest `order`, else as they stand) is selected at first. The slug is what is saved and
+        what links and the REST API name; changing it makes saved choices fall back to the default. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  images:
+                    pytorch:
+                      display_name: PyTorch 2.9, CUDA 12.8
+                      description: With torchvision and Lightning
+                      image: quay.io/jupyter/pytorch-notebook:cuda12-2026-10-01
+                      cuda: "12.8"
+                      vendors: [nvidia]
+                    minimal:
+                      display_name: Minimal
+                      image: quay.io/jupyter/minimal-notebook:2026-10-01
+                      vendors: []
+
+        `vendors` names the GPU vendors the image can use; `[]` stands for work without a GPU, and an image without
+        `vendors` goes with every GPU. `null` removes an entry of another values file, `enabled: false` hides it.
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    custom_images = Dict(
+        allow_none=True,
+        help="""
+        Whether users may also name an image by its reference. Left out: they may pick from `images` alone. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  custom_images:
+                    allowed: true
+                    registries: [quay.io/jupyter, ghcr.io]
+                    description: Any image that was made for JupyterHub
+
+        `registries` holds where such images must come from: registries, or the beginning of names in one, in whole
+        parts (`ghcr.io/acme` is none of `ghcr.io/acme-labs`). Left out: anywhere. A name without a registry is one of
+        `docker.io`. What is inside such an image is not known, so it goes with every GPU: docs/images-and-gpus.md.
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    cpu = Dict(
+        allow_none=True,
+        help="""
+        Bounds of the CPU limit in cores. Left out: from half a core to what the largest node has. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  cpu: {min: 0.5, max: 32, step: 0.5, default: 2, guarantee: 0.5}
+
+        `guarantee` is the part of the limit that is requested, 0 to 1.
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    memory = Dict(
+        allow_none=True,
+        help="""
+        Bounds of the memory limit. Left out: from 1 GiB to what the largest node has. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  memory: {min: 1G, max: 256G, step: 1G, default: 8G, guarantee: 1.0}
+
+        As everywhere in JupyterHub K, M, G and T are powers of 1024. `guarantee` is the part of the limit that is
+        requested; with less than 1 a server can be ended when its node runs out of memory.
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    run_time = Dict(
+        allow_none=True,
+        help="""
+        Bounds of how long a server runs at most, chosen by users under "More". Left out: servers run on, and nobody is
+        asked. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  run_time: {min: 30m, max: 24h, step: 30m, default: 8h}
+
+        Lengths of time are written `30m`, `8h`, `2d` or `2h30m`. Without them, `min` and `step` are 15 minutes and
+        `default` is 8 hours, or the nearest that is allowed. Kubernetes itself ends the pod
+        (`activeDeadlineSeconds`), counted from when its node has taken it; where `extra_pod_config` has a shorter time,
+        that counts: docs/form.md.
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    shared_memory = Dict(
+        allow_none=True,
+        help="""
+        Bounds of the size of /dev/shm, which users may choose under "More". Left out: nobody is asked, and the GPU
+        types decide (`shm` in `gpus`). ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  shared_memory: {min: 1G, max: 32G, step: 1G}
+
+        Without them, `min` and `step` are 256 MiB. It is a part of the memory limit, so nobody gets more than the
+        memory chosen. A field that is left empty leaves it to the GPU type, or to the container runtime (64 MiB). Where
+        `volume_mounts` has a /dev/shm of yours, that is the only one, whatever is chosen.
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    priorities = Dict(
+        allow_none=True,
+        help="""
+        Priorities users may pick under "More", by slug; the first one is the usual one. Left out: nobody is asked. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  priorities:
+                    normal: {display_name: Normal, class: jupyter-normal, value: 100}
+                    low:
+                      display_name: Low
+                      description: Your server may be stopped when others need its place.
+                      class: jupyter-low
+                      value: -10
+
+        `class` is the name of a PriorityClass of the cluster, `value` the number in it, by which those who wait are
+        counted. It takes the place of `KubeSpawner.priority_class_name`.
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    gpus = Dict(
+        allow_none=True,
+        help="""
+        GPU types users may pick, by slug. They come before those found by node labels (see `discover_gpus`) and take
+        the place of the ones that stand for the same GPUs. Other nodes of the same model keep the type that was found,
+        where one label tells all of them apart: none of them has it, or all have it with other values, at most 32. The
+        hub's log and `gpuspawner inventory` name those that nobody is offered. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  gpus:
+                    a100-80gb:
+                      display_name: NVIDIA A100 80 GB
+                      resource: nvidia.com/gpu
+                      match:
+                        nvidia.com/gpu.product: [NVIDIA-A100-SXM4-80GB, NVIDIA-A100-80GB-PCIe]
+                      max_count: 8
+                      tolerations:
+                        - {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}
+                      runtime_class: nvidia
+                      shm: 0.5
+                      start_timeout: 900
+                      max_runtime: 12h
+
+        `match` holds node labels and their allowed values; all labels must match. `tolerations` that are left out are
+        those of the taints that keep other pods off GPU nodes by convention. `shm` is the size of /dev/shm as a
+        fraction of the memory limit. `start_timeout` takes the place of `KubeSpawner.start_timeout` for this type, in
+        seconds: for nodes that are made when they are needed; `scale_up` says what may be made.
+        `max_runtime` ends every server with the type after so long, whoever's it is: docs/policy.md. `any_of` and
+        `min_memory` make one choice of several types. `spot` (true or false) says whether the cloud may take the nodes
+        back at any time, `interconnect` in a few words what links several GPUs in one node (``NVLink``); without them
+        labels do. All of these: docs/live-capacity.md.
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    presets = Dict(
+        allow_none=True,
+        help="""
+        Named bundles of choices, each started with one button, by slug. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  presets:
+                    small: {display_name: Small, cpu: 1, memory: 4G}
+                    train:
+                      display_name: Training
+                      cpu: 8
+                      memory: 32G
+                      gpu: a100-80gb
+                      gpu_count: 1
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    accelerators = Dict(
+        allow_none=True,
+        help="""
+        Changes to the built-in table of GPU models, from which the names and memory sizes of discovered types come, by
+        model. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  accelerators:
+                    a100-40gb: {name: A100 of the physics department}
+
+        `null` or `enabled: false` takes a model out of the table.
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    discover_gpus = Bool(
+        default_value=True,
+        help="""
+        Whether GPU types are also taken from the labels of the cluster's nodes, as NVIDIA's GPU Feature Discovery,
+        AMD's node labeller, GKE and Karpenter set them. Needs the right to list nodes (`helm-values/rbac.yaml`). A
+        single one is taken out by its slug, with `enabled: false` in `gpus`. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  discover_gpus: false
+                  gpus:
+                    a100-80gb:
+                      display_name: NVIDIA A100 80 GB
+                      resource: nvidia.com/gpu
+                      match: {nvidia.com/gpu.product: NVIDIA-A100-SXM4-80GB}
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    capacity_timeout = Float(
+        3.0,
+        min=0.1,
+        help="""
+        Seconds a form waits for the cluster before it is shown without numbers. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  capacity_timeout: 5
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    dry_run = Bool(
+        True,
+        help="""
+        Have the API server look at each pod before anything is created for it, so that a quota, an admission webhook or
+        a mistake in the settings refuses a start at once and leaves no volume claim behind. Where a volume claim or a
+        namespace has to be made first, ``modify_pod_hook`` is called once more, for a draft of the pod. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  dry_run: false
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    language = Unicode(
+        "",
+        help="""
+        The language of the form and of its messages, such as `de` or `zh-CN`. Empty: what each person's browser asks
+        for, of the languages that are there (docs/form.md), else English. Names and descriptions that you give are
+        shown as you write them. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  language: de
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    def raw_settings(self) -> dict[str, Any]:
+        """Return the settings as they were written; what is null is missing."""
+        written = {name: getattr(self, name) for name in SETTINGS}
+        return {name: value for name, value in written.items() if value is not None}

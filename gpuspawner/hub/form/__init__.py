@@ -1,0 +1,1 @@
+"""Renders the form and works out its live part."""

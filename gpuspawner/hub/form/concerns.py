@@ -1,0 +1,149 @@
+"""Tells admins what is the matter with GPUs and presets: in the form when one looks, in the hub's log when it changes.
+
+It is worked out once for the same nodes and settings, and for the log never while somebody waits for a form.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
+
+from gpuspawner.core.catalog.catalogue import Toleration
+from gpuspawner.core.cluster.inventory import Node
+from gpuspawner.core.text.language import ENGLISH, speaking
+from gpuspawner.core.warnings.flags import Flag, flagged
+from gpuspawner.core.warnings.flags_view import flags_view
+from gpuspawner.core.warnings.policy_flags import flagged_policy
+from gpuspawner.core.warnings.preset_flags import flagged_presets
+from gpuspawner.hub.config.offers import Offer, ParsedSettings
+
+_MOST_VIEWPOINTS = 32
+"""Different ones that are remembered; group overrides may give some users other settings than the rest."""
+
+Said = tuple[str, str]
+"""A sentence, and the name of the node, preset or setting it was said of."""
+
+T = TypeVar("T")
+
+Log = logging.Logger | logging.LoggerAdapter[Any]
+
+
+class Viewpoint(NamedTuple):
+    """What makes nodes all right for some users and not for others.
+
+    :param tolerations: what every server tolerates besides the GPU types' own (KubeSpawner's).
+    """
+
+    settings: ParsedSettings
+    tolerations: tuple[Toleration, ...]
+
+
+class _Telling(NamedTuple):
+    """Of what, and for whom, something was said.
+
+    :param node: as it was then; None for a preset or a setting.
+    :param to: for a preset only the settings, as the same is to say whatever is tolerated.
+    """
+
+    node: Node | None
+    to: Viewpoint | ParsedSettings
+
+
+class Concerns:
+    """One for the hub's process.
+
+    :param soon_s: seconds until a change is told in the log, so that no form waits for it.
+    :param pause_s: seconds between two looks for the log at least.
+    """
+
+    def __init__(self, *, soon_s: float = 1.0, pause_s: float = 60.0) -> None:
+        self._soon_s = soon_s
+        self._pause_s = pause_s
+        self._nodes: tuple[Node, ...] | None = None
+        self._found: dict[Viewpoint, tuple[Flag, ...]] = {}
+        self._seen: dict[Viewpoint, tuple[Node, ...]] = {}
+        self._told: dict[Said, _Telling] = {}
+        self._waiting: dict[Viewpoint, Offer] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._not_before = 0.0
+
+    def of(self, offer: Offer, viewpoint: Viewpoint) -> tuple[Flag, ...]:
+        """Return what is the matter; nothing where no node can be read."""
+        nodes = offer.inventory.nodes
+        if nodes is not self._nodes:
+            self._nodes, self._found = nodes, {}
+        if nodes is None:
+            return ()
+        if viewpoint not in self._found:
+            settings, tolerations = viewpoint
+            with speaking(ENGLISH):  # as the hub's log, where it is said again
+                presets = flagged_presets(settings.configured.presets, offer.catalogue)
+                named = flagged_policy(settings.configured.policy, offer.catalogue)
+                found = flagged(nodes, offer.catalogue, table=settings.table, tolerations=tolerations)
+            _remember(self._found, viewpoint, value=(*presets, *named, *found))
+        return self._found[viewpoint]
+
+    def watch(self, offer: Offer, viewpoint: Viewpoint, *, log: Log) -> None:
+        """Have what is new told in the log, in a moment."""
+        nodes = offer.inventory.nodes
+        if nodes is None or self._seen.get(viewpoint) is nodes:
+            return
+        _remember(self._seen, viewpoint, value=nodes)
+        _remember(self._waiting, viewpoint, value=offer)
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            due = max(loop.time() + self._soon_s, self._not_before)
+            self._timer = loop.call_at(due, self._tell_all, log)
+
+    def _tell_all(self, log: Log) -> None:
+        self._timer = None
+        self._not_before = asyncio.get_running_loop().time() + self._pause_s
+        waiting, self._waiting = self._waiting, {}
+        for viewpoint, offer in waiting.items():
+            nodes = {node.name: node for node in offer.inventory.nodes or ()}
+            self._tell(viewpoint, self.of(offer, viewpoint), nodes=nodes, log=log)
+
+    def _tell(self, viewpoint: Viewpoint, found: tuple[Flag, ...], *, nodes: Mapping[str, Node], log: Log) -> None:
+        """Say of each node what has not been said of it as it is now, of each preset; once that all is well again."""
+        standing = {(flag.message, name) for flag in found for name in flag.names}
+        was_told, self._told = (
+            bool(self._told),
+            {
+                said: telling
+                for said, telling in self._told.items()
+                if (telling.node is None or nodes.get(said[1]) is telling.node)
+                and (telling.to not in (viewpoint, viewpoint.settings) or said in standing)
+            },
+        )
+        new = [unsaid for flag in found if (unsaid := self._unsaid(flag)).names]
+        with speaking(ENGLISH):
+            view = flags_view(new)
+        if view is not None:
+            for flag, (subject, sentence) in zip(new, view.flags, strict=False):  # there may be more than are viewed
+                log.warning("%s%s: %s", "GPUs on " if flag.nodes else "", subject, sentence)
+            if view.more:
+                log.warning("GPUs: %s", view.more)
+        for flag in new:
+            self._told |= {(flag.message, name): _Telling(nodes[name], viewpoint) for name in flag.nodes}
+            self._told |= {(flag.message, slug): _Telling(None, viewpoint.settings) for slug in flag.presets}
+            self._told |= {(flag.message, path): _Telling(None, viewpoint.settings) for path in flag.settings}
+        if was_told and not self._told:
+            log.warning("GPUs and presets: All are offered and work again.")
+
+    def _unsaid(self, flag: Flag) -> Flag:
+        """Return a flag of those of its nodes, presets or settings of which it was not said."""
+        nodes, presets, paths = (
+            tuple(name for name in names if (flag.message, name) not in self._told)
+            for names in (flag.nodes, flag.presets, flag.settings)
+        )
+        return replace(flag, nodes=nodes, presets=presets, settings=paths)
+
+
+def _remember(known: dict[Viewpoint, T], viewpoint: Viewpoint, *, value: T) -> None:
+    """Keep a value, and forget the oldest where there are too many."""
+    known[viewpoint] = value
+    if len(known) > _MOST_VIEWPOINTS:
+        del known[next(iter(known))]

@@ -1,0 +1,1 @@
+"""Keeps KubeSpawner's reflectors working and reads pods and events from them."""

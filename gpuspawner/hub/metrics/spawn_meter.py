@@ -1,0 +1,119 @@
+"""Measures one start, from when the hub took the choice until the server answers or is given up.
+
+It ends with JupyterHub's own future of the start, so that whatever ends a start is counted once: the gate, Kubernetes,
+one of the hub's timeouts, the person.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gpuspawner.core.catalog.catalogue import Catalogue
+from gpuspawner.core.progress.stages import Stage
+from gpuspawner.hub.errors import RefusedStart
+from gpuspawner.hub.metrics import metrics
+from gpuspawner.hub.metrics.spawn_outcomes import outcome_of, verdict_outcome, waited_s
+
+
+class SpawnMeter:
+    """One start.
+
+    :param gpu: slug of the GPU type, or what stands for one.
+    :param clock: steady seconds.
+    """
+
+    def __init__(self, gpu: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._gpu = gpu
+        self._clock = clock
+        self._began = clock()
+        self._verdict = ""
+        self._is_created = False
+        self._waited_s: float | None = None
+        self._stage = ""
+        self._stage_began = self._began
+
+    def foretell(self, verdict: str) -> None:
+        """Note what the start was told to come to."""
+        self._verdict = verdict
+
+    def enter(self, stage: str) -> None:
+        """Note that a stage begins, which ends the one before; again and again the same is one stage."""
+        if stage == self._stage:
+            return
+        now = self._clock()
+        if self._stage not in ("", Stage.FAILED):
+            metrics.observe_stage(self._gpu, self._stage, seconds=now - self._stage_began)
+        self._stage, self._stage_began = stage, now
+
+    def note(self, pod: Mapping[str, Any] | None) -> None:
+        """Note how far the pod got, before it is deleted; what was seen of it once counts when it has gone.
+
+        :param pod: as the API server sends it, None where there is none.
+        """
+        if pod is not None:
+            self._is_created = True
+            waited = waited_s(pod)
+            self._waited_s = self._waited_s if waited is None else waited
+
+    def end(self, error: BaseException | None) -> None:
+        """Count the start.
+
+        :param error: what it ended with, None when the server answers.
+        """
+        outcome = outcome_of(error)
+        self.enter("")
+        metrics.spawn_ended(self._gpu, outcome, seconds=self._clock() - self._began)
+        is_refused = isinstance(error, RefusedStart) and not self._is_created
+        if is_refused:
+            metrics.refused(outcome)
+        if self._verdict:
+            came = verdict_outcome(outcome, refused=is_refused, waited_s=self._waited_s)
+            metrics.verdict_tested(self._verdict, came)
+
+
+def begin(spawner: Any, options: object, *, catalogue: Catalogue) -> None:
+    """Measure a start of a spawner, unless that is done already.
+
+    :param options: user options, not yet checked.
+    """
+    future = spawner._spawn_future
+    if spawner._this_start.meter is not None or future is None or future.done():
+        return
+    spawner._this_start.meter = meter = SpawnMeter(asked_gpu(options, catalogue))
+
+    def ended(done: asyncio.Future[Any]) -> None:
+        meter.end(asyncio.CancelledError() if done.cancelled() else done.exception())
+
+    future.add_done_callback(ended)
+
+
+def enter(spawner: Any, stage: str) -> None:
+    """Note that a start of a spawner has reached a stage."""
+    if spawner._this_start.meter is not None:
+        spawner._this_start.meter.enter(stage)
+
+
+def note_pod(spawner: Any, pod: Mapping[str, Any] | None = None) -> None:
+    """Note how far the pod of a start got, while it can still be seen.
+
+    :param pod: as it was seen, or taken by the API server; as it is there now if not given.
+    """
+    if spawner._this_start.meter is not None and pod is not None:
+        spawner._this_start.meter.note(pod)
+    elif spawner._this_start.meter is not None and spawner.pod_reflector is not None:
+        spawner._this_start.meter.note(spawner.pod_reflector.pods.get(f"{spawner.namespace}/{spawner.pod_name}"))
+
+
+def asked_gpu(options: object, catalogue: Catalogue) -> str:
+    """Return the label of what user options, right or wrong, ask for: only what is offered is called by its name."""
+    if not isinstance(options, Mapping):
+        return metrics.NO_GPU
+    preset = options.get("preset")
+    bundle = catalogue.presets.get(preset) if isinstance(preset, str) else None
+    gpu = options.get("gpu", bundle.options.get("gpu") if bundle is not None else None)
+    if not gpu:
+        return metrics.NO_GPU
+    return gpu if isinstance(gpu, str) and gpu in catalogue.gpus else metrics.OTHER

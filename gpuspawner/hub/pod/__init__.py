@@ -1,0 +1,1 @@
+"""Turns an admitted choice into trait values and the pod manifest."""

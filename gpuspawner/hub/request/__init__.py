@@ -1,0 +1,1 @@
+"""Reads the request being served: who views, which language, what was sent."""

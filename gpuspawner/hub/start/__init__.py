@@ -1,0 +1,1 @@
+"""Runs one start: dry run, supervision, progress and cancellation."""

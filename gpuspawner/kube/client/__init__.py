@@ -1,0 +1,1 @@
+"""Sends requests and parses answers."""

@@ -1,0 +1,59 @@
+"""Lists a resource page by page, each object handed over at once and then forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from typing import Any
+
+from gpuspawner.kube.client.pacing import Pacer
+from gpuspawner.kube.client.page_items import members
+from gpuspawner.kube.client.requests import APIUnavailableError, ListMethod, send, text_of
+
+
+async def list_each(method: ListMethod, keep: Callable[[object], object], *, pacer: Pacer, **arguments: Any) -> str:
+    """Hand each object that a list method finds to ``keep`` and return the list's ``resourceVersion``.
+
+    Asked for without a ``resourceVersion`` it is the most recent one, and all pages belong to the same moment:
+    https://kubernetes.io/docs/reference/using-api/api-concepts/#retrieving-large-results-sets-in-chunks
+
+    :param arguments: ``limit``, selectors, ``_request_timeout``.
+    :raises APIUnavailableError: no answer in time, a refusal, or an answer that is no list. Status 410 means that the
+        list took so long that the API server has forgotten its beginning.
+    """
+    token = ""
+    while True:
+        more = {"_continue": token} if token else {}
+        response = await send(method, **arguments, **more)
+        pacer.begin()
+        async with aclosing(text_of(response)) as pieces:
+            metadata = await _take(pieces, keep, pacer=pacer)
+        version = metadata.get("resourceVersion")
+        if not isinstance(version, str) or not version:
+            raise APIUnavailableError("the list has no resourceVersion")
+        following = metadata.get("continue")
+        if not isinstance(following, str) or not following:
+            return version
+        token = following
+
+
+async def _take(pieces: AsyncIterator[str], keep: Callable[[object], object], *, pacer: Pacer) -> dict[str, object]:
+    """Hand over a page's objects and return its metadata."""
+    metadata: object = None
+    has_items = False
+    try:
+        async with aclosing(members(pieces)) as found:
+            async for name, value in found:
+                if name == "metadata":
+                    metadata = value
+                elif name == "items":
+                    has_items = True
+                    if isinstance(value, dict):
+                        keep(value)
+                await pacer.turn()
+    except ValueError as error:
+        raise APIUnavailableError("the answer is no JSON") from error
+    if not has_items or not isinstance(metadata, dict):
+        # An empty list says that there is nothing; something that is no list does not.
+        raise APIUnavailableError("the answer is no list of objects")
+    return metadata

@@ -1,0 +1,1 @@
+"""Reads the resources that are not nodes or pods."""

@@ -1,0 +1,154 @@
+"""What DRA drivers offer, followed only in clusters that have extended resources which stand for devices.
+
+Of all other clusters, nothing but their device classes is watched, which hardly ever change. What cannot be read, or
+was confirmed too long ago, is no error: it is not known then how many devices there are, or which resources stand for
+some.
+https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
+
+from typing_extensions import override
+
+from gpuspawner.core.cluster import decode_devices
+from gpuspawner.core.cluster.device_counts import Counts, Offered
+from gpuspawner.core.cluster.devices import DeviceClaim, DeviceClass, DeviceSlice
+from gpuspawner.core.cluster.occupancy import Occupancy
+from gpuspawner.kube.client.access import NOT_SERVED
+from gpuspawner.kube.watch.follower import Follower
+from gpuspawner.kube.watch.targets import Key, Target
+
+GROUP = "resource.k8s.io"
+CLASSES, SLICES, CLAIMS = "deviceclasses", "resourceslices", "resourceclaims"
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+T = TypeVar("T", bound=_Named)
+
+
+class Kept(Target[T]):
+    """Keeps objects as they are read.
+
+    :ivar version: grows with each change.
+    """
+
+    def __init__(self, read: Callable[[object], T]) -> None:
+        self.version = 0
+        self._read = read
+        self._values: dict[Key, T] = {}
+
+    @override
+    def read(self, raw: object) -> T | None:
+        return self._read(raw)
+
+    @override
+    def put(self, value: T) -> None:
+        key = self.key(value)
+        if self._values.get(key) != value:
+            self._values[key] = value
+            self.version += 1
+
+    @override
+    def drop(self, key: Key) -> None:
+        if self._values.pop(key, None) is not None:
+            self.version += 1
+
+    @override
+    def held(self) -> Sequence[T]:
+        return tuple(self._values.values())
+
+    @override
+    def key(self, value: T) -> Key:
+        return (getattr(value, "namespace", ""), value.name)
+
+
+class _Classes(Kept[DeviceClass]):
+    """Keeps device classes.
+
+    :param found: called with the first one that an extended resource stands for.
+    """
+
+    def __init__(self, found: Callable[[], None]) -> None:
+        super().__init__(decode_devices.device_class)
+        self._found = found
+
+    @override
+    def put(self, value: DeviceClass) -> None:
+        super().put(value)
+        if value.resource:
+            self._found()
+
+
+class Devices:
+    """Follows classes, and slices and claims once they matter, and keeps an occupancy's devices up to date.
+
+    :param follow: begins to follow a resource of :data:`GROUP` by its plural.
+    :ivar resources: extended resources that stand for devices, None while that is not known.
+    :ivar changes: grows when they are others.
+    """
+
+    def __init__(self, follow: Callable[[str, Target[Any]], Follower], *, occupancy: Occupancy) -> None:
+        self._follow = follow
+        self._occupancy = occupancy
+        self._classes = _Classes(self._begin)
+        self._slices: Kept[DeviceSlice] = Kept(decode_devices.device_slice)
+        self._claims: Kept[DeviceClaim] = Kept(decode_devices.device_claim)
+        self._followers: list[Follower] = []
+        self.resources: frozenset[str] | None = None
+        self.changes = 0
+        self._last_resources: frozenset[str] = frozenset()
+        self._counts = Counts()
+        self._offered = Offered()
+        self._seen: tuple[object, ...] = ()
+
+    def start(self) -> None:
+        """Begin with the classes."""
+        self._followers.append(self._follow(CLASSES, self._classes))
+
+    async def tried(self) -> None:
+        """Wait until there is something to say of all that matters."""
+        # The first list of classes tells whether there is more.
+        for follower in self._followers:
+            await follower.tried.wait()
+
+    def update(self, *, since: float) -> None:
+        """Bring the occupancy's devices to what is known now.
+
+        :param since: steady seconds; what nobody confirmed after that is not relied on.
+        """
+        fresh = [each.is_known and (each.confirmed_at or 0.0) >= since for each in self._followers]
+        classes_known, slices_known, claims_known = (*fresh, False, False)[:3]
+        self._keep_resources(is_known=classes_known)
+        offer = (self._classes.version, self._slices.version)
+        seen = (*offer, self._claims.version, self._last_resources, *fresh)
+        if seen == self._seen:
+            return
+        if offer != self._seen[: len(offer)]:
+            self._offered = self._counts.offered(self._classes.held(), self._slices.held())
+        found, is_all = self._offered, classes_known and slices_known
+        if not is_all:
+            found = replace(found, anywhere=found.anywhere | self._last_resources)
+        self._occupancy.put_devices(found.held_by(self._claims.held() if is_all and claims_known else None))
+        self._seen = seen
+
+    def _keep_resources(self, *, is_known: bool) -> None:
+        before, self.resources = self.resources, None
+        if is_known:
+            self.resources = frozenset(each.resource for each in self._classes.held() if each.resource)
+        elif any(each.lacks == NOT_SERVED for each in self._followers[:1]):
+            self.resources = frozenset()
+        if self.resources is not None:
+            self._last_resources = self.resources
+        self.changes += self.resources != before
+
+    def _begin(self) -> None:
+        if len(self._followers) == 1:
+            self._followers += [self._follow(SLICES, self._slices), self._follow(CLAIMS, self._claims)]

@@ -1,0 +1,1 @@
+"""Follows resources with lists and watches."""

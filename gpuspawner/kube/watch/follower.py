@@ -1,0 +1,152 @@
+"""Keeps one resource followed for as long as the hub runs: whatever fails is tried again, and said in one sentence."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from gpuspawner.kube.client.pacing import Backoff
+from gpuspawner.kube.client.requests import APIUnavailableError
+from gpuspawner.kube.watch.reasons import NOT_UNDERSTOOD, explain, forbidden
+from gpuspawner.kube.watch.watch import RelistError, Watch
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pauses:
+    """How long it takes until something is tried again, in seconds.
+
+    :param first_s: longest pause after a failure; doubled by each one that follows.
+    :param longest_s: longest pause at all.
+    :param lost_s: until the API server is asked again for a right that was there before.
+    :param never_had_s: until it is asked for one that never was; most admins who leave it out mean it.
+    """
+
+    first_s: float = 0.5
+    longest_s: float = 8.0
+    lost_s: float = 8.0
+    never_had_s: float = 60.0
+
+
+class Follower:
+    """Runs one watch for ever.
+
+    ``is_known`` tells whether the target holds everything there is, as of ``confirmed_at`` (steady seconds); ``reason``
+    says what is wrong right now, a sentence, empty while nothing is. ``lacks`` is what ``missing_verb`` said last.
+    ``restarts`` counts how often reading failed and began again; a watch that ends in time is none.
+
+    :param what: for people, as in "The hub may not list … .".
+    :param missing_verb: asks which right is missing.
+    :param changed: called when one of the public values may have changed.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        missing_verb: Callable[[], Awaitable[str]],
+        pauses: Pauses,
+        random: Callable[[], float],
+        changed: Callable[[], None],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.is_known = False
+        self.confirmed_at: float | None = None
+        self.reason = ""
+        self.lacks = ""
+        self.restarts = 0
+        self.tried = asyncio.Event()
+        """Set once there is something to say: the first list, or why there is none."""
+        self._what = what
+        self._missing_verb = missing_verb
+        self._pauses = pauses
+        self._random = random
+        self._changed = changed
+        self._sleep = sleep
+        self._backoff = Backoff(first_s=pauses.first_s, longest_s=pauses.longest_s, random=random)
+        # A list again and again is dear in a large cluster, so it has pauses of its own, which a list does not end.
+        self._list_backoff = Backoff(first_s=pauses.first_s, longest_s=pauses.longest_s, random=random)
+        self._was_known = False
+        self._is_suspect = False
+        self._logged: set[type[Exception]] = set()
+
+    def confirm(self, moment: float) -> None:
+        """Note that what the target holds was right at this moment; what the watch calls."""
+        self.confirmed_at = moment if self.confirmed_at is None else max(self.confirmed_at, moment)
+        if self.reason:
+            self.reason = ""
+            self._changed()
+
+    async def run(self, watch: Watch) -> None:
+        """Follow the watch until cancelled; nothing else ends this."""
+        while True:
+            try:
+                pause_s = await self._attempt(watch)
+            except APIUnavailableError as error:
+                pause_s = self._failed(error.status, verb="list" if watch.needs_list else "watch")
+            except Exception as error:  # noqa: BLE001  # whatever a server or a proxy sends must not end this, nor the hub
+                self.restarts += 1
+                self._log_once(error)
+                watch.forget()
+                self._say(NOT_UNDERSTOOD)
+                pause_s = self._list_backoff.next_s()
+            await self._sleep(pause_s)
+
+    async def _attempt(self, watch: Watch) -> float:
+        """Do the next step; returns the pause after it, in seconds."""
+        if watch.needs_list or self._is_suspect:
+            self.lacks = await self._missing_verb()
+            if self.lacks:
+                return await self._deny(self.lacks, watch)
+            self._is_suspect = False
+        if watch.needs_list:
+            await watch.relist()
+            self._backoff.reset()
+            self.is_known = self._was_known = True
+            self.tried.set()
+            self._changed()
+        before = self.confirmed_at
+        try:
+            await watch.stream()
+        except RelistError as error:
+            self.restarts += 1
+            _log.debug("Capacity: %s are listed again: %s", self._what, error)
+            watch.forget()
+            return self._list_backoff.next_s()
+        except APIUnavailableError:
+            if self.confirmed_at != before:
+                self._backoff.reset()
+            raise
+        self._backoff.reset()
+        self._list_backoff.reset()
+        return 0.0
+
+    async def _deny(self, verb: str, watch: Watch) -> float:
+        self.is_known = False
+        self.confirmed_at = None
+        self._say(forbidden(verb, what=self._what))
+        await watch.clear()
+        longest_s = self._pauses.lost_s if self._was_known else self._pauses.never_had_s
+        return longest_s * (1 + self._random()) / 2
+
+    def _failed(self, status: int | None, *, verb: str) -> float:
+        self.restarts += 1
+        if status == HTTPStatus.FORBIDDEN:
+            # An API server that has just started refuses everybody until it has read its roles: asked before believed.
+            self._is_suspect = True
+        self._say(explain(status, forbidden=forbidden(verb, what=self._what)))
+        return self._backoff.next_s()
+
+    def _log_once(self, error: Exception) -> None:
+        level = logging.DEBUG if type(error) in self._logged else logging.WARNING
+        self._logged.add(type(error))
+        _log.log(level, "Capacity: %s could not be read", self._what, exc_info=error)
+
+    def _say(self, reason: str) -> None:
+        self.reason = reason
+        self.tried.set()
+        self._changed()

@@ -1,0 +1,1 @@
+"""Converts KubeSpawner's profile_list to settings."""

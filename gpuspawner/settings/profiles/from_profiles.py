@@ -1,0 +1,219 @@
+"""From a KubeSpawner ``profile_list`` to settings: what profiles offer together, with a preset for each of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from gpuspawner.core.errors import SettingsError
+from gpuspawner.settings.parsing import Settings
+from gpuspawner.settings.profiles.profile_amounts import AMOUNT_TRAITS, ProfileAmounts, shown
+from gpuspawner.settings.profiles.profile_gpus import ProfileGPUs, lost_on_gpus, new_slug, unplaced
+from gpuspawner.settings.profiles.profile_variants import ImageChoice, Variant, variants_of
+
+_FINEST_STEP = {"cpu": 100, "memory": 256 << 20}
+"""Millicores and bytes."""
+_UNDERSTOOD = {
+    "image",
+    *(trait for traits in AMOUNT_TRAITS.values() for trait in traits),
+    "extra_resource_limits",
+    "extra_resource_guarantees",
+    "node_selector",
+    "tolerations",
+    "environment",
+    "extra_pod_config",
+    "start_timeout",
+}
+_BY_SLUG = ("images", "gpus", "presets")
+
+
+_NAMED = 5
+"""Profiles that a note names which is about several."""
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Converted:
+    """Settings made of a profile list.
+
+    :param settings: what goes below ``hub.config.GPUSpawner``.
+    :param notes: sentences about what could not be carried over, or not exactly.
+    """
+
+    settings: Mapping[str, Any]
+    notes: tuple[str, ...]
+
+
+def convert(profile_list: object, *, default_image: str = "", usual: Mapping[str, Any] = _NOTHING) -> Converted:
+    """Return settings that offer what a profile list offers.
+
+    What profiles have in common becomes choices of the form: any image with any amounts and any GPU, and images that
+    people name by themselves if one profile takes any. Each profile, with each choice in its options, becomes a preset.
+
+    :param profile_list: as ``c.KubeSpawner.profile_list`` or ``singleuser.profileList`` hold it.
+    :param default_image: reference of KubeSpawner's own image, which profiles without one have; empty: not known.
+    :param usual: ``cpu_limit``, ``mem_limit`` and guarantees of KubeSpawner, which profiles without their own have.
+    :raises SettingsError: it is no profile list.
+    """
+    found = variants_of(profile_list)
+    work = _Conversion(found.notes, default_image=default_image, usual=usual)
+    variants = sorted(found.variants, key=lambda variant: not variant.is_default)
+    work.images(variants, found.images)
+    for name in AMOUNT_TRAITS:
+        work.amounts(name, variants)
+    for variant in variants:
+        work.preset(variant)
+    work.note_unlimited()
+    settings = _settled(work.settings(custom_images=found.custom_images), work.notes)
+    return Converted(settings=settings, notes=tuple(dict.fromkeys(work.notes)))
+
+
+def _settled(settings: dict[str, Any], notes: list[str]) -> dict[str, Any]:
+    """Return settings without what would be refused as such, and note what that was."""
+    while True:
+        try:
+            Settings.parse(settings)
+        except SettingsError as error:
+            found = [problem for problem in error.problems if _take_out(settings, problem.field)]
+            if not found:
+                raise
+            notes += [f"{problem.field} {problem.message}: left out." for problem in found]
+        else:
+            return settings
+
+
+def _take_out(settings: dict[str, Any], path: str) -> bool:
+    """Remove what a path names, if it is there: a key of an entry, the entry where it names no key, or a section."""
+    section, _, rest = path.partition(".")
+    entries = settings.get(section, {})
+    slug = max((slug for slug in entries if f"{rest}.".startswith(f"{slug}.")), key=len, default="")
+    key, _, inner = rest[len(slug) + 1 :].partition(".")
+    if section in _BY_SLUG and slug in entries:
+        entry = entries[slug]
+        if isinstance(inside := entry.get(key), dict) and inner in inside:
+            removed = inside.pop(inner)  # one variable is no reason to lose the others
+        else:
+            removed = entry.pop(key, None) if key in entry else entries.pop(slug)
+    else:
+        removed = settings.pop(section, None)
+    return removed is not None
+
+
+class _Conversion:
+    """Settings in the making."""
+
+    def __init__(self, notes: Iterable[str], *, default_image: str, usual: Mapping[str, Any]) -> None:
+        self.notes = list(notes)
+        self._amounts = ProfileAmounts(usual, self.notes)
+        self._default_image = default_image
+        self._images: dict[str, dict[str, Any]] = {}
+        self._references: dict[str, str] = {}
+        self._bounds: dict[str, dict[str, Any]] = {}
+        self._steps: dict[str, int] = {}
+        self._unlimited: dict[str, list[str]] = {}
+        self._gpus = ProfileGPUs(self.notes)
+        self._presets: dict[str, dict[str, Any]] = {}
+
+    def settings(self, *, custom_images: bool) -> dict[str, Any]:
+        sections = {
+            "images": self._images,
+            "custom_images": {"allowed": True} if custom_images else {},
+            **self._bounds,
+            "gpus": self._gpus.types,
+            "presets": self._presets,
+        }
+        found: dict[str, Any] = {name: section for name, section in sections.items() if section}
+        if self._presets:
+            # A list of profiles is a closed one: what its author did not offer nobody is to get by converting it.
+            found["discover_gpus"] = False
+        return found
+
+    def images(self, variants: Iterable[Variant], choices: Iterable[ImageChoice]) -> None:
+        """Take in each image once; the name of a choice says more than that of a profile."""
+        named = {choice.reference: choice.name for choice in choices}
+        references = [self._reference(variant) for variant in variants]
+        if "" in references and any((*references, *named)):
+            self.notes.append("Some profiles name no image: add KubeSpawner's own to images, and to their presets.")
+        for reference in dict.fromkeys([*references, *named]):
+            if not reference:
+                continue
+            if any(letter.isspace() or letter in "{}" for letter in reference):
+                self.notes.append(f"image {reference}: it is put together when a server starts, which is left out.")
+                continue
+            short = reference.rsplit("/", 1)[-1]
+            slug = new_slug(named.get(reference) or short.partition("@")[0], self._images, fallback="image")
+            self._images[slug] = {
+                "display_name": (named.get(reference) or short or reference)[:200],
+                "image": reference,
+            }
+            self._references[reference] = slug
+
+    def amounts(self, name: str, variants: Iterable[Variant]) -> None:
+        """Find bounds that hold what all variants have, in steps that reach each of it."""
+        found = {amount for variant in variants if (amount := self._amounts.amount(name, variant))}
+        if not found:
+            return
+        step = max(math.gcd(*found), _FINEST_STEP[name])
+        self._steps[name] = step
+        whole = [_up(amount, step) for amount in found]
+        bounds = {"min": min(step, *whole), "max": max(whole), "step": step}
+        self._bounds[name] = {key: shown(name, amount) for key, amount in bounds.items()}
+        parts = {part for variant in variants if (part := self._amounts.guaranteed(name, variant)) is not None}
+        if len(parts) == 1:
+            self._bounds[name]["guarantee"] = float(next(iter(parts)))
+        elif parts:
+            least, most = (float(each) for each in (min(parts), max(parts)))
+            self._bounds[name]["guarantee"] = most
+            self.notes.append(
+                f"{name}: profiles guarantee {least:.2f} to {most:.2f} of the limit; one fraction holds for all here, "
+                "the largest."
+            )
+
+    def preset(self, variant: Variant) -> None:
+        """Make a preset of a variant, with the GPU type that it takes."""
+        preset: dict[str, Any] = {"display_name": variant.name[:200]}
+        if variant.description:
+            preset["description"] = variant.description[:2000]
+        if image := self._references.get(self._reference(variant)):
+            preset["image"] = image
+        for name in AMOUNT_TRAITS:
+            amount = self._amounts.amount(name, variant)
+            if not amount:
+                self._unlimited.setdefault(name, []).append(variant.name)
+                continue
+            rounded = _up(amount, self._steps[name])
+            if rounded != amount:
+                self.notes.append(f"{variant.name}: {name} {shown(name, amount)} becomes {shown(name, rounded)}.")
+            preset[name] = shown(name, rounded)
+        preset |= self._gpus.of(variant)
+        self._note_the_rest(variant, has_gpu="gpu" in preset)
+        self._presets[new_slug(variant.name, self._presets, fallback="preset")] = preset
+
+    def note_unlimited(self) -> None:
+        """Say which presets have no amount of their own, in one sentence: it may be all of a hundred."""
+        for name, who in self._unlimited.items():
+            more = f" and {len(who) - _NAMED} more" if len(who) > _NAMED else ""
+            self.notes.append(
+                f"{'; '.join(who[:_NAMED])}{more}: {name} has no limit; every server has one here, which without one "
+                "in the preset is what the form selects at first."
+            )
+
+    def _reference(self, variant: Variant) -> str:
+        image = variant.overrides.get("image")
+        return (image.strip() if isinstance(image, str) else "") or self._default_image
+
+    def _note_the_rest(self, variant: Variant, *, has_gpu: bool) -> None:
+        """Say what of a variant is neither in its preset nor in its GPU type."""
+        if has_gpu:
+            self.notes += lost_on_gpus(variant)
+        left = {name for name, value in variant.overrides.items() if name not in _UNDERSTOOD and value is not None}
+        if left := left | unplaced(variant, has_gpu=has_gpu):
+            names = ", ".join(sorted(left))
+            self.notes.append(f"{variant.name}: {names} cannot differ by choice here; set it on KubeSpawner for all.")
+
+
+def _up(amount: int, step: int) -> int:
+    return -(-amount // step) * step

@@ -1,0 +1,162 @@
+"""GPU types of profiles: what each of them asks of nodes, and what its servers get there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from gpuspawner.core.catalog.node_gpus import slugify, vendor_of
+from gpuspawner.settings.accelerators import accelerator_table
+from gpuspawner.settings.profiles.profile_variants import Variant
+
+_LONGEST_SLUG = 63
+_LONGEST_NAME = 200
+_RUNTIME_CLASS = ("runtimeClassName", "runtime_class_name")
+_TOLERATION = ("key", "operator", "value", "effect")
+_RESOURCES = ("extra_resource_limits", "extra_resource_guarantees")
+_OF_TYPES = ("node_selector", "tolerations", "environment", "start_timeout")
+"""Traits that a GPU type has a place for, and a server without a GPU none."""
+
+
+class ProfileGPUs:
+    """The GPU types that profiles take, one for each set of nodes and of what servers get there.
+
+    :ivar types: by slug, as settings have them.
+    """
+
+    def __init__(self, notes: list[str]) -> None:
+        self.types: dict[str, dict[str, Any]] = {}
+        self._seen: list[tuple[str, dict[str, Any]]] = []
+        self._notes = notes
+        self._table = accelerator_table({})
+
+    def of(self, variant: Variant) -> dict[str, Any]:
+        """Return the GPU part of a variant's preset; its type is described if it is a new one."""
+        limits = mapping(variant.overrides.get("extra_resource_limits"))
+        asked = {name: count for name, value in limits.items() if vendor_of(str(name)) and (count := _count(value))}
+        if not asked:
+            return {}
+        resource, *others = asked
+        if others:
+            self._notes.append(f"{variant.name}: asks for several GPU resources; only {resource} is kept.")
+        facts = _facts(resource, variant)
+        slug = next((slug for slug, known in self._seen if known == facts), None) or self._add(facts, variant)
+        entry = self.types[slug]
+        entry["max_count"] = max(asked[resource], entry.get("max_count", 1))
+        return {"gpu": slug, "gpu_count": asked[resource]}
+
+    def _add(self, facts: dict[str, Any], variant: Variant) -> str:
+        resource, match = facts["resource"], facts.get("match", {})
+        models = [self._table.find(key, value) for key, (value,) in match.items()]
+        known = next((each.accelerator for each in models if each is not None), None)
+        if known is not None and resource.endswith("/gpu"):
+            base, name = known.slug, known.name
+        else:
+            base, name = resource.rpartition("/")[2], " ".join([resource, *(value for (value,) in match.values())])
+        if any(other["display_name"] == name for other in self.types.values()):
+            name = f"{name} ({variant.name})"  # the same nodes, and something else there: people must tell them apart
+        slug = new_slug(base, self.types, fallback="gpu")
+        if not match:
+            self._notes.append(f"{variant.name}: names no node, so its GPU type {slug} is any node with {resource}.")
+        self.types[slug] = {"display_name": name[:_LONGEST_NAME], **facts}
+        self._seen.append((slug, facts))
+        return slug
+
+
+def lost_on_gpus(variant: Variant) -> Iterator[str]:
+    """Yield what of a variant with a GPU its type cannot hold, a sentence each."""
+    overrides = variant.overrides
+    environment = mapping(overrides.get("environment"))
+    kept = _environment(environment)
+    if lost := sorted(str(name) for name, value in environment.items() if value is not None and str(name) not in kept):
+        reason = "with braces, or no text, which here is the same for everybody"
+        yield f"{variant.name}: environment {', '.join(lost)} left out: {reason}; set it on KubeSpawner for all."
+    if any(not isinstance(each, Mapping) or set(each) - set(_TOLERATION) for each in _entries(overrides)):
+        yield f"{variant.name}: of tolerations only {', '.join(_TOLERATION)} are kept."
+    readable = {
+        "node_selector": lambda value: isinstance(value, Mapping),
+        "environment": lambda value: isinstance(value, Mapping),
+        "tolerations": lambda value: isinstance(value, Mapping | list | tuple),
+        "start_timeout": _timeout,
+    }
+    for name, reads in readable.items():
+        if (value := overrides.get(name)) and not reads(value):
+            yield f"{variant.name}: {name} is none that could be read, which is left out."
+
+
+def unplaced(variant: Variant, *, has_gpu: bool) -> set[str]:
+    """Return the traits of a variant that its GPU type has no place for, or that have none for want of a GPU."""
+    overrides = variant.overrides
+    left = set() if has_gpu else {name for name in _OF_TYPES if overrides.get(name)}
+    pod = overrides.get("extra_pod_config")
+    if pod and (not has_gpu or not isinstance(pod, Mapping) or set(pod) - set(_RUNTIME_CLASS)):
+        left.add("extra_pod_config")
+    for trait in _RESOURCES:
+        resources = overrides.get(trait)
+        if resources and not isinstance(resources, Mapping):
+            left.add(trait)
+        for name, value in mapping(resources).items():
+            if value is not None and str(value).strip() != "0" and not (vendor_of(str(name)) and _count(value)):
+                left.add(f"{trait} of {name}")
+    return left
+
+
+def _facts(resource: str, variant: Variant) -> dict[str, Any]:
+    """Return what makes a GPU type: its nodes, and what servers get there."""
+    overrides = variant.overrides
+    pod = mapping(overrides.get("extra_pod_config"))
+    selector = mapping(overrides.get("node_selector"))
+    found = {
+        "match": {str(key): [_text(value)] for key, value in selector.items() if value is not None},
+        "tolerations": [
+            {key: str(each[key]) for key in _TOLERATION if each.get(key)}
+            for each in _entries(overrides)
+            if isinstance(each, Mapping)
+        ],
+        "environment": _environment(mapping(overrides.get("environment"))),
+        "runtime_class": next((str(pod[key]) for key in _RUNTIME_CLASS if pod.get(key)), ""),
+        "start_timeout": _timeout(overrides.get("start_timeout")),
+    }
+    return {"resource": resource, **{key: value for key, value in found.items() if value}}
+
+
+def _entries(overrides: Mapping[str, Any]) -> list[Any]:
+    """Return tolerations as a list; KubeSpawner also takes a dict of them."""
+    value = overrides.get("tolerations")
+    if isinstance(value, Mapping):
+        return list(value.values())
+    return list(value) if isinstance(value, list | tuple) else []
+
+
+def _environment(value: Mapping[str, Any]) -> dict[str, str]:
+    """Return the variables whose values are the same for everybody; KubeSpawner fills in what is in braces."""
+    plain = {str(key): _text(each) for key, each in value.items() if isinstance(each, str | int | float)}
+    return {key: text for key, text in plain.items() if "{" not in text and "}" not in text}
+
+
+def _timeout(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def _text(value: object) -> str:
+    """Return a value as YAML writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _count(value: object) -> int:
+    """Return a number of devices, 0 for what is none."""
+    text = str(value).strip()
+    return int(text) if len(text) <= 4 and text.isascii() and text.isdigit() else 0  # noqa: PLR2004 - thousands
+
+
+def new_slug(text: str, taken: Iterable[str], *, fallback: str) -> str:
+    """Return a slug for a text that none of those taken is."""
+    used = set(taken)
+    base = slugify(text)[: _LONGEST_SLUG - 5].strip("-.") or fallback
+    names = (base, *(f"{base}-{number}" for number in range(2, len(used) + 3)))
+    return next(name for name in names if name not in used)
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """Return a mapping as it is, and anything else as an empty one."""
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuspawner.cli.check.broken_sections import broken_sections
+from gpuspawner.cli.common.findings import Severity
+from tests.unit.cli_support import section, told, written
+
+RIGHT = section("cpu: {max: 4}")
+BELOW = "jupyterhub: {hub: {config: {GPUSpawner: {cpu: {max: 4}}}}}"
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "path", "message"),
+    [
+        (RIGHT, "\nhub: 5", "hub", "must be a mapping, not a number"),
+        (RIGHT, "\nhub: {config: abc}", "hub.config", "must be a mapping, not a text"),
+        (RIGHT, "\nhub: [1]", "hub", "must be a mapping, not a list"),
+        (BELOW, "\njupyterhub: {hub: 5}", "jupyterhub.hub", "must be a mapping, not a number"),
+        (BELOW, "\njupyterhub: true", "jupyterhub", "must be a mapping, not a boolean"),
+    ],
+)
+def test_what_is_no_section_is_an_error_with_its_place(lower: str, upper: str, path: str, message: str, tmp_path: Path):
+    (found,) = (each for each in told(written(tmp_path, lower, upper)) if each.code == "wrong_type")
+    assert (found.path, found.code, found.message, found.severity) == (path, "wrong_type", message, Severity.ERROR)
+    assert found.place
+    assert (Path(found.place.file).name, found.place.line) == ("1.yaml", 2)
+
+
+@pytest.mark.parametrize("text", ["hub: null", "hub: {config: }", "hub:\n"])
+def test_null_in_the_place_of_a_section_is_a_warning(text: str, tmp_path: Path):
+    (found,) = (each for each in told(written(tmp_path, RIGHT, text)) if each.code == "idle_null")
+    assert (found.severity, found.place and found.place.line, "is null" in found.message) == (Severity.WARNING, 1, True)
+
+
+@pytest.mark.parametrize(
+    ("beside", "path"),
+    [
+        ("singleuser: {extraTolerations: x}", "singleuser.extraTolerations"),
+        ("singleuser: {extraNodeAffinity: {required: 3}}", "singleuser.extraNodeAffinity.required"),
+        ("scheduling: {userPods: {tolerations: x}}", "scheduling.userPods.tolerations"),
+        ("singleuser: {extraTolerations: [{key: a, operator: exists}]}", "singleuser.extraTolerations.0.operator"),
+        ("singleuser: {extraTolerations: [{key: a}, {effect: No}]}", "singleuser.extraTolerations.1.effect"),
+        ("scheduling: {userPods: {tolerations: [{effect: x}]}}", "scheduling.userPods.tolerations.0.effect"),
+        ("singleuser: hello", "singleuser"),
+        ("prePuller: {extraImages: [a]}", "prePuller.extraImages"),
+    ],
+)
+def test_what_the_chart_stumbles_over_is_an_error(beside: str, path: str, tmp_path: Path):
+    found = told(written(tmp_path, section("cpu: {max: 4}", beside=beside)), Severity.ERROR)
+    assert [(each.path, each.code, each.place is not None and each.place.line > 4) for each in found] == [
+        (path, "wrong_type", True)
+    ]
+
+
+def test_right_values_are_left_alone(tmp_path: Path):
+    assert list(broken_sections(written(tmp_path, RIGHT))) == []
+
+
+def test_what_a_toleration_may_say_is_told(tmp_path: Path):
+    given = "singleuser: {extraTolerations: [{key: a, operator: Exists, effect: ''}, {key: b, effect: Noschedule}]}"
+    (found,) = broken_sections(written(tmp_path, section("cpu: {max: 4}", beside=given)))
+    assert found.message == "must be one of NoSchedule, PreferNoSchedule, NoExecute, not 'Noschedule'"

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuspawner.cli.check.cluster_advice import beside_nodes, cluster_advice
+from gpuspawner.cli.cluster.cluster import ClusterError
+from gpuspawner.cli.values.values import merged_settings
+from gpuspawner.core.autoscaling.growth import Growth
+from gpuspawner.core.cluster.inventory import Inventory, Node, Taint
+from gpuspawner.core.discovery.assemble import assemble
+from gpuspawner.hub.config.offers import Offer, Offers
+from tests.unit.cli.conftest import Parsed, written_kubeconfig
+from tests.unit.cli_support import paths, section, written
+
+A100 = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}
+TYPE = "resource: nvidia.com/gpu, match: {nvidia.com/gpu.product: NVIDIA-A100-SXM4-80GB}"
+
+
+def node(name: str = "n1", **facts: Any) -> Node:
+    amounts = {"cpu": 16_000, "memory": 60 * 1024**3, "nvidia.com/gpu": 4}
+    return Node(**{"name": name, "labels": A100, "allocatable": amounts, "capacity": amounts} | facts)
+
+
+def told(folder: Path, text: str, *nodes: Node, growths: tuple[Growth, ...] = ()) -> list[tuple[str, str]]:
+    values = written(folder, section(text))
+    settings = Offers().parse(merged_settings(values))
+    inventory = Inventory(nodes=nodes, growths=growths)
+    catalogue = assemble(settings.configured, inventory, table=settings.table, fallback_image="a/b")
+    return paths(list(beside_nodes(values, Offer(catalogue=catalogue, inventory=inventory), settings=settings)))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"gpus: {{a: {{{TYPE}}}}}", []),
+        ("gpus: {a: {resource: nvidia.com/gpu, match: {pool: x}}}", [("gpus.a", "matches_nothing")]),
+        (f"gpus: {{a: {{{TYPE}, max_count: 8}}}}", [("gpus.a.max_count", "too_large")]),
+        (f"gpus: {{a: {{{TYPE}, max_count: 8, scale_up: {{max_nodes: 1, gpus_per_node: 8, minutes: 1}}}}}}", []),
+        ("gpus: {a: {resource: nvidia.com/gpu, match: {pool: x},"
+         " scale_up: {max_nodes: 1, gpus_per_node: 8, minutes: 1}}}", []),
+        ("cpu: {max: 16}\nmemory: {max: 60G}", []),
+        ("cpu: {max: 32}\nmemory: {max: 61G}", [("memory.max", "too_large")]),
+        ("cpu: {max: 33}", [("cpu.max", "too_large")]),
+        ("images: {a: {image: a/b}}", [("images.a", "no_cuda")]),
+        ("policy: {default: {gpus: [t4]}}", [("policy.default.gpus", "policy")]),
+        ("presets: {p: {gpu: t4}}", [("presets.p", "preset")]),
+    ],
+)  # fmt: skip
+def test_settings_are_compared_with_the_nodes(text: str, expected: list[tuple[str, str]], tmp_path: Path):
+    assert told(tmp_path, text, node()) == expected
+
+
+def test_taints_that_no_type_tolerates_are_told(tmp_path: Path):
+    tainted = node(taints=(Taint(key="team", effect="NoSchedule"),))
+    assert told(tmp_path, f"gpus: {{a: {{{TYPE}}}}}", tainted) == [("gpus", "untolerated")]
+    assert told(tmp_path, f"gpus: {{a: {{{TYPE}}}}}\ntolerations: [{{key: team, operator: Exists}}]", tainted) == []
+
+
+def test_a_type_may_come_with_nodes_that_karpenter_makes(tmp_path: Path):
+    growth = Growth(pool="gpu", minutes=None, shape={}, nodes_left=None)
+    text = "gpus: {a: {resource: nvidia.com/gpu, match: {pool: x}}}"
+    assert told(tmp_path, text, node(), growths=(growth,)) == []
+
+
+def test_nodes_of_the_control_plane_hold_no_servers(tmp_path: Path):
+    taint = Taint(key="node-role.kubernetes.io/control-plane", effect="NoSchedule")
+    small, large = ({"cpu": cpus * 1000, "memory": 1024**3} for cpus in (2, 64))
+    nodes = (node("cp", taints=(taint,), labels={}, allocatable=large, capacity=large),)
+    nodes += (node("n", labels={}, allocatable=small, capacity=small),)
+    assert told(tmp_path, "cpu: {max: 8}", *nodes) == [("cpu.max", "too_large")]
+
+
+async def test_a_cluster_that_cannot_be_read_is_told(parsed: Parsed, tmp_path: Path):
+    arguments = parsed()
+    arguments.kubeconfig = written_kubeconfig("http://127.0.0.9:1", tmp_path)
+    with pytest.raises(ClusterError):
+        await cluster_advice(written(tmp_path, section("cpu: {max: 4}")), arguments, patience_s=1.0)

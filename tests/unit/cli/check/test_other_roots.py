@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuspawner.cli.check.other_roots import other_roots
+from gpuspawner.cli.common.findings import Severity
+from tests.unit.cli_support import told, written
+
+BELOW = "jupyterhub: {hub: {config: {GPUSpawner: {cpu: {max: 4}}}}}"
+DEEP = "basehub: {jupyterhub: {hub: {config: {GPUSpawner: {cpu: {max: 4}}}}}}"
+TOP = "hub: {config: {GPUSpawner: {cpu: {max: 4}}}}"
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "expected"),
+    [
+        (BELOW, "\nJupyterhub: {hub: {config: {GPUSpawner: {foo: 1}}}}", [("Jupyterhub", "1.yaml", 2, Severity.ERROR)]),
+        (BELOW, "singleuser: {cpu: {limit: 1}}", [("singleuser", "1.yaml", 1, Severity.ERROR)]),
+        (BELOW, "hub: {config: {JupyterHub: {}}}", [("hub", "1.yaml", 1, Severity.ERROR)]),
+        (BELOW, TOP, [("jupyterhub", "0.yaml", 1, Severity.ERROR)]),
+        (DEEP, "basehub: {hub: {config: {}}}", [("basehub.hub", "1.yaml", 1, Severity.ERROR)]),
+        (DEEP, "singleuser: {}", [("singleuser", "1.yaml", 1, Severity.ERROR)]),
+        (DEEP, "basehub: {z2jh: {singleuser: {}}}", [("basehub.z2jh", "1.yaml", 1, Severity.WARNING)]),
+        (DEEP, "basehub: {nfs: {enabled: true}, custom: {hub: {config: {}}}}\nproxy: {}", []),
+        (TOP, "z2jh: {singleuser: {}}", [("z2jh", "1.yaml", 1, Severity.WARNING)]),
+        (BELOW, "staging: {hub: {config: {GPUSpawner: {}}}}", [("staging", "1.yaml", 1, Severity.WARNING)]),
+        (BELOW, "prometheus: {server: {x: 1}}\nistio: {hub: docker.io}\nproxy: {x: 1}", []),
+        (TOP, "singleuser: {}\nproxy: {}\ncustom: {singleuser: {}}", []),
+    ],
+)
+def test_values_that_the_chart_never_gets_are_told(
+    lower: str, upper: str, expected: list[tuple[str, str, int, Severity]], tmp_path: Path
+):
+    found = [
+        (each.path, Path(each.place.file).name, each.place.line, each.severity)
+        for each in other_roots(written(tmp_path, lower, upper))
+        if each.place
+    ]
+    assert found == expected
+
+
+ALIAS = "z2jh: {hub: {config: {GPUSpawner: {cpu: {max: 4}}}}}"
+AWAY = "What files before say there is taken away"
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "path", "severity", "message"),
+    [
+        (TOP, "\njupyterhub: hello", "jupyterhub", Severity.ERROR, "must be a mapping, not a text"),
+        (TOP, "\nJupyterHub: [1]", "JupyterHub", Severity.ERROR, "must be a mapping, not a list"),
+        (TOP, "\njupyterhub:", "jupyterhub", Severity.WARNING, "is null"),
+        (ALIAS, "\njupyterhub: 5", "jupyterhub", Severity.ERROR, "must be a mapping, not a number"),
+        (ALIAS, "\nz2jh: hello", "z2jh", Severity.ERROR, AWAY),
+        (ALIAS, "\nz2jh: null", "z2jh", Severity.WARNING, AWAY),
+        (ALIAS, f"\nz2jh: []\n{TOP}", "z2jh", Severity.ERROR, AWAY),
+    ],
+)
+def test_a_key_of_a_chart_around_it_that_holds_no_values_is_told(
+    lower: str, upper: str, path: str, severity: Severity, message: str, tmp_path: Path
+):
+    (found,) = other_roots(written(tmp_path, lower, upper))
+    assert (found.path, found.severity, message in found.message) == (path, severity, True), found.message
+    assert found.place
+    assert (Path(found.place.file).name, found.place.line) == ("1.yaml", 2)
+
+
+def test_other_keys_may_be_anything(tmp_path: Path):
+    assert list(other_roots(written(tmp_path, f"tags: {{a: 1}}\n{TOP}", "tags: hello\nglobal: 3"))) == []
+
+
+def test_the_check_tells_it(tmp_path: Path):
+    values = written(tmp_path, BELOW, "Jupyterhub: {hub: {config: {GPUSpawner: {foo: 1}}}}")
+    assert [(each.path, each.code) for each in told(values, Severity.ERROR)] == [("Jupyterhub", "misplaced")]

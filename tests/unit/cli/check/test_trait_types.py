@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kubespawner import KubeSpawner
+
+from gpuspawner.cli.check.trait_types import asked_instead, is_amount
+
+TRAITS = KubeSpawner.class_traits(config=True)
+BYTES = "a number of bytes, or a text such as 4G (K, M, G or T, without an i)"
+
+
+@pytest.mark.parametrize("value", ["4G", "0.5G", "512M", "2T", 1024, 1.5, None])
+def test_amounts_of_memory_are_taken_as_jupyterhub_takes_them(value: Any):
+    assert asked_instead(TRAITS["mem_limit"], value) == ""
+
+
+@pytest.mark.parametrize(
+    "value", ["4Gi", "4g", "512m", "lots", "4", "", "nanG", float("inf"), float("nan"), [], {}, [1]]
+)
+def test_what_is_no_amount_of_memory_is_told_with_the_units_there_are(value: Any):
+    assert asked_instead(TRAITS["mem_limit"], value) == BYTES
+
+
+def test_other_traits_say_themselves_what_they_take():
+    assert asked_instead(TRAITS["cpu_limit"], "many") == "a float"
+    assert asked_instead(TRAITS["node_selector"], []) == "a mapping"
+
+
+def test_numbers_and_booleans_are_amounts():
+    names = ("mem_limit", "cpu_limit", "start_timeout", "events_enabled", "environment", "service_account")
+    assert [name for name in names if is_amount(TRAITS[name])] == [*names[:4]]

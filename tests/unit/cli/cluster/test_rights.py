@@ -1,0 +1,86 @@
+"""What is said of each right is what stands beside it in the file that admins apply."""
+
+from __future__ import annotations
+
+import yaml
+
+from gpuspawner._resources import data_dir
+from gpuspawner.cli.cluster.rights import Right, read, shipped
+
+ROLE = """\
+# Reading things. It does no
+# harm. Without it there are none: the form says "none". Nothing else is lost.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: gpuspawner-things
+rules:
+  - apiGroups: ["", example.org]
+    resources: [things]
+    verbs: [list]
+  # For others, without it not.
+  - apiGroups: [""]
+    resources: [others/log]
+    verbs: [get]
+  # Seldom needed. Without it something is lost.
+  #
+  # - apiGroups: [""]
+  #   resources: [rest]
+  #   verbs: [get, create]
+---
+kind: RoleBinding
+metadata:
+  name: gpuspawner-things
+"""
+
+
+def right(resource: str, **more: object) -> Right:
+    usual: dict[str, object] = {
+        "part": "things",
+        "api_group": "",
+        "is_namespaced": True,
+        "is_granted": True,
+        "purpose": "Reading things. It does no harm.",
+        "lost": 'Without it there are none: the form says "none". Nothing else is lost.',
+    }
+    return Right(resource=resource, **{**usual, **more})  # type: ignore[arg-type]
+
+
+def test_each_resource_of_a_rule_is_a_right_with_the_comment_of_the_rule_or_else_of_its_part():
+    assert read(ROLE) == (
+        right("things", verbs=("list",)),
+        right("things", api_group="example.org", verbs=("list",)),
+        right("others/log", verbs=("get",), purpose="", lost="For others, without it not."),
+        right(
+            "rest",
+            verbs=("get", "create"),
+            is_granted=False,
+            purpose="Seldom needed.",
+            lost="Without it something is lost.",
+        ),
+    )
+
+
+def test_a_right_for_the_whole_cluster_is_told_apart():
+    (first, *_) = read(ROLE.replace("kind: Role\n", "kind: ClusterRole\n"))
+    assert not first.is_namespaced
+
+
+def test_the_packaged_file_says_of_every_right_what_it_is_for_and_what_is_lost():
+    assert [each for each in shipped() if not (each.purpose and each.lost)] == []
+
+
+def test_the_packaged_file_is_read_to_its_last_rule():
+    text = (data_dir("helm-values") / "rbac.yaml").read_text(encoding="utf-8")
+    roles = [each for each in yaml.safe_load_all(text) if each and each["kind"] in {"Role", "ClusterRole"}]
+    granted = [
+        (role["metadata"]["name"], resource, tuple(rule["verbs"]))
+        for role in roles
+        for rule in role["rules"]
+        for resource in rule["resources"]
+    ]
+
+    found = [(f"gpuspawner-{each.part}", each.resource, each.verbs) for each in shipped() if each.is_granted]
+
+    assert found == granted
+    assert [each.resource for each in shipped() if not each.is_granted] == ["secrets", "services"]

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpuspawner.cli.doctor.classes import priority_classes, queues, runtime_classes, storage
+from gpuspawner.cli.doctor.facts import Kind
+from gpuspawner.cli.values.wishes import Wishes
+from tests.unit.cli.doctor.cases import T4, codes, facts, gpu_type, named, node
+
+
+@pytest.mark.parametrize(
+    ("there", "expected"),
+    [(["nvidia"], []), ([], [("fault", "runtime-class-missing", ("nvidia", "a", "b"))])],
+)
+def test_runtime_classes_that_types_ask_for_have_to_be_there(there: list[str], expected: list[Any]):
+    settings = {"gpus": {slug: gpu_type(runtime_class="nvidia", max_count=n) for n, slug in enumerate("ab", 1)}}
+    assert codes(runtime_classes, facts(settings=settings, read={Kind.RUNTIME_CLASSES: map(named, there)})) == expected
+    assert codes(runtime_classes, facts(settings=settings)) == []
+
+
+PRIORITIES = {"priorities": {"p": {"display_name": "P", "class": "high", "value": 5}}}
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ([named("high", value=5)], []),
+        ([named("high", value=7)], [("warning", "priority-value", ("high",))]),
+        ([], [("fault", "priority-class-missing", ("high",))]),
+    ],
+)
+def test_priority_classes_have_to_be_there_and_worth_what_is_said(found: list[Any], expected: list[Any]):
+    assert codes(priority_classes, facts(settings=PRIORITIES, read={Kind.PRIORITY_CLASSES: found})) == expected
+
+
+def test_the_priority_class_of_all_servers_is_looked_for_as_well():
+    read = {Kind.PRIORITY_CLASSES: [named("there", value=9)]}
+    assert codes(priority_classes, facts(wishes=Wishes(priority_class="there"), read=read)) == []
+    assert codes(priority_classes, facts(wishes=Wishes(priority_class="gone"), read=read)) == [
+        ("fault", "priority-class-missing", ("gone",))
+    ]
+
+
+ACTIVE = {"conditions": [{"type": "Active", "status": "True"}]}
+INACTIVE = {"conditions": [{"type": "Active", "status": "False", "message": "stopped"}]}
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"read": {Kind.LOCAL_QUEUES: [named("q", status=ACTIVE)]}}, []),
+        ({"read": {Kind.LOCAL_QUEUES: [named("q", status=INACTIVE)]}}, ["queue-inactive"]),
+        ({"read": {Kind.LOCAL_QUEUES: [named("other")]}}, ["queue-missing"]),
+        ({"unserved": frozenset({Kind.LOCAL_QUEUES})}, ["kueue-missing"]),
+        ({}, []),
+    ],
+)
+def test_the_queue_of_the_settings_has_to_be_there_and_active(more: dict[str, Any], expected: list[str]):
+    found = codes(queues, facts(settings={"queue": {"local_queue": "q"}}, **more))
+    assert found == [("fault", code, ("q",)) for code in expected]
+
+
+def test_so_has_its_priority_class():
+    settings = {"queue": {"local_queue": "q", "priority_class": "p"}}
+    read = {Kind.LOCAL_QUEUES: [named("q")], Kind.QUEUE_PRIORITIES: []}
+    assert codes(queues, facts(settings=settings, read=read)) == [("fault", "queue-priority-missing", ("p",))]
+    assert codes(queues, facts(read=read)) == []
+
+
+def storage_class(name: str, *, is_default: bool = True, mode: str = "Immediate") -> dict[str, Any]:
+    annotations = {"storageclass.kubernetes.io/is-default-class": "true"} if is_default else {}
+    return {"metadata": {"name": name, "annotations": annotations}, "volumeBindingMode": mode}
+
+
+ZONES = tuple(node(zone, labels={**T4, "topology.kubernetes.io/zone": zone}) for zone in "ab")
+
+
+@pytest.mark.parametrize(
+    ("classes", "named_class", "expected"),
+    [
+        ([storage_class("s", mode="WaitForFirstConsumer")], "", []),
+        ([storage_class("s")], "", [("warning", "storage-immediate", ("s",))]),
+        ([storage_class("s", is_default=False)], "", [("fault", "storage-class-missing", ())]),
+        ([], "", [("fault", "storage-class-missing", ())]),
+        ([storage_class("s")], "t", [("fault", "storage-class-missing", ("t",))]),
+        ([storage_class("t", is_default=False, mode="WaitForFirstConsumer")], "t", []),
+    ],
+)
+def test_volumes_need_a_class_that_waits_for_the_server(classes: list[Any], named_class: str, expected: list[Any]):
+    wishes = Wishes(wants_claims=True, storage_class=named_class)
+    read = {Kind.STORAGE_CLASSES: classes}
+    assert codes(storage, facts(*ZONES, wishes=wishes, read=read)) == expected
+    assert codes(storage, facts(*ZONES, wishes=Wishes(), read=read)) == []
+
+
+def test_in_one_zone_a_volume_may_be_made_at_once():
+    read = {Kind.STORAGE_CLASSES: [storage_class("s")]}
+    assert codes(storage, facts(wishes=Wishes(wants_claims=True), read=read)) == []
+
+
+@pytest.mark.parametrize(
+    ("wishes", "objects", "said"),
+    [
+        (Wishes(database_class=""), [()], "The hub's database gets a volume, and there is no default StorageClass"),
+        (Wishes(database_class="t"), [("t",)], "The hub's database gets a volume, and there is no StorageClass t"),
+        (Wishes(database_class="s"), [], ""),
+        (Wishes(database_class="", wants_claims=True), [()], "Each user gets a volume, and the hub's database gets"),
+        (Wishes(database_class="", wants_claims=True, storage_class="s"), [()], "The hub's database gets a volume"),
+    ],
+)
+def test_the_hubs_database_needs_a_class_as_well(wishes: Wishes, objects: list[tuple[str, ...]], said: str):
+    read = {Kind.STORAGE_CLASSES: [storage_class("s", is_default=False)]}
+    found = list(storage(facts(wishes=wishes, read=read)))
+    assert [each.objects for each in found] == objects
+    assert all(each.what.startswith(said) and "hub.db.pvc.storageClassName" in each.fix for each in found)
+
+
+@pytest.mark.parametrize(("spec", "count"), [({"nodeName": "a"}, 0), ({}, 1)])
+def test_the_volume_of_a_hub_that_is_on_a_node_is_there(spec: dict[str, Any], count: int):
+    read = {Kind.STORAGE_CLASSES: [], Kind.HUB_PODS: [{"metadata": {"name": "hub"}, "spec": spec}]}
+    assert len(list(storage(facts(wishes=Wishes(database_class=""), read=read)))) == count

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from gpuspawner.cli.doctor.concerns import told_concerns
+from gpuspawner.core.cluster.inventory import Taint
+from tests.unit.cli.doctor.cases import GPU, PRODUCT, T4, codes, facts, gpu_type, node
+
+TAINT = (Taint(key="team", value="x", effect="NoSchedule"),)
+
+
+def test_nothing_is_the_matter_with_a_good_node():
+    assert codes(told_concerns, facts()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"gpus": 0}, ("fault", "device-plugin-missing")),
+        ({"allocatable": {GPU: 3}}, ("fault", "gpu-unhealthy")),
+        ({"labels": {**T4, "nvidia.com/gpu.count": "2"}}, ("warning", "gpu-models-mixed")),
+        ({"labels": {PRODUCT: "T4-MIG-INVALID"}, "gpus": 0}, ("fault", "mig-invalid")),
+        ({"taints": TAINT}, ("warning", "taint-untolerated")),
+        ({"uncounted": frozenset({GPU}), "gpus": 0}, ("warning", "devices-uncounted")),
+    ],
+)
+def test_concerns_of_nodes_name_them(changes: dict[str, Any], expected: tuple[str, str]):
+    assert codes(told_concerns, facts(node("x", **changes))) == [(*expected, ("x",))]
+
+
+def test_types_that_are_not_offered_presets_and_rules_are_told():
+    settings = {
+        "discover_gpus": False,
+        "gpus": {"l4": gpu_type(match={PRODUCT: "L4"})},
+        "presets": {"gone": {"display_name": "Gone", "gpu": "h100"}},
+        "policy": {"default": {"gpus": ["h100"]}},
+    }
+    assert codes(told_concerns, facts(settings={**settings, "discover_gpus": True})) == [
+        ("fault", "preset-invalid", ("gone",)),
+        ("warning", "policy-type-unknown", ("policy.default.gpus",)),
+    ]
+    del settings["presets"], settings["policy"]
+    assert codes(told_concerns, facts(settings=settings)) == [("warning", "gpu-not-offered", ("n",))]
+
+
+@pytest.mark.parametrize(
+    ("settings", "place"),
+    [
+        ({}, ("singleuser", "extraTolerations")),
+        ({"gpus": {"t": gpu_type()}}, ("hub", "config", "GPUSpawner", "gpus", "t")),
+    ],
+)
+def test_values_that_tolerate_the_taint_are_offered(settings: dict[str, Any], place: tuple[str, ...]):
+    (found,) = told_concerns(facts(node(taints=TAINT), settings=settings))
+    values: Any = yaml.safe_load(found.fix)
+    for key in place:
+        values = values[key]
+    told = values["tolerations"] if isinstance(values, dict) else values
+    assert told[-1] == {"key": "team", "operator": "Equal", "value": "x", "effect": "NoSchedule"}
+
+
+def test_braces_of_json_come_through():
+    (found,) = told_concerns(facts(node(labels={PRODUCT: "T4-MIG-INVALID"}, gpus=0)))
+    assert """-p '{"spec": {"mig": {"strategy": "mixed"}}}'""" in found.fix

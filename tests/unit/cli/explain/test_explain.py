@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import argparse
+import asyncio
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpuspawner.cli.explain.explain import configure, run
+from gpuspawner.cli.main import main
+from tests.unit.cli.conftest import calls, settings, written_kubeconfig
+from tests.unit.kube.watch_server import WatchServer
+
+VALUES = settings(
+    images={"lab": {"image": "registry.example/lab:1"}, "torch": {"image": "registry.example/torch:1"}},
+    custom_images={"allowed": True},
+    cpu={"min": 1, "max": 64, "step": 1, "default": 2},
+    memory={"min": "1G", "max": "64G", "step": "1G", "default": "4G"},
+    presets={"big": {"display_name": "Big", "gpu": "a100-80gb", "gpu_count": 2}},
+    policy={"default": {"max_gpus": 1}},
+)
+
+
+class Call:
+    """The command in front of a server."""
+
+    def __init__(self, kubeconfig: str, folder: Path) -> None:
+        self.kubeconfig = kubeconfig
+        self._folder = folder
+
+    async def __call__(self, *arguments: str, values: Any = VALUES) -> tuple[int, str]:
+        """Return exit code and output; the command has a loop of its own, so it runs beside the server's."""
+        parser = argparse.ArgumentParser()
+        configure(parser)
+        parsed = parser.parse_args([*calls(self.kubeconfig, self._folder, values), *arguments])
+        out = io.StringIO()
+        code = await asyncio.to_thread(run, parsed, out=out, notes=io.StringIO())
+        return code, out.getvalue()
+
+
+@pytest.fixture
+def call(kubeconfig: str, tmp_path: Path) -> Call:
+    return Call(kubeconfig, tmp_path)
+
+
+async def asked(call: Call, *arguments: str) -> dict[str, Any]:
+    _, told = await call(*arguments, "--output", "json")
+    options: dict[str, Any] = json.loads(told)["options"]
+    return {name: value for name, value in options.items() if name not in ("v", "profile")}
+
+
+async def test_what_is_left_out_is_told_of_values_below_a_parent_charts_key_too(call: Call):
+    values = {"jupyterhub": {"hub": {**VALUES["hub"], "extraConfig": {"mine": "c.a = 1"}}}}
+    _, told = await call("--output", "json", values=values)
+    sentence = "Python is not run (hub.extraConfig): what it sets, and its hooks, are left out."
+    assert sentence in json.loads(told)["left_out"]
+
+
+async def test_a_choice_is_made_of_its_parts_and_of_defaults(call: Call):
+    assert await asked(call, "--gpu", "a100-80gb") == {
+        "image": "lab",
+        "cpu": 2,
+        "memory": "4G",
+        "gpu": "a100-80gb",
+        "gpu_count": 1,
+    }
+    parts = ("--image", "torch", "--gpu", "a100-80gb", "--count", "3", "--cpu", "8", "--memory", "16G")
+    assert await asked(call, *parts) == {
+        "image": "torch",
+        "cpu": 8,
+        "memory": "16G",
+        "gpu": "a100-80gb",
+        "gpu_count": 3,
+    }
+
+
+async def test_a_preset_and_an_image_by_its_reference_can_be_asked_about(call: Call):
+    found = await asked(call, "--preset", "big", "--image", "quay.io/jupyter/base:1")
+    assert (found["gpu_count"], found["custom_image"]) == (2, "quay.io/jupyter/base:1")
+
+
+async def test_user_options_are_taken_as_they_are_or_from_a_file(call: Call, tmp_path: Path):
+    options = {"gpu": "a100-80gb", "gpu_count": 2}
+    file = tmp_path / "options.json"
+    file.write_text(json.dumps(options))
+    for given in (json.dumps(options), f"@{file}"):
+        assert (await asked(call, "--user-options", given))["gpu_count"] == 2
+    code, told = await call("--user-options", "null")
+    assert (code, "Starts now" in told) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["--gpu", "a100-80gb"], 0, "Starts now: 3 places left."),
+        (["--gpu", "a100-80gb", "--count", "4"], 0, "Waits: "),
+        (["--gpu", "a100-80gb", "--cpu", "60"], 1, "Can't start: "),
+        (["--gpu", "h100"], 1, "Not valid: gpu: There is no GPU type 'h100'."),
+        (["--gpu", "a100-80gb", "--count", "x"], 1, "Not valid: gpu_count: "),
+        (["--gpu", "a100-80gb", "--count", "2", "--user", "ada"], 1, "Refused (gpu_quota): "),
+        (["--gpu", "a100-80gb", "--user", "ada"], 0, "Policy: allowed."),
+    ],
+)
+async def test_the_exit_code_says_what_the_words_say(call: Call, arguments: list[str], code: int, told: str):
+    found, text = await call(*arguments)
+    assert (found, told in text) == (code, True), text
+
+
+async def test_a_cluster_that_does_not_answer_is_3(call: Call, tmp_path: Path):
+    call.kubeconfig = written_kubeconfig("http://127.0.0.1:1", tmp_path)
+    code, told = await call("--gpu", "a100-80gb")
+    assert (code, told.splitlines()[0]) == (3, "Unknown: the Kubernetes API server cannot be reached.")
+
+
+async def test_what_is_unknown_can_be_written_in_any_format(call: Call, server: WatchServer):
+    server.denied = {("list", "nodes")}
+    for output, read in (("json", json.loads), ("yaml", yaml.safe_load)):
+        code, told = await call("--gpu", "a100-80gb", "--output", output)
+        found = read(told)
+        assert (code, found["outcome"], found["verdict"]["sentence"]) == (
+            *(3, "unknown"),
+            "Unknown: the hub may not list the cluster's nodes.",
+        )
+
+
+async def test_another_form_than_ours_is_told(call: Call):
+    _, told = await call(values={"singleuser": {"profileList": [{"display_name": "CPU"}]}})
+    assert "Note: There are no settings of gpuspawner beside a profile list or form" in told
+
+
+async def test_nodes_advice_and_what_is_left_out_are_told(call: Call):
+    _, told = await call("--gpu", "a100-80gb", "--count", "4")
+    assert "1      no           insufficient nvidia.com/gpu  gpu-1" in told.splitlines()
+    assert "What starts now instead\n  lab · 2 CPUs · 4 GiB · 3 × A100 80 GB" in told
+    assert "Note: The home volume is left out" in told
+
+
+async def test_with_the_manifest_all_of_it_is_the_yaml_of_a_pod(call: Call):
+    _, told = await call("--gpu", "a100-80gb", "--manifest")
+    assert told.startswith("# Starts now")
+    assert yaml.safe_load(told)["spec"]["nodeSelector"] == {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}
+    _, told = await call("--gpu", "a100-80gb", "--manifest", "--output", "json")
+    assert json.loads(told)["manifest"]["kind"] == "Pod"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--user-options", "{"],
+        ["--user-options", "@/no/such/file"],
+        ["--user-options", "{}", "--gpu", "t4"],
+        ["--group", "physics"],
+        ["--user", ""],
+        ["--as-hub", "--service-account", "a:b"],
+    ],
+)
+def test_a_wrong_call_is_2(arguments: list[str], capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as left:
+        main(["explain", *arguments])
+    assert left.value.code == 2
+    assert "gpuspawner explain: error: " in capsys.readouterr().err
+
+
+def test_help_has_examples(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        main(["explain", "--help"])
+    assert "gpuspawner explain -f values.yaml --image pytorch" in capsys.readouterr().out

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import argparse
+import asyncio
+import io
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpuspawner.cli.inventory.inventory import configure, run
+from gpuspawner.cli.main import main
+from tests.unit.cli.conftest import calls, gpu_node, gpu_pod, settings, written_kubeconfig
+from tests.unit.kube.watch_server import NODES, PODS, REVIEWS, WatchServer
+
+
+class Call:
+    """The command in front of a server."""
+
+    def __init__(self, kubeconfig: str, folder: Path) -> None:
+        self.kubeconfig = kubeconfig
+        self.notes = io.StringIO()
+        self._folder = folder
+
+    async def __call__(self, *arguments: str, values: Any = None) -> tuple[int, str]:
+        """Return exit code and output; the command has a loop of its own, so it runs beside the server's."""
+        parser = argparse.ArgumentParser()
+        configure(parser)
+        parsed = parser.parse_args([*calls(self.kubeconfig, self._folder, values), *arguments])
+        out, self.notes = io.StringIO(), io.StringIO()
+        code = await asyncio.to_thread(run, parsed, out=out, notes=self.notes)
+        return code, out.getvalue()
+
+
+@pytest.fixture
+def call(kubeconfig: str, tmp_path: Path) -> Call:
+    return Call(kubeconfig, tmp_path)
+
+
+async def test_a_table_has_the_types_and_with_nodes_the_nodes(call: Call):
+    code, told = await call()
+    assert (code, told.splitlines()[1].split()[0], "gpu-1" in told) == (0, "a100-80gb", False)
+    code, told = await call("--nodes")
+    assert "gpu-1" in told
+
+
+async def test_json_and_yaml_say_the_same(call: Call):
+    _, as_json = await call("--output", "json", "--nodes")
+    _, as_yaml = await call("--output", "yaml", "--nodes")
+    assert json.loads(as_json) == yaml.safe_load(as_yaml)
+    assert json.loads(as_json)["nodes"][0]["gpus"][0]["free"] == 3
+
+
+async def test_what_may_not_be_read_is_unknown_with_the_reason(call: Call, server: WatchServer):
+    server.denied = {("list", "pods")}
+    code, told = await call()
+    assert code == 0
+    assert "? The hub may not list the pods of all namespaces." in told
+    server.denied = {("list", "nodes")}
+    code, told = await call("--output", "json", values=settings(gpus={"big": {"resource": "nvidia.com/gpu"}}))
+    found = json.loads(told)
+    assert (code, found["unknown"]) == (3, ["The hub may not list the cluster's nodes."])
+    assert found["gpu_types"][0]["total"] is None
+
+
+async def test_a_cluster_that_does_not_answer_is_3(call: Call, tmp_path: Path):
+    call.kubeconfig = written_kubeconfig("http://127.0.0.1:1", tmp_path)
+    code, told = await call()
+    assert (code, "? The Kubernetes API server cannot be reached." in told) == (3, True)
+
+
+async def test_numbers_that_nobody_can_tell_are_said_to_be_so(call: Call, server: WatchServer):
+    server.put(NODES, gpu_node("gpu-1", gpus=0))
+    _, told = await call(values=settings(gpus={"big": {"resource": "nvidia.com/gpu"}}))
+    assert "? How many big there are cannot be told" in told
+
+
+async def test_nodes_to_look_at_are_pointed_at(call: Call, server: WatchServer):
+    server.put(NODES, gpu_node("gpu-2", working=2))
+    _, told = await call()
+    assert "Something is to be said of 1 node: see --nodes." in told
+    _, told = await call("--output", "json")
+    assert [(each["concern"], each["nodes"]) for each in json.loads(told)["concerns"]] == [("broken", ["gpu-2"])]
+
+
+async def test_as_another_account_its_rights_are_listed(call: Call, server: WatchServer):
+    server.bodies["/api/v1/namespaces/jhub/serviceaccounts/hub"] = "{}"
+    _, told = await call("--as-hub")
+    assert "Rights of the ServiceAccount jhub:hub" in told
+    _, told = await call()
+    assert "Rights" not in told
+    assert {each.headers.get("Impersonate-User") for each in server.requests if each.path == REVIEWS} == {
+        None,
+        "system:serviceaccount:jhub:hub",
+    }
+
+
+async def test_whoever_watches_gets_a_document_a_line_until_it_is_ended(call: Call, server: WatchServer):
+    arguments = ["inventory", "--watch", "--output", "json", "--kubeconfig", call.kubeconfig]
+    command = "import sys; from gpuspawner.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", command, *arguments, stdout=asyncio.subprocess.PIPE, env={**os.environ, "NO_COLOR": "1"}
+    )
+    assert process.stdout is not None
+    async with asyncio.timeout(30):
+        first = json.loads(await process.stdout.readline())
+        server.put(PODS, gpu_pod("another", gpus=2))
+        second = json.loads(await process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        assert await process.wait() == 0
+    assert [each["gpu_types"][0]["free"] for each in (first, second)] == [3, 1]
+
+
+@pytest.mark.parametrize("parent", [False, True])
+async def test_settings_that_only_a_hub_can_read_are_named(call: Call, parent: bool):
+    values = settings(settings_files=["/etc/gpuspawner"])
+    code, told = await call("--output", "json", values={"jupyterhub": values} if parent else values)
+    assert (code, json.loads(told)["unknown"]) == (0, [])
+    assert call.notes.getvalue().startswith("note: Settings in files on the hub are not read (settings_files)")
+
+
+def test_help_has_examples(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        main(["inventory", "--help"])
+    assert "gpuspawner inventory -f values.yaml" in capsys.readouterr().out

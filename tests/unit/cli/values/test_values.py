@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from gpuspawner.cli.common.findings import Place
+from gpuspawner.cli.values.values import load, read
+from gpuspawner.core.errors import SettingsError
+
+
+def files(folder: Path, *texts: str) -> list[str]:
+    paths = [folder / f"{number}.yaml" for number in range(len(texts))]
+    for path, text in zip(paths, texts, strict=True):
+        path.write_text(text)
+    return [str(path) for path in paths]
+
+
+def test_files_are_merged_as_helm_does(tmp_path: Path):
+    lower = "hub: {config: {GPUSpawner: {images: {a: {image: a}, b: {image: b}}, cpu: {max: 4}}}}\nlist: [1, 2]"
+    upper = "hub: {config: {GPUSpawner: {images: {a: null, b: {order: 1}}}}}\nlist: [3]"
+    values = load(files(tmp_path, lower, upper))
+    assert values.settings == {"images": {"a": None, "b": {"image": "b", "order": 1}}, "cpu": {"max": 4}}
+    assert values.merged["list"] == [3]
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "merged"),
+    [
+        ("a: {b: 1}", "a: 2", {"a": 2}),
+        ("a: 2", "a: {b: 1}", {"a": {"b": 1}}),
+        ("a: {b: 1}", "a: null", {"a": None}),
+        ("a: null", "a: {b: 1}", {"a": {"b": 1}}),
+        ("a: {b: 1}", "a: {}", {"a": {"b": 1}}),
+        ("a: [1, 2]", "a: []", {"a": []}),
+    ],
+)
+def test_what_is_no_mapping_in_both_is_taken_from_the_later_file(
+    lower: str, upper: str, merged: object, tmp_path: Path
+):
+    assert load(files(tmp_path, lower, upper)).merged == merged
+
+
+def test_a_place_is_that_of_the_file_that_said_it_last(tmp_path: Path):
+    lower, upper = paths = files(tmp_path, "a:\n  b: 1\n  c: 1\n", "\na: {c: 2, d: [x]}\n")
+    values = load(paths)
+    assert (values.where(("a", "b")), values.where(("a", "c"))) == (Place(lower, 2, 6), Place(upper, 2, 8))
+    assert (values.where(("a", "d", 0)), values.where(("a", "b", "z"))) == (Place(upper, 2, 15), Place(lower, 2, 6))
+    assert (values.where(("a", "c"), of_key=True), values.where(("z",))) == (Place(upper, 2, 5), None)
+
+
+def test_a_null_that_removes_nothing_is_kept_in_mind(tmp_path: Path):
+    values = load(files(tmp_path, "a: {b: 1}", "a: {b: null, c: null, d: {e: }}"))
+    assert values.idle_nulls == (("a", "c"), ("a", "d", "e"))
+
+
+@pytest.mark.parametrize(
+    ("text", "root"),
+    [
+        ("hub: {config: {GPUSpawner: {}}}", ()),
+        ("jupyterhub: {hub: {config: {GPUSpawner: {}}}}", ("jupyterhub",)),
+        ("proxy: {x: 1}\nz2jh: {hub: {config: {GPUSpawner: {cpu: {max: 4}}}}}", ("z2jh",)),
+        ("singleuser: {}\nother: {}", ()),
+        ("jupyterhub: {singleuser: {}}", ("jupyterhub",)),
+        ("other: {}", ()),
+        ("basehub: {nfs: {}, jupyterhub: {custom: {}, hub: {config: {GPUSpawner: {}}}}}", ("basehub", "jupyterhub")),
+        ("basehub: {jupyterhub: {singleuser: {}}}", ("basehub", "jupyterhub")),
+        ("a: {b: {z2jh: {hub: {config: {}}}}}", ("a", "b", "z2jh")),
+        ("a: {b: {c: {jupyterhub: {hub: {config: {GPUSpawner: {}}}}}}}", ()),
+        ("prometheus: {server: {hub: {}}}\nsingleuser: {extraFiles: {hub: {config: {}}}}", ()),
+        ("singleuser: {custom: {jupyterhub: {hub: {config: {GPUSpawner: {}}}}}}", ()),
+    ],
+)
+def test_values_below_a_parent_charts_key_are_found(text: str, root: tuple[str, ...], tmp_path: Path):
+    assert load(files(tmp_path, text)).root == root
+
+
+def test_settings_below_a_parent_charts_key_are_the_settings(tmp_path: Path):
+    values = load(files(tmp_path, "jupyterhub: {hub: {config: {GPUSpawner: {cpu: {max: 4}}}}}"))
+    assert (values.settings, values.chart["hub"] is not None) == ({"cpu": {"max": 4}}, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "told"),
+    [
+        ("a: [", "1:5", "is no YAML"),
+        ("- 1", "1:1", "must hold a mapping"),
+        ("a: 1\na: 2", "2:1: a", "is written twice"),
+    ],
+)
+def test_what_is_no_values_file_is_refused_by_its_place(tmp_path: Path, text: str, place: str, told: str):
+    (file,) = files(tmp_path, text)
+    with pytest.raises(SettingsError, match=told) as refused:
+        load([file])
+    assert refused.value.field == f"{file}:{place}"
+
+
+def test_what_is_no_text_is_refused(tmp_path: Path):
+    file = tmp_path / "0.yaml"
+    file.write_bytes(b"a: \xff")
+    values = read([str(file)])
+    assert ([flaw.message for flaw in values.flaws], values.is_read) == (
+        ["is no text in UTF-8: byte 4 fits nowhere"],
+        False,
+    )
+
+
+def test_every_file_that_cannot_be_read_is_told(tmp_path: Path):
+    assert len(read(files(tmp_path, "a: [", "b: 1", "c: {")).flaws) == 2
+
+
+def test_an_empty_file_says_nothing(tmp_path: Path):
+    assert load(files(tmp_path, "", "# nothing")).settings == {}
+
+
+def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("a: 1"))
+    values = load(["-"])
+    assert (values.merged, values.where(("a",))) == ({"a": 1}, Place("<stdin>", 1, 4))

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpuspawner.cli.values.chart import spawner_config
+from gpuspawner.cli.values.wishes import Wishes, read_wishes
+
+
+def read(**values: Any) -> Wishes:
+    return read_wishes(values, spawner_config(values, namespace="jhub"))
+
+
+def test_without_a_word_the_chart_makes_claims_of_the_default_class():
+    assert read() == Wishes(wants_claims=True, database_class="")
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"singleuser": {"storage": {"type": "none"}}}, Wishes(database_class="")),
+        (
+            {"singleuser": {"storage": {"dynamic": {"storageClass": "fast"}}}},
+            Wishes(wants_claims=True, database_class="", storage_class="fast"),
+        ),
+        ({"hub": {"config": {"KubeSpawner": {"storage_pvc_ensure": False}}}}, Wishes(database_class="")),
+        (
+            {"hub": {"config": {"GPUSpawner": {"storage_class": "own", "priority_class_name": "p"}}}},
+            Wishes(wants_claims=True, database_class="", storage_class="own", priority_class="p"),
+        ),
+        (
+            {"hub": {"config": {"KubeSpawner": {"events_enabled": False}}}},
+            Wishes(wants_claims=True, database_class="", reads_events=False),
+        ),
+        (
+            {"hub": {"config": {"KubeSpawner": {"enable_user_namespaces": True}}}},
+            Wishes(wants_claims=True, database_class="", has_user_namespaces=True),
+        ),
+    ],
+)
+def test_what_values_say_is_read(values: dict[str, Any], expected: Wishes):
+    assert read(**values) == expected
+
+
+def test_pull_secrets_are_found_wherever_and_however_they_are_written():
+    found = read(
+        imagePullSecrets=[{"name": "a"}, "b"],
+        singleuser={"image": {"pullSecrets": ["c", "a"]}},
+        hub={"config": {"KubeSpawner": {"image_pull_secrets": "d"}}},
+    )
+    assert found.pull_secrets == ("a", "b", "c", "d")
+
+
+@pytest.mark.parametrize("odd", [5, [5], {"name": []}, [[]]])
+def test_odd_values_name_no_secret(odd: Any):
+    assert read(imagePullSecrets=odd).pull_secrets == ()
+
+
+@pytest.mark.parametrize(
+    ("db", "expected"),
+    [
+        ({}, ""),
+        ({"pvc": {"storageClassName": "fast"}}, "fast"),
+        ({"pvc": {"storageClassName": None}}, ""),
+        ({"pvc": {"storageClassName": ""}}, None),
+        ({"pvc": {"selector": {"matchLabels": {"a": "b"}}}}, None),
+        ({"type": "sqlite-memory"}, None),
+        ({"type": "postgres", "pvc": {"storageClassName": "fast"}}, None),
+        ({"pvc": 5}, ""),
+    ],
+)
+def test_the_hubs_database_wants_a_volume_as_the_chart_has_it(db: dict[str, Any], expected: str | None):
+    assert read(hub={"db": db}).database_class == expected

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import itertools
+import string
+
+import pytest
+
+from gpuspawner.cli.common.findings import Place, Severity
+from gpuspawner.cli.values.yaml_tree import Document, read_yaml
+
+SELF = "contains itself, by an alias of its own anchor"
+
+
+def flaws(document: Document) -> list[tuple[int, int, str, str]]:
+    return [(each.place.line, each.place.column, each.path, each.message) for each in document.flaws if each.place]
+
+
+def test_every_key_and_value_has_its_place():
+    tree = read_yaml("a:\n  b: [1, {c: x}]\n", file="f").tree
+    inner = tree.value["a"].value["b"].value[1].value["c"]
+    assert (inner.value, inner.place, inner.key) == ("x", Place("f", 2, 14), Place("f", 2, 11))
+
+
+def test_what_begins_below_its_key_is_found_by_the_key():
+    tree = read_yaml("a:\n  b: 1\n", file="f").tree
+    assert (tree.value["a"].shown, tree.value["a"].value["b"].shown) == (Place("f", 1, 1), Place("f", 2, 6))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("yes", True),
+        ("n", False),
+        ("Off", False),
+        ("~", None),
+        ("", None),
+        ("017", 15),
+        ("0x1F", 31),
+        ("0b11", 3),
+        ("-1_000", -1000),
+        ("1e3", 1000.0),
+        (".5", 0.5),
+        ("12.10", 12.1),
+        ("08", 8.0),
+        ("12:30", "12:30"),
+        ("2026-10-01", "2026-10-01"),
+        ("'yes'", "yes"),
+        ("!!str 12", "12"),
+        ("=", "="),
+    ],
+)
+def test_scalars_are_what_helm_reads(text: str, value: object):
+    found = read_yaml(f"a: {text}", file="f").tree.value["a"].value
+    assert (found, type(found)) == (value, type(value))
+
+
+def test_keys_are_texts_as_helm_makes_them():
+    document = read_yaml("1: a\n'2': b\n", file="f")
+    assert (document.tree.plain, document.flaws) == ({"1": "a", "2": "b"}, ())
+
+
+@pytest.mark.parametrize(("key", "read"), [("on", "true"), ("1.10", "1.1"), ("0x10", "16")])
+def test_a_key_that_is_read_as_another_is_told(key: str, read: str):
+    assert flaws(read_yaml(f"a:\n  {key}: 1", file="f")) == [
+        (2, 3, f"a.{key}", f"is read as {read!r}: write the key in quotes, {key!r}")
+    ]
+
+
+def test_a_key_that_is_written_twice_is_told_with_the_first_line():
+    document = read_yaml("a: 1\nb: 2\na: 3\n1: x\n'1': z\n", file="f")
+    assert flaws(document) == [
+        (3, 1, "a", "is written twice, first on line 1: Helm drops the first"),
+        (5, 1, "1", "is written twice, first on line 4: Helm drops the first"),
+    ]
+    assert document.tree.plain == {"a": 3, "b": 2, "1": "z"}
+
+
+def test_merge_keys_take_over_what_is_not_said():
+    text = "a: &a {p: 1, q: 1}\nb: &b {q: 2, r: 2}\nc: {<<: [*a, *b], r: 3}\nd:\n  <<: *b\n"
+    plain = read_yaml(text, file="f").tree.plain
+    assert (plain["c"], plain["d"]) == ({"p": 1, "q": 1, "r": 3}, {"q": 2, "r": 2})
+
+
+@pytest.mark.parametrize(
+    ("text", "plain", "lines"),
+    [
+        ("c: {a: 1, <<: *x}", {"a": 2, "b": 1}, [3]),
+        ("c: {<<: *x, a: 1}", {"a": 1, "b": 1}, []),
+        ("c: {<<: *x, <<: *z}", {"a": 3, "b": 1}, [3]),
+        ("c: {<<: [*x, *z]}", {"a": 2, "b": 1}, []),
+        ("c: {a: 2, <<: *x}", {"a": 2, "b": 1}, []),
+    ],
+)
+def test_merge_keys_are_applied_in_their_order_as_helm_does(text: str, plain: object, lines: list[int]):
+    document = read_yaml(f"x: &x {{a: 2, b: 1}}\nz: &z {{a: 3}}\n{text}", file="f")
+    told = [(each.path, each.severity, each.place and each.place.line) for each in document.flaws]
+    assert (document.tree.plain["c"], told) == (plain, [("c.a", Severity.WARNING, line) for line in lines])
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        ("%YAML 1.2\n---\na: 1\n", 1, 1),
+        ('a: "a\\/b"', 1, 7),
+        ('a: "\\ud800"', 1, 4),
+        ('\na: {"\\udfff": 1}', 2, 5),
+        ('a: "\\U00110000"', 1, 7),
+        ("a: !!null x", 1, 4),
+        ("a: !!bool maybe", 1, 4),
+        ("a: !!str [1]", 1, 4),
+        ("a: !x [1]", 1, 4),
+        ("a: !!map [1]", 1, 4),
+    ],
+)
+def test_what_helm_refuses_is_refused_at_its_place(text: str, line: int, column: int):
+    assert [(where, at) for where, at, _, _ in flaws(read_yaml(text, file="f"))] == [(line, column)]
+
+
+@pytest.mark.parametrize("text", ["%YAML 1.1\n---\na: 1", "a: !!seq [1]", "a: !!bool yes", "a: !!null ~", "a: '\\/'"])
+def test_what_helm_reads_is_not_refused(text: str):
+    assert flaws(read_yaml(text, file="f")) == []
+
+
+def test_an_anchor_may_be_defined_anew():
+    assert read_yaml("a: &x 1\nb: &x 2\nc: *x\n", file="f").tree.plain["c"] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a: &a {b: *a}", (1, 4, "a.b", SELF)),
+        ("a: &a [1, *a]", (1, 4, "a.1", SELF)),
+        ("a: &a\n  <<: *a\n", (1, 4, "a", SELF)),
+        ("a: {<<: 3}", (1, 9, "a.<<", "must be an alias of a mapping, or a list of them: << takes its keys over")),
+        ("a: !secret x", (1, 4, "a", "has the tag !secret, which means nothing in values; leave it out")),
+        ("a: !!set {b}", (1, 4, "a", "has the tag !!set, which means nothing in values; leave it out")),
+        ("~: 1", (1, 1, "", "has a key that is empty or null; write it in quotes")),
+        ("a: {{ .Values.x }}: 1", None),
+        ("a: 1\n---\nb: 2\n", (3, 1, "", "is a second document in the file: Helm 3 reads only the first one")),
+        ("- 1", (1, 1, "", "must hold a mapping, not a list")),
+        ("text", (1, 1, "", "must hold a mapping, not 'text'")),
+        (f"a: {'9' * 5000}", (1, 4, "a", f"is no number that can be read: '{'9' * 39}…'")),
+    ],
+)
+def test_what_helm_does_not_read_as_meant_is_told(text: str, told: tuple[int, int, str, str] | None):
+    found = flaws(read_yaml(text, file="f"))
+    assert found == [told] if told else found != []
+
+
+@pytest.mark.parametrize("number", ["0x" + "f" * 9_999, "0" + "7" * 10_000, "1." + "1" * 9_999, "1e" + "1" * 9_999])
+@pytest.mark.parametrize(("text", "place"), [("a: {}", (1, 4)), ("? {}\n: 1", (1, 3))])
+def test_a_number_that_nobody_reads_is_told_and_stays_a_text(number: str, text: str, place: tuple[int, int]):
+    document = read_yaml(text.format(number), file="f")
+    path = "a" if text.startswith("a") else ""
+    assert flaws(document) == [(*place, path, f"is no number that can be read: {number[:39] + '…'!r}")]
+    assert number in (document.tree.plain if path == "" else document.tree.plain.values())
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "a: 1\n---\n", "\ufeffa: 1"])
+def test_nothing_is_wrong_with_what_is_empty(text: str):
+    assert flaws(read_yaml(text, file="f")) == []
+
+
+def test_aliases_of_aliases_are_not_followed_without_end():
+    letters = string.ascii_lowercase[:12]
+    lines = [f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]" for old, new in itertools.pairwise(letters)]
+    document = read_yaml("\n".join(["a: &a [x]", *lines]), file="f")
+    assert flaws(document) == [(1, 1, "", "stands for more than 100,000 values: aliases of aliases multiply")]
+    assert (document.is_read, document.tree.plain) == (False, {})
+
+
+@pytest.mark.parametrize("text", ["a: " + "[" * 5000, "a: " + "[" * 150 + "]" * 150, "a: " + "{a: " * 400])
+def test_what_is_nested_without_end_is_told(text: str):
+    document = read_yaml(text, file="f")
+    assert (len(document.flaws), document.is_read) == (1, False)
+
+
+def test_a_file_that_is_too_large_is_not_read():
+    document = read_yaml("a: " + "x" * 5_000_000, file="f")
+    assert flaws(document) == [(1, 1, "", "has more than 4 MiB, so it was not read")]

@@ -1,0 +1,243 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuspawner.core.cluster import decode
+from gpuspawner.core.cluster.demands import NO_DEMANDS, Demands, HostPort
+from gpuspawner.core.cluster.inventory import Node, Pod, Taint
+
+GIB = 1 << 30
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3),
+    max_leaves=8,
+)
+SELECTOR = JSON | st.fixed_dictionaries({"matchLabels": JSON, "matchExpressions": JSON | st.lists(JSON)})
+SPREAD = st.fixed_dictionaries(
+    {"whenUnsatisfiable": st.just("DoNotSchedule"), "labelSelector": SELECTOR, "maxSkew": JSON}
+)
+TERMS = JSON | st.lists(
+    st.fixed_dictionaries(
+        {"labelSelector": SELECTOR, "namespaces": JSON, "namespaceSelector": SELECTOR, "topologyKey": JSON}
+    )
+)
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+AFFINITY = st.fixed_dictionaries(
+    {
+        "podAffinity": JSON | st.fixed_dictionaries({REQUIRED: TERMS}),
+        "podAntiAffinity": JSON | st.fixed_dictionaries({REQUIRED: TERMS}),
+        "nodeAffinity": JSON
+        | st.fixed_dictionaries({REQUIRED: JSON | st.fixed_dictionaries({"nodeSelectorTerms": JSON})}),
+    }
+)
+OBJECTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "metadata": JSON | st.fixed_dictionaries({"name": JSON, "labels": JSON}),
+        "spec": JSON
+        | st.fixed_dictionaries(
+            {},
+            optional={
+                "taints": JSON,
+                "nodeName": JSON,
+                "containers": JSON | st.lists(st.fixed_dictionaries({"resources": JSON})),
+                "initContainers": JSON,
+                "overhead": JSON,
+                "resources": JSON,
+                "tolerations": JSON | st.lists(st.fixed_dictionaries({"key": JSON, "operator": JSON})),
+                "nodeSelector": JSON,
+                "affinity": JSON | AFFINITY,
+                "topologySpreadConstraints": JSON | st.lists(SPREAD),
+                "volumes": JSON,
+                "schedulingGates": JSON,
+            },
+        ),
+        "status": JSON | st.fixed_dictionaries({"allocatable": JSON, "conditions": JSON, "phase": JSON}),
+    },
+)
+READY = [{"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": "True"}]
+
+
+def container(cpu: str, **extra: Any) -> dict[str, Any]:
+    return {"resources": {"requests": {"cpu": cpu}}, **extra}
+
+
+def test_a_node_keeps_what_matters():
+    raw = {
+        "metadata": {"name": "gpu-1", "labels": {"zone": "a"}, "annotations": {"dropped": "yes"}},
+        "spec": {"taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]},
+        "status": {
+            "allocatable": {"cpu": "7910m", "memory": "16Gi", "nvidia.com/gpu": "3", "broken": "many"},
+            "capacity": {"cpu": "8", "nvidia.com/gpu": "4"},
+            "conditions": READY,
+        },
+    }
+    assert decode.node(raw) == Node(
+        name="gpu-1",
+        labels={"zone": "a"},
+        taints=(Taint(key="nvidia.com/gpu", value="present", effect="NoSchedule"),),
+        allocatable={"cpu": 7910, "memory": 16 * GIB, "nvidia.com/gpu": 3},
+        capacity={"cpu": 8000, "nvidia.com/gpu": 4},
+        unschedulable=False,
+        ready=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "conditions"),
+    [
+        ({"unschedulable": True}, READY),
+        ({}, [{"type": "Ready", "status": "False"}]),
+        ({}, [{"type": "Ready", "status": "Unknown"}]),
+        ({}, []),
+        ({}, None),
+    ],
+)
+def test_a_cordoned_or_unready_node_takes_no_pods(spec: dict[str, Any], conditions: Any):
+    assert decode.node({"spec": spec, "status": {"conditions": conditions}}).schedulable is False
+
+
+def test_a_pod_keeps_where_it_is_and_what_it_requests():
+    raw = {
+        "metadata": {"name": "jupyter-ada", "namespace": "hub"},
+        "spec": {"nodeName": "gpu-1", "containers": [container("500m"), container("1")]},
+        "status": {"phase": "Running"},
+    }
+    assert decode.pod(raw) == Pod(name="jupyter-ada", namespace="hub", node="gpu-1", requests={"cpu": 1500})
+
+
+def test_what_a_spec_requests_is_what_its_pod_requests():
+    container = {"name": "c", "resources": {"requests": {"cpu": "1500m"}, "limits": {"nvidia.com/gpu": "2"}}}
+    spec = {"containers": [container], "initContainers": [{"name": "i", "resources": {"requests": {"memory": "1Gi"}}}]}
+    pod = decode.pod({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec})
+    assert pod is not None
+    assert decode.requested(spec) == pod.requests == {"cpu": 1500, "memory": 1 << 30, "nvidia.com/gpu": 2}
+
+
+def test_a_waiting_pod_is_on_no_node():
+    pod = decode.pod({"metadata": {"name": "p"}, "spec": {"nodeName": ""}, "status": {"phase": "Pending"}})
+    assert pod is not None
+    assert pod.node is None
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_finished_pod_holds_nothing(phase: str):
+    assert decode.pod({"status": {"phase": phase}}) is None
+
+
+def test_a_pod_that_exists_keeps_what_others_and_the_queue_need():
+    raw = {
+        "metadata": {
+            "name": "p",
+            "namespace": "hub",
+            "uid": "1",
+            "labels": {"app": "web", "broken": 1},
+            "creationTimestamp": "2026-11-21T12:00:00Z",
+            "deletionTimestamp": "2026-11-21T13:00:00Z",
+        },
+        "spec": {"priority": 100, "containers": [container("1")], "nodeSelector": {"zone": "a"}},
+        "status": {"phase": "Pending", "nominatedNodeName": "gpu-1"},
+    }
+    assert decode.pod(raw) == Pod(
+        name="p",
+        namespace="hub",
+        node=None,
+        requests={"cpu": 1000},
+        labels={"app": "web"},
+        deleting=True,
+        priority=100,
+        created="2026-11-21T12:00:00Z",
+        demands=Demands(node_selector={"zone": "a"}),
+        nominated="gpu-1",
+    )
+
+
+def test_a_bound_pod_demands_only_what_keeps_others_away():
+    port = {"hostPort": 80}
+    spec = {"nodeName": "a", "nodeSelector": {"zone": "a"}, "containers": [{"ports": [port]}]}
+    pod = decode.pod({"spec": spec})
+    assert pod is not None
+    assert pod.demands == Demands(host_ports=frozenset({HostPort("0.0.0.0", "TCP", 80)}))
+
+
+def test_bound_pods_without_demands_share_one_object():
+    pod = decode.pod({"spec": {"nodeName": "a", "nodeSelector": {"zone": "a"}, "containers": [container("1")]}})
+    assert pod is not None
+    assert pod.demands is NO_DEMANDS
+
+
+def test_replicas_share_labels_requests_and_terms():
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    raw = {
+        "metadata": {"namespace": "n", "labels": {"app": "web"}},
+        "spec": {"nodeName": "a", "affinity": affinity, "containers": [container("1")]},
+    }
+    one, other = (decode.pod(json.loads(json.dumps(raw))) for _ in range(2))
+    assert one is not None
+    assert other is not None
+    assert one.labels is other.labels
+    assert one.requests is other.requests
+    assert one.demands is other.demands
+
+
+def test_what_a_bound_pod_holds_while_it_is_resized_counts():
+    main = {"name": "main", **container("1")}
+    held = {"name": "main", "resources": {"requests": {"cpu": "3"}}}
+    pod = decode.pod({"spec": {"nodeName": "a", "containers": [main]}, "status": {"containerStatuses": [held]}})
+    assert pod is not None
+    assert pod.requests == {"cpu": 3000}
+
+
+def test_a_waiting_pod_holds_nothing_yet():
+    main = {"name": "main", **container("1")}
+    held = {"name": "main", "resources": {"requests": {"cpu": "3"}}}
+    pod = decode.pod({"spec": {"containers": [main]}, "status": {"containerStatuses": [held]}})
+    assert pod is not None
+    assert pod.requests == {"cpu": 1000}
+
+
+@given(OBJECTS | JSON)
+def test_whatever_the_api_sends_can_be_read(raw: object):
+    node, pod = decode.node(raw), decode.pod(raw)
+    assert all(number >= 0 for number in node.allocatable.values())
+    assert pod is None or all(number >= 0 for number in pod.requests.values())
+
+
+def with_devices(*resources: object, node: str | None = "a") -> dict[str, Any]:
+    """Return a pod that asks for two kinds of devices and has some of them by a claim."""
+    limits = {"cpu": "1", "nvidia.com/gpu": "2", "example.com/nic": "1"}
+    mappings = [{"containerName": "main", "resourceName": each, "requestName": "r"} for each in resources]
+    status = {"extendedResourceClaimStatus": {"requestMappings": mappings, "resourceClaimName": "c"}}
+    return {
+        "spec": {"nodeName": node, "containers": [{"name": "main", "resources": {"limits": limits}}]},
+        "status": status,
+    }
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (with_devices("nvidia.com/gpu"), {"cpu": 1000, "example.com/nic": 1}),
+        (with_devices("nvidia.com/gpu", "nvidia.com/gpu", "example.com/nic"), {"cpu": 1000}),
+        (with_devices(), {"cpu": 1000, "nvidia.com/gpu": 2, "example.com/nic": 1}),
+        (with_devices(["nvidia.com/gpu"], None), {"cpu": 1000, "nvidia.com/gpu": 2, "example.com/nic": 1}),
+        # It may get others yet, on another node.
+        (with_devices("nvidia.com/gpu", node=None), {"cpu": 1000, "nvidia.com/gpu": 2, "example.com/nic": 1}),
+    ],
+)
+def test_devices_that_a_claim_holds_are_not_counted_twice(raw: dict[str, Any], expected: dict[str, int]):
+    pod = decode.pod(raw)
+    assert pod is not None
+    assert pod.requests == expected
+
+
+def test_what_a_claim_holds_can_be_left_in():
+    found = decode.pod(with_devices("nvidia.com/gpu"), with_devices=True)
+    assert found is not None
+    assert found.requests == {"cpu": 1000, "nvidia.com/gpu": 2, "example.com/nic": 1}

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpuspawner.core.catalog.catalogue import Toleration
+from gpuspawner.core.cluster.decode_demands import demands, demands_on_others
+from gpuspawner.core.cluster.demands import NO_DEMANDS, Demands, HostPort
+from gpuspawner.core.cluster.node_terms import NodeTerm, Requirement
+from gpuspawner.core.cluster.pod_terms import PodTerm
+
+TERM = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}
+UNREADABLE = {"topologyKey": "zone", "labelSelector": {"matchExpressions": [{"key": "app", "operator": "Gt"}]}}
+IS_WEB = Requirement(key="app", operator="In", values=("web",))
+NEAR_WEB = PodTerm(topology_key="zone", selector=(IS_WEB,), namespaces=frozenset({"hub"}))
+
+
+def of(created: bool = True, requests: tuple[str, ...] = (), **spec: Any) -> Demands:
+    return demands(spec, namespace="hub", labels={}, requests=requests, created=created)
+
+
+def required(kind: str, found: object) -> dict[str, Any]:
+    return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": found}}
+
+
+def test_a_pod_without_demands_shares_them():
+    assert of(containers=[{"name": "main"}]) is NO_DEMANDS
+
+
+def test_replicas_choose_the_same_nodes_whatever_else_is_their_own():
+    def replica(name: str, zone: str = "a") -> Demands:
+        volumes = [{"name": "home", "persistentVolumeClaim": {"claimName": f"claim-{name}"}}]
+        term = {"matchExpressions": [{"key": "gpu", "operator": "In", "values": ["x", "y"]}]}
+        affinity = required("nodeAffinity", {"nodeSelectorTerms": [term]})
+        return of(nodeSelector={"zone": zone}, affinity=affinity, volumes=volumes)
+
+    one, other, elsewhere = replica("ada"), replica("bob"), replica("ada", zone="b")
+    assert (one == other, one.choice == other.choice, one.choice == elsewhere.choice) == (False, True, False)
+
+
+@pytest.mark.parametrize("number", [10, 10_000])
+def test_demands_of_any_size_are_read_whole(number: int):
+    values = [str(each) for each in range(number)]
+    terms = [{"matchExpressions": [{"key": "gpu", "operator": "In", "values": values}]}]
+    found = of(affinity=required("nodeAffinity", {"nodeSelectorTerms": terms}), nodeSelector=dict.fromkeys(values, "x"))
+    assert found.node_terms is not None
+    assert (found.node_terms[0].expressions[0].values, found.node_selector) == (
+        tuple(values),
+        dict.fromkeys(values, "x"),
+    )
+
+
+def test_node_selector_affinity_and_tolerations_are_read():
+    exists = {"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}
+    found = of(
+        nodeSelector={"zone": "a"},
+        affinity=required("nodeAffinity", {"nodeSelectorTerms": [exists]}),
+        tolerations=[{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}, {"key": "k", "value": "v"}],
+    )
+    assert found == Demands(
+        node_selector={"zone": "a"},
+        node_terms=(NodeTerm(expressions=(Requirement(key="gpu", operator="Exists"),)),),
+        tolerations=(
+            Toleration(key="gpu", operator="Exists", effect="NoSchedule"),
+            Toleration(key="k", operator="Equal", value="v"),
+        ),
+    )
+
+
+def test_required_rules_about_other_pods_are_read_and_wishes_are_not():
+    affinity = {
+        **required("podAffinity", [TERM]),
+        "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"podAffinityTerm": TERM}]},
+    }
+    assert of(affinity=affinity) == Demands(affinity=(NEAR_WEB,))
+
+
+def test_a_rule_about_other_pods_that_cannot_be_read_is_undecided():
+    found = of(affinity=required("podAffinity", [UNREADABLE]))
+    assert found.undecided == ("a rule about other pods that cannot be read",)
+
+
+def test_ports_of_the_host_are_those_of_containers_that_run_on():
+    ports = [{"hostPort": 80}, {"hostPort": 53, "protocol": "UDP", "hostIP": "10.0.0.1"}, {"containerPort": 8080}]
+    init = [{"ports": [{"hostPort": 1}]}, {"ports": [{"hostPort": 2}], "restartPolicy": "Always"}]
+    assert of(containers=[{"ports": ports}], initContainers=init).host_ports == {
+        HostPort("0.0.0.0", "TCP", 80),
+        HostPort("10.0.0.1", "UDP", 53),
+        HostPort("0.0.0.0", "TCP", 2),
+    }
+
+
+def test_on_the_hosts_network_every_port_is_the_hosts():
+    found = of(hostNetwork=True, containers=[{"ports": [{"containerPort": 8080}]}])
+    assert found.host_ports == {HostPort("0.0.0.0", "TCP", 8080)}
+
+
+def test_a_manifest_tolerates_what_the_api_server_will_add():
+    tolerated = [(each.key, each.effect) for each in of(created=False).tolerations]
+    assert tolerated == [
+        ("node.kubernetes.io/not-ready", "NoExecute"),
+        ("node.kubernetes.io/unreachable", "NoExecute"),
+    ]
+
+
+def test_the_api_server_adds_no_toleration_that_is_there():
+    own = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
+    assert [each.key for each in of(created=False, tolerations=[own]).tolerations] == [
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+    ]
+    assert of(created=False, tolerations=[{"operator": "Exists"}]).tolerations == (Toleration(operator="Exists"),)
+
+
+def test_gates_and_claims_are_read():
+    found = of(schedulingGates=[{"name": "quota"}], volumes=[{"persistentVolumeClaim": {"claimName": "home"}}])
+    assert found == Demands(gated=True, claims=("home",))
+
+
+def test_a_runtime_class_is_noted():
+    assert of(runtimeClassName="nvidia") == Demands(has_runtime_class=True)
+    assert of(runtimeClassName=3) is NO_DEMANDS
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"resourceClaims": [{"name": "gpu"}]},
+        {"requests": ("deviceclass.resource.kubernetes.io/gpu",)},
+        {"schedulingGroup": {"podGroupName": "g"}},
+        {"volumes": [{"ephemeral": {}}]},
+        {"volumes": [{"rbd": {}}]},
+        {"hostNetwork": True, "hostUsers": False},
+        {"containers": [{"restartPolicyRules": [{"action": "RestartAllContainers"}]}]},
+    ],
+)
+def test_what_is_not_decided_is_said(spec: dict[str, Any]):
+    assert len(of(**spec).undecided) == 1
+
+
+def test_usual_volumes_demand_nothing():
+    assert of(volumes=[{"emptyDir": {}}, {"configMap": {"name": "c"}}, {"csi": {"driver": "d"}}]) is NO_DEMANDS
+
+
+def test_a_bound_pods_anti_affinity_still_matters():
+    found = demands_on_others({"affinity": required("podAntiAffinity", [TERM])}, namespace="hub", labels={})
+    assert found == Demands(anti_affinity=(NEAR_WEB,))
+
+
+def test_a_bound_pods_unreadable_anti_affinity_does_not():
+    spec = {"affinity": required("podAntiAffinity", [UNREADABLE]), "nodeSelector": {"zone": "a"}}
+    assert demands_on_others(spec, namespace="hub", labels={}) is NO_DEMANDS

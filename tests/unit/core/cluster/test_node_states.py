@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+
+from gpuspawner.core.catalog.catalogue import Toleration
+from gpuspawner.core.cluster.inventory import Node, Taint
+from gpuspawner.core.cluster.node_states import is_reserved, takes_servers
+
+GPU = Toleration(key="nvidia.com/gpu", operator="Exists")
+
+
+def tainted(*keys: str, effect: str = "NoSchedule") -> Node:
+    return Node(name="n", taints=tuple(Taint(key=key, effect=effect) for key in keys))
+
+
+@pytest.mark.parametrize(
+    ("node", "takes", "reserved"),
+    [
+        (Node(name="n"), True, False),
+        (Node(name="n", unschedulable=True), False, False),
+        (tainted("nvidia.com/gpu"), True, False),
+        (tainted("team"), False, True),
+        (tainted("team", effect="PreferNoSchedule"), True, False),
+        (tainted("node.kubernetes.io/not-ready"), False, False),
+        (tainted("node.kubernetes.io/not-ready", "team"), False, True),
+        (tainted("ToBeDeletedByClusterAutoscaler"), False, False),
+        (tainted("karpenter.sh/disrupted"), False, False),
+        (tainted("ebs.csi.aws.com/agent-not-ready", effect="NoExecute"), False, False),
+        (tainted("cloud.google.com/impending-node-termination"), False, False),
+    ],
+)
+def test_a_node_takes_servers_or_is_reserved_or_will_take_them(node: Node, takes: bool, reserved: bool):
+    assert (takes_servers(node, (GPU,)), is_reserved(node, (GPU,))) == (takes, reserved)
+
+
+def test_a_cordon_can_be_tolerated_as_a_taint():
+    everything = (Toleration(operator="Exists"),)
+    assert takes_servers(Node(name="n", unschedulable=True), everything)

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+
+from gpuspawner.core.cluster.node_terms import Requirement
+from gpuspawner.core.cluster.pod_terms import (
+    PodTerm,
+    Selector,
+    concerns,
+    looks_in,
+    may_concern,
+    may_look_in,
+    selects,
+    with_label_keys,
+)
+
+APP = (Requirement(key="app", operator="In", values=("web",)),)
+
+
+def term(*namespaces: str, by_labels: Selector = None, selector: Selector = APP) -> PodTerm:
+    return PodTerm(
+        topology_key="zone", selector=selector, namespaces=frozenset(namespaces), namespace_selector=by_labels
+    )
+
+
+def in_namespace(operator: str, *values: str) -> Requirement:
+    return Requirement(key="kubernetes.io/metadata.name", operator=operator, values=values)
+
+
+TEAM = Requirement(key="team", operator="Exists")
+
+
+def test_no_selector_selects_nothing_and_an_empty_one_all():
+    assert not selects(None, {"app": "web"})
+    assert selects((), {"app": "web"})
+
+
+def test_a_selector_selects_by_labels():
+    assert selects(APP, {"app": "web", "more": "yes"})
+    assert not selects(APP, {"app": "db"})
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (term("hub"), True),
+        (term("other"), False),
+        (term(by_labels=()), True),
+        (term("hub", by_labels=(TEAM,)), True),
+        (term("other", by_labels=(TEAM,)), None),
+        (term(by_labels=(in_namespace("In", "hub", "other"),)), True),
+        (term(by_labels=(in_namespace("NotIn", "hub"),)), False),
+        (term(by_labels=(TEAM, in_namespace("In", "other"))), False),
+        (term(by_labels=(TEAM, in_namespace("In", "hub"))), None),
+    ],
+)
+def test_a_term_looks_in_namespaces_it_names_or_that_carry_labels(found: PodTerm, expected: bool | None):
+    assert looks_in(found, "hub") is expected
+
+
+def test_a_waiting_pods_term_may_look_everywhere_where_versions_differ():
+    unlike = term(by_labels=(in_namespace("NotIn", "hub"),))
+    assert (may_look_in(unlike, "hub"), may_look_in(unlike, "other")) == (None, True)
+    assert may_look_in(term(by_labels=(in_namespace("In", "other"),)), "hub") is False
+    assert may_look_in(term("other"), "hub") is False
+    assert may_concern(unlike, "hub", labels={"app": "web"}) is None
+    assert may_concern(unlike, "hub", labels={"app": "db"}) is False
+
+
+def test_a_term_concerns_pods_it_selects_where_it_looks():
+    assert concerns(term("hub"), "hub", labels={"app": "web"}) is True
+    assert concerns(term("hub"), "hub", labels={"app": "db"}) is False
+    assert concerns(term("other"), "hub", labels={"app": "web"}) is False
+    assert concerns(term(by_labels=(TEAM,)), "hub", labels={"app": "web"}) is None
+    assert concerns(term(by_labels=(TEAM,)), "hub", labels={"app": "db"}) is False
+
+
+def test_label_keys_narrow_a_selector_to_the_pods_own_values():
+    found = with_label_keys(APP, ("hash", "missing"), labels={"hash": "1"}, same=True)
+    assert found == (*APP, Requirement(key="hash", operator="In", values=("1",)))
+
+
+def test_label_keys_can_leave_out_the_pods_own_values():
+    found = with_label_keys((), ("hash",), labels={"hash": "1"}, same=False)
+    assert found == (Requirement(key="hash", operator="NotIn", values=("1",)),)
+
+
+def test_label_keys_change_nothing_where_nothing_is_selected():
+    assert with_label_keys(None, ("hash",), labels={"hash": "1"}, same=True) is None

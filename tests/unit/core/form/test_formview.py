@@ -1,0 +1,333 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset, Priority, Unit
+from gpuspawner.core.cluster.inventory import Inventory, Node, Pod
+from gpuspawner.core.cluster.occupancy import Occupancy
+from gpuspawner.core.errors import Problem
+from gpuspawner.core.form.formview import Live, as_json
+from gpuspawner.core.policy.allowance import allowance
+from gpuspawner.core.policy.policy import ANY, Person, Policy, Rule, TypeRule
+from gpuspawner.core.policy.usage import Server, Usage
+from gpuspawner.core.request.selection import validate
+from gpuspawner.core.verdict.availability import Availability
+from gpuspawner.core.verdict.shapes import Shape
+from gpuspawner.core.verdict.verdict import Outcome, Verdict
+from gpuspawner.core.warnings.flags_view import FlagsView, FlagView
+from tests.unit.islands import build_view, things
+
+GIB = 1 << 30
+JS_TESTS = Path(__file__).resolve().parents[2] / "js"
+
+A100 = GPUType(
+    slug="a100-80gb",
+    display_name="A100 80 GB",
+    resource="nvidia.com/gpu",
+    vendor="nvidia",
+    match={"nvidia.com/gpu.product": ("NVIDIA-A100-SXM4-80GB",)},
+    max_count=4,
+    memory_bytes=80 * GIB,
+)
+MI210 = GPUType(slug="mi210", display_name="MI210", resource="amd.com/gpu", vendor="amd", max_count=2)
+CATALOGUE = Catalogue(
+    images={
+        "pytorch": Image(slug="pytorch", display_name="PyTorch", image="pytorch:1", vendors=("nvidia",)),
+        "plain": Image(slug="plain", display_name="Plain Python", image="plain:1"),
+    },
+    cpu=Bounds(min=500, max=32_000, step=500, default=2000),
+    memory=Bounds(min=GIB // 2, max=256 * GIB, step=GIB // 2, default=8 * GIB),
+    gpus={"a100-80gb": A100, "mi210": MI210},
+    presets={
+        "train": Preset(
+            slug="train",
+            display_name="Training",
+            options={"image": "pytorch", "cpu": 8, "memory": "64G", "gpu": "a100-80gb", "gpu_count": 2},
+        ),
+        "small": Preset(slug="small", display_name="Small", options={"image": "plain", "cpu": 1, "memory": "512M"}),
+    },
+    custom_images=CustomImages(),
+    run_time=Bounds(min=900, max=72 * 3600, step=900, default=8 * 3600),
+    shared_memory=Bounds(min=GIB // 4, max=64 * GIB, step=GIB // 4, default=GIB // 4),
+    priorities={
+        "normal": Priority(slug="normal", display_name="Normal", priority_class="site-normal", value=100),
+        "low": Priority(slug="low", display_name="Low", priority_class="site-low", value=-10),
+    },
+)
+NODES = (
+    Node(
+        name="a",
+        labels={"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"},
+        allocatable={"nvidia.com/gpu": 4, "pods": 110},
+        capacity={"nvidia.com/gpu": 4},
+    ),
+    Node(name="b", allocatable={"amd.com/gpu": 2, "pods": 110}, capacity={"amd.com/gpu": 2}),
+)
+PODS = (Pod(name="p", namespace="n", node="a", requests={"nvidia.com/gpu": 3}),)
+INVENTORY = Inventory(occupancy=Occupancy.of(NODES, PODS), age_s=2.5)
+LIVE = Live(
+    availabilities=(
+        Availability(
+            total=5,
+            healthy=4,
+            free=1,
+            largest=1,
+            waiting=2,
+            shapes=(Shape(count=1, cpu_millis=4000, memory_bytes=16 * GIB),),
+            largest_shapes=(Shape(count=4, cpu_millis=32_000, memory_bytes=256 * GIB),),
+        ),
+        Availability(
+            total=2,
+            healthy=2,
+            free=0,
+            largest=0,
+            waiting=0,
+            shapes=(),
+            largest_shapes=(Shape(count=2, cpu_millis=16_000, memory_bytes=64 * GIB),),
+        ),
+    ),
+    verdict=Verdict(outcome=Outcome.WAITS, reason="Only 1 of 5 is free.", ahead=2),
+    alternatives=(validate({"gpu": "a100-80gb"}, CATALOGUE),),
+    presets={"small": Verdict(outcome=Outcome.NOW, places=3)},
+)
+
+POLICY = Policy(default=Rule(gpus={"mi210": TypeRule(max_runtime_s=24 * 3600), ANY: TypeRule()}, max_gpus=8))
+USAGE = Usage(own=(Server(owner="ada", name="other", gpu="mi210", count=1),))
+DEFAULTS = {
+    "image": "pytorch",
+    "custom_image": "",
+    "cpu": "2",
+    "memory": "8",
+    "gpu": "",
+    "gpu_count": "",
+    "run_time": "8h",
+    "shared_memory": "",
+    "priority": "normal",
+}
+LASTS = "for at most 8 hours"
+
+
+def types_of(catalogue: Catalogue, inventory: Inventory = INVENTORY):
+    view = build_view(catalogue, inventory)
+    return {gpu.slug: gpu for vendor in view.vendors for gpu in vendor.types}
+
+
+def test_a_first_visit_shows_the_defaults():
+    view = build_view(CATALOGUE, INVENTORY)
+    assert (dict(view.values), dict(view.errors), dict(view.notices)) == (DEFAULTS, {}, {})
+    assert view.summary == f"PyTorch with 2 CPUs, 8 GiB and no GPU {LASTS}"
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_open"),
+    [
+        pytest.param({}, False, id="defaults"),
+        pytest.param({"options": {"preset": "train"}}, False, id="preset"),
+        pytest.param({"options": {"image": "plain", "cpu": 1, "memory": "512M"}}, False, id="the same as a preset"),
+        pytest.param({"options": {"gpu": "a100-80gb"}}, True, id="another choice"),
+        pytest.param({"options": {"image": "gone"}}, True, id="notice"),
+        pytest.param({"problems": (Problem(field="cpu", code="off_step", message="Odd."),)}, True, id="error"),
+    ],
+)
+def test_the_fields_are_open_where_there_is_something_to_see(asked: dict[str, Any], is_open: bool):
+    assert build_view(CATALOGUE, INVENTORY, **asked).is_open is is_open
+
+
+def test_the_island_is_the_one_that_the_script_is_tested_with():
+    island = json.loads((JS_TESTS / "island.json").read_text())
+    catalogue = replace(CATALOGUE, policy=POLICY)
+    allowed = allowance(catalogue, Person(name="ada"), usage=USAGE)
+    asked = {"gpu": "a100-80gb", "gpu_count": 2}
+    view = build_view(catalogue, INVENTORY, options=asked, live=LIVE, allowance=allowed)
+    assert json.loads(json.dumps(as_json(view))) == island
+
+
+def test_the_island_does_not_hold_what_is_for_admins():
+    view = build_view(CATALOGUE, Inventory())
+    told = replace(view, flags=FlagsView(summary="GPUs", flags=(FlagView("node-1", "It is broken."),)))
+    assert as_json(told) == as_json(view)
+
+
+def test_the_island_of_a_form_without_bounds_is_json():
+    bare = replace(CATALOGUE, cpu=None, memory=None, run_time=None, shared_memory=None, priorities={})
+    island = json.loads(json.dumps(as_json(build_view(bare, Inventory()))))
+    assert [island[name] for name in ("cpu", "memory", "run_time", "shared_memory")] == [None] * 4
+    assert (island["priorities"], things(island["gpus"])[0]["free"]) == ([], None)
+
+
+@pytest.mark.parametrize("case", json.loads((JS_TESTS / "sentences.json").read_text()))
+def test_the_sentence_is_the_one_that_the_script_writes(case: dict[str, Any]):
+    assert build_view(CATALOGUE, INVENTORY, typed=case["values"]).summary == case["sentence"]
+
+
+def test_a_pinned_down_form_has_no_cpu_and_memory_in_its_sentence():
+    view = build_view(replace(CATALOGUE, cpu=None, memory=None, run_time=None, shared_memory=None), INVENTORY)
+    assert view.summary == "PyTorch with no GPU"
+
+
+def test_a_reference_that_was_written_stays_beside_another_image():
+    typed = {"image": "plain", "custom_image": "python"}
+    view = build_view(CATALOGUE, INVENTORY, typed=typed)
+    assert (view.values["image"], view.values["custom_image"]) == ("plain", "python")
+    assert view.summary == f"Plain Python with 2 CPUs, 8 GiB and no GPU {LASTS}"
+
+
+@pytest.mark.parametrize(("written", "is_wrong"), [("", False), ("python", False), ("Python", True)])
+def test_the_page_is_told_what_is_wrong_with_a_reference(written: str, is_wrong: bool):
+    view = build_view(CATALOGUE, INVENTORY, typed={"image": "", "custom_image": written})
+    assert view.custom_image is not None
+    island = as_json(view)["custom_image"]
+    assert (island, bool(view.custom_image.complaint)) == ({"complaint": view.custom_image.complaint}, is_wrong)
+
+
+def test_where_only_offered_images_are_allowed_the_form_has_no_field_for_another():
+    catalogue = replace(CATALOGUE, custom_images=None)
+    view = build_view(catalogue, INVENTORY, typed={"image": "plain", "custom_image": "python"})
+    assert (view.custom_image, as_json(view)["custom_image"]) == (None, None)
+    assert view.summary == f"Plain Python with 2 CPUs, 8 GiB and no GPU {LASTS}"
+    assert build_view(catalogue, INVENTORY, typed={"custom_image": "python"}).values["image"] == "pytorch"
+    summary = build_view(catalogue, INVENTORY, typed={"image": ""}).summary
+    assert summary == f"PyTorch with 2 CPUs, 8 GiB and no GPU {LASTS}"
+
+
+def test_problems_stand_at_their_fields_and_leave_no_summary():
+    problems = (
+        Problem(field="cpu", code="out_of_range", message="Too much."),
+        Problem(field="cpu", code="off_step", message="Odd."),
+        Problem(field="colour", code="unknown_field", message="There is no field 'colour'."),
+    )
+    view = build_view(CATALOGUE, INVENTORY, problems=problems)
+    assert dict(view.errors) == {"cpu": "Too much. Odd.", "colour": "There is no field 'colour'."}
+    assert view.summary == ""
+
+
+def test_bounds_are_in_the_unit_of_the_field():
+    view = build_view(CATALOGUE, INVENTORY)
+    assert view.cpu is not None
+    assert (view.cpu.min, view.cpu.max, view.cpu.step, view.cpu.default) == ("0.5", "32", "0.5", "2")
+    assert view.memory is not None
+    assert (view.memory.min, view.memory.max, view.memory.step, view.memory.default) == ("0.5", "256", "0.5", "8")
+    assert view.run_time is not None
+    assert (view.run_time.min, view.run_time.max, view.run_time.default) == ("15m", "3d", "8h")
+    assert view.shared_memory is not None
+    assert (view.shared_memory.min, view.shared_memory.max, view.shared_memory.step) == ("0.25", "64", "0.25")
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_open"),
+    [
+        pytest.param({}, False, id="defaults"),
+        pytest.param({"options": {"cpu": 4}}, False, id="another field"),
+        pytest.param({"options": {"run_time": "2h"}}, True, id="another run time"),
+        pytest.param({"options": {"shared_memory": "2G"}}, True, id="some shared memory"),
+        pytest.param({"options": {"priority": "low"}}, True, id="another priority"),
+        pytest.param({"options": {"run_time": "9d"}}, True, id="notice"),
+        pytest.param({"options": {"shared_memory": "9T"}}, True, id="another notice"),
+        pytest.param({"problems": (Problem(field="run_time", code="off_step", message="Odd."),)}, True, id="error"),
+    ],
+)
+def test_the_rarer_fields_are_open_where_there_is_something_to_see(asked: dict[str, Any], is_open: bool):
+    assert build_view(CATALOGUE, INVENTORY, **asked).is_more_open is is_open
+    bare = replace(CATALOGUE, run_time=None, shared_memory=None, priorities={})
+    assert build_view(bare, INVENTORY, **asked).is_more_open is False
+
+
+def test_types_are_grouped_by_vendor_in_the_order_of_the_catalogue():
+    v100 = replace(A100, slug="v100", display_name="V100")
+    view = build_view(replace(CATALOGUE, gpus={"mi210": MI210, "a100-80gb": A100, "v100": v100}), INVENTORY)
+    groups = [(vendor.display_name, [gpu.slug for gpu in vendor.types]) for vendor in view.vendors]
+    assert groups == [("AMD", ["mi210"]), ("NVIDIA", ["a100-80gb", "v100"])]
+
+
+def test_the_largest_count_is_over_all_types():
+    assert build_view(CATALOGUE, INVENTORY).max_gpu_count == 4
+    assert build_view(replace(CATALOGUE, gpus={}), INVENTORY).max_gpu_count == 0
+
+
+@pytest.mark.parametrize(
+    ("inventory", "text"),
+    [
+        (INVENTORY, "1 of 4 free"),
+        (Inventory(nodes=NODES), "4 in total"),
+        (Inventory(), "capacity unknown"),
+        (Inventory(occupancy=Occupancy.of((), ())), "none at the moment"),
+    ],
+)
+def test_capacity_says_what_is_known_and_no_more(inventory: Inventory, text: str):
+    assert types_of(CATALOGUE, inventory)["a100-80gb"].capacity_text == text
+
+
+@pytest.mark.parametrize(
+    ("inventory", "notice"),
+    [
+        (INVENTORY, ""),
+        (Inventory(nodes=NODES, reason="No right to list pods."), "How many GPUs are free is unknown."),
+        (Inventory(reason="The API server did not answer."), "GPU capacity is unknown right now."),
+    ],
+)
+def test_unknown_capacity_is_said_with_its_reason(inventory: Inventory, notice: str):
+    assert build_view(CATALOGUE, inventory).capacity_notice == f"{notice} {inventory.reason}".strip()
+
+
+def test_counts_that_are_given_are_not_made_anew():
+    (nvidia, amd) = build_view(CATALOGUE, Inventory(), live=LIVE).vendors
+    assert (nvidia.types[0].capacity_text, amd.types[0].capacity_text) == ("1 of 5 free", "0 of 2 free")
+
+
+def test_what_one_node_has_is_in_the_order_the_script_reads():
+    gpu = build_view(CATALOGUE, INVENTORY, live=LIVE).vendors[0].types[0]
+    assert (gpu.shapes, gpu.largest_shapes) == (((4000, 16 * GIB, 1),), ((32_000, 256 * GIB, 4),))
+
+
+def test_a_new_count_needs_no_words_about_its_age_and_an_old_one_has_them():
+    views = [build_view(CATALOGUE, replace(INVENTORY, age_s=age_s)) for age_s in (None, 2.5, 130.0)]
+    assert [(view.age_s, view.age_text) for view in views] == [(None, ""), (2.5, ""), (130.0, "as of 2 min ago")]
+
+
+@pytest.mark.parametrize(("growths", "state"), [((), "never"), (None, "none")])
+def test_a_type_that_an_autoscaler_may_bring_can_be_picked(growths: Any, state: str):
+    inventory = Inventory(nodes=(), occupancy=Occupancy(), growths=growths, age_s=1.0)
+    gpus = things(as_json(build_view(CATALOGUE, inventory))["gpus"])
+    assert {(gpu["state"], gpu["scales"]) for gpu in gpus} == {(state, state == "none")}
+
+
+def test_a_form_without_live_capacity_has_no_verdict():
+    assert build_view(CATALOGUE, INVENTORY).verdict is None
+
+
+@pytest.mark.parametrize(("unit", "text"), [(Unit.CARD, "card"), (Unit.MIG, "MIG slice"), (Unit.SHARED, "shared")])
+def test_the_unit_is_in_words(unit: Unit, text: str):
+    assert types_of(replace(CATALOGUE, gpus={"a100-80gb": replace(A100, unit=unit)}))["a100-80gb"].unit_text == text
+
+
+def test_a_type_says_that_it_is_spot_and_what_links_its_gpus():
+    told = replace(A100, spot=True, interconnect="NVLink")
+    shown = types_of(replace(CATALOGUE, gpus={"a100-80gb": told, "mi210": MI210}))
+    assert [(gpu.badges, gpu.caution[:5]) for gpu in shown.values()] == [(("NVLink", "spot"), "Spot:"), ((), "")]
+
+
+def test_a_preset_holds_a_sentence_and_the_value_of_every_field():
+    train, small = build_view(CATALOGUE, INVENTORY).presets
+    assert train.summary == f"PyTorch with 8 CPUs, 64 GiB and 2 × A100 80 GB {LASTS}"
+    assert dict(small.values) == {**DEFAULTS, "image": "plain", "cpu": "1", "memory": "0.5"}
+
+
+def test_a_preset_whose_gpu_type_is_gone_is_not_offered():
+    view = build_view(replace(CATALOGUE, gpus={"mi210": MI210}), INVENTORY)
+    assert [preset.slug for preset in view.presets] == ["small"]
+
+
+def test_a_type_whose_autoscaler_changed_is_shown_anew():
+    def scales(growths: Any) -> list[object]:
+        inventory = Inventory(nodes=(), occupancy=OCCUPANCY, growths=growths, age_s=1.0)
+        return [each["scales"] for each in things(as_json(build_view(CATALOGUE, inventory))["gpus"])]
+
+    assert [any(scales(())), all(scales(None)), any(scales(()))] == [False, True, False]
+
+
+OCCUPANCY = Occupancy()

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpuspawner.core.catalog.catalogue import Image
+from gpuspawner.core.form.formview_filled import Filled, fill
+from gpuspawner.core.policy.policy import ANY, Policy, Range, Rule, TypeRule
+from gpuspawner.core.request.selection import validate
+from tests.unit.core.form.test_formview import CATALOGUE, DEFAULTS
+from tests.unit.core.policies import GIB, HOUR_S, allowed, server
+
+
+def test_what_is_typed_is_shown_as_it_was_typed_and_wins_over_what_was_saved():
+    typed = {**DEFAULTS, "image": "plain", "cpu": " 64 cores", "memory": "<b>", "gpu": "a100-80gb", "gpu_count": "007"}
+    typed |= {"run_time": "for ever", "shared_memory": "all", "priority": "first"}
+    filled = fill(CATALOGUE, options={"image": "gone", "cpu": 4}, typed=typed)
+    assert (filled.values, filled.notices) == (typed, {})
+
+
+def test_a_field_that_was_not_sent_back_keeps_its_saved_value():
+    filled = fill(CATALOGUE, options={"cpu": 4}, typed={"memory": "16"})
+    assert filled.values == {**DEFAULTS, "cpu": "4", "memory": "16"}
+
+
+def test_a_count_that_was_not_sent_does_not_stay_with_another_gpu_type():
+    saved = {"gpu": "a100-80gb", "gpu_count": 3}
+    assert fill(CATALOGUE, options=saved, typed={"gpu": ""}).values["gpu_count"] == ""
+    assert fill(CATALOGUE, options=saved, typed={"gpu": "a100-80gb"}).values["gpu_count"] == "3"
+
+
+def test_a_preset_in_a_link_fills_in_what_the_link_does_not_name():
+    filled = fill(CATALOGUE, options={"cpu": 4}, typed={"preset": "train", "memory": "x"})
+    changed = {"cpu": "8", "memory": "x", "gpu": "a100-80gb", "gpu_count": "2"}
+    assert filled.values == {**DEFAULTS, **changed}
+
+
+def test_a_reference_in_a_link_takes_the_place_of_the_image_that_stands_there():
+    values = fill(CATALOGUE, typed={"preset": "small", "custom_image": "python"}).values
+    assert (values["image"], values["custom_image"], values["cpu"]) == ("", "python", "1")
+
+
+def test_the_selection_is_what_stands_in_the_fields():
+    typed = {"image": "plain", "cpu": "1", "memory": "512M", "gpu": "mi210", "gpu_count": "", "run_time": "8"}
+    assert fill(CATALOGUE).selection == validate({}, CATALOGUE)
+    assert fill(CATALOGUE, options={"cpu": 4}).selection == validate({"cpu": 4}, CATALOGUE)
+    wanted = validate({"image": "plain", "cpu": 1, "memory": "512M", "gpu": "mi210"}, CATALOGUE)
+    assert fill(CATALOGUE, options={"cpu": 4}, typed=typed).selection == wanted
+    assert fill(CATALOGUE, typed={"cpu": "lots"}).selection is None
+
+
+def filled_for(policy: Any, *, options: Any = None, typed: Any = None, **more: Any) -> Filled:
+    allowance = allowed(policy, **more)
+    return fill(allowance.everything, options=options, typed=typed, allowance=allowance)
+
+
+LIMITED = Rule(
+    images=frozenset({"torch"}),
+    custom_images=False,
+    gpus={"t4": TypeRule(), "a100": TypeRule(max_gpus_per_server=2, max_runtime_s=4 * HOUR_S)},
+    cpu=Range(max=4000),
+    memory=Range(max=16 * GIB),
+)
+
+
+@pytest.mark.parametrize(
+    ("saved", "value", "notice"),
+    [
+        ({"image": "r"}, "torch", "R is not among the images that you may use. Torch is selected."),
+        ({"custom_image": "quay.io/x:1"}, "", "You may only use images from the list. Torch is selected."),
+        ({"gpu": "either"}, "", "EITHER is not among the GPUs that you may use. No GPU is selected."),
+        ({"cpu": 8}, "2", "You may have 0.5 to 4 CPUs. 2 is filled in."),
+        ({"memory": "32G"}, "8", "You may have 1 GiB to 16 GiB of memory. 8 GiB is filled in."),
+        ({"gpu": "a100", "gpu_count": 4}, "1", "You may have 2 GPUs (A100) in one server. 1 is filled in."),
+        (
+            {"gpu": "a100", "run_time": "8h"},
+            "4h",
+            "A server like this may run for 4 hours at most, not for 8 hours. 4h is filled in.",
+        ),
+        ({"image": "gone"}, "torch", "The image you had last time (gone) is no longer offered: Torch is selected."),
+    ],
+)
+def test_what_was_saved_and_is_out_of_reach_gives_way_and_it_is_said_why(
+    saved: dict[str, Any], value: str, notice: str
+):
+    filled = filled_for(LIMITED, options=saved)
+    (name,) = filled.notices
+    assert filled.notices[name] == notice
+    assert filled.values["custom_image" if "custom_image" in saved else name] == value
+    assert filled.selection is not None
+
+
+def test_a_gpu_that_is_in_use_elsewhere_gives_way_until_it_is_free():
+    saved = {"gpu": "t4", "gpu_count": 2}
+    rule = Rule(max_gpus=2)
+    assert filled_for(rule, options=saved).values["gpu"] == "t4"
+    filled = filled_for(rule, options=saved, servers=[server("a100", 2)])
+    reason = "You may have 2 GPUs at a time. 2 are in use by your server other. Stop it first. No GPU is selected."
+    assert (filled.values["gpu"], filled.notices) == ("", {"gpu": reason})
+
+
+def test_why_a_type_is_out_of_reach_does_not_depend_on_the_image_that_is_selected():
+    images = {"cpu": Image(slug="cpu", display_name="CPU", image="c", vendors=())}
+    images["torch"] = Image(slug="torch", display_name="Torch", image="t")
+    filled = filled_for(Rule(gpus={}), options={"gpu": "t4"}, images=images)
+    assert filled.notices == {"gpu": "T4 is not among the GPUs that you may use. No GPU is selected."}
+
+
+def test_a_run_time_that_nobody_asked_for_is_shortened_without_a_word():
+    rule = Rule(gpus={"a100": TypeRule(max_runtime_s=4 * HOUR_S), ANY: TypeRule()})
+    filled = filled_for(rule, options={"gpu": "a100"})
+    assert (filled.values["run_time"], filled.notices) == ("4h", {})
+    assert filled_for(rule, options={"gpu": "t4"}).values["run_time"] == "8h"
+    assert filled_for(rule, options={"gpu": "a100"}, run_time=None).values["run_time"] == ""
+
+
+def test_what_was_typed_stays_whatever_is_out_of_reach():
+    typed = {"gpu": "either", "gpu_count": "8", "cpu": "16"}
+    filled = filled_for(LIMITED, typed=typed)
+    assert {name: filled.values[name] for name in typed} == typed
+    assert (filled.notices, filled.selection) == ({}, None)
+    linked = filled_for(LIMITED, typed={"preset": "big"})
+    assert (linked.values["gpu"], linked.values["gpu_count"], linked.selection) == ("a100", "4", None)
+
+
+def test_where_nothing_may_be_started_no_choice_stands_for_a_selection():
+    policy = Policy(groups={"ml": Rule()})
+    filled = filled_for(policy, options={"gpu": "a100"}, groups=None)
+    assert (filled.values["gpu"], filled.notices, filled.selection) == ("a100", {}, None)
+    assert filled_for(policy, options={"gpu": "a100"}).selection is not None

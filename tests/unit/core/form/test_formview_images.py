@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpuspawner.core.catalog.catalogue import Catalogue, CustomImages, GPUType, Image
+from gpuspawner.core.catalog.platforms import platform_of
+from gpuspawner.core.form.formview_image_types import CustomImageView, ImageView, MisfitView
+from gpuspawner.core.form.formview_images import custom_image_view, image_views
+
+OLD = (platform_of({"nvidia.com/cuda.driver-version.major": "535"}),)
+GPUS = {
+    slug: GPUType(slug=slug, display_name=slug, resource="nvidia.com/gpu", vendor="nvidia", platforms=platforms)
+    for slug, platforms in (("old-1", OLD), ("new", ()), ("old-2", OLD))
+} | {"mi210": GPUType(slug="mi210", display_name="MI210", resource="amd.com/gpu", vendor="amd")}
+CATALOGUE = Catalogue(
+    images={
+        "new": Image(slug="new", display_name="New", image="n:1", description="D", cuda="13.0", vendors=("nvidia",)),
+        "any": Image(slug="any", display_name="Any", image="a:1"),
+    },
+    cpu=None,
+    memory=None,
+    gpus=GPUS,
+)
+
+
+def test_types_that_an_image_cannot_use_are_put_together_by_the_reason():
+    assert image_views(CATALOGUE) == (
+        ImageView(
+            slug="new",
+            display_name="New",
+            description="D",
+            made_for="NVIDIA GPUs",
+            misfits=(
+                MisfitView(text="CUDA 13.0 needs driver 580 or newer; these nodes have 535.", gpus=("old-1", "old-2")),
+                MisfitView(text="New is made for NVIDIA GPUs.", gpus=("mi210",)),
+            ),
+        ),
+        ImageView(slug="any", display_name="Any", description=""),
+    )
+
+
+def test_another_catalogue_of_the_same_images_is_looked_at_anew():
+    image_views(CATALOGUE)
+    upgraded = replace(CATALOGUE, gpus={slug: replace(gpu, platforms=()) for slug, gpu in GPUS.items()})
+    assert [misfit.gpus for misfit in image_views(upgraded)[0].misfits] == [("mi210",)]
+
+
+def test_a_catalogue_that_stays_is_looked_at_once():
+    assert image_views(CATALOGUE) is image_views(CATALOGUE)
+
+
+def test_the_image_that_a_person_names_is_one_more_card():
+    assert custom_image_view(CustomImages(), "") == CustomImageView(
+        card=ImageView(
+            slug="",
+            display_name="Another image",
+            description="Any image with JupyterHub's single-user server in it.",
+        ),
+        help="Written as registry/name:tag, such as quay.io/jupyter/scipy-notebook:2026-10-01.",
+    )
+
+
+def test_it_says_what_the_admin_said_and_where_it_may_come_from():
+    view = custom_image_view(CustomImages(registries=("quay.io", "ghcr.io"), description="D"), "")
+    assert view is not None
+    assert (view.card.description, view.help) == ("D", "Written as registry/name:tag, from quay.io or ghcr.io.")
+
+
+@pytest.mark.parametrize(
+    ("written", "complaint"),
+    [
+        (" quay.io/x ", ""),
+        ("  ", ""),
+        ("python", "The image must come from quay.io, not 'docker.io/library/python'."),
+    ],
+)
+def test_it_says_what_is_wrong_with_what_is_written(written: str, complaint: str):
+    view = custom_image_view(CustomImages(registries=("quay.io",)), written)
+    assert view is not None
+    assert view.complaint == complaint
+
+
+def test_where_that_is_not_allowed_there_is_no_such_card():
+    assert custom_image_view(None, "quay.io/x") is None

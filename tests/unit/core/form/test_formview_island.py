@@ -1,0 +1,368 @@
+"""What the page's script gets is what templates/island.schema.json says, whatever the form shows."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from gpuspawner._resources import data_dir
+from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, GPUType, Image, Preset, Priority, ScaleUp, Unit
+from gpuspawner.core.catalog.platforms import Platform
+from gpuspawner.core.catalog.unions import Union, unite
+from gpuspawner.core.cluster.inventory import Inventory, Node, Pod
+from gpuspawner.core.cluster.occupancy import Occupancy
+from gpuspawner.core.errors import Problem
+from gpuspawner.core.form.formview import Live
+from gpuspawner.core.form.formview_restore import FIELDS
+from gpuspawner.core.policy.allowance import Allowance, allowance
+from gpuspawner.core.policy.policy import Person, Policy, Rule, TypeRule
+from gpuspawner.core.policy.usage import Server, usage_of
+from gpuspawner.core.request.selection import validate
+from gpuspawner.core.verdict.availability import Availability
+from gpuspawner.core.verdict.shapes import Shape
+from gpuspawner.core.verdict.verdict import Outcome, Verdict
+from tests.unit.islands import SCHEMA, TABLES, build_view, faults, island_of, things
+
+GIB = 1 << 30
+SAMPLE = json.loads((Path(__file__).resolve().parents[2] / "js" / "island.json").read_text())
+
+CARD = GPUType(
+    slug="a100",
+    display_name="A100",
+    resource="nvidia.com/gpu",
+    vendor="nvidia",
+    max_count=8,
+    memory_bytes=80 * GIB,
+    platforms=(Platform(compute=(8, 0)),),
+)
+SLICE = GPUType(
+    slug="slice",
+    display_name="A100 (MIG 1g.5gb)",
+    resource="nvidia.com/mig-1g.5gb",
+    vendor="nvidia",
+    unit=Unit.MIG,
+    memory_bytes=4864 << 20,
+)
+SHARED = GPUType(slug="part", display_name="T4", resource="nvidia.com/gpu.shared", vendor="own", unit=Unit.SHARED)
+SCALING = replace(CARD, slug="h100", scale_up=ScaleUp(max_nodes=2, gpus_per_node=8, minutes=6))
+EITHER = unite(Union(gpu=replace(CARD, slug="any"), any_of=("a100", "h100")), {"a100": CARD, "h100": SCALING})
+TYPES = tuple(gpu for gpu in (CARD, SLICE, SHARED, SCALING, EITHER) if gpu is not None)
+BARE = Catalogue(images={"i": Image(slug="i", display_name="I", image="i:1")}, cpu=None, memory=None)
+FULL = Catalogue(
+    images={
+        "cuda": Image(slug="cuda", display_name="CUDA", image="c:1", cuda="13.0"),
+        "cpu": Image(slug="cpu", display_name="CPU", image="p:1", vendors=()),
+    },
+    cpu=Bounds(min=100, max=32_300, step=500, default=600, guarantee=0.5),
+    memory=Bounds(min=GIB // 3, max=256 * GIB, step=1, default=GIB),
+    run_time=Bounds(min=60, max=2**31 - 8, step=60, default=3600),
+    shared_memory=Bounds(min=GIB // 3, max=64 * GIB, step=1, default=GIB // 3),
+    priorities={"low": Priority(slug="low", display_name="Low", priority_class="site-low", value=-10)},
+    gpus={gpu.slug: gpu for gpu in TYPES},
+    presets={
+        "small": Preset(slug="small", display_name="Small", options={"cpu": 0.1}),
+        "train": Preset(slug="train", display_name="Train", options={"gpu": "a100", "gpu_count": 8}),
+    },
+)
+AMOUNTS = {"nvidia.com/gpu": 8, "nvidia.com/mig-1g.5gb": 7, "cpu": 64_000, "memory": 256 * GIB, "pods": 110}
+NODES = (Node(name="a", allocatable=AMOUNTS, capacity=AMOUNTS | {"nvidia.com/gpu": 9}),)
+PODS = (Pod(name="p", namespace="n", node="a", requests={"nvidia.com/gpu": 3, "memory": 300 * GIB}),)
+INVENTORY = Inventory(occupancy=Occupancy.of(NODES, PODS), age_s=0.5)
+HUGE = Availability(
+    total=10**15,
+    healthy=10**15,
+    free=10**15,
+    largest=10**9,
+    waiting=10**12,
+    shapes=(Shape(count=10**9, cpu_millis=10**12, memory_bytes=1 << 60),),
+    largest_shapes=(Shape(count=10**9, cpu_millis=10**12, memory_bytes=1 << 60),),
+)
+LIMITED = replace(
+    FULL,
+    policy=Policy(
+        default=Rule(
+            images=frozenset({"cuda"}),
+            custom_images=False,
+            gpus={"h100": TypeRule(max_runtime_s=1800), "slice": TypeRule()},
+            max_gpus=6,
+        ),
+        groups={"ml": Rule(gpus={"*": TypeRule()})},
+    ),
+)
+ENDING = replace(FULL, gpus={"a100": replace(CARD, max_runtime_s=600)}, run_time=None)
+
+
+def limits_of(*servers: Server, groups: frozenset[str] | None = frozenset({"ml"})) -> Allowance:
+    usage = usage_of("ada", servers, but="")
+    return allowance(LIMITED, Person(name="ada", groups=groups), usage=usage)
+
+
+FORMS: dict[str, tuple[Catalogue, Inventory, dict[str, Any]]] = {
+    "nothing but an image": (BARE, Inventory(), {}),
+    "an empty cluster": (FULL, Inventory(occupancy=Occupancy.of((), ()), age_s=1.0), {}),
+    "nothing known": (FULL, Inventory(reason="The cluster cannot be reached."), {}),
+    "nodes known, pods not": (FULL, Inventory(nodes=NODES, reason="The hub may not list pods."), {}),
+    "cards, slices, shares and a choice of several": (FULL, INVENTORY, {}),
+    "counts of a day ago": (FULL, replace(INVENTORY, age_s=86_400.0), {}),
+    "huge counts": (FULL, INVENTORY, {"live": Live(availabilities=(HUGE,) * len(TYPES))}),
+    "presets with an outlook": (
+        FULL,
+        INVENTORY,
+        {"live": Live(presets={"small": Verdict(outcome=Outcome.NOW), "train": Verdict(outcome=Outcome.NEVER)})},
+    ),
+    "a verdict with alternatives": (
+        FULL,
+        INVENTORY,
+        {
+            "options": {"gpu": "a100", "gpu_count": 8},
+            "live": Live(
+                verdict=Verdict(outcome=Outcome.WAITS, reason="All are taken.", ahead=2),
+                alternatives=(validate({"gpu": "slice"}, FULL), validate({}, FULL)),
+            ),
+        },
+    ),
+    "a link with a preset": (FULL, INVENTORY, {"typed": {"preset": "train", "memory": "<b>"}}),
+    "errors": (
+        FULL,
+        INVENTORY,
+        {
+            "typed": dict.fromkeys(FIELDS, "'\"</script> "),
+            "problems": (Problem(field="cpu", code="bad_value", message="Odd."),),
+        },
+    ),
+    "limits": (
+        LIMITED,
+        INVENTORY,
+        {"options": {"gpu": "h100"}, "allowance": limits_of(Server(owner="ada", name="b", gpu="a100", count=5))},
+    ),
+    "limits of which none is left": (
+        LIMITED,
+        INVENTORY,
+        {"allowance": limits_of(Server(owner="ada", name="b", gpu="a100", count=8))},
+    ),
+    "nothing may be started": (LIMITED, INVENTORY, {"allowance": limits_of(groups=None)}),
+    "a type that ends": (ENDING, INVENTORY, {}),
+    "a choice that is gone": (FULL, INVENTORY, {"options": {"image": "gone", "gpu": "gone", "gpu_count": 3}}),
+}
+
+
+@pytest.mark.parametrize(("catalogue", "inventory", "asked"), FORMS.values(), ids=FORMS)
+def test_the_script_gets_what_the_schema_says(catalogue: Catalogue, inventory: Inventory, asked: dict[str, Any]):
+    assert faults(island_of(build_view(catalogue, inventory, **asked))) == []
+
+
+def test_misfits_and_scaling_types_are_among_these_forms():
+    island = island_of(build_view(FULL, INVENTORY))
+    misfits = [[each["gpus"] for each in image["misfits"]] for image in things(island["images"])]
+    # By its vendors an image without a GPU goes with none; CUDA 13 says nothing about compute capability 8.0.
+    assert misfits == [[], [[gpu.slug for gpu in TYPES]]]
+    assert [gpu["slug"] for gpu in things(island["gpus"]) if gpu["scales"]] == ["h100", "any"]
+
+
+COUNTS = st.none() | st.integers(0, 10**15)
+SHAPES = st.none() | st.lists(
+    st.builds(
+        Shape, count=st.integers(1, 10**6), cpu_millis=st.integers(0, 10**9), memory_bytes=st.integers(0, 1 << 60)
+    ),
+    max_size=3,
+).map(tuple)
+AVAILABILITIES = st.builds(
+    Availability,
+    **dict.fromkeys(("total", "healthy", "free", "largest", "waiting", "own"), COUNTS),
+    shapes=SHAPES,
+    largest_shapes=SHAPES,
+)
+MINUTES = st.none() | st.floats(0.1, 1e6)
+VERDICTS = st.builds(
+    Verdict, outcome=st.sampled_from(Outcome), places=COUNTS, ahead=COUNTS, minutes=MINUTES, reason=st.text(max_size=9)
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=9), inner, max_size=2),
+    max_leaves=4,
+)
+CHOICES = st.sampled_from([validate({}, FULL), validate({"gpu": "a100", "gpu_count": 8}, FULL)])
+LIVES = st.builds(
+    Live,
+    availabilities=st.tuples(*(AVAILABILITIES for _ in TYPES)),
+    verdict=st.none() | VERDICTS,
+    alternatives=st.lists(CHOICES, max_size=2).map(tuple),
+    presets=st.dictionaries(st.sampled_from(["small", "train", "gone"]), VERDICTS),
+)
+
+
+@given(
+    options=JSON | st.dictionaries(st.sampled_from(["preset", *FIELDS]), JSON),
+    typed=st.none() | st.dictionaries(st.sampled_from(FIELDS), st.text(max_size=9)),
+    live=LIVES,
+    age_s=st.none() | st.floats(0, 1e12),
+)
+def test_the_script_gets_what_the_schema_says_of_anything(options: Any, typed: Any, live: Live, age_s: float | None):
+    view = build_view(FULL, replace(INVENTORY, age_s=age_s), options=options, typed=typed, live=live)
+    assert faults(island_of(view)) == []
+
+
+def test_the_schema_is_one():
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_the_sample_that_the_script_is_tested_with_is_what_the_schema_says():
+    assert faults(SAMPLE) == []
+
+
+def objects(value: Any, *path: Any) -> Iterator[tuple[Any, ...]]:
+    """Yield the paths of all objects in a JSON value."""
+    if isinstance(value, dict):
+        yield path
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in inside:
+        yield from objects(each, *path, key)
+
+
+def at(value: Any, path: tuple[Any, ...]) -> Any:
+    for key in path:
+        value = value[key]
+    return value
+
+
+def changed(path: tuple[Any, ...], value: Any) -> Any:
+    """Return the sample with another value; in a table its place is a number and a name, as the script has it."""
+    island = copy.deepcopy(SAMPLE)
+    if path[0] in TABLES and len(path) > 1:
+        path = (path[0], "rows", path[1], island[path[0]]["names"].index(path[2]), *path[3:])
+    at(island, path[:-1])[path[-1]] = value
+    return island
+
+
+EVERY_OBJECT = list(objects(SAMPLE))
+
+
+def test_no_object_may_have_a_member_more():
+    accepted = []
+    for path in EVERY_OBJECT:
+        island = copy.deepcopy(SAMPLE)
+        at(island, path)["more"] = 1
+        accepted += [] if faults(island) else [path]
+    assert accepted == []
+
+
+def test_no_object_may_lack_a_member():
+    accepted = []
+    for path in EVERY_OBJECT:
+        for name in at(SAMPLE, path):
+            island = copy.deepcopy(SAMPLE)
+            del at(island, path)[name]
+            accepted += [] if faults(island) else [(*path, name)]
+    assert accepted == []
+
+
+EVERY_ROW = [(name, "rows", number) for name in TABLES for number in range(len(SAMPLE[name]["rows"]))]
+
+
+@pytest.mark.parametrize("path", EVERY_ROW)
+def test_no_row_of_a_table_may_have_a_member_more_or_less(path: tuple[Any, ...]):
+    longer, shorter = copy.deepcopy(SAMPLE), copy.deepcopy(SAMPLE)
+    at(longer, path).append(1)
+    at(shorter, path).pop()
+    assert (faults(longer) != [], faults(shorter) != []) == (True, True)
+
+
+@pytest.mark.parametrize(("name", "part"), TABLES.items())
+def test_a_table_holds_what_the_schema_says_of_one_thing_in_it(name: str, part: str):
+    names, rows = (SCHEMA["$defs"][name]["properties"][each] for each in ("names", "rows"))
+    one = SCHEMA["$defs"][part]
+    assert names["const"] == list(one["properties"]) == one["required"]
+    references = [f"#/$defs/{part}/properties/{each}" for each in names["const"]]
+    assert [each["$ref"] for each in rows["items"]["prefixItems"]] == references
+    assert rows["items"]["minItems"] == len(references)
+
+
+def test_a_preset_has_the_values_that_a_form_has():
+    values, preset = (list(SCHEMA["$defs"][each]["properties"]) for each in ("values", "preset"))
+    assert ["slug", "outlook", *values] == preset
+
+
+def test_the_sample_has_an_object_of_every_kind():
+    found = {tuple(sorted(at(SAMPLE, path))) for path in EVERY_OBJECT}
+    found |= {tuple(sorted(SAMPLE[name]["names"])) for name in TABLES if SAMPLE[name]["rows"]}
+    kinds = [SCHEMA, *(each for each in SCHEMA["$defs"].values() if "properties" in each)]
+    assert found == {tuple(sorted(kind["properties"])) for kind in kinds}
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("version",), 2),
+        (("images",), []),
+        (("images",), {"names": ["slug", "display_name", "misfits"], "rows": []}),
+        (("cpu", "max"), 32),
+        (("cpu", "max"), "32 cores"),
+        (("memory", "guarantee"), 1.5),
+        (("run_time", "max"), 24),
+        (("run_time", "max"), "24"),
+        (("shared_memory", "max"), "8h"),
+        (("run_time", "min"), ""),
+        (("run_time", "step"), "15m1h"),
+        (("gpus", 0, "free"), -1),
+        (("gpus", 0, "free"), 1.5),
+        (("gpus", 0, "free"), True),
+        (("gpus", 0, "state"), "gone"),
+        (("policy", "presets"), [1]),
+        (("policy", "times", 0, "longest"), "24"),
+        (("gpus", 0, "max_count"), None),
+        (("gpus", 0, "shapes"), [[4000, 1]]),
+        (("gpus", 0, "shapes"), [[4000, 1, 1, 1]]),
+        (("presets", 0, "gpu_count"), 2),
+        (("verdict", "outcome"), "checking"),
+        (("values", "gpu"), None),
+        (("age_s",), "2.5"),
+    ],
+)
+def test_a_member_of_another_kind_is_refused(path: tuple[Any, ...], value: Any):
+    assert faults(changed(path, value)) != []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("cpu",),
+        ("memory",),
+        ("run_time",),
+        ("shared_memory",),
+        ("verdict",),
+        ("age_s",),
+        ("policy",),
+        ("policy", "times", 0, "run_time"),
+        ("presets", 1, "outlook"),
+        ("gpus", 0, "memory_gib"),
+    ]
+    + [("gpus", 0, name) for name in ("total", "free")],
+)
+def test_what_may_not_be_known_or_shown_may_be_null(path: tuple[Any, ...]):
+    assert faults(changed(path, None)) == []
+
+
+def test_every_member_says_what_it_is():
+    kinds = {"": SCHEMA, **SCHEMA["$defs"]}
+    assert [
+        (kind, name)
+        for kind, schema in kinds.items()
+        for name, member in schema.get("properties", {}).items()
+        if not member.get("description")
+    ] == []
+
+
+def test_server_script_and_schema_are_of_one_version():
+    script = (data_dir("templates") / "display.js").read_text()
+    (version,) = re.findall(r"^const VERSION = (\d+);$", script, re.MULTILINE)
+    assert (build_view(BARE, Inventory()).version, int(version)) == (SCHEMA["properties"]["version"]["const"],) * 2

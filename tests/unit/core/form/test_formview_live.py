@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpuspawner.core.autoscaling.growth import Growth
+from gpuspawner.core.autoscaling.machines import Machines
+from gpuspawner.core.catalog.catalogue import Catalogue, GPUType, Image, ScaleUp
+from gpuspawner.core.form.formview_live import Live, details_text, scales, state_of, verdict_view
+from gpuspawner.core.form.formview_types import State, VerdictView
+from gpuspawner.core.request.selection import Selection
+from gpuspawner.core.verdict.availability import Availability
+from gpuspawner.core.verdict.shapes import Shape
+from gpuspawner.core.verdict.verdict import Outcome, Verdict
+
+GIB = 1 << 30
+T4 = GPUType(slug="t4", display_name="T4", resource="nvidia.com/gpu", vendor="nvidia", max_count=4)
+SCALING = replace(T4, scale_up=ScaleUp(max_nodes=2, gpus_per_node=4, minutes=6))
+SHAPES = (Shape(count=4, cpu_millis=8000, memory_bytes=32 * GIB),)
+ALL_FREE = Availability(total=8, healthy=8, free=8, largest=4, waiting=0, shapes=SHAPES, largest_shapes=SHAPES)
+NONE_FREE = replace(ALL_FREE, free=0, largest=0, shapes=())
+GONE = replace(NONE_FREE, total=0, healthy=0, largest_shapes=())
+
+CATALOGUE = Catalogue(
+    images={"plain": Image(slug="plain", display_name="Plain", image="plain:1")}, cpu=None, memory=None, gpus={"t4": T4}
+)
+WANTED = Selection(image="plain", cpu_millis=4000, memory_bytes=8 * GIB, gpu="t4", gpu_count=4)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "available", "state", "reason"),
+    [
+        (T4, ALL_FREE, State.FREE, ""),
+        (T4, NONE_FREE, State.BUSY, "None is free right now."),
+        (T4, replace(NONE_FREE, total=1, healthy=1), State.BUSY, "Not free right now."),
+        (SCALING, NONE_FREE, State.BUSY, "None is free right now. A new node takes about 6 min."),
+        (T4, replace(NONE_FREE, healthy=0), State.NONE, "All are out of order right now."),
+        (T4, replace(NONE_FREE, total=1, healthy=0), State.NONE, "Out of order right now."),
+        (SCALING, GONE, State.NONE, "No node with this GPU is running. A new node takes about 6 min."),
+        (T4, GONE, State.NEVER, "The cluster has no node with this GPU."),
+        (T4, Availability(), State.UNKNOWN, ""),
+        (T4, Availability(total=8, healthy=8, largest_shapes=SHAPES), State.UNKNOWN, ""),
+        (
+            T4,
+            Availability(total=0, healthy=0, largest_shapes=()),
+            State.NEVER,
+            "The cluster has no node with this GPU.",
+        ),
+    ],
+)
+def test_a_type_says_whether_one_can_start_and_why_not(
+    gpu: GPUType, available: Availability, state: State, reason: str
+):
+    assert state_of(gpu, available) == (state, reason)
+
+
+@pytest.mark.parametrize(
+    ("available", "text"),
+    [
+        (Availability(), ""),
+        (ALL_FREE, ""),
+        (replace(ALL_FREE, healthy=7, free=7), "1 of 8 broken"),
+        (replace(ALL_FREE, largest=2), "up to 2 at once"),
+        (replace(ALL_FREE, free=2, largest=2), ""),
+        (replace(NONE_FREE, healthy=6, waiting=3), "2 of 8 broken,\n3 waited for"),
+        (Availability(total=8, healthy=7, largest_shapes=SHAPES), "1 of 8 broken"),
+        (Availability(total=8, healthy=8, own=0), "none in use by servers of this hub"),
+        (Availability(total=8, healthy=7, own=3), "1 of 8 broken,\n3 in use by servers of this hub"),
+    ],
+)
+def test_what_else_is_to_say_about_the_counts(available: Availability, text: str):
+    assert details_text(T4, available) == text
+
+
+def test_any_of_several_types_may_be_added_where_one_of_them_may():
+    either = replace(T4, members=(T4, SCALING, replace(T4, scale_up=ScaleUp(max_nodes=1, gpus_per_node=1, minutes=2))))
+    assert (scales(T4), scales(either)) == (False, True)
+    assert state_of(either, NONE_FREE) == (State.BUSY, "None is free right now. A new node takes about 2 min.")
+
+
+@pytest.mark.parametrize(
+    ("growths", "state"),
+    [
+        ((), State.NEVER),
+        (None, State.NONE),
+        ((Growth(pool="p", minutes=None, shape={}, nodes_left=None, machines=Machines()),), State.NONE),
+    ],
+)
+def test_a_type_without_nodes_is_only_gone_where_none_may_be_added(growths: tuple[Growth, ...] | None, state: State):
+    assert (state_of(T4, GONE, growths=growths)[0], scales(T4, growths)) == (state, state is State.NONE)
+
+
+def test_without_a_verdict_there_is_none_to_show():
+    assert verdict_view(Live(), WANTED, catalogue=CATALOGUE) is None
+
+
+def test_the_verdict_is_told_in_words():
+    verdict = Verdict(outcome=Outcome.WAITS, reason="None of 8 is free.", ahead=2)
+    view = verdict_view(Live(verdict=verdict), WANTED, catalogue=CATALOGUE)
+    assert view == VerdictView(outcome="waits", sentence="Waits: none of 8 is free, 2 servers are ahead of yours.")
+
+
+def test_an_alternative_says_what_differs_and_fills_in_every_field():
+    live = Live(verdict=Verdict(outcome=Outcome.NEVER), alternatives=(replace(WANTED, gpu_count=2),))
+    view = verdict_view(live, WANTED, catalogue=CATALOGUE)
+    assert view is not None
+    assert [each.sentence for each in view.alternatives] == ["2 × T4"]
+    assert dict(view.alternatives[0].values) == {
+        "image": "plain",
+        "custom_image": "",
+        "cpu": "4",
+        "memory": "8",
+        "gpu": "t4",
+        "gpu_count": "2",
+        "run_time": "",
+        "shared_memory": "",
+        "priority": "",
+    }

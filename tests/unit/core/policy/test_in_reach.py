@@ -1,0 +1,43 @@
+"""Types in reach are worked out when they are asked for, each once, and are the same whoever asks how."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpuspawner.core.catalog.catalogue import GPUType
+from gpuspawner.core.policy.in_reach import Beyond, InReach
+from tests.unit.core.policies import A100, T4
+
+TYPES = {"t4": T4, "a100": A100}
+
+
+def test_only_types_are_worked_out_that_are_asked_for():
+    asked: list[str] = []
+
+    def narrowed(gpu: GPUType) -> GPUType:
+        asked.append(gpu.slug)
+        return replace(gpu, max_count=1)
+
+    found = InReach(TYPES, narrowed)
+    assert (found["t4"].max_count, "t4" in found, asked) == (1, True, ["t4"])
+
+
+def test_what_is_out_of_reach_is_not_there():
+    found = InReach(TYPES, lambda gpu: None if gpu is T4 else gpu)
+    assert (dict(found), len(found), found.get("t4"), found.get("none")) == ({"a100": A100}, 1, None, None)
+    with pytest.raises(KeyError):
+        found["t4"]
+
+
+def test_types_beyond_are_looked_for_once():
+    looks: list[None] = []
+
+    def find() -> tuple[GPUType, ...]:
+        looks.append(None)
+        return T4, A100
+
+    beyond = Beyond(find)
+    assert not looks
+    assert (tuple(beyond), len(beyond), beyond[-1], beyond[:1], len(looks)) == ((T4, A100), 2, A100, (T4,), 1)

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import pytest
+
+from gpuspawner.core.progress.endings import ending, taken_away
+from gpuspawner.core.progress.event_sources import events_of
+from gpuspawner.core.progress.stages import Stage
+from tests.unit.core.starts import Json, container, ended, event, pod
+
+REJECTED = "Pod was rejected: "
+ALLOCATE = "Allocate failed due to "
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "code", "sentence"),
+    [
+        (
+            "UnexpectedAdmissionError",
+            f"{REJECTED}{ALLOCATE}no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu, which "
+            "is unexpected",
+            "device_unhealthy",
+            "The A100 that was found for your server is out of order.",
+        ),
+        (
+            "UnexpectedAdmissionError",
+            f"{REJECTED}{ALLOCATE}previously allocated devices are no longer healthy; cannot allocate",
+            "device_unhealthy",
+            "The A100 that was found for your server is out of order.",
+        ),
+        (
+            "UnexpectedAdmissionError",
+            f"{REJECTED}{ALLOCATE}cannot allocate unregistered device nvidia.com/gpu, which is unexpected",
+            "device_unhealthy",
+            "The node that was found cannot hand out its A100 right now.",
+        ),
+        (
+            "UnexpectedAdmissionError",
+            f"{REJECTED}{ALLOCATE}requested number of devices unavailable for nvidia.com/gpu. Requested: 1, Available: "
+            "0, which is unexpected",
+            "rejected_by_node",
+            "The node that was found has no A100 left after all.",
+        ),
+        (
+            "UnexpectedAdmissionError",
+            f'{REJECTED}{ALLOCATE}rpc error: code = Unknown desc = invalid allocation request for "nvidia.com/gpu": '
+            "invalid request: maximum request size for shared resources is 1; found 2, which is unexpected",
+            "rejected_by_node",
+            "Each A100 is shared by several servers, and a server can have one share only.",
+        ),
+        (
+            "UnexpectedAdmissionError",
+            f"{ALLOCATE}[invalid request for sharing GPU (time-sharing), at most 1 nvidia.com/gpu can be requested on "
+            "GPU nodes], which is unexpected",
+            "rejected_by_node",
+            "Each A100 is shared by several servers, and a server can have one share only.",
+        ),
+        (
+            "UnexpectedAdmissionError",
+            "Update plugin resources failed due to something, which is unexpected.",
+            "rejected_by_node",
+            "The node that was found could not give your server what it needs.",
+        ),
+        (
+            "OutOfnvidia.com/gpu",
+            f"{REJECTED}Node didn't have enough resource: nvidia.com/gpu, requested: 1, used: 8, capacity: 8",
+            "rejected_by_node",
+            "The node that was found has no A100 left after all.",
+        ),
+        ("OutOfcpu", "", "rejected_by_node", "The node that was found has too little CPU left after all."),
+        ("OutOfmemory", "", "rejected_by_node", "The node that was found has too little memory left after all."),
+        ("OutOfpods", "", "rejected_by_node", "The node that was found has room for no more servers after all."),
+        ("OutOfephemeral-storage", "", "rejected_by_node", "The node that was found refused your server."),
+        (
+            "NodeAffinity",
+            f"{REJECTED}Predicate NodeAffinity failed",
+            "rejected_by_node",
+            "The node that was found refused your server.",
+        ),
+        (
+            "Evicted",
+            "The node was low on resource: memory. Threshold quantity: 100Mi, available: 80Mi. ",
+            "evicted",
+            "The node ran out of memory while your server was starting there.",
+        ),
+        (
+            "Evicted",
+            "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ",
+            "evicted",
+            "The node ran out of disk space while your server was starting there.",
+        ),
+        ("Evicted", "Anything", "evicted", "Your server was sent away from its node while it was starting."),
+        (
+            "Preempting",
+            "Preempted in order to admit critical pod",
+            "preempted",
+            "Your server had to give way to something of higher priority while it was starting.",
+        ),
+        ("NodeLost", "", "node_lost", "The node was taken out of service while your server was starting there."),
+        (
+            "Terminated",
+            "Pod was terminated in response to imminent node shutdown.",
+            "node_lost",
+            "The node was taken out of service while your server was starting there.",
+        ),
+        (
+            "DeadlineExceeded",
+            "Pod was active on the node longer than the specified deadline",
+            "evicted",
+            "The time that your server may run for was over before it had started.",
+        ),
+        ("", "", "crashed", "The program of your server ended while it was starting."),
+    ],
+)
+def test_why_a_pod_failed(reason: str, message: str, code: str, sentence: str):
+    raw = pod(node="n", phase="Failed", reason=reason, message=message)
+    found = ending(raw, events_of([event("kubelet", reason, message)]), gpu_name="A100")
+    assert found is not None
+    assert found.hopeless is not None
+    assert (found.stage, found.hopeless.code, found.sentence) == (Stage.FAILED, code, sentence)
+
+
+@pytest.mark.parametrize(
+    ("state", "code"),
+    [
+        (ended("OOMKilled", 137), "out_of_memory"),
+        (ended("Error", 1), "crashed"),
+        (ended("StartError", 128), "container_config"),
+    ],
+)
+def test_a_pod_whose_containers_are_not_started_again_says_why(state: Json, code: str):
+    found = ending(pod(phase="Failed", containers=[container(state)]), ())
+    assert found is not None
+    assert found.hopeless is not None
+    assert found.hopeless.code == code
+
+
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [
+        ("PreemptionByScheduler", "preempted"),
+        ("DeletionByTaintManager", "node_lost"),
+        ("DeletionByPodGC", "node_lost"),
+        ("EvictionByEvictionAPI", "evicted"),
+        ("TerminationByKubelet", "evicted"),
+        ("AnythingElse", "evicted"),
+    ],
+)
+def test_a_pod_that_is_being_ended_says_by_whom(reason: str, code: str):
+    for raw in (
+        pod(node="n", conditions={"DisruptionTarget": {"reason": reason}}),
+        pod(phase="Failed", conditions={"DisruptionTarget": {"reason": reason}}),
+    ):
+        found = ending(raw, ())
+        assert found is not None
+        assert found.hopeless is not None
+        assert found.hopeless.code == code
+
+
+@pytest.mark.parametrize(
+    ("component", "reason", "message", "code"),
+    [
+        ("default-scheduler", "Preempted", "Preempted by pod 6f2c on node n1", "preempted"),
+        ("kubelet", "Preempting", "Preempted in order to admit critical pod", "preempted"),
+        ("kubelet", "Evicted", "The node was low on resource: memory.", "evicted"),
+        ("taint-eviction-controller", "TaintManagerEviction", "Marking for deletion Pod hub/jupyter-ada", "node_lost"),
+        ("cluster-autoscaler", "ScaleDown", "deleting pod for node scale down", "evicted"),
+        ("karpenter", "Evicted", "Evicted pod: Underutilized", "evicted"),
+        ("eks-auto-mode/compute", "Disrupted", "Deleting the pod to accommodate the terminationTime", "evicted"),
+        ("pod-kueue-controller", "Stopped", "Preempted to accommodate a workload (UID: 1, JobUID: 2)", "preempted"),
+        ("pod-kueue-controller", "Stopped", "The workload is deactivated", "evicted"),
+        ("somebody", "Preempted", "", "evicted"),
+    ],
+)
+def test_a_pod_that_is_deleted_says_why_as_far_as_its_events_do(component: str, reason: str, message: str, code: str):
+    events = events_of([event(component, reason, message)])
+    deleted = pod(metadata={"deletionTimestamp": "2026-05-04T08:00:00Z"})
+    found = ending(deleted, events)
+    assert found is not None
+    assert found.hopeless is not None
+    assert (found.hopeless.code, taken_away(pod(), events).hopeless) == (code, found.hopeless)
+
+
+@pytest.mark.parametrize(("is_node_lost", "code"), [(True, "node_lost"), (False, "evicted")])
+def test_a_pod_that_never_ran_is_taken_away_without_a_word(is_node_lost: bool, code: str):
+    deleted = pod(node="n", metadata={"deletionTimestamp": "2026-05-04T08:00:00Z"})
+    found = ending(deleted, (), is_node_lost=is_node_lost)
+    assert found is not None
+    assert found.hopeless is not None
+    assert found.hopeless.code == code
+    assert taken_away(deleted, (), is_node_lost=is_node_lost) == found
+
+
+def test_a_pod_that_ended_by_itself_is_over():
+    found = ending(pod(phase="Succeeded"), ())
+    assert found is not None
+    assert found.hopeless is not None
+    assert found.hopeless.code == "crashed"
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Running", "Unknown", ""])
+def test_a_pod_that_lives_has_no_end(phase: str):
+    assert ending(pod(phase=phase), ()) is None

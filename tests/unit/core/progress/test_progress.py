@@ -1,0 +1,306 @@
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from gpuspawner.core.progress.progress import (
+    CALM_S,
+    HOPELESS_CODES,
+    Facts,
+    Progress,
+    QueuePlace,
+    Report,
+    Stage,
+    scrubbed,
+)
+from gpuspawner.core.verdict.verdict import Outcome, Verdict
+from tests.unit.core.starts import IMAGE, Json, container, ended, event, pod, waits
+
+FULL = "0/5 nodes are available: 2 Insufficient nvidia.com/gpu, 3 node(s) had untolerated taint(s)."
+FAILED_SCHEDULING = event("default-scheduler", "FailedScheduling", FULL)
+NOT_FOUND = f"rpc error: code = NotFound desc = {IMAGE}: not found"
+CREATING = pod(node="n", containers=[container(waits("ContainerCreating"))])
+
+
+class Start:
+    """A start that is looked at again and again."""
+
+    def __init__(self, **always: Any) -> None:
+        self.progress = Progress()
+        self.reports: list[Report] = []
+        self._always = {"gpu_name": "A100", **always}
+
+    def at(self, since_s: float, raw: Json | None, *events: Json, **facts: Any) -> list[str]:
+        """Return what is new to say."""
+        known = {**self._always, **facts}
+        new = self.progress.observe(Facts(pod=raw, events=events, since_s=since_s, **known))
+        self.reports.extend(new)
+        return [report.sentence for report in new]
+
+    @property
+    def stages(self) -> list[Stage]:
+        return [report.stage for report in self.reports]
+
+    @property
+    def code(self) -> str | None:
+        hopeless = self.reports[-1].hopeless
+        return hopeless.code if hopeless else None
+
+
+def test_a_start_goes_through_its_stages():
+    start = Start()
+    gated = pod(gates=("kueue.x-k8s.io/admission",))
+    scaling = event("cluster-autoscaler", "TriggeredScaleUp", at_s=20)
+    pulling = event("kubelet", "Pulling", f'Pulling image "{IMAGE}"', at_s=100)
+    pulled = event("kubelet", "Pulled", f'Successfully pulled image "{IMAGE}" in 42s', at_s=142)
+    running = pod(node="n", phase="Running", containers=[container({"running": {}})])
+    start.at(0, None)
+    start.at(1, gated, queue=QueuePlace(position=2, queue="gpus"))
+    start.at(10, pod(), FAILED_SCHEDULING)
+    start.at(20, pod(), FAILED_SCHEDULING, scaling)
+    start.at(90, pod(node="n"), FAILED_SCHEDULING, scaling)
+    start.at(100, CREATING, pulling)
+    start.at(142, CREATING, pulling, pulled)
+    start.at(145, running, pulling, pulled)
+    start.at(150, pod(node="n", phase="Running", conditions={"Ready": {}}))
+    assert start.stages == [*list(Stage)[:7], Stage.STARTING, Stage.READY]
+    percents = [report.percent for report in start.reports]
+    assert percents == sorted(percents)
+    assert percents[-2] <= 90 < percents[-1]
+
+
+def test_what_was_too_quick_to_be_seen_is_said_once():
+    start = Start()
+    pulled = event("kubelet", "Pulled", f'Successfully pulled image "{IMAGE}" in 42s')
+    runs = "The program of your server is starting."
+    fetched = "The image was fetched in 42 s. Your server is starting."
+    ready = "Your server runs. Its page opens as soon as it answers."
+    running = pod(node="n", containers=[container({"running": {}})], conditions={"Ready": {}})
+    start.at(1, pod(node="n"))
+    assert start.at(5, running, pulled) == [fetched, runs, ready]
+    assert (start.stages[1:], start.progress.percent) == ([Stage.STARTING, Stage.STARTING, Stage.READY], 95)
+    slow = Start()
+    assert [slow.at(1, CREATING, pulled), slow.at(3, running, pulled), slow.at(90, running, pulled)] == [
+        [fetched],
+        [runs, ready],
+        [],
+    ]
+
+
+def test_what_is_known_late_of_a_step_is_not_said_after_the_next_one():
+    start = Start()
+    pulled = event("kubelet", "Pulled", f'Successfully pulled image "{IMAGE}" in 42s')
+    running = pod(node="n", containers=[container({"running": {}})])
+    ready = pod(node="n", containers=[container({"running": {}})], conditions={"Ready": {}})
+    start.at(1, running)
+    assert [start.at(2, running, pulled), len(start.at(3, ready, pulled)), start.at(4, ready, pulled)] == [[], 1, []]
+    again = Start()
+    again.at(1, ready)
+    assert (again.at(2, ready, pulled), again.at(60, ready, pulled)) == ([], [])
+
+
+def test_the_same_is_not_said_again():
+    start = Start()
+    assert [start.at(at_s, CREATING) for at_s in range(3)] == [
+        ["A node with an A100 was found for your server."],
+        [],
+        [],
+    ]
+
+
+def test_how_long_it_goes_on_is_said_every_half_minute():
+    start = Start(timeout_s=600.0)
+    told = {at_s: new[0] for at_s in range(40, 180, 2) if (new := start.at(at_s, pod(), FAILED_SCHEDULING))}
+    waiting = "Your server waits for 1 × A100: 2 nodes have too little left. Your server waits for"
+    assert told == {at_s: f"{waiting} {minutes} min more at most." for at_s, minutes in ((40, 10), (70, 9), (120, 8))}
+    assert min(after - before for before, after in pairwise(told)) >= CALM_S
+
+
+def test_the_bar_moves_while_there_is_nothing_to_say():
+    start = Start()
+    start.at(0, CREATING, event("kubelet", "Pulling", f'"{IMAGE}"'))
+    before = start.progress.percent
+    assert (start.at(20, CREATING, event("kubelet", "Pulling", f'"{IMAGE}"')), before) == ([], 50)
+    assert start.progress.percent > before
+
+
+def test_what_is_said_in_turns_is_not_said_each_time():
+    start = Start()
+    other = event("default-scheduler", "FailedScheduling", "0/1 nodes are available: 1 Insufficient cpu.")
+    told = [start.at(at_s, pod(), other if at_s % 2 else FAILED_SCHEDULING) for at_s in range(40, 60)]
+    assert len([new for new in told if new]) == 2
+
+
+@pytest.mark.parametrize(("at_s", "is_alarm"), [(5, False), (29.9, False), (30, True), (300, True)])
+def test_no_free_node_is_an_alarm_half_a_minute_after_the_start(at_s: float, is_alarm: bool):
+    start = Start()
+    start.at(at_s, pod(), FAILED_SCHEDULING)
+    assert start.reports[-1].is_alarm == is_alarm
+
+
+def test_the_half_minute_counts_from_when_the_queue_has_let_it_go():
+    start = Start()
+    start.at(1, pod(gates=("kueue.x-k8s.io/admission",)))
+    start.at(600, pod(), FAILED_SCHEDULING)
+    assert start.reports[-1].is_alarm is False
+    start.at(630, pod(), FAILED_SCHEDULING)
+    assert start.reports[-1].is_alarm is True
+
+
+def test_a_report_has_the_event_as_it_may_be_seen():
+    start = Start()
+    start.at(40, pod(), FAILED_SCHEDULING)
+    assert start.reports[-1].raw_event == scrubbed(FAILED_SCHEDULING)
+
+
+def test_what_never_fits_has_to_hold_for_ten_seconds():
+    start = Start()
+    never = Verdict(outcome=Outcome.NEVER, reason="No node with an A100 has 96 CPUs.")
+    start.at(1, pod(), FAILED_SCHEDULING, verdict=never)
+    start.at(10, pod(), FAILED_SCHEDULING, verdict=never)
+    assert start.code is None
+    assert start.at(11, pod(), FAILED_SCHEDULING, verdict=never) == ["No node with an A100 has 96 CPUs."]
+    assert (start.code, start.reports[-1].stage, start.reports[-1].is_alarm) == ("never_fits", Stage.FAILED, True)
+    assert start.at(60, pod(), FAILED_SCHEDULING) == []
+
+
+@pytest.mark.parametrize(
+    ("verdict", "events"),
+    [
+        (Verdict(outcome=Outcome.UNKNOWN), ()),
+        (None, ()),
+        (Verdict(outcome=Outcome.NEVER), (event("karpenter", "Nominated", "nodeclaim/x", at_s=5),)),
+    ],
+)
+def test_a_doubt_about_never_begins_the_ten_seconds_anew(verdict: Verdict | None, events: tuple[Json, ...]):
+    start, never = Start(), Verdict(outcome=Outcome.NEVER)
+    start.at(1, pod(), FAILED_SCHEDULING, verdict=never)
+    start.at(9, pod(), FAILED_SCHEDULING, *events, verdict=verdict)
+    start.at(12, pod(), FAILED_SCHEDULING, verdict=never)
+    assert start.code is None
+    start.at(22, pod(), FAILED_SCHEDULING, verdict=never)
+    assert start.code == "never_fits"
+
+
+def test_what_never_fits_is_not_believed_for_being_looked_at_again():
+    start, never = Start(), Verdict(outcome=Outcome.NEVER)
+    for at_s in (1, 5, 14):
+        start.at(at_s, pod(), FAILED_SCHEDULING, verdict=never, judged_at_s=1.0)
+    assert start.code is None
+    start.at(15, pod(), FAILED_SCHEDULING, verdict=never, judged_at_s=10.9)
+    assert start.code is None
+    start.at(15, pod(), FAILED_SCHEDULING, verdict=never, judged_at_s=11.0)
+    assert start.code == "never_fits"
+
+
+def test_an_image_that_does_not_exist_is_told_at_once_and_ends_the_start_soon():
+    start = Start()
+    failing = pod(node="n", containers=[container(waits("ErrImagePull", NOT_FOUND))])
+    sentence = f"The image {IMAGE} does not exist, or not under this tag."
+    assert start.at(5, failing) == [sentence]
+    assert (start.reports[-1].stage, start.code) == (Stage.PULLING, None)
+    assert start.at(24, failing) == []
+    assert (start.at(25, failing), start.code) == ([sentence], "image_not_found")
+
+
+def test_an_image_that_could_be_had_after_all_ends_nothing():
+    start = Start()
+    failing = pod(node="n", containers=[container(waits("ErrImagePull", NOT_FOUND))])
+    start.at(5, failing)
+    start.at(20, CREATING, event("kubelet", "Pulled", "Successfully pulled image"))
+    start.at(26, failing)
+    assert start.code is None
+
+
+@pytest.mark.parametrize(
+    ("raw", "code"),
+    [
+        (
+            pod(node="n", phase="Failed", reason="UnexpectedAdmissionError", message="no healthy devices"),
+            "device_unhealthy",
+        ),
+        (pod(node="n", phase="Failed", reason="OutOfnvidia.com/gpu"), "rejected_by_node"),
+        (pod(node="n", containers=[container(waits("InvalidImageName"))]), "invalid_image"),
+        (
+            pod(node="n", containers=[container(waits("CrashLoopBackOff"), last=ended("OOMKilled", 137), restarts=1)]),
+            "out_of_memory",
+        ),
+        (
+            pod(node="n", containers=[container(waits("CrashLoopBackOff"), last=ended("Error", 1), restarts=3)]),
+            "crashed",
+        ),
+        (pod(node="n", conditions={"DisruptionTarget": {"reason": "PreemptionByScheduler"}}), "preempted"),
+    ],
+)
+def test_what_is_sure_ends_a_start_at_once(raw: Json, code: str):
+    start = Start()
+    start.at(1, CREATING)
+    start.at(6, raw)
+    assert (start.code, start.reports[-1].stage) == (code, Stage.FAILED)
+    assert code in HOPELESS_CODES
+
+
+def test_a_pod_that_is_gone_is_given_up_after_a_moment():
+    start = Start()
+    evicted = event("taint-eviction-controller", "TaintManagerEviction")
+    start.at(1, CREATING)
+    start.at(3, None, evicted)
+    assert start.code is None
+    start.at(8, None, evicted)
+    assert start.code == "node_lost"
+
+
+@pytest.mark.parametrize("raw", [None, pod(node="n", metadata={"deletionTimestamp": "2026-05-04T08:00:00Z"})])
+def test_a_pod_whose_node_is_gone_is_lost_with_it(raw: Json | None):
+    start = Start(is_node_ready=False)
+    start.at(1, CREATING)
+    start.at(31, raw)
+    start.at(37, raw)
+    assert start.code == "node_lost"
+
+
+def test_a_pod_that_is_made_anew_is_not_gone():
+    start = Start()
+    start.at(1, pod(metadata={"uid": "0"}))
+    start.at(3, None)
+    start.at(7, CREATING)
+    start.at(9, CREATING)
+    assert (start.code, start.stages) == (None, [Stage.CHECKING, Stage.SCHEDULED])
+
+
+@pytest.mark.parametrize(
+    "old", [pod(metadata={"deletionTimestamp": "2026-05-04T08:00:00Z"}), pod(phase="Failed"), pod(phase="Succeeded")]
+)
+def test_the_pod_of_an_earlier_start_says_nothing(old: Json):
+    start = Start()
+    start.at(0, old)
+    start.at(2, CREATING)
+    assert start.stages == [Stage.CHECKING, Stage.SCHEDULED]
+
+
+def test_events_of_an_earlier_pod_say_nothing():
+    start = Start()
+    old = event("cluster-autoscaler", "TriggeredScaleUp")
+    old["involvedObject"]["uid"] = "0"
+    start.at(40, pod(), old, FAILED_SCHEDULING)
+    assert start.stages == [Stage.WAITING]
+
+
+def test_a_start_that_is_looked_at_late_says_where_it_is():
+    start = Start()
+    start.at(500, CREATING, event("kubelet", "Pulling", f'"{IMAGE}"'))
+    assert (start.stages, start.progress.percent) == ([Stage.PULLING], 50)
+
+
+UNTOLD = "The hub may not read the cluster's events, so a reason may be missing here."
+
+
+def test_where_events_cannot_be_read_what_depends_on_them_says_so():
+    start = Start(lacks_events=True)
+    assert start.at(0, None) == ["Your server is being set up."]
+    (waits_for_a_node,) = start.at(1, pod(conditions={"PodScheduled": {"reason": "Unschedulable", "message": FULL}}))
+    (is_loaded,) = start.at(2, pod(node="n"))
+    *_, runs = start.at(9, pod(node="n", phase="Running", conditions={"Ready": {}}))
+    assert [UNTOLD in each for each in (waits_for_a_node, is_loaded, runs)] == [True, True, False]

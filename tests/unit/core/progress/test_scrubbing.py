@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuspawner.core.progress.scrubbing import scrubbed
+from tests.unit.core.progress.test_event_sources import JSON
+from tests.unit.core.starts import event
+
+
+@pytest.mark.parametrize(
+    ("component", "reason", "message"),
+    [
+        ("default-scheduler", "Scheduled", "Successfully assigned hub/jupyter-ada to n1"),
+        ("default-scheduler", "FailedScheduling", "0/2 nodes are available: 2 node(s) had untolerated taint(s)."),
+        ("cluster-autoscaler", "TriggeredScaleUp", "pod triggered scale-up: [{gpu 1->2 (max: 8)}]"),
+        ("karpenter", "Nominated", "Pod should schedule on: nodeclaim/gpu-x7k2p"),
+        ("karpenter", "Nominated", "Pod should schedule on: nodeclaim/gpu-x7k2p, node/ip-10-0-0-1"),
+        ("kubelet", "Pulling", 'Pulling image "quay.io/x:1"'),
+        ("kubelet", "FailedMount", 'MountVolume.SetUp failed for volume "tokens" : secret "tokens" not found'),
+        (
+            "kubelet",
+            "FailedMount",
+            "Unable to attach or mount volumes: unmounted volumes=[home], unattached volumes=[home dshm], failed to "
+            "process volumes=[]: timed out waiting for the condition",
+        ),
+        (
+            "default-scheduler",
+            "FailedScheduling",
+            '0/2 nodes are available: persistentvolumeclaim "claim-ada" not found',
+        ),
+        ("kubelet", "BackOff", "Back-off restarting failed container notebook in pod jupyter-ada_hub(1f2)"),
+        ("kubelet", "OutOfnvidia.com/gpu", "Node didn't have enough resource: nvidia.com/gpu, requested: 1, used: 8"),
+    ],
+)
+def test_what_is_about_the_pod_itself_is_kept(component: str, reason: str, message: str):
+    assert scrubbed(event(component, reason, message))["message"] == message
+
+
+@pytest.mark.parametrize(
+    ("component", "reason", "message", "kept"),
+    [
+        ("default-scheduler", "Preempted", "Preempted by pod 6f2c on node n1", "…"),
+        ("somebody", "Scheduled", "Successfully assigned hub/jupyter-bob to n1", "…"),
+        ("pod-kueue-controller", "Stopped", "Preempted to accommodate a workload of bob", "…"),
+        (
+            "default-scheduler",
+            "FailedScheduling",
+            "0/2 nodes are available: 2 node(s) had untolerated taint {team: bob}. preempted by hub/jupyter-bob",
+            "0/2 nodes are available: 2 node(s) had untolerated taint …. …",
+        ),
+        (
+            "default-scheduler",
+            "FailedScheduling",
+            "0/2 nodes are available: 2 node(s) had untolerated taint {team: bo",
+            "0/2 nodes are available: 2 node(s) had untolerated taint …",
+        ),
+        (
+            "attachdetach-controller",
+            "FailedAttachVolume",
+            'Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) jupyter-bob',
+            'Multi-Attach error for volume "pvc-1" Volume is already …',
+        ),
+        (
+            "cluster-autoscaler",
+            "NotTriggerScaleUp",
+            "pod didn't trigger scale-up: 1 node(s) had untolerated taint {reserved-for: bob}, 1 max node group size "
+            "reached [{gpu 1->2 (max: 8)}]",
+            "pod didn't trigger scale-up: 1 node(s) had untolerated taint …, 1 max node group size reached "
+            "[{gpu 1->2 (max: 8)}]",
+        ),
+        (
+            "karpenter",
+            "FailedScheduling",
+            'Failed to schedule pod, incompatible with nodepool "bob-gpu", daemonset overhead={"cpu":"1"}, did not '
+            "tolerate reserved-for=bob:NoSchedule",
+            "Failed to schedule pod incompatible with nodepool … did not tolerate …",
+        ),
+        (
+            "karpenter",
+            "FailedScheduling",
+            'Failed to schedule pod, incompatible with nodepool "bob-gpu", did not tolerate taint '
+            "(taint=reserved-for=bob:NoSchedule)",
+            "Failed to schedule pod incompatible with nodepool … did not tolerate …",
+        ),
+        (
+            "karpenter",
+            "FailedScheduling",
+            "incompatible requirements, key owner, owner In [ada] not in owner In [bob]",
+            "incompatible requirements …",
+        ),
+        ("kubelet", "FailedMount", "volume claim-bob is locked", "…"),
+        (
+            "kubelet",
+            "FailedMount",
+            'MountVolume.MountDevice failed for volume "pvc-1" : rpc error: volume claim-bob is locked',
+            'MountVolume.MountDevice failed for volume "pvc-1" …',
+        ),
+        ("kubelet", "Failed", "the lock of claim-bob, not claim-ada", "the lock of …, not claim-ada"),
+        ("kubelet", "Failed", "device is held by bob", "device is …"),
+        (
+            "kubelet",
+            "Failed",
+            "jupyter-bob holds it, and hub/course-bob, not jupyter-ada",
+            "… holds it, and …, not jupyter-ada",
+        ),
+    ],
+)
+def test_what_may_name_others_is_left_out(component: str, reason: str, message: str, kept: str):
+    assert scrubbed(event(component, reason, message))["message"] == kept
+
+
+def test_when_and_by_whom_it_was_written_is_kept_and_nothing_else():
+    raw = event("kubelet", "Pulling", 'Pulling image "x"') | {
+        "related": {"name": "jupyter-bob"},
+        "metadata": {"a": "b"},
+    }
+    raw["source"]["host"] = "n1"
+    assert scrubbed(raw) == {
+        "type": "Normal",
+        "reason": "Pulling",
+        "message": 'Pulling image "x"',
+        "count": 1,
+        "firstTimestamp": None,
+        "lastTimestamp": "2026-05-04T08:00:00Z",
+        "eventTime": None,
+        "reportingComponent": None,
+        "source": {"component": "kubelet"},
+        "involvedObject": {"kind": "Pod", "namespace": "hub", "name": "jupyter-ada"},
+    }
+
+
+@given(st.dictionaries(st.sampled_from(["source", "reason", "message", "involvedObject", "count"]), JSON))
+def test_any_json_is_scrubbed(raw: dict[str, Any]):
+    assert scrubbed(raw)["message"] == "…"

@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpuspawner.core.progress.event_sources import events_of
+from gpuspawner.core.progress.stages import Facts, Stage
+from gpuspawner.core.progress.waiting_text import being_set_up, left_sentence, waiting
+from gpuspawner.core.verdict.verdict import Outcome, Verdict
+from tests.unit.core.starts import event, pod
+
+FULL = "0/5 nodes are available: 2 Insufficient nvidia.com/gpu, 3 node(s) had untolerated taint(s)."
+
+
+def told(message: str = FULL, *, is_early: bool = False, gpu_name: str = "A100", **facts: Any):
+    """Return what is said of a pod that kube-scheduler says something of."""
+    raw = [event("default-scheduler", "FailedScheduling", message), *facts.pop("events", [])]
+    values = {"pod": pod(), "gpu_name": gpu_name, **facts}
+    return waiting(Facts(**values), events_of(raw), is_early=is_early)
+
+
+@pytest.mark.parametrize(
+    ("message", "sentence"),
+    [
+        (FULL, "Your server waits for 1 × A100: 2 nodes have too little left."),
+        (
+            "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.",
+            "Your server waits for 1 × A100: 1 node has too little left.",
+        ),
+        (
+            "0/3 nodes are available: 1 Insufficient cpu, 3 Insufficient memory, 2 Insufficient nvidia.com/gpu.",
+            "Your server waits for 1 × A100, CPU and memory: 3 nodes have too little left.",
+        ),
+        (
+            "0/2 nodes are available: 1 Too many pods, 1 Insufficient ephemeral-storage.",
+            "Your server waits for disk space and a place on a node: 1 node has too little left.",
+        ),
+        (
+            "0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2 node(s) had volume node affinity conflict.",
+            "Your server waits for 1 × A100: 1 node has too little left. Other nodes cannot reach a disk of your "
+            "server: it is in another zone.",
+        ),
+        (
+            "0/2 nodes are available: 2 node(s) had volume node affinity conflict.",
+            "A disk of your server is in a zone where no node would do.",
+        ),
+        (
+            "0/2 nodes are available: 2 node(s) had untolerated taint(s).",
+            "The nodes that are there are reserved for other work.",
+        ),
+        ("0/1 nodes are available: 1 node(s) were unschedulable.", "1 node takes no new servers right now."),
+        (
+            "0/4 nodes are available: 2 node(s) were unschedulable, 2 node(s) had untolerated taint(s).",
+            "2 nodes take no new servers right now.",
+        ),
+        (
+            "0/2 nodes are available: 2 node(s) had untolerated taint {node.kubernetes.io/not-ready: }.",
+            "The nodes that would do are not ready.",
+        ),
+        (
+            "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector.",
+            "There is no node with an A100 right now.",
+        ),
+        (
+            "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules.",
+            "Other servers keep yours off the nodes that would do.",
+        ),
+        (
+            '0/2 nodes are available: persistentvolumeclaim "claim-ada" not found.',
+            "A disk of your server is not there yet.",
+        ),
+        (
+            "0/2 nodes are available: 2 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access.",
+            "A disk of your server is still in use by another server.",
+        ),
+        (
+            "0/2 nodes are available: 2 node(s) exceed max volume count.",
+            "The nodes that would do cannot take one more disk.",
+        ),
+        ("something new", "A node with 1 × A100 free is being looked for."),
+    ],
+)
+def test_what_a_server_waits_for(message: str, sentence: str):
+    found = told(message)
+    assert (found.stage, found.sentence, found.is_alarm) == (Stage.WAITING, sentence, True)
+
+
+def test_a_server_without_a_gpu_waits_in_words_of_its_own():
+    none = "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."
+    assert told(none, gpu_name="").sentence == "There is no node right now that would do."
+    assert told("", gpu_name="", is_early=True).sentence == being_set_up().sentence
+    assert told(FULL, gpu_name="", is_early=True).sentence == "A node for your server is being looked for."
+    assert told(FULL, gpu_name="").sentence == "Your server waits for a free device: 2 nodes have too little left."
+
+
+def test_several_gpus_are_counted():
+    assert told(pod=pod(gpus=4)).sentence == "Your server waits for 4 × A100: 2 nodes have too little left."
+
+
+def test_that_no_node_is_free_is_no_alarm_in_the_beginning():
+    found = told(is_early=True)
+    assert (found.sentence, found.is_alarm) == ("A node with 1 × A100 free is being looked for.", False)
+
+
+def test_what_the_condition_says_comes_before_an_event_that_may_be_cut():
+    unschedulable = {"PodScheduled": {"status": "False", "reason": "Unschedulable", "message": FULL}}
+    found = told("0/5 nodes are available: 5 Insuffic", pod=pod(conditions=unschedulable))
+    assert found.sentence == "Your server waits for 1 × A100: 2 nodes have too little left."
+    alone = waiting(Facts(pod=pod(conditions=unschedulable), gpu_name="A100"), (), is_early=False)
+    assert (alone.sentence, alone.event) == (found.sentence, None)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "sentence"),
+    [
+        (
+            Verdict(outcome=Outcome.WAITS, reason="All 4 are in use.", ahead=2),
+            "Your server waits for 1 × A100. All 4 are in use. 2 servers are ahead of yours.",
+        ),
+        (
+            Verdict(outcome=Outcome.WAITS, reason="All 4 are in use.", ahead=0),
+            "Your server waits for 1 × A100. All 4 are in use. Yours is next.",
+        ),
+        (
+            Verdict(outcome=Outcome.WAITS, ahead=1),
+            "Your server waits for 1 × A100: 2 nodes have too little left. 1 server is ahead of yours.",
+        ),
+        (
+            Verdict(outcome=Outcome.AFTER_SCALE_UP, minutes=6),
+            "Your server waits for a new node. That usually takes about 6 min.",
+        ),
+        (Verdict(outcome=Outcome.AFTER_SCALE_UP), "Your server waits for a new node."),
+        (Verdict(outcome=Outcome.NOW, places=1), "Your server waits for 1 × A100: 2 nodes have too little left."),
+        (Verdict(outcome=Outcome.UNKNOWN), "Your server waits for 1 × A100: 2 nodes have too little left."),
+    ],
+)
+def test_what_is_known_of_the_cluster_is_told(verdict: Verdict, sentence: str):
+    found = told(verdict=verdict)
+    assert (found.sentence, found.hopeless) == (sentence, None)
+    is_calm = told(verdict=verdict, is_early=True)
+    assert is_calm.is_alarm is False
+
+
+@pytest.mark.parametrize(
+    ("message", "code", "sentence"),
+    [
+        (FULL, "never_fits", "No node with an A100 has 96 CPUs."),
+        (
+            "0/2 nodes are available: 2 node(s) had volume node affinity conflict.",
+            "volume_conflict",
+            "A disk of your server is in a zone where no node would do.",
+        ),
+    ],
+)
+@pytest.mark.parametrize("is_early", [True, False])
+def test_what_never_fits_is_hopeless_after_a_while(message: str, code: str, sentence: str, is_early: bool):
+    verdict = Verdict(outcome=Outcome.NEVER, reason="No node with an A100 has 96 CPUs.")
+    found = told(message, verdict=verdict, is_early=is_early)
+    assert found.hopeless is not None
+    assert (found.hopeless.code, found.hopeless.sentence, found.after_s) == (code, sentence, 10.0)
+
+
+@pytest.mark.parametrize("verdict", [None, Verdict(outcome=Outcome.NEVER), Verdict(outcome=Outcome.UNKNOWN)])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        event("cluster-autoscaler", "TriggeredScaleUp", "pod triggered scale-up: [{gpu 1->2 (max: 8)}]"),
+        event("karpenter", "Nominated", "Pod should schedule on: nodeclaim/gpu-x7k2p"),
+    ],
+)
+def test_a_new_node_on_its_way_is_no_alarm_whatever_else_is_said(verdict: Verdict | None, raw: dict[str, Any]):
+    found = told(verdict=verdict, events=[raw])
+    assert (found.stage, found.sentence, found.is_alarm, found.hopeless) == (
+        Stage.SCALING,
+        "A new node is being added for your server.",
+        False,
+        None,
+    )
+
+
+def test_how_long_a_new_node_takes_is_told():
+    found = told(
+        verdict=Verdict(outcome=Outcome.AFTER_SCALE_UP, minutes=6),
+        events=[event("cluster-autoscaler", "TriggeredScaleUp")],
+    )
+    assert found.sentence == "A new node is being added for your server. That usually takes about 6 min."
+
+
+def test_a_node_that_was_found_is_waited_for():
+    found = told(events=[event("karpenter", "Nominated", "Pod should schedule on: node/ip-10-0-0-1")])
+    assert (found.stage, found.sentence) == (Stage.WAITING, "A node was found that your server will have in a moment.")
+
+
+def test_room_that_is_being_made_is_no_alarm():
+    raw = pod()
+    raw["status"]["nominatedNodeName"] = "n1"
+    found = told(pod=raw)
+    assert (found.sentence, found.is_alarm) == ("Room is being made for your server on a node.", False)
+
+
+@pytest.mark.parametrize(
+    ("message", "sentence"),
+    [
+        ("1 max node group size reached", "No new node can be added: there are as many as there may be."),
+        ("GCE quota exceeded", "No new node can be added: the cluster's quota with its provider is used up."),
+        ("GCE out of resources", "No new node can be added: the provider has no such machine right now."),
+        ("1 in backoff after failed scale-up", "Adding a node failed; it is tried again later."),
+        ("1 not ready for scale-up", "No new node can be added right now."),
+    ],
+)
+def test_why_no_node_is_added_is_told(message: str, sentence: str):
+    text = f"pod didn't trigger scale-up: {message}"
+    found = told(events=[event("cluster-autoscaler", "NotTriggerScaleUp", text)])
+    assert found.sentence == f"Your server waits for 1 × A100: 2 nodes have too little left. {sentence}"
+
+
+def test_that_no_pool_would_do_says_nothing_that_the_scheduler_did_not():
+    found = told(events=[event("cluster-autoscaler", "NotTriggerScaleUp", "3 Insufficient nvidia.com/gpu")])
+    assert found.sentence == "Your server waits for 1 × A100: 2 nodes have too little left."
+
+
+@pytest.mark.parametrize(
+    ("left_s", "sentence"),
+    [
+        (None, ""),
+        (-1, ""),
+        (0, ""),
+        (59, "Your server waits for less than a minute more."),
+        (720, "Your server waits for 12 min more at most."),
+        (36000, "Your server waits for 10 h more at most."),
+    ],
+)
+def test_how_long_it_waits_at_most_is_told(left_s: float | None, sentence: str):
+    assert left_sentence(left_s) == sentence

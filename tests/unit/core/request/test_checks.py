@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import pytest
+
+from gpuspawner.core.catalog.catalogue import Bounds, CustomImages
+from gpuspawner.core.errors import SelectionError
+from gpuspawner.core.request.checks import Notation, Problems, longest_text
+from gpuspawner.core.units.duration import format_duration, parse_duration
+from gpuspawner.core.units.quantity import format_cpu, parse_cpu
+
+CPU = Notation(title="CPU", parse=parse_cpu, show=format_cpu, unbounded="its bounds are not known")
+QUAY = CustomImages(registries=("quay.io", "ghcr.io/acme"))
+BOUNDS = Bounds(min=500, max=4000, step=500, default=1000)
+
+
+def noted(problems: Problems) -> dict[str, tuple[str, str]]:
+    try:
+        problems.raise_any()
+    except SelectionError as error:
+        return {problem.field: (problem.code, problem.message) for problem in error.problems}
+    return {}
+
+
+def test_without_a_problem_nothing_is_raised():
+    assert noted(Problems()) == {}
+
+
+def test_the_first_problem_of_a_field_stays():
+    problems = Problems()
+    problems.add("cpu", "not_a_number", message="first")
+    problems.add("cpu", "out_of_range", message="second")
+    assert noted(problems) == {"cpu": ("not_a_number", "first")}
+
+
+def test_many_problems_are_cut():
+    problems = Problems()
+    for number in range(1000):
+        problems.add(str(number), "unknown_field", message="no")
+    assert len(noted(problems)) == 20
+
+
+def test_it_is_full_when_nothing_more_would_be_reported():
+    problems, seen = Problems(), []
+    for number in range(21):
+        seen.append(problems.is_full)
+        problems.add(str(number), "unknown_field", message="no")
+    assert seen == [False] * 20 + [True]
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "message"),
+    [
+        ("a10", "unknown_choice", "There is no GPU type 'a10'. Did you mean 'a100'? Offered: t4, a100."),
+        ("zz", "unknown_choice", "There is no GPU type 'zz'. Offered: t4, a100."),
+        (["t4"], "wrong_type", "The GPU type must be a text, not a list."),
+        ("x" * 201, "too_long", "The name of the GPU type is longer than 200 characters."),
+    ],
+)
+def test_a_choice_that_is_not_offered_is_noted(value: object, code: str, message: str):
+    problems = Problems()
+    assert problems.choice("gpu", value, title="GPU type", offered=("t4", "a100")) is None
+    assert noted(problems) == {"gpu": (code, message)}
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_nothing_chosen_is_no_problem(value: object):
+    problems = Problems()
+    assert problems.choice("gpu", value, title="GPU type", offered=("t4",)) is None
+    assert noted(problems) == {}
+
+
+def test_a_reference_may_be_longer_than_other_texts():
+    assert (longest_text("image"), longest_text("custom_image")) == (200, 520)
+
+
+@pytest.mark.parametrize(
+    ("value", "allowed", "full"),
+    [
+        ("python:3", CustomImages(), "docker.io/library/python:3"),
+        ("quay.io/jupyter/x", QUAY, "quay.io/jupyter/x"),
+        (None, QUAY, None),
+        ("", None, None),
+    ],
+)
+def test_an_image_is_named_by_its_reference(value: object, allowed: CustomImages | None, full: str | None):
+    problems = Problems()
+    assert problems.reference("custom_image", value, allowed=allowed) == full
+    assert noted(problems) == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "allowed", "code", "message"),
+    [
+        ("python", None, "unknown_field", "An image of your own cannot be named here."),
+        (7, QUAY, "wrong_type", "The image must be a text, not 7."),
+        ("x" * 521, QUAY, "too_long", "The image is longer than 520 characters."),
+        (
+            "Python: 3",
+            QUAY,
+            "not_a_reference",
+            "The image must be written as registry/name:tag, such as quay.io/jupyter/scipy-notebook:2026-10-01, not"
+            " 'Python: 3'.",
+        ),
+        (
+            "python:3",
+            QUAY,
+            "unknown_choice",
+            "The image must come from quay.io or ghcr.io/acme, not 'docker.io/library/python'.",
+        ),
+    ],
+)
+def test_an_image_that_cannot_be_named_is_noted_with_what_can(
+    value: object, allowed: CustomImages | None, code: str, message: str
+):
+    problems = Problems()
+    assert problems.reference("custom_image", value, allowed=allowed) is None
+    assert noted(problems) == {"custom_image": (code, message)}
+
+
+@pytest.mark.parametrize(("value", "millis"), [("2", 2000), (0.5, 500), (None, 1000)])
+def test_an_amount_is_read_and_null_means_the_default(value: object, millis: int):
+    assert Problems().amount("cpu", value, notation=CPU, bounds=BOUNDS) == millis
+
+
+@pytest.mark.parametrize(("value", "codes"), [("0.8", []), ("0.5", ["off_step"]), ("4", ["off_step"])])
+def test_steps_count_from_the_lower_bound(value: str, codes: list[str]):
+    problems = Problems()
+    problems.amount("cpu", value, notation=CPU, bounds=Bounds(min=300, max=4000, step=500, default=800))
+    assert [code for code, _ in noted(problems).values()] == codes
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "message"),
+    [
+        (5, "out_of_range", "CPU must be 0.5 to 4, not 5."),
+        (-1, "not_a_number", "CPU must be a number of CPUs, such as 0.5 or 4, not -1."),
+        ("0.75", "off_step", "CPU must be 0.5 to 4 in steps of 0.5, not 0.75."),
+        ("0.0001", "off_step", "CPU must be 0.5 to 4 in steps of 0.5, not '0.0001'."),
+        ("many", "not_a_number", "CPU must be a number of CPUs, such as 0.5 or 4, not 'many'."),
+        (True, "wrong_type", "CPU must be a number or a text, not true."),
+        ({}, "wrong_type", "CPU must be a number or a text, not an object."),
+        ("1" * 201, "too_long", "CPU is longer than 200 characters."),
+    ],
+)
+def test_an_amount_outside_its_bounds_is_noted_with_what_is_allowed(value: object, code: str, message: str):
+    problems = Problems()
+    problems.amount("cpu", value, notation=CPU, bounds=BOUNDS)
+    assert noted(problems) == {"cpu": (code, message)}
+
+
+def test_an_amount_without_bounds_cannot_be_chosen():
+    problems = Problems()
+    problems.amount("cpu", 2, notation=CPU, bounds=None)
+    assert noted(problems) == {"cpu": ("unknown_field", "CPU cannot be chosen here: its bounds are not known.")}
+
+
+def test_an_amount_that_nobody_is_asked_for_cannot_be_chosen_either():
+    problems = Problems()
+    run_time = Notation(title="The run time", parse=parse_duration, show=format_duration)
+    problems.amount("run_time", "8h", notation=run_time, bounds=None)
+    assert noted(problems) == {"run_time": ("unknown_field", "The run time cannot be chosen here.")}
+
+
+@pytest.mark.parametrize(("value", "number"), [(3, 3), (2.0, 2), (-1, -1)])
+def test_a_whole_number_is_one_however_json_writes_it(value: object, number: int):
+    assert Problems().whole("gpu_count", value, title="The number of GPUs") == number
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        ("2", "not_a_number"),
+        (1.5, "not_a_number"),
+        (float("nan"), "not_a_number"),
+        (True, "wrong_type"),
+        ([], "wrong_type"),
+    ],
+)
+def test_what_is_no_whole_number_is_noted(value: object, code: str):
+    problems = Problems()
+    assert problems.whole("gpu_count", value, title="The number of GPUs") is None
+    assert noted(problems)["gpu_count"][0] == code

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuspawner.core.errors import SelectionError
+from gpuspawner.core.request.options import from_form, from_query
+
+ANYTHING = st.dictionaries(
+    st.sampled_from(["image", "custom_image", "cpu", "memory", "gpu", "gpu_count"])
+    | st.sampled_from(["start_preset", "opt-gpu", "preset", "v", "_xsrf"])
+    | st.text(max_size=10),
+    st.lists(st.text(max_size=250), max_size=3)
+    | st.text()
+    | st.none()
+    | st.integers()
+    | st.lists(st.binary(), max_size=2),
+)
+
+
+def codes(read: Any, sent: Any) -> dict[str, str]:
+    with pytest.raises(SelectionError) as caught:
+        read(sent)
+    return {problem.field: problem.code for problem in caught.value.problems}
+
+
+def test_a_form_becomes_user_options():
+    form = {
+        "image": ["pytorch"],
+        "cpu": ["0.5"],
+        "memory": ["8"],
+        "gpu": ["t4"],
+        "gpu_count": ["2"],
+        "_xsrf": ["secret"],
+    }
+    assert from_form(form) == {"image": "pytorch", "cpu": "0.5", "memory": "8G", "gpu": "t4", "gpu_count": 2}
+
+
+@pytest.mark.parametrize(
+    ("typed", "memory"), [("8", "8G"), ("1.5", "1.5G"), ("512M", "512M"), (" 16 GiB ", "16 GiB"), ("lots", "lots")]
+)
+def test_a_bare_memory_number_means_gib(typed: str, memory: str):
+    assert from_form({"memory": [typed]}) == {"memory": memory}
+
+
+@pytest.mark.parametrize(
+    ("typed", "run_time"), [("8", "8h"), ("1.5", "1.5h"), ("30m", "30m"), (" 2d ", "2d"), ("", "")]
+)
+def test_a_bare_run_time_means_hours(typed: str, run_time: str):
+    assert from_form({"run_time": [typed]}) == {"run_time": run_time}
+    assert from_query({"opt-run_time": [typed]}) == {"run_time": run_time}
+
+
+@pytest.mark.parametrize(("typed", "shared"), [("2", "2G"), ("512M", "512M"), (" ", ""), ("x", "x")])
+def test_a_bare_number_of_shared_memory_means_gib_as_well(typed: str, shared: str):
+    assert from_form({"shared_memory": [typed]}) == {"shared_memory": shared}
+
+
+def test_no_gpu_and_an_empty_count_are_none():
+    assert from_form({"gpu": [""], "gpu_count": [""]}) == {"gpu": None}
+
+
+def test_the_count_beside_no_gpu_is_left_over_from_another_choice():
+    assert from_form({"gpu": [""], "gpu_count": ["2"]}) == {"gpu": None}
+
+
+def test_a_reference_beside_another_image_is_left_over_from_another_choice():
+    assert from_form({"image": ["plain"], "custom_image": ["quay.io/x"]}) == {"image": "plain"}
+
+
+def test_a_form_may_name_an_image_by_its_reference():
+    form = {"image": [""], "custom_image": [" quay.io/x "]}
+    assert from_form(form) == {"image": "", "custom_image": "quay.io/x"}
+
+
+def test_another_image_without_a_reference_is_refused():
+    with pytest.raises(SelectionError) as caught:
+        from_form({"image": [""], "custom_image": [" "]})
+    (problem,) = caught.value.problems
+    assert (problem.field, problem.code, problem.message) == (
+        "custom_image",
+        "not_a_reference",
+        "Write which image, such as quay.io/jupyter/scipy-notebook:2026-10-01.",
+    )
+
+
+def test_a_form_without_the_field_takes_the_default():
+    assert from_form({"image": [""]}) == {"image": ""}
+
+
+def test_a_link_that_names_two_images_keeps_both_for_the_validation():
+    query = {"image": ["plain"], "opt-custom_image": ["quay.io/x"]}
+    assert from_query(query) == {"image": "plain", "custom_image": "quay.io/x"}
+
+
+def test_a_link_that_contradicts_itself_keeps_its_count_for_the_validation():
+    assert from_query({"gpu": [""], "gpu_count": ["2"]}) == {"gpu": None, "gpu_count": 2}
+
+
+@pytest.mark.parametrize("typed", ["two", "-1", "1.5", "٢", "9999999999"])
+def test_a_count_that_is_no_small_number_stays_as_typed_for_the_validation(typed: str):
+    assert from_form({"gpu_count": [typed]}) == {"gpu_count": typed}
+
+
+def test_a_preset_button_stands_for_its_preset_alone():
+    form = {"start_preset": ["train"], "cpu": ["999"], "gpu": ["t4"], "image": [""], "custom_image": [""]}
+    assert from_form(form) == {"preset": "train"}
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        ({"gpus": ["t4"]}, {"gpus": "unknown_field"}),
+        ({"preset": ["train"]}, {"preset": "unknown_field"}),
+        ({"cpu": ["1", "2"]}, {"cpu": "conflict"}),
+        ({"image_file": [{"body": b"", "filename": "x"}]}, {"image_file": "unknown_field"}),
+        ({"image": [b"plain"]}, {"image": "wrong_type"}),
+        ({"image": [None], "cpu": ["x" * 201]}, {"image": "wrong_type", "cpu": "too_long"}),
+        ({"image": [""], "custom_image": ["x" * 521]}, {"custom_image": "too_long"}),
+    ],
+)
+def test_a_form_that_was_not_ours_is_refused_field_by_field(form: Any, expected: dict[str, str]):
+    assert codes(from_form, form) == expected
+
+
+def test_a_link_names_fields_bare_or_with_the_hubs_prefix():
+    query = {"v": ["1"], "opt-preset": ["train"], "cpu": ["4"], "opt-memory": ["16"], "gpu": ["t4"], "gpu_count": ["1"]}
+    expected = {"v": 1, "preset": "train", "cpu": "4", "memory": "16G", "gpu": "t4", "gpu_count": 1}
+    assert from_query(query) == expected
+
+
+def test_a_field_named_both_ways_is_refused():
+    assert codes(from_query, {"gpu": ["t4"], "opt-gpu": ["t4"]}) == {"gpu": "conflict"}
+
+
+def test_an_unknown_argument_of_a_link_is_refused():
+    assert codes(from_query, {"opt-gpucount": ["1"]}) == {"gpucount": "unknown_field"}
+
+
+@given(ANYTHING)
+def test_whatever_is_sent_becomes_options_or_a_selection_error(sent: dict[str, object]):
+    for read in (from_form, from_query):
+        try:
+            options = read(sent)
+        except SelectionError:
+            continue
+        assert all(isinstance(value, str | int) or value is None for value in options.values())

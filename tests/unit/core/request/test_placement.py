@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, GPUType, Image, Priority, Toleration
+from gpuspawner.core.catalog.kueue import QUEUE_LABEL, Queue
+from gpuspawner.core.catalog.platforms import platform_of
+from gpuspawner.core.request.placement import MatchExpression, Placement, place
+from gpuspawner.core.request.selection import Selection
+
+GIB = 1 << 30
+PRODUCT = "nvidia.com/gpu.product"
+A100 = GPUType(
+    slug="a100",
+    display_name="A100",
+    resource="nvidia.com/gpu",
+    vendor="nvidia",
+    match={PRODUCT: ("A100-SXM", "A100-PCIe"), "pool": ("big",), "shared": ()},
+    max_count=8,
+    tolerations=(Toleration(key="nvidia.com/gpu", operator="Exists", effect="NoSchedule"),),
+    environment={"NCCL_DEBUG": "INFO", "NVIDIA_VISIBLE_DEVICES": "all"},
+    runtime_class="nvidia",
+    shm=0.5,
+    start_timeout_s=900,
+)
+MI210 = GPUType(slug="mi210", display_name="MI210", resource="amd.com/gpu", vendor="amd", match={"amd.com/gpu": ("x",)})
+CATALOGUE = Catalogue(
+    images={"pytorch": Image(slug="pytorch", display_name="PyTorch", image="registry/pytorch:1")},
+    cpu=Bounds(min=500, max=32_000, step=500, default=2000, guarantee=0.3),
+    memory=Bounds(min=GIB, max=256 * GIB, step=GIB, default=8 * GIB),
+    gpus={"a100": A100, "mi210": MI210},
+)
+GPU_SERVER = Selection(image="pytorch", cpu_millis=4000, memory_bytes=16 * GIB, gpu="a100", gpu_count=2)
+CPU_SERVER = Selection(image="pytorch", cpu_millis=4000, memory_bytes=16 * GIB)
+AVOIDED = (
+    MatchExpression(key=PRODUCT, operator="NotIn", values=("A100-SXM", "A100-PCIe")),
+    MatchExpression(key="amd.com/gpu", operator="NotIn", values=("x",)),
+)
+
+
+def test_a_server_with_gpus_asks_for_exactly_those():
+    assert place(GPU_SERVER, CATALOGUE) == Placement(
+        image="registry/pytorch:1",
+        cpu_limit_millis=4000,
+        cpu_request_millis=1200,
+        memory_limit_bytes=16 * GIB,
+        memory_request_bytes=16 * GIB,
+        extended_resources={"nvidia.com/gpu": 2},
+        node_selector={"pool": "big"},
+        required=(
+            MatchExpression(key=PRODUCT, operator="In", values=("A100-SXM", "A100-PCIe")),
+            MatchExpression(key="shared", operator="DoesNotExist"),
+        ),
+        tolerations=A100.tolerations,
+        environment={"NCCL_DEBUG": "INFO"},
+        removed_environment=("NVIDIA_VISIBLE_DEVICES",),
+        runtime_class="nvidia",
+        shm_bytes=8 * GIB,
+        annotations={
+            "gpuspawner.jupyter.org/image": "pytorch",
+            "gpuspawner.jupyter.org/summary": "PyTorch · 4 CPUs · 16 GiB · 2 × A100",
+            "gpuspawner.jupyter.org/gpu": "a100",
+            "gpuspawner.jupyter.org/gpu-count": "2",
+        },
+        start_timeout_s=900,
+    )
+
+
+def test_a_server_without_a_gpu_sees_none_and_prefers_other_nodes():
+    placement = place(CPU_SERVER, CATALOGUE)
+    assert placement.environment == {"NVIDIA_VISIBLE_DEVICES": "void"}
+    assert (placement.extended_resources, placement.tolerations, placement.node_selector) == ({}, (), {})
+    assert (placement.required, placement.avoided) == ((), AVOIDED)
+    assert set(placement.annotations) == {"gpuspawner.jupyter.org/image", "gpuspawner.jupyter.org/summary"}
+
+
+def test_a_server_without_a_gpu_is_kept_off_gpu_nodes_while_another_has_room():
+    placement = place(CPU_SERVER, CATALOGUE, cpu_node_has_room=True)
+    assert (placement.required, placement.avoided) == (AVOIDED, ())
+
+
+def test_room_on_other_nodes_says_nothing_to_a_server_with_a_gpu():
+    assert place(GPU_SERVER, CATALOGUE, cpu_node_has_room=True) == place(GPU_SERVER, CATALOGUE)
+
+
+def test_a_server_with_another_vendors_gpu_sees_none_of_nvidias():
+    placement = place(replace(GPU_SERVER, gpu="mi210", gpu_count=1), CATALOGUE)
+    assert (placement.environment, placement.removed_environment) == ({"NVIDIA_VISIBLE_DEVICES": "void"}, ())
+
+
+def test_an_image_that_a_person_named_is_the_pods_and_nothing_is_required_for_it():
+    reference = "quay.io/acme/own:1"
+    placement = place(replace(GPU_SERVER, image="", custom_image=reference), CATALOGUE)
+    assert (placement.image, placement.required) == (reference, place(GPU_SERVER, CATALOGUE).required)
+    assert placement.annotations["gpuspawner.jupyter.org/image"] == reference
+    assert placement.annotations["gpuspawner.jupyter.org/summary"] == f"{reference} · 4 CPUs · 16 GiB · 2 × A100"
+
+
+def test_an_image_starts_only_on_nodes_it_was_built_for():
+    image = replace(CATALOGUE.images["pytorch"], architectures=("arm64",))
+    catalogue = replace(CATALOGUE, images={"pytorch": image})
+    arch = MatchExpression(key="kubernetes.io/arch", operator="In", values=("arm64",))
+    assert place(CPU_SERVER, catalogue).required == (arch,)
+    assert place(CPU_SERVER, catalogue, cpu_node_has_room=True).required == (*AVOIDED, arch)
+    assert place(GPU_SERVER, catalogue).required == (*place(GPU_SERVER, CATALOGUE).required, arch)
+
+
+def test_an_image_is_kept_off_the_nodes_of_its_gpu_type_that_it_cannot_use():
+    driver = "nvidia.com/cuda.driver-version.major"
+    platforms = tuple(platform_of({driver: version}) for version in ("535", "580"))
+    catalogue = replace(
+        CATALOGUE,
+        images={"pytorch": replace(CATALOGUE.images["pytorch"], cuda="13.0")},
+        gpus={**CATALOGUE.gpus, "a100": replace(CATALOGUE.gpus["a100"], platforms=platforms)},
+    )
+    old = MatchExpression(key=driver, operator="NotIn", values=("535",))
+    assert place(GPU_SERVER, catalogue).required == (*place(GPU_SERVER, CATALOGUE).required, old)
+    assert place(CPU_SERVER, catalogue).required == ()
+
+
+@pytest.mark.parametrize(("guarantee", "request_millis"), [(1.0, 4000), (0.1, 400), (1e-9, 1), (0.3333, 1334)])
+def test_the_request_is_the_guaranteed_part_rounded_up(guarantee: float, request_millis: int):
+    bounds = Bounds(min=500, max=32_000, step=500, default=2000, guarantee=guarantee)
+    assert place(CPU_SERVER, replace(CATALOGUE, cpu=bounds)).cpu_request_millis == request_millis
+
+
+def test_without_amounts_limits_are_left_to_the_spawner():
+    unknown = replace(CATALOGUE, cpu=None, memory=None)
+    placement = place(replace(GPU_SERVER, cpu_millis=None, memory_bytes=None), unknown)
+    amounts = (
+        placement.cpu_limit_millis,
+        placement.cpu_request_millis,
+        placement.memory_limit_bytes,
+        placement.memory_request_bytes,
+        placement.shm_bytes,
+    )
+    assert amounts == (None, None, None, None, None)
+
+
+@given(
+    st.sampled_from([None, "a100", "mi210"]), st.integers(1, 8), st.integers(1, 64), st.integers(1, 256), st.booleans()
+)
+def test_a_placement_never_asks_for_more_than_was_selected(
+    gpu: str | None, count: int, steps: int, gib: int, room: bool
+):
+    selection = Selection(
+        image="pytorch",
+        cpu_millis=steps * 500,
+        memory_bytes=gib * GIB,
+        gpu=gpu,
+        gpu_count=0 if gpu is None else count,
+    )
+    placement = place(selection, CATALOGUE, cpu_node_has_room=room)
+    chosen = {} if gpu is None else {CATALOGUE.gpus[gpu].resource: count}
+    assert placement.extended_resources == chosen
+    assert 0 < (placement.cpu_request_millis or 0) <= steps * 500
+    assert 0 < (placement.memory_request_bytes or 0) <= gib * GIB
+    assert ("NVIDIA_VISIBLE_DEVICES" in placement.environment) == (gpu != "a100")
+    assert set(placement.node_selector) <= set(CATALOGUE.gpus[gpu].match if gpu else ())
+
+
+def test_any_of_several_types_becomes_one_expression_where_one_label_differs():
+    l4 = replace(MI210, slug="l4", match={PRODUCT: ("L4",)})
+    t4 = replace(MI210, slug="t4", match={PRODUCT: ("T4",)})
+    placed = _placed_any(l4, t4)
+    assert (placed.node_selector, placed.alternatives) == ({}, ())
+    assert placed.required == (MatchExpression(key=PRODUCT, operator="In", values=("L4", "T4")),)
+
+
+def test_any_of_several_types_becomes_alternatives_where_labels_differ():
+    t4 = replace(MI210, slug="t4", match={PRODUCT: ("T4",), "sharing": ()})
+    placed = _placed_any(MI210, t4)
+    assert (placed.node_selector, placed.required) == ({}, ())
+    assert placed.alternatives == (
+        (MatchExpression(key="amd.com/gpu", operator="In", values=("x",)),),
+        (
+            MatchExpression(key=PRODUCT, operator="In", values=("T4",)),
+            MatchExpression(key="sharing", operator="DoesNotExist"),
+        ),
+    )
+
+
+def _placed_any(*members: GPUType) -> Placement:
+    either = replace(MI210, slug="any", match={}, members=members)
+    catalogue = replace(CATALOGUE, gpus={"any": either})
+    return place(Selection(image="pytorch", cpu_millis=None, memory_bytes=None, gpu="any", gpu_count=1), catalogue)
+
+
+@pytest.mark.parametrize("run_time_s", [None, 5400])
+def test_a_server_is_stopped_after_the_time_that_was_asked_for(run_time_s: int | None):
+    assert place(replace(CPU_SERVER, run_time_s=run_time_s), CATALOGUE).run_time_s == run_time_s
+
+
+@pytest.mark.parametrize(
+    ("selection", "asked_s", "expected_s"),
+    [
+        (CPU_SERVER, None, 7200),
+        (CPU_SERVER, 5400, 5400),
+        (CPU_SERVER, 9000, 7200),
+        (GPU_SERVER, None, 3600),
+        (GPU_SERVER, 5400, 3600),
+        (GPU_SERVER, 1800, 1800),
+    ],
+)
+def test_no_server_runs_longer_than_all_may_or_its_type_may(selection: Selection, asked_s: int | None, expected_s: int):
+    limited = replace(CATALOGUE, gpus={"a100": replace(A100, max_runtime_s=3600)}, max_runtime_s=7200)
+    assert place(replace(selection, run_time_s=asked_s), limited).run_time_s == expected_s
+
+
+@pytest.mark.parametrize("selection", [GPU_SERVER, CPU_SERVER], ids=["GPU", "no GPU"])
+def test_shared_memory_that_was_asked_for_takes_the_place_of_the_types(selection: Selection):
+    assert place(replace(selection, shared_memory_bytes=2 * GIB), CATALOGUE).shm_bytes == 2 * GIB
+    assert place(selection, CATALOGUE).shm_bytes == (8 * GIB if selection.gpu else None)
+
+
+def test_a_priority_that_was_picked_is_the_pods():
+    low = Priority(slug="low", display_name="Low", priority_class="site-low", value=-10)
+    catalogue = replace(CATALOGUE, priorities={"low": low})
+    assert place(replace(CPU_SERVER, priority="low"), catalogue).priority == low
+    assert place(CPU_SERVER, CATALOGUE).priority is None
+
+
+QUEUED = replace(CATALOGUE, queue=Queue(local_queue="gpu-queue", timeout_s=3600, gpus=frozenset({"a100"})))
+
+
+def test_a_server_with_a_type_that_is_queued_says_so_and_may_wait_longer():
+    placement = place(GPU_SERVER, QUEUED)
+    assert (placement.labels, placement.start_timeout_s) == ({QUEUE_LABEL: "gpu-queue"}, 3600)
+
+
+@pytest.mark.parametrize("selection", [CPU_SERVER, replace(GPU_SERVER, gpu="mi210", gpu_count=1)])
+def test_no_other_server_is_queued(selection: Selection):
+    placement = place(selection, QUEUED)
+    assert (placement.labels, placement.start_timeout_s) == ({}, None)
+
+
+@pytest.mark.parametrize(("timeout_s", "waits_s"), [(60, 900), (None, 900)])
+def test_a_types_own_timeout_is_never_made_shorter_by_the_queues(timeout_s: int | None, waits_s: int):
+    queued = replace(CATALOGUE, queue=Queue(local_queue="gpu-queue", timeout_s=timeout_s))
+    assert place(GPU_SERVER, queued).start_timeout_s == waits_s

@@ -1,0 +1,345 @@
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset, Priority
+from gpuspawner.core.catalog.platforms import platform_of
+from gpuspawner.core.errors import SelectionError
+from gpuspawner.core.request.selection import Selection, image_of, is_given, summarise, to_options, validate
+
+GIB = 1 << 30
+CATALOGUE = Catalogue(
+    images={
+        "pytorch": Image(slug="pytorch", display_name="PyTorch", image="pytorch:1", vendors=("nvidia",)),
+        "plain": Image(slug="plain", display_name="Plain", image="plain:1"),
+        "cpu": Image(slug="cpu", display_name="CPU only", image="cpu:1", vendors=()),
+    },
+    cpu=Bounds(min=500, max=32_000, step=500, default=2000),
+    memory=Bounds(min=GIB, max=256 * GIB, step=GIB, default=8 * GIB),
+    gpus={
+        "t4": GPUType(slug="t4", display_name="T4", resource="nvidia.com/gpu", vendor="nvidia", max_count=4),
+        "mi210": GPUType(slug="mi210", display_name="MI210", resource="amd.com/gpu", vendor="amd"),
+    },
+    presets={
+        "train": Preset(
+            slug="train",
+            display_name="Training",
+            options={"image": "plain", "cpu": "8", "memory": "64G", "gpu": "t4", "gpu_count": 2},
+        )
+    },
+    custom_images=CustomImages(registries=("quay.io", "ghcr.io/acme")),
+)
+TIMED = replace(CATALOGUE, run_time=Bounds(min=900, max=24 * 3600, step=900, default=8 * 3600))
+SHARING = replace(TIMED, shared_memory=Bounds(min=GIB, max=64 * GIB, step=GIB, default=GIB))
+RANKED = replace(
+    SHARING,
+    priorities={
+        "normal": Priority(slug="normal", display_name="Normal", priority_class="site-normal", value=100),
+        "low": Priority(slug="low", display_name="Low", priority_class="site-low", value=-10),
+    },
+)
+OWN = "quay.io/acme/own:1"
+NOTHING_KNOWN = Catalogue(
+    images=CATALOGUE.images, cpu=None, memory=None, gpus=CATALOGUE.gpus, presets=CATALOGUE.presets
+)
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=300),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=20), inner, max_size=4),
+    max_leaves=10,
+)
+CODES = {
+    "unknown_field",
+    "unknown_choice",
+    "not_a_number",
+    "not_a_reference",
+    "out_of_range",
+    "off_step",
+    "wrong_type",
+    "conflict",
+    "unsupported_version",
+    "too_long",
+}
+FIELDS = (
+    *("v", "preset", "image", "custom_image", "cpu", "memory", "gpu", "gpu_count"),
+    *("run_time", "shared_memory", "priority", "profile"),
+)
+NEAR_MISSES = st.dictionaries(
+    st.sampled_from(FIELDS) | st.text(max_size=10),
+    JSON | st.sampled_from([1, 2, 0.5, "2", "16G", "t4", "mi210", "train", "plain", "cpu", OWN, "", "8h", "90 min"]),
+)
+SELECTIONS = st.one_of(
+    st.builds(
+        Selection,
+        image=st.just("plain"),
+        cpu_millis=st.integers(1, 64).map(lambda steps: steps * 500),
+        memory_bytes=st.integers(1, 256).map(lambda steps: steps * GIB),
+        gpu=st.just("t4"),
+        gpu_count=st.integers(1, 4),
+    ),
+    st.builds(
+        Selection,
+        image=st.sampled_from(["pytorch", "plain", "cpu"]),
+        cpu_millis=st.integers(1, 64).map(lambda steps: steps * 500),
+        memory_bytes=st.integers(1, 256).map(lambda steps: steps * GIB),
+    ),
+    st.builds(
+        Selection,
+        image=st.just(""),
+        custom_image=st.sampled_from([OWN, "ghcr.io/acme/x@sha256:" + "0a" * 32]),
+        cpu_millis=st.just(500),
+        memory_bytes=st.just(GIB),
+        gpu=st.just("mi210"),
+        gpu_count=st.just(1),
+    ),
+)
+
+
+def codes(options: object, catalogue: Catalogue = CATALOGUE) -> dict[str, str]:
+    try:
+        validate(options, catalogue)
+    except SelectionError as error:
+        return {problem.field: problem.code for problem in error.problems}
+    return {}
+
+
+@given(JSON | NEAR_MISSES)
+def test_any_json_is_a_selection_or_a_selection_error(options: object):
+    if problems := codes(options, RANKED):
+        assert set(problems.values()) <= CODES
+        return
+    selection = validate(options, RANKED)
+    assert selection.priority in RANKED.priorities
+    assert (selection.shared_memory_bytes or 0) <= (selection.memory_bytes or 0)
+    assert selection.run_time_s in range(900, 24 * 3600 + 1, 900)
+    assert (selection.image in CATALOGUE.images) == (selection.custom_image is None)
+    assert selection.cpu_millis is not None
+    assert 500 <= selection.cpu_millis <= 32_000
+    assert (selection.gpu is None) == (selection.gpu_count == 0)
+    assert selection.gpu is None or 1 <= selection.gpu_count <= CATALOGUE.gpus[selection.gpu].max_count
+
+
+@given(SELECTIONS, st.integers(1, 96))
+def test_a_selection_reads_back_from_its_options_also_through_json(selection: Selection, quarters: int):
+    options = json.loads(json.dumps(to_options(selection, CATALOGUE)))
+    assert validate(options, CATALOGUE) == selection
+    rank = "low" if quarters % 2 else "normal"
+    more = replace(selection, run_time_s=quarters * 900, memory_bytes=128 * GIB, priority=rank)
+    more = replace(more, shared_memory_bytes=quarters * GIB if quarters <= 64 else None)
+    assert validate(json.loads(json.dumps(to_options(more, RANKED))), RANKED) == more
+
+
+@given(NEAR_MISSES)
+def test_options_that_were_read_once_read_the_same_again(options: dict[str, object]):
+    if codes(options, RANKED):
+        return
+    first = to_options(validate(options, RANKED), RANKED)
+    assert to_options(validate(first, RANKED), RANKED) == first
+
+
+@pytest.mark.parametrize("nothing", [None, {}, {"profile": ["anything"]}, {"image": None, "cpu": None, "gpu": ""}])
+def test_what_is_missing_takes_the_default(nothing: object):
+    assert validate(nothing, CATALOGUE) == Selection(image="pytorch", cpu_millis=2000, memory_bytes=8 * GIB)
+
+
+def test_a_gpu_without_a_count_is_one():
+    assert validate({"gpu": "t4"}, CATALOGUE).gpu_count == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], {"": "wrong_type"}),
+        ("image=plain", {"": "wrong_type"}),
+        ({"gpu_cuont": 1}, {"gpu_cuont": "unknown_field"}),
+        ({3: 1}, {"3": "unknown_field"}),
+        ({"v": 2}, {"v": "unsupported_version"}),
+        ({"v": True}, {"v": "unsupported_version"}),
+        ({"image": "nope"}, {"image": "unknown_choice"}),
+        ({"image": 3}, {"image": "wrong_type"}),
+        ({"cpu": 64}, {"cpu": "out_of_range"}),
+        ({"cpu": 0.75}, {"cpu": "off_step"}),
+        ({"cpu": float("nan")}, {"cpu": "not_a_number"}),
+        ({"cpu": 10**400}, {"cpu": "not_a_number"}),
+        ({"memory": "8"}, {"memory": "not_a_number"}),
+        ({"memory": "1.5G"}, {"memory": "off_step"}),
+        ({"memory": {"max": 1}}, {"memory": "wrong_type"}),
+        ({"gpu": "zz", "gpu_count": 2}, {"gpu": "unknown_choice"}),
+        ({"gpu": "t4", "gpu_count": 0}, {"gpu_count": "out_of_range"}),
+        ({"gpu": "t4", "gpu_count": 5}, {"gpu_count": "out_of_range"}),
+        ({"gpu": "t4", "gpu_count": "2"}, {"gpu_count": "not_a_number"}),
+        ({"gpu": None, "gpu_count": 1}, {"gpu_count": "conflict"}),
+        ({"image": "cpu", "gpu": "t4"}, {"gpu": "conflict"}),
+        ({"image": "pytorch", "gpu": "mi210"}, {"gpu": "conflict"}),
+        ({"preset": "nope", "cpu": "x"}, {"preset": "unknown_choice", "cpu": "not_a_number"}),
+        ({"image": "x" * 1000}, {"image": "too_long"}),
+        ({"custom_image": "x y"}, {"custom_image": "not_a_reference"}),
+        ({"custom_image": f" {OWN}"}, {"custom_image": "not_a_reference"}),
+        ({"custom_image": "python:3"}, {"custom_image": "unknown_choice"}),
+        ({"custom_image": ["quay.io/x"]}, {"custom_image": "wrong_type"}),
+        ({"custom_image": "x" * 521}, {"custom_image": "too_long"}),
+        ({"custom_image": OWN, "image": "plain"}, {"custom_image": "conflict"}),
+        ({"custom_image": "x y", "image": "cpu", "gpu": "t4"}, {"custom_image": "not_a_reference"}),
+        ({"custom_image": OWN, "image": "nope"}, {"image": "unknown_choice", "custom_image": "conflict"}),
+    ],
+)
+def test_each_bad_field_is_one_problem_with_its_code(options: Any, expected: dict[str, str]):
+    assert codes(options) == expected
+
+
+def test_a_flood_of_unknown_fields_is_refused_at_once():
+    flood = {f"gpu_{number}": 1 for number in range(200_000)}
+    began = time.process_time()
+    json.loads(json.dumps(flood))
+    read = time.process_time()
+    assert set(codes(flood).values()) == {"unknown_field"}
+    # Some twenty times as long where a name that resembles is looked for each time.
+    assert time.process_time() - read < 5 * (read - began)
+
+
+def test_a_message_names_what_is_allowed_instead():
+    with pytest.raises(SelectionError) as caught:
+        validate({"gpu": "t4", "gpu_count": 5}, CATALOGUE)
+    assert str(caught.value) == "gpu_count: The number of GPUs (T4) in one server must be 1 to 4, not 5."
+
+
+@pytest.mark.parametrize("none", [None, ""])
+def test_an_image_may_be_named_by_its_reference(none: object):
+    selection = validate({"custom_image": OWN, "image": none}, CATALOGUE)
+    assert (selection.image, selection.custom_image) == ("", OWN)
+    assert image_of(selection, CATALOGUE) == Image(slug="", display_name=OWN, image=OWN)
+    assert summarise(selection, CATALOGUE) == f"{OWN} · 2 CPUs · 8 GiB"
+
+
+@pytest.mark.parametrize("none", [None, ""])
+def test_no_reference_leaves_the_image_to_the_others(none: object):
+    assert validate({"custom_image": none}, CATALOGUE).image == "pytorch"
+    assert validate({"custom_image": none, "image": "plain"}, CATALOGUE).image == "plain"
+    assert validate({"custom_image": none, "preset": "train"}, CATALOGUE).image == "plain"
+
+
+def test_a_reference_is_kept_by_its_full_name():
+    anywhere = replace(CATALOGUE, custom_images=CustomImages())
+    selection = validate({"custom_image": "python"}, anywhere)
+    assert to_options(selection, anywhere) == {
+        "v": 1,
+        "custom_image": "docker.io/library/python",
+        "cpu": 2,
+        "memory": "8G",
+        "gpu": None,
+        "gpu_count": 0,
+        "profile": "docker.io/library/python · 2 CPUs · 8 GiB",
+    }
+
+
+def test_a_reference_goes_before_the_image_of_a_preset():
+    selection = validate({"preset": "train", "custom_image": OWN}, CATALOGUE)
+    assert (selection.image, selection.custom_image, selection.gpu) == ("", OWN, "t4")
+
+
+def test_what_is_in_an_image_that_a_person_names_is_not_known_and_refuses_no_gpu():
+    assert [validate({"custom_image": OWN, "gpu": gpu}, CATALOGUE).gpu for gpu in ("t4", "mi210")] == ["t4", "mi210"]
+
+
+def test_where_only_offered_images_are_allowed_no_other_can_be_named():
+    assert codes({"custom_image": OWN}, replace(CATALOGUE, custom_images=None)) == {"custom_image": "unknown_field"}
+
+
+def test_a_preset_stands_for_its_options():
+    expected = Selection(image="plain", cpu_millis=8000, memory_bytes=64 * GIB, gpu="t4", gpu_count=2)
+    assert validate({"preset": "train"}, CATALOGUE) == expected
+
+
+def test_fields_beside_a_preset_override_it():
+    selection = validate({"preset": "train", "cpu": 4, "gpu_count": 1}, CATALOGUE)
+    assert (selection.cpu_millis, selection.gpu, selection.gpu_count) == (4000, "t4", 1)
+
+
+def test_another_gpu_than_the_presets_counts_anew():
+    selection = validate({"preset": "train", "gpu": "mi210"}, CATALOGUE)
+    assert (selection.gpu, selection.gpu_count) == ("mi210", 1)
+
+
+@pytest.mark.parametrize("name", ["image", "cpu", "memory", "gpu_count"])
+def test_null_beside_a_preset_is_not_given(name: str):
+    assert validate({"preset": "train", name: None}, CATALOGUE) == validate({"preset": "train"}, CATALOGUE)
+
+
+def test_a_choice_that_began_with_a_preset_outlives_it():
+    stored = to_options(validate({"preset": "train"}, CATALOGUE), CATALOGUE)
+    selection = validate(stored, replace(CATALOGUE, presets={}))
+    assert (selection.cpu_millis, selection.gpu, selection.gpu_count) == (8000, "t4", 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("gpu", None, True),
+        ("image", "", False),
+        ("custom_image", "", False),
+        ("cpu", None, False),
+        ("cpu", "", True),
+    ],
+)
+def test_only_no_gpu_is_a_choice_of_nothing(name: str, value: object, expected: bool):
+    assert is_given(name, value) is expected
+
+
+def test_no_gpu_beside_a_preset_means_none():
+    selection = validate({"preset": "train", "gpu": None}, CATALOGUE)
+    assert (selection.gpu, selection.gpu_count) == (None, 0)
+
+
+def test_without_bounds_amounts_are_left_to_the_spawner():
+    selection = validate({"preset": "train"}, NOTHING_KNOWN)
+    assert (selection.cpu_millis, selection.memory_bytes) == (None, None)
+
+
+def test_without_bounds_an_amount_is_refused():
+    assert codes({"cpu": 2}, NOTHING_KNOWN) == {"cpu": "unknown_field"}
+
+
+def test_options_are_written_in_the_contracts_notation():
+    selection = Selection(image="plain", cpu_millis=2500, memory_bytes=16 * GIB, gpu="t4", gpu_count=1)
+    assert to_options(selection, CATALOGUE) == {
+        "v": 1,
+        "image": "plain",
+        "cpu": 2.5,
+        "memory": "16G",
+        "gpu": "t4",
+        "gpu_count": 1,
+        "profile": "Plain · 2.5 CPUs · 16 GiB · 1 × T4",
+    }
+
+
+@pytest.mark.parametrize(
+    ("millis", "text"),
+    [(500, "Plain · 0.5 CPU · 8 GiB"), (1000, "Plain · 1 CPU · 8 GiB"), (2000, "Plain · 2 CPUs · 8 GiB")],
+)
+def test_the_summary_counts_cpus_in_words_people_use(millis: int, text: str):
+    assert summarise(Selection(image="plain", cpu_millis=millis, memory_bytes=8 * GIB), CATALOGUE) == text
+
+
+def test_an_image_that_no_node_of_the_gpu_type_can_run_is_refused_with_the_reason():
+    platforms = (platform_of({"nvidia.com/cuda.driver-version.major": "535"}),)
+    catalogue = replace(
+        CATALOGUE,
+        images={"new": Image(slug="new", display_name="New", image="new:1", cuda="13.0")},
+        gpus={"t4": replace(CATALOGUE.gpus["t4"], platforms=platforms)},
+    )
+    with pytest.raises(SelectionError) as refused:
+        validate({"image": "new", "gpu": "t4"}, catalogue)
+    (problem,) = refused.value.problems
+    assert (problem.field, problem.code) == ("gpu", "conflict")
+    assert problem.message == (
+        "CUDA 13.0 needs driver 580 or newer; these nodes have 535. "
+        f"Choose another image, or another GPU than {CATALOGUE.gpus['t4'].display_name}."
+    )
+    assert validate({"image": "new", "gpu": None}, catalogue).gpu is None

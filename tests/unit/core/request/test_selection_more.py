@@ -1,0 +1,201 @@
+"""What few people ask for: how long a server runs, and the size of its /dev/shm."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpuspawner.core.catalog.catalogue import Preset
+from gpuspawner.core.catalog.narrowing import least_of
+from gpuspawner.core.errors import SelectionError
+from gpuspawner.core.request.selection import Selection, longest_run_s, summarise, to_options, validate
+from tests.unit.core.request.test_selection import CATALOGUE, GIB, RANKED, SHARING, TIMED, codes
+
+
+@pytest.mark.parametrize(
+    ("options", "run_time_s"),
+    [
+        ({}, 8 * 3600),
+        ({"run_time": None}, 8 * 3600),
+        ({"run_time": "2h30m"}, 9000),
+        ({"run_time": "90 minutes"}, 5400),
+        ({"preset": "short"}, 1800),
+        ({"preset": "short", "run_time": "1h"}, 3600),
+    ],
+)
+def test_a_server_runs_for_as_long_as_was_asked_at_most(options: dict[str, object], run_time_s: int):
+    short = Preset(slug="short", display_name="Short", options={"run_time": "30m"})
+    catalogue = replace(TIMED, presets={"short": short})
+    assert validate(options, catalogue).run_time_s == run_time_s
+
+
+@pytest.mark.parametrize(
+    ("run_time", "code", "message"),
+    [
+        ("36h", "out_of_range", "The run time must be 15 minutes to 24 hours, not 36 hours."),
+        ("0m", "out_of_range", "The run time must be 15 minutes to 24 hours, not 0 minutes."),
+        (f"{'9' * 60}d", "out_of_range", f"The run time must be 15 minutes to 24 hours, not {'9' * 60} days."),
+        ("20m", "off_step", "The run time must be 15 minutes to 24 hours in steps of 15 minutes, not 20 minutes."),
+        ("0.01h", "off_step", "The run time must be 15 minutes to 24 hours in steps of 15 minutes, not '0.01h'."),
+        (28800, "not_a_number", "The run time must be a length of time with a unit, such as 30m, 8h or 2d, not 28800."),
+        ("", "not_a_number", "The run time must be a length of time with a unit, such as 30m, 8h or 2d, not ''."),
+        (["8h"], "wrong_type", "The run time must be a number or a text, not a list."),
+        ("h" * 201, "too_long", "The run time is longer than 200 characters."),
+    ],
+)
+def test_a_run_time_that_is_not_offered_is_refused_with_what_is(run_time: object, code: str, message: str):
+    with pytest.raises(SelectionError) as caught:
+        validate({"run_time": run_time}, TIMED)
+    assert [(each.field, each.code, each.message) for each in caught.value.problems] == [("run_time", code, message)]
+
+
+@pytest.mark.parametrize(
+    ("longest_s", "of_type_s", "gpu", "run_time_s"),
+    [
+        (None, 4 * 3600, "t4", 4 * 3600),
+        (None, 4 * 3600, None, 8 * 3600),
+        (None, 100 * 60, "t4", 90 * 60),
+        (2 * 3600, 4 * 3600, "t4", 2 * 3600),
+        (2 * 3600, None, None, 2 * 3600),
+        (60, None, None, None),
+    ],
+)
+def test_a_default_that_is_too_long_becomes_the_longest_that_may_be(
+    longest_s: int | None, of_type_s: int | None, gpu: str | None, run_time_s: int | None
+):
+    gpus = {slug: replace(each, max_runtime_s=of_type_s) for slug, each in TIMED.gpus.items()}
+    limited = replace(TIMED, gpus=gpus, max_runtime_s=longest_s)
+    assert longest_run_s(gpu, limited) == least_of(longest_s, of_type_s if gpu else None)
+    assert validate({"gpu": gpu}, limited).run_time_s == run_time_s
+    assert ("run_time" in codes({"gpu": gpu, "run_time": "9h"}, limited)) is (longest_run_s(gpu, limited) is not None)
+
+
+def test_where_servers_run_on_no_run_time_can_be_chosen():
+    assert validate({"run_time": None}, CATALOGUE).run_time_s is None
+    assert codes({"run_time": "8h"}) == {"run_time": "unknown_field"}
+
+
+def test_a_run_time_is_written_in_the_contracts_notation():
+    selection = validate({"image": "plain", "run_time": "150m"}, TIMED)
+    options = to_options(selection, TIMED)
+    assert (options["run_time"], options["profile"]) == ("2h30m", "Plain · 2 CPUs · 8 GiB · at most 2 hours 30 minutes")
+    assert "run_time" not in to_options(replace(selection, run_time_s=None), CATALOGUE)
+
+
+@pytest.mark.parametrize(
+    ("options", "size"),
+    [
+        ({}, None),
+        ({"shared_memory": None}, None),
+        ({"shared_memory": ""}, None),
+        ({"shared_memory": "2G"}, 2 * GIB),
+        ({"shared_memory": 2 * GIB}, 2 * GIB),
+        ({"shared_memory": "8 GiB"}, 8 * GIB),
+        ({"preset": "shared"}, 4 * GIB),
+        ({"preset": "shared", "shared_memory": "1G", "memory": "1G"}, GIB),
+    ],
+)
+def test_shared_memory_is_what_was_asked_or_left_to_others(options: dict[str, object], size: int | None):
+    shared = Preset(slug="shared", display_name="Shared", options={"shared_memory": "4G"})
+    assert validate(options, replace(SHARING, presets={"shared": shared})).shared_memory_bytes == size
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (
+            {"shared_memory": "9G"},
+            "out_of_range",
+            "Shared memory is a part of the memory: it must be at most 8 GiB, not 9 GiB.",
+        ),
+        (
+            {"memory": "2G", "preset": "shared"},
+            "out_of_range",
+            "Shared memory is a part of the memory: it must be at most 2 GiB, not 4 GiB.",
+        ),
+        (
+            {"memory": "256G", "shared_memory": "65G"},
+            "out_of_range",
+            "Shared memory must be 1 GiB to 64 GiB, not 65 GiB.",
+        ),
+        ({"shared_memory": "65G"}, "out_of_range", "Shared memory must be 1 GiB to 64 GiB, not 65 GiB."),
+        ({"shared_memory": 0}, "out_of_range", "Shared memory must be 1 GiB to 64 GiB, not 0 B."),
+        (
+            {"shared_memory": "1.5G"},
+            "off_step",
+            "Shared memory must be 1 GiB to 64 GiB in steps of 1 GiB, not 1.5 GiB.",
+        ),
+        (
+            {"shared_memory": "2"},
+            "not_a_number",
+            "Shared memory must be an amount of memory with a unit, such as 512M or 16G, not '2'.",
+        ),
+        ({"shared_memory": ["2G"]}, "wrong_type", "Shared memory must be a number or a text, not a list."),
+        ({"shared_memory": False}, "wrong_type", "Shared memory must be a number or a text, not false."),
+    ],
+)
+def test_shared_memory_that_cannot_be_is_refused_with_what_can(options: dict[str, object], code: str, message: str):
+    shared = Preset(slug="shared", display_name="Shared", options={"shared_memory": "4G"})
+    with pytest.raises(SelectionError) as caught:
+        validate(options, replace(SHARING, presets={"shared": shared}))
+    found = [(each.field, each.code, each.message) for each in caught.value.problems]
+    assert found == [("shared_memory", code, message)]
+
+
+def test_beside_an_amount_of_memory_that_is_wrong_nothing_is_said_of_its_part():
+    assert codes({"memory": "x", "shared_memory": "64G"}, SHARING) == {"memory": "not_a_number"}
+    assert codes({"memory": "0.5G", "shared_memory": "64G"}, SHARING) == {"memory": "out_of_range"}
+
+
+def test_where_the_memory_is_left_to_the_spawner_its_part_is_bounded_alone():
+    catalogue = replace(SHARING, memory=None)
+    assert validate({"shared_memory": "64G"}, catalogue).shared_memory_bytes == 64 * GIB
+
+
+@pytest.mark.parametrize("nothing", [None, ""])
+def test_where_shared_memory_is_left_to_the_gpu_types_none_can_be_chosen(nothing: object):
+    assert validate({"shared_memory": nothing}, CATALOGUE).shared_memory_bytes is None
+    assert codes({"shared_memory": "2G"}) == {"shared_memory": "unknown_field"}
+
+
+def test_shared_memory_is_written_in_the_contracts_notation():
+    selection = Selection(image="plain", cpu_millis=2000, memory_bytes=8 * GIB, shared_memory_bytes=2 * GIB)
+    assert to_options(selection, SHARING)["shared_memory"] == "2G"
+    assert summarise(selection, SHARING) == "Plain · 2 CPUs · 8 GiB · 2 GiB of shared memory"
+    assert "shared_memory" not in to_options(replace(selection, shared_memory_bytes=None), SHARING)
+
+
+@pytest.mark.parametrize(
+    ("options", "priority"),
+    [
+        ({}, "normal"),
+        ({"priority": None}, "normal"),
+        ({"priority": ""}, "normal"),
+        ({"priority": "low"}, "low"),
+        ({"preset": "patient"}, "low"),
+        ({"preset": "patient", "priority": "normal"}, "normal"),
+    ],
+)
+def test_a_priority_is_the_one_that_was_picked_or_the_first(options: dict[str, object], priority: str):
+    patient = Preset(slug="patient", display_name="Patient", options={"priority": "low"})
+    assert validate(options, replace(RANKED, presets={"patient": patient})).priority == priority
+
+
+@pytest.mark.parametrize(
+    ("priority", "code"),
+    [("high", "unknown_choice"), (100, "wrong_type"), (["low"], "wrong_type"), ("x" * 201, "too_long")],
+)
+def test_a_priority_that_is_not_offered_is_refused(priority: object, code: str):
+    assert codes({"priority": priority}, RANKED) == {"priority": code}
+
+
+def test_where_no_priority_is_offered_none_can_be_chosen():
+    assert validate({"priority": ""}, CATALOGUE).priority is None
+    assert codes({"priority": "low"}) == {"priority": "unknown_choice"}
+
+
+def test_only_an_unusual_priority_is_in_the_summary():
+    usual, low = (validate({"image": "plain", "priority": each}, RANKED) for each in ("normal", "low"))
+    assert [to_options(each, RANKED)["priority"] for each in (usual, low)] == ["normal", "low"]
+    assert summarise(low, RANKED) == f"{summarise(usual, RANKED)} · priority Low"

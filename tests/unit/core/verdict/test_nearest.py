@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, GPUType, Image, Unit
+from gpuspawner.core.catalog.platforms import platform_of
+from gpuspawner.core.request.selection import Selection, to_options, validate
+from gpuspawner.core.verdict.nearest import MOST_QUESTIONS, nearest, other_types
+
+GIB = 1 << 30
+
+
+def gpu(slug: str, **changes: Any) -> GPUType:
+    values = {"display_name": slug.upper(), "resource": "nvidia.com/gpu", "vendor": "nvidia", "max_count": 8}
+    return GPUType(slug=slug, **(values | changes))
+
+
+CATALOGUE = Catalogue(
+    images={
+        "torch": Image(slug="torch", display_name="PyTorch", image="torch:1", vendors=("nvidia",)),
+        "any": Image(slug="any", display_name="Any", image="any:1"),
+    },
+    cpu=Bounds(min=500, max=32_000, step=500, default=2000),
+    memory=Bounds(min=GIB, max=256 * GIB, step=GIB, default=8 * GIB),
+    gpus={
+        "mi210": gpu("mi210", vendor="amd", memory_bytes=64 * GIB),
+        "t4": gpu("t4", memory_bytes=16 * GIB, max_count=4),
+        "h100": gpu("h100", memory_bytes=80 * GIB),
+        "a100": gpu("a100", memory_bytes=40 * GIB),
+        "a100-mig": gpu("a100-mig", memory_bytes=40 * GIB, unit=Unit.MIG, max_count=1),
+        "l4": gpu("l4", memory_bytes=24 * GIB),
+        "old": gpu("old"),
+    },
+)
+WANTED = Selection(image="torch", cpu_millis=16_000, memory_bytes=64 * GIB, gpu="a100", gpu_count=8)
+
+
+def found(wanted: Selection, fits: Callable[[Selection], bool], **options: Any) -> list[dict[str, object]]:
+    """Return what differs from the selection in each choice."""
+    choices = nearest(wanted, CATALOGUE, fits=fits, **options)
+    names = ("image", "cpu_millis", "memory_bytes", "gpu", "gpu_count")
+    return [{n: getattr(c, n) for n in names if getattr(c, n) != getattr(wanted, n)} for c in choices]
+
+
+def test_the_most_gpus_that_fit_come_first():
+    assert found(WANTED, lambda choice: choice.gpu_count <= 5 and choice.gpu == "a100") == [{"gpu_count": 5}]
+
+
+def test_the_most_cpu_that_fits_is_found():
+    assert found(WANTED, lambda choice: choice.cpu_millis <= 7300)[0] == {"cpu_millis": 7000}
+
+
+def test_the_most_memory_that_fits_is_found():
+    assert found(WANTED, lambda choice: choice.memory_bytes <= 63 * GIB) == [{"memory_bytes": 63 * GIB}]
+
+
+def test_another_type_has_at_least_the_memory_before_it_has_less():
+    one = replace(WANTED, gpu_count=1)
+    choices = found(one, lambda choice: choice.gpu != "a100", limit=9)
+    assert [choice["gpu"] for choice in choices] == ["h100", "a100-mig", "l4", "t4", "old"]
+
+
+def test_another_vendor_comes_last_and_only_where_the_image_can_use_it():
+    one = replace(WANTED, image="any", gpu_count=1)
+    assert found(one, lambda choice: choice.gpu != "a100", limit=9)[-1] == {"gpu": "mi210"}
+    assert found(WANTED, lambda choice: choice.gpu == "mi210") == []
+
+
+def test_an_image_that_a_person_named_stays_and_goes_with_every_type():
+    own = replace(WANTED, image="", custom_image="quay.io/x:1", gpu_count=1)
+    assert found(own, lambda choice: choice.gpu == "mi210") == [{"gpu": "mi210"}]
+    (choice,) = nearest(own, CATALOGUE, fits=lambda choice: choice.gpu == "mi210")
+    assert choice.custom_image == "quay.io/x:1"
+
+
+def test_a_type_whose_nodes_cannot_run_the_image_is_not_among_the_choices():
+    platforms = (platform_of({"nvidia.com/cuda.driver-version.major": "535"}),)
+    types = {slug: replace(gpu, platforms=platforms if slug == "h100" else ()) for slug, gpu in CATALOGUE.gpus.items()}
+    new = replace(CATALOGUE.images["torch"], cuda="13.0")
+    catalogue = replace(CATALOGUE, images={"torch": new}, gpus=types)
+    assert "h100" in {gpu.slug for gpu in other_types(WANTED, CATALOGUE)}
+    assert "h100" not in {gpu.slug for gpu in other_types(WANTED, catalogue)}
+
+
+def test_a_type_whose_servers_end_sooner_is_not_among_the_choices():
+    ending = replace(CATALOGUE.gpus["h100"], max_runtime_s=3600)
+    catalogue = replace(CATALOGUE, gpus={**CATALOGUE.gpus, "h100": ending})
+    for run_time_s, is_one in ((None, True), (3600, True), (7200, False)):
+        others = other_types(replace(WANTED, run_time_s=run_time_s), catalogue)
+        assert ("h100" in {gpu.slug for gpu in others}) is is_one
+
+
+def test_single_changes_are_ordered_and_cut_off():
+    def fits(choice: Selection) -> bool:
+        return choice.gpu_count < 8 or choice.gpu == "h100" or choice.memory_bytes < 10 * GIB
+
+    assert found(WANTED, fits, limit=2) == [{"gpu_count": 7}, {"memory_bytes": 9 * GIB}]
+
+
+def test_cpu_and_memory_are_both_lowered_where_one_is_not_enough():
+    choices = found(WANTED, lambda choice: choice.cpu_millis <= 2000 and choice.memory_bytes <= 8 * GIB)
+    assert choices == [{"cpu_millis": 2000, "memory_bytes": 8 * GIB}]
+
+
+def test_memory_stays_as_large_as_the_shared_memory_that_is_a_part_of_it():
+    sharing = replace(WANTED, shared_memory_bytes=48 * GIB)
+    assert found(sharing, lambda choice: choice.memory_bytes <= 50 * GIB) == [{"memory_bytes": 50 * GIB}]
+    assert found(sharing, lambda choice: choice.memory_bytes <= 40 * GIB) == []
+    both = found(sharing, lambda choice: choice.memory_bytes <= 48 * GIB and choice.cpu_millis <= 2000)
+    assert both == [{"cpu_millis": 2000, "memory_bytes": 48 * GIB}]
+
+
+def test_memory_that_is_a_little_larger_than_its_part_is_on_its_own_steps():
+    sharing = replace(WANTED, shared_memory_bytes=48 * GIB + 1)
+    assert found(sharing, lambda choice: choice.memory_bytes <= 49 * GIB) == [{"memory_bytes": 49 * GIB}]
+    assert found(sharing, lambda choice: choice.memory_bytes <= 48 * GIB) == []
+
+
+def test_a_type_with_a_smaller_count_is_offered_with_fewer_gpus():
+    assert found(WANTED, lambda choice: choice.gpu == "t4") == [{"gpu": "t4", "gpu_count": 4}]
+
+
+def test_fewer_gpus_take_less_cpu_and_memory_where_they_must():
+    def fits(choice: Selection) -> bool:
+        return choice.gpu == "a100" and choice.gpu_count <= 2 and choice.cpu_millis <= 4000
+
+    assert found(WANTED, fits) == [{"gpu_count": 2, "cpu_millis": 4000}]
+
+
+def test_nothing_is_returned_where_nothing_fits():
+    assert found(WANTED, lambda _choice: False) == []
+
+
+def test_a_server_without_a_gpu_takes_less():
+    wanted = Selection(image="any", cpu_millis=8000, memory_bytes=16 * GIB)
+    assert found(wanted, lambda choice: choice.cpu_millis < 8000) == [{"cpu_millis": 7500}]
+
+
+def test_amounts_that_are_left_to_kubespawner_are_not_changed():
+    wanted = replace(WANTED, cpu_millis=None, memory_bytes=None, gpu_count=1)
+    assert found(wanted, lambda _choice: True, limit=1) == [{"gpu": "h100"}]
+
+
+@pytest.mark.parametrize("steps", [1, 7, 1000, 10**6])
+def test_a_range_of_any_size_is_searched_in_few_questions(steps: int):
+    bounds = Bounds(min=1000, max=1000 + steps, step=1, default=1000)
+    catalogue = replace(CATALOGUE, cpu=bounds, gpus={})
+    wanted = Selection(image="any", cpu_millis=bounds.max, memory_bytes=GIB)
+    asked: list[Selection] = []
+    (choice,) = nearest(wanted, catalogue, fits=lambda each: asked.append(each) or True)
+    assert choice.cpu_millis in range(bounds.max - 1 - steps // 32, bounds.max)
+    assert len(asked) <= 8
+
+
+amounts = st.integers(0, 64)
+selections = st.builds(
+    lambda image, cpu, memory, slug, count: Selection(
+        image=image,
+        cpu_millis=500 * cpu,
+        memory_bytes=GIB * memory,
+        gpu=slug,
+        gpu_count=min(count, CATALOGUE.gpus[slug].max_count) if slug else 0,
+    ),
+    st.sampled_from(["any", "torch"]),
+    st.integers(1, 64),
+    st.integers(1, 256),
+    st.sampled_from([None, "t4", "h100", "a100", "a100-mig", "l4", "old"]),
+    st.integers(1, 8),
+)
+
+
+@given(selections, st.dictionaries(st.sampled_from([None, *CATALOGUE.gpus]), st.tuples(amounts, amounts, amounts)))
+def test_what_is_found_fits_is_new_is_valid_and_was_asked_for_seldom(
+    wanted: Selection, room: dict[str | None, tuple[int, int, int]]
+):
+    asked: list[Selection] = []
+
+    def fits(choice: Selection) -> bool:
+        asked.append(choice)
+        cpu, memory, count = room.get(choice.gpu, (0, 0, 0))
+        return (
+            choice.cpu_millis <= 500 * cpu
+            and choice.memory_bytes <= 4 * GIB * memory
+            and choice.gpu_count <= count // 8
+        )
+
+    choices = nearest(wanted, CATALOGUE, fits=fits)
+    assert len(asked) == len(set(asked)) <= MOST_QUESTIONS
+    assert wanted not in asked
+    assert len(choices) == len(set(choices)) <= 3
+    assert [each for each in choices if not fits(each)] == []
+    assert [validate(to_options(each, CATALOGUE), CATALOGUE) for each in choices] == list(choices)
+
+
+@given(selections, st.randoms(use_true_random=False))
+def test_answers_that_make_no_sense_do_no_harm(wanted: Selection, random: Any):
+    yes: list[Selection] = []
+
+    def fits(choice: Selection) -> bool:
+        answer = random.random() < 0.2
+        yes.extend([choice] if answer else [])
+        return answer
+
+    assert set(nearest(wanted, CATALOGUE, fits=fits)) <= set(yes)

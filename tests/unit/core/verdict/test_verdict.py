@@ -1,0 +1,241 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuspawner.core.autoscaling.growth import Growth
+from gpuspawner.core.catalog.catalogue import GPUType, ScaleUp
+from gpuspawner.core.cluster.demands import Demands
+from gpuspawner.core.cluster.inventory import Inventory, Node, Pod, Taint
+from gpuspawner.core.cluster.node_terms import NodeTerm, Requirement
+from gpuspawner.core.cluster.pod_terms import PodTerm
+from gpuspawner.core.verdict.verdict import FRESH_S, Outcome, Verdict, starts_now, verdict
+from gpuspawner.core.verdict.verdict_text import verdict_sentence
+from tests.unit.core.verdicts import (
+    FULL,
+    GIB,
+    GPU,
+    GROWING,
+    ON_T4,
+    PRODUCT,
+    T4,
+    added,
+    inventory,
+    judged,
+    node,
+    nodes,
+    pod,
+    pods,
+    said,
+)
+
+
+def test_a_pod_that_fits_starts_now_with_places_left():
+    assert judged(pod(), node(), node("m"), pods=FULL) == Verdict(outcome=Outcome.NOW, places=4, age_s=1.0)
+
+
+def test_more_places_than_anybody_needs_are_not_counted():
+    found = judged(pod(), node(gpus=200, allocatable={"cpu": 10**9, "memory": 2**60, "pods": 500, GPU: 200}))
+    assert (found.outcome, found.places, found.places_exact) == (Outcome.NOW, 100, False)
+
+
+def test_a_pod_waits_when_all_are_in_use():
+    waiting = (pod("c"), pod("d", 4), pod("e", demands=Demands(gated=True)))
+    assert judged(pod(), node(), pods=(*FULL, *waiting)) == Verdict(
+        outcome=Outcome.WAITS, ahead=2, reason="All 4 are in use.", age_s=1.0
+    )
+
+
+def test_the_next_one_is_told_so():
+    assert said(pod(), node(), pods=FULL) == "Waits: all 4 are in use, yours is next."
+
+
+@pytest.mark.parametrize(
+    ("wanted", "sentence"),
+    [
+        (pod(gpus=5), "Can't start: no node has 5 × T4; the most on one node is 4."),
+        (
+            replace(pod(), requests={GPU: 1, "cpu": 96_000}),
+            "Can't start: no node with a T4 has 96 CPUs; the largest has 64.",
+        ),
+        (
+            pod(demands=Demands(node_selector={"x": "y"})),
+            "Can't start: no node with a T4 is one that servers may use here.",
+        ),
+    ],
+)
+def test_what_no_node_would_ever_take_never_starts(wanted: Pod, sentence: str):
+    assert said(wanted, node()) == sentence
+
+
+def test_a_type_that_is_gone_never_starts():
+    assert said(pod()) == "Can't start: there is no T4 in the cluster."
+
+
+@pytest.mark.parametrize("gpus", [4, 8])
+def test_what_a_new_node_would_take_is_not_never(gpus: int):
+    big = replace(GROWING, scale_up=ScaleUp(max_nodes=2, gpus_per_node=gpus, minutes=6))
+    assert (judged(pod(gpus=8), node(), gpu=big).outcome is Outcome.NEVER) == (gpus == 4)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"unschedulable": True},
+        {"taints": (Taint(key="node.kubernetes.io/not-ready", effect="NoExecute"),)},
+        {"allocatable": {"cpu": 64_000, "memory": 256 * GIB, "pods": 10, GPU: 0}},
+    ],
+)
+def test_what_is_out_of_service_may_come_back(changes: dict[str, Any]):
+    assert judged(pod(), node(**changes)).outcome is Outcome.WAITS
+
+
+def test_a_node_reserved_for_others_does_not_come_back():
+    assert said(pod(), node(taints=(Taint(key="team", effect="NoSchedule"),))) == (
+        "Can't start: every node with a T4 is reserved for others."
+    )
+
+
+def test_without_nodes_all_is_unknown():
+    found = verdict(pod(), Inventory(reason="The hub may not list nodes."), gpu=T4)
+    assert verdict_sentence(found) == "Unknown: the hub may not list nodes."
+    assert verdict(pod(), Inventory(), gpu=T4).reason == "The nodes of the cluster cannot be read."
+
+
+@pytest.mark.parametrize(("gpus", "outcome"), [(1, Outcome.UNKNOWN), (5, Outcome.NEVER)])
+def test_without_pods_only_never_can_be_told(gpus: int, outcome: Outcome):
+    assert verdict(pod(gpus=gpus), Inventory(nodes=(node(),), age_s=1.0), gpu=T4).outcome is outcome
+
+
+@pytest.mark.parametrize("age_s", [FRESH_S + 1, None])
+@pytest.mark.parametrize("gpus", [1, 5])
+def test_what_is_old_is_not_relied_on(age_s: float | None, gpus: int):
+    found = verdict(pod(gpus=gpus), inventory(node(), age_s=age_s), gpu=T4)
+    assert (found.outcome, found.age_s) == (Outcome.UNKNOWN, age_s)
+
+
+@pytest.mark.parametrize("gpus", [4, 0])
+@pytest.mark.parametrize(("has_class", "outcome"), [(False, Outcome.NEVER), (True, Outcome.UNKNOWN)])
+def test_what_a_runtime_class_tolerates_nobody_reads(has_class: bool, outcome: Outcome, gpus: int):
+    reserved = node(gpus=gpus, taints=(Taint(key="team", effect="NoSchedule"),))
+    demands = replace(ON_T4, has_runtime_class=has_class)
+    assert judged(pod(demands=demands), reserved).outcome is outcome
+    assert judged(pod(gpus=5, demands=demands), node()).outcome is Outcome.NEVER
+
+
+def test_what_is_not_decided_is_unknown_and_never_now():
+    wanted = pod(demands=replace(ON_T4, undecided=("a resource claim",)))
+    assert said(wanted, node()) == "Unknown: it depends on a resource claim."
+
+
+def test_what_is_not_decided_does_not_hide_what_can_never_be():
+    wanted = pod(gpus=5, demands=replace(ON_T4, undecided=("a resource claim",)))
+    assert judged(wanted, node()).outcome is Outcome.NEVER
+
+
+def test_a_pod_behind_a_gate_is_in_other_hands():
+    wanted = pod(gpus=9, demands=replace(ON_T4, gated=True))
+    assert said(wanted, node()) == "Unknown: another system decides when it may start."
+
+
+def test_a_new_node_that_might_do_is_no_promise():
+    terms = (NodeTerm(expressions=(Requirement(key="zone", operator="In", values=("a",)),)),)
+    wanted = pod(demands=replace(ON_T4, volume_terms=(terms,)))
+    assert judged(wanted, gpu=GROWING).outcome is Outcome.UNKNOWN
+    assert judged(wanted, node(labels={PRODUCT: "T4", "zone": "b"}), gpu=GROWING).outcome is Outcome.UNKNOWN
+
+
+def test_other_servers_may_keep_a_pod_away():
+    apart = PodTerm(topology_key=PRODUCT, selector=(), namespaces=frozenset({"s"}))
+    wanted = pod(demands=replace(ON_T4, anti_affinity=(apart,)))
+    found = said(wanted, node(), pods=(pod("a", 1, on="n"),))
+    assert found == "Waits: other servers keep it off the nodes with a free T4, yours is next."
+
+
+@pytest.mark.parametrize(
+    ("label", "wanted", "nodes", "outcome"),
+    [
+        ("karpenter.sh/nodepool", pod(gpus=5), (node(),), Outcome.UNKNOWN),
+        ("cloud.google.com/gke-nodepool", pod(gpus=5), (node(),), Outcome.NEVER),
+        ("cloud.google.com/gke-nodepool", pod(), (), Outcome.UNKNOWN),
+        ("pool", pod(), (), Outcome.NEVER),
+    ],
+)
+def test_where_an_autoscaler_left_traces_less_can_be_called_impossible(
+    label: str, wanted: Pod, nodes: tuple[Node, ...], outcome: Outcome
+):
+    other = node("other", labels={label: "x"})
+    assert judged(wanted, *nodes, other).outcome is outcome
+
+
+def test_what_the_admin_says_of_a_type_is_all_there_is_to_it():
+    other = node("other", labels={"karpenter.sh/nodepool": "x"})
+    assert judged(pod(gpus=5), node(), other, gpu=GROWING).outcome is Outcome.NEVER
+
+
+def test_without_a_gpu_a_pool_without_nodes_may_do():
+    wanted = replace(pod(), requests={"cpu": 96_000}, demands=Demands())
+    found = verdict(wanted, inventory(node(labels={"eks.amazonaws.com/nodegroup": "x"})))
+    assert verdict_sentence(found) == ("Unknown: no node has 96 CPUs; the largest has 64; a new node may change that.")
+
+
+def test_a_pod_that_asks_for_other_nodes_than_its_types_waits_for_those():
+    wanted = pod(demands=Demands(node_selector={PRODUCT: "other"}))
+    assert said(wanted, node(labels={PRODUCT: "other"}), pods=FULL) == (
+        "Waits: all nodes that would do are taken, yours is next."
+    )
+
+
+def test_a_server_without_a_gpu_is_judged_as_well():
+    wanted = replace(pod(), requests={"cpu": 32_000}, demands=Demands())
+    busy = replace(pod("a", on="n"), requests={"cpu": 60_000})
+    found = verdict(wanted, inventory(node(), pods=(busy,)))
+    assert verdict_sentence(found) == "Waits: no node has 32 CPUs left; the most is 4, yours is next."
+
+
+@given(nodes, pods, st.integers(1, 6), st.sampled_from([T4, GROWING]), st.booleans(), added)
+def test_there_is_always_one_sentence_that_names_nobody(
+    drawn: list[dict[str, Any]],
+    others: list[Pod],
+    gpus: int,
+    gpu: GPUType,
+    stale: bool,
+    growths: tuple[Growth, ...] | None,
+):
+    own = [node(f"n{number}", **changes) for number, changes in enumerate(drawn)]
+    named = tuple(replace(each, name=f"somebody-{number}") for number, each in enumerate(others))
+    known = inventory(*own, pods=named, age_s=90.0 if stale else 1.0, growths=growths)
+    found = verdict(pod(gpus=gpus), known, gpu=gpu)
+    text = verdict_sentence(found)
+    assert text.endswith(".")
+    assert ".." not in text
+    assert [name for name in (*(each.name for each in own), "somebody", "nvidia.com") if name in text] == []
+    if stale:
+        assert found.outcome in (Outcome.UNKNOWN, Outcome.NEVER)
+
+
+@given(nodes, pods, st.integers(1, 6), st.sampled_from([1.0, 90.0, None]))
+def test_starting_now_is_what_the_verdict_says(
+    drawn: list[dict[str, Any]], others: list[Pod], gpus: int, age_s: float | None
+):
+    own = [node(f"n{number}", **changes) for number, changes in enumerate(drawn)]
+    named = tuple(replace(each, name=str(number)) for number, each in enumerate(others))
+    known = inventory(*own, pods=named, age_s=age_s)
+    assert starts_now(pod(gpus=gpus), known) == (verdict(pod(gpus=gpus), known, gpu=T4).outcome is Outcome.NOW)
+
+
+@pytest.mark.parametrize("unread", [Inventory(age_s=1.0), Inventory(nodes=(node(),), age_s=1.0)])
+def test_what_is_not_known_does_not_start_now(unread: Inventory):
+    assert not starts_now(pod(), unread)
+
+
+@given(nodes, pods, st.integers(1, 6))
+def test_never_is_said_whoever_runs_there(drawn: list[dict[str, Any]], others: list[Pod], gpus: int):
+    own = [node(f"n{number}", **changes) for number, changes in enumerate(drawn)]
+    named = tuple(replace(each, name=str(number)) for number, each in enumerate(others))
+    empty, busy = (verdict(pod(gpus=gpus), inventory(*own, pods=some), gpu=T4).outcome for some in ((), named))
+    assert (empty is Outcome.NEVER) == (busy is Outcome.NEVER)

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpuspawner.core.verdict.verdict import Outcome, Verdict
+from gpuspawner.core.verdict.verdict_text import verdict_label, verdict_sentence
+
+
+@pytest.mark.parametrize(
+    ("outcome", "facts", "sentence"),
+    [
+        ("now", {"places": 3}, "Starts now: 3 places left."),
+        ("now", {"places": 1}, "Starts now: 1 place left."),
+        ("now", {"places": 1, "places_exact": False}, "Starts now: at least 1 place left."),
+        ("now", {}, "Starts now."),
+        ("after-scale-up", {"minutes": 6, "ahead": 0}, "Starts after a new node is added, about 6 min."),
+        ("after-scale-up", {}, "Starts after a new node is added."),
+        (
+            "after-scale-up",
+            {"is_sure": False, "ahead": 2},
+            "Starts after a new node is added, if one that is large enough can be had; 2 servers are ahead of yours.",
+        ),
+        (
+            "after-scale-up",
+            {"minutes": 0.5, "ahead": 1},
+            "Starts after a new node is added, less than a minute; 1 server is ahead of yours.",
+        ),
+        (
+            "waits",
+            {"reason": "All 4 are in use.", "ahead": 2},
+            "Waits: all 4 are in use, 2 servers are ahead of yours.",
+        ),
+        ("waits", {"reason": "The only one is in use.", "ahead": 0}, "Waits: the only one is in use, yours is next."),
+        ("waits", {"reason": "All 4 are in use."}, "Waits: all 4 are in use."),
+        ("waits", {}, "Waits."),
+        ("unknown", {}, "Unknown."),
+        ("unknown", {"age_s": 90.0}, "Unknown (as of 90 s ago)."),
+        (
+            "never",
+            {"reason": "No node with an A100 has 96 CPUs; the largest has 64."},
+            "Can't start: no node with an A100 has 96 CPUs; the largest has 64.",
+        ),
+        (
+            "unknown",
+            {"reason": "What is free cannot be read.", "age_s": 3.0},
+            "Unknown: what is free cannot be read.",
+        ),
+        (
+            "unknown",
+            {"reason": "What is known of the cluster is not up to date.", "age_s": 200.0},
+            "Unknown: what is known of the cluster is not up to date (as of 3 min ago).",
+        ),
+    ],
+)
+def test_a_verdict_is_one_sentence(outcome: str, facts: dict[str, Any], sentence: str):
+    assert verdict_sentence(Verdict(outcome=Outcome(outcome), **facts)) == sentence
+
+
+@pytest.mark.parametrize(
+    ("outcome", "facts", "label"),
+    [
+        ("now", {"places": 3}, "Starts now: 3 left"),
+        ("now", {"places": 3, "places_exact": False}, "Starts now: 3+ left"),
+        ("now", {}, "Starts now"),
+        ("after-scale-up", {"minutes": 6, "is_sure": False, "ahead": 2}, "After a new node, about 6 min"),
+        ("after-scale-up", {}, "After a new node"),
+        ("waits", {"reason": "All 4 are in use.", "ahead": 2}, "Waits: 2 are ahead"),
+        ("waits", {"reason": "All 4 are in use.", "ahead": 1}, "Waits: 1 is ahead"),
+        ("waits", {"reason": "All 4 are in use.", "ahead": 0}, "Waits: yours is next"),
+        ("waits", {"reason": "All 4 are in use."}, "Waits"),
+        ("never", {"reason": "No node has it."}, "Can't start"),
+        ("unknown", {"reason": "Nobody knows."}, "Unknown"),
+    ],
+)
+def test_a_label_says_the_outcome_in_one_line(outcome: str, facts: dict[str, Any], label: str):
+    assert verdict_label(Verdict(outcome=Outcome(outcome), **facts)) == label

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpuspawner.core.catalog.accelerators import AcceleratorTable
+from gpuspawner.core.catalog.catalogue import Catalogue, GPUType, Image, Toleration
+from gpuspawner.core.cluster.inventory import Node, Taint
+from gpuspawner.core.discovery.discovery import discover
+from gpuspawner.core.warnings.flags import Concern, Flag, flagged
+
+GPU = "nvidia.com/gpu"
+PRODUCT = "nvidia.com/gpu.product"
+TABLE = AcceleratorTable()
+IMAGES = {"i": Image(slug="i", display_name="I", image="i")}
+T4 = GPUType(slug="t4", display_name="T4", resource=GPU, vendor="nvidia", match={PRODUCT: ("T4",)})
+
+
+def node(name: str = "n", gpus: int = 4, product: str = "T4", **changes: Any) -> Node:
+    has = {GPU: gpus} if gpus else {}
+    labels = {PRODUCT: product, "nvidia.com/gpu.count": "4"}
+    return replace(Node(name=name, labels=labels, allocatable=has, capacity=has), **changes)
+
+
+def concerns(*nodes: Node, gpus: tuple[GPUType, ...] = (T4,), **options: Any) -> list[Concern]:
+    catalogue = Catalogue(images=IMAGES, cpu=None, memory=None, gpus={gpu.slug: gpu for gpu in gpus})
+    return [flag.concern for flag in flagged(nodes, catalogue, table=TABLE, **options)]
+
+
+def test_nothing_is_the_matter_with_a_good_node():
+    assert concerns(node(), Node(name="m")) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"product": "A100-MIG-INVALID"}, Concern.MIG_INVALID),
+        ({"product": "L4", "gpus": 8}, Concern.MIXED_MODELS),
+        ({"product": "L4"}, Concern.NO_TYPE),
+        ({"gpus": 0}, Concern.NO_RESOURCE),
+        ({"product": "A100-MIG-INVALID", "gpus": 0}, Concern.MIG_INVALID),
+        ({"capacity": {GPU: 5}, "labels": {PRODUCT: "T4"}}, Concern.BROKEN),
+        ({"taints": (Taint(key="team", effect="NoSchedule"),)}, Concern.UNTOLERATED),
+    ],
+)
+def test_what_is_the_matter_is_told_apart(changes: dict[str, Any], expected: Concern):
+    assert concerns(node(**changes)) == [expected]
+
+
+def test_a_mixed_node_that_servers_of_a_type_may_land_on_is_flagged():
+    catalogue = Catalogue(images=IMAGES, cpu=None, memory=None, gpus={"t4": T4})
+    (flag,) = flagged([node(gpus=8)], catalogue, table=TABLE)
+    assert (flag.concern, flag.message.partition(":")[0]) == (
+        Concern.MIXED_MODELS,
+        "nvidia.com/gpu may not be what t4 says",
+    )
+
+
+def test_nodes_of_which_the_same_is_to_say_are_one_flag():
+    alike = [node("b", product="L4", labels={PRODUCT: "L4", "host": "b"}), node("a", product="L4"), node("c")]
+    catalogue = Catalogue(images=IMAGES, cpu=None, memory=None, gpus={"t4": T4})
+    found = flagged(alike, catalogue, table=TABLE)
+    assert [(flag.concern, flag.nodes) for flag in found] == [(Concern.NO_TYPE, ("a", "b"))]
+
+
+def test_flags_are_sorted_by_concern():
+    nodes = [node("a", gpus=0), node("b", product="L4"), node("c", product="A100-MIG-INVALID")]
+    assert concerns(*nodes) == [Concern.MIG_INVALID, Concern.NO_TYPE, Concern.NO_RESOURCE]
+
+
+def test_what_a_node_is_called_and_labelled_is_repeated_briefly_on_one_line():
+    product, taint = "A\n" * 999 + "-MIG-INVALID", Taint(key="team\n" * 999, effect="NoSchedule")
+    catalogue = Catalogue(images=IMAGES, cpu=None, memory=None, gpus={"t4": T4})
+    for flag in flagged([node(product=product), node(taints=(taint,))], catalogue, table=TABLE):
+        assert flag.message.isprintable()
+        assert len(flag.message) < 300
+
+
+def test_a_flag_says_what_helps():
+    catalogue = Catalogue(images=IMAGES, cpu=None, memory=None, gpus={"t4": T4})
+    assert flagged([node(taints=(Taint(key="team", effect="NoSchedule"),))], catalogue, table=TABLE) == (
+        Flag(
+            nodes=("n",),
+            resource=GPU,
+            concern=Concern.UNTOLERATED,
+            message="Nobody gets nvidia.com/gpu: no GPU type there tolerates the taint team. "
+            "Add a toleration to the type, unless the nodes are for others.",
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"taints": (Taint(key="node.kubernetes.io/not-ready", effect="NoExecute"),)},
+        {"unschedulable": True},
+        {"ready": False, "allocatable": {}, "capacity": {}},
+        {"taints": (Taint(key="karpenter.sh/unregistered", effect="NoExecute"),), "allocatable": {}, "capacity": {}},
+    ],
+)
+def test_what_passes_is_no_concern(changes: dict[str, Any]):
+    assert concerns(node(**changes)) == []
+
+
+def test_a_taint_that_every_server_tolerates_is_no_concern():
+    tainted = node(taints=(Taint(key="team", effect="NoSchedule"),))
+    assert concerns(tainted, tolerations=(Toleration(key="team", operator="Exists"),)) == []
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"taints": (Taint(key="team", effect="NoSchedule"),)}, {"gpus": 8}, {"allocatable": {GPU: 1}}]
+)
+def test_gpus_that_the_admin_took_out_are_no_concern(changes: dict[str, Any]):
+    catalogue = Catalogue(images=IMAGES, cpu=None, memory=None, hidden=(T4,))
+    assert flagged([node(**changes)], catalogue, table=TABLE) == ()
+
+
+@pytest.mark.parametrize("changes", [{}, {"product": "A100-MIG-INVALID"}, {"product": "L4", "gpus": 8}])
+def test_what_discovery_leaves_out_is_flagged_and_nothing_else(changes: dict[str, Any]):
+    found = {gpu.slug: gpu for gpu in discover([node(**changes)], TABLE)}
+    catalogue = Catalogue(images=IMAGES, cpu=None, memory=None, gpus=found)
+    assert bool(flagged([node(**changes)], catalogue, table=TABLE)) == (not found)
+
+
+def test_devices_that_nobody_can_count_are_flagged_once():
+    nobody_knows = node(gpus=0, uncounted=frozenset({GPU, "example.com/nic"}))
+    assert concerns(nobody_knows) == [Concern.UNCOUNTED]
+    assert concerns(node(gpus=0, uncounted=frozenset({"example.com/nic"}))) == [Concern.NO_RESOURCE]

@@ -1,0 +1,180 @@
+"""Whatever the options are, the gate lets a valid choice through or raises a SelectionError."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuspawner.core.cluster.inventory import Inventory
+from gpuspawner.core.discovery.assemble import assemble
+from gpuspawner.core.errors import PolicyError, SelectionError
+from gpuspawner.core.policy.allowance import Allowance, allowance
+from gpuspawner.core.policy.policy import Person
+from gpuspawner.core.policy.usage import Server, Usage
+from gpuspawner.hub.admission.gate import UnreadClusterError, admit
+from gpuspawner.hub.config.offers import Offer
+from gpuspawner.settings import Settings
+from tests.unit.hub.admission.test_room import BASE
+from tests.unit.hub.conftest import SETTINGS
+
+PARSED = Settings.parse({**SETTINGS, "custom_images": {"allowed": True, "registries": ["quay.io"]}})
+OFFER = Offer(
+    catalogue=assemble(PARSED.configured(), Inventory(), table=PARSED.table(), fallback_image="base"),
+    inventory=Inventory(),
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+)
+FIELDS = st.sampled_from(["v", "preset", "image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "profile", "x"])
+
+
+def test_a_choice_is_let_through_in_the_form_it_is_stored_in():
+    admission = admit({"gpu": "a100"}, OFFER, base=BASE)
+    assert {name: admission.options[name] for name in ("v", "gpu", "gpu_count")} == {
+        "v": 1,
+        "gpu": "a100",
+        "gpu_count": 1,
+    }
+
+
+def test_the_stored_form_is_let_through_again():
+    options = admit({"gpu": "a100", "cpu": 4}, OFFER, base=BASE).options
+    assert admit(options, OFFER, base=BASE).options == options
+
+
+def test_an_image_that_a_person_names_is_let_through_by_its_full_name():
+    admission = admit({"custom_image": "QUAY.io/acme/own"}, OFFER, base=BASE)
+    assert admission.choice.placement.image == "quay.io/acme/own"
+    assert admit(admission.options, OFFER, base=BASE).options == admission.options
+
+
+def test_the_choice_knows_every_offered_resource():
+    assert admit({}, OFFER, base=BASE).choice.resources == {"nvidia.com/gpu", "amd.com/gpu"}
+
+
+def test_a_choice_that_is_not_offered_is_refused():
+    with pytest.raises(SelectionError):
+        admit({"gpu": "h900"}, OFFER, base=BASE)
+
+
+POLICED = Settings.parse(
+    {
+        **SETTINGS,
+        "policy": {"default": {"gpus": ["a100"], "max_gpus": 2, "cpu": {"max": 4}, "max_runtime": "4h"}},
+        "pools": {"all": {"groups": ["Ml"], "gpus": ["*"], "max_gpus": 8}},
+    }
+)
+POLICED_OFFER = Offer(
+    catalogue=assemble(POLICED.configured(), Inventory(), table=POLICED.table(), fallback_image="base"),
+    inventory=Inventory(),
+)
+
+
+def allowed(*, used: int = 0) -> Allowance:
+    own = (Server(owner="ada", name="old", gpu="a100", count=used),)
+    person = Person(name="ada", groups=frozenset({"ML"}))
+    return allowance(POLICED_OFFER.catalogue, person, usage=Usage(own=own if used else ()))
+
+
+def test_what_a_person_may_have_is_let_through_with_its_limits_on_the_pod():
+    admission = admit({"gpu": "a100", "gpu_count": 2}, POLICED_OFFER, base=BASE, allowance=allowed())
+    placement = admission.choice.placement
+    assert (admission.gpu and admission.gpu.slug, admission.gpu_count, admission.pools) == ("a100", 2, ("all",))
+    assert placement.annotations["gpuspawner.jupyter.org/pools"] == "all"
+    assert placement.run_time_s == 4 * 60 * 60
+
+
+def test_without_pools_no_pod_says_anything_of_them():
+    assert "gpuspawner.jupyter.org/pools" not in admit({}, OFFER, base=BASE).choice.placement.annotations
+
+
+def test_a_server_that_may_have_no_gpu_still_avoids_the_nodes_of_all():
+    admission = admit({"gpu": None}, POLICED_OFFER, base=BASE, allowance=allowed(used=2))
+    assert {each.key for each in admission.choice.placement.avoided} == {each.key for each in _avoided()}
+    assert admission.choice.resources == {"nvidia.com/gpu", "amd.com/gpu"}
+
+
+def _avoided() -> Any:
+    return admit({"gpu": None}, OFFER, base=BASE).choice.placement.avoided
+
+
+@pytest.mark.parametrize(
+    ("options", "used", "codes"),
+    [
+        ({"gpu": "mi210", "image": "minimal"}, 0, ["gpu_not_allowed"]),
+        ({"gpu": "a100", "gpu_count": 2}, 1, ["gpu_quota"]),
+        ({"gpu": "a100", "cpu": 8}, 2, ["cpu_not_allowed", "gpu_quota"]),
+    ],
+)
+def test_what_a_person_may_not_have_is_refused_with_the_reason(options: Any, used: int, codes: list[str]):
+    with pytest.raises(PolicyError) as refused:
+        admit(options, POLICED_OFFER, base=BASE, allowance=allowed(used=used))
+    assert sorted(problem.code for problem in refused.value.problems) == codes
+
+
+def test_what_nobody_may_have_is_just_wrong():
+    with pytest.raises(SelectionError) as wrong:
+        admit({"gpu": "h900"}, POLICED_OFFER, base=BASE, allowance=allowed())
+    assert not isinstance(wrong.value, PolicyError)
+
+
+def unread(settings: dict[str, Any]) -> Offer:
+    parsed, inventory = Settings.parse(settings), Inventory(reason="Down.")
+    configured = parsed.configured()
+    catalogue = assemble(configured, inventory, table=parsed.table(), fallback_image="base")
+    return Offer(catalogue=catalogue, inventory=inventory, uncounted=configured.uncounted)
+
+
+UNCOUNTED = {"resource": "nvidia.com/gpu"}
+PRESETS = {"new": {"gpu": "t4"}, "four": {"gpu": "own", "gpu_count": 4}}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"gpu": "t4"},
+        {"preset": "new"},
+        {"preset": "four"},
+        {"cpu": 2},
+        {"memory": "8G"},
+        {"gpu": "own", "gpu_count": 4},
+    ],
+)
+def test_what_the_unread_cluster_may_make_right_is_not_called_wrong(options: Any):
+    with pytest.raises(UnreadClusterError):
+        admit(options, unread({"gpus": {"own": UNCOUNTED}, "presets": PRESETS}), base=BASE)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"image": "x"},
+        {"custom_image": "quay.io/x"},
+        {"run_time": "8h"},
+        {"shared_memory": "1G"},
+        {"preset": "x"},
+        {"color": "red"},
+        {"gpu": "own", "gpu_count": 0},
+        {"gpu": "own", "gpu_count": "many"},
+        {"gpu": "fixed", "gpu_count": 3},
+        {"v": 2},
+    ],
+)
+def test_what_no_cluster_can_make_right_is_wrong_while_it_is_unread(options: Any):
+    offer = unread({"gpus": {"own": UNCOUNTED, "fixed": {**UNCOUNTED, "max_count": 2}}, "presets": PRESETS})
+    with pytest.raises(SelectionError) as wrong:
+        admit(options, offer, base=BASE)
+    assert type(wrong.value) is SelectionError
+
+
+@given(st.dictionaries(FIELDS, JSON, max_size=6) | JSON)
+def test_any_json_is_let_through_or_refused(options: Any):
+    try:
+        image = admit(options, OFFER, base=BASE).choice.placement.image
+    except SelectionError:
+        return
+    assert image

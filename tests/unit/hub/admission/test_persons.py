@@ -1,0 +1,84 @@
+"""Whom a server is for, by JupyterHub's own database."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from jupyterhub import orm
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session
+
+from gpuspawner.core.policy.policy import Person, Policy, Rule
+from gpuspawner.hub.admission.persons import Persons
+
+ASKING = Policy(groups={"ml": Rule(max_gpus=1)})
+
+
+@pytest.fixture
+def db() -> Any:
+    engine = create_engine("sqlite://")
+    orm.Base.metadata.create_all(engine)
+    with Session(engine) as session:
+        ml, physics = orm.Group(name="ML"), orm.Group(name="Straße")
+        session.add_all([orm.User(name="ada", groups=[ml, physics]), orm.User(name="bob", groups=[ml])])
+        session.add(orm.User(name="eve"))
+        session.commit()
+        yield session
+
+
+def spawner(db: Any, name: str = "ada") -> Any:
+    user = db.query(orm.User).filter_by(name=name).one()
+    return SimpleNamespace(user=user, db=db, log=logging.getLogger("hub"))
+
+
+def test_the_person_is_the_spawners_user_with_their_groups(db: Any):
+    assert Persons().of(spawner(db), ASKING) == Person(name="ada", groups=frozenset({"ML", "Straße"}))
+
+
+def test_names_that_nobody_has_are_told_once(db: Any, caplog: pytest.LogCaptureFixture):
+    found, persons = spawner(db), Persons()
+    found.authenticator = SimpleNamespace(normalize_username=str.lower)
+    for most in (1, 2):
+        persons.of(found, Policy(users={"Ada": Rule(max_gpus=most), "bob": Rule()}))
+    assert [record.message for record in caplog.records] == [
+        "policy.users.Ada holds for nobody: this hub writes the name ada"
+    ]
+
+
+def test_groups_nobody_asks_for_are_not_read(db: Any):
+    found = spawner(db)
+    found.user = SimpleNamespace(name="ada")
+    assert Persons().of(found, Policy()) == Person(name="ada")
+
+
+def test_groups_of_several_people_are_read_at_once_and_casefolded(db: Any):
+    groups = Persons().groups({"ada", "bob", "eve", "nobody"}, spawner(db))
+    assert groups == {"ada": {"ml", "strasse"}, "bob": {"ml"}}
+
+
+def test_groups_that_cannot_be_read_are_unknown_and_it_is_said_once(db: Any, caplog: pytest.LogCaptureFixture):
+    found, persons = spawner(db), Persons()
+    db.expire_all()
+    found.user = SimpleNamespace(name="ada", groups=_Failing(db))
+    db.execute(orm.Base.metadata.tables["user_group_map"].delete())
+    orm.Base.metadata.tables["user_group_map"].drop(db.connection())
+    assert [persons.of(found, ASKING).groups, persons.of(found, ASKING).groups] == [None, None]
+    assert persons.groups({"ada"}, found) is None
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
+def test_without_a_database_nothing_is_known_of_others():
+    assert Persons().groups({"ada"}, SimpleNamespace(db=None, log=logging.getLogger("hub"))) is None
+
+
+class _Failing:
+    """Groups that are read from the database when somebody looks at them."""
+
+    def __init__(self, db: Any) -> None:
+        self._db = db
+
+    def __iter__(self) -> Any:
+        return iter(self._db.query(orm.Group).join(orm.Group.users).all())

@@ -1,0 +1,192 @@
+"""What is the matter with GPUs is worked out once, and told in the log once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpuspawner.core.catalog.catalogue import Catalogue, Toleration
+from gpuspawner.core.cluster.inventory import Inventory, Node, Taint
+from gpuspawner.core.discovery.assemble import assemble
+from gpuspawner.hub.config.offers import Offer, Offers
+from gpuspawner.hub.form.concerns import Concerns, Viewpoint
+
+GPU = "nvidia.com/gpu"
+PARSED = Offers().parse({})
+VIEWPOINT = Viewpoint(PARSED, ())
+CATALOGUE = Catalogue(images={}, cpu=None, memory=None)
+INVALID = Node(name="n", labels={"nvidia.com/gpu.product": "A100-MIG-INVALID"})
+GOOD = Node(name="good")
+T4 = Node(name="t4", labels={"nvidia.com/gpu.product": "Tesla-T4"}, capacity={GPU: 1}, allocatable={GPU: 1})
+WITH_PRESETS = Offers().parse({"presets": {"train": {"gpu": "t4"}, "good": {"gpu": "t4"}}})
+LOG = logging.getLogger("test")
+
+
+def offer(*nodes: Node) -> Offer:
+    return Offer(catalogue=CATALOGUE, inventory=Inventory(nodes=nodes))
+
+
+def assembled(*nodes: Node) -> Offer:
+    """Return an offer with presets as far as these nodes have their GPUs."""
+    inventory = Inventory(nodes=nodes)
+    catalogue = assemble(WITH_PRESETS.configured, inventory, table=WITH_PRESETS.table, fallback_image="i")
+    return Offer(catalogue=catalogue, inventory=inventory)
+
+
+@pytest.fixture
+def concerns() -> Concerns:
+    return Concerns(soon_s=0, pause_s=0)
+
+
+async def told(concerns: Concerns, caplog: pytest.LogCaptureFixture, *nodes: Node, **changes: Any) -> list[str]:
+    """Return what the log says for these nodes."""
+    caplog.clear()
+    viewpoint = VIEWPOINT._replace(**changes)
+    seen = assembled(*nodes) if viewpoint.settings is WITH_PRESETS else offer(*nodes)
+    concerns.watch(seen, viewpoint, log=LOG)
+    timer = concerns._timer
+    async with asyncio.timeout(5):
+        while timer is not None and concerns._timer is timer:  # noqa: ASYNC110 - a timer is no event
+            await asyncio.sleep(0)
+    return [record.getMessage().partition(" (")[0] for record in caplog.records]
+
+
+def test_for_the_same_nodes_and_settings_it_is_worked_out_once(concerns: Concerns):
+    seen = offer(INVALID)
+    first = concerns.of(seen, VIEWPOINT)
+    assert [flag.nodes for flag in first] == [("n",)]
+    assert concerns.of(replace(seen, uncounted=frozenset({"x"})), VIEWPOINT) is first
+    assert concerns.of(offer(GOOD), VIEWPOINT) == ()
+
+
+def test_what_every_server_tolerates_is_part_of_the_question(concerns: Concerns):
+    tainted = Node(name="n", capacity={GPU: 1}, allocatable={GPU: 1}, taints=(Taint(key="k", effect="NoSchedule"),))
+    gpus = {gpu.slug: gpu for gpu in _types(tainted)}
+    seen = replace(offer(tainted), catalogue=replace(CATALOGUE, gpus=gpus))
+    tolerated = (Toleration(key="k", operator="Exists"),)
+    found = [concerns.of(seen, Viewpoint(PARSED, each)) for each in ((), tolerated)]
+    assert [len(flags) for flags in found] == [1, 0]
+
+
+def _types(node: Node) -> Any:
+    from gpuspawner.core.discovery.discovery import discover  # noqa: PLC0415 - for this test alone
+
+    return discover([node], PARSED.table)
+
+
+async def test_a_change_is_told_and_not_repeated(concerns: Concerns, caplog: pytest.LogCaptureFixture):
+    sentence = "GPUs on n: No GPU is offered: the MIG layout is not the same on all cards"
+    assert await told(concerns, caplog, INVALID) == [sentence]
+    assert await told(concerns, caplog, INVALID, GOOD) == []
+    other = replace(INVALID, name="o")
+    assert await told(concerns, caplog, INVALID, other) == [sentence.replace("n:", "o:", 1)]
+    assert {record.levelname for record in caplog.records} == {"WARNING"}
+    assert await told(concerns, caplog, other) == []
+
+
+async def test_that_all_is_well_again_is_told_once(concerns: Concerns, caplog: pytest.LogCaptureFixture):
+    assert await told(concerns, caplog, GOOD) == []
+    await told(concerns, caplog, INVALID)
+    assert await told(concerns, caplog, GOOD) == ["GPUs and presets: All are offered and work again."]
+    assert await told(concerns, caplog, GOOD, replace(GOOD, name="m")) == []
+
+
+async def test_what_broke_again_is_told_again_whoever_looked_in_between(
+    concerns: Concerns, caplog: pytest.LogCaptureFixture
+):
+    others = (Toleration(key="k"),)
+    await told(concerns, caplog, INVALID)
+    await told(concerns, caplog, INVALID, tolerations=others)
+    assert await told(concerns, caplog, replace(INVALID, labels={}), tolerations=others) == [
+        "GPUs and presets: All are offered and work again."
+    ]
+    assert len(await told(concerns, caplog, replace(INVALID), tolerations=others)) == 1
+
+
+async def test_what_was_told_for_some_users_is_not_repeated_for_others(
+    concerns: Concerns, caplog: pytest.LogCaptureFixture
+):
+    assert len(await told(concerns, caplog, INVALID)) == 1
+    assert await told(concerns, caplog, INVALID, tolerations=(Toleration(key="k"),)) == []
+
+
+async def test_nodes_that_cannot_be_read_are_not_well_again(concerns: Concerns, caplog: pytest.LogCaptureFixture):
+    await told(concerns, caplog, INVALID)
+    caplog.clear()
+    concerns.watch(Offer(catalogue=CATALOGUE, inventory=Inventory(reason="Down.")), VIEWPOINT, log=LOG)
+    assert concerns._timer is None
+    assert await told(concerns, caplog, INVALID) == []
+
+
+async def test_nobody_waits_for_the_log(concerns: Concerns, caplog: pytest.LogCaptureFixture):
+    concerns.watch(offer(INVALID), VIEWPOINT, log=LOG)
+    assert (caplog.records, concerns._found) == ([], {})
+
+
+async def test_the_log_is_looked_after_at_most_once_in_a_while(caplog: pytest.LogCaptureFixture):
+    concerns = Concerns(soon_s=0, pause_s=3600)
+    await told(concerns, caplog, INVALID)
+    concerns.watch(offer(GOOD), VIEWPOINT, log=LOG)
+    assert concerns._timer is not None
+    assert concerns._timer.when() - asyncio.get_running_loop().time() > 3500
+
+
+async def test_many_different_viewpoints_do_not_pile_up(concerns: Concerns, caplog: pytest.LogCaptureFixture):
+    for number in range(99):
+        viewpoint = Viewpoint(PARSED, (Toleration(key=str(number)),))
+        concerns.of(offer(INVALID), viewpoint)
+        await told(concerns, caplog, INVALID, tolerations=viewpoint.tolerations)
+    assert max(map(len, (concerns._found, concerns._seen, concerns._waiting))) <= 32
+    assert len(concerns._told) == 1
+
+
+MISSING = "Presets train, good: Not in the form at the moment. There is no GPU type 't4'."
+
+
+async def test_a_preset_that_is_left_out_is_told_once_and_again_when_it_was_back(
+    concerns: Concerns, caplog: pytest.LogCaptureFixture
+):
+    async def said(*nodes: Node, **changes: Any) -> list[str]:
+        return await told(concerns, caplog, *nodes, settings=WITH_PRESETS, **changes)
+
+    others = (Toleration(key="k"),)
+    assert await said(T4) == []
+    # One of the nodes is called as one of the presets.
+    assert await said(GOOD) == [MISSING]
+    assert await said(GOOD, replace(GOOD, name="m")) == []
+    assert await said(GOOD, tolerations=others) == []
+    assert await said(GOOD, T4, tolerations=others) == ["GPUs and presets: All are offered and work again."]
+    assert await said(GOOD, T4) == []
+    assert await said(GOOD) == [MISSING]
+
+
+async def test_what_is_said_of_nodes_begins_with_gpus_beside_presets_too(
+    concerns: Concerns, caplog: pytest.LogCaptureFixture
+):
+    said = await told(concerns, caplog, INVALID, settings=WITH_PRESETS)
+    assert said == [MISSING, "GPUs on n: No GPU is offered: the MIG layout is not the same on all cards"]
+
+
+async def test_settings_without_a_preset_do_not_make_it_well(concerns: Concerns, caplog: pytest.LogCaptureFixture):
+    await told(concerns, caplog, GOOD, settings=WITH_PRESETS)
+    assert await told(concerns, caplog, GOOD) == []
+    assert await told(concerns, caplog, replace(GOOD), settings=WITH_PRESETS) == []
+
+
+async def test_a_type_that_rules_name_and_that_there_is_not_is_told_once(
+    concerns: Concerns, caplog: pytest.LogCaptureFixture
+):
+    settings = Offers().parse({"policy": {"default": {"gpus": ["t5"]}}})
+    assert await told(concerns, caplog, GOOD, settings=settings) == [
+        "policy.default.gpus: There is no GPU type 't5' at the moment."
+    ]
+    assert await told(concerns, caplog, replace(GOOD), settings=settings) == []
+
+
+def test_while_no_node_can_be_read_no_preset_is_called_missing(concerns: Concerns):
+    viewpoint = VIEWPOINT._replace(settings=WITH_PRESETS)
+    assert concerns.of(Offer(catalogue=CATALOGUE, inventory=Inventory(reason="Down.")), viewpoint) == ()

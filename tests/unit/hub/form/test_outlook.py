@@ -1,0 +1,212 @@
+"""The verdict on a choice, and what to pick instead."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gpuspawner.core.form.formview import Live
+from gpuspawner.core.request.selection import Selection, validate
+from gpuspawner.core.verdict.verdict import Outcome
+from gpuspawner.hub.form.outlook import look, nearby
+from gpuspawner.hub.pod.preview import Previews
+from tests.unit.hub.conftest import A100, GPU_NODE, SETTINGS, MakeSpawner, node
+from tests.unit.kube.watch_server import NODE_POOLS, NODES, PODS, WatchServer, eventually, node_pool, pod
+
+
+async def live(spawner: Any, options: dict[str, Any] | None) -> Live:
+    offer = await spawner._offer()
+    selection = None if options is None else validate(options, offer.catalogue)
+    return await look(spawner, offer, selection=selection)
+
+
+async def test_a_choice_that_fits_starts_now(make_spawner: MakeSpawner):
+    found = await live(make_spawner(), {"gpu": "a100", "gpu_count": 2, "cpu": 1, "memory": "1G"})
+    assert found.verdict is not None
+    assert (found.verdict.outcome, found.verdict.places) == (Outcome.NOW, 2)
+    assert found.alternatives == ()
+
+
+async def test_a_choice_that_has_to_wait_comes_with_a_nearer_one(make_spawner: MakeSpawner, server: WatchServer):
+    spawner = make_spawner()
+    await spawner._offer()
+    server.put(PODS, pod("other", on="gpu-1", gpus=2))
+    store = spawner._offers._store
+    assert store is not None
+    await eventually(lambda: store._occupancy.requested("gpu-1"))
+    found = await live(spawner, {"gpu": "a100", "gpu_count": 4, "cpu": 1, "memory": "1G"})
+    assert found.verdict is not None
+    assert found.verdict.outcome is Outcome.WAITS
+    assert [(each.gpu, each.gpu_count) for each in found.alternatives] == [("a100", 2)]
+
+
+async def test_another_type_that_is_free_is_an_alternative(make_spawner: MakeSpawner, server: WatchServer):
+    server.put(NODES, node("amd-1", {"amd.com/gpu.product": "MI210"}, **{"amd.com/gpu": "2"}))
+    server.put(PODS, pod("other", on="gpu-1", gpus=4))
+    found = await live(make_spawner(), {"gpu": "a100", "gpu_count": 1, "image": "minimal"})
+    assert [each.gpu for each in found.alternatives] == ["mi210"]
+
+
+async def test_where_no_node_can_be_read_it_is_unknown(make_spawner: MakeSpawner, server: WatchServer):
+    server.status[NODES] = 403
+    found = await live(make_spawner(), {"gpu": "a100", "gpu_count": 1})
+    assert found.verdict is not None
+    assert (found.verdict.outcome, found.alternatives) == (Outcome.UNKNOWN, ())
+
+
+async def test_without_the_pods_of_others_it_says_what_the_hubs_own_servers_hold(
+    make_spawner: MakeSpawner, server: WatchServer, monkeypatch: pytest.MonkeyPatch
+):
+    server.status[PODS] = 403
+    spawner = make_spawner()
+
+    async def counts() -> list[tuple[int | None, int | None]]:
+        return [(each.free, each.own) for each in (await live(spawner, None)).availabilities or ()]
+
+    assert await counts() == [(None, None), (None, None)]
+    loaded = asyncio.get_running_loop().create_future()
+    loaded.set_result(None)
+    reflector = SimpleNamespace(first_load_future=loaded, pods={"a": pod("a", on="gpu-1", gpus=3)})
+    monkeypatch.setattr(type(spawner), "pod_reflector", reflector)
+    assert [(each.free, each.own) for each in (await live(spawner, None)).availabilities or ()] == [
+        (None, 3),
+        (None, 0),
+    ]
+
+
+async def test_without_a_valid_choice_there_are_only_counts(make_spawner: MakeSpawner):
+    found = await live(make_spawner(), None)
+    assert found.verdict is None
+    assert found.availabilities is not None
+    assert [each.free for each in found.availabilities] == [int(GPU_NODE["status"]["allocatable"]["nvidia.com/gpu"]), 0]
+
+
+async def test_types_with_room_for_all_of_it_come_before_those_with_some(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    sizes = {f"x{number}": "4" if number == 7 else "1" for number in range(8)}
+    gpus = {**SETTINGS["gpus"], **{name: card(name) for name in sizes}}
+    server.put(NODES, *(node(name, {"gpu": name}, **{"nvidia.com/gpu": size}) for name, size in sizes.items()))
+    server.put(PODS, pod("other", on="gpu-1", gpus=4))
+    found = await live(make_spawner(settings={**SETTINGS, "gpus": gpus}), {"gpu": "a100", "gpu_count": 4, "cpu": 1})
+    assert [(each.gpu, each.gpu_count) for each in found.alternatives] == [("x7", 4)]
+
+
+async def test_only_a_few_types_are_tried(
+    make_spawner: MakeSpawner, server: WatchServer, monkeypatch: pytest.MonkeyPatch
+):
+    gpus = {**SETTINGS["gpus"], **{name: card(name) for name in ("x", "y", "z")}}
+    server.put(NODES, *(node(name, {"gpu": name}, **{"nvidia.com/gpu": "4"}) for name in ("x", "y", "z")))
+    server.put(PODS, pod("other", on="gpu-1", gpus=2))
+    spawner = make_spawner(settings={**SETTINGS, "gpus": gpus})
+    written: list[str | None] = []
+    original = Previews._make
+
+    async def noted(previews: Previews, selection: Selection) -> Any:
+        written.append(selection.gpu)
+        return await original(previews, selection)
+
+    monkeypatch.setattr(Previews, "_make", noted)
+    found = await live(spawner, {"gpu": "a100", "gpu_count": 4, "cpu": 1, "memory": "1G"})
+    assert [(each.gpu, each.gpu_count) for each in found.alternatives] == [("a100", 2), ("x", 4), ("y", 4)]
+    assert written == ["a100", "x", "y"]
+
+
+async def test_a_node_with_room_for_what_is_requested_is_enough(make_spawner: MakeSpawner, server: WatchServer):
+    big = {**card("big"), "memory": "80G"}
+    gpus = {**SETTINGS["gpus"], "big": big, **{name: {**card(name), "memory": "16G"} for name in ("s1", "s2")}}
+    server.put(NODES, node("big", {"gpu": "big"}, **{"nvidia.com/gpu": "4", "cpu": "5"}))
+    server.put(NODES, *(node(name, {"gpu": name}, **{"nvidia.com/gpu": "4"}) for name in ("s1", "s2")))
+    server.put(PODS, pod("other", on="gpu-1", gpus=4))
+    settings = {**SETTINGS, "gpus": {**gpus, "a100": {**SETTINGS["gpus"]["a100"], "memory": "80G"}}}
+    found = await live(make_spawner(settings=settings), {"gpu": "a100", "gpu_count": 1, "cpu": 8, "memory": "1G"})
+    assert [each.gpu for each in found.alternatives] == ["big", "s1"]
+
+
+def card(product: str) -> dict[str, Any]:
+    match = {"gpu": [product]}
+    return {"display_name": product, "resource": "nvidia.com/gpu", "vendor": "nvidia", "match": match, "max_count": 4}
+
+
+async def test_what_karpenter_may_add_is_part_of_it(make_spawner: MakeSpawner, server: WatchServer):
+    server.delete(NODES, GPU_NODE)
+    requirement = {"key": "nvidia.com/gpu.product", "operator": "In", "values": [A100]}
+    server.put(NODE_POOLS, node_pool("a100", requirements=[requirement]))
+    found = await live(make_spawner(), {"gpu": "a100", "gpu_count": 1})
+    assert found.verdict is not None
+    assert (found.verdict.outcome, found.verdict.pool) == (Outcome.AFTER_SCALE_UP, "a100")
+
+
+PRESETS = {
+    "small": {"image": "minimal", "cpu": 1, "memory": "1G"},
+    "one": {"image": "pytorch", "gpu": "a100", "gpu_count": 1},
+    "all": {"image": "minimal", "gpu": "a100", "gpu_count": 4},
+}
+
+
+async def outcomes(spawner: Any, options: dict[str, Any] | None) -> dict[str, Outcome]:
+    return {slug: each.outcome for slug, each in (await live(spawner, options)).presets.items()}
+
+
+@pytest.mark.parametrize("options", [None, {"gpu": "a100", "gpu_count": 4}])
+async def test_each_preset_has_a_verdict_of_its_own_whatever_stands_in_the_fields(
+    make_spawner: MakeSpawner, server: WatchServer, options: dict[str, Any] | None
+):
+    server.put(PODS, pod("other", on="gpu-1", gpus=2))
+    spawner = make_spawner(settings={**SETTINGS, "presets": PRESETS})
+    assert await outcomes(spawner, options) == {
+        "small": Outcome.NOW,
+        "one": Outcome.NOW,
+        "all": Outcome.WAITS,
+    }
+
+
+async def test_a_preset_is_judged_with_its_own_image(make_spawner: MakeSpawner):
+    images = {**SETTINGS["images"], "arm": {"image": "registry.example/arm:1", "architectures": ["arm64"]}}
+    presets = {name: {"image": name, "gpu": "a100"} for name in ("minimal", "arm")}
+    spawner = make_spawner(settings={**SETTINGS, "images": images, "presets": presets})
+    # A new node might do for the other one, as far as anybody here can tell.
+    assert await outcomes(spawner, {}) == {"minimal": Outcome.NOW}
+
+
+async def test_what_is_not_known_of_a_preset_is_not_said(make_spawner: MakeSpawner, server: WatchServer):
+    server.status[NODES] = 403
+    spawner = make_spawner(settings={**SETTINGS, "presets": PRESETS})
+    assert await outcomes(spawner, {}) == {}
+
+
+async def test_only_the_first_presets_are_judged(make_spawner: MakeSpawner):
+    presets = {f"p{number}": {"image": "minimal"} for number in range(20)}
+    spawner = make_spawner(settings={**SETTINGS, "presets": presets})
+    assert list(await outcomes(spawner, {})) == [f"p{number}" for number in range(8)]
+
+
+async def test_what_is_near_to_a_choice_starts_now(make_spawner: MakeSpawner, server: WatchServer):
+    server.put(PODS, pod("other", on="gpu-1", gpus=2))
+    spawner = make_spawner()
+    offer = await spawner._offer()
+    selection = validate({"gpu": "a100", "gpu_count": 4, "cpu": 1, "memory": "1G"}, offer.catalogue)
+    found = await nearby(spawner, offer, selection=selection)
+    assert [(each.gpu, each.gpu_count) for each in found] == [("a100", 2)]
+
+
+QUEUED = {**SETTINGS, "queue": {"local_queue": "gpu-queue", "gpus": ["a100"]}}
+
+
+async def test_when_a_server_starts_that_kueue_queues_is_for_kueue_to_say(make_spawner: MakeSpawner):
+    found = await live(make_spawner(settings=QUEUED), {"gpu": "a100", "gpu_count": 1})
+    assert found.verdict is not None
+    assert (found.verdict.outcome, found.verdict.reason) == (
+        Outcome.UNKNOWN,
+        "Another system decides when it may start.",
+    )
+
+
+async def test_a_server_that_is_not_queued_is_judged_as_ever(make_spawner: MakeSpawner, server: WatchServer):
+    server.put(NODES, node("amd-1", {"amd.com/gpu.product": "MI210"}, **{"amd.com/gpu": "2"}))
+    found = await live(make_spawner(settings=QUEUED), {"gpu": "mi210", "gpu_count": 1, "image": "minimal"})
+    assert found.verdict is not None
+    assert found.verdict.outcome is Outcome.NOW

@@ -1,0 +1,153 @@
+"""A server starts where the hub may not read events, and both its person and the admin are told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kubernetes_asyncio.client.rest import ApiException
+from tornado import web
+
+from gpuspawner.hub.kubespawner.event_rights import DENIED_S, EventRights
+from gpuspawner.hub.kubespawner.upkeep import give_up_dead
+from gpuspawner.hub.spawner import GPUSpawner
+from tests.unit.clocks import Clock
+from tests.unit.hub.conftest import MakeSpawner
+from tests.unit.hub.followed import pod_that_waits, pods_path, sent
+from tests.unit.hub.starts import GPU_OPTIONS
+from tests.unit.kube.watch_server import WatchServer, eventually
+
+UNTOLD = "The hub may not read the cluster's events, so a reason may be missing here."
+EVERYWHERE = {"enable_user_namespaces": True}
+
+
+@pytest.fixture
+def clock(clock: Clock, make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """A clock that the rights to events go by."""
+    monkeypatch.setattr(GPUSpawner, "_event_rights", EventRights(clock=clock))
+    return clock
+
+
+def events_path(spawner: GPUSpawner) -> str:
+    return "/api/v1/events" if spawner.enable_user_namespaces else f"/api/v1/namespaces/{spawner.namespace}/events"
+
+
+Told = Callable[[], list[str]]
+
+
+@pytest.fixture
+def told(caplog: pytest.LogCaptureFixture) -> Told:
+    return lambda: [each.message for each in caplog.records if each.message.startswith("The hub may")]
+
+
+async def begun(spawner: GPUSpawner, server: WatchServer) -> asyncio.Future[Any]:
+    """Start a server whose pod waits for a node, and return once it is sent."""
+    pod = await pod_that_waits(spawner, GPU_OPTIONS)
+    start = spawner.start()
+    await sent(server, spawner)
+    server.put("/api/v1/pods" if spawner.enable_user_namespaces else pods_path(spawner), pod)
+    return start
+
+
+@pytest.mark.parametrize("kubespawner", [{}, EVERYWHERE])
+async def test_a_server_starts_without_events_and_its_person_is_told(
+    make_spawner: MakeSpawner, server: WatchServer, kubespawner: dict[str, Any]
+):
+    spawner = make_spawner(kubespawner=kubespawner)
+    server.status[events_path(spawner)] = 403
+    start = await begun(spawner, server)
+    await eventually(lambda: (last := spawner._this_start.following.last) and UNTOLD in last.sentence)
+    assert not start.done()
+    assert spawner.events == []
+    start.cancel()
+    await asyncio.gather(start, return_exceptions=True)
+
+
+async def test_a_person_is_told_nothing_of_events_that_can_be_read(make_spawner: MakeSpawner, server: WatchServer):
+    spawner = make_spawner()
+    start = await begun(spawner, server)
+    await eventually(lambda: (last := spawner._this_start.following.last) and last.stage == "waiting")
+    assert not [each for each in spawner._this_start.following.reports if UNTOLD in each.sentence]
+    start.cancel()
+    await asyncio.gather(start, return_exceptions=True)
+
+
+async def test_the_admin_is_told_once_which_right_is_missing_and_where_it_stands(
+    make_spawner: MakeSpawner, server: WatchServer, clock: Clock, told: Told
+):
+    spawner = make_spawner()
+    server.status[events_path(spawner)] = 403
+    path = events_path(spawner)
+    for _ in range(3):
+        assert await spawner._start_watching_events() is None
+    assert len(server.asked(path, watch=False)) == 1
+    clock.now += DENIED_S + 0.1
+    give_up_dead(type(spawner).reflectors)  # as each start does
+    assert await spawner._start_watching_events() is None
+    assert len(server.asked(path, watch=False)) == 2
+    (warning,) = told()
+    assert warning.startswith(f"The hub may not list events in the namespace {spawner.namespace}.")
+    assert "the role gpuspawner-hub in helm-values/rbac.yaml" in warning
+
+
+async def test_the_admin_is_told_of_the_role_for_users_with_namespaces_of_their_own(
+    make_spawner: MakeSpawner, server: WatchServer, clock: Clock, told: Told
+):
+    spawner = make_spawner(kubespawner=EVERYWHERE)
+    server.status[events_path(spawner)] = 403
+    assert await spawner._start_watching_events() is None
+    (warning,) = told()
+    assert warning.startswith("The hub may not list events in all namespaces.")
+    assert "the role gpuspawner-user-namespaces in docs/security.md" in warning
+
+
+async def test_the_hub_goes_on_where_a_watch_of_events_gives_up(
+    make_spawner: MakeSpawner, server: WatchServer, clock: Clock, told: Told
+):
+    spawner = make_spawner(kubespawner=EVERYWHERE)
+    reflector = await spawner._start_watching_events()
+    assert reflector.on_failure is None
+    reflector.watch_task.cancel()  # it would take half a minute to give up by itself
+    await asyncio.gather(reflector.watch_task, return_exceptions=True)
+    server.status[events_path(spawner)] = 403
+    give_up_dead(type(spawner).reflectors)  # as each start does
+    assert await spawner._start_watching_events() is None
+    assert len(told()) == 1
+
+
+async def test_kubespawners_own_events_end_the_hub_as_ever(make_spawner: MakeSpawner):
+    spawner = make_spawner(settings={}, kubespawner={**EVERYWHERE, "profile_list": [{"display_name": "A"}]})
+    assert (await spawner._start_watching_events()).on_failure is not None
+
+
+async def test_a_right_that_is_given_later_is_used_within_a_minute(
+    make_spawner: MakeSpawner, server: WatchServer, clock: Clock, told: Told
+):
+    spawner = make_spawner()
+    server.status[events_path(spawner)] = 403
+    await spawner._start_watching_events()
+    server.status = {}
+    clock.now += DENIED_S + 0.1
+    give_up_dead(type(spawner).reflectors)  # as each start does
+    assert await spawner._start_watching_events() is spawner.event_reflector
+    assert not spawner._this_start.following.lacks_events
+    assert told()[1:] == ["The hub may read events again."]
+
+
+@pytest.mark.parametrize(("kubespawner", "error"), [({}, ApiException), (EVERYWHERE, SystemExit)])
+async def test_what_is_no_refusal_is_kubespawners(
+    make_spawner: MakeSpawner, server: WatchServer, kubespawner: dict[str, Any], error: type[BaseException]
+):
+    spawner = make_spawner(kubespawner=kubespawner)
+    server.status[events_path(spawner)] = 500
+    with pytest.raises(error):
+        await spawner._start_watching_events()
+
+
+async def test_a_site_without_our_settings_has_kubespawners_refusal(make_spawner: MakeSpawner, server: WatchServer):
+    spawner = make_spawner(settings={}, kubespawner={"profile_list": [{"display_name": "A"}]})
+    server.status[events_path(spawner)] = 403
+    with pytest.raises(web.HTTPError, match="Forbidden"):
+        await spawner.start()

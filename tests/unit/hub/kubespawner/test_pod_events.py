@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from kubespawner import KubeSpawner
+from kubespawner.spawner import EventReflector
+
+from gpuspawner.hub.kubespawner.pod_events import PodEvents, of_pod
+from tests.unit.clocks import Clock, uptimes
+from tests.unit.hub.conftest import MakeSpawner
+from tests.unit.hub.followed import Reflector
+
+TIMES = ("2026-11-22T10:00:00Z", "2026-11-22T10:00:01Z", "2026-11-22T10:00:02Z")
+
+
+def event(uid: str, pod: str = "jupyter-ada", *, second: int = 0, is_new: bool = False) -> dict[str, Any]:
+    """Return an event; new ones have their time with fractions, under another name."""
+    time = TIMES[second]
+    return {
+        "metadata": {"uid": uid},
+        "involvedObject": {"name": pod},
+        "lastTimestamp": None if is_new else time,
+        "eventTime": time if is_new else None,
+    }
+
+
+def uids(events: list[Any]) -> list[str]:
+    return [each["metadata"]["uid"] for each in events]
+
+
+def test_only_the_pods_own_events_count_in_the_order_they_happened():
+    events = [event("c", second=2), event("x", "jupyter-bob"), event("b", second=1, is_new=True), event("a")]
+    assert uids(of_pod(events, "jupyter-ada", after=None)) == ["a", "b", "c"]
+
+
+def test_what_came_before_the_start_is_left_out():
+    events = [event("a"), event("b", second=1), event("c", second=2)]
+    assert uids(of_pod(events, "jupyter-ada", after="b")) == ["c"]
+
+
+def test_all_count_when_the_last_one_is_gone():
+    assert uids(of_pod([event("a"), event("b")], "jupyter-ada", after="gone")) == ["a", "b"]
+
+
+@given(
+    drawn=st.lists(st.tuples(st.sampled_from(["jupyter-ada", "jupyter-bob"]), st.integers(0, 2), st.booleans())),
+    after=st.none() | st.integers(0, 9).map(str),
+)
+def test_kubespawner_says_the_same(drawn: list[tuple[str, int, bool]], after: str | None):
+    events = [event(str(n), pod, second=second, is_new=new) for n, (pod, second, new) in enumerate(drawn)]
+    reflector = SimpleNamespace(resources={each["metadata"]["uid"]: each for each in events})
+    reflector.events = EventReflector.events.fget(reflector)
+    spawner = SimpleNamespace(event_reflector=reflector, pod_name="jupyter-ada", _last_event=after)
+    assert of_pod(events, "jupyter-ada", after=after) == KubeSpawner.events.fget(spawner)
+
+
+async def test_a_spawner_knows_its_pods_events(make_spawner: MakeSpawner):
+    spawner = make_spawner()
+    assert spawner.events == []
+    resources = {"a": event("a", spawner.pod_name), "b": event("b", "jupyter-bob")}
+    spawner.reflectors[spawner._get_reflector_key("events")] = SimpleNamespace(resources=resources)
+    try:
+        assert uids(spawner.events) == ["a"]
+    finally:
+        spawner.reflectors.clear()
+
+
+@given(uptime_s=uptimes)
+def test_events_are_sorted_by_pod_once_a_second_whatever_the_uptime(uptime_s: float):
+    clock = Clock(uptime_s)
+    known = PodEvents(clock=clock)
+    resources = {"b": event("b", second=1), "a": event("a"), "x": event("x", "jupyter-bob")}
+    reflector = Reflector(resources=resources)
+    assert uids(known.of(reflector, "jupyter-ada")) == ["a", "b"]
+    resources["c"] = event("c", second=2)
+    assert uids(known.of(reflector, "jupyter-ada")) == ["a", "b"]
+    clock.now += 1.0
+    assert uids(known.of(reflector, "jupyter-ada")) == ["a", "b", "c"]
+    assert known.of(reflector, "jupyter-eve") == []
+
+
+def test_each_watch_has_its_own():
+    known = PodEvents()
+    watches = [Reflector(resources={"a": event(uid)}) for uid in ("1", "2")]
+    assert [uids(known.of(watch, "jupyter-ada")) for watch in watches] == [["1"], ["2"]]

@@ -1,0 +1,39 @@
+"""Which extended resources are GPUs."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuspawner.core.catalog.catalogue import Catalogue, GPUType, Image
+from gpuspawner.hub.pod.gpu_resources import of_catalogue, without_gpus
+
+
+def gpu(slug: str, resource: str) -> GPUType:
+    return GPUType(slug=slug, display_name=slug, resource=resource, vendor="nvidia")
+
+
+def test_a_catalogue_has_the_resources_of_all_its_types():
+    image = Image(slug="a", display_name="A", image="a")
+    offered, hidden = gpu("a", "nvidia.com/gpu"), gpu("b", "example.com/gpu")
+    catalogue = Catalogue(images={"a": image}, cpu=None, memory=None, gpus={"a": offered}, hidden=(hidden,))
+    assert of_catalogue(catalogue) == {"nvidia.com/gpu", "example.com/gpu"}
+
+
+@pytest.mark.parametrize(
+    ("name", "stays"),
+    [
+        ("example.com/fpga", True),
+        ("nvidia.com/licence", True),
+        ("example.com/gpu", False),
+        ("nvidia.com/gpu", False),
+        ("nvidia.com/mig-1g.5gb.shared", False),
+        ("amd.com/gpu", False),
+        ("gpu.intel.com/xe", False),
+    ],
+)
+def test_gpus_of_the_catalogue_and_of_known_vendors_are_taken_out(name: str, stays: bool):
+    assert (name in without_gpus({name: "1"}, {"example.com/gpu"})) is stays
+
+
+def test_nothing_is_without_gpus():
+    assert without_gpus(None, ()) == {}

@@ -1,0 +1,69 @@
+"""Entries are added once, in the admin's shape; how terms are put together is tested with the traits in test_apply."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuspawner.core.catalog.catalogue import Toleration
+from gpuspawner.core.request.placement import MatchExpression
+from gpuspawner.hub.pod.merging import added, literal, required_terms, toleration_entries
+
+HOME, SHM = {"name": "home"}, {"name": "shm"}
+
+
+@pytest.mark.parametrize(
+    ("admins", "expected"),
+    [
+        (None, [SHM]),
+        ([HOME], [HOME, SHM]),
+        ([SHM], [SHM]),
+        ({"a": HOME}, {"a": HOME, "gpuspawner-1": SHM}),
+        ({"a": SHM}, {"a": SHM}),
+    ],
+)
+def test_an_entry_is_added_once_in_the_admins_shape(admins: Any, expected: Any):
+    assert added(admins, [SHM]) == expected
+
+
+def test_what_is_empty_in_a_toleration_is_left_out():
+    assert toleration_entries([Toleration(key="gpu", operator="Exists")]) == [{"key": "gpu", "operator": "Exists"}]
+
+
+@given(st.text())
+def test_a_literal_text_survives_formatting(text: str):
+    assert literal(text).format(username="ada") == text
+
+
+A = (MatchExpression(key="a", operator="In", values=("1",)),)
+B = (MatchExpression(key="b", operator="DoesNotExist"),)
+WANTED_A, WANTED_B = {"key": "a", "operator": "In", "values": ["1"]}, {"key": "b", "operator": "DoesNotExist"}
+OWN = {"key": "own", "operator": "Exists"}
+
+
+@pytest.mark.parametrize(
+    ("admins", "expected"),
+    [
+        (None, [{"matchExpressions": [WANTED_A]}, {"matchExpressions": [WANTED_B]}]),
+        (
+            [{"matchExpressions": [OWN]}],
+            [{"matchExpressions": [OWN, WANTED_A]}, {"matchExpressions": [OWN, WANTED_B]}],
+        ),
+        (
+            {"x": {"matchExpressions": [OWN]}},
+            {"x": {"matchExpressions": [OWN, WANTED_A]}, "x-gpuspawner-1": {"matchExpressions": [OWN, WANTED_B]}},
+        ),
+    ],
+)
+def test_every_term_is_repeated_with_each_alternative(admins: Any, expected: Any):
+    assert required_terms(admins, (), alternatives=(A, B)) == expected
+
+
+def test_every_alternative_has_what_is_required_in_any_case():
+    assert required_terms([], A, alternatives=(A, B)) == [
+        {"matchExpressions": [WANTED_A, WANTED_A]},
+        {"matchExpressions": [WANTED_A, WANTED_B]},
+    ]

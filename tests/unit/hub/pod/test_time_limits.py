@@ -1,0 +1,175 @@
+"""A server is ended by the hub where the cluster does not, and its end is told beforehand."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from jupyter_events.logger import EventLogger
+
+from gpuspawner.core.request.placement import Placement
+from gpuspawner.core.request.time_limits import RUN_TIME
+from gpuspawner.hub.pod.time_limits import SCHEMA_ID, VARIABLE, enforce, told
+from gpuspawner.hub.start.one_start import OneStart
+from tests.unit.hub.conftest import SETTINGS, MakeSpawner
+from tests.unit.hub.starts import environment, pod_of
+
+START = datetime(2026, 11, 22, 10, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+NOTHING = Placement(
+    image="i", cpu_limit_millis=None, cpu_request_millis=None, memory_limit_bytes=None, memory_request_bytes=None
+)
+
+
+class FakeSpawner:
+    """What is used of a spawner, with a pod that runs since ten for an hour at most."""
+
+    def __init__(self, *, deadline: int | None = 3600, eventlog: Any = None) -> None:
+        self.namespace, self.pod_name, self.name, self._log_name = "hub", "jupyter-ada", "lab", "ada:lab"
+        self._this_start = OneStart()
+        self.user = SimpleNamespace(name="ada", settings={"eventlog": eventlog} if eventlog else {})
+        self.log = logging.getLogger("time-limits")
+        self.stops: list[bool] = []
+        self.pod: dict[str, Any] = {
+            "metadata": {"uid": "1"},
+            "spec": {} if deadline is None else {"activeDeadlineSeconds": deadline},
+            "status": {"startTime": "2026-11-22T10:00:00Z"},
+        }
+        self.pod_reflector = SimpleNamespace(pods={"hub/jupyter-ada": self.pod})
+
+    async def stop(self, *, now: bool) -> None:
+        self.stops.append(now)
+
+
+@pytest.fixture
+def recorded() -> io.StringIO:
+    return io.StringIO()
+
+
+@pytest.fixture
+def eventlog(recorded: io.StringIO) -> EventLogger:
+    """JupyterHub's own kind of event log, with somebody who listens."""
+    return EventLogger(handlers=[logging.StreamHandler(recorded)])
+
+
+async def test_a_server_runs_until_its_end_and_a_little_longer_and_is_then_deleted():
+    spawner = FakeSpawner()
+    assert await enforce(spawner, now=START + HOUR + timedelta(seconds=119)) is None
+    assert spawner.stops == []
+    assert await enforce(spawner, now=START + HOUR + timedelta(seconds=121)) == 1
+    assert spawner.stops == [True]
+
+
+@pytest.mark.parametrize(("own_s", "ends_s"), [(30, 120), (600, 660)])
+async def test_a_pod_that_has_longer_to_end_is_not_cut_off(own_s: int, ends_s: int):
+    spawner = FakeSpawner()
+    spawner.pod["spec"]["terminationGracePeriodSeconds"] = own_s
+    ended = [await enforce(spawner, now=START + HOUR + timedelta(seconds=each)) for each in (ends_s - 1, ends_s + 1)]
+    assert ended == [None, 1]
+
+
+async def test_a_server_without_an_end_runs_on():
+    spawner = FakeSpawner(deadline=None)
+    assert await enforce(spawner, now=START + 1000 * HOUR) is None
+    assert spawner.stops == []
+
+
+@pytest.mark.parametrize("reflector", [None, SimpleNamespace(pods={})])
+async def test_a_pod_that_nobody_sees_is_not_ended(reflector: Any):
+    spawner = FakeSpawner()
+    spawner.pod_reflector = reflector
+    assert await enforce(spawner, now=START + 1000 * HOUR) is None
+
+
+async def test_the_end_is_told_once_to_the_hubs_event_log(eventlog: EventLogger, recorded: io.StringIO):
+    spawner = FakeSpawner(eventlog=eventlog)
+    for minutes in (40, 44.9, 45, 50, 59):
+        await enforce(spawner, now=START + timedelta(minutes=minutes))
+    (event,) = map(json.loads, recorded.getvalue().splitlines())
+    assert {name: value for name, value in event.items() if not name.startswith("__")} == {
+        "username": "ada",
+        "servername": "lab",
+        "ends_at": "2026-11-22T11:00:00+00:00",
+        "seconds_left": 900,
+    }
+    assert event["__schema__"] == SCHEMA_ID
+
+
+async def test_each_servers_end_is_told(eventlog: EventLogger, recorded: io.StringIO):
+    spawner = FakeSpawner(eventlog=eventlog)
+    await enforce(spawner, now=START + timedelta(minutes=50))
+    spawner.pod["metadata"]["uid"] = "2"
+    await enforce(spawner, now=START + timedelta(minutes=51))
+    assert len(recorded.getvalue().splitlines()) == 2
+
+
+async def test_the_end_is_told_in_the_log(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO)
+    await enforce(FakeSpawner(), now=START + timedelta(minutes=50))
+    assert [record.getMessage() for record in caplog.records] == [
+        "ada:lab ends at 2026-11-22T11:00:00+00:00, when its run time is over"
+    ]
+
+
+# -- what the pod says ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("chosen", "admins", "seconds"),
+    [
+        (3600, None, "3600"),
+        (3600, {"activeDeadlineSeconds": 60}, "60"),
+        (None, {"active_deadline_seconds": 60}, "60"),
+        (60, {"activeDeadlineSeconds": 3600}, "60"),
+    ],
+)
+def test_a_pod_says_the_run_time_that_counts(chosen: int | None, admins: dict[str, Any] | None, seconds: str):
+    placement = Placement(
+        image="i",
+        cpu_limit_millis=None,
+        cpu_request_millis=None,
+        memory_limit_bytes=None,
+        memory_request_bytes=None,
+        run_time_s=chosen,
+    )
+    said = told(placement, admins)
+    assert (said.annotations[RUN_TIME], said.environment[VARIABLE]) == (seconds, seconds)
+
+
+@pytest.mark.parametrize("admins", [None, {}, {"activeDeadlineSeconds": None}, {"activeDeadlineSeconds": "1h"}])
+def test_a_pod_that_runs_on_says_nothing(admins: dict[str, Any] | None):
+    assert told(NOTHING, admins) is NOTHING
+
+
+async def test_a_run_time_is_in_the_pod_for_kubernetes_for_people_and_for_programs(make_spawner: MakeSpawner):
+    run_time = {"min": "1m", "max": "8h", "step": "1m", "default": "1h"}
+    pod = await pod_of(make_spawner(settings={**SETTINGS, "run_time": run_time}), {"gpu": "a100", "run_time": "30m"})
+    assert pod["spec"]["activeDeadlineSeconds"] == 1800
+    assert pod["metadata"]["annotations"][RUN_TIME] == "1800"
+    assert environment(pod)[VARIABLE] == "1800"
+
+
+async def test_a_poll_ends_a_server_whose_time_is_over(make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch):
+    spawner = make_spawner()
+    stopped: list[bool] = []
+
+    async def watching() -> None:
+        return None
+
+    async def stop(*, now: bool) -> None:
+        stopped.append(now)
+
+    running = {"name": "notebook", "state": {"running": {}}}
+    pod = {**FakeSpawner().pod, "status": {"startTime": "2020-01-01T00:00:00Z", "phase": "Running"}}
+    pod["status"]["containerStatuses"] = [running]
+    reflector = SimpleNamespace(pods={f"{spawner.namespace}/{spawner.pod_name}": pod})
+    monkeypatch.setattr(type(spawner), "pod_reflector", reflector)
+    monkeypatch.setattr(spawner, "_start_watching_pods", watching)
+    monkeypatch.setattr(spawner, "is_pod_running", lambda _: False)
+    monkeypatch.setattr(spawner, "stop", stop)
+    assert (await spawner.poll(), stopped) == (1, [True])

@@ -1,0 +1,52 @@
+"""Somebody waits for a program to listen as long as that is refused, and for nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+
+import pytest
+
+from gpuspawner.hub.start import answering
+from gpuspawner.hub.start.answering import listening
+
+
+@pytest.fixture
+def port() -> int:
+    """A port on which nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answering, "PAUSE_S", 0.01)
+
+
+async def test_it_returns_once_the_program_listens(port: int):
+    waiting = asyncio.create_task(listening(f"http://127.0.0.1:{port}", timeout_s=20))
+    await asyncio.sleep(0.1)
+    assert not waiting.done()
+    async with await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", port):
+        await asyncio.wait_for(waiting, 5)
+
+
+async def test_it_gives_up_when_the_time_is_over(port: int):
+    began = time.monotonic()
+    await listening(f"http://127.0.0.1:{port}", timeout_s=0.2)
+    assert 0.2 <= time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("address", ["", None, ("127.0.0.1", 1), "http://", "http://127.0.0.1", "http://[::1", 7])
+async def test_nobody_waits_where_there_is_no_address(address: object):
+    await asyncio.wait_for(listening(address, timeout_s=60), 5)
+
+
+async def test_nobody_waits_for_what_cannot_be_reached(monkeypatch: pytest.MonkeyPatch):
+    async def swallowed(*_: object) -> None:
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr(asyncio, "open_connection", swallowed)
+    await asyncio.wait_for(listening("http://127.0.0.1:1", timeout_s=60), 5)

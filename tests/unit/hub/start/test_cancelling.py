@@ -1,0 +1,106 @@
+"""A server that starts can be stopped from its own page, and its pod goes at once."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import jupyterhub
+import pytest
+
+from gpuspawner.hub.spawner import GPUSpawner
+from gpuspawner.hub.start.cancelling import has_not_run, may_be_left, pod_of, with_cancel
+from tests.unit.hub.conftest import MakeSpawner
+from tests.unit.hub.followed import Reflector
+
+IS_5 = jupyterhub.version_info < (6,)
+
+
+@pytest.fixture
+async def spawner(make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch) -> GPUSpawner:
+    made = make_spawner()
+    monkeypatch.setattr(type(made), "pod_reflector", Reflector(pods={}))
+    return made
+
+
+def put(spawner: GPUSpawner, phase: str) -> None:
+    spawner.pod_reflector.pods[f"{spawner.namespace}/{spawner.pod_name}"] = {"status": {"phase": phase}}
+
+
+def ended(error: BaseException | None = None) -> Any:
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    if error is None:
+        future.cancel()
+    else:
+        future.set_exception(error)
+        _ = future.exception()
+    return future
+
+
+async def test_a_named_server_has_a_button_of_its_own_and_hides_the_one_that_stops_another(spawner: GPUSpawner):
+    spawner.orm_spawner = SimpleNamespace(name="my lab", server=None)
+    html = with_cancel(spawner, "It <waits>.")
+    assert html.startswith('It &lt;waits&gt;.<span class="gs-cancel">')
+    assert 'value="/api/users/ada/servers/my%20lab"' in html
+    assert "#stop-server-btn{display:none}" in html
+
+
+async def test_the_default_server_has_one_where_jupyterhub_has_none(spawner: GPUSpawner):
+    html = with_cancel(spawner, "It waits.")
+    assert ('value="/api/users/ada/server"' in html) is IS_5
+    assert bool(html) is IS_5
+
+
+async def test_no_name_becomes_html(spawner: GPUSpawner):
+    spawner.user.escaped_name = '"><script>'
+    spawner.orm_spawner = SimpleNamespace(name='x"><script>', server=None)
+    assert "<script" not in with_cancel(spawner, "<script>")
+
+
+async def test_a_start_that_was_cut_off_may_have_sent_a_pod_that_is_not_seen_yet(spawner: GPUSpawner):
+    spawner._start_future = ended()
+    assert may_be_left(spawner) is False
+    spawner._this_start.following.send(None)
+    assert may_be_left(spawner) is True
+
+
+async def test_a_start_that_failed_leaves_the_pod_that_is_there(spawner: GPUSpawner):
+    spawner._start_future = ended(ValueError("x"))
+    spawner._this_start.following.send(None)
+    assert may_be_left(spawner) is False
+    put(spawner, "Failed")
+    assert (may_be_left(spawner), await spawner.poll()) == (True, None)
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Failed"])
+async def test_a_pod_that_never_ran_needs_no_time_to_end(spawner: GPUSpawner, phase: str):
+    put(spawner, phase)
+    spawner._start_future = ended()
+    assert has_not_run(spawner) is True
+
+
+@pytest.mark.parametrize("state", [{"running": {}}, {"terminated": {"reason": "Completed", "exitCode": 0}}])
+async def test_what_prepares_a_server_is_given_time(spawner: GPUSpawner, state: dict[str, Any]):
+    put(spawner, "Pending")
+    (pod,) = spawner.pod_reflector.pods.values()
+    spawner._start_future = ended()
+    pod["status"]["initContainerStatuses"] = [{"name": "copy", "state": {"waiting": {"reason": "PodInitializing"}}}]
+    assert has_not_run(spawner) is True
+    pod["status"]["initContainerStatuses"] = [{"name": "copy", "state": state}]
+    assert has_not_run(spawner) is False
+
+
+async def test_what_runs_is_given_time(spawner: GPUSpawner):
+    put(spawner, "Running")
+    spawner._start_future = ended()
+    assert has_not_run(spawner) is False
+    spawner._start_future = asyncio.get_running_loop().create_future()
+    spawner._start_future.set_result("http://x")
+    put(spawner, "Pending")
+    assert has_not_run(spawner) is False
+
+
+async def test_nothing_is_known_before_anything_is_watched(make_spawner: MakeSpawner):
+    spawner = make_spawner()
+    assert (pod_of(spawner), may_be_left(spawner), has_not_run(spawner)) == (None, False, False)

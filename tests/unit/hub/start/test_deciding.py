@@ -1,0 +1,354 @@
+"""A start of which nothing will come ends with the reason, and one that waits for room ends uncounted."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+from jupyterhub.utils import format_exception
+
+from gpuspawner.hub.errors import COUNTS_REFUSALS, RefusedStart, SlowStartError
+from gpuspawner.hub.metrics import spawn_meter
+from gpuspawner.hub.spawner import GPUSpawner
+from gpuspawner.hub.start import deciding, lookout
+from gpuspawner.hub.start.deciding import decided
+from tests.unit.clocks import Clock
+from tests.unit.hub.conftest import SETTINGS, MakeSpawner
+from tests.unit.hub.followed import NO_IMAGE, UNSCHEDULABLE, pod_that_waits, pods_path, sent
+from tests.unit.hub.starts import GPU_OPTIONS
+from tests.unit.kube.watch_server import PODS, WatchServer, eventually
+from tests.unit.kube.watch_server import pod as other_pod
+
+Change = Callable[[dict[str, Any]], None]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look again at once."""
+    monkeypatch.setattr(deciding, "_PAUSE_S", 0.02)
+    monkeypatch.setattr(lookout, "QUIET_S", 0.05)
+
+
+def hurry(spawner: GPUSpawner) -> None:
+    """Have a second last a tenth of one, except for KubeSpawner."""
+    spawner._this_start.following.clock = lambda: 10 * time.monotonic()
+
+
+async def started(
+    make_spawner: MakeSpawner,
+    server: WatchServer,
+    change: Change,
+    *,
+    options: dict[str, Any] = GPU_OPTIONS,
+    timeout_s: int = 600,
+) -> Any:
+    """Start a server whose pod comes to be as it is changed to; return the spawner and how that ended."""
+    spawner = make_spawner()
+    pod = await pod_that_waits(spawner, options)
+    change(pod)
+    spawner.start_timeout = timeout_s
+    hurry(spawner)
+    start = spawner.start()
+    await sent(server, spawner)
+    server.put(pods_path(spawner), pod)
+    async with asyncio.timeout(10):
+        (ending,) = await asyncio.gather(start, return_exceptions=True)
+    return spawner, ending
+
+
+def nothing(_: dict[str, Any]) -> None: ...
+
+
+def without_image(pod: dict[str, Any]) -> None:
+    pod["spec"]["nodeName"] = "gpu-1"
+    pod["status"] = {"phase": "Pending", "containerStatuses": [NO_IMAGE]}
+
+
+def running(pod: dict[str, Any]) -> None:
+    pod["spec"]["nodeName"] = "gpu-1"
+    ready = {"name": "notebook", "ready": True, "restartCount": 0, "state": {"running": {}}}
+    conditions = [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}]
+    pod["status"] = {
+        "phase": "Running",
+        "podIP": "198.18.0.9",
+        "containerStatuses": [ready],
+        "conditions": conditions,
+    }
+
+
+async def test_an_image_that_is_not_there_ends_the_start_with_other_images(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    spawner, ending = await started(make_spawner, server, without_image)
+    assert isinstance(ending, RefusedStart)
+    assert (ending.reason, ending.status_code) == ("image_not_found", HTTPStatus.CONFLICT)
+    text, html = format_exception(ending)
+    assert text.endswith("Try it with Minimal instead.")
+    assert '<a href="/spawn/ada?fill-image=minimal&amp;' in html
+    assert spawner._this_start.following.reports[-1].hopeless is not None
+
+
+async def test_a_program_that_ends_before_it_listens_ends_the_start(make_spawner: MakeSpawner, server: WatchServer):
+    spawner = make_spawner()
+    pod = await pod_that_waits(spawner, GPU_OPTIONS)
+    running(pod)
+    # Nobody listens on the port: the pod's network is there, and its program is not, or not yet.
+    spawner.port, pod["status"]["podIP"] = unused_port(), "127.0.0.1"
+    start = spawner.start()
+    await sent(server, spawner)
+    server.put(pods_path(spawner), pod)
+    await eventually(lambda: spawner._this_start.following.last and spawner._this_start.following.last.stage == "ready")
+    assert not start.done()
+    killed = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
+    pod["status"]["containerStatuses"][0] |= {"ready": False, "restartCount": 1, "state": {}, "lastState": killed}
+    pod["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    server.put(pods_path(spawner), pod)
+    with pytest.raises(RefusedStart, match="needed more memory to start") as refused:
+        await asyncio.wait_for(start, 10)
+    assert refused.value.reason == "out_of_memory"
+
+
+def unused_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def test_what_waits_for_room_until_its_time_is_up_is_refused_and_not_counted(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    server.put(PODS, other_pod("other", on="gpu-1", gpus=3))
+    spawner, ending = await started(make_spawner, server, nothing, timeout_s=10)
+    assert isinstance(ending, RefusedStart)
+    assert (ending.reason, ending.status_code) == ("gpu_unavailable", HTTPStatus.SERVICE_UNAVAILABLE)
+    text, html = format_exception(ending)
+    assert text == (
+        "There was no room for your server with A100 within 10 seconds, so it was stopped. "
+        "Try it with 1 × A100 instead."
+    )
+    assert "fill-gpu_count=1" in html
+    spawner.clear_state()
+    assert spawner.user.settings.get("failure_count", 0) == (-1 if COUNTS_REFUSALS else 0)
+
+
+async def test_what_waits_for_a_disk_and_not_for_room_is_a_timeout(make_spawner: MakeSpawner, server: WatchServer):
+    def without_disk(pod: dict[str, Any]) -> None:
+        message = '0/2 nodes are available: persistentvolumeclaim "claim-ada" not found.'
+        pod["status"]["conditions"] = [{**UNSCHEDULABLE, "message": message}]
+
+    server.put(PODS, other_pod("other", on="gpu-1", gpus=3))
+    _, ending = await started(make_spawner, server, without_disk, options={}, timeout_s=35)
+    assert isinstance(ending, SlowStartError)
+    assert format_exception(ending)[0].startswith(
+        "Your server was not ready after 35 seconds, so it was stopped. "
+        "Last seen: A disk of your server is not there yet."
+    )
+
+
+async def test_a_server_without_a_gpu_has_a_reason_of_its_own(make_spawner: MakeSpawner, server: WatchServer):
+    _, ending = await started(make_spawner, server, nothing, options={}, timeout_s=10)
+    assert isinstance(ending, RefusedStart)
+    assert ending.reason == "no_capacity"
+    assert format_exception(ending)[0].startswith("There was no room for your server within 10 seconds")
+
+
+async def test_where_the_hub_is_too_busy_and_its_timer_comes_first_it_is_refused_all_the_same(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    spawner = make_spawner()
+    pod = await pod_that_waits(spawner, GPU_OPTIONS)
+    spawner.start_timeout = 60
+    start = spawner.start()
+    await sent(server, spawner)
+    server.put(pods_path(spawner), pod)
+    await eventually(
+        lambda: spawner._this_start.following.last and spawner._this_start.following.last.stage == "waiting"
+    )
+    spawner._this_start.following.clock = lambda: time.monotonic() + 60
+    with pytest.raises(RefusedStart, match="There was no room"):
+        await asyncio.wait_for(start, 0)
+
+
+async def test_where_jupyterhubs_timer_comes_first_what_was_slow_is_told_all_the_same(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    spawner = make_spawner()
+    start = spawner.start()
+    await sent(server, spawner)
+    spawner._this_start.following.clock = lambda: time.monotonic() + 60
+    with pytest.raises(SlowStartError, match="Your server was not ready after"):
+        await asyncio.wait_for(start, 0)
+
+
+async def test_a_busy_hub_does_not_put_the_end_off(make_spawner: MakeSpawner, server: WatchServer, clock: Clock):
+    spawner = make_spawner()
+    await pod_that_waits(spawner, GPU_OPTIONS)
+    spawner._this_start.following.clock = clock
+    start = spawner.start()
+    clock.now += 5  # and only now does the hub come to anything else
+    await sent(server, spawner)
+    assert spawner._this_start.following.elapsed_s == pytest.approx(5)
+    start.cancel()
+    await asyncio.gather(start, return_exceptions=True)
+
+
+async def test_where_kubespawners_timer_comes_first_it_is_refused_all_the_same(
+    make_spawner: MakeSpawner, server: WatchServer, monkeypatch: pytest.MonkeyPatch
+):
+    async def never(*_: object, **__: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(deciding, "with_choices", never)
+    spawner = make_spawner()
+    pod = await pod_that_waits(spawner, GPU_OPTIONS)
+    spawner.start_timeout = 1
+    start = spawner.start()
+    await sent(server, spawner)
+    server.put(pods_path(spawner), pod)
+    with pytest.raises(RefusedStart, match="There was no room"):
+        await asyncio.wait_for(start, 10)
+
+
+async def test_what_takes_too_long_on_its_node_is_a_timeout_with_a_sentence(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    def pulling(pod: dict[str, Any]) -> None:
+        pod["spec"]["nodeName"] = "gpu-1"
+        pod["status"] = {"phase": "Pending"}
+
+    spawner, ending = await started(make_spawner, server, pulling, timeout_s=10)
+    assert isinstance(ending, SlowStartError)
+    assert format_exception(ending)[0].startswith("Your server was not ready after 10 seconds, so it was stopped. ")
+    spawner.clear_state()
+    assert "failure_count" not in spawner.user.settings
+
+
+async def test_a_start_that_succeeds_is_told_to_its_end(make_spawner: MakeSpawner, server: WatchServer):
+    spawner, ending = await started(make_spawner, server, running)
+    assert ending == "http://198.18.0.9:8888"
+    assert (spawner._this_start.following.reports[-1].stage, spawner._this_start.following.is_over) == ("ready", True)
+    assert await spawner.poll() is None
+
+
+async def test_a_start_that_is_cut_off_leaves_nothing_that_runs(make_spawner: MakeSpawner, server: WatchServer):
+    spawner = make_spawner()
+    spawner.user_options = GPU_OPTIONS
+    start = spawner.start()
+    await sent(server, spawner)
+    before = asyncio.all_tasks()
+    start.cancel()
+    await asyncio.gather(start, return_exceptions=True)
+    assert (start.cancelled(), spawner._this_start.following.is_over) == (True, True)
+    assert len(asyncio.all_tasks()) <= len(before) - 3  # the start, KubeSpawner's and the one that looks
+    # Its pod may be there all the same, and JupyterHub only removes what lives.
+    assert await spawner.poll() is None
+
+
+async def forgets_once(cancelled: list[int]) -> None:
+    """Wait for good and do not notice at first that that is to end, as with ``asyncio.wait_for`` before Python 3.12."""
+    for _ in range(2):
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.append(len(cancelled))
+    raise asyncio.CancelledError
+
+
+async def test_a_start_that_does_not_notice_that_it_is_cut_off_is_told_again(make_spawner: MakeSpawner):
+    spawner, cancelled = make_spawner(), list[int]()
+    start = asyncio.ensure_future(decided(spawner, forgets_once(cancelled), following=spawner._this_start.following))
+    await asyncio.sleep(0.05)
+    start.cancel()
+    async with asyncio.timeout(5):
+        await asyncio.gather(start, return_exceptions=True)
+    assert (cancelled, start.cancelled(), spawner._this_start.following.is_over) == ([0, 1], True, True)
+
+
+async def test_pages_are_let_go_also_where_a_start_is_cut_off_twice(make_spawner: MakeSpawner):
+    async def stubborn() -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        await asyncio.sleep(0.3)
+
+    spawner = make_spawner()
+    start = asyncio.ensure_future(decided(spawner, stubborn(), following=spawner._this_start.following))
+    for _ in range(2):
+        await asyncio.sleep(0.05)
+        start.cancel()
+    async with asyncio.timeout(5):
+        await asyncio.gather(start, return_exceptions=True)
+    assert spawner._this_start.following.is_over
+
+
+async def test_a_mistake_in_looking_ends_no_start(
+    make_spawner: MakeSpawner,
+    server: WatchServer,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+):
+    async def broken(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(lookout.Lookout, "look", broken)
+    _, ending = await started(make_spawner, server, running)
+    assert ending == "http://198.18.0.9:8888"
+    # It is looked at again and again, and said once.
+    assert len([each for each in caplog.records if "Cannot tell" in each.getMessage()]) == 1
+
+
+async def test_a_hook_that_fails_after_the_pod_was_made_is_told_as_it_is(
+    make_spawner: MakeSpawner, server: WatchServer, monkeypatch: pytest.MonkeyPatch
+):
+    def hook(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    spawner = make_spawner(kubespawner={"after_pod_created_hook": hook})
+    pod = await pod_that_waits(spawner, GPU_OPTIONS)
+    hurry(spawner)
+    start = spawner.start()
+    await sent(server, spawner)
+    server.put(pods_path(spawner), pod)
+    await eventually(lambda: [each for each in server.requests if each.method == "DELETE"])
+    going = {**pod, "metadata": {**pod["metadata"], "deletionTimestamp": "2026-11-22T10:00:01Z"}}
+    server.put(pods_path(spawner), going)
+    await asyncio.sleep(0.3)
+    assert not start.done()
+    server.delete(pods_path(spawner), going)
+    with pytest.raises(ZeroDivisionError):
+        await start
+
+
+async def test_the_timeout_of_a_gpu_type_is_what_is_waited_for(make_spawner: MakeSpawner, server: WatchServer):
+    gpus = {**SETTINGS["gpus"], "a100": {**SETTINGS["gpus"]["a100"], "start_timeout": 10}}
+    spawner = make_spawner(settings={**SETTINGS, "gpus": gpus})
+    pod = await pod_that_waits(spawner, GPU_OPTIONS)
+    assert spawner.start_timeout == 10
+    hurry(spawner)
+    start = spawner.start()
+    await sent(server, spawner)
+    server.put(pods_path(spawner), pod)
+    with pytest.raises(RefusedStart, match="within 10 seconds"):
+        await start
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(1, "1 second"), (60, "60 seconds"), (125, "125 seconds"), (900, "15 minutes")]
+)
+def test_how_long_it_waited_is_told_exactly(seconds: int, told: str):
+    assert deciding._waited(float(seconds)) == told
+
+
+async def test_stages_are_measured_as_they_are_told(
+    make_spawner: MakeSpawner, server: WatchServer, monkeypatch: pytest.MonkeyPatch
+):
+    entered: list[str] = []
+    monkeypatch.setattr(spawn_meter, "enter", lambda _, stage: entered.append(stage))
+    spawner, _ = await started(make_spawner, server, without_image)
+    assert entered == [report.stage for report in spawner._this_start.following.reports]
+    assert entered[-1] == "failed"

@@ -1,0 +1,106 @@
+"""What is said of other choices to somebody whose start came to nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from jupyterhub.utils import format_exception
+
+from gpuspawner.hub.errors import RefusedStart
+from gpuspawner.hub.start import instead
+from gpuspawner.hub.start.instead import with_choices
+from gpuspawner.hub.start.turns import Turns
+from tests.unit.clocks import Clock
+from tests.unit.hub.conftest import SETTINGS, MakeSpawner
+from tests.unit.hub.starts import GPU_OPTIONS, begin
+from tests.unit.kube.watch_server import NODES, WatchServer
+
+IMAGES = {
+    f"image-{n}": {"display_name": f"Image <{n}>", "image": f"registry.example/{n}:1", "vendors": ["nvidia"]}
+    for n in range(5)
+}
+
+
+async def refused(spawner: Any, reason: str, options: dict[str, Any] = GPU_OPTIONS) -> RefusedStart:
+    await begin(spawner, options)
+    return await with_choices(RefusedStart("It <failed>.", reason=reason, status_code=409), spawner)
+
+
+async def test_the_nearest_choices_that_start_now_are_links(make_spawner: MakeSpawner):
+    error = await refused(make_spawner(), "rejected_by_node", {**GPU_OPTIONS, "gpu_count": 4})
+    text, html = format_exception(error)
+    assert (error.reason, error.status_code) == ("rejected_by_node", 409)
+    assert text.startswith("It <failed>. Try it with 3 × A100")
+    assert html.startswith("It &lt;failed&gt;.<br>You could choose this instead:<br><a href=")
+    assert html.count("<a href=") <= 3
+
+
+async def test_an_image_that_is_not_there_is_replaced_by_three_others_at_most(make_spawner: MakeSpawner):
+    settings = {**SETTINGS, "images": IMAGES}
+    options = {**GPU_OPTIONS, "image": "image-1"}
+    text, html = format_exception(await refused(make_spawner(settings=settings), "image_not_found", options))
+    assert text.endswith("Try it with Image <0>, Image <2> or Image <3> instead.")
+    assert "Image &lt;0&gt;</a>" in html
+    assert "fill-gpu=a100&amp;" in html
+
+
+async def test_an_image_that_was_named_is_replaced_by_those_on_offer(make_spawner: MakeSpawner):
+    settings = {**SETTINGS, "custom_images": {"allowed": True}}
+    options = {"custom_image": "acme/own:1", "gpu": "a100", "gpu_count": 1}
+    text, _ = format_exception(await refused(make_spawner(settings=settings), "image_pull_denied", options))
+    assert text.endswith("Try it with PyTorch or Minimal instead.")
+
+
+async def test_too_little_memory_is_doubled(make_spawner: MakeSpawner):
+    text, html = format_exception(await refused(make_spawner(), "out_of_memory"))
+    assert text.endswith("Try it with 32 GiB instead.")
+    assert "fill-memory=32&amp;" in html
+
+
+@pytest.mark.parametrize(("memory", "advice"), [("40G", " Try it with 64 GiB instead."), ("64G", "")])
+async def test_no_more_memory_is_named_than_is_offered(make_spawner: MakeSpawner, memory: str, advice: str):
+    error = await refused(make_spawner(), "out_of_memory", {**GPU_OPTIONS, "memory": memory})
+    assert format_exception(error)[0] == f"It <failed>.{advice}"
+
+
+@pytest.mark.parametrize("reason", ["crashed", "container_config", "refused_by_admission"])
+async def test_where_no_choice_would_help_none_is_named(make_spawner: MakeSpawner, reason: str):
+    assert format_exception(await refused(make_spawner(), reason)) == ("It <failed>.", None)
+
+
+async def test_where_nothing_is_known_to_fit_nothing_is_named(make_spawner: MakeSpawner, server: WatchServer):
+    server.status[NODES] = 403
+    assert format_exception(await refused(make_spawner(), "evicted")) == ("It <failed>.", None)
+
+
+async def test_a_choice_that_is_no_longer_offered_has_none_beside_it(make_spawner: MakeSpawner):
+    spawner = make_spawner()
+    spawner.user_options = {"gpu": "gone"}
+    error = await with_choices(RefusedStart("No.", reason="evicted", status_code=409), spawner)
+    assert format_exception(error) == ("No.", None)
+
+
+async def test_a_mistake_in_looking_for_others_hides_no_reason(make_spawner: MakeSpawner):
+    spawner = make_spawner()
+
+    async def broken() -> None:
+        raise ZeroDivisionError
+
+    spawner._offer = broken
+    error = await with_choices(RefusedStart("No.", reason="evicted", status_code=409), spawner)
+    assert format_exception(error) == ("No.", None)
+
+
+async def test_where_many_starts_end_at_once_those_without_patience_get_none(
+    make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch, clock: Clock
+):
+    turns = Turns(0.2, clock=clock)
+    monkeypatch.setattr(instead, "_turns", turns)
+    with turns.taken():
+        clock.now += 1.0
+    error = await refused(make_spawner(), "evicted", {**GPU_OPTIONS, "gpu_count": 4})
+    assert format_exception(error) == ("It <failed>.", None)
+    clock.now += 4.1
+    error = await refused(make_spawner(), "evicted", {**GPU_OPTIONS, "gpu_count": 4})
+    assert "Try it with 3 × A100" in format_exception(error)[0]

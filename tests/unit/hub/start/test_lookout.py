@@ -1,0 +1,241 @@
+"""What is seen of a start, and how seldom it is looked at closely."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gpuspawner.core.progress.progress import QueuePlace
+from gpuspawner.core.verdict.verdict import Outcome, Verdict
+from gpuspawner.hub.spawner import GPUSpawner
+from gpuspawner.hub.start import lookout
+from gpuspawner.hub.start.following import Following
+from gpuspawner.hub.start.lookout import Lookout
+from gpuspawner.hub.start.turns import Turns
+from tests.unit.clocks import Clock
+from tests.unit.hub.conftest import GPU_NODE, MakeSpawner
+from tests.unit.hub.followed import Reflector, pod_that_waits
+from tests.unit.hub.starts import GPU_OPTIONS
+from tests.unit.kube.watch_server import NODES, PODS, WatchServer, eventually
+from tests.unit.kube.watch_server import pod as other_pod
+
+
+class Seen:
+    """A start of a server as its watches have it, and the time."""
+
+    def __init__(self, spawner: GPUSpawner, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+        self.spawner = spawner
+        self.clock = clock
+        self.pods: dict[str, Any] = {}
+        self.events: dict[str, Any] = {}
+        monkeypatch.setattr(type(spawner), "pod_reflector", Reflector(pods=self.pods))
+        monkeypatch.setattr(type(spawner), "event_reflector", Reflector(resources=self.events))
+        self.following = Following(clock=clock)
+        self.following.begin()
+        self.following.send(None)
+        self.lookout = Lookout(spawner, self.following)
+        monkeypatch.setattr(Lookout, "_turns", Turns(0.05, clock=clock))
+
+    def put(self, pod: dict[str, Any], **changes: Any) -> None:
+        metadata = {**pod["metadata"], "resourceVersion": str(id(changes))}
+        self.pods[f"{self.spawner.namespace}/{self.spawner.pod_name}"] = {**pod, **changes, "metadata": metadata}
+
+
+@pytest.fixture
+async def seen(make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Seen:
+    return Seen(make_spawner(), monkeypatch, clock)
+
+
+async def test_before_its_pod_is_there_a_start_is_all_there_is(seen: Seen):
+    facts = await seen.lookout.look()
+    assert facts is not None
+    assert (facts.pod, facts.verdict, facts.is_node_ready, facts.timeout_s) == (None, None, None, 60.0)
+
+
+async def test_what_has_not_changed_is_not_looked_at_again_at_once(seen: Seen):
+    seen.put(await pod_that_waits(seen.spawner, GPU_OPTIONS))
+    assert await seen.lookout.look() is not None
+    seen.clock.now += lookout.QUIET_S - 0.1
+    assert await seen.lookout.look() is None
+    assert await seen.lookout.look(whatever=True) is not None
+    seen.clock.now += 2 * lookout.QUIET_S
+    assert await seen.lookout.look() is not None
+
+
+async def test_a_change_of_the_pod_or_an_event_is_seen_at_once(seen: Seen, monkeypatch: pytest.MonkeyPatch):
+    pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
+    monkeypatch.setattr(Lookout, "_events", SimpleNamespace(of=lambda *_: list(seen.events.values())))
+    seen.put(pod)
+    await seen.lookout.look()
+    seen.put(pod, status={"phase": "Pending"})
+    assert await seen.lookout.look() is not None
+    seen.events["a"] = {"metadata": {"uid": "a", "resourceVersion": "1"}}
+    facts = await seen.lookout.look()
+    assert facts is not None
+    assert len(facts.events) == 1
+    seen.events["a"] = {"metadata": {"uid": "a", "resourceVersion": "2"}}
+    assert await seen.lookout.look() is not None
+
+
+async def test_a_pod_that_was_there_before_is_not_the_starts(seen: Seen):
+    pod = await pod_that_waits(seen.spawner, GPU_OPTIONS, uid="old")
+    seen.put(pod)
+    seen.following.send(pod)
+    facts = await seen.lookout.look()
+    assert facts is not None
+    assert facts.pod is None
+
+
+async def test_a_pod_that_the_last_server_left_is_not_the_starts_before_its_own_is_sent(seen: Seen):
+    seen.following.is_sent = False
+    seen.put(await pod_that_waits(seen.spawner, GPU_OPTIONS, uid="old"), status={"phase": "Failed"})
+    facts = await seen.lookout.look()
+    assert facts is not None
+    assert facts.pod is None
+
+
+async def test_a_pod_that_waits_has_a_verdict_and_the_name_of_its_type(seen: Seen, server: WatchServer):
+    server.put(PODS, other_pod("other", on="gpu-1", gpus=4))
+    offer = await seen.spawner._offer()
+    seen.following.gpu = offer.catalogue.gpus["a100"]
+    store = seen.spawner._offers._store
+    assert store is not None
+    await eventually(lambda: store._occupancy.requested("gpu-1"))
+    seen.put(await pod_that_waits(seen.spawner, GPU_OPTIONS))
+    facts = await seen.lookout.look()
+    assert facts is not None
+    assert facts.verdict is not None
+    assert (facts.verdict.outcome, facts.gpu_name, facts.is_node_ready) == (Outcome.WAITS, "A100", None)
+
+
+async def test_verdicts_are_given_no_more_often_than_the_hub_has_time_for(seen: Seen):
+    seen.put(await pod_that_waits(seen.spawner, GPU_OPTIONS))
+    first = await seen.lookout.look()
+    assert first is not None
+    assert first.verdict is not None
+    with Lookout._turns.taken():  # by another server's
+        seen.clock.now += 10.0
+    again = await seen.lookout.look()
+    assert again is not None
+    assert (again.verdict, again.judged_at_s) == (first.verdict, 0.0)
+    seen.clock.now += 5.0
+    stale = await seen.lookout.look()
+    assert stale is not None
+    assert (stale.verdict, stale.judged_at_s) == (None, None)
+    seen.clock.now += 191.0
+    later = await seen.lookout.look()
+    assert later is not None
+    assert later.verdict is not first.verdict
+    assert later.judged_at_s == pytest.approx(206)
+
+
+@pytest.mark.parametrize(("outcome", "age_s"), [(Outcome.NEVER, 0.0), (Outcome.WAITS, 10.01)])
+async def test_only_what_looks_hopeless_is_judged_again_though_others_have_the_turn(
+    seen: Seen, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, age_s: float
+):
+    monkeypatch.setattr(lookout, "verdict", lambda *_, **__: Verdict(outcome=outcome))
+    seen.put(await pod_that_waits(seen.spawner, GPU_OPTIONS))
+    await seen.lookout.look()
+    seen.clock.now += 10.0
+    with Lookout._turns.taken():  # by another server's, whose rest is a fifth of a second
+        seen.clock.now += 0.01
+    again = await seen.lookout.look()
+    assert again is not None
+    assert seen.following.elapsed_s - (again.judged_at_s or 0.0) == pytest.approx(age_s)
+
+
+async def test_a_pod_on_a_node_is_as_well_as_its_node(seen: Seen, server: WatchServer):
+    pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
+    pod["spec"]["nodeName"] = "gpu-1"
+    seen.put(pod)
+    facts = await seen.lookout.look()
+    assert facts is not None
+    assert (facts.verdict, facts.is_node_ready) == (None, True)
+    server.delete(NODES, GPU_NODE)
+
+    store = seen.spawner._offers._store
+    assert store is not None
+    await eventually(lambda: store._occupancy.node("gpu-1") is None)
+    early = await seen.lookout.look(whatever=True)
+    seen.clock.now += 11.0
+    facts = await seen.lookout.look(whatever=True)
+    assert (early and early.is_node_ready, facts and facts.is_node_ready) == (None, False)
+    seen.pods.clear()
+    facts = await seen.lookout.look(whatever=True)
+    assert facts is not None
+    assert (facts.pod, facts.is_node_ready) == (None, False)
+
+
+async def test_a_node_that_was_never_seen_well_is_not_lost(seen: Seen):
+    pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
+    pod["spec"]["nodeName"] = "new"
+    seen.put(pod)
+    await seen.lookout.look()
+    seen.clock.now += 60.0
+    facts = await seen.lookout.look()
+    assert facts is not None
+    assert facts.is_node_ready is None
+
+
+async def test_what_is_known_of_nodes_and_old_says_nothing(seen: Seen, monkeypatch: pytest.MonkeyPatch):
+    pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
+    pod["spec"]["nodeName"] = "gpu-1"
+    offer = await seen.spawner._offer()
+
+    async def old() -> Any:
+        return replace(offer, inventory=replace(offer.inventory, age_s=61.0))
+
+    monkeypatch.setattr(seen.spawner, "_offer", old)
+    seen.put(pod)
+    facts = await seen.lookout.look()
+    assert facts is not None
+    assert facts.is_node_ready is None
+
+
+async def test_where_no_node_can_be_read_nobody_knows_how_it_is(seen: Seen, server: WatchServer):
+    server.status[NODES] = 403
+    pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
+    pod["spec"]["nodeName"] = "gpu-1"
+    seen.put(pod)
+    facts = await seen.lookout.look()
+    assert facts is not None
+    assert facts.is_node_ready is None
+
+
+async def test_where_only_nodes_can_be_read_they_say_how_they_are(seen: Seen, server: WatchServer):
+    server.status[PODS] = 403
+    pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
+    pod["spec"]["nodeName"] = "gpu-1"
+    seen.put(pod)
+    facts = await seen.lookout.look()
+    assert facts is not None
+    assert facts.is_node_ready is True
+
+
+async def test_without_a_watch_of_events_there_are_none(seen: Seen, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(type(seen.spawner), "event_reflector", None)
+    seen.put(await pod_that_waits(seen.spawner, GPU_OPTIONS))
+    facts = await seen.lookout.look()
+    assert facts is not None
+    assert facts.events == []
+
+
+async def test_a_pod_that_kueue_queues_has_its_place_until_it_is_let_through(seen: Seen, server: WatchServer):
+    queue = f"/namespaces/{seen.spawner.namespace}/localqueues/gpu-queue/pendingworkloads"
+    entry = {"metadata": {"name": "pod-x-1a2b3", "ownerReferences": [{"uid": "1"}]}, "positionInClusterQueue": 4}
+    server.bodies[f"/apis/visibility.kueue.x-k8s.io/v1beta2{queue}"] = json.dumps({"items": [entry]})
+    pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
+    pod["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "gpu-queue"
+    gates = {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
+    seen.put(pod, spec={**pod["spec"], **gates})
+    facts = await seen.lookout.look()
+    assert facts is not None
+    assert facts.queue == QueuePlace(position=4, queue="gpu-queue")
+    seen.put(pod, spec=pod["spec"])
+    facts = await seen.lookout.look()
+    assert facts is not None
+    assert facts.queue is None

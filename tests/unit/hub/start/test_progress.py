@@ -1,0 +1,180 @@
+"""What an open page is sent while a server starts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from types import SimpleNamespace
+from typing import Any
+
+import jupyterhub
+import pytest
+from kubespawner import KubeSpawner
+from traitlets import Any as AnyTrait
+from traitlets import Type
+
+from gpuspawner.core.progress.stages import Report, Stage
+from gpuspawner.hub.spawner import GPUSpawner
+from gpuspawner.hub.start.following import Following
+from gpuspawner.hub.start.progress import told
+from tests.unit.clocks import Clock
+from tests.unit.hub.conftest import MakeSpawner
+
+RAW = {"type": "Normal", "reason": "Pulling", "message": "Pulling image"}
+PULLING = Report(stage=Stage.PULLING, sentence="The image <lab> is loaded.", percent=50, raw_event=RAW)
+WAITING = Report(stage=Stage.WAITING, sentence="It waits.", percent=10)
+
+
+needs_patience = pytest.mark.skipif(
+    "slow_spawn_message" not in KubeSpawner.class_traits(), reason="KubeSpawner 7.0 asks for no patience"
+)
+
+
+def messages(events: list[dict[str, Any]]) -> list[str]:
+    return [event["message"] for event in events if "message" in event]
+
+
+async def all_of(events: AsyncGenerator[dict[str, Any]]) -> list[dict[str, Any]]:
+    async with asyncio.timeout(5):
+        return [event async for event in events]
+
+
+@pytest.fixture
+async def spawner(make_spawner: MakeSpawner) -> GPUSpawner:
+    spawner = make_spawner()
+    spawner.orm_spawner = SimpleNamespace(name="lab", server=None)
+    return spawner
+
+
+async def test_a_page_that_comes_late_is_told_all_of_it(spawner: GPUSpawner):
+    spawner._this_start.following.tell([WAITING, PULLING], percent=50)
+    spawner._this_start.following.end()
+    first, second = await all_of(spawner.progress())
+    assert (first["progress"], first["message"], "raw_event" in first) == (10, "It waits.", False)
+    assert (second["progress"], second["raw_event"]) == (50, RAW)
+    assert second["html_message"].startswith("The image &lt;lab&gt; is loaded.<")
+
+
+@pytest.mark.skipif(jupyterhub.version_info < (6,), reason="JupyterHub 5 has no button of its own")
+async def test_the_default_servers_page_needs_no_html(make_spawner: MakeSpawner):
+    spawner = make_spawner()
+    spawner._this_start.following.tell([WAITING], percent=10)
+    spawner._this_start.following.end()
+    assert await all_of(spawner.progress()) == [{"progress": 10, "message": "It waits."}]
+
+
+async def test_many_pages_are_told_what_comes(spawner: GPUSpawner):
+    following = spawner._this_start.following
+    pages = [asyncio.create_task(all_of(spawner.progress())) for _ in range(20)]
+    await asyncio.sleep(0.01)
+    following.tell([WAITING], percent=10)
+    await asyncio.sleep(0.01)
+    following.tell([PULLING], percent=50)
+    await asyncio.sleep(0.01)
+    following.end()
+    async with asyncio.timeout(5):
+        seen = await asyncio.gather(*pages)
+    assert [messages(each) for each in seen] == [["It waits.", PULLING.sentence]] * 20
+
+
+async def test_the_bar_moves_without_words(spawner: GPUSpawner):
+    following = spawner._this_start.following
+    following.tell([WAITING], percent=10)
+    page = spawner.progress()
+    await anext(page)
+    following.tell([], percent=17)
+    assert await anext(page) == {"progress": 17}
+    await page.aclose()
+
+
+@needs_patience
+async def test_patience_is_asked_for_after_a_while_again_and_again(spawner: GPUSpawner, clock: Clock):
+    following = Following(clock=clock)
+    following.begin()
+    following.tell([WAITING], percent=10)
+    page = told(spawner, following)
+    assert (await anext(page))["message"] == "It waits."
+    clock.now += 61.25
+    following.tell([], percent=20)
+    assert await anext(page) == {"progress": 20}
+    assert (await anext(page))["message"] == "It waits. The start has taken 61 seconds so far."
+    clock.now += 5.25
+    following.tell([], percent=21)
+    await anext(page)
+    assert (await anext(page))["message"] == "It waits. The start has taken 66 seconds so far."
+    await page.aclose()
+
+
+@needs_patience
+@pytest.mark.parametrize("threshold", [1, 0])
+async def test_a_sites_own_words_of_patience_are_said_when_it_says(spawner: GPUSpawner, clock: Clock, threshold: int):
+    spawner.slow_spawn_message = "  Coffee? {seconds} of {timeout}"
+    spawner.slow_spawn_message_threshold = threshold
+    following = Following(clock=clock)
+    following.begin()
+    page = told(spawner, following)
+    clock.now += 2.25
+    if threshold:
+        assert (await anext(page))["message"] == "Coffee? 2 of 60"
+    else:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await anext(page)
+    await page.aclose()
+
+
+class Formatter:
+    def __init__(self, parent: Any = None) -> None: ...
+
+    def format_event(self, event: dict[str, Any]) -> str:
+        return f"{event['type']}: {event['message']} of {event['involvedObject']}"
+
+
+class Newer(GPUSpawner):
+    """Has what newer KubeSpawners have."""
+
+    event_formatter_class = Type(object)
+    decorate_progress_message = AnyTrait()
+
+
+def newer(spawner: GPUSpawner, **traits: Any) -> Any:
+    """Return the same server with a newer spawner."""
+    made = Newer(hub=spawner.hub, user=spawner.user, config=spawner.config, oauth_client_id="x", api_token="x")
+    made.orm_spawner = SimpleNamespace(name="lab", server=None)
+    for name, value in traits.items():
+        setattr(made, name, value)
+    made._this_start.following.tell([WAITING, PULLING], percent=50)
+    made._this_start.following.end()
+    return made
+
+
+async def test_a_sites_formatter_words_an_event(spawner: GPUSpawner):
+    events = await all_of(newer(spawner, event_formatter_class=Formatter).progress())
+    assert messages(events) == ["It waits.", "Normal: Pulling image of {}"]
+    assert events[1]["html_message"].startswith("Normal: Pulling image of {}<")
+
+
+async def test_a_sites_hook_has_the_last_word(spawner: GPUSpawner):
+    def hook(_: Any, event: dict[str, Any], text: str) -> dict[str, str]:
+        return {"html_message": f"<b>{event['reason']}</b>", "message": text.upper()}
+
+    (_, event) = await all_of(newer(spawner, decorate_progress_message=hook).progress())
+    assert (event["message"], event["html_message"]) == ("THE IMAGE <LAB> IS LOADED.", "<b>Pulling</b>")
+
+
+async def test_a_hook_that_fails_takes_nothing_away(spawner: GPUSpawner):
+    def hook(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    events = await all_of(newer(spawner, decorate_progress_message=hook).progress())
+    assert messages(events) == ["It waits.", PULLING.sentence]
+
+
+async def test_what_nobody_configured_changes_nothing(spawner: GPUSpawner):
+    assert messages(await all_of(newer(spawner).progress())) == ["It waits.", PULLING.sentence]
+
+
+async def test_a_site_without_our_settings_has_kubespawners(make_spawner: MakeSpawner):
+    spawner = make_spawner(settings={}, kubespawner={"profile_list": [{"display_name": "A"}], "events_enabled": False})
+    spawner._this_start.following.tell([WAITING], percent=10)
+    assert await all_of(spawner.progress()) == []

@@ -1,0 +1,105 @@
+"""A list is read in pages and handed over object by object; what is no list is an error, never an empty cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from kubernetes_asyncio.client import CoreV1Api
+
+from gpuspawner.kube.client.listing import list_each
+from gpuspawner.kube.client.pacing import Pacer
+from gpuspawner.kube.client.requests import APIUnavailableError
+from tests.unit.kube.watch_server import NODES, WatchServer, node
+
+
+async def listed(api: CoreV1Api, *, limit: int = 2) -> tuple[list[str], str]:
+    found: list[Any] = []
+    version = await list_each(api.list_node, found.append, pacer=Pacer(slice_s=0), limit=limit)
+    return [raw["metadata"]["name"] for raw in found], version
+
+
+async def test_all_pages_are_read_in_order(cluster: WatchServer, cluster_api: CoreV1Api):
+    cluster.put(NODES, *(node(f"n{number}") for number in range(5)))
+    assert await listed(cluster_api) == (["n0", "n1", "n2", "n3", "n4"], str(cluster.version))
+
+
+async def test_each_page_is_asked_for_with_the_token_of_the_one_before(cluster: WatchServer, cluster_api: CoreV1Api):
+    cluster.put(NODES, *(node(f"n{number}") for number in range(5)))
+    await listed(cluster_api)
+    asked = [(request.query["limit"], request.query.get("continue")) for request in cluster.requests]
+    assert asked == [("2", None), ("2", "2"), ("2", "4")]
+
+
+class Arrived:
+    """A page of which everything has arrived."""
+
+    status = 200
+
+    def __init__(self, text: str) -> None:
+        self.content = self
+        self._text = text
+
+    async def iter_chunked(self, _: int) -> AsyncIterator[bytes]:
+        yield self._text.encode()
+
+    def close(self) -> None:
+        """Do nothing: there is no connection."""
+
+
+async def test_the_event_loop_gets_turns_within_a_page_that_has_arrived():
+    page = Arrived(json.dumps({"metadata": {"resourceVersion": "1"}, "items": [node(f"n{n}") for n in range(300)]}))
+
+    async def method(**_: Any) -> Arrived:
+        return page
+
+    found: list[Any] = []
+    reading = asyncio.create_task(list_each(method, found.append, pacer=Pacer(slice_s=0)))
+    seen = set()
+    while not reading.done():
+        await asyncio.sleep(0)
+        seen.add(len(found))
+    assert (len(found), len(seen) > 200) == (300, True)
+
+
+async def test_an_empty_cluster_has_nothing(cluster: WatchServer, cluster_api: CoreV1Api):
+    assert await listed(cluster_api) == ([], "100")
+
+
+@pytest.mark.parametrize("items", ["[3, null, []]", "null", "[]"])
+async def test_what_is_no_object_is_left_out(cluster: WatchServer, cluster_api: CoreV1Api, items: str):
+    cluster.bodies[NODES] = f'{{"items": {items}, "metadata": {{"resourceVersion": "7"}}}}'
+    assert await listed(cluster_api) == ([], "7")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "<html>",
+        "[]",
+        "null",
+        "3",
+        '{"kind": "Status"}',
+        '{"items": []}',
+        '{"items": [], "metadata": {}}',
+        '{"items": [], "metadata": {"resourceVersion": 7}}',
+        '{"metadata": {"resourceVersion": "7"}}',
+        '{"items": [], "metadata": {"resourceVersion": "7"}',
+    ],
+)
+async def test_an_answer_that_is_no_list_is_an_error(cluster: WatchServer, cluster_api: CoreV1Api, body: str):
+    cluster.bodies[NODES] = body
+    with pytest.raises(APIUnavailableError):
+        await listed(cluster_api)
+
+
+@pytest.mark.parametrize("status", [403, 410, 500])
+async def test_a_refusal_carries_its_status(cluster: WatchServer, cluster_api: CoreV1Api, status: int):
+    cluster.status[NODES] = status
+    with pytest.raises(APIUnavailableError) as refused:
+        await listed(cluster_api)
+    assert refused.value.status == status

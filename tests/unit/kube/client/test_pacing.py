@@ -1,0 +1,82 @@
+"""Turns for the loop, pauses that grow, and a clock that only goes forward."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from gpuspawner.kube.client.pacing import Backoff, Pacer, SteadyClock
+from tests.unit.clocks import Clock
+
+
+async def turns(pacer: Pacer, work: Callable[[], None]) -> int:
+    """Count the turns that others get while ten pieces of work are done."""
+    count = 0
+
+    async def others() -> None:
+        nonlocal count
+        while True:
+            count += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(others())
+    for _ in range(10):
+        work()
+        await pacer.turn()
+    task.cancel()
+    return count
+
+
+async def test_others_get_a_turn_after_each_slice(clock: Clock):
+    def work() -> None:
+        clock.now += 0.5
+
+    assert await turns(Pacer(slice_s=1.0, clock=clock), work) == 5
+
+
+async def test_short_work_is_not_interrupted(clock: Clock):
+    assert await turns(Pacer(slice_s=1.0, clock=clock), lambda: None) == 0
+
+
+async def test_waiting_counts_as_a_turn(clock: Clock):
+    pacer = Pacer(slice_s=1.0, clock=clock)
+
+    def wait() -> None:
+        clock.now += 2
+        pacer.begin()
+
+    assert await turns(pacer, wait) == 0
+
+
+def test_pauses_double_up_to_a_limit():
+    backoff = Backoff(first_s=1, longest_s=5, random=lambda: 1.0)
+    assert [backoff.next_s() for _ in range(5)] == [1, 2, 4, 5, 5]
+
+
+def test_pauses_are_anything_from_nothing_up_to_the_limit():
+    numbers = iter([0.0, 0.5, 0.25])
+    backoff = Backoff(first_s=4, longest_s=100, random=lambda: next(numbers))
+    assert [backoff.next_s() for _ in range(3)] == [0, 4, 4]
+
+
+def test_pauses_begin_anew_after_a_success():
+    backoff = Backoff(first_s=1, longest_s=5, random=lambda: 1.0)
+    backoff.next_s()
+    backoff.reset()
+    assert backoff.next_s() == 1
+
+
+def test_steady_seconds_pass_as_the_clock_goes(clock: Clock):
+    steady = SteadyClock(clock)
+    clock.now += 3
+    assert steady() == 3
+
+
+def test_setting_the_clock_back_makes_nothing_younger(clock: Clock):
+    steady = SteadyClock(clock)
+    clock.now += 3
+    steady()
+    clock.now -= 1000
+    assert steady() == 3
+    clock.now += 2
+    assert steady() == 5

@@ -1,0 +1,144 @@
+"""Where the volumes behind claims can be used, as a server answers that has the two kinds of objects."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
+
+from gpuspawner.core.cluster.demands import Demands
+from gpuspawner.core.cluster.node_terms import NodeTerm, Requirement
+from gpuspawner.kube.resources.homes import KEPT_S, SOON_S, Homes
+from tests.unit.clocks import Clock
+from tests.unit.kube.list_server import ListServer, serve
+
+CLAIM = "/api/v1/namespaces/hub/persistentvolumeclaims/claim-ada"
+VOLUME = "/api/v1/persistentvolumes/pv-1"
+ZONE = "topology.kubernetes.io/zone"
+ASKS = Demands(claims=("claim-ada",))
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ListServer]:
+    async with serve() as answering:
+        yield answering
+
+
+@pytest.fixture
+async def api(server: ListServer) -> AsyncIterator[CoreV1Api]:
+    async with ApiClient(Configuration(host=server.url)) as client:
+        yield CoreV1Api(client)
+
+
+def claim(*, modes: tuple[str, ...] = ("ReadWriteOnce",), **metadata: Any) -> dict[str, Any]:
+    """Return a claim that is bound for good."""
+    annotations = {"pv.kubernetes.io/bind-completed": "yes"}
+    return {"metadata": {"annotations": annotations, **metadata}, "spec": {"volumeName": "pv-1", "accessModes": modes}}
+
+
+def bound(server: ListServer) -> None:
+    server.bodies[CLAIM] = json.dumps(claim())
+    expression = f'{{"key": "{ZONE}", "operator": "In", "values": ["a"]}}'
+    terms = f'{{"nodeSelectorTerms": [{{"matchExpressions": [{expression}]}}]}}'
+    server.bodies[VOLUME] = f'{{"spec": {{"nodeAffinity": {{"required": {terms}}}}}}}'
+
+
+async def located(api: Any) -> Demands:
+    return await Homes(api).located(ASKS, namespace="hub")
+
+
+async def test_a_bound_claim_keeps_the_server_where_its_volume_is(server: ListServer, api: CoreV1Api):
+    bound(server)
+    term = NodeTerm(expressions=(Requirement(key=ZONE, operator="In", values=("a",)),))
+    assert await located(api) == Demands(volume_terms=((term,),))
+
+
+async def test_a_claim_that_is_still_to_be_made_demands_nothing(server: ListServer, api: CoreV1Api):
+    server.status[CLAIM] = 404
+    assert await located(api) == Demands()
+
+
+@pytest.mark.parametrize(("path", "status"), [(CLAIM, 403), (CLAIM, 500), (VOLUME, 403), (VOLUME, 404)])
+async def test_what_cannot_be_read_is_undecided(server: ListServer, api: CoreV1Api, path: str, status: int):
+    bound(server)
+    server.status[path] = status
+    (words,) = (await located(api)).undecided
+    assert "home volume" in words
+
+
+@pytest.mark.parametrize("body", ["{}", "[]", '{"spec": {"volumeName": ""}}', '{"spec": 3}', "no JSON"])
+async def test_a_claim_without_a_volume_is_undecided(server: ListServer, api: CoreV1Api, body: str):
+    server.bodies[CLAIM] = body
+    found = await located(api)
+    assert (found.claims, len(found.undecided)) == ((), 1)
+
+
+async def test_a_claim_is_asked_about_once_a_minute(server: ListServer, api: CoreV1Api, clock: Clock):
+    bound(server)
+    homes = Homes(api, clock=clock)
+    for passed_s in (0.0, KEPT_S - 1, 2.0):
+        clock.now += passed_s
+        await homes.located(ASKS, namespace="hub")
+    assert len(server.requests) == 4
+
+
+@pytest.mark.parametrize("answer", [404, "named but not bound"])
+async def test_a_claim_that_is_made_and_bound_while_a_server_waits_for_it_is_known_soon(
+    server: ListServer, api: CoreV1Api, clock: Clock, answer: int | str
+):
+    bound(server)
+    known = await located(api)
+    homes = Homes(api, clock=clock)
+    if isinstance(answer, int):
+        server.status[CLAIM] = answer
+    else:
+        server.bodies[CLAIM] = json.dumps(claim(annotations={}))
+    before = await homes.located(ASKS, namespace="hub")
+    server.status.clear()
+    bound(server)
+    clock.now += SOON_S + 1
+    assert (before != known, await homes.located(ASKS, namespace="hub")) == (True, known)
+
+
+async def test_without_claims_nothing_is_asked(server: ListServer, api: CoreV1Api):
+    await Homes(api).located(Demands(), namespace="hub")
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        pytest.param(claim(deletionTimestamp="2026-01-01T00:00:00Z"), "is being deleted", id="on its way out"),
+        pytest.param(claim(annotations={}), "will be made", id="named but not bound"),
+        pytest.param(claim(modes=("ReadWriteOncePod",)), "another server uses", id="for one pod"),
+    ],
+)
+async def test_what_kube_scheduler_would_ask_of_a_claim_is_undecided(
+    server: ListServer, api: CoreV1Api, found: dict[str, Any], words: str
+):
+    bound(server)
+    server.bodies[CLAIM] = json.dumps(found)
+    (undecided,) = (await located(api)).undecided
+    assert words in undecided
+
+
+@pytest.mark.parametrize(("status", "is_known"), [(503, True), (403, False)])
+async def test_what_could_not_be_read_is_asked_for_again_soon_and_what_may_not_be_read_later(
+    server: ListServer, api: CoreV1Api, clock: Clock, status: int, is_known: bool
+):
+    bound(server)
+    homes = Homes(api, clock=clock)
+    server.status[CLAIM] = status
+    await homes.located(ASKS, namespace="hub")
+    server.status.clear()
+    clock.now += SOON_S + 1
+    assert (not (await homes.located(ASKS, namespace="hub")).undecided) is is_known
+
+
+async def test_a_claim_that_is_nested_too_deeply_is_undecided(server: ListServer, api: CoreV1Api):
+    server.bodies[CLAIM] = '{"a":' * 5000 + "1" + "}" * 5000
+    (words,) = (await located(api)).undecided
+    assert "cannot read" in words

@@ -1,0 +1,46 @@
+"""Full collections wait while a large cluster is read, and have less to look at afterwards."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from gpuspawner.kube.watch.collection import Collector
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    thresholds = gc.get_threshold()
+    yield
+    gc.set_threshold(*thresholds)
+    gc.unfreeze()
+
+
+def test_full_collections_wait_until_the_last_reader_is_done():
+    gc.set_threshold(600, 9, 8)
+    collector = Collector()
+    with collector.spared():
+        with collector.spared():
+            assert gc.get_threshold() == (600, 9, 2**31 - 1)
+        assert gc.get_threshold() == (600, 9, 2**31 - 1)
+    assert gc.get_threshold() == (600, 9, 8)
+
+
+def test_a_reading_that_fails_leaves_everything_as_it_was():
+    before = gc.get_threshold()
+    collector = Collector()
+    with pytest.raises(ValueError, match="broken"), collector.spared():
+        raise ValueError("broken")
+    assert gc.get_threshold() == before
+
+
+def test_what_came_to_stay_is_left_out_of_later_collections_and_more_of_it_only_when_it_has_doubled():
+    collector = Collector()
+    frozen = []
+    for number in (0, 10, 5, 20, 21, 42, 43):
+        collector.settle(number)
+        frozen.append(gc.get_freeze_count() > 0)
+        gc.unfreeze()
+    assert frozen == [False, True, False, False, True, False, True]

@@ -1,0 +1,122 @@
+"""What a real connection brings piles up during a pause, and is at hand as soon as somebody asks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gpuspawner.kube.watch.gathering import MOST_BYTES, Gathering
+from tests.unit.kube.watch_server import eventually
+
+LONG_S = 60.0
+
+
+class Line:
+    """Both ends of a connection."""
+
+    def __init__(self, near: tuple[Any, Any], far: tuple[Any, Any]) -> None:
+        self.reader, writer = near
+        self.connection = SimpleNamespace(transport=writer.transport)
+        self.far = far[1]
+
+    async def send(self, piece: bytes) -> None:
+        self.far.write(piece)
+        await self.far.drain()
+
+
+@pytest.fixture
+async def connected() -> AsyncIterator[Line]:
+    accepted: asyncio.Future[tuple[Any, Any]] = asyncio.get_running_loop().create_future()
+    server = await asyncio.start_server(lambda *far: accepted.set_result(far), "127.0.0.1")
+    near = await asyncio.open_connection(*server.sockets[0].getsockname())
+    line = Line(near, await accepted)
+    yield line
+    for _, writer in (near, await accepted):
+        writer.close()
+        await writer.wait_closed()
+    server.close()
+    await server.wait_closed()
+
+
+async def paused(gathering: Gathering, line: Line, *, after_bytes: int = 1) -> asyncio.Task[None]:
+    """Begin a pause."""
+    pause = asyncio.create_task(gathering.pause(line.connection, after_bytes=after_bytes))
+    await eventually(lambda: not line.connection.transport.is_reading() or pause.done())
+    return pause
+
+
+async def seconds(done: Awaitable[object]) -> float:
+    began = time.monotonic()
+    await done
+    return time.monotonic() - began
+
+
+async def test_a_question_ends_a_pause_with_everything_at_hand(connected: Line):
+    gathering = Gathering(LONG_S, fresh_s=0)
+    pause = await paused(gathering, connected)
+    await connected.send(b"change")
+    question = asyncio.create_task(gathering.catch_up())
+    await pause
+    assert connected.reader._buffer == bytearray(b"change")
+    assert not question.done()
+    gathering.end()
+    await question
+
+
+async def test_a_pause_ends_by_itself(connected: Line):
+    assert 0.05 <= await seconds(Gathering(0.05).pause(connected.connection, after_bytes=1)) < LONG_S
+    assert connected.connection.transport.is_reading()
+
+
+async def test_nobody_waits_without_a_pause(connected: Line):
+    gathering = Gathering(LONG_S)
+    await gathering.catch_up()
+    await gathering.pause(None, after_bytes=1)
+    await gathering.pause(SimpleNamespace(transport=None), after_bytes=1)
+    await gathering.catch_up()
+
+
+async def test_whoever_asks_does_not_wait_for_a_connection_that_broke(connected: Line):
+    gathering = Gathering(LONG_S, fresh_s=0)
+    pause = await paused(gathering, connected)
+    question = asyncio.create_task(gathering.catch_up())
+    pause.cancel()
+    await asyncio.gather(pause, return_exceptions=True)
+    gathering.end()
+    await question
+    assert connected.connection.transport.is_reading()
+
+
+async def test_the_more_comes_the_shorter_are_the_pauses(connected: Line):
+    gathering = Gathering(0.4)
+    shorter = await seconds(gathering.pause(connected.connection, after_bytes=MOST_BYTES * 10))
+    assert 0.04 <= shorter < 0.4
+    assert await seconds(gathering.pause(connected.connection, after_bytes=1)) >= 0.4
+
+
+async def test_a_pause_that_has_only_begun_goes_on(connected: Line):
+    gathering = Gathering(LONG_S, fresh_s=LONG_S)
+    pause = await paused(gathering, connected)
+    await gathering.catch_up()
+    assert not connected.connection.transport.is_reading()
+    pause.cancel()
+    await asyncio.gather(pause, return_exceptions=True)
+
+
+async def test_a_pause_that_has_only_begun_ends_for_what_has_waited_longer(connected: Line):
+    gathering = Gathering(0.05, fresh_s=0.05)
+    await gathering.pause(connected.connection, after_bytes=1)
+    assert not gathering.is_asked
+    pause = asyncio.create_task(gathering.pause(connected.connection, after_bytes=1, is_all_taken=False))
+    await eventually(lambda: not connected.connection.transport.is_reading())
+    question = asyncio.create_task(gathering.catch_up())
+    await pause
+    assert (gathering.is_asked, question.done()) == (True, False)
+    gathering.end()
+    await question
+    assert not gathering.is_asked

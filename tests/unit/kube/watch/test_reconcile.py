@@ -1,0 +1,114 @@
+"""A new list replaces what is held in one step, as far as that does not take long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuspawner.kube.client.pacing import Pacer
+from gpuspawner.kube.watch.reconcile import AT_ONCE, Reconciliation
+from gpuspawner.kube.watch.targets import Key, key_of
+
+
+class Kept:
+    """A target that keeps numbers by name, and all states it was in."""
+
+    def __init__(self) -> None:
+        self.objects: dict[Key, tuple[Key, int]] = {}
+        self.changes = 0
+
+    def read(self, raw: Any) -> tuple[Key, int] | None:
+        key = key_of(raw)
+        assert key is not None
+        return (key, raw["number"]) if raw["number"] >= 0 else None
+
+    def put(self, value: tuple[Key, int]) -> None:
+        self.changes += 1
+        self.objects[value[0]] = value
+
+    def drop(self, key: Key) -> None:
+        self.changes += 1
+        del self.objects[key]
+
+    def held(self) -> list[tuple[Key, int]]:
+        return list(self.objects.values())
+
+    def key(self, value: tuple[Key, int]) -> Key:
+        return value[0]
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        return {name: number for (_, name), (_, number) in self.objects.items()}
+
+
+class Turns(Pacer):
+    """Counts how often others get a turn at most."""
+
+    count = 0
+
+    async def turn(self) -> None:
+        self.count += 1
+
+
+async def listed(target: Kept, numbers: dict[str, int], *, pacer: Pacer | None = None) -> Reconciliation[Any]:
+    reconciliation = Reconciliation(target, pacer=pacer or Pacer())
+    await reconciliation.begin()
+    for name, number in numbers.items():
+        reconciliation.keep({"metadata": {"name": name}, "number": number})
+    return reconciliation
+
+
+STATES = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 3))
+
+
+@given(STATES, STATES)
+async def test_afterwards_it_holds_what_the_list_had(before: dict[str, int], after: dict[str, int]):
+    target = Kept()
+    await (await listed(target, before)).finish()
+    reconciliation = await listed(target, after)
+    assert target.numbers == (before or after)
+    await reconciliation.finish()
+    assert target.numbers == after
+
+
+async def test_what_is_the_same_is_left_alone():
+    target = Kept()
+    await (await listed(target, {"a": 1, "b": 2})).finish()
+    target.changes = 0
+    await (await listed(target, {"a": 1, "b": 3})).finish()
+    assert target.changes == 1
+
+
+async def test_what_is_left_out_now_is_dropped():
+    target = Kept()
+    await (await listed(target, {"a": 1, "b": 2})).finish()
+    await (await listed(target, {"a": 1, "b": -1})).finish()
+    assert target.numbers == {"a": 1}
+
+
+async def test_what_has_no_name_is_left_out():
+    target = Kept()
+    reconciliation = Reconciliation(target, pacer=Pacer())
+    reconciliation.keep({"metadata": {}})
+    await reconciliation.finish()
+    assert target.numbers == {}
+
+
+async def test_few_differences_are_made_without_giving_way():
+    target, pacer = Kept(), Turns()
+    await (await listed(target, {str(number): 1 for number in range(AT_ONCE + 10)})).finish()
+    reconciliation = await listed(target, {str(number): 1 for number in range(10)}, pacer=pacer)
+    pacer.count = 0
+    await reconciliation.finish()
+    assert (pacer.count, len(target.numbers)) == (0, 10)
+
+
+async def test_many_differences_are_made_in_slices():
+    target, pacer = Kept(), Turns()
+    await (await listed(target, {str(number): 1 for number in range(AT_ONCE)})).finish()
+    reconciliation = await listed(target, {str(number): 2 for number in range(AT_ONCE + 1)}, pacer=pacer)
+    pacer.count = 0
+    await reconciliation.finish()
+    assert (pacer.count, len(target.numbers)) == (AT_ONCE + 1, AT_ONCE + 1)

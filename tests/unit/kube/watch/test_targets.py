@@ -1,0 +1,101 @@
+"""Objects become what matters of them; what cannot be read is left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpuspawner.core.cluster import decode
+from gpuspawner.core.cluster.occupancy import Occupancy
+from gpuspawner.kube.watch.targets import NodeTarget, PodTarget, key_of, read
+from tests.unit.kube.watch_server import node, pod
+
+
+@pytest.fixture
+def occupancy() -> Occupancy:
+    return Occupancy()
+
+
+def test_a_node_is_kept_under_its_name(occupancy: Occupancy):
+    target = NodeTarget(occupancy)
+    found = read(node("n1", gpus=8), target)
+    assert found is not None
+    key, value = found
+    assert value is not None
+    target.put(value)
+    assert (key, occupancy.nodes, list(target.held())) == (("", "n1"), (value,), [value])
+    assert (target.key(value), value.allocatable["nvidia.com/gpu"]) == (key, 8)
+
+
+def test_a_node_is_forgotten(occupancy: Occupancy):
+    target = NodeTarget(occupancy)
+    target.put(decode.node(node("n1")))
+    target.drop(("", "n1"))
+    assert (occupancy.nodes, list(target.held())) == ((), [])
+
+
+def test_a_pod_is_kept_under_its_namespace_and_name(occupancy: Occupancy):
+    NodeTarget(occupancy).put(decode.node(node("n1", gpus=8)))
+    target = PodTarget(occupancy)
+    found = read(pod("p", gpus=3), target)
+    assert found is not None
+    key, value = found
+    assert value is not None
+    target.put(value)
+    assert (key, target.key(value), list(target.held())) == (("other", "p"), ("other", "p"), [value])
+    assert occupancy.free("n1")["nvidia.com/gpu"] == 5
+
+
+def test_a_pod_is_forgotten(occupancy: Occupancy):
+    target = PodTarget(occupancy)
+    value = decode.pod(pod("p"))
+    assert value is not None
+    target.put(value)
+    target.drop(("other", "p"))
+    assert list(target.held()) == []
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_pod_that_has_finished_is_left_out(occupancy: Occupancy, phase: str):
+    assert read(pod("p", phase=phase), PodTarget(occupancy)) == (("other", "p"), None)
+
+
+class Unreadable(dict[str, Any]):
+    """An object that breaks whoever looks closer."""
+
+    def items(self) -> Any:
+        raise RuntimeError
+
+    def get(self, key: str, default: Any = None) -> Any:
+        if key == "metadata":
+            return {"name": "p", "namespace": "other"}
+        raise RuntimeError
+
+
+@pytest.mark.parametrize("target", [NodeTarget, PodTarget])
+def test_what_cannot_be_read_is_left_out(occupancy: Occupancy, target: Any):
+    assert read(Unreadable(), target(occupancy)) == (("other", "p"), None)
+
+
+@pytest.mark.parametrize("target", [NodeTarget, PodTarget])
+def test_what_has_no_name_is_nothing(occupancy: Occupancy, target: Any):
+    assert read({"metadata": {}}, target(occupancy)) is None
+
+
+@pytest.mark.parametrize(
+    ("raw", "key"),
+    [
+        ({"metadata": {"name": "a"}}, ("", "a")),
+        ({"metadata": {"name": "a", "namespace": "b"}}, ("b", "a")),
+        ({"metadata": {"name": "a", "namespace": 3}}, ("", "a")),
+        ({"metadata": {"name": ""}}, None),
+        ({"metadata": {"name": 3}}, None),
+        ({"metadata": []}, None),
+        ({}, None),
+        (None, None),
+        ("metadata", None),
+    ],
+)
+def test_an_object_is_known_by_namespace_and_name(raw: object, key: object):
+    assert key_of(raw) == key

@@ -1,0 +1,74 @@
+"""What was missed before a watch may take a while to arrive: nothing is confirmed before all of it has."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gpuspawner.core.cluster.occupancy import Occupancy
+from gpuspawner.kube.watch import watch as watch_module
+from gpuspawner.kube.watch.targets import PodTarget
+from gpuspawner.kube.watch.watch import Resource, Timing, Watch
+from tests.unit.kube.watch_server import event, pod
+
+RUSH = 400
+SETTLE_S = 0.25
+
+
+class Rush:
+    """A watch whose events arrive one by one, more slowly than they are read, and then no more.
+
+    :ivar confirmed: moments that were confirmed.
+    :ivar early: how many there were when each event arrived.
+    """
+
+    status = 200
+    connection = None
+
+    def __init__(self) -> None:
+        self.content = self
+        self.confirmed: list[float] = []
+        self.early: list[int] = []
+
+    def read_nowait(self) -> bytes:
+        return b""
+
+    async def readany(self) -> bytes:
+        if len(self.early) == RUSH:
+            await asyncio.Event().wait()
+        await asyncio.sleep(0.001)
+        self.early.append(len(self.confirmed))
+        return event("ADDED", pod(f"p{len(self.early)}"))
+
+    def close(self) -> None:
+        """Do nothing: there is no connection."""
+
+
+async def test_a_rush_that_is_slower_than_the_hub_confirms_nothing_before_its_end(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(watch_module, "GAP_S", SETTLE_S)
+    rush, occupancy, done = Rush(), Occupancy(), asyncio.Event()
+
+    async def method(**_: Any) -> Rush:
+        return rush
+
+    def confirm(moment: float) -> None:
+        rush.confirmed.append(moment)
+        done.set()
+
+    watch = Watch(
+        Resource(method=method, page_size=1),
+        PodTarget(occupancy),
+        confirm=confirm,
+        timing=Timing(settle_s=SETTLE_S),
+        clock=lambda: 7.0,
+        random=lambda: 0.0,
+    )
+    task = asyncio.create_task(watch.stream())
+    async with asyncio.timeout(30):
+        await done.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert (set(rush.early), len(rush.early), rush.confirmed) == ({0}, RUSH, [7.0])
+    assert sum(1 for _ in occupancy.pods()) == RUSH
