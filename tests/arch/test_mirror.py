@@ -1,4 +1,5 @@
-"""Unit tests stand where their modules stand: gpuspawner/core/units/quantity.py ↔ tests/unit/core/units/test_quantity.py."""
+"""Unit tests stand where their modules stand: gpuspawner/core/units/quantity.py ↔
+tests/unit/core/units/test_quantity.py."""
 
 from __future__ import annotations
 
