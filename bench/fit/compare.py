@@ -11,7 +11,7 @@ from enum import StrEnum
 from bench.fit.oracle import Decision
 from bench.fit.scene import Case, Manifest, Scene
 from gpuspawner.core.cluster import decode
-from gpuspawner.core.cluster.inventory import Pod
+from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.cluster.occupancy import Occupancy
 from gpuspawner.core.cluster.volumes import volume_terms
 from gpuspawner.core.scheduling import fit

@@ -19,7 +19,8 @@ from traitlets.config import Config
 
 from bench.scale import gauges, objects
 from bench.scale.subject import Commands
-from gpuspawner.core.cluster.inventory import Inventory, Pod
+from gpuspawner.core.cluster.model import Pod
+from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.request.selection import validate
 from gpuspawner.core.verdict.verdict import verdict
 from gpuspawner.hub.pod.preview import Previews

@@ -20,8 +20,7 @@ from typing import Any, Protocol
 
 from kubernetes_asyncio.client import CustomObjectsApi
 
-from gpuspawner.core.cluster.inventory import Inventory
-from gpuspawner.core.cluster.occupancy import Occupancy
+from gpuspawner.core.cluster.occupancy import Inventory, Occupancy
 from gpuspawner.core.text.language import later
 from gpuspawner.kube.client.access import missing_verb
 from gpuspawner.kube.client.pacing import SteadyClock

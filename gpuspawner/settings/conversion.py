@@ -7,20 +7,11 @@ from dataclasses import replace
 from typing import TypeVar
 
 from gpuspawner.core.catalog.accelerators import GFD_PRODUCT, AcceleratorTable, Known
-from gpuspawner.core.catalog.catalogue import (
-    Bounds,
-    CustomImages,
-    GPUType,
-    Image,
-    Preset,
-    Priority,
-    ScaleUp,
-    Toleration,
-    Unit,
-)
+from gpuspawner.core.catalog.catalogue import Bounds, CustomImages, GPUType, Image, Preset, Priority, ScaleUp, Unit
 from gpuspawner.core.catalog.kueue import Queue
 from gpuspawner.core.catalog.node_gpus import mig_profile, vendor_of
 from gpuspawner.core.catalog.unions import Union
+from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.discovery.assemble import Configured
 from gpuspawner.core.discovery.discovery import conventional_tolerations
 from gpuspawner.core.units.duration import duration_option

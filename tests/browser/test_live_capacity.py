@@ -18,7 +18,7 @@ from aiohttp import web
 from playwright.async_api import Locator, Page, expect
 
 from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, GPUType, Image, Preset
-from gpuspawner.core.cluster.inventory import Inventory
+from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.form.formview import Live, build_view
 from gpuspawner.core.form.formview_filled import fill

@@ -15,7 +15,7 @@ from aiohttp import web
 from playwright.async_api import Locator, Page, expect
 
 from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset
-from gpuspawner.core.cluster.inventory import Inventory
+from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.form.formview import Live, build_view
 from gpuspawner.core.form.formview_filled import fill
 from gpuspawner.core.policy.allowance import Allowance, allowance

@@ -13,7 +13,7 @@ from docsite.markdown import Block
 from gpuspawner.cli.values.values import Values
 from gpuspawner.core.catalog.catalogue import GPUType
 from gpuspawner.core.cluster import decode
-from gpuspawner.core.cluster.inventory import Inventory
+from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.discovery.assemble import Configured, assemble
 from gpuspawner.core.form.formview import build_view
 from gpuspawner.hub.config.traits import SETTINGS

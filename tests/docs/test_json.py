@@ -8,7 +8,7 @@ import pytest
 
 from docsite.markdown import Block
 from gpuspawner.core.catalog.catalogue import Catalogue
-from gpuspawner.core.cluster.inventory import Inventory
+from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.discovery.assemble import assemble
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.request.selection import validate

@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 
 from gpuspawner._resources import data_dir
 from gpuspawner.core.catalog.catalogue import Catalogue
-from gpuspawner.core.cluster.inventory import Inventory
+from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.form import formview
 from gpuspawner.core.form.formview import FormView
 from gpuspawner.core.form.formview_filled import fill

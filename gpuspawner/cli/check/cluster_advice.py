@@ -15,7 +15,7 @@ from gpuspawner.cli.values.chart_values import pod_tolerations
 from gpuspawner.cli.values.values import Values, merged_settings
 from gpuspawner.core.catalog.catalogue import GPUType
 from gpuspawner.core.catalog.stocks import may_have, units
-from gpuspawner.core.cluster.inventory import Node
+from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.units.quantity import format_cpu, format_memory
 from gpuspawner.core.warnings.flags import Flag, flagged

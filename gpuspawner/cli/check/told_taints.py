@@ -9,7 +9,8 @@ from typing import Any
 from gpuspawner.cli.values.chart_values import trait
 from gpuspawner.cli.values.values import Values
 from gpuspawner.core.catalog.accelerators import GKE_ACCELERATOR
-from gpuspawner.core.catalog.catalogue import GPUType, Toleration
+from gpuspawner.core.catalog.catalogue import GPUType
+from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.discovery.discovery import conventional_tolerations
 from gpuspawner.core.text.quoting import name_of, quote
 from gpuspawner.hub.admission.room import tolerations

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from gpuspawner.cli.check.told_taints import ToldTaints, is_tolerated
 from gpuspawner.cli.values.chart_values import Said, expressions, pod_tolerations, required_terms, trait
 from gpuspawner.cli.values.values import Values
-from gpuspawner.core.catalog.catalogue import GPUType, Image, Toleration
+from gpuspawner.core.catalog.catalogue import GPUType, Image
+from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.discovery.assemble import Configured
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.text.quoting import listing, name_of, quote

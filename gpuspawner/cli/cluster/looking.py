@@ -14,8 +14,9 @@ from traitlets.config import Config
 from gpuspawner.cli.cluster.cluster import PATIENCE_S, Cluster, add_account, add_cluster, connected
 from gpuspawner.cli.values.chart import configured, hub_account, spawner_config
 from gpuspawner.cli.values.values import Values, add_values, load, merged_settings, require_sections
-from gpuspawner.core.catalog.catalogue import Catalogue, Toleration
-from gpuspawner.core.cluster.inventory import Inventory
+from gpuspawner.core.catalog.catalogue import Catalogue
+from gpuspawner.core.cluster.model import Toleration
+from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.hub.admission.room import tolerations
 from gpuspawner.hub.config.offers import Offer, Offers, ParsedSettings
 from gpuspawner.kube.store import ClusterStore, Pace

@@ -14,7 +14,7 @@ from gpuspawner.core.catalog.image_use import Misfit, misfit
 from gpuspawner.core.catalog.node_gpus import vendor_of
 from gpuspawner.core.catalog.platforms import platform_of
 from gpuspawner.core.catalog.stocks import may_have, units
-from gpuspawner.core.cluster.inventory import Node
+from gpuspawner.core.cluster.model import Node
 
 _GIB = 1024**3
 _VALUES = "# Helm values:\nhub:\n  config:\n    GPUSpawner:\n"

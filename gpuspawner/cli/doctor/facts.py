@@ -11,8 +11,8 @@ from gpuspawner.cli.cluster.grants import Account, Grant, Right
 from gpuspawner.cli.doctor.leaks import Sight
 from gpuspawner.cli.values.wishes import Wishes
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
-from gpuspawner.core.catalog.catalogue import Catalogue, Toleration
-from gpuspawner.core.cluster.inventory import Node
+from gpuspawner.core.catalog.catalogue import Catalogue
+from gpuspawner.core.cluster.model import Node, Toleration
 from gpuspawner.core.discovery.assemble import Configured
 
 Object = Mapping[str, object]

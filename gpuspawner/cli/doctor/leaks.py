@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gpuspawner.core.catalog.node_gpus import vendor_of
-from gpuspawner.core.cluster.inventory import Node
+from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.discovery.discovery import SIMULATED_LABEL
 from gpuspawner.core.discovery.node_kinds import kinds
 from gpuspawner.core.rawjson import mapping, mappings, text

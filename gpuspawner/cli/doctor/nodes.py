@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from gpuspawner.cli.doctor.facts import Facts, Kind, name_of
 from gpuspawner.cli.doctor.finding import Finding, Severity, each_node, on_nodes
 from gpuspawner.core.catalog.node_gpus import vendor_of
-from gpuspawner.core.cluster.inventory import Node
+from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.rawjson import mapping, mappings, text
 
 _TROUBLES: Mapping[tuple[str, str], tuple[Severity, str]] = {

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from gpuspawner.cli.doctor.facts import Facts
 from gpuspawner.cli.doctor.finding import Finding, Severity, each_node, on_nodes
 from gpuspawner.core.catalog.node_gpus import mig_profile
-from gpuspawner.core.cluster.inventory import Node
+from gpuspawner.core.cluster.model import Node
 
 _STATE = "nvidia.com/mig.config.state"
 _CONFIG = "nvidia.com/mig.config"

@@ -10,7 +10,7 @@ from gpuspawner.cli.doctor.finding import Finding, Severity, on_nodes, some
 from gpuspawner.cli.doctor.pod_troubles import trouble_of
 from gpuspawner.core.catalog.node_gpus import divided_models, read_offer, vendor_of
 from gpuspawner.core.catalog.stocks import may_have, units
-from gpuspawner.core.cluster.inventory import Node
+from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.rawjson import mapping, mappings, text, whole
 from gpuspawner.core.units.words import vendor_name
 

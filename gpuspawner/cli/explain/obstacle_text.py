@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from gpuspawner.core.cluster.inventory import Pod
+from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.cluster.overview import Overview
 from gpuspawner.core.scheduling.fit import Answer, Fit, Obstacle, Reason, check_each
 from gpuspawner.core.text.language import said

@@ -9,9 +9,9 @@ from typing import Any
 from gpuspawner.cli.cluster.looking import Looked
 from gpuspawner.cli.common.output import Paint, columns
 from gpuspawner.cli.inventory.entitled import Entitled, entitled
-from gpuspawner.core.catalog.catalogue import GPUType, Toleration
+from gpuspawner.core.catalog.catalogue import GPUType
 from gpuspawner.core.catalog.stocks import is_silent, may_have, stocks
-from gpuspawner.core.cluster.inventory import Node, Taint
+from gpuspawner.core.cluster.model import Node, Taint, Toleration
 from gpuspawner.core.cluster.node_states import is_passing
 from gpuspawner.core.cluster.overview import overview
 from gpuspawner.core.cluster.tolerations import untolerated

@@ -9,10 +9,10 @@ from typing import Any
 from gpuspawner.cli.cluster.looking import Looked
 from gpuspawner.cli.common.output import Paint, columns
 from gpuspawner.cli.inventory.gpu_rows import hidden_types, number
-from gpuspawner.core.catalog.catalogue import Catalogue, GPUType, Toleration
+from gpuspawner.core.catalog.catalogue import Catalogue, GPUType
 from gpuspawner.core.catalog.node_gpus import vendor_of
 from gpuspawner.core.catalog.stocks import is_silent, may_have, units
-from gpuspawner.core.cluster.inventory import Node
+from gpuspawner.core.cluster.model import Node, Toleration
 from gpuspawner.core.cluster.node_states import is_passing
 from gpuspawner.core.cluster.occupancy import Occupancy
 from gpuspawner.core.cluster.overview import overview

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from gpuspawner.cli.common.findings import Finding, Path, Severity, dotted
 from gpuspawner.cli.values.chart import OF_BASE, TRAITS, configured, set_by_chart, spawner_config
 from gpuspawner.cli.values.values import CONFIG, SPAWNERS, Values
-from gpuspawner.core.catalog.catalogue import Toleration
+from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.hub.admission.room import tolerations
 

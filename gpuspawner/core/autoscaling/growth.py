@@ -7,14 +7,13 @@ No API of Kubernetes tells what a node that does not exist yet will be. The admi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import inf
 
-from gpuspawner.core.autoscaling.machines import Machines, has_left, may_hold
+from gpuspawner.core.autoscaling.machines import has_left, may_hold
 from gpuspawner.core.catalog.catalogue import GPUType, ScaleUp
-from gpuspawner.core.cluster.demands import Demands
-from gpuspawner.core.cluster.inventory import Node, Pod
-from gpuspawner.core.cluster.node_choice import Labels, admits, may_admit, will_admit
+from gpuspawner.core.cluster.model import Demands, Growth, Labels, Node, Pod
+from gpuspawner.core.cluster.node_choice import admits, may_admit, will_admit
 from gpuspawner.core.cluster.node_states import is_reserved
 from gpuspawner.core.cluster.node_terms import matches_any
 from gpuspawner.core.cluster.tolerations import tolerates
@@ -26,31 +25,6 @@ KNOWN_BEFOREHAND = frozenset(
 """Devices that Karpenter knows a machine to have before there is a node
 (https://karpenter.sh/docs/concepts/scheduling/#acceleratorsgpu-resources); slices and shares it learns of later."""
 _ANY_NUMBER = range(1, 2**31)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Growth:
-    """A pool of nodes that may grow.
-
-    :param pool: what people call it.
-    :param minutes: how long a new node takes to be ready, None when not known.
-    :param shape: resource name → what a new node has for pods, in the units of
-        :class:`~gpuspawner.core.cluster.inventory.Node`. What every node has (CPU, memory) and is missing is taken to
-        suffice;
-        of extended resources (with a ``/`` in the name) it has none that are missing.
-    :param nodes_left: nodes it may grow by, None for no limit.
-    :param labels: what is known of a new node's labels.
-    :param examples: nodes of the pool that are there: a new one will be like them in labels and taints.
-    :param machines: what may become a node, where that is picked to fit the pods that wait; ``shape`` is then empty.
-    """
-
-    pool: str
-    minutes: float | None
-    shape: Mapping[str, int]
-    nodes_left: int | None
-    labels: Labels = field(default_factory=dict)
-    examples: tuple[Node, ...] = ()
-    machines: Machines | None = None
 
 
 def growths(gpu: GPUType, nodes: Iterable[Node]) -> tuple[Growth, ...]:

@@ -6,34 +6,12 @@ Karpenter's NodePools are of this kind: which machines a cloud has is not writte
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 
-from gpuspawner.core.cluster.inventory import Taint
-from gpuspawner.core.cluster.node_terms import Requirement
+from gpuspawner.core.cluster.model import Machines
 
 NODES = "nodes"
 """The name under which Karpenter limits the number of nodes (https://karpenter.sh/docs/concepts/nodepools/#speclimits)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machines:
-    """What the nodes of one pool may be. Amounts are in the units of :class:`~gpuspawner.core.cluster.inventory.Node`.
-
-    :param sizes: resource name → amounts that one machine may have, ascending; what is missing is not known.
-    :param limits: resource name → what all nodes together may have; ``nodes`` counts them.
-    :param left: of these, what new nodes may still have; 0 ``nodes`` also while none can be added for another reason.
-    :param taints: those that stay: a pod has to tolerate them.
-    :param requirements: what is asked of a machine, as its node's labels will say it.
-    :param is_clear: everything that is said of them was understood, and nothing says that new nodes fail.
-    """
-
-    sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    limits: Mapping[str, int] = field(default_factory=dict)
-    left: Mapping[str, int] = field(default_factory=dict)
-    taints: tuple[Taint, ...] = ()
-    requirements: tuple[Requirement, ...] = ()
-    is_clear: bool = True
 
 
 def may_hold(machines: Machines, requests: Mapping[str, int]) -> bool:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from gpuspawner.core.autoscaling.growth import KNOWN_BEFOREHAND, Growth
-from gpuspawner.core.autoscaling.machines import NODES, Machines
+from gpuspawner.core.autoscaling.growth import KNOWN_BEFOREHAND
+from gpuspawner.core.autoscaling.machines import NODES
 from gpuspawner.core.catalog.accelerators import KARPENTER_PREFIXES
 from gpuspawner.core.cluster import decode
-from gpuspawner.core.cluster.inventory import Node
-from gpuspawner.core.cluster.node_choice import Labels, kept
-from gpuspawner.core.cluster.node_terms import DOES_NOT_EXIST, GT, IN, LT, Requirement, fulfils, is_well_formed
+from gpuspawner.core.cluster.model import Growth, Labels, Machines, Node, Requirement
+from gpuspawner.core.cluster.node_choice import kept
+from gpuspawner.core.cluster.node_terms import DOES_NOT_EXIST, GT, IN, LT, fulfils, is_well_formed
 from gpuspawner.core.rawjson import mapping, mappings, text, text_map, texts, whole
 
 LABEL = "karpenter.sh/nodepool"

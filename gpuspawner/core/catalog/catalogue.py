@@ -14,8 +14,28 @@ from enum import StrEnum
 
 from gpuspawner.core.catalog.image_reference import ImageReference
 from gpuspawner.core.catalog.kueue import Queue
-from gpuspawner.core.catalog.platforms import Platform
 from gpuspawner.core.catalog.policy_rules import Policy
+from gpuspawner.core.cluster.model import Toleration
+
+Compute = tuple[int, int]
+"""Compute capability: major and minor."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Platform:
+    """What nodes of one kind are like; None where their labels do not say.
+
+    :param driver: major version of NVIDIA's driver.
+    :param cuda: major version of the newest CUDA that this driver supports.
+    :param compute: compute capability of the GPUs.
+    :param labels: those of :data:`TELLING` that the nodes have.
+    """
+
+    architecture: str | None = None
+    driver: int | None = None
+    cuda: int | None = None
+    compute: Compute | None = None
+    labels: tuple[tuple[str, str], ...] = ()
 
 
 class Unit(StrEnum):
@@ -78,16 +98,6 @@ class Bounds:
     step: int
     default: int
     guarantee: float = 1.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Toleration:
-    """A toleration as Kubernetes' core/v1 API holds it; an empty key with ``Exists`` tolerates every taint."""
-
-    key: str = ""
-    operator: str = "Equal"
-    value: str = ""
-    effect: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from enum import StrEnum
 
 from gpuspawner.core.catalog.avoidance import MatchExpression
-from gpuspawner.core.catalog.catalogue import GPUType, Image
-from gpuspawner.core.catalog.platforms import ARCHITECTURE, Compute, Platform
+from gpuspawner.core.catalog.catalogue import Compute, GPUType, Image, Platform
+from gpuspawner.core.catalog.platforms import ARCHITECTURE
 from gpuspawner.core.text.language import gettext
 from gpuspawner.core.text.sentences import all_of, any_of, paragraph
 from gpuspawner.core.units.words import vendor_name

@@ -22,7 +22,7 @@ from gpuspawner.core.catalog.accelerators import (
     base_product,
     reconcile,
 )
-from gpuspawner.core.cluster.inventory import Node
+from gpuspawner.core.cluster.model import Node
 
 GPU_RESOURCES = {
     "nvidia": re.compile(r"nvidia\.com/(?:gpu|mig-(?P<profile>\d+g\.\d+gb[a-z.-]*?))(?P<shared>\.shared)?", re.ASCII),

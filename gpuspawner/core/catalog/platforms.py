@@ -7,7 +7,8 @@ present spelling and in the older one. Labels are hostile input: what cannot be 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from gpuspawner.core.catalog.catalogue import Compute, Platform
 
 ARCHITECTURE = "kubernetes.io/arch"
 """Set by the kubelet on each node, https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetes-io-arch"""
@@ -23,26 +24,6 @@ TELLING = (*DRIVER, *CUDA, COMPUTE_MAJOR, COMPUTE_MINOR, PRODUCT, ARCHITECTURE)
 
 _LONGEST = 6
 """Digits of a number that is taken for one."""
-
-Compute = tuple[int, int]
-"""Compute capability: major and minor."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Platform:
-    """What nodes of one kind are like; None where their labels do not say.
-
-    :param driver: major version of NVIDIA's driver.
-    :param cuda: major version of the newest CUDA that this driver supports.
-    :param compute: compute capability of the GPUs.
-    :param labels: those of :data:`TELLING` that the nodes have.
-    """
-
-    architecture: str | None = None
-    driver: int | None = None
-    cuda: int | None = None
-    compute: Compute | None = None
-    labels: tuple[tuple[str, str], ...] = ()
 
 
 def platform_of(labels: Mapping[str, str]) -> Platform:

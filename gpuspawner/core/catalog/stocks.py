@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from gpuspawner.core.catalog.catalogue import GPUType, Toleration
-from gpuspawner.core.cluster.demands import Demands
-from gpuspawner.core.cluster.inventory import Node
+from gpuspawner.core.catalog.catalogue import GPUType
+from gpuspawner.core.cluster.model import Demands, Node, Toleration
 from gpuspawner.core.cluster.node_choice import admits, may_admit
 from gpuspawner.core.cluster.node_states import is_reserved, takes_servers
 from gpuspawner.core.cluster.node_table import Layout, NodeTable, Pool

@@ -12,7 +12,7 @@ from sys import intern
 
 from gpuspawner.core.cluster import interning
 from gpuspawner.core.cluster.decode_demands import DEVICE_CLASS, demands, demands_on_others
-from gpuspawner.core.cluster.inventory import Node, Pod, Taint
+from gpuspawner.core.cluster.model import Node, Pod, Taint
 from gpuspawner.core.cluster.requests import requests
 from gpuspawner.core.rawjson import mapping, mappings, text, text_map, whole
 from gpuspawner.core.units.quantity import QuantityError, to_millis, to_units

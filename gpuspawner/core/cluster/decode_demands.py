@@ -10,13 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from gpuspawner.core.catalog.catalogue import Toleration
 from gpuspawner.core.cluster.decode_terms import UnreadableSelectorError, node_terms, pod_terms, spread_constraints
-from gpuspawner.core.cluster.demands import NO_DEMANDS, Demands, HostPort
 from gpuspawner.core.cluster.interning import labels as shared_labels
 from gpuspawner.core.cluster.interning import shared
-from gpuspawner.core.cluster.node_terms import NodeTerm
-from gpuspawner.core.cluster.pod_terms import PodTerm
+from gpuspawner.core.cluster.model import NO_DEMANDS, Demands, HostPort, NodeTerm, PodTerm, Toleration
 from gpuspawner.core.rawjson import mapping, mappings, text, text_map, whole
 from gpuspawner.core.text.language import later
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gpuspawner.core.cluster.node_terms import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, NodeTerm, Requirement, is_well_formed
-from gpuspawner.core.cluster.pod_terms import PodTerm, Selector, SpreadConstraint, with_label_keys
+from gpuspawner.core.cluster.model import NodeTerm, PodTerm, Requirement, Selector, SpreadConstraint
+from gpuspawner.core.cluster.node_terms import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, is_well_formed
+from gpuspawner.core.cluster.pod_terms import with_label_keys
 from gpuspawner.core.rawjson import mapping, mappings, text, text_map, texts, whole
 
 _POD_OPERATORS = frozenset({IN, NOT_IN, EXISTS, DOES_NOT_EXIST})

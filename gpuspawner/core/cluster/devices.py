@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from gpuspawner.core.cluster.device_selectors import Selector
 from gpuspawner.core.cluster.interning import amounts
-from gpuspawner.core.cluster.inventory import Node
+from gpuspawner.core.cluster.model import Node
 
 
 class DeviceId(NamedTuple):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from gpuspawner.core.cluster.inventory import Pod
-from gpuspawner.core.cluster.pod_terms import PodTerm
+from gpuspawner.core.cluster.model import Pod, PodTerm
 
 _Places = dict[PodTerm, dict[str, int]]
 """Term → node → how many pods with that term are there. Replicas have equal terms, so there are few."""

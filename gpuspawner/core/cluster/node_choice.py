@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from gpuspawner.core.cluster.demands import Demands
-from gpuspawner.core.cluster.inventory import Node
-from gpuspawner.core.cluster.node_terms import (
-    DOES_NOT_EXIST,
-    IN,
-    NOT_IN,
-    NodeTerm,
-    Requirement,
-    fulfils,
-    is_well_formed,
-    matches_any,
-)
-
-Labels = Mapping[str, tuple[str, ...]]
-"""Label → values that a node may have; no values: the label will not be there. Others are not known."""
+from gpuspawner.core.cluster.model import Demands, Labels, Node, NodeTerm, Requirement
+from gpuspawner.core.cluster.node_terms import DOES_NOT_EXIST, IN, NOT_IN, fulfils, is_well_formed, matches_any
 
 _MOST_TERMS = 64
 """Combinations of terms that are looked at; what only a later one would allow is not sure."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gpuspawner.core.catalog.catalogue import Toleration
-from gpuspawner.core.cluster.inventory import Node, Taint
+from gpuspawner.core.cluster.model import Node, Taint, Toleration
 from gpuspawner.core.cluster.tolerations import tolerates, tolerates_cordon, untolerated
 
 _PASSING = (

@@ -14,7 +14,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from gpuspawner.core.cluster.inventory import Node
+from gpuspawner.core.cluster.model import Node
 
 T = TypeVar("T")
 K = TypeVar("K")

@@ -7,13 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from gpuspawner.core.cluster.inventory import Node
-
+from gpuspawner.core.cluster.model import Node, NodeTerm, Requirement
 
 IN, NOT_IN, EXISTS, DOES_NOT_EXIST, GT, LT = "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"
 NAME_FIELD = "metadata.name"
@@ -23,30 +19,6 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _INT64 = range(-(2**63), 2**63)
 _VALUE = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?", re.ASCII)
 """A label's value. A requirement with another one is malformed, as its label can never be set."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Requirement:
-    """One requirement on labels, of a node or of a pod.
-
-    :param operator: ``In``, ``NotIn``, ``Exists``, ``DoesNotExist``; for nodes also ``Gt`` and ``Lt``.
-    """
-
-    key: str
-    operator: str
-    values: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeTerm:
-    """Requirements that a node must all fulfil; a term without any matches no node.
-
-    :param expressions: on the node's labels.
-    :param fields: on the node's fields (``metadata.name``).
-    """
-
-    expressions: tuple[Requirement, ...] = ()
-    fields: tuple[Requirement, ...] = ()
 
 
 def matches_any(node: Node, terms: Iterable[NodeTerm]) -> bool:

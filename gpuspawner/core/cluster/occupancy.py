@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TypeVar
 
-from gpuspawner.core.cluster.demands import HostPort
 from gpuspawner.core.cluster.devices import Devices, equipped
 from gpuspawner.core.cluster.guards import Guards
-from gpuspawner.core.cluster.inventory import Node, Pod
+from gpuspawner.core.cluster.model import Growth, HostPort, Node, Pod
 from gpuspawner.core.cluster.node_table import NodeTable
 
 PODS = "pods"
@@ -236,3 +236,27 @@ def _subtract(total: dict[H, int], less: Mapping[H, int]) -> None:
             total[key] -= number
             if not total[key]:
                 del total[key]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """A snapshot of the cluster.
+
+    :param nodes: None when nodes could not be read: capacity is then unknown, never zero.
+    :param pods: None when the pods of all namespaces could not be read: what is free is then unknown.
+    :param reason: one sentence for people why something is unknown, empty when all was read.
+    :param occupancy: nodes and pods as they are kept up to date; None when the pods of all namespaces are not known.
+    :param growths: what autoscalers say that they may add; None when that could not be read, empty where nobody says.
+    :param device_resources: extended resources that stand for devices of DRA drivers; None when that could not be read.
+    :param age_s: seconds since the API server last confirmed all this; None when unknown, or when it never did.
+    :param generation: grows when anything changes.
+    """
+
+    nodes: tuple[Node, ...] | None = None
+    pods: tuple[Pod, ...] | None = None
+    reason: str = ""
+    occupancy: Occupancy | None = None
+    growths: tuple[Growth, ...] | None = ()
+    device_resources: frozenset[str] | None = frozenset()
+    age_s: float | None = None
+    generation: int = 0

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gpuspawner.core.cluster.inventory import Inventory
-from gpuspawner.core.cluster.occupancy import Occupancy
+from gpuspawner.core.cluster.occupancy import Inventory, Occupancy
 
 
 class Overview(NamedTuple):

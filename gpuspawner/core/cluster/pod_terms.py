@@ -6,50 +6,12 @@ Facts are from kube-scheduler's interpodaffinity and podtopologyspread plugins a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from gpuspawner.core.cluster.node_terms import IN, NOT_IN, Requirement, fulfils
-
-Selector = tuple[Requirement, ...] | None
-"""A label selector: all requirements must hold; ``()`` selects everything, None nothing (meta/v1 LabelSelector)."""
+from gpuspawner.core.cluster.model import PodTerm, Requirement, Selector
+from gpuspawner.core.cluster.node_terms import IN, NOT_IN, fulfils
 
 _NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """The label that the API server sets on each namespace to its name, and lets nobody change."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodTerm:
-    """One required term of pod affinity or anti-affinity.
-
-    :param topology_key: the node label that says what is near: nodes with the same value are one place.
-    :param selector: which pods are meant.
-    :param namespaces: in which namespaces they are looked for.
-    :param namespace_selector: by labels, in which more; None for no more, ``()`` for all.
-    """
-
-    topology_key: str
-    selector: Selector
-    namespaces: frozenset[str]
-    namespace_selector: Selector = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpreadConstraint:
-    """One topology spread constraint with ``whenUnsatisfiable: DoNotSchedule``.
-
-    :param max_skew: by how many pods a domain may be ahead of the emptiest one.
-    :param topology_key: nodes with the same value of this label are one domain.
-    :param min_domains: with fewer domains than this the emptiest one counts as empty.
-    :param honor_affinity: only nodes that the pod's node selector and affinity allow make up domains.
-    :param honor_taints: only nodes whose taints the pod tolerates do.
-    """
-
-    max_skew: int
-    topology_key: str
-    selector: Selector
-    min_domains: int = 1
-    honor_affinity: bool = True
-    honor_taints: bool = False
 
 
 def selects(selector: Selector, labels: Mapping[str, str]) -> bool:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuspawner.core.catalog.catalogue import Toleration
-from gpuspawner.core.cluster.inventory import Node, Taint
+from gpuspawner.core.cluster.model import Node, Taint, Toleration
 
 _BLOCKING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 _CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")

@@ -6,7 +6,8 @@ Facts are from kube-scheduler's volumebinding and volumezone plugins.
 from __future__ import annotations
 
 from gpuspawner.core.cluster.decode_terms import node_terms
-from gpuspawner.core.cluster.node_terms import DOES_NOT_EXIST, IN, NodeTerm, Requirement
+from gpuspawner.core.cluster.model import NodeTerm, Requirement
+from gpuspawner.core.cluster.node_terms import DOES_NOT_EXIST, IN
 from gpuspawner.core.rawjson import mapping, text_map
 
 _ZONE, _REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"

@@ -8,20 +8,30 @@ from dataclasses import dataclass, field, replace
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
 from gpuspawner.core.catalog.avoidance import avoidance
-from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset, Priority
+from gpuspawner.core.catalog.catalogue import (
+    Bounds,
+    Catalogue,
+    CustomImages,
+    GPUType,
+    Image,
+    Platform,
+    Preset,
+    Priority,
+)
 from gpuspawner.core.catalog.kueue import Queue
-from gpuspawner.core.catalog.platforms import TELLING, Platform, distinct, platform_of
+from gpuspawner.core.catalog.platforms import TELLING, distinct, platform_of
 from gpuspawner.core.catalog.policy_rules import Policy
 from gpuspawner.core.catalog.stocks import is_silent, may_have
 from gpuspawner.core.catalog.unions import Union, unite
-from gpuspawner.core.cluster.inventory import Inventory, Node
+from gpuspawner.core.cluster.model import Node
+from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.discovery import gpu_nodes
 from gpuspawner.core.discovery.counting import largest_node
 from gpuspawner.core.discovery.discovery import SIMULATED_LABEL, discover
 from gpuspawner.core.discovery.node_facts import SPOT, interconnect, is_spot
 from gpuspawner.core.discovery.node_kinds import kinds
 from gpuspawner.core.discovery.undescribed import left_over, nodes_of
-from gpuspawner.core.warnings.preset_flags import invalid_presets
+from gpuspawner.core.request.selection import invalid_presets
 
 _COUNT = re.compile(r"[0-9]{1,3}", re.ASCII)
 _GIB = 1024**3

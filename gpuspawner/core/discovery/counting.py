@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
 from gpuspawner.core.catalog.avoidance import MatchExpression, avoidance, fulfils
-from gpuspawner.core.catalog.catalogue import Catalogue, Toleration
-from gpuspawner.core.cluster.inventory import Inventory, Pod
+from gpuspawner.core.catalog.catalogue import Catalogue
+from gpuspawner.core.cluster.model import Pod, Toleration
+from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.cluster.overview import overview
 from gpuspawner.core.cluster.tolerations import tolerates
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
-from gpuspawner.core.catalog.catalogue import GPUType, Toleration, Unit
+from gpuspawner.core.catalog.catalogue import GPUType, Unit
 from gpuspawner.core.catalog.node_gpus import GPU_RESOURCES, Offer, divided_models, read_offer, slugify, vendor_of
 from gpuspawner.core.catalog.stocks import may_have, units
-from gpuspawner.core.cluster.inventory import Node
+from gpuspawner.core.cluster.model import Node, Toleration
 from gpuspawner.core.text.language import later
 from gpuspawner.core.units.words import vendor_name
 

@@ -12,7 +12,7 @@ from gpuspawner.core.catalog.accelerators import (
     KARPENTER_PREFIXES,
 )
 from gpuspawner.core.catalog.avoidance import MatchExpression, fulfils
-from gpuspawner.core.cluster.inventory import Node
+from gpuspawner.core.cluster.model import Node
 
 TELLING = (
     # Set by NVIDIA's GPU Operator before there is a driver, to "false" where the card is gone.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from gpuspawner.core.catalog.node_gpus import is_gpu_label
-from gpuspawner.core.cluster.inventory import Node
+from gpuspawner.core.cluster.model import Node
 
 Kind = tuple[Node, ...]
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from gpuspawner.core.catalog.catalogue import GPUType, Unit
 from gpuspawner.core.catalog.stocks import may_have
-from gpuspawner.core.cluster.inventory import Node
+from gpuspawner.core.cluster.model import Node
 
 _MOST_VALUES = 32
 """Of a label, such as a node's own name, in the node affinity of every pod."""

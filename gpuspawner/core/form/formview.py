@@ -11,14 +11,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 
-from gpuspawner.core.autoscaling.growth import Growth
 from gpuspawner.core.catalog.catalogue import Catalogue, GPUType, Priority, Unit
-from gpuspawner.core.cluster.inventory import Inventory
+from gpuspawner.core.cluster.model import Growth
+from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.form.formview_filled import Filled, fill
 from gpuspawner.core.form.formview_image_types import ImageView
 from gpuspawner.core.form.formview_images import custom_image_view, image_views
-from gpuspawner.core.form.formview_live import Live, details_text, outlook_view, scales, state_of, verdict_view
+from gpuspawner.core.form.formview_live import Live, outlook_view, scales, state_of, verdict_view
 from gpuspawner.core.form.formview_numbers import number_view
 from gpuspawner.core.form.formview_policy import gpu_within, images_within, is_left_out, policy_view, shown_types
 from gpuspawner.core.form.formview_policy_types import PolicyView, TimeView
@@ -29,6 +29,7 @@ from gpuspawner.core.form.formview_text import (
     badges,
     capacity_sentence,
     caution,
+    details_text,
     gpu_memory_text,
     sentence,
 )

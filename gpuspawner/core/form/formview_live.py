@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gpuspawner.core.autoscaling.growth import Growth, may_bring
+from gpuspawner.core.autoscaling.growth import may_bring
 from gpuspawner.core.catalog.catalogue import Catalogue, GPUType, ScaleUp
+from gpuspawner.core.cluster.model import Growth
 from gpuspawner.core.form.formview_restore import values_of
 from gpuspawner.core.form.formview_text import difference
 from gpuspawner.core.form.formview_types import AlternativeView, State, VerdictView
@@ -56,23 +57,6 @@ def state_of(gpu: GPUType, available: Availability, *, growths: Iterable[Growth]
     # Not "in use": their nodes may be closed to new servers for the time being.
     reason = gettext("Not free right now.") if available.total == 1 else gettext("None is free right now.")
     return State.BUSY, _with_new_node(reason, gpu)
-
-
-def details_text(gpu: GPUType, available: Availability) -> str:
-    """Return what there is to say about the counts besides total and free, one thing a line."""
-    total, healthy, free, largest = available.total, available.healthy, available.free, available.largest
-    details = []
-    if total and healthy is not None and healthy < total:
-        details.append(gettext("{broken} of {total} broken", broken=total - healthy, total=total))
-    if free and largest is not None and 0 < largest < min(free, gpu.max_count):
-        details.append(gettext("up to {number} at once", number=largest))
-    if available.own:
-        details.append(gettext("{number} in use by servers of this hub", number=available.own))
-    elif available.own is not None:
-        details.append(gettext("none in use by servers of this hub"))
-    if available.waiting:
-        details.append(gettext("{number} waited for", number=available.waiting))
-    return ",\n".join(details)
 
 
 def verdict_view(live: Live, selection: Selection | None, *, catalogue: Catalogue) -> VerdictView | None:

@@ -13,9 +13,9 @@ from gpuspawner.core.catalog.catalogue import Catalogue, GPUType
 from gpuspawner.core.catalog.narrowing import least_of, within
 from gpuspawner.core.form.formview_image_types import ImageView
 from gpuspawner.core.form.formview_images import custom_image_view
-from gpuspawner.core.form.formview_live import details_text
 from gpuspawner.core.form.formview_numbers import number_view
 from gpuspawner.core.form.formview_policy_types import PolicyView, TimeView
+from gpuspawner.core.form.formview_text import details_text
 from gpuspawner.core.form.formview_types import GPUTypeView, State
 from gpuspawner.core.policy import denials
 from gpuspawner.core.policy.allowance import Allowance

@@ -9,6 +9,7 @@ from gpuspawner.core.text.sentences import all_of
 from gpuspawner.core.units.duration import format_duration
 from gpuspawner.core.units.quantity import format_memory
 from gpuspawner.core.units.words import age, cpu_text
+from gpuspawner.core.verdict.availability import Availability
 from gpuspawner.core.verdict.verdict import FRESH_S
 
 BYTES_PER_GIB = 1 << 30
@@ -109,3 +110,20 @@ def _gpus(selection: Selection, catalogue: Catalogue) -> str:
     if selection.gpu is None:
         return gettext("no GPU")
     return gettext("{number} × {gpu}", number=selection.gpu_count, gpu=catalogue.gpus[selection.gpu].display_name)
+
+
+def details_text(gpu: GPUType, available: Availability) -> str:
+    """Return what there is to say about the counts besides total and free, one thing a line."""
+    total, healthy, free, largest = available.total, available.healthy, available.free, available.largest
+    details = []
+    if total and healthy is not None and healthy < total:
+        details.append(gettext("{broken} of {total} broken", broken=total - healthy, total=total))
+    if free and largest is not None and 0 < largest < min(free, gpu.max_count):
+        details.append(gettext("up to {number} at once", number=largest))
+    if available.own:
+        details.append(gettext("{number} in use by servers of this hub", number=available.own))
+    elif available.own is not None:
+        details.append(gettext("none in use by servers of this hub"))
+    if available.waiting:
+        details.append(gettext("{number} waited for", number=available.waiting))
+    return ",\n".join(details)

@@ -20,12 +20,11 @@ from gpuspawner.core.policy.denials import Denial
 from gpuspawner.core.policy.in_reach import Beyond, InReach
 from gpuspawner.core.policy.policy import UNLIMITED, Person, Range, Rule, limits_of
 from gpuspawner.core.policy.usage import Usage
-from gpuspawner.core.request.selection import Selection, validate
+from gpuspawner.core.request.selection import Selection, invalid_presets, validate
 from gpuspawner.core.text.language import gettext
 from gpuspawner.core.units.duration import format_duration
 from gpuspawner.core.units.quantity import format_cpu, format_memory
 from gpuspawner.core.units.words import cpu_text
-from gpuspawner.core.warnings.preset_flags import invalid_presets
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

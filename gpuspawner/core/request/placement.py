@@ -9,12 +9,13 @@ from fractions import Fraction
 from functools import lru_cache
 
 from gpuspawner.core.catalog.avoidance import MatchExpression, avoidance
-from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, GPUType, Image, Priority, Toleration
+from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, GPUType, Image, Priority
 from gpuspawner.core.catalog.image_use import exclusions
 from gpuspawner.core.catalog.kueue import Queue
 from gpuspawner.core.catalog.narrowing import least_of
 from gpuspawner.core.catalog.platforms import ARCHITECTURE
 from gpuspawner.core.catalog.unions import Match, one_match
+from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.request.selection import Selection, image_of, longest_run_s, summarise
 
 __all__ = ["ANNOTATION_PREFIX", "Amounts", "MatchExpression", "Placement", "amounts", "place"]

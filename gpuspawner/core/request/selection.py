@@ -11,11 +11,12 @@ Codes of its problems: ``unknown_field``, ``unknown_choice``, ``not_a_number``, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, GPUType, Image
+from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, GPUType, Image, Preset
 from gpuspawner.core.catalog.image_use import misfit_text
 from gpuspawner.core.catalog.narrowing import least_of, within
+from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.request.checks import Notation, Problems
 from gpuspawner.core.text.language import ENGLISH, gettext, later, speaking
 from gpuspawner.core.text.quoting import name_of, quote, unknown_field
@@ -288,3 +289,18 @@ _CPU = Notation(title=later("CPU"), parse=parse_cpu, show=cpu_text, bare=format_
 _MEMORY = Notation(title=later("Memory"), parse=parse_memory, show=format_memory, unbounded=_NO_BOUNDS)
 _RUN_TIME = Notation(title=later("The run time"), parse=parse_duration, show=format_duration)
 _SHARED_MEMORY = Notation(title=later("Shared memory"), parse=parse_memory, show=format_memory)
+
+
+def invalid_presets(presets: Mapping[str, Preset], catalogue: Catalogue) -> dict[str, SelectionError]:
+    """Return the presets that stand for no valid choice, by slug, with what is wrong.
+
+    :param presets: of the settings; those of the catalogue are not looked at.
+    """
+    complete = replace(catalogue, presets=presets)
+    found: dict[str, SelectionError] = {}
+    for slug in presets:
+        try:
+            validate({"preset": slug}, complete)
+        except SelectionError as error:
+            found[slug] = error
+    return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpuspawner.core.cluster.inventory import Node, Pod
+from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.occupancy import PODS
 from gpuspawner.core.scheduling.obstacles import Obstacle, Reason
 from gpuspawner.core.text.language import later

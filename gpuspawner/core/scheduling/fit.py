@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gpuspawner.core.cluster.inventory import Node, Pod
+from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.occupancy import Occupancy
 from gpuspawner.core.scheduling.amounts import lacking, needs
 from gpuspawner.core.scheduling.node_filters import node_obstacles

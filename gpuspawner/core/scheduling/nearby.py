@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from gpuspawner.core.cluster.inventory import Node, Pod
+from gpuspawner.core.cluster.model import Node, Pod, PodTerm
 from gpuspawner.core.cluster.occupancy import Occupancy
-from gpuspawner.core.cluster.pod_terms import PodTerm, concerns, may_concern, may_look_in, selects
+from gpuspawner.core.cluster.pod_terms import concerns, may_concern, may_look_in, selects
 
 Place = tuple[str, str]
 """Label and value."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuspawner.core.cluster.inventory import Node, Pod
+from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.node_choice import admits
 from gpuspawner.core.cluster.node_table import Layout
 from gpuspawner.core.cluster.node_terms import matches_any

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from gpuspawner.core.cluster.demands import HostPort
-from gpuspawner.core.cluster.inventory import Node, Pod
+from gpuspawner.core.cluster.model import HostPort, Node, Pod, PodTerm
 from gpuspawner.core.cluster.occupancy import PODS, Occupancy
-from gpuspawner.core.cluster.pod_terms import PodTerm, concerns, may_concern
+from gpuspawner.core.cluster.pod_terms import concerns, may_concern
 from gpuspawner.core.scheduling.obstacles import Obstacle, Reason
 from gpuspawner.core.text.language import later
 

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from gpuspawner.core.cluster.demands import HostPort
-from gpuspawner.core.cluster.inventory import Node, Pod
+from gpuspawner.core.cluster.model import HostPort, Node, Pod, PodTerm
 from gpuspawner.core.cluster.occupancy import Occupancy
-from gpuspawner.core.cluster.pod_terms import PodTerm
 from gpuspawner.core.scheduling.nearby import Places, means_itself, places_of_all, places_of_each, places_of_guards
 from gpuspawner.core.scheduling.nominated import NAMESPACES, Nominated
 from gpuspawner.core.scheduling.obstacles import Obstacle, Reason

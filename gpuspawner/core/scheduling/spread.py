@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gpuspawner.core.cluster.inventory import Node, Pod
+from gpuspawner.core.cluster.model import Node, Pod, SpreadConstraint
 from gpuspawner.core.cluster.node_choice import admits
 from gpuspawner.core.cluster.occupancy import Occupancy
-from gpuspawner.core.cluster.pod_terms import SpreadConstraint, selects
+from gpuspawner.core.cluster.pod_terms import selects
 from gpuspawner.core.cluster.tolerations import tolerates
 from gpuspawner.core.scheduling.nearby import bound_pods
 from gpuspawner.core.scheduling.node_filters import layout

@@ -11,7 +11,7 @@ from functools import reduce
 from itertools import compress, repeat
 from operator import and_, floordiv
 
-from gpuspawner.core.cluster.inventory import Node, Pod
+from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.node_choice import admits
 from gpuspawner.core.cluster.node_table import NodeTable, Pool, picker
 from gpuspawner.core.cluster.occupancy import Occupancy

@@ -18,13 +18,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 
-from gpuspawner.core.catalog.catalogue import GPUType, Toleration
+from gpuspawner.core.catalog.catalogue import GPUType
 from gpuspawner.core.catalog.stocks import Stock, is_silent, stocks, units
-from gpuspawner.core.cluster.demands import Demands
-from gpuspawner.core.cluster.inventory import Inventory
+from gpuspawner.core.cluster.model import Demands, Toleration
 from gpuspawner.core.cluster.node_choice import may_admit
 from gpuspawner.core.cluster.node_table import NodeTable, Pool
-from gpuspawner.core.cluster.occupancy import PODS, Occupancy
+from gpuspawner.core.cluster.occupancy import PODS, Inventory, Occupancy
 from gpuspawner.core.cluster.overview import overview
 from gpuspawner.core.verdict.shapes import Amounts, Shape, largest
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gpuspawner.core.catalog.catalogue import GPUType
-from gpuspawner.core.cluster.inventory import Inventory, Pod
+from gpuspawner.core.cluster.model import Pod
+from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.cluster.overview import overview
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gpuspawner.core.catalog.catalogue import GPUType
-from gpuspawner.core.cluster.demands import Demands
-from gpuspawner.core.cluster.inventory import Node, Pod
+from gpuspawner.core.cluster.model import Demands, Node, Pod
 from gpuspawner.core.cluster.node_choice import admits, may_admit
 from gpuspawner.core.cluster.tolerations import tolerates
 

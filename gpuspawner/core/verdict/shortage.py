@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from gpuspawner.core.autoscaling.growth import Growth
 from gpuspawner.core.autoscaling.machines import largest
-from gpuspawner.core.catalog.catalogue import GPUType, Toleration
+from gpuspawner.core.catalog.catalogue import GPUType
 from gpuspawner.core.catalog.stocks import is_silent, units
-from gpuspawner.core.cluster.demands import Demands
-from gpuspawner.core.cluster.inventory import Node, Pod
+from gpuspawner.core.cluster.model import Demands, Growth, Node, Pod, Toleration
 from gpuspawner.core.cluster.node_choice import admits
 from gpuspawner.core.cluster.node_states import is_reserved, takes_servers
 from gpuspawner.core.cluster.node_terms import matches_any

@@ -8,7 +8,7 @@ plugins it says 0 for that time. And not every hub may read which resources stan
 from __future__ import annotations
 
 from gpuspawner.core.catalog.stocks import may_have
-from gpuspawner.core.cluster.inventory import Pod
+from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.cluster.node_table import NodeTable
 from gpuspawner.core.scheduling.node_filters import layout
 from gpuspawner.core.verdict.shortage import candidates
@@ -19,7 +19,7 @@ def may_be_unseen(pod: Pod, table: NodeTable, *, resources: frozenset[str] | Non
 
     So it is where no node has the resource at all, and where all that a node lacks may be such devices.
 
-    :param resources: as ``device_resources`` of :class:`~gpuspawner.core.cluster.inventory.Inventory`.
+    :param resources: as ``device_resources`` of :class:`~gpuspawner.core.cluster.occupancy.Inventory`.
     """
     extended = {name for name, number in pod.requests.items() if number and "/" in name}
     if not extended:

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from gpuspawner.core.autoscaling.autoscalers import traces
-from gpuspawner.core.autoscaling.growth import Growth, growths, has_room_after, may_be_for, with_devices, would_take
+from gpuspawner.core.autoscaling.growth import growths, has_room_after, may_be_for, with_devices, would_take
 from gpuspawner.core.autoscaling.nodepools import more_like
 from gpuspawner.core.catalog.catalogue import GPUType
 from gpuspawner.core.catalog.stocks import stocks
-from gpuspawner.core.cluster.inventory import Inventory, Node, Pod
-from gpuspawner.core.cluster.occupancy import Occupancy
+from gpuspawner.core.cluster.model import Growth, Node, Pod
+from gpuspawner.core.cluster.occupancy import Inventory, Occupancy
 from gpuspawner.core.cluster.overview import overview
 from gpuspawner.core.scheduling.fit import Answer, Survey, fits_somewhere, survey
 from gpuspawner.core.scheduling.node_filters import layout

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from gpuspawner.core.catalog.accelerators import GFD_PRODUCT, AcceleratorTable
-from gpuspawner.core.catalog.catalogue import Catalogue, GPUType, Toleration
+from gpuspawner.core.catalog.catalogue import Catalogue, GPUType
 from gpuspawner.core.catalog.node_gpus import KarpenterModel, Offer, divided_models, read_offer, vendor_of
 from gpuspawner.core.catalog.stocks import units
-from gpuspawner.core.cluster.inventory import Node
+from gpuspawner.core.cluster.model import Node, Toleration
 from gpuspawner.core.cluster.node_states import is_passing
 from gpuspawner.core.cluster.tolerations import untolerated
 from gpuspawner.core.discovery.gpu_nodes import TELLING, telling_label

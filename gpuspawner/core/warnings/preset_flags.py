@@ -6,28 +6,12 @@ The form leaves them out, and a person who looks for one sees nothing at all.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from gpuspawner.core.catalog.catalogue import Catalogue, Preset
-from gpuspawner.core.errors import Problem, SelectionError
-from gpuspawner.core.request.selection import validate
+from gpuspawner.core.errors import Problem
+from gpuspawner.core.request.selection import invalid_presets
 from gpuspawner.core.text.quoting import quote
 from gpuspawner.core.warnings.flags import Concern, Flag
-
-
-def invalid_presets(presets: Mapping[str, Preset], catalogue: Catalogue) -> dict[str, SelectionError]:
-    """Return the presets that stand for no valid choice, by slug, with what is wrong.
-
-    :param presets: of the settings; those of the catalogue are not looked at.
-    """
-    complete = replace(catalogue, presets=presets)
-    found: dict[str, SelectionError] = {}
-    for slug in presets:
-        try:
-            validate({"preset": slug}, complete)
-        except SelectionError as error:
-            found[slug] = error
-    return found
 
 
 def flagged_presets(presets: Mapping[str, Preset], catalogue: Catalogue) -> tuple[Flag, ...]:

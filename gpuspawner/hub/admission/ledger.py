@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from kubernetes_asyncio.client.rest import ApiException
 
 from gpuspawner.core.catalog.catalogue import Catalogue
-from gpuspawner.core.cluster.inventory import Inventory
+from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.policy.server_pods import ServerPod, knows, server_of, server_pod
 from gpuspawner.core.policy.usage import Server
 from gpuspawner.hub.kubespawner.own_servers import IsOwn, is_watched, watched_pods

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from gpuspawner.core.catalog.catalogue import Catalogue, Toleration
-from gpuspawner.core.cluster.inventory import Inventory
+from gpuspawner.core.catalog.catalogue import Catalogue
+from gpuspawner.core.cluster.model import Toleration
+from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.discovery.counting import cpu_node_has_room
 from gpuspawner.core.request.placement import Placement
 from gpuspawner.hub.pod import gpu_resources

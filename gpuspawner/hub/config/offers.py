@@ -16,7 +16,8 @@ from gpuspawner.core.catalog.accelerators import AcceleratorTable
 from gpuspawner.core.catalog.catalogue import Catalogue
 from gpuspawner.core.catalog.kueue import is_gated, queue_name, will_be_gated
 from gpuspawner.core.cluster import decode
-from gpuspawner.core.cluster.inventory import Inventory, Node, Pod
+from gpuspawner.core.cluster.model import Node, Pod
+from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.discovery.assemble import Configured, assemble
 from gpuspawner.core.progress.progress import QueuePlace
 from gpuspawner.core.text.language import ENGLISH, speaking

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
-from gpuspawner.core.catalog.catalogue import Toleration
-from gpuspawner.core.cluster.inventory import Node
+from gpuspawner.core.cluster.model import Node, Toleration
 from gpuspawner.core.text.language import ENGLISH, speaking
 from gpuspawner.core.warnings.flags import Flag, flagged
 from gpuspawner.core.warnings.flags_view import flags_view

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any
 
 from gpuspawner.core.cluster import decode
-from gpuspawner.core.cluster.inventory import Pod
+from gpuspawner.core.cluster.model import Pod
 from gpuspawner.hub.kubespawner.upkeep import give_up_dead, is_given_up
 from gpuspawner.hub.kubespawner.user_namespaces import own_pods
 

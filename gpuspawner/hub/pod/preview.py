@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpuspawner.core.cluster import decode
-from gpuspawner.core.cluster.inventory import Pod
+from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.request.placement import Amounts, amounts, place
 from gpuspawner.core.request.selection import Selection
 from gpuspawner.hub.config.offers import Offer

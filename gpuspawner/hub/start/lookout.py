@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpuspawner.core.cluster.inventory import Inventory, Pod
+from gpuspawner.core.cluster.model import Pod
+from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.progress.progress import Facts
 from gpuspawner.core.rawjson import mapping, text
 from gpuspawner.core.verdict.verdict import FRESH_S, Outcome, Verdict, verdict

@@ -14,8 +14,7 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, NamedTuple, Protocol
 
-from gpuspawner.core.cluster.demands import Demands
-from gpuspawner.core.cluster.node_terms import NodeTerm
+from gpuspawner.core.cluster.model import Demands, NodeTerm
 from gpuspawner.core.cluster.volumes import volume_terms
 from gpuspawner.core.rawjson import mapping, text
 from gpuspawner.kube.client.requests import APIUnavailableError, ListMethod, body_of, send

@@ -16,8 +16,8 @@ from typing import Any
 
 from kubernetes_asyncio.client import CustomObjectsApi
 
-from gpuspawner.core.autoscaling.growth import Growth
 from gpuspawner.core.autoscaling.nodepools import pools
+from gpuspawner.core.cluster.model import Growth
 from gpuspawner.kube.client.access import NOT_SERVED, missing_verb
 from gpuspawner.kube.client.listing import list_each
 from gpuspawner.kube.client.pacing import Pacer

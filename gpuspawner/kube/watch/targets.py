@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias, TypeVar
 from typing_extensions import override
 
 from gpuspawner.core.cluster import decode
-from gpuspawner.core.cluster.inventory import Node, Pod
+from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.occupancy import Occupancy
 
 Key: TypeAlias = tuple[str, str]

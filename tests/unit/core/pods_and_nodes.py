@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.catalogue import Toleration
-from gpuspawner.core.cluster.demands import Demands, HostPort
-from gpuspawner.core.cluster.inventory import Node, Pod, Taint
-from gpuspawner.core.cluster.node_terms import NodeTerm, Requirement
-from gpuspawner.core.cluster.pod_terms import PodTerm, SpreadConstraint
+from gpuspawner.core.cluster.model import (
+    Demands,
+    HostPort,
+    Node,
+    NodeTerm,
+    Pod,
+    PodTerm,
+    Requirement,
+    SpreadConstraint,
+    Taint,
+    Toleration,
+)
 
 
 def few(found: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object, ...]]:

@@ -7,13 +7,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from gpuspawner.core.autoscaling.growth import Growth
-from gpuspawner.core.autoscaling.machines import Machines
 from gpuspawner.core.catalog.catalogue import GPUType, ScaleUp
-from gpuspawner.core.cluster.demands import Demands
-from gpuspawner.core.cluster.inventory import Inventory, Node, Pod, Taint
-from gpuspawner.core.cluster.node_terms import Requirement
-from gpuspawner.core.cluster.occupancy import Occupancy
+from gpuspawner.core.cluster.model import Demands, Growth, Machines, Node, Pod, Requirement, Taint
+from gpuspawner.core.cluster.occupancy import Inventory, Occupancy
 from gpuspawner.core.verdict.verdict import Verdict, verdict
 from gpuspawner.core.verdict.verdict_text import verdict_sentence
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from kubernetes_asyncio.client import CoreV1Api
 
-from gpuspawner.core.cluster.inventory import Inventory
+from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.kube.store import STALE_S, ClusterStore, Pace
 from gpuspawner.kube.watch.follower import Pauses
 from gpuspawner.kube.watch.watch import Timing

@@ -5,18 +5,9 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.accelerators import Accelerator, AcceleratorTable
-from gpuspawner.core.catalog.catalogue import (
-    Bounds,
-    CustomImages,
-    GPUType,
-    Image,
-    Preset,
-    Priority,
-    ScaleUp,
-    Toleration,
-    Unit,
-)
+from gpuspawner.core.catalog.catalogue import Bounds, CustomImages, GPUType, Image, Preset, Priority, ScaleUp, Unit
 from gpuspawner.core.catalog.kueue import Queue
+from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.discovery.assemble import Configured
 from gpuspawner.settings.conversion import to_configured
 from gpuspawner.settings.models import SettingsModel

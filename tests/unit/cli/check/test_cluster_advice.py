@@ -8,8 +8,8 @@ import pytest
 from gpuspawner.cli.check.cluster_advice import beside_nodes, cluster_advice
 from gpuspawner.cli.cluster.cluster import ClusterError
 from gpuspawner.cli.values.values import merged_settings
-from gpuspawner.core.autoscaling.growth import Growth
-from gpuspawner.core.cluster.inventory import Inventory, Node, Taint
+from gpuspawner.core.cluster.model import Growth, Node, Taint
+from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.discovery.assemble import assemble
 from gpuspawner.hub.config.offers import Offer, Offers
 from tests.unit.cli.conftest import Parsed, written_kubeconfig

@@ -3,7 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpuspawner.cli.check.told_taints import ToldTaints, is_tolerated
-from gpuspawner.core.catalog.catalogue import GPUType, Toleration
+from gpuspawner.core.catalog.catalogue import GPUType
+from gpuspawner.core.cluster.model import Toleration
 from tests.unit.cli_support import written
 
 EXISTS = Toleration(key="a", operator="Exists", effect="NoSchedule")

@@ -9,7 +9,7 @@ import pytest
 
 from gpuspawner.cli.cluster.cluster import ClusterError
 from gpuspawner.cli.cluster.looking import look, looking
-from gpuspawner.core.catalog.catalogue import Toleration
+from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.core.verdict.availability import availability
 from tests.unit.cli.conftest import Parsed, gpu_pod, settings, written_kubeconfig

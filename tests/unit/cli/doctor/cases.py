@@ -8,7 +8,8 @@ from typing import Any
 
 from gpuspawner.cli.doctor.facts import Facts, Kind
 from gpuspawner.cli.doctor.finding import Finding
-from gpuspawner.core.cluster.inventory import Inventory, Node
+from gpuspawner.core.cluster.model import Node
+from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.discovery.assemble import assemble
 from gpuspawner.settings.parsing import Settings
 

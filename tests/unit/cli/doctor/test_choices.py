@@ -6,7 +6,7 @@ import pytest
 
 from gpuspawner.cli.doctor.choices import drivers_too_old, limits_too_large, no_gpu, types_nowhere
 from gpuspawner.cli.doctor.facts import Facts, Kind
-from gpuspawner.core.cluster.inventory import Node, Taint
+from gpuspawner.core.cluster.model import Node, Taint
 from tests.unit.cli.doctor.cases import GPU, PRODUCT, T4, codes, facts, gpu_type, named, node
 
 ALONE: dict[Kind, list[Any]] = {Kind.DEPLOYMENTS: []}

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from gpuspawner.cli.doctor.concerns import told_concerns
-from gpuspawner.core.cluster.inventory import Taint
+from gpuspawner.core.cluster.model import Taint
 from tests.unit.cli.doctor.cases import GPU, PRODUCT, T4, codes, facts, gpu_type, node
 
 TAINT = (Taint(key="team", value="x", effect="NoSchedule"),)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpuspawner.cli.explain.obstacle_text import _TEXTS, NodeGroup, node_groups
-from gpuspawner.core.cluster.inventory import Node, Pod, Taint
+from gpuspawner.core.cluster.model import Node, Pod, Taint
 from gpuspawner.core.cluster.occupancy import Occupancy
 from gpuspawner.core.cluster.overview import Overview
 from gpuspawner.core.scheduling.fit import Answer, Reason

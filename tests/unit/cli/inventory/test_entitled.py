@@ -7,7 +7,7 @@ import pytest
 
 from gpuspawner.cli.inventory.entitled import Entitled, entitled
 from gpuspawner.core.catalog.catalogue import Bounds, Catalogue
-from gpuspawner.core.cluster.inventory import Inventory
+from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.discovery.assemble import assemble
 from gpuspawner.core.policy.policy import Policy, Range, Rule
 from gpuspawner.settings import Settings

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpuspawner.cli.values.chart_values import Said, expressions, pod_tolerations, required_terms, trait, warning
-from gpuspawner.core.catalog.catalogue import Toleration
+from gpuspawner.core.cluster.model import Toleration
 from tests.unit.cli_support import written
 
 USER = {"key": "hub.jupyter.org/node-purpose", "operator": "In", "values": ["user"]}

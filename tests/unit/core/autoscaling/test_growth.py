@@ -5,13 +5,9 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.autoscaling.growth import Growth, growths, has_room_after, may_bring, with_devices, would_take
-from gpuspawner.core.autoscaling.machines import Machines
+from gpuspawner.core.autoscaling.growth import growths, has_room_after, may_bring, with_devices, would_take
 from gpuspawner.core.catalog.catalogue import GPUType, ScaleUp
-from gpuspawner.core.cluster.demands import Demands
-from gpuspawner.core.cluster.inventory import Node, Pod, Taint
-from gpuspawner.core.cluster.node_terms import NodeTerm, Requirement
-from gpuspawner.core.cluster.pod_terms import PodTerm
+from gpuspawner.core.cluster.model import Demands, Growth, Machines, Node, NodeTerm, Pod, PodTerm, Requirement, Taint
 from gpuspawner.core.scheduling.obstacles import Answer
 
 GIB = 1 << 30

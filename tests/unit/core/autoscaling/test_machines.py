@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.autoscaling.machines import NODES, Machines, has_left, largest, may_hold
+from gpuspawner.core.autoscaling.machines import NODES, has_left, largest, may_hold
+from gpuspawner.core.cluster.model import Machines
 
 GPU = "nvidia.com/gpu"
 GIB = 1 << 30

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.autoscaling.growth import Growth, has_room_after, would_take
-from gpuspawner.core.autoscaling.machines import NODES, Machines
+from gpuspawner.core.autoscaling.growth import has_room_after, would_take
+from gpuspawner.core.autoscaling.machines import NODES
 from gpuspawner.core.autoscaling.nodepools import LABEL, more_like, pools
-from gpuspawner.core.cluster.demands import Demands
-from gpuspawner.core.cluster.inventory import Node, Pod, Taint
+from gpuspawner.core.cluster.model import Demands, Growth, Machines, Node, Pod, Taint
 from gpuspawner.core.scheduling.obstacles import Answer
 
 GIB = 1 << 30

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.catalog.avoidance import MatchExpression, fulfils
-from gpuspawner.core.catalog.catalogue import GPUType, Image
+from gpuspawner.core.catalog.catalogue import GPUType, Image, Platform
 from gpuspawner.core.catalog.image_use import Misfit, exclusions, made_for, misfit, misfit_text
-from gpuspawner.core.catalog.platforms import Platform, distinct, platform_of
+from gpuspawner.core.catalog.platforms import distinct, platform_of
 
 DRIVER = "nvidia.com/cuda.driver-version.major"
 RUNTIME = "nvidia.com/cuda.runtime-version.major"

@@ -13,7 +13,7 @@ from gpuspawner.core.catalog.node_gpus import (
     slugify,
     vendor_of,
 )
-from gpuspawner.core.cluster.inventory import Node
+from gpuspawner.core.cluster.model import Node
 
 GIB = 1 << 30
 PRODUCT = "nvidia.com/gpu.product"

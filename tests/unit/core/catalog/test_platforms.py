@@ -4,7 +4,8 @@ from itertools import permutations
 
 import pytest
 
-from gpuspawner.core.catalog.platforms import Compute, Platform, distinct, parse_compute, platform_of
+from gpuspawner.core.catalog.catalogue import Compute, Platform
+from gpuspawner.core.catalog.platforms import distinct, parse_compute, platform_of
 
 LABELS = {
     "nvidia.com/cuda.driver-version.major": "570",

@@ -5,12 +5,10 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import GPUType, Toleration
+from gpuspawner.core.catalog.catalogue import GPUType
 from gpuspawner.core.catalog.stocks import Stock, may_have, stocks, units
-from gpuspawner.core.cluster.demands import Demands
-from gpuspawner.core.cluster.inventory import Node, Taint
+from gpuspawner.core.cluster.model import Demands, Node, NodeTerm, Requirement, Taint, Toleration
 from gpuspawner.core.cluster.node_table import Layout
-from gpuspawner.core.cluster.node_terms import NodeTerm, Requirement
 from gpuspawner.core.cluster.occupancy import Occupancy
 
 GPU = "nvidia.com/gpu"

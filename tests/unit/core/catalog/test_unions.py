@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.catalogue import GPUType, Toleration, Unit
+from gpuspawner.core.catalog.catalogue import GPUType, Unit
 from gpuspawner.core.catalog.unions import Union, one_match, unite
+from gpuspawner.core.cluster.model import Toleration
 
 GIB = 1 << 30
 GPU = "nvidia.com/gpu"

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.cluster import decode
-from gpuspawner.core.cluster.demands import NO_DEMANDS, Demands, HostPort
-from gpuspawner.core.cluster.inventory import Node, Pod, Taint
+from gpuspawner.core.cluster.model import NO_DEMANDS, Demands, HostPort, Node, Pod, Taint
 
 GIB = 1 << 30
 JSON = st.recursive(

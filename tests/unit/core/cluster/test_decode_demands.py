@@ -4,11 +4,8 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Toleration
 from gpuspawner.core.cluster.decode_demands import demands, demands_on_others
-from gpuspawner.core.cluster.demands import NO_DEMANDS, Demands, HostPort
-from gpuspawner.core.cluster.node_terms import NodeTerm, Requirement
-from gpuspawner.core.cluster.pod_terms import PodTerm
+from gpuspawner.core.cluster.model import NO_DEMANDS, Demands, HostPort, NodeTerm, PodTerm, Requirement, Toleration
 
 TERM = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}
 UNREADABLE = {"topologyKey": "zone", "labelSelector": {"matchExpressions": [{"key": "app", "operator": "Gt"}]}}

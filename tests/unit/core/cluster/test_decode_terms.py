@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.cluster.decode_terms import UnreadableSelectorError, node_terms, pod_terms, spread_constraints
-from gpuspawner.core.cluster.node_terms import NodeTerm, Requirement
-from gpuspawner.core.cluster.pod_terms import PodTerm, SpreadConstraint
+from gpuspawner.core.cluster.model import NodeTerm, PodTerm, Requirement, SpreadConstraint
 
 APP = {"matchLabels": {"app": "web"}}
 IS_WEB = Requirement(key="app", operator="In", values=("web",))

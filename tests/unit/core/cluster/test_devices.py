@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpuspawner.core.cluster.devices import Devices, NodeDevices, equipped
-from gpuspawner.core.cluster.inventory import Node
+from gpuspawner.core.cluster.model import Node
 
 GPU = "nvidia.com/gpu"
 BARE = Node(name="n", labels={"zone": "x"}, allocatable={"cpu": 8}, capacity={"cpu": 9})

@@ -2,10 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuspawner.core.cluster.demands import Demands
 from gpuspawner.core.cluster.guards import Guards
-from gpuspawner.core.cluster.inventory import Pod
-from gpuspawner.core.cluster.pod_terms import PodTerm
+from gpuspawner.core.cluster.model import Demands, Pod, PodTerm
 
 APART = PodTerm(topology_key="zone", selector=(), namespaces=frozenset({"hub"}))
 BY_LABELS = replace(APART, namespaces=frozenset(), namespace_selector=())

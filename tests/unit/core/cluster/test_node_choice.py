@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.cluster.demands import Demands
-from gpuspawner.core.cluster.inventory import Node
+from gpuspawner.core.cluster.model import Demands, Node, NodeTerm, Requirement
 from gpuspawner.core.cluster.node_choice import admits, may_admit, will_admit
-from gpuspawner.core.cluster.node_terms import NodeTerm, Requirement, matches_any
+from gpuspawner.core.cluster.node_terms import matches_any
 
 LABELS = {"product": ("T4", "T4-SHARED"), "slice": ()}
 

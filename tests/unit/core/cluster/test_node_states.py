@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Toleration
-from gpuspawner.core.cluster.inventory import Node, Taint
+from gpuspawner.core.cluster.model import Node, Taint, Toleration
 from gpuspawner.core.cluster.node_states import is_reserved, takes_servers
 
 GPU = Toleration(key="nvidia.com/gpu", operator="Exists")

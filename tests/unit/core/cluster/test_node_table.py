@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.cluster.inventory import Node
+from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.node_table import Layout, NodeTable, Pool
 
 REQUESTED = Counter({("a", "cpu"): 300})

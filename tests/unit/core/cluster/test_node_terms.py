@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.cluster.inventory import Node
-from gpuspawner.core.cluster.node_terms import NodeTerm, Requirement, is_well_formed, matches, matches_any
+from gpuspawner.core.cluster.model import Node, NodeTerm, Requirement
+from gpuspawner.core.cluster.node_terms import is_well_formed, matches, matches_any
 
 NODE = Node(name="gpu-1", labels={"zone": "a", "gpus": "8", "empty": ""})
 

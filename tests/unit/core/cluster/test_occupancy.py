@@ -7,12 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.cluster.demands import Demands, HostPort
 from gpuspawner.core.cluster.devices import Devices, NodeDevices
-from gpuspawner.core.cluster.inventory import Node, Pod
+from gpuspawner.core.cluster.model import Demands, HostPort, Node, Pod, PodTerm
 from gpuspawner.core.cluster.node_table import Layout
 from gpuspawner.core.cluster.occupancy import Occupancy
-from gpuspawner.core.cluster.pod_terms import PodTerm
 
 HTTP = HostPort("0.0.0.0", "TCP", 80)
 APART = PodTerm(topology_key="zone", selector=(), namespaces=frozenset({"n"}))

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from gpuspawner.core.cluster.inventory import Inventory, Node, Pod
-from gpuspawner.core.cluster.occupancy import Occupancy
+from gpuspawner.core.cluster.model import Node, Pod
+from gpuspawner.core.cluster.occupancy import Inventory, Occupancy
 from gpuspawner.core.cluster.overview import Overview, overview
 
 NODES = (Node(name="n", allocatable={"cpu": 8000}),)

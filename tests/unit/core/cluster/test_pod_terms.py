@@ -2,17 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.cluster.node_terms import Requirement
-from gpuspawner.core.cluster.pod_terms import (
-    PodTerm,
-    Selector,
-    concerns,
-    looks_in,
-    may_concern,
-    may_look_in,
-    selects,
-    with_label_keys,
-)
+from gpuspawner.core.cluster.model import PodTerm, Requirement, Selector
+from gpuspawner.core.cluster.pod_terms import concerns, looks_in, may_concern, may_look_in, selects, with_label_keys
 
 APP = (Requirement(key="app", operator="In", values=("web",)),)
 

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Toleration
-from gpuspawner.core.cluster.inventory import Node, Taint
+from gpuspawner.core.cluster.model import Node, Taint, Toleration
 from gpuspawner.core.cluster.tolerations import tolerates, tolerates_cordon, untolerated
 
 GPU = "nvidia.com/gpu"

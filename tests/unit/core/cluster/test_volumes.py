@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.cluster.inventory import Node
+from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.node_terms import matches_any
 from gpuspawner.core.cluster.volumes import volume_terms
 

@@ -7,11 +7,12 @@ import pytest
 
 from gpuspawner.core.catalog.accelerators import Accelerator, AcceleratorTable
 from gpuspawner.core.catalog.avoidance import avoidance, fulfils
-from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset, ScaleUp
-from gpuspawner.core.catalog.platforms import Platform, platform_of
+from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Platform, Preset, ScaleUp
+from gpuspawner.core.catalog.platforms import platform_of
 from gpuspawner.core.catalog.policy_rules import Policy, Rule
 from gpuspawner.core.catalog.unions import Union
-from gpuspawner.core.cluster.inventory import Inventory, Node
+from gpuspawner.core.cluster.model import Node
+from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.discovery.assemble import Configured, assemble, default_cpu, default_memory
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.request.selection import validate

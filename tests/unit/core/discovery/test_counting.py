@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.avoidance import MatchExpression
-from gpuspawner.core.catalog.catalogue import Catalogue, GPUType, Image, Toleration
-from gpuspawner.core.cluster.inventory import Inventory, Node, Pod, Taint
+from gpuspawner.core.catalog.catalogue import Catalogue, GPUType, Image
+from gpuspawner.core.cluster.model import Node, Pod, Taint, Toleration
+from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.discovery.counting import cpu_node_has_room, largest_node
 
 GIB = 1 << 30

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.catalog.accelerators import Accelerator, AcceleratorTable
-from gpuspawner.core.catalog.catalogue import GPUType, Toleration, Unit
-from gpuspawner.core.cluster.inventory import Node
+from gpuspawner.core.catalog.catalogue import GPUType, Unit
+from gpuspawner.core.cluster.model import Node, Toleration
 from gpuspawner.core.discovery.discovery import discover
 
 GIB = 1 << 30

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpuspawner.core.catalog.avoidance import MatchExpression
-from gpuspawner.core.cluster.inventory import Node
+from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.discovery.gpu_nodes import telling_label, unavoided
 
 PRESENT, PRODUCT = "nvidia.com/gpu.present", "nvidia.com/gpu.product"

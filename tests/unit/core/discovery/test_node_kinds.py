@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from gpuspawner.core.cluster.inventory import Node, Taint
+from gpuspawner.core.cluster.model import Node, Taint
 from gpuspawner.core.discovery.discovery import SIMULATED_LABEL, discover
 from gpuspawner.core.discovery.node_kinds import kinds
 from tests.unit.core.discovery.test_discovery import GPU, NODES, PRODUCT, TABLE

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gpuspawner.core.catalog.catalogue import GPUType, Unit
-from gpuspawner.core.cluster.inventory import Node
+from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.discovery.undescribed import left_over, nodes_of
 
 GPU = "nvidia.com/gpu"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset, Priority, Unit
-from gpuspawner.core.cluster.inventory import Inventory, Node, Pod
-from gpuspawner.core.cluster.occupancy import Occupancy
+from gpuspawner.core.cluster.model import Node, Pod
+from gpuspawner.core.cluster.occupancy import Inventory, Occupancy
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.form.formview import Live, as_json
 from gpuspawner.core.policy.allowance import allowance

@@ -16,11 +16,20 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from gpuspawner._resources import data_dir
-from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, GPUType, Image, Preset, Priority, ScaleUp, Unit
-from gpuspawner.core.catalog.platforms import Platform
+from gpuspawner.core.catalog.catalogue import (
+    Bounds,
+    Catalogue,
+    GPUType,
+    Image,
+    Platform,
+    Preset,
+    Priority,
+    ScaleUp,
+    Unit,
+)
 from gpuspawner.core.catalog.unions import Union, unite
-from gpuspawner.core.cluster.inventory import Inventory, Node, Pod
-from gpuspawner.core.cluster.occupancy import Occupancy
+from gpuspawner.core.cluster.model import Node, Pod
+from gpuspawner.core.cluster.occupancy import Inventory, Occupancy
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.form.formview import Live
 from gpuspawner.core.form.formview_restore import FIELDS

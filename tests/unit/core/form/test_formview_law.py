@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gpuspawner.core.cluster.inventory import Inventory
+from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.form.formview import build_view
 from gpuspawner.core.form.formview_filled import fill

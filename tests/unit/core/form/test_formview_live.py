@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from gpuspawner.core.autoscaling.growth import Growth
-from gpuspawner.core.autoscaling.machines import Machines
 from gpuspawner.core.catalog.catalogue import Catalogue, GPUType, Image, ScaleUp
-from gpuspawner.core.form.formview_live import Live, details_text, scales, state_of, verdict_view
+from gpuspawner.core.cluster.model import Growth, Machines
+from gpuspawner.core.form.formview_live import Live, scales, state_of, verdict_view
+from gpuspawner.core.form.formview_text import details_text
 from gpuspawner.core.form.formview_types import State, VerdictView
 from gpuspawner.core.request.selection import Selection
 from gpuspawner.core.verdict.availability import Availability

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.catalogue import Image
-from gpuspawner.core.cluster.inventory import Inventory
+from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.form.formview import Live
 from gpuspawner.core.form.formview_image_types import MisfitView
 from gpuspawner.core.form.formview_numbers import NumberView

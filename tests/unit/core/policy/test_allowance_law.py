@@ -15,8 +15,7 @@ from gpuspawner.core.policy.policy import UNLIMITED, Person, Policy, Pool, Range
 from gpuspawner.core.policy.policy_merge import of_member
 from gpuspawner.core.policy.usage import Quota, Server, Usage, usage_of
 from gpuspawner.core.request.placement import place
-from gpuspawner.core.request.selection import Selection, to_options, validate
-from gpuspawner.core.warnings.preset_flags import invalid_presets
+from gpuspawner.core.request.selection import Selection, invalid_presets, to_options, validate
 from tests.unit.core.policies import CATALOGUE, GIB, HOUR_S, catalogue
 
 CODES = {

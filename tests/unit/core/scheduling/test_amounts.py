@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gpuspawner.core.cluster.inventory import Node, Pod
+from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.scheduling.amounts import lacking, needs, shortage
 from gpuspawner.core.scheduling.obstacles import Obstacle, Reason
 

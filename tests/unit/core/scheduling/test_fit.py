@@ -6,10 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.cluster.demands import Demands
-from gpuspawner.core.cluster.inventory import Node, Pod, Taint
+from gpuspawner.core.cluster.model import Demands, Node, Pod, PodTerm, Taint
 from gpuspawner.core.cluster.occupancy import Occupancy
-from gpuspawner.core.cluster.pod_terms import PodTerm
 from gpuspawner.core.scheduling.fit import check, check_each
 from gpuspawner.core.scheduling.obstacles import Answer, Fit, Obstacle, Reason
 from tests.unit.core.pods_and_nodes import ASKING, NODES, OTHERS

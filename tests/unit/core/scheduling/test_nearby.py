@@ -2,11 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuspawner.core.cluster.demands import Demands
-from gpuspawner.core.cluster.inventory import Node, Pod
-from gpuspawner.core.cluster.node_terms import Requirement
+from gpuspawner.core.cluster.model import Demands, Node, Pod, PodTerm, Requirement, Selector
 from gpuspawner.core.cluster.occupancy import Occupancy
-from gpuspawner.core.cluster.pod_terms import PodTerm, Selector
 from gpuspawner.core.scheduling.nearby import bound_pods, means_itself, places_of_all, places_of_each, places_of_guards
 
 NODES = [Node(name=name, labels={"zone": zone, "host": name}) for name, zone in (("a", "x"), ("b", "y"))]

@@ -5,12 +5,18 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Toleration
-from gpuspawner.core.cluster.demands import Demands
-from gpuspawner.core.cluster.inventory import Node, Pod, Taint
+from gpuspawner.core.cluster.model import (
+    Demands,
+    Node,
+    NodeTerm,
+    Pod,
+    PodTerm,
+    Requirement,
+    SpreadConstraint,
+    Taint,
+    Toleration,
+)
 from gpuspawner.core.cluster.node_table import Layout
-from gpuspawner.core.cluster.node_terms import NodeTerm, Requirement
-from gpuspawner.core.cluster.pod_terms import PodTerm, SpreadConstraint
 from gpuspawner.core.scheduling.node_filters import layout, node_obstacles
 from gpuspawner.core.scheduling.obstacles import Obstacle, Reason
 

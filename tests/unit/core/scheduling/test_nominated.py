@@ -5,11 +5,8 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.cluster.demands import Demands, HostPort
-from gpuspawner.core.cluster.inventory import Node, Pod
-from gpuspawner.core.cluster.node_terms import Requirement
+from gpuspawner.core.cluster.model import Demands, HostPort, Node, Pod, PodTerm, Requirement, Selector, SpreadConstraint
 from gpuspawner.core.cluster.occupancy import Occupancy
-from gpuspawner.core.cluster.pod_terms import PodTerm, Selector, SpreadConstraint
 from gpuspawner.core.scheduling.fit import check
 from gpuspawner.core.scheduling.nominated import Nominated
 from gpuspawner.core.scheduling.obstacles import Reason

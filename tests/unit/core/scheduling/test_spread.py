@@ -5,12 +5,8 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Toleration
-from gpuspawner.core.cluster.demands import Demands
-from gpuspawner.core.cluster.inventory import Node, Pod, Taint
-from gpuspawner.core.cluster.node_terms import Requirement
+from gpuspawner.core.cluster.model import Demands, Node, Pod, Requirement, SpreadConstraint, Taint, Toleration
 from gpuspawner.core.cluster.occupancy import Occupancy
-from gpuspawner.core.cluster.pod_terms import SpreadConstraint
 from gpuspawner.core.scheduling.spread import Spread
 
 WEB = (Requirement(key="app", operator="In", values=("web",)),)

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.cluster.demands import Demands, HostPort
-from gpuspawner.core.cluster.inventory import Node, Pod, Taint
+from gpuspawner.core.cluster.model import Demands, HostPort, Node, Pod, PodTerm, Taint
 from gpuspawner.core.cluster.occupancy import Occupancy
-from gpuspawner.core.cluster.pod_terms import PodTerm
 from gpuspawner.core.scheduling.amounts import UNCOUNTED
 from gpuspawner.core.scheduling.fit import check
 from gpuspawner.core.scheduling.obstacles import Answer, Group, Obstacle, Reason, Survey

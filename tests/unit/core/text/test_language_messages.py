@@ -8,14 +8,24 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Priority, ScaleUp, Unit
+from gpuspawner.core.catalog.catalogue import (
+    Bounds,
+    Catalogue,
+    CustomImages,
+    GPUType,
+    Image,
+    Platform,
+    Priority,
+    ScaleUp,
+    Unit,
+)
 from gpuspawner.core.catalog.image_reference import EXAMPLE
-from gpuspawner.core.catalog.platforms import Platform
-from gpuspawner.core.cluster.inventory import Inventory
+from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.form.formview import build_view
 from gpuspawner.core.form.formview_filled import fill
-from gpuspawner.core.form.formview_live import Live, details_text, state_of
+from gpuspawner.core.form.formview_live import Live, state_of
+from gpuspawner.core.form.formview_text import details_text
 from gpuspawner.core.request.options import from_form, from_query
 from gpuspawner.core.request.selection import FIELDS, validate
 from gpuspawner.core.text.language import speaking

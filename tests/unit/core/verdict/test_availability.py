@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.catalogue import GPUType, Toleration, Unit
-from gpuspawner.core.cluster.demands import Demands
-from gpuspawner.core.cluster.inventory import Inventory, Node, Pod, Taint
-from gpuspawner.core.cluster.occupancy import Occupancy
+from gpuspawner.core.catalog.catalogue import GPUType, Unit
+from gpuspawner.core.cluster.model import Demands, Node, Pod, Taint, Toleration
+from gpuspawner.core.cluster.occupancy import Inventory, Occupancy
 from gpuspawner.core.verdict.availability import UNKNOWN, Availability, availability
 from gpuspawner.core.verdict.shapes import Shape
 

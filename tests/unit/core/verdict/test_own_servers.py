@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuspawner.core.cluster.inventory import Inventory
+from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.verdict.own_servers import held
 from tests.unit.core.verdict.test_availability import A100, SLICE, T4, node, pod
 

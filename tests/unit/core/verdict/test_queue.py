@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.catalogue import GPUType
-from gpuspawner.core.cluster.demands import Demands
-from gpuspawner.core.cluster.inventory import Node, Pod, Taint
+from gpuspawner.core.cluster.model import Demands, Node, Pod, Taint
 from gpuspawner.core.verdict.queue import ahead_of
 
 GPU = "nvidia.com/gpu"

@@ -5,13 +5,9 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.autoscaling.growth import Growth
 from gpuspawner.core.catalog.catalogue import GPUType
-from gpuspawner.core.cluster.demands import Demands
-from gpuspawner.core.cluster.inventory import Node, Pod, Taint
-from gpuspawner.core.cluster.node_terms import NodeTerm, Requirement
+from gpuspawner.core.cluster.model import Demands, Growth, Node, NodeTerm, Pod, Requirement, SpreadConstraint, Taint
 from gpuspawner.core.cluster.occupancy import Occupancy
-from gpuspawner.core.cluster.pod_terms import SpreadConstraint
 from gpuspawner.core.verdict.shortage import candidates, never_clause, wait_clause
 
 GIB = 1 << 30

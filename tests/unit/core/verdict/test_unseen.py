@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.cluster.demands import Demands
-from gpuspawner.core.cluster.inventory import Node, Pod
+from gpuspawner.core.cluster.model import Demands, Node, Pod
 from gpuspawner.core.cluster.occupancy import Occupancy
 from gpuspawner.core.verdict.unseen import may_be_unseen
 

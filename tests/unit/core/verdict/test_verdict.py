@@ -7,12 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.autoscaling.growth import Growth
 from gpuspawner.core.catalog.catalogue import GPUType, ScaleUp
-from gpuspawner.core.cluster.demands import Demands
-from gpuspawner.core.cluster.inventory import Inventory, Node, Pod, Taint
-from gpuspawner.core.cluster.node_terms import NodeTerm, Requirement
-from gpuspawner.core.cluster.pod_terms import PodTerm
+from gpuspawner.core.cluster.model import Demands, Growth, Node, NodeTerm, Pod, PodTerm, Requirement, Taint
+from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.verdict.verdict import FRESH_S, Outcome, Verdict, starts_now, verdict
 from gpuspawner.core.verdict.verdict_text import verdict_sentence
 from tests.unit.core.verdicts import (

@@ -9,8 +9,8 @@ import pytest
 
 from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.devices import Devices, NodeDevices
-from gpuspawner.core.cluster.inventory import Inventory, Node, Taint
-from gpuspawner.core.cluster.occupancy import Occupancy
+from gpuspawner.core.cluster.model import Node, Taint
+from gpuspawner.core.cluster.occupancy import Inventory, Occupancy
 from gpuspawner.core.verdict.verdict import Outcome, verdict
 from tests.unit.core.verdicts import (
     GIB,

@@ -9,11 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.autoscaling.growth import Growth
 from gpuspawner.core.catalog.catalogue import GPUType, ScaleUp
-from gpuspawner.core.cluster.demands import Demands
-from gpuspawner.core.cluster.inventory import Pod, Taint
-from gpuspawner.core.cluster.node_terms import NodeTerm, Requirement
+from gpuspawner.core.cluster.model import Demands, Growth, NodeTerm, Pod, Requirement, Taint
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from gpuspawner.core.verdict.verdict_text import verdict_sentence
 from tests.unit.core.verdicts import (

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
-from gpuspawner.core.catalog.catalogue import Catalogue, GPUType, Image, Toleration
-from gpuspawner.core.cluster.inventory import Node, Taint
+from gpuspawner.core.catalog.catalogue import Catalogue, GPUType, Image
+from gpuspawner.core.cluster.model import Node, Taint, Toleration
 from gpuspawner.core.discovery.discovery import discover
 from gpuspawner.core.warnings.flags import Concern, Flag, flagged
 

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, GPUType, Image, Preset
+from gpuspawner.core.request.selection import invalid_presets
 from gpuspawner.core.warnings.flags import Concern, Flag
-from gpuspawner.core.warnings.preset_flags import flagged_presets, invalid_presets
+from gpuspawner.core.warnings.preset_flags import flagged_presets
 
 T4 = GPUType(slug="t4", display_name="Tesla T4", resource="nvidia.com/gpu", vendor="nvidia", max_count=4)
 CATALOGUE = Catalogue(

@@ -9,7 +9,8 @@ import pytest
 from kubernetes_asyncio.client import V1Container, V1ResourceRequirements
 
 from gpuspawner.core.catalog.catalogue import Catalogue, GPUType, Image
-from gpuspawner.core.cluster.inventory import Inventory, Node, Taint
+from gpuspawner.core.cluster.model import Node, Taint
+from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.request.placement import MatchExpression, Placement
 from gpuspawner.hub.admission.room import has_room
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Catalogue, Toleration
-from gpuspawner.core.cluster.inventory import Inventory, Node, Taint
+from gpuspawner.core.catalog.catalogue import Catalogue
+from gpuspawner.core.cluster.model import Node, Taint, Toleration
+from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.discovery.assemble import assemble
 from gpuspawner.hub.config.offers import Offer, Offers
 from gpuspawner.hub.form.concerns import Concerns, Viewpoint

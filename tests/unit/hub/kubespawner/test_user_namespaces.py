@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.catalogue import Catalogue
-from gpuspawner.core.cluster.inventory import Inventory
+from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.hub.admission.ledger import Ledger
 from gpuspawner.hub.kubespawner.user_namespaces import own_pods
 from gpuspawner.hub.spawner import GPUSpawner

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from kubernetes_asyncio.client import V1NodeSelectorRequirement, V1NodeSelectorTerm
 
-from gpuspawner.core.catalog.catalogue import Priority, Toleration
+from gpuspawner.core.catalog.catalogue import Priority
+from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.request.placement import MatchExpression, Placement
 from gpuspawner.hub.pod.apply import Choice, trait_values
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.catalogue import Toleration
+from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.request.placement import MatchExpression
 from gpuspawner.hub.pod.merging import added, literal, required_terms, toleration_entries
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kubernetes_asyncio.client import V1NodeSelectorRequirement, V1NodeSelectorTerm
 
-from gpuspawner.core.catalog.catalogue import Toleration
+from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.request.placement import place
 from gpuspawner.core.request.selection import Selection, validate
 from gpuspawner.hub.pod.apply import Choice, trait_values

@@ -10,7 +10,7 @@ import pytest
 from kubernetes_asyncio.client import CoreV1Api
 
 from gpuspawner.core.catalog.catalogue import GPUType
-from gpuspawner.core.cluster.inventory import Inventory
+from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.verdict.availability import availability
 from gpuspawner.kube.resources.devices import CLAIMS, CLASSES, SLICES
 from gpuspawner.kube.store import ClusterStore, Pace

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
 
-from gpuspawner.core.cluster.demands import Demands
-from gpuspawner.core.cluster.node_terms import NodeTerm, Requirement
+from gpuspawner.core.cluster.model import Demands, NodeTerm, Requirement
 from gpuspawner.kube.resources.homes import KEPT_S, SOON_S, Homes
 from tests.unit.clocks import Clock
 from tests.unit.kube.list_server import ListServer, serve
