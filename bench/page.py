@@ -19,8 +19,9 @@ from bench.render import busy_inventory, rich_catalogue
 from bench.result import Result
 from devcluster import chromium
 from gpuspawner.core.catalog.catalogue import Catalogue
-from gpuspawner.core.form.formview import Live, build_view
+from gpuspawner.core.form.formview import build_view
 from gpuspawner.core.form.formview_filled import fill
+from gpuspawner.core.form.formview_live import Live
 from gpuspawner.core.verdict.availability import availability
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from gpuspawner.hub.form.rendering import render

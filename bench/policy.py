@@ -25,7 +25,7 @@ from sqlalchemy.orm import Session
 
 from bench.render import busy_inventory, rich_catalogue
 from bench.result import Result
-from gpuspawner.core.policy.policy import ANY, UNLIMITED, Policy, Pool, Range, Rule, TypeRule
+from gpuspawner.core.catalog.policy_rules import ANY, UNLIMITED, Policy, Pool, Range, Rule, TypeRule
 from gpuspawner.hub.admission.allowances import Allowances
 from gpuspawner.hub.config.offers import Offer
 

@@ -15,8 +15,9 @@ from bench.result import Result
 from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, GPUType, Image, Preset, Unit
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.form.formview import FormView, build_view
+from gpuspawner.core.form.formview import build_view
 from gpuspawner.core.form.formview_filled import fill
+from gpuspawner.core.form.formview_types import FormView
 from gpuspawner.hub.form.rendering import render
 
 RENDERS = 1000

@@ -15,7 +15,7 @@ from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.cluster.occupancy import Occupancy
 from gpuspawner.core.cluster.volumes import volume_terms
 from gpuspawner.core.scheduling import fit
-from gpuspawner.core.scheduling.fit import Answer, Fit, Survey
+from gpuspawner.core.scheduling.obstacles import Answer, Fit, Survey
 
 UNBOUND = "a volume that is chosen when the pod is placed"
 

@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Base", "fresh"]
-
 
 def fresh(value: Any) -> Any:
     """Return a copy of nested dicts and lists; what they hold (functions, Kubernetes models) is shared."""

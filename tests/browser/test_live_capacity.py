@@ -20,8 +20,9 @@ from playwright.async_api import Locator, Page, expect
 from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, GPUType, Image, Preset
 from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.errors import SelectionError
-from gpuspawner.core.form.formview import Live, build_view
+from gpuspawner.core.form.formview import build_view
 from gpuspawner.core.form.formview_filled import fill
+from gpuspawner.core.form.formview_live import Live
 from gpuspawner.core.request.options import from_form
 from gpuspawner.core.request.selection import Selection, validate
 from gpuspawner.core.verdict.availability import Availability

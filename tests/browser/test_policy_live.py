@@ -15,11 +15,12 @@ from aiohttp import web
 from playwright.async_api import Locator, Page, expect
 
 from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset
+from gpuspawner.core.catalog.policy_rules import Person, Policy, Range, Rule, TypeRule
 from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.form.formview import Live, build_view
+from gpuspawner.core.form.formview import build_view
 from gpuspawner.core.form.formview_filled import fill
+from gpuspawner.core.form.formview_live import Live
 from gpuspawner.core.policy.allowance import Allowance, allowance
-from gpuspawner.core.policy.policy import Person, Policy, Range, Rule, TypeRule
 from gpuspawner.core.policy.usage import Server, usage_of
 from gpuspawner.core.verdict.availability import Availability
 from gpuspawner.core.verdict.shapes import Shape

@@ -11,8 +11,8 @@ from gpuspawner._resources import data_dir
 from gpuspawner.core.catalog.catalogue import Catalogue
 from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.form import formview
-from gpuspawner.core.form.formview import FormView
 from gpuspawner.core.form.formview_filled import fill
+from gpuspawner.core.form.formview_types import FormView
 from gpuspawner.core.policy.allowance import Allowance
 
 SCHEMA = json.loads((data_dir("templates") / "island.schema.json").read_text(encoding="utf-8"))

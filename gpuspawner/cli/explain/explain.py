@@ -34,8 +34,8 @@ from gpuspawner.cli.cluster.looking import Onlooker, add_looking, looking
 from gpuspawner.cli.common.exits import BAD, FAILED, OK
 from gpuspawner.cli.common.output import Paint, add_output, columns, printable, write
 from gpuspawner.cli.values.chart import configured, left_out
+from gpuspawner.core.catalog.policy_rules import Person
 from gpuspawner.core.errors import SelectionError
-from gpuspawner.core.policy.policy import Person
 from gpuspawner.core.request.options import from_query
 from gpuspawner.core.verdict.verdict import Outcome
 from gpuspawner.core.verdict.verdict_text import verdict_sentence

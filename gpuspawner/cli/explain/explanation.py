@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuspawner.cli.explain.obstacle_text import NodeGroup, node_groups
+from gpuspawner.core.catalog.policy_rules import Person
 from gpuspawner.core.cluster.overview import overview
 from gpuspawner.core.errors import PolicyError, Problem, SelectionError, SettingsError
 from gpuspawner.core.policy.allowance import Allowance, admitted
-from gpuspawner.core.policy.policy import Person
 from gpuspawner.core.policy.usage import Usage
 from gpuspawner.core.request.selection import to_options, validate
 from gpuspawner.core.verdict.verdict import Outcome, Verdict, verdict

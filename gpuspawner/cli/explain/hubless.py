@@ -21,8 +21,8 @@ from traitlets import TraitError
 
 from gpuspawner.cli.cluster.cluster import PATIENCE_S
 from gpuspawner.cli.cluster.looking import Onlooker
+from gpuspawner.core.catalog.policy_rules import Person
 from gpuspawner.core.errors import Problem, SettingsError
-from gpuspawner.core.policy.policy import Person
 from gpuspawner.hub.admission.allowances import Allowances
 from gpuspawner.hub.form.concerns import Concerns
 from gpuspawner.hub.spawner import GPUSpawner

@@ -8,7 +8,8 @@ from typing import Any
 
 from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.cluster.overview import Overview
-from gpuspawner.core.scheduling.fit import Answer, Fit, Obstacle, Reason, check_each
+from gpuspawner.core.scheduling.fit import check_each
+from gpuspawner.core.scheduling.obstacles import Answer, Fit, Obstacle, Reason
 from gpuspawner.core.text.language import said
 
 _TEXTS = {

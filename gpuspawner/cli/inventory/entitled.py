@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuspawner.core.catalog.catalogue import Catalogue
+from gpuspawner.core.catalog.policy_rules import Person
 from gpuspawner.core.policy.allowance import allowance
-from gpuspawner.core.policy.policy import Person
 from gpuspawner.core.policy.usage import Usage
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from gpuspawner.core.catalog.catalogue import Catalogue, GPUType, Priority, Unit
+from gpuspawner.core.catalog.policy_rules import Person
 from gpuspawner.core.cluster.model import Growth
 from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.errors import Problem
@@ -34,7 +35,6 @@ from gpuspawner.core.form.formview_text import (
     sentence,
 )
 from gpuspawner.core.form.formview_types import (
-    FORM_LEVEL,
     FormView,
     GPUTypeView,
     PresetView,
@@ -44,7 +44,6 @@ from gpuspawner.core.form.formview_types import (
 )
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.policy.denials import Denial
-from gpuspawner.core.policy.policy import Person
 from gpuspawner.core.text.language import gettext, later, said, spoken
 from gpuspawner.core.text.sentences import paragraph
 from gpuspawner.core.units.duration import duration_option
@@ -53,17 +52,6 @@ from gpuspawner.core.units.words import vendor_name
 from gpuspawner.core.verdict.availability import Availability, availability
 from gpuspawner.core.verdict.shapes import Shape
 from gpuspawner.core.verdict.verdict import Outcome
-
-__all__ = [
-    "FORM_LEVEL",
-    "GPU_COLUMNS",
-    "FormView",
-    "Live",
-    "as_json",
-    "build_view",
-    "gpu_as_json",
-    "without_gpus_as_json",
-]
 
 UNIT_TEXTS = {Unit.CARD: later("card"), Unit.MIG: later("MIG slice"), Unit.SHARED: later("shared")}
 """What one unit of a GPU type is, in people's words."""

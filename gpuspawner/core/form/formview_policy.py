@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from gpuspawner.core.catalog.catalogue import Catalogue, GPUType
 from gpuspawner.core.catalog.narrowing import least_of, within
+from gpuspawner.core.catalog.policy_rules import UNLIMITED
 from gpuspawner.core.form.formview_image_types import ImageView
 from gpuspawner.core.form.formview_images import custom_image_view
 from gpuspawner.core.form.formview_numbers import number_view
@@ -20,7 +21,7 @@ from gpuspawner.core.form.formview_types import GPUTypeView, State
 from gpuspawner.core.policy import denials
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.policy.denials import Denial
-from gpuspawner.core.policy.policy import UNLIMITED, pools_for
+from gpuspawner.core.policy.policy import pools_for
 from gpuspawner.core.text.language import gettext
 from gpuspawner.core.units.duration import duration_option, format_duration
 from gpuspawner.core.verdict.availability import Availability

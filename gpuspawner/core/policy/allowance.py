@@ -13,12 +13,13 @@ from functools import cached_property
 
 from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, GPUType
 from gpuspawner.core.catalog.narrowing import least_of, within
+from gpuspawner.core.catalog.policy_rules import UNLIMITED, Person, Range, Rule
 from gpuspawner.core.errors import PolicyError, SelectionError
 from gpuspawner.core.policy import denials
 from gpuspawner.core.policy.ceilings import Ceiling, ceilings, type_rules
 from gpuspawner.core.policy.denials import Denial
 from gpuspawner.core.policy.in_reach import Beyond, InReach
-from gpuspawner.core.policy.policy import UNLIMITED, Person, Range, Rule, limits_of
+from gpuspawner.core.policy.policy import limits_of
 from gpuspawner.core.policy.usage import Usage
 from gpuspawner.core.request.selection import Selection, invalid_presets, validate
 from gpuspawner.core.text.language import gettext

@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from gpuspawner.core.catalog.catalogue import Catalogue, GPUType
+from gpuspawner.core.catalog.policy_rules import UNLIMITED, Person, Rule, TypeRule
 from gpuspawner.core.policy import denials
-from gpuspawner.core.policy.policy import UNLIMITED, Person, Rule, TypeRule, pools_for
+from gpuspawner.core.policy.policy import pools_for
 from gpuspawner.core.policy.policy_merge import of_member
 from gpuspawner.core.policy.server_pods import knows
 from gpuspawner.core.policy.usage import Server, Usage

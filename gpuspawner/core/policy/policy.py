@@ -10,21 +10,8 @@ Groups are compared as :func:`gpuspawner.core.catalog.policy_rules.compared` has
 from __future__ import annotations
 
 from gpuspawner.core.catalog.catalogue import GPUType
-from gpuspawner.core.catalog.policy_rules import ANY, UNLIMITED, Person, Policy, Pool, Range, Rule, TypeRule
+from gpuspawner.core.catalog.policy_rules import Person, Policy, Rule
 from gpuspawner.core.policy.policy_merge import capped, most_generous, overlaid
-
-__all__ = [
-    "ANY",
-    "UNLIMITED",
-    "Person",
-    "Policy",
-    "Pool",
-    "Range",
-    "Rule",
-    "TypeRule",
-    "limits_of",
-    "pools_for",
-]
 
 
 def limits_of(policy: Policy, person: Person) -> Rule:

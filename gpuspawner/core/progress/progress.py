@@ -18,14 +18,11 @@ from gpuspawner.core.progress.pod_status import gates, is_bound, phase
 from gpuspawner.core.progress.pull_text import so_far
 from gpuspawner.core.progress.queue_text import queued
 from gpuspawner.core.progress.scrubbing import scrubbed
-from gpuspawner.core.progress.stages import HOPELESS_CODES, Facts, Hopeless, QueuePlace, Report, Saying, Stage
+from gpuspawner.core.progress.stages import Facts, Report, Saying, Stage
 from gpuspawner.core.progress.waiting_text import being_set_up, left_sentence, waiting
 from gpuspawner.core.rawjson import mapping, mappings, text
 from gpuspawner.core.text.language import gettext
 from gpuspawner.core.text.sentences import paragraph
-from gpuspawner.core.verdict.verdict import Verdict
-
-__all__ = ["HOPELESS_CODES", "Facts", "Hopeless", "Progress", "QueuePlace", "Report", "Stage", "Verdict", "scrubbed"]
 
 CALM_S = 30.0
 """Seconds for which no node being free is no alarm; and after which what goes on is said again."""

@@ -18,8 +18,6 @@ from gpuspawner.core.catalog.unions import Match, one_match
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.request.selection import Selection, image_of, longest_run_s, summarise
 
-__all__ = ["ANNOTATION_PREFIX", "Amounts", "MatchExpression", "Placement", "amounts", "place"]
-
 ANNOTATION_PREFIX = "gpuspawner.jupyter.org/"
 
 _VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"

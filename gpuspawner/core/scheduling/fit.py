@@ -14,11 +14,8 @@ from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.occupancy import Occupancy
 from gpuspawner.core.scheduling.amounts import lacking, needs
 from gpuspawner.core.scheduling.node_filters import node_obstacles
-from gpuspawner.core.scheduling.obstacles import Answer, Fit, Group, Obstacle, Reason, Survey, answer_to, in_order
+from gpuspawner.core.scheduling.obstacles import Fit, answer_to, in_order
 from gpuspawner.core.scheduling.pod_filters import GATED, PodFilters, undecided
-from gpuspawner.core.scheduling.survey import fits_somewhere, survey
-
-__all__ = ["Answer", "Fit", "Group", "Obstacle", "Reason", "Survey", "check", "check_each", "fits_somewhere", "survey"]
 
 
 def check(pod: Pod, node: Node, *, occupancy: Occupancy) -> Fit:

@@ -20,8 +20,9 @@ from gpuspawner.core.catalog.stocks import stocks
 from gpuspawner.core.cluster.model import Growth, Node, Pod
 from gpuspawner.core.cluster.occupancy import Inventory, Occupancy
 from gpuspawner.core.cluster.overview import overview
-from gpuspawner.core.scheduling.fit import Answer, Survey, fits_somewhere, survey
 from gpuspawner.core.scheduling.node_filters import layout
+from gpuspawner.core.scheduling.obstacles import Answer, Survey
+from gpuspawner.core.scheduling.survey import fits_somewhere, survey
 from gpuspawner.core.text.language import gettext, later, said
 from gpuspawner.core.text.sentences import all_of, as_sentence
 from gpuspawner.core.verdict.queue import ahead_of

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpuspawner.core.catalog.policy_rules import Person, Policy, Rule
 from gpuspawner.core.errors import PolicyError
 from gpuspawner.core.policy import denials
 from gpuspawner.core.policy.allowance import Allowance
-from gpuspawner.core.policy.policy import Person, Policy, Rule, limits_of
+from gpuspawner.core.policy.policy import limits_of
 from gpuspawner.core.policy.usage import Quota, Server, Usage, usage_of
 from gpuspawner.hub.admission.gate import Admission, admit
 from gpuspawner.hub.admission.ledger import Ledger
@@ -15,8 +16,6 @@ from gpuspawner.hub.admission.persons import Persons
 from gpuspawner.hub.config.offers import Offer
 from gpuspawner.hub.kubespawner.own_servers import watch
 from gpuspawner.kube.resources.quotas import KEPT_S
-
-__all__ = ["Allowances"]
 
 _NO_SERVER = "/"
 """What no server is called."""

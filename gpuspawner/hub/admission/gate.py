@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from gpuspawner.core.catalog.catalogue import Catalogue, GPUType
+from gpuspawner.core.catalog.policy_rules import Person
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.policy.allowance import Allowance, admitted
-from gpuspawner.core.policy.policy import Person, pools_for
+from gpuspawner.core.policy.policy import pools_for
 from gpuspawner.core.policy.server_pods import POOLS
 from gpuspawner.core.request.placement import Placement, place
 from gpuspawner.core.request.selection import Selection, to_options, validate

@@ -12,11 +12,8 @@ from typing import Any
 from jupyterhub import orm
 from sqlalchemy.exc import SQLAlchemyError
 
-from gpuspawner.core.catalog.policy_rules import compared
-from gpuspawner.core.policy.policy import Person, Policy
+from gpuspawner.core.catalog.policy_rules import Person, Policy, compared
 from gpuspawner.core.text.quoting import name_of
-
-__all__ = ["Persons"]
 
 
 class Persons:

@@ -19,7 +19,7 @@ from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.discovery.assemble import Configured, assemble
-from gpuspawner.core.progress.progress import QueuePlace
+from gpuspawner.core.progress.stages import QueuePlace
 from gpuspawner.core.text.language import ENGLISH, speaking
 from gpuspawner.kube.resources.homes import Homes, VolumesAPI
 from gpuspawner.kube.resources.queue_places import QueuePlaces

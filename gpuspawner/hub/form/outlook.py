@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from gpuspawner.core.catalog.catalogue import Catalogue, GPUType
-from gpuspawner.core.form.formview import Live
+from gpuspawner.core.form.formview_live import Live
 from gpuspawner.core.form.formview_restore import probe
 from gpuspawner.core.request.placement import place
 from gpuspawner.core.request.selection import Selection

@@ -25,9 +25,9 @@ from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
 from gpuspawner._resources import data_dir
-from gpuspawner.core.form.formview import GPU_COLUMNS, FormView, gpu_as_json, without_gpus_as_json
+from gpuspawner.core.form.formview import GPU_COLUMNS, gpu_as_json, without_gpus_as_json
 from gpuspawner.core.form.formview_image_types import ImageView
-from gpuspawner.core.form.formview_types import GPUTypeView
+from gpuspawner.core.form.formview_types import FormView, GPUTypeView
 from gpuspawner.core.text.language import gettext, spoken
 from gpuspawner.hub.form.own_templates import OwnTemplates
 from gpuspawner.hub.form.script_language import translated

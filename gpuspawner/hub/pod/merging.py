@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from gpuspawner.core.catalog.avoidance import MatchExpression
 from gpuspawner.core.cluster.model import Toleration
-from gpuspawner.core.request.placement import MatchExpression
 from gpuspawner.hub.base import fresh
 
 _KEY = "gpuspawner"

@@ -19,8 +19,6 @@ from gpuspawner.hub.config.offers import Offer
 from gpuspawner.hub.pod import gpu_resources
 from gpuspawner.hub.pod.pod_overrides import notebook_resources, pod_config
 
-__all__ = ["Previews", "twin_of", "written"]
-
 _PLACING = ("nodeSelector", "affinity", "tolerations")
 """Fields of a pod's spec that a GPU type and an image have a say in."""
 

@@ -13,7 +13,8 @@ from collections.abc import Awaitable
 from http import HTTPStatus
 from typing import Any
 
-from gpuspawner.core.progress.progress import Hopeless, Progress, Stage
+from gpuspawner.core.progress.progress import Progress
+from gpuspawner.core.progress.stages import Hopeless, Stage
 from gpuspawner.core.text.language import gettext, ngettext
 from gpuspawner.core.text.sentences import paragraph
 from gpuspawner.core.units.duration import format_duration

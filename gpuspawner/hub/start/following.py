@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gpuspawner.core.catalog.catalogue import GPUType
-from gpuspawner.core.progress.progress import Report
+from gpuspawner.core.progress.stages import Report
 from gpuspawner.core.rawjson import mapping, text
 from gpuspawner.core.text.language import Language, spoken
 

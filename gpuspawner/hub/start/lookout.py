@@ -10,7 +10,7 @@ from typing import Any
 
 from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.progress.progress import Facts
+from gpuspawner.core.progress.stages import Facts
 from gpuspawner.core.rawjson import mapping, text
 from gpuspawner.core.verdict.verdict import FRESH_S, Outcome, Verdict, verdict
 from gpuspawner.hub.config.offers import Offer

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from textwrap import dedent
 from typing import Any
 
-from gpuspawner.core.progress.progress import Report
+from gpuspawner.core.progress.stages import Report
 from gpuspawner.core.text.language import ngettext, speaking
 from gpuspawner.core.text.sentences import paragraph
 from gpuspawner.hub.start.cancelling import with_cancel

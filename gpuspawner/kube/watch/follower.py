@@ -10,8 +10,9 @@ from http import HTTPStatus
 
 from gpuspawner.kube.client.pacing import Backoff
 from gpuspawner.kube.client.requests import APIUnavailableError
+from gpuspawner.kube.watch.changes import RelistError
 from gpuspawner.kube.watch.reasons import NOT_UNDERSTOOD, explain, forbidden
-from gpuspawner.kube.watch.watch import RelistError, Watch
+from gpuspawner.kube.watch.watch import Watch
 
 _log = logging.getLogger(__name__)
 

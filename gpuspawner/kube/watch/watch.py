@@ -23,8 +23,6 @@ from gpuspawner.kube.watch.gathering import Gathering
 from gpuspawner.kube.watch.reconcile import Reconciliation
 from gpuspawner.kube.watch.targets import Target
 
-__all__ = ["RelistError", "Resource", "Timing", "Watch"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset
+from gpuspawner.core.catalog.policy_rules import Person, Policy, Pool, Rule
 from gpuspawner.core.policy.allowance import Allowance, allowance
-from gpuspawner.core.policy.policy import Person, Policy, Pool, Rule
 from gpuspawner.core.policy.usage import Quota, Server, usage_of
 
 GIB = 1024**3

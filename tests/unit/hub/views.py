@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuspawner.core.form.formview import FormView
 from gpuspawner.core.form.formview_image_types import CustomImageView, ImageView, MisfitView
 from gpuspawner.core.form.formview_numbers import NumberView
 from gpuspawner.core.form.formview_policy_types import PolicyView, TimeView
 from gpuspawner.core.form.formview_types import (
     AlternativeView,
+    FormView,
     GPUTypeView,
     PresetView,
     PriorityView,

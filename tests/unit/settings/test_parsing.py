@@ -9,8 +9,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuspawner.core.catalog.policy_rules import UNLIMITED, Rule, TypeRule
 from gpuspawner.core.errors import SettingsError
-from gpuspawner.core.policy.policy import UNLIMITED, Rule, TypeRule
 from gpuspawner.settings import Settings
 
 FULL = yaml.safe_load("""

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.policy.policy import ANY, UNLIMITED, Person, Policy, Rule, limits_of, pools_for
+from gpuspawner.core.catalog.policy_rules import ANY, UNLIMITED, Person, Policy, Rule
+from gpuspawner.core.policy.policy import limits_of, pools_for
 from gpuspawner.settings import Settings
 from tests.cluster.support.storm.claims import Claim, Claims
 from tests.cluster.support.storm.rules import Rules

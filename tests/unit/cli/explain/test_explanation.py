@@ -7,8 +7,8 @@ import pytest
 from gpuspawner.cli.cluster.looking import looking
 from gpuspawner.cli.explain.explanation import Explanation, explain
 from gpuspawner.cli.explain.hubless import spawner_of
+from gpuspawner.core.catalog.policy_rules import Person
 from gpuspawner.core.errors import SettingsError
-from gpuspawner.core.policy.policy import Person
 from gpuspawner.core.verdict.verdict import Outcome
 from tests.unit.cli.conftest import Parsed, gpu_node, gpu_pod, settings
 from tests.unit.kube.watch_server import NODES, WatchServer

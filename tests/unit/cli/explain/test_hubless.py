@@ -9,8 +9,8 @@ from gpuspawner.cli.cluster.looking import looking
 from gpuspawner.cli.explain.explanation import explain
 from gpuspawner.cli.explain.hubless import spawner_of
 from gpuspawner.cli.values.values import load
+from gpuspawner.core.catalog.policy_rules import Person
 from gpuspawner.core.errors import SettingsError
-from gpuspawner.core.policy.policy import Person
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.cli.conftest import Parsed, settings
 

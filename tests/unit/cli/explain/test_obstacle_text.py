@@ -6,7 +6,7 @@ from gpuspawner.cli.explain.obstacle_text import _TEXTS, NodeGroup, node_groups
 from gpuspawner.core.cluster.model import Node, Pod, Taint
 from gpuspawner.core.cluster.occupancy import Occupancy
 from gpuspawner.core.cluster.overview import Overview
-from gpuspawner.core.scheduling.fit import Answer, Reason
+from gpuspawner.core.scheduling.obstacles import Answer, Reason
 
 AMOUNTS = {"cpu": 4000, "memory": 2**30, "pods": 10, "nvidia.com/gpu": 2}
 POD = Pod(name="p", namespace="n", node=None, requests={"cpu": 1000, "nvidia.com/gpu": 1})

@@ -7,9 +7,9 @@ import pytest
 
 from gpuspawner.cli.inventory.entitled import Entitled, entitled
 from gpuspawner.core.catalog.catalogue import Bounds, Catalogue
+from gpuspawner.core.catalog.policy_rules import Policy, Range, Rule
 from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.discovery.assemble import assemble
-from gpuspawner.core.policy.policy import Policy, Range, Rule
 from gpuspawner.settings import Settings
 
 GPUS = {"a100": {"resource": "nvidia.com/gpu"}, "mi300": {"resource": "amd.com/gpu"}}

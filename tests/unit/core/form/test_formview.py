@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset, Priority, Unit
+from gpuspawner.core.catalog.policy_rules import ANY, Person, Policy, Rule, TypeRule
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.occupancy import Inventory, Occupancy
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.form.formview import Live, as_json
+from gpuspawner.core.form.formview import as_json
+from gpuspawner.core.form.formview_live import Live
 from gpuspawner.core.policy.allowance import allowance
-from gpuspawner.core.policy.policy import ANY, Person, Policy, Rule, TypeRule
 from gpuspawner.core.policy.usage import Server, Usage
 from gpuspawner.core.request.selection import validate
 from gpuspawner.core.verdict.availability import Availability

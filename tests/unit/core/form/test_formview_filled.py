@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.catalogue import Image
+from gpuspawner.core.catalog.policy_rules import ANY, Policy, Range, Rule, TypeRule
 from gpuspawner.core.form.formview_filled import Filled, fill
-from gpuspawner.core.policy.policy import ANY, Policy, Range, Rule, TypeRule
 from gpuspawner.core.request.selection import validate
 from tests.unit.core.form.test_formview import CATALOGUE, DEFAULTS
 from tests.unit.core.policies import GIB, HOUR_S, allowed, server

@@ -27,14 +27,14 @@ from gpuspawner.core.catalog.catalogue import (
     ScaleUp,
     Unit,
 )
+from gpuspawner.core.catalog.policy_rules import Person, Policy, Rule, TypeRule
 from gpuspawner.core.catalog.unions import Union, unite
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.occupancy import Inventory, Occupancy
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.form.formview import Live
+from gpuspawner.core.form.formview_live import Live
 from gpuspawner.core.form.formview_restore import FIELDS
 from gpuspawner.core.policy.allowance import Allowance, allowance
-from gpuspawner.core.policy.policy import Person, Policy, Rule, TypeRule
 from gpuspawner.core.policy.usage import Server, usage_of
 from gpuspawner.core.request.selection import validate
 from gpuspawner.core.verdict.availability import Availability

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.catalogue import Image
+from gpuspawner.core.catalog.policy_rules import ANY, UNLIMITED, Policy, Range, Rule, TypeRule
 from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.form.formview import Live
 from gpuspawner.core.form.formview_image_types import MisfitView
+from gpuspawner.core.form.formview_live import Live
 from gpuspawner.core.form.formview_numbers import NumberView
 from gpuspawner.core.form.formview_policy_types import PolicyView, TimeView
 from gpuspawner.core.form.formview_types import FormView, GPUTypeView
 from gpuspawner.core.policy.allowance import Allowance
-from gpuspawner.core.policy.policy import ANY, UNLIMITED, Policy, Range, Rule, TypeRule
 from gpuspawner.core.verdict.availability import Availability
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from tests.unit.core.policies import A100, CATALOGUE, GIB, HOUR_S, T4, allowed, pool, server

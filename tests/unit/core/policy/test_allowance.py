@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.avoidance import avoidance
+from gpuspawner.core.catalog.policy_rules import UNLIMITED, Policy, Range, Rule, TypeRule
 from gpuspawner.core.errors import PolicyError, SelectionError
 from gpuspawner.core.policy.allowance import Allowance, admitted
-from gpuspawner.core.policy.policy import UNLIMITED, Policy, Range, Rule, TypeRule
 from gpuspawner.core.request.selection import to_options
 from tests.unit.core.policies import A100, CATALOGUE, EITHER, GIB, HOUR_S, T4, allowed, pool, server
 

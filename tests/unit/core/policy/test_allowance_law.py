@@ -9,9 +9,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gpuspawner.core.catalog.catalogue import Catalogue
+from gpuspawner.core.catalog.policy_rules import UNLIMITED, Person, Policy, Pool, Range, Rule, TypeRule
 from gpuspawner.core.errors import PolicyError, SelectionError
 from gpuspawner.core.policy.allowance import Allowance, admitted, allowance
-from gpuspawner.core.policy.policy import UNLIMITED, Person, Policy, Pool, Range, Rule, TypeRule, pools_for
+from gpuspawner.core.policy.policy import pools_for
 from gpuspawner.core.policy.policy_merge import of_member
 from gpuspawner.core.policy.usage import Quota, Server, Usage, usage_of
 from gpuspawner.core.request.placement import place

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gpuspawner.core.catalog.policy_rules import UNLIMITED, Person, Policy, Rule, TypeRule
 from gpuspawner.core.policy.ceilings import ceilings, type_rules, used_of
-from gpuspawner.core.policy.policy import UNLIMITED, Person, Policy, Rule, TypeRule
 from gpuspawner.core.policy.usage import Quota, Server, Usage
 from tests.unit.core.policies import A100, EITHER, T4, catalogue, pool, server
 

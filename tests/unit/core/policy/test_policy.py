@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from gpuspawner.core.policy.policy import UNLIMITED, Person, Policy, Range, Rule, TypeRule, limits_of, pools_for
+from gpuspawner.core.catalog.policy_rules import UNLIMITED, Person, Policy, Range, Rule, TypeRule
+from gpuspawner.core.policy.policy import limits_of, pools_for
 from tests.unit.core.policies import A100, EITHER, T4, pool
 
 POLICY = Policy(

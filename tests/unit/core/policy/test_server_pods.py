@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.catalogue import Catalogue, GPUType, Image
-from gpuspawner.core.policy.policy import ANY, Policy, Pool
+from gpuspawner.core.catalog.policy_rules import ANY, Policy, Pool
 from gpuspawner.core.policy.server_pods import ServerPod, noted_owner, server_of, server_pod
 from gpuspawner.core.policy.usage import Server
 

@@ -5,16 +5,9 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.progress.progress import (
-    CALM_S,
-    HOPELESS_CODES,
-    Facts,
-    Progress,
-    QueuePlace,
-    Report,
-    Stage,
-    scrubbed,
-)
+from gpuspawner.core.progress.progress import CALM_S, Progress
+from gpuspawner.core.progress.scrubbing import scrubbed
+from gpuspawner.core.progress.stages import HOPELESS_CODES, Facts, QueuePlace, Report, Stage
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from tests.unit.core.starts import IMAGE, Json, container, ended, event, pod, waits
 

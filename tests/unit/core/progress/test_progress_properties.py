@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.progress.progress import HOPELESS_CODES, Facts, Progress, QueuePlace, Report, Stage
+from gpuspawner.core.progress.progress import Progress
+from gpuspawner.core.progress.stages import HOPELESS_CODES, Facts, QueuePlace, Report, Stage
 from gpuspawner.core.text.language import speaking
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from tests.unit.core.progress.test_event_sources import JSON

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuspawner.core.catalog.avoidance import MatchExpression
 from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, GPUType, Image, Priority
 from gpuspawner.core.catalog.kueue import QUEUE_LABEL, Queue
 from gpuspawner.core.catalog.platforms import platform_of
 from gpuspawner.core.cluster.model import Toleration
-from gpuspawner.core.request.placement import MatchExpression, Placement, place
+from gpuspawner.core.request.placement import Placement, place
 from gpuspawner.core.request.selection import Selection
 
 GIB = 1 << 30

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuspawner.core.policy.policy import ANY, Policy, Rule, TypeRule
+from gpuspawner.core.catalog.policy_rules import ANY, Policy, Rule, TypeRule
 from gpuspawner.core.warnings.policy_flags import flagged_policy
 from tests.unit.core.policies import A100, catalogue, pool
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuspawner.core.catalog.policy_rules import Person
 from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.discovery.assemble import assemble
 from gpuspawner.core.errors import PolicyError, SelectionError
 from gpuspawner.core.policy.allowance import Allowance, allowance
-from gpuspawner.core.policy.policy import Person
 from gpuspawner.core.policy.usage import Server, Usage
 from gpuspawner.hub.admission.gate import UnreadClusterError, admit
 from gpuspawner.hub.config.offers import Offer

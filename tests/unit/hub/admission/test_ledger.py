@@ -12,9 +12,9 @@ import pytest
 from kubernetes_asyncio.client.rest import ApiException
 
 from gpuspawner.core.catalog.catalogue import Catalogue, GPUType
+from gpuspawner.core.catalog.policy_rules import ANY, Policy, Pool
 from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.policy.policy import ANY, Policy, Pool
 from gpuspawner.core.policy.server_pods import server_pod
 from gpuspawner.core.policy.usage import Server
 from gpuspawner.hub.admission.ledger import OWNERS_S, UNSEEN_S, Ledger

@@ -11,7 +11,7 @@ from jupyterhub import orm
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
-from gpuspawner.core.policy.policy import Person, Policy, Rule
+from gpuspawner.core.catalog.policy_rules import Person, Policy, Rule
 from gpuspawner.hub.admission.persons import Persons
 
 ASKING = Policy(groups={"ml": Rule(max_gpus=1)})

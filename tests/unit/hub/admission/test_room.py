@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from kubernetes_asyncio.client import V1Container, V1ResourceRequirements
 
+from gpuspawner.core.catalog.avoidance import MatchExpression
 from gpuspawner.core.catalog.catalogue import Catalogue, GPUType, Image
 from gpuspawner.core.cluster.model import Node, Taint
 from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.request.placement import MatchExpression, Placement
+from gpuspawner.core.request.placement import Placement
 from gpuspawner.hub.admission.room import has_room
 
 CATALOGUE = Catalogue(

@@ -11,7 +11,7 @@ import pytest
 from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
 
 from gpuspawner.core.errors import SettingsError
-from gpuspawner.core.progress.progress import QueuePlace
+from gpuspawner.core.progress.stages import QueuePlace
 from gpuspawner.hub.config.offers import Offers
 from gpuspawner.kube.store import ClusterStore
 from tests.unit.hub.conftest import GPU_NODE, SETTINGS

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.form.formview import Live
+from gpuspawner.core.form.formview_live import Live
 from gpuspawner.core.request.selection import Selection, validate
 from gpuspawner.core.verdict.verdict import Outcome
 from gpuspawner.hub.form.outlook import look, nearby

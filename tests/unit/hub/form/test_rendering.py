@@ -10,8 +10,7 @@ import pytest
 from bs4 import BeautifulSoup, Tag
 
 from gpuspawner._resources import data_dir
-from gpuspawner.core.form.formview import FormView
-from gpuspawner.core.form.formview_types import State, VendorView
+from gpuspawner.core.form.formview_types import FormView, State, VendorView
 from gpuspawner.core.warnings.flags_view import FlagsView, FlagView
 from gpuspawner.hub.form.own_templates import shortened
 from gpuspawner.hub.form.rendering import render

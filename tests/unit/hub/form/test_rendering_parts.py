@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.form.formview import FormView
-from gpuspawner.core.form.formview_types import GPUTypeView, State
+from gpuspawner.core.form.formview_types import FormView, GPUTypeView, State
 from gpuspawner.hub.form import rendering
 from tests.unit.hub.views import T4, VIEW, hostile_view
 

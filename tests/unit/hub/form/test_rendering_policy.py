@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 from bs4 import BeautifulSoup, Tag
 
-from gpuspawner.core.form.formview import FormView
 from gpuspawner.core.form.formview_policy_types import PolicyView
-from gpuspawner.core.form.formview_types import State, VendorView
+from gpuspawner.core.form.formview_types import FormView, State, VendorView
 from gpuspawner.hub.form.rendering import render
 from tests.unit.hub.form.test_rendering import one, page, row
 from tests.unit.hub.views import BLOCKED, DENIED, LIMITED, T4, VIEW

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from kubernetes_asyncio.client import V1NodeSelectorRequirement, V1NodeSelectorTerm
 
+from gpuspawner.core.catalog.avoidance import MatchExpression
 from gpuspawner.core.catalog.catalogue import Priority
 from gpuspawner.core.cluster.model import Toleration
-from gpuspawner.core.request.placement import MatchExpression, Placement
+from gpuspawner.core.request.placement import Placement
 from gpuspawner.hub.pod.apply import Choice, trait_values
 
 EMPTY: dict[str, Any] = {

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuspawner.core.catalog.avoidance import MatchExpression
 from gpuspawner.core.cluster.model import Toleration
-from gpuspawner.core.request.placement import MatchExpression
 from gpuspawner.hub.pod.merging import added, literal, required_terms, toleration_entries
 
 HOME, SHM = {"name": "home"}, {"name": "shm"}

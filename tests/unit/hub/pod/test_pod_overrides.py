@@ -17,9 +17,10 @@ from kubernetes_asyncio.client import (
     V1ResourceRequirements,
 )
 
+from gpuspawner.core.catalog.avoidance import MatchExpression
 from gpuspawner.core.catalog.catalogue import Priority
 from gpuspawner.core.cluster.model import Toleration
-from gpuspawner.core.request.placement import MatchExpression, Placement
+from gpuspawner.core.request.placement import Placement
 from gpuspawner.hub.pod.pod_overrides import container_config, container_mounts, plain, pod_config
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

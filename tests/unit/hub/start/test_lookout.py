@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.progress.progress import QueuePlace
+from gpuspawner.core.progress.stages import QueuePlace
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.start import lookout

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from gpuspawner.kube.client.requests import APIUnavailableError
+from gpuspawner.kube.watch.changes import RelistError
 from gpuspawner.kube.watch.follower import Follower, Pauses
-from gpuspawner.kube.watch.watch import RelistError
 from tests.unit.kube.watch_server import eventually
 
 PAUSES = Pauses(first_s=0.001, longest_s=0.002, lost_s=0.01, never_had_s=0.02)

@@ -14,9 +14,10 @@ from kubernetes_asyncio.client import CoreV1Api
 from gpuspawner.kube.client.lines import LineTooLongError
 from gpuspawner.kube.client.requests import APIUnavailableError
 from gpuspawner.kube.watch import changes as changes_module
+from gpuspawner.kube.watch.changes import RelistError
 from gpuspawner.kube.watch.collection import COLLECTOR
 from gpuspawner.kube.watch.targets import Key, key_of
-from gpuspawner.kube.watch.watch import GAP_S, SILENT_WATCHES, RelistError, Resource, Timing, Watch
+from gpuspawner.kube.watch.watch import GAP_S, SILENT_WATCHES, Resource, Timing, Watch
 from tests.unit.kube.watch_server import (
     CUT,
     HANG,
