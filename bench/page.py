@@ -18,11 +18,11 @@ from playwright.async_api import Page, async_playwright
 from bench.render import busy_inventory, rich_catalogue
 from bench.result import Result
 from devcluster import chromium
-from gpuspawner.core.catalog.catalogue import Catalogue
+from gpuspawner.core.catalog.catalogue import Catalog
 from gpuspawner.core.form.formview import build_view
-from gpuspawner.core.form.formview_filled import fill
-from gpuspawner.core.form.formview_live import Live
-from gpuspawner.core.verdict.availability import availability
+from gpuspawner.core.form.formview_filled import fill_fields
+from gpuspawner.core.form.formview_live import LiveState
+from gpuspawner.core.verdict.availability import count_availability
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from gpuspawner.hub.form.rendering import render
 
@@ -114,23 +114,23 @@ async def _shift(page: Page) -> float:
     return float(await page.evaluate("new Promise((resolve) => setTimeout(() => resolve(globalThis.shifted), 100))"))
 
 
-def catalogue() -> Catalogue:
+def catalogue() -> Catalog:
     """Return what a site offers that has twenty of both."""
     return rich_catalogue(images=IMAGES, gpu_types=GPU_TYPES)
 
 
-def form(offered: Catalogue, number: int) -> str:
+def form(offered: Catalog, number: int) -> str:
     """Return our form on a cluster that is a little different each time."""
     inventory = busy_inventory(gpu_types=GPU_TYPES, taken=number)
-    live = Live(
-        availabilities=availability(tuple(offered.gpus.values()), inventory),
+    live = LiveState(
+        availabilities=count_availability(tuple(offered.gpus.values()), inventory),
         verdict=Verdict(outcome=Outcome.NOW, places=3 + number % 2, places_exact=True),
     )
     saved = {"image": "image-3", "cpu": 4, "memory": "16G", "gpu": "gpu-1", "gpu_count": 2}
-    return render(build_view(offered, inventory, filled=fill(offered, options=saved), live=live))
+    return render(build_view(offered, inventory, filled=fill_fields(offered, options=saved), live=live))
 
 
-def profiles(offered: Catalogue) -> list[dict[str, object]]:
+def profiles(offered: Catalog) -> list[dict[str, object]]:
     """Return the same choices as a profile list: a profile for each GPU type, with the images as its options."""
     images = {
         image.slug: {"display_name": image.display_name, "kubespawner_override": {"image": image.image}}

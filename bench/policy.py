@@ -25,8 +25,8 @@ from sqlalchemy.orm import Session
 
 from bench.render import busy_inventory, rich_catalogue
 from bench.result import Result
-from gpuspawner.core.catalog.policy_rules import ANY, UNLIMITED, Policy, Pool, Range, Rule, TypeRule
-from gpuspawner.hub.admission.allowances import Allowances
+from gpuspawner.core.catalog.policy_rules import ANY, UNLIMITED, AmountRange, GPUPool, GPUTypeRule, Policy, Rule
+from gpuspawner.hub.admission.allowances import AdmissionService
 from gpuspawner.hub.config.offers import Offer
 
 SPAWNS = 1000
@@ -88,7 +88,7 @@ class _Hub:
         self._reflector = SimpleNamespace(first_load_future=loaded, watch_task=watch, pods=self._pods)
         self._kind: Any = type("Spawner", (SimpleNamespace,), {"reflectors": {("pods", "hub"): self._reflector}})
         self._db = db
-        self._allowances = Allowances()
+        self._admission = AdmissionService()
 
     async def spawn(self, offer: Offer, number: int) -> float:
         """Let one choice through both times, and return the milliseconds that took."""
@@ -96,8 +96,8 @@ class _Hub:
         changed = number % SERVERS
         self._pods[f"hub/pod-{changed}"] = _pod(changed, version=number)
         began = time.thread_time()
-        first = await self._allowances.admit(spawner, OPTIONS, offer=offer, is_start=True)
-        await self._allowances.admit(spawner, first.options, offer=offer, is_start=True)
+        first = await self._admission.admit(spawner, OPTIONS, offer=offer, is_start=True)
+        await self._admission.admit(spawner, first.options, offer=offer, is_start=True)
         took_ms = (time.thread_time() - began) * 1000
         spawner._start_pending = False  # its pod is one of those that run
         return took_ms
@@ -134,25 +134,25 @@ def _policy() -> Policy:
     default = Rule(
         images=frozenset({ANY}),
         custom_images=False,
-        gpus={ANY: TypeRule()},
+        gpus={ANY: GPUTypeRule()},
         max_gpus=4,
         max_gpus_per_server=2,
-        cpu=Range(max=16_000),
-        memory=Range(max=64 * GIB),
+        cpu=AmountRange(max=16_000),
+        memory=AmountRange(max=64 * GIB),
         max_runtime_s=8 * 3600,
     )
     groups = {
         f"group-{number}": Rule(
             gpus={
-                f"gpu-{number}": TypeRule(max_gpus=8, max_gpus_per_server=2, max_runtime_s=4 * 3600),
-                ANY: TypeRule(),
+                f"gpu-{number}": GPUTypeRule(max_gpus=8, max_gpus_per_server=2, max_runtime_s=4 * 3600),
+                ANY: GPUTypeRule(),
             },
             max_gpus=8 + number,
         )
         for number in range(GROUPS)
     }
     pools = {
-        f"pool-{number}": Pool(
+        f"pool-{number}": GPUPool(
             slug=f"pool-{number}",
             display_name=f"Pool {number}",
             groups=frozenset({f"group-{number}"}),

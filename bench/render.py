@@ -12,11 +12,11 @@ import time
 from dataclasses import replace
 
 from bench.result import Result
-from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, GPUType, Image, Preset, Unit
+from gpuspawner.core.catalog.catalogue import Bounds, Catalog, GPUType, Image, Preset, UnitKind
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.form.formview import build_view
-from gpuspawner.core.form.formview_filled import fill
+from gpuspawner.core.form.formview_filled import fill_fields
 from gpuspawner.core.form.formview_types import FormView
 from gpuspawner.hub.form.rendering import render
 
@@ -49,7 +49,9 @@ def measure() -> Result:
             "gpu_count": 2,
         }
         began, cpu_began = time.perf_counter(), time.thread_time()
-        html = render(_with_a_change(build_view(catalogue, inventory, filled=fill(catalogue, options=saved)), number))
+        html = render(
+            _with_a_change(build_view(catalogue, inventory, filled=fill_fields(catalogue, options=saved)), number)
+        )
         times_ms.append((time.perf_counter() - began) * 1000)
         cpu_ms.append((time.thread_time() - cpu_began) * 1000)
     percentiles = statistics.quantiles(times_ms[WARM_UP:], n=100)
@@ -84,7 +86,7 @@ def _with_a_change(view: FormView, number: int) -> FormView:
     return replace(view, vendors=(replace(vendor, types=types), *others))
 
 
-def rich_catalogue(*, images: int = IMAGES, gpu_types: int = GPU_TYPES) -> Catalogue:
+def rich_catalogue(*, images: int = IMAGES, gpu_types: int = GPU_TYPES) -> Catalog:
     """Return a catalogue as a large site would have it."""
     text = "What it is for and what is in it, in a sentence that a user would read before choosing."
     offered = {
@@ -99,7 +101,7 @@ def rich_catalogue(*, images: int = IMAGES, gpu_types: int = GPU_TYPES) -> Catal
             display_name=f"NVIDIA Card {n} 80 GB",
             resource="nvidia.com/gpu",
             vendor="nvidia" if n % 3 else "amd",
-            unit=Unit.CARD,
+            unit=UnitKind.CARD,
             match={LABEL: (f"CARD-{n}", f"CARD-{n}-PCIE")},
             max_count=8,
             memory_bytes=80 * GIB,
@@ -116,7 +118,7 @@ def rich_catalogue(*, images: int = IMAGES, gpu_types: int = GPU_TYPES) -> Catal
         )
         for n in range(PRESETS)
     }
-    return Catalogue(
+    return Catalog(
         images=offered,
         cpu=Bounds(min=500, max=64_000, step=500, default=2_000),
         memory=Bounds(min=GIB, max=512 * GIB, step=GIB, default=8 * GIB),

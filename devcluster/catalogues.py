@@ -22,7 +22,7 @@ _METHODS = {
     "gpuspawner": [("**.py", "python")],
     "templates": [("**.html", "jinja2"), ("**.js", "javascript")],
 }
-_SHOWN = {"gettext": None, "later": None, "translate": None, "_": None, "t": None}
+_SHOWN = {"gettext": None, "gettext_lazy": None, "translate": None, "_": None, "t": None}
 _COUNTED = {"ngettext": (1, 2), "tn": (1, 2)}
 _OPTIONS = {"**.html": {"trim_blocks": "true", "lstrip_blocks": "true", "silent": "false"}}
 _WIDTH = 120

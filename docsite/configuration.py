@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from traitlets import TraitType
 
 from docsite.written import model_in, notation
-from gpuspawner.hub.config.traits import SETTINGS
+from gpuspawner.hub.config.traits import SETTING_TRAITS
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.settings.models import SettingsModel
 from gpuspawner.settings.values import Entry
@@ -47,7 +47,7 @@ def _traits() -> dict[str, TraitType[Any, Any]]:
     """Return the traits that gpuspawner adds to KubeSpawner's, the settings first."""
     inherited = set(KubeSpawner.class_trait_names(config=True))
     own = {name: trait for name, trait in GPUSpawner.class_traits(config=True).items() if name not in inherited}
-    return {name: own[name] for name in (*SETTINGS, *sorted(set(own) - set(SETTINGS)))}
+    return {name: own[name] for name in (*SETTING_TRAITS, *sorted(set(own) - set(SETTING_TRAITS)))}
 
 
 def _section(name: str, trait: TraitType[Any, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import cast
 from prometheus_client import REGISTRY, Metric
 from prometheus_client.metrics import MetricWrapperBase
 
-from gpuspawner.hub.config.settings_files import FollowedSettings
+from gpuspawner.hub.config.settings_files import ReloadingSettings
 from gpuspawner.hub.metrics import metrics
 from gpuspawner.hub.metrics.cluster_metrics import ClusterMetrics
 from gpuspawner.hub.metrics.settings_metrics import SettingsMetrics
@@ -30,9 +30,9 @@ an alarm.
 class _Files:
     """Files of settings as the hub's metrics see them; without any there is nothing to tell."""
 
-    is_good, read_at = True, 0.0
+    is_valid, read_at = True, 0.0
 
-    def look(self) -> None: ...
+    def reload_if_changed(self) -> None: ...
 
 
 def page() -> str:
@@ -45,9 +45,9 @@ def _rows() -> Iterator[tuple[str, ...]]:
     for collector in list(REGISTRY._collector_to_names):
         if isinstance(collector, MetricWrapperBase):
             for family in collector.describe():
-                if family.name.startswith(metrics.PREFIX):
+                if family.name.startswith(metrics.METRICS_PREFIX):
                     yield _row(family, labels=collector._labelnames)
-    for asked in (ClusterMetrics(dict, lambda: None), SettingsMetrics([cast("FollowedSettings", _Files())])):
+    for asked in (ClusterMetrics(dict, lambda: None), SettingsMetrics([cast(ReloadingSettings, _Files())])):
         for family in asked.collect():
             yield _row(family, labels=getattr(family, "_labelnames", ()))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from gpuspawner.cli.cluster.rights import Right, shipped
+from gpuspawner.cli.cluster.rights import ResourceRight, read_shipped_rights
 
 _HEAD = """\
 # Rights
@@ -27,23 +27,26 @@ _TABLE = """\
 def page() -> str:
     """Return the page in Markdown."""
     return "\n".join(
-        [_HEAD, *(_section(part, rights) for part, rights in groupby(shipped(), key=lambda each: each.part))]
+        [
+            _HEAD,
+            *(_section(part, rights) for part, rights in groupby(read_shipped_rights(), key=lambda each: each.part)),
+        ]
     )
 
 
-def _section(part: str, rights: Iterable[Right]) -> str:
+def _section(part: str, rights: Iterable[ResourceRight]) -> str:
     found = list(rights)
     kind = "Role" if found[0].is_namespaced else "ClusterRole"
     rows = "".join(_row(list(alike)) for _, alike in groupby(found, key=_told))
     return f"## `gpuspawner-{part}`\n\n{kind}.\n\n{_TABLE}{rows}"
 
 
-def _told(right: Right) -> tuple[object, ...]:
+def _told(right: ResourceRight) -> tuple[object, ...]:
     """Return what rights have in common that share a row."""
     return right.api_group, right.verbs, right.is_granted, right.purpose, right.lost
 
 
-def _row(alike: Sequence[Right]) -> str:
+def _row(alike: Sequence[ResourceRight]) -> str:
     right = alike[0]
     group = f"`{right.api_group}`" if right.api_group else "core"
     names = ", ".join(f"`{each.resource}`" for each in alike) + ("" if right.is_granted else ", commented out")

@@ -13,9 +13,9 @@ from bench.fit.scene import Case, Manifest, Scene
 from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.cluster.occupancy import Occupancy
-from gpuspawner.core.cluster.volumes import volume_terms
+from gpuspawner.core.cluster.volumes import decode_volume_terms
 from gpuspawner.core.scheduling import fit
-from gpuspawner.core.scheduling.obstacles import Answer, Fit, Survey
+from gpuspawner.core.scheduling.obstacles import Answer, FitResult, ScanResult
 
 UNBOUND = "a volume that is chosen when the pod is placed"
 
@@ -32,8 +32,8 @@ class Outcome(StrEnum):
 class Opinion:
     """What we say about a case: of each node, by its name, and of all of them at one look."""
 
-    nodes: Mapping[str, Fit]
-    survey: Survey
+    nodes: Mapping[str, FitResult]
+    survey: ScanResult
 
     @property
     def answer(self) -> Answer:
@@ -50,23 +50,23 @@ class Opinion:
             self.survey.answer is not self.answer
             or groups != takers
             or (self.survey.places > 0) != (takers > 0)
-            or self.survey.could < takers
+            or self.survey.fit_if_empty < takers
         )
 
 
 def occupancy(nodes: Sequence[Manifest], pods: Sequence[Manifest]) -> Occupancy:
     """Return a scene, as the API server has it, in the form that we answer from."""
-    known = (decode.pod(pod) for pod in pods)
-    return Occupancy.of((decode.node(node) for node in nodes), (pod for pod in known if pod is not None))
+    known = (decode.decode_pod(pod) for pod in pods)
+    return Occupancy.build((decode.decode_node(node) for node in nodes), (pod for pod in known if pod is not None))
 
 
 def ask_ourselves(case: Case, known: Occupancy) -> Opinion:
     """Return what we say about a pod that is not created yet, read from the very manifest that will be sent."""
-    pod = decode.pod(case.pod)
+    pod = decode.decode_pod(case.pod)
     if pod is None:
         raise ValueError(f"case {case.seed} is no pod that may start")
     pod = _with_volumes(pod, case.scene)
-    nodes = {node.name: fit.check(pod, node, occupancy=known) for node in known.nodes}
+    nodes = {node.name: fit.check_node(pod, node, occupancy=known) for node in known.nodes}
     return Opinion(nodes=nodes, survey=fit.survey(pod, known))
 
 
@@ -74,13 +74,18 @@ def _with_volumes(pod: Pod, scene: Scene) -> Pod:
     """Return the pod with what its claims' volumes say of nodes, as somebody who may read volumes would fill it in."""
     names = {claim["metadata"]["name"]: claim["spec"]["volumeName"] for claim in scene.claims}
     volumes = {volume["metadata"]["name"]: volume for volume in scene.volumes}
-    demands = pod.demands
-    unbound = tuple(UNBOUND for claim in demands.claims if claim not in names)
-    terms = [term for claim in demands.claims if claim in names for term in volume_terms(volumes[names[claim]])]
+    constraints = pod.constraints
+    unbound = tuple(UNBOUND for claim in constraints.unread_claims if claim not in names)
+    terms = [
+        term
+        for claim in constraints.unread_claims
+        if claim in names
+        for term in decode_volume_terms(volumes[names[claim]])
+    ]
     return dataclasses.replace(
         pod,
-        demands=dataclasses.replace(
-            demands, claims=(), volume_terms=tuple(terms), undecided=(*demands.undecided, *unbound)
+        constraints=dataclasses.replace(
+            constraints, unread_claims=(), volume_terms=tuple(terms), undecided=(*constraints.undecided, *unbound)
         ),
     )
 
@@ -116,5 +121,5 @@ def describe(case: Case, opinion: Opinion, decision: Decision) -> str:
     )
 
 
-def _words(found: Fit) -> str:
+def _words(found: FitResult) -> str:
     return ", ".join(f"{obstacle.reason}({obstacle.detail})" for obstacle in found.obstacles)

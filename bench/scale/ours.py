@@ -22,14 +22,14 @@ from bench.scale.subject import Commands
 from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.request.selection import validate
-from gpuspawner.core.verdict.verdict import verdict
-from gpuspawner.hub.pod.preview import Previews
+from gpuspawner.core.verdict.verdict import predict_verdict
+from gpuspawner.hub.pod.preview import PodPreviews
 from gpuspawner.hub.spawner import GPUSpawner
-from gpuspawner.kube.client.page_items import members
-from gpuspawner.kube.client.requests import text_of
-from gpuspawner.kube.store import NODES_PER_PAGE, PODS_PER_PAGE, ClusterStore, Pace
+from gpuspawner.kube.client.page_items import parse_members
+from gpuspawner.kube.client.requests import stream_text
+from gpuspawner.kube.store import NODES_PER_PAGE, PODS_PER_PAGE, ClusterStore, StoreTiming
 
-PACE = Pace(first_sync_timeout_s=100.0)
+PACE = StoreTiming(first_sync_timeout_s=100.0)
 """Whoever asks first waits until everything is read, instead of three seconds as in the hub."""
 WARM_UP = 20
 NODE_CHANGES = 20
@@ -48,7 +48,7 @@ async def whole_store() -> AsyncIterator[Commands]:
         api_token="secret",  # noqa: S106 - nobody is asked with it
         oauth_client_id="unused",
     )
-    store = GPUSpawner._offers.store(spawner.api, pace=PACE)
+    store = GPUSpawner._offer_factory.get_store(spawner.api, pace=PACE)
     subject = _Ours(spawner, store)
     try:
         yield {"sync": subject.sync, "window": subject.window, "render": subject.render, "verdict": subject.verdict}
@@ -94,13 +94,13 @@ class _Ours:
         """Read the cluster for the first time."""
         await self._warm_up()
         found = await gauges.first_read(self._read)
-        inventory = await self._store.inventory()
-        pods = inventory.occupancy.pods() if inventory.occupancy else ()
+        inventory = await self._store.read_inventory()
+        pods = inventory.occupancy.iter_pods() if inventory.occupancy else ()
         return {**found, "nodes": len(inventory.nodes or ()), "pods": sum(1 for _ in pods)}
 
     async def window(self, seconds: int) -> dict[str, float]:
         """Follow the cluster for a while, asked once a second, as ten open forms do."""
-        return await gauges.window(seconds, each_second=self._store.inventory)
+        return await gauges.window(seconds, each_second=self._store.read_inventory)
 
     async def render(self, number: int) -> dict[str, float]:
         """Render the form with a choice of each type in turn, half of the times after a pod changed."""
@@ -109,7 +109,7 @@ class _Ours:
         for turn, kind, count in self._choices(2 * (number + WARM_UP)):
             has_changed = turn % 2 == 1
             if has_changed:
-                self._change_pod(await self._store.inventory())
+                self._change_pod(await self._store.read_inventory())
             self._spawner.user_options = _options(kind, count)
             with (changed if has_changed else unchanged).lap():
                 html = await self._spawner._render_form(None, None)
@@ -125,7 +125,7 @@ class _Ours:
         """Return how many milliseconds a form takes after a node was cordoned, which makes the catalogue anew."""
         times_s: list[float] = []
         for number in range(NODE_CHANGES):
-            inventory = await self._store.inventory()
+            inventory = await self._store.read_inventory()
             if inventory.occupancy is None or inventory.nodes is None:
                 raise RuntimeError("the cluster is not known")
             node = inventory.nodes[number * 7919 % len(inventory.nodes)]
@@ -137,18 +137,18 @@ class _Ours:
 
     async def verdict(self, number: int) -> dict[str, float]:
         """Reach a verdict on one choice after the other, each after a pod changed."""
-        offer = await self._spawner._offer()
+        offer = await self._spawner._make_offer()
         outcomes: Counter[str] = Counter()
         alone, with_manifest = gauges.Stopwatch(), gauges.Stopwatch()
         for _, kind, count in self._choices(number + WARM_UP):
             self._change_pod(offer.inventory)
             selection = validate(_options(kind, count), offer.catalogue)
             with with_manifest.lap():
-                previews = Previews(self._spawner, offer)
+                previews = PodPreviews(self._spawner, offer)
                 await previews.prepare(selection)
-                pod = previews.pod(selection)
+                pod = previews.find_pod(selection)
                 with alone.lap():
-                    reached = verdict(pod, offer.inventory, gpu=offer.catalogue.gpus[objects.gpu_slug(kind)])
+                    reached = predict_verdict(pod, offer.inventory, gpu=offer.catalogue.gpus[objects.gpu_slug(kind)])
             outcomes[reached.outcome.value] += 1
             await asyncio.sleep(0)
         found = with_manifest.percentiles(warm_up=WARM_UP)
@@ -164,11 +164,11 @@ class _Ours:
         api = self._store._api
         for method, size in ((api.list_node, NODES_PER_PAGE), (api.list_pod_for_all_namespaces, PODS_PER_PAGE)):
             response = await method(limit=size, _preload_content=False)
-            async for _ in members(text_of(response)):
+            async for _ in parse_members(stream_text(response)):
                 pass
 
     async def _read(self) -> None:
-        if (await self._store.inventory()).occupancy is None:
+        if (await self._store.read_inventory()).occupancy is None:
             raise TimeoutError("the cluster was not read in time")
 
     def _choices(self, number: int) -> Iterator[tuple[int, int, int]]:

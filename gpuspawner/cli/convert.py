@@ -23,21 +23,21 @@ from traitlets.config.loader import PyFileConfigLoader
 
 from gpuspawner.cli.common.exits import OK
 from gpuspawner.cli.common.findings import Severity
-from gpuspawner.cli.common.output import printable
-from gpuspawner.cli.values.texts import no_text, read_text
+from gpuspawner.cli.common.output import sanitize
+from gpuspawner.cli.values.texts import describe_decode_error, read_text
 from gpuspawner.cli.values.yaml_tree import read_yaml
 from gpuspawner.core.errors import Problem, SettingsError
-from gpuspawner.settings.profiles.from_profiles import convert
+from gpuspawner.settings.profiles.from_profiles import convert_profile_list
 from gpuspawner.settings.profiles.profile_amounts import AMOUNT_TRAITS
 
-_PLACES = (
+_PROFILE_LIST_PATHS = (
     ("singleuser", "profileList"),
     ("hub", "config", "KubeSpawner", "profile_list"),
     ("KubeSpawner", "profile_list"),
     ("profile_list",),
     ("profileList",),
 )
-_OF_THE_CHART = _PLACES[:2]
+_OF_THE_CHART = _PROFILE_LIST_PATHS[:2]
 _CONFIGS: tuple[tuple[str, ...], ...] = (("hub", "config"), ())
 _SPAWNERS = ("KubeSpawner", "Spawner")
 """Sections of traits that KubeSpawner has, the one that wins first."""
@@ -55,10 +55,12 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     :raises SettingsError: there is no profile list in it, or it is none.
     :raises OSError: it cannot be read.
     """
-    root, section, profile_list = _find(arguments.file)
-    found = convert(profile_list, default_image=_default_image(section), usual=_usual_amounts(section))
+    root, section, profile_list = _find_profile_list(arguments.file)
+    found = convert_profile_list(
+        profile_list, default_image=_find_default_image(section), defaults=_collect_default_amounts(section)
+    )
     for note in found.notes:
-        notes.write(f"note: {printable(note)}\n")
+        notes.write(f"note: {sanitize(note)}\n")
     values: dict[str, Any] = {
         "hub": {
             "config": {
@@ -69,8 +71,8 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     }
     for place in _OF_THE_CHART:
         # Helm replaces lists: as an overlay over the old values this takes the old profiles away.
-        if _at(section, place):
-            _put(values, place, value=[])
+        if _get_at(section, place):
+            _set_at(values, place, value=[])
     for key in root:
         values = {key: values}
     if arguments.output == "json":
@@ -81,42 +83,42 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     return OK
 
 
-def _find(file: str) -> tuple[tuple[str, ...], Mapping[str, Any], object]:
+def _find_profile_list(file: str) -> tuple[tuple[str, ...], Mapping[str, Any], object]:
     """Return the key that the chart's values are below in a file, if any, what is there, and the profile list."""
-    document = _load(file)
+    document = _load_document(file)
     if isinstance(document, list):
         return (), {}, document
-    for root, section in _sections(document):
-        for place in _PLACES:
-            if found := _at(section, place):
+    for root, section in _iterate_sections(document):
+        for place in _PROFILE_LIST_PATHS:
+            if found := _get_at(section, place):
                 return root if place in _OF_THE_CHART else (), section, found
     places = ", ".join(".".join(place) for place in _OF_THE_CHART)
     raise SettingsError(Problem(field=file, code="missing", message=f"has no profile list ({places})"))
 
 
-def _at(section: Mapping[str, Any], place: Iterable[str]) -> Any:
+def _get_at(section: Mapping[str, Any], place: Iterable[str]) -> Any:
     found: Any = section
     for key in place:
         found = found.get(key) if isinstance(found, Mapping) else None
     return found
 
 
-def _put(values: dict[str, Any], place: Sequence[str], *, value: object) -> None:
+def _set_at(values: dict[str, Any], place: Sequence[str], *, value: object) -> None:
     for key in place[:-1]:
         values = values.setdefault(key, {})
     values[place[-1]] = value
 
 
-def _default_image(section: Mapping[str, Any]) -> str:
+def _find_default_image(section: Mapping[str, Any]) -> str:
     """Return the reference of KubeSpawner's own image, as the chart or a config writes it; empty where neither does."""
     for place in (("hub", "config", "KubeSpawner", "image"), ("KubeSpawner", "image")):
-        if isinstance(found := _at(section, place), str):
+        if isinstance(found := _get_at(section, place), str):
             return found
-    name, tag = (_at(section, ("singleuser", "image", key)) for key in ("name", "tag"))
+    name, tag = (_get_at(section, ("singleuser", "image", key)) for key in ("name", "tag"))
     return f"{name}:{tag}" if isinstance(name, str) and isinstance(tag, str) else ""
 
 
-def _usual_amounts(section: Mapping[str, Any]) -> dict[str, Any]:
+def _collect_default_amounts(section: Mapping[str, Any]) -> dict[str, Any]:
     """Return the limits and guarantees that profiles without their own have; JupyterHub's configuration wins."""
     found: dict[str, Any] = {}
     for name, traits in AMOUNT_TRAITS.items():
@@ -125,18 +127,18 @@ def _usual_amounts(section: Mapping[str, Any]) -> dict[str, Any]:
                 *((*config, spawner, trait) for spawner in _SPAWNERS for config in _CONFIGS),
                 ("singleuser", name, key),
             )
-            found[trait] = next((value for place in places if (value := _at(section, place)) is not None), None)
+            found[trait] = next((value for place in places if (value := _get_at(section, place)) is not None), None)
     return found
 
 
-def _sections(document: object) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
+def _iterate_sections(document: object) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
     """Yield a document and what is below its keys: a parent chart keeps a chart's values below its name."""
     if isinstance(document, Mapping):
         yield (), document
         yield from (((key,), value) for key, value in document.items() if isinstance(value, Mapping))
 
 
-def _load(file: str) -> object:
+def _load_document(file: str) -> object:
     if file.endswith(".py"):
         path = Path(file).absolute()
         path.stat()  # the loader only says that it did not find it
@@ -148,7 +150,7 @@ def _load(file: str) -> object:
     try:
         text = read_text(file)
     except UnicodeDecodeError as error:
-        raise SettingsError(Problem(field=file, code="bad_value", message=no_text(error))) from error
+        raise SettingsError(Problem(field=file, code="bad_value", message=describe_decode_error(error))) from error
     # As check and Helm read it: a list that a key written twice takes away is not the one that people get.
     document = read_yaml(text, file="<stdin>" if file == "-" else file, may_be_list=True)
     errors = [flaw.problem for flaw in document.flaws if flaw.severity is Severity.ERROR]

@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     """Run the demo until it ends."""
-    checkout = next(filter(_is_checkout, _folders(arguments.checkout)), None)
+    checkout = next(filter(_is_checkout, _list_folders(arguments.checkout)), None)
     if checkout is None:
         notes.write("gpuspawner demo: there is no checkout of the project here; name its folder with --checkout\n")
         return FAILED
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
         return OK
 
 
-def _folders(named: str | None) -> Iterator[Path]:
+def _list_folders(named: str | None) -> Iterator[Path]:
     if named is not None:
         yield Path(named).expanduser()
         return

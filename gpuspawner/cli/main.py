@@ -11,7 +11,7 @@ from gpuspawner import __version__
 from gpuspawner.cli import convert, demo, schema, version
 from gpuspawner.cli.check import check
 from gpuspawner.cli.common.exits import BAD, FAILED, INTERRUPTED
-from gpuspawner.cli.common.output import printable
+from gpuspawner.cli.common.output import sanitize
 from gpuspawner.cli.doctor import doctor
 from gpuspawner.cli.explain import explain
 from gpuspawner.cli.inventory import inventory
@@ -51,11 +51,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except (GPUSpawnerError, OSError, UnicodeDecodeError) as error:
-        sys.stderr.write(f"gpuspawner {parsed.command}: {printable(_told(error))}\n")
+        sys.stderr.write(f"gpuspawner {parsed.command}: {sanitize(_describe_error(error))}\n")
         return BAD if isinstance(error, SettingsError) else FAILED
 
 
-def _told(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return str(error)

@@ -23,10 +23,10 @@ from typing import Any, TextIO
 from traitlets import Bool, Float, Integer, TraitType, Unicode
 
 from gpuspawner.cli.common.exits import OK
-from gpuspawner.cli.common.output import write
-from gpuspawner.hub.config.traits import SETTINGS
+from gpuspawner.cli.common.output import write_result
+from gpuspawner.hub.config.traits import SETTING_TRAITS
 from gpuspawner.hub.spawner import GPUSpawner
-from gpuspawner.settings.schema import settings_schema, values_schema
+from gpuspawner.settings.schema import build_settings_schema, build_values_schema
 
 _TYPES: tuple[tuple[type[TraitType[Any, Any]], str], ...] = (
     (Bool, "boolean"),
@@ -46,9 +46,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     """Write the schema."""
-    section = settings_schema(other_traits())
-    write(
-        section if arguments.section else values_schema(section),
+    section = build_settings_schema(build_trait_schemas())
+    write_result(
+        section if arguments.section else build_values_schema(section),
         output=arguments.output,
         out=out,
         table=lambda _: (),
@@ -56,21 +56,21 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     return OK
 
 
-def other_traits() -> dict[str, dict[str, Any]]:
+def build_trait_schemas() -> dict[str, dict[str, Any]]:
     """Return schemas of what may stand beside the settings: gpuspawner's other traits, and all of KubeSpawner's.
 
     Those of KubeSpawner are only named: which values they take is for `gpuspawner check`, which asks them.
     """
     found: dict[str, dict[str, Any]] = {}
     for name, trait in sorted(GPUSpawner.class_traits(config=True).items()):
-        if name in SETTINGS:
+        if name in SETTING_TRAITS:
             continue
         own = trait.this_class is not None and trait.this_class.__module__.startswith("gpuspawner.")
-        found[name] = _own(trait) if own else {"description": "A trait of KubeSpawner."}
+        found[name] = _build_trait_schema(trait) if own else {"description": "A trait of KubeSpawner."}
     return found
 
 
-def _own(trait: TraitType[Any, Any]) -> dict[str, Any]:
+def _build_trait_schema(trait: TraitType[Any, Any]) -> dict[str, Any]:
     kind = next((told for cls, told in _TYPES if isinstance(trait, cls)), None)
     sentence = " ".join(trait.help.split("::")[0].split()).split(". ")[0].rstrip(".")
     schema: dict[str, Any] = {"description": f"{sentence}."}

@@ -14,7 +14,7 @@ from typing import TextIO
 
 from gpuspawner import __version__
 from gpuspawner.cli.common.exits import OK
-from gpuspawner.cli.common.output import add_output, write
+from gpuspawner.cli.common.output import add_output_argument, write_result
 
 _PACKAGES = {"jupyterhub": "jupyterhub", "kubespawner": "jupyterhub-kubespawner", "kubernetes_asyncio": ""}
 """What is imported, and the package that it comes in where that is called otherwise."""
@@ -22,14 +22,14 @@ _PACKAGES = {"jupyterhub": "jupyterhub", "kubespawner": "jupyterhub-kubespawner"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add_output(parser)
+    add_output_argument(parser)
 
 
 def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     """Write the versions."""
-    found = versions()
+    found = collect_versions()
     longest = max(map(len, found))
-    write(
+    write_result(
         found,
         output=arguments.output,
         out=out,
@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     return OK
 
 
-def versions() -> dict[str, str | None]:
+def collect_versions() -> dict[str, str | None]:
     """Return the version of each part by its name, None where it is not installed."""
     found: dict[str, str | None] = {"gpuspawner": __version__, "python": platform.python_version()}
     for name, package in _PACKAGES.items():

@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
-def fresh(value: Any) -> Any:
+def copy_nested(value: Any) -> Any:
     """Return a copy of nested dicts and lists; what they hold (functions, Kubernetes models) is shared."""
     if isinstance(value, dict):
-        return {key: fresh(item) for key, item in value.items()}
+        return {key: copy_nested(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [fresh(item) for item in value]
+        return [copy_nested(item) for item in value]
     return value
 
 
 @dataclass(slots=True)
-class Base:
+class TraitOverrides:
     """The admin's values of one spawner's traits, whatever was put over them.
 
     :param owner: the spawner.
@@ -40,11 +40,11 @@ class Base:
         for trait, value in values.items():
             self._remembered[trait] = self[trait]
             # A copy: whoever changes it in place must not change what it was made from.
-            setattr(self.owner, trait, fresh(value))
+            setattr(self.owner, trait, copy_nested(value))
 
-    def of(self, twin: Any) -> Base:
+    def copy_for(self, twin: Any) -> TraitOverrides:
         """Return the same values as those of another spawner, a copy of the owner."""
-        return Base(twin, dict(self._remembered))
+        return TraitOverrides(twin, dict(self._remembered))
 
     def restore(self) -> None:
         """Give every trait the value it had before the first assignment."""

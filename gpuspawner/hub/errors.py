@@ -19,8 +19,8 @@ from tornado import web
 
 from gpuspawner.core.errors import GPUSpawnerError, PolicyError
 from gpuspawner.core.policy.denials import NAMESPACE_QUOTA, POLICY_UNREADABLE
-from gpuspawner.core.text.language import gettext, later, said
-from gpuspawner.core.text.sentences import paragraph
+from gpuspawner.core.text.language import gettext, gettext_lazy, translate_now
+from gpuspawner.core.text.sentences import join_sentences
 
 try:
     from jupyterhub.spawner import SpawnException
@@ -40,19 +40,21 @@ else:
 _MAX_PROBLEMS = 10
 _MAX_QUOTED = 300
 
-_ADMISSION = re.compile(
+_ADMISSION_REFUSAL = re.compile(
     r"admission webhook \S+ denied the request|ValidatingAdmissionPolicy .* denied request: |violates PodSecurity "
 )
 """Answers of rules that somebody has made for the cluster's pods; each ends with what the rule is about."""
 
-SEE_FORM = later("Nothing was started. The form says what to change.")
+SEE_FORM = gettext_lazy("Nothing was started. The form says what to change.")
 
-UNREACHABLE = later(
+API_UNREACHABLE = gettext_lazy(
     "The Kubernetes API server cannot be reached, so the server was not started. Please try again later."
 )
 _STATUS_MESSAGES: dict[int, str] = {
-    HTTPStatus.UNAUTHORIZED: later("Kubernetes refused the hub's credentials, so the server was not started."),
-    HTTPStatus.TOO_MANY_REQUESTS: later("The Kubernetes API server is overloaded, so the server was not started."),
+    HTTPStatus.UNAUTHORIZED: gettext_lazy("Kubernetes refused the hub's credentials, so the server was not started."),
+    HTTPStatus.TOO_MANY_REQUESTS: gettext_lazy(
+        "The Kubernetes API server is overloaded, so the server was not started."
+    ),
 }
 
 
@@ -95,7 +97,7 @@ class ClusterFailure(web.HTTPError):
         self.jupyterhub_message = message
 
 
-def refusal(error: GPUSpawnerError, *, beside_form: bool = False) -> RefusedStart:
+def make_refusal(error: GPUSpawnerError, *, beside_form: bool = False) -> RefusedStart:
     """Return the answer to a choice that is not valid; it names each field and what is allowed there.
 
     :param beside_form: the page shows the form again, with each message at its field; once is enough.
@@ -106,46 +108,46 @@ def refusal(error: GPUSpawnerError, *, beside_form: bool = False) -> RefusedStar
     ]
     if len(error.problems) > _MAX_PROBLEMS:
         lines.append(gettext("And {number} more.", number=len(error.problems) - _MAX_PROBLEMS))
-    refused = RefusedStart(" ".join(lines), reason=error.code, status_code=_status(error))
+    refused = RefusedStart(" ".join(lines), reason=error.code, status_code=_find_status(error))
     if beside_form:
-        refused.jupyterhub_message = said(SEE_FORM)
+        refused.jupyterhub_message = translate_now(SEE_FORM)
     return refused
 
 
-def _status(error: GPUSpawnerError) -> HTTPStatus:
+def _find_status(error: GPUSpawnerError) -> HTTPStatus:
     """Return 400 for a choice that is wrong, 403 for one that is not for this person, 503 where that is not known."""
     if not isinstance(error, PolicyError):
         return HTTPStatus.BAD_REQUEST
     return HTTPStatus.SERVICE_UNAVAILABLE if error.code == POLICY_UNREADABLE else HTTPStatus.FORBIDDEN
 
 
-def undecided(reason: str) -> ClusterFailure:
+def make_unread_cluster_failure(reason: str) -> ClusterFailure:
     """Return the answer to a choice that cannot be judged while the cluster cannot be read.
 
     :param reason: why it cannot be read, a sentence.
     """
     unknown = gettext("What the cluster has is not known right now, so nothing was started.")
-    return ClusterFailure(paragraph(unknown, said(reason)))
+    return ClusterFailure(join_sentences(unknown, translate_now(reason)))
 
 
-def cluster_error(error: BaseException) -> web.HTTPError | None:
+def explain_cluster_error(error: BaseException) -> web.HTTPError | None:
     """Return one clear sentence for an error of the Kubernetes client; None when it is none of its errors.
 
     KubeSpawner repeats a request that times out and then raises a :class:`TimeoutError` that says ``Could not …``; the
     one that says a pod "did not start" is not about the API server.
     """
     if isinstance(error, ApiException):
-        return _refused_by_kubernetes(error)
+        return _explain_api_refusal(error)
     if isinstance(error, aiohttp.ClientError) or (isinstance(error, TimeoutError) and "Could not" in str(error)):
-        return ClusterFailure(said(UNREACHABLE))
+        return ClusterFailure(translate_now(API_UNREACHABLE))
     return None
 
 
-def _refused_by_kubernetes(error: ApiException) -> web.HTTPError:
+def _explain_api_refusal(error: ApiException) -> web.HTTPError:
     known = _STATUS_MESSAGES.get(error.status)
     if known is not None:
-        return ClusterFailure(said(known))
-    answer = _message_of(error.body) or str(error.reason or "")
+        return ClusterFailure(translate_now(known))
+    answer = _parse_status_message(error.body) or str(error.reason or "")
     sentence = gettext(
         "Kubernetes refused to create the server ({status}): {answer}",
         status=error.status,
@@ -153,12 +155,12 @@ def _refused_by_kubernetes(error: ApiException) -> web.HTTPError:
     )
     if error.status == HTTPStatus.FORBIDDEN and "exceeded quota" in answer:
         return RefusedStart(sentence, reason=NAMESPACE_QUOTA, status_code=HTTPStatus.CONFLICT)
-    if _ADMISSION.search(answer):
+    if _ADMISSION_REFUSAL.search(answer):
         return RefusedStart(sentence, reason="refused_by_admission", status_code=HTTPStatus.CONFLICT)
     return ClusterFailure(sentence)
 
 
-def _message_of(body: Any) -> str:
+def _parse_status_message(body: Any) -> str:
     """Return the message of a metav1.Status, empty when the body is none."""
     try:
         status = json.loads(body)

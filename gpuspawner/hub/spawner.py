@@ -19,45 +19,45 @@ from typing_extensions import override
 
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.form.formview import build_view
-from gpuspawner.core.form.formview_filled import fill
-from gpuspawner.core.request.options import from_form, from_query
-from gpuspawner.core.text.language import ENGLISH, speaking
-from gpuspawner.core.warnings.flags_view import flags_view
-from gpuspawner.hub.admission.allowances import Allowances
+from gpuspawner.core.form.formview_filled import fill_fields
+from gpuspawner.core.request.options import parse_form, parse_query
+from gpuspawner.core.text.language import ENGLISH, use_language
+from gpuspawner.core.warnings.flags_view import build_warnings_view
+from gpuspawner.hub.admission.allowances import AdmissionService
 from gpuspawner.hub.admission.gate import Admission, UnreadClusterError
-from gpuspawner.hub.admission.room import tolerations
-from gpuspawner.hub.base import Base
-from gpuspawner.hub.config.offers import Offer, Offers, ParsedSettings
-from gpuspawner.hub.config.settings_files import FollowedSettings, SettingsFiles
+from gpuspawner.hub.admission.room import parse_admin_tolerations
+from gpuspawner.hub.base import TraitOverrides
+from gpuspawner.hub.config.offers import Offer, OfferFactory, ParsedSettings
+from gpuspawner.hub.config.settings_files import ReloadingSettings, SettingsFilesCache
 from gpuspawner.hub.config.traits import GPUSpawnerTraits
-from gpuspawner.hub.errors import RefusedStart, cluster_error, refusal, undecided
-from gpuspawner.hub.form.concerns import Concerns, Viewpoint
-from gpuspawner.hub.form.outlook import look
+from gpuspawner.hub.errors import RefusedStart, explain_cluster_error, make_refusal, make_unread_cluster_failure
+from gpuspawner.hub.form.concerns import AdminWarnings, WarningScope
+from gpuspawner.hub.form.outlook import build_live
 from gpuspawner.hub.form.rendering import render
-from gpuspawner.hub.kubespawner.event_rights import EventRights, ending_alone
-from gpuspawner.hub.kubespawner.pod_events import Event, of_pod
+from gpuspawner.hub.kubespawner.event_rights import EventsAccess, make_nonfatal_reflector
+from gpuspawner.hub.kubespawner.pod_events import PodEvent, select_pod_events
 from gpuspawner.hub.kubespawner.upkeep import (
-    first_list,
-    forgive_refusal,
-    give_up_dead,
+    forgive_refused_start,
+    give_up_dead_reflectors,
     is_given_up,
-    no_abandoned_reflectors,
-    taking_over,
+    make_takeover_reflector,
+    unregister_failed_reflector,
+    wait_for_first_list,
 )
 from gpuspawner.hub.metrics import metrics, spawn_meter
 from gpuspawner.hub.metrics.cluster_metrics import ClusterMetrics
 from gpuspawner.hub.metrics.settings_metrics import SettingsMetrics
 from gpuspawner.hub.pod import time_limits
-from gpuspawner.hub.pod.apply import trait_values
+from gpuspawner.hub.pod.apply import build_trait_values
 from gpuspawner.hub.request import drafts, languages, onlooker, prefill
-from gpuspawner.hub.request.choice_header import chosen
+from gpuspawner.hub.request.choice_header import read_choice_header
 from gpuspawner.hub.request.links import LINK_PREFIX
 from gpuspawner.hub.start import cancelling
-from gpuspawner.hub.start.deciding import decided
-from gpuspawner.hub.start.one_start import OneStart
-from gpuspawner.hub.start.progress import told
-from gpuspawner.hub.start.rehearsal import draft, rehearse
-from gpuspawner.kube.store import Pace
+from gpuspawner.hub.start.deciding import supervise_start
+from gpuspawner.hub.start.one_start import StartState
+from gpuspawner.hub.start.progress import stream_progress
+from gpuspawner.hub.start.rehearsal import draft_pod, run_preflight
+from gpuspawner.kube.store import StoreTiming
 
 _OWN_FORM = ("options_form", "options_from_form")
 
@@ -72,25 +72,25 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         :mod:`gpuspawner.hub.startup`.
     """
 
-    _offers = Offers()
-    _concerns = Concerns()
-    _allowances = Allowances()
-    _event_rights = EventRights()
-    _settings_files = SettingsFiles()
+    _offer_factory = OfferFactory()
+    _admin_warnings = AdminWarnings()
+    _admission = AdmissionService()
+    _events_access = EventsAccess()
+    _settings_files = SettingsFilesCache()
     _start_future: asyncio.Future[Any] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         # KubeSpawner's own constructor may come back to us, so these are there first.
-        self._base = Base(self)
-        self._this_start = OneStart()
-        self._followed_settings: FollowedSettings | None = None
+        self._trait_overrides = TraitOverrides(self)
+        self._start_state = StartState()
+        self._reloading_settings: ReloadingSettings | None = None
         super().__init__(*args, **kwargs)
         if self.settings_files:
             # Before anything changes a trait for this person.
-            self._followed_settings = self._settings_files.of(
-                self.settings_files, self.raw_settings(), parse=self._offers.parse, log=self.log
+            self._reloading_settings = self._settings_files.get_settings(
+                self.settings_files, self.collect_settings(), parse=self._offer_factory.parse, log=self.log
             )
-        self._parsed()
+        self._parse_settings()
 
     # -- the form ------------------------------------------------------------------------------------------------------
 
@@ -100,33 +100,37 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     def _show_form(self, spawner: KubeSpawner) -> Awaitable[str]:
         # Not a coroutine itself: what this request sent is only to be found in the request's own task.
-        return self._render_form(drafts.take(), chosen(self.handler))
+        return self._render_form(drafts.take_draft(), read_choice_header(self.handler))
 
-    async def _render_form(self, draft: drafts.Draft | None, asked: Mapping[str, str] | None) -> str:
-        offer = await self._offer()
+    async def _render_form(self, draft: drafts.FormDraft | None, asked: Mapping[str, str] | None) -> str:
+        offer = await self._make_offer()
         options = self.user_options if isinstance(self.user_options, Mapping) else None
         typed = draft.typed if draft else asked
-        allowed = await self._allowances.look(self, offer)
-        filled = fill(offer.catalogue, options=options, typed=typed, allowance=allowed)
+        allowed = await self._admission.find_allowance(self, offer)
+        filled = fill_fields(offer.catalogue, options=options, typed=typed, allowance=allowed)
         view = build_view(
             offer.catalogue,
             offer.inventory,
             filled=filled,
             problems=draft.problems if draft else (),
-            live=await look(self, offer, selection=filled.selection, reach=allowed.catalogue),
+            live=await build_live(self, offer, selection=filled.selection, reach=allowed.catalogue),
             allowance=allowed,
         )
-        with speaking(ENGLISH):  # as in the hub's log
-            flags = flags_view(self._concerns.of(offer, self._viewpoint())) if onlooker.is_admin() else None
+        with use_language(ENGLISH):  # as in the hub's log
+            flags = (
+                build_warnings_view(self._admin_warnings.find_warnings(offer, self._make_warning_scope()))
+                if onlooker.is_viewer_admin()
+                else None
+            )
         view = replace(view, flags=flags, link_prefix=LINK_PREFIX)
         return render(view, template_dirs=tuple(self.additional_profile_form_template_paths))
 
     @observe("handler")
-    def _note_onlooker(self, change: Any) -> None:
-        onlooker.note(change.new)
-        languages.note(change.new, choice=self.language)
+    def _note_viewer(self, change: Any) -> None:
+        onlooker.note_viewer(change.new)
+        languages.note_request_language(change.new, choice=self.language)
         if self._is_ours():
-            prefill.take(change.new)
+            prefill.take_prefill(change.new)
 
     # -- what was sent -------------------------------------------------------------------------------------------------
 
@@ -136,26 +140,28 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     def _read_form(self, form_data: Mapping[str, object]) -> Awaitable[dict[str, object]]:
         # Not a coroutine itself, for the same reason as the form.
-        languages.recall(self.language or form_data.get(languages.FIELD))
-        return self._read(form_data, from_form, draft=drafts.keep(form_data))
+        languages.recall_form_language(self.language or form_data.get(languages.LANGUAGE_FIELD))
+        return self._admit_form(form_data, parse_form, draft=drafts.keep_draft(form_data))
 
     @override
     def options_from_query(self, query_data: Mapping[str, object]) -> Any:
         """Return the user options a link stands for; called by JupyterHub, which waits for the result."""
         if self.options_from_form != self._read_form:
             return super().options_from_query(query_data)
-        return self._read(query_data, from_query, draft=drafts.keep(query_data))
+        return self._admit_form(query_data, parse_query, draft=drafts.keep_draft(query_data))
 
-    async def _read(self, sent: Mapping[str, object], reader: Any, *, draft: drafts.Draft) -> dict[str, object]:
-        offer = await self._offer()
+    async def _admit_form(
+        self, sent: Mapping[str, object], reader: Any, *, draft: drafts.FormDraft
+    ) -> dict[str, object]:
+        offer = await self._make_offer()
         try:
-            return (await self._allowances.admit(self, reader(sent), offer=offer, is_start=False)).options
+            return (await self._admission.admit(self, reader(sent), offer=offer, is_start=False)).options
         except UnreadClusterError as error:
-            raise undecided(offer.unread) from error
+            raise make_unread_cluster_failure(offer.unread_reason) from error
         except SelectionError as error:
             draft.problems = error.problems
-            metrics.refused(error.code)
-            raise refusal(error, beside_form=True) from error
+            metrics.count_refusal(error.code)
+            raise make_refusal(error, beside_form=True) from error
 
     # -- the gate ------------------------------------------------------------------------------------------------------
 
@@ -173,24 +179,24 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         if not self._is_ours():
             await super().load_user_options()
             return
-        offer = await self._offer()
-        admission = await self._pass_gate(self.user_options, offer)
-        self._base.assign(trait_values(admission.choice, self._base))
-        self._this_start.removed_environment = admission.choice.placement.removed_environment
-        self._this_start.following.gpu = admission.gpu
-        self._this_start.unrehearsed = partial(rehearse, self, offer=offer, gpu=admission.gpu)
+        offer = await self._make_offer()
+        admission = await self._admit_start(self.user_options, offer)
+        self._trait_overrides.assign(build_trait_values(admission.choice, self._trait_overrides))
+        self._start_state.removed_environment = admission.choice.placement.removed_environment
+        self._start_state.feed.gpu = admission.gpu
+        self._start_state.pending_preflight = partial(run_preflight, self, offer=offer, gpu=admission.gpu)
 
-    async def _pass_gate(self, user_options: object, offer: Offer) -> Admission:
-        spawn_meter.begin(self, user_options, catalogue=offer.catalogue)
+    async def _admit_start(self, user_options: object, offer: Offer) -> Admission:
+        spawn_meter.begin_measuring(self, user_options, catalogue=offer.catalogue)
         try:
-            return await self._allowances.admit(self, user_options, offer=offer, is_start=True)
+            return await self._admission.admit(self, user_options, offer=offer, is_start=True)
         except UnreadClusterError as error:
-            self._this_start.is_refused = True
-            raise undecided(offer.unread) from error
+            self._start_state.is_refused = True
+            raise make_unread_cluster_failure(offer.unread_reason) from error
         except SelectionError as error:
-            drafts.note(error.problems)
-            self._this_start.is_refused = self._this_start.is_pardoned = True
-            raise refusal(error) from error
+            drafts.note_problems(error.problems)
+            self._start_state.is_refused = self._start_state.is_forgivable = True
+            raise make_refusal(error) from error
 
     @override
     def _expand_user_properties(self, template: str, slug_scheme: str | None = None) -> str:
@@ -207,24 +213,26 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     def get_env(self) -> dict[str, Any]:
         """Return the pod's environment, without what must not be there whoever set it (``env_keep``, an auth hook)."""
         environment: dict[str, Any] = super().get_env()
-        return {name: value for name, value in environment.items() if name not in self._this_start.removed_environment}
+        return {name: value for name, value in environment.items() if name not in self._start_state.removed_environment}
 
     @override
     def clear_state(self) -> None:
         """Forget the last start; JupyterHub calls this before each start and after each stop."""
         super().clear_state()
-        self._base.restore()
-        if self._this_start.is_pardoned:
-            forgive_refusal(self.user)
+        self._trait_overrides.restore()
+        if self._start_state.is_forgivable:
+            forgive_refused_start(self.user)
         self._start_future = None
-        self._this_start = self._this_start.next()
+        self._start_state = self._start_state.make_next()
 
     @property
     @override
-    def events(self) -> list[Event]:
+    def events(self) -> list[PodEvent]:
         """Events of the pod since the start began, as KubeSpawner knows them, in the order they happened."""
         reflector = self.event_reflector
-        return of_pod(reflector.resources.values(), self.pod_name, after=self._last_event) if reflector else []
+        return (
+            select_pod_events(reflector.resources.values(), self.pod_name, after=self._last_event) if reflector else []
+        )
 
     # -- starting ------------------------------------------------------------------------------------------------------
 
@@ -233,12 +241,12 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         """Start the watch of pods or events, or find the one there is; nobody waits for one that was given up."""
         reflectors, key = type(self).reflectors, self._get_reflector_key(kind)
         if kind == "events" and self._is_ours():
-            kwargs["reflector_class"] = ending_alone(kwargs["reflector_class"])
-        await first_list(reflectors, key)
+            kwargs["reflector_class"] = make_nonfatal_reflector(kwargs["reflector_class"])
+        await wait_for_first_list(reflectors, key)
         before = reflectors.get(key)
         if before is not None and (kwargs.get("replace") or is_given_up(before)):
-            kwargs |= {"reflector_class": taking_over(kwargs["reflector_class"], before), "replace": True}
-        with no_abandoned_reflectors(reflectors, key):
+            kwargs |= {"reflector_class": make_takeover_reflector(kwargs["reflector_class"], before), "replace": True}
+        with unregister_failed_reflector(reflectors, key):
             return await super()._start_reflector(kind, **kwargs)
 
     @override
@@ -247,68 +255,68 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         watch = partial(super()._start_watching_events, replace=replace)
         if not self._is_ours():
             return await watch()
-        reflector = await self._event_rights.watched(self, watch)
-        self._this_start.following.lacks_events = reflector is None
+        reflector = await self._events_access.start_events_reflector(self, watch)
+        self._start_state.feed.lacks_events = reflector is None
         return reflector
 
     @override
     def start(self) -> asyncio.Future[Any]:
         """Start the pod; what Kubernetes refuses, and what nothing will come of, ends in one sentence."""
-        give_up_dead(type(self).reflectors)
+        give_up_dead_reflectors(type(self).reflectors)
         # Not in the task that is made here: in a busy hub it may have to wait, and JupyterHub's timer does not.
-        self._this_start.following.begin()
+        self._start_state.feed.begin()
         starting = asyncio.ensure_future(super().start())
-        self._start_future = future = asyncio.ensure_future(self._explained(starting))
+        self._start_future = future = asyncio.ensure_future(self._explain_errors(starting))
         # A task that is cut off before it has begun cuts off nothing itself.
         future.add_done_callback(lambda _: starting.cancel())
-        future.add_done_callback(lambda _: self._allowances.ledger.settle(self))
+        future.add_done_callback(lambda _: self._admission.reservations.release_seen(self))
         return future
 
     @override
     def progress(self) -> AsyncGenerator[dict[str, Any]]:
         """Yield what is said of the start, for one open page."""
-        return told(self, self._this_start.following) if self._is_ours() else super().progress()
+        return stream_progress(self, self._start_state.feed) if self._is_ours() else super().progress()
 
     # Whichever of these three KubeSpawner calls first, the rehearsal comes before it. The last two are called again and
     # again until they return true.
 
     @override
     async def _ensure_namespace(self) -> Any:
-        await self._rehearse()
+        await self._run_preflight()
         return await super()._ensure_namespace()
 
     @override
     async def _make_create_pvc_request(self, pvc: Any, request_timeout: float) -> Any:
-        await self._rehearse()
+        await self._run_preflight()
         return await super()._make_create_pvc_request(pvc, request_timeout)
 
     @override
     async def _make_create_pod_request(self, pod: Any, request_timeout: float) -> Any:
-        await self._rehearse(pod)
-        self._this_start.following.send(cancelling.pod_of(self))
-        with self._allowances.ledger.creating(self):
+        await self._run_preflight(pod)
+        self._start_state.feed.note_pod_sent(cancelling.find_pod(self))
+        with self._admission.reservations.track_creation(self):
             is_made = await super()._make_create_pod_request(pod, request_timeout)
         if is_made:
             spawn_meter.note_pod(self, {})
         return is_made
 
-    async def _rehearse(self, pod: Any = None) -> None:
+    async def _run_preflight(self, pod: Any = None) -> None:
         """Look at the pod of a start, once; at a draft of it where there is none yet."""
-        rehearsal, self._this_start.unrehearsed = self._this_start.unrehearsed, None
+        rehearsal, self._start_state.pending_preflight = self._start_state.pending_preflight, None
         if rehearsal is None:
             return
         try:
-            await rehearsal(await draft(self) if pod is None else pod)
+            await rehearsal(await draft_pod(self) if pod is None else pod)
         except RefusedStart:
-            self._this_start.is_refused = True
+            self._start_state.is_refused = True
             raise
 
-    async def _explained(self, start: Awaitable[Any]) -> Any:
+    async def _explain_errors(self, start: Awaitable[Any]) -> Any:
         try:
-            return await (decided(self, start, following=self._this_start.following) if self._is_ours() else start)
+            return await (supervise_start(self, start, feed=self._start_state.feed) if self._is_ours() else start)
         except Exception as error:
-            explained = cluster_error(error)
-            self._this_start.is_pardoned = isinstance(explained or error, RefusedStart)
+            explained = explain_cluster_error(error)
+            self._start_state.is_forgivable = isinstance(explained or error, RefusedStart)
             if explained is None:
                 raise
             self.log.exception("Starting %s failed in Kubernetes", self._log_name)
@@ -322,44 +330,48 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
         After a start that failed otherwise, or was cut off, a pod may be left in any state: JupyterHub is to remove it.
         """
-        if self._this_start.is_refused:
+        if self._start_state.is_refused:
             return 0
-        if cancelling.may_be_left(self):
+        if cancelling.can_have_left_pod(self):
             return None
         status: int | None = await super().poll()
-        return await time_limits.enforce(self) if status is None else status
+        return await time_limits.enforce_run_time(self) if status is None else status
 
     @override
     async def stop(self, now: bool = False) -> None:
         """Remove the pod; at once where nothing in it ran yet."""
-        self._this_start.is_removing = True
+        self._start_state.is_removing = True
         try:
-            await super().stop(now or cancelling.has_not_run(self))
+            await super().stop(now or cancelling.has_never_run(self))
         finally:
-            self._this_start.is_removing = False
+            self._start_state.is_removing = False
 
     # -- settings and cluster ------------------------------------------------------------------------------------------
 
-    def _parsed(self) -> ParsedSettings:
-        followed = self._followed_settings
-        return followed.parse(self.raw_settings()) if followed else self._offers.parse(self.raw_settings())
+    def _parse_settings(self) -> ParsedSettings:
+        followed = self._reloading_settings
+        return (
+            followed.parse(self.collect_settings()) if followed else self._offer_factory.parse(self.collect_settings())
+        )
 
     def _is_ours(self) -> bool:
         """Tell whether choices are gpuspawner's, or those of a KubeSpawner that was set up before."""
-        if self.settings_files or not self._parsed().is_empty:
+        if self.settings_files or not self._parse_settings().is_empty:
             return True
         configured = self._find_my_config(self.config)
         return not self.profile_list and not any(name in configured for name in _OWN_FORM)
 
-    async def _offer(self) -> Offer:
-        store = self._offers.store(self.api, pace=Pace(first_sync_timeout_s=self.capacity_timeout), log=self.log)
-        viewpoint = self._viewpoint()
-        offer = await self._offers.make(viewpoint.settings, store, image=self._base["image"])
-        self._concerns.watch(offer, viewpoint, log=self.log)
+    async def _make_offer(self) -> Offer:
+        store = self._offer_factory.get_store(
+            self.api, pace=StoreTiming(first_sync_timeout_s=self.capacity_timeout), log=self.log
+        )
+        viewpoint = self._make_warning_scope()
+        offer = await self._offer_factory.make_offer(viewpoint.settings, store, image=self._trait_overrides["image"])
+        self._admin_warnings.schedule_log(offer, viewpoint, log=self.log)
         return offer
 
-    def _viewpoint(self) -> Viewpoint:
-        return Viewpoint(self._parsed(), tolerations(self._base["tolerations"]))
+    def _make_warning_scope(self) -> WarningScope:
+        return WarningScope(self._parse_settings(), parse_admin_tolerations(self._trait_overrides["tolerations"]))
 
 
 async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None:
@@ -368,10 +380,10 @@ async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None
     Everything else waits for the start, after the admin's hooks: one that changes a list in place must not get to hold
     what a choice added there.
     """
-    admission = await spawner._pass_gate(user_options, await spawner._offer())
+    admission = await spawner._admit_start(user_options, await spawner._make_offer())
     timeout_s = admission.choice.placement.start_timeout_s
     if timeout_s is not None:
-        spawner._base.assign({"start_timeout": timeout_s})
+        spawner._trait_overrides.assign({"start_timeout": timeout_s})
     spawner.user_options = admission.options
     stored = spawner.orm_spawner
     if stored is not None and stored.user_options != admission.options:
@@ -380,5 +392,5 @@ async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None
         stored.user_options = admission.options
 
 
-REGISTRY.register(ClusterMetrics(lambda: GPUSpawner.reflectors, lambda: GPUSpawner._offers.known_store))
+REGISTRY.register(ClusterMetrics(lambda: GPUSpawner.reflectors, lambda: GPUSpawner._offer_factory.known_store))
 REGISTRY.register(SettingsMetrics(GPUSpawner._settings_files))

@@ -20,14 +20,14 @@ from traitlets.config.loader import LazyConfigValue
 
 from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.core.text.quoting import quote
-from gpuspawner.hub.config.traits import SETTINGS, GPUSpawnerTraits
-from gpuspawner.hub.request.languages import languages
+from gpuspawner.hub.config.traits import SETTING_TRAITS, GPUSpawnerTraits
+from gpuspawner.hub.request.languages import load_languages
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.settings import Settings
-from gpuspawner.settings.files import SettingsFile, blamed, put_over, read
-from gpuspawner.settings.merging import over
+from gpuspawner.settings.files import SettingsFile, attribute_problems, merge_settings_files, read_settings_files
+from gpuspawner.settings.merging import merge_values
 
-SECTION = "GPUSpawner"
+CONFIG_SECTION = "GPUSpawner"
 
 _SET_AFTER_CONFIG = ("cookie_secret", "session_factory")
 """Traits JupyterHub sets after it has read its configuration, before it opens its database and right after.
@@ -50,16 +50,16 @@ def configure(c: Config, path_or_mapping: str | Path | Mapping[str, Any] = _NOTH
         or of a folder of such files; nothing if it is left out.
     :raises SettingsError: it is wrong, or cannot be read, with one problem for each path.
     """
-    files, section = _given(path_or_mapping)
+    files, section = _read_given(path_or_mapping)
     for file in files:
-        section = over(section, file.says)
+        section = merge_values(section, file.content)
     c.JupyterHub.spawner_class = "gpuspawner.GPUSpawner"
     for name, value in section.items():
-        c[SECTION][name] = value
+        c[CONFIG_SECTION][name] = value
     _check(c, given=files)
 
 
-def _given(path_or_mapping: object) -> tuple[Sequence[SettingsFile], dict[str, Any]]:
+def _read_given(path_or_mapping: object) -> tuple[Sequence[SettingsFile], dict[str, Any]]:
     """Return the files that somebody names, or the section that is there in their place.
 
     :raises SettingsError: it is neither. Whoever passes None because a variable is not set would otherwise have a hub
@@ -68,15 +68,15 @@ def _given(path_or_mapping: object) -> tuple[Sequence[SettingsFile], dict[str, A
     if isinstance(path_or_mapping, Mapping):
         return (), dict(path_or_mapping)
     if path_or_mapping != "" and isinstance(path_or_mapping, str | Path):
-        return read([str(path_or_mapping)], field=""), {}
+        return read_settings_files([str(path_or_mapping)], field=""), {}
     message = (
         "configure() takes the path of a YAML file or of a folder of them, or a mapping of settings, not"
-        f" {quote(path_or_mapping)}. For several paths there is c.{SECTION}.settings_files."
+        f" {quote(path_or_mapping)}. For several paths there is c.{CONFIG_SECTION}.settings_files."
     )
     raise SettingsError(Problem(field="", code="wrong_type", message=message))
 
 
-def check(config: Mapping[str, Any], *, with_files: bool = True) -> None:
+def check_config(config: Mapping[str, Any], *, with_files: bool = True) -> None:
     """Check what a configuration says about GPUSpawner.
 
     :param config: all sections.
@@ -92,11 +92,14 @@ def _check(config: Mapping[str, Any], *, with_files: bool = True, given: Sequenc
     :param given: the files that said some of it, the lowest first; a problem names the last that says it, be it one
         of these or of ``settings_files``.
     """
-    merged = _merged(config)
-    unknown = [*_unknown_traits(_plain(config.get(SECTION, {}))), *_unknown_language(merged.get("language", ""))]
-    problems = list(blamed(SettingsError(*unknown), given).problems)
+    merged = _merge_sections(config)
+    unknown = [
+        *_find_unknown_traits(_resolve_lazy_values(config.get(CONFIG_SECTION, {}))),
+        *_find_unknown_language(merged.get("language", "")),
+    ]
+    problems = list(attribute_problems(SettingsError(*unknown), given).problems)
     try:
-        _settings(merged, with_files=with_files, given=given)
+        _parse_settings(merged, with_files=with_files, given=given)
     except SettingsError as error:
         problems += error.problems
     if problems:
@@ -115,17 +118,17 @@ def watch_hub_config() -> None:
 
 def _check_or_exit(hub: JupyterHub) -> None:
     try:
-        check(hub.config)
+        check_config(hub.config)
     except SettingsError as error:
         for problem in error.problems:
-            place = f"hub.config.{SECTION}.{problem.field}" if problem.field else f"hub.config.{SECTION}"
+            place = f"hub.config.{CONFIG_SECTION}.{problem.field}" if problem.field else f"hub.config.{CONFIG_SECTION}"
             hub.log.critical("%s: %s", place, problem.message)
         hub.log.critical("The settings of gpuspawner are wrong, so the hub does not start.")
         # Not an Exception: traitlets turns those into a message about the trait that is being set.
         raise SystemExit(1) from None
-    merged = _merged(hub.config)
-    _follow(merged, log=hub.log)
-    has_settings = bool(merged.get("settings_files")) or not _settings(merged).is_empty
+    merged = _merge_sections(hub.config)
+    _remember_files(merged, log=hub.log)
+    has_settings = bool(merged.get("settings_files")) or not _parse_settings(merged).is_empty
     if hub not in _warned and merged.get("profile_list") and has_settings:
         _warned.add(hub)
         hub.log.warning(
@@ -134,55 +137,55 @@ def _check_or_exit(hub: JupyterHub) -> None:
         )
 
 
-def _merged(config: Mapping[str, Any]) -> Config:
+def _merge_sections(config: Mapping[str, Any]) -> Config:
     """Return all that is set on the spawner, whichever section it stands in; the nearest one wins.
 
     An admin may as well have written c.KubeSpawner.gpus: sections of base classes count.
     """
     merged = Config()
     for name in GPUSpawner.section_names():
-        merged.merge(_plain(config.get(name, {})))
+        merged.merge(_resolve_lazy_values(config.get(name, {})))
     return merged
 
 
-def _settings(merged: Config, *, with_files: bool = True, given: Sequence[SettingsFile] = ()) -> Settings:
-    base = {name: merged[name] for name in SETTINGS if merged.get(name) is not None}
+def _parse_settings(merged: Config, *, with_files: bool = True, given: Sequence[SettingsFile] = ()) -> Settings:
+    base = {name: merged[name] for name in SETTING_TRAITS if merged.get(name) is not None}
     paths = merged.get("settings_files", [])
     if not isinstance(paths, list | tuple) or not all(isinstance(path, str) for path in paths):
         raise SettingsError(Problem(field="settings_files", code="wrong_type", message="must be a list of paths"))
-    return put_over(base, paths if with_files else (), parse=Settings.parse, said_by=given)[1]
+    return merge_settings_files(base, paths if with_files else (), parse=Settings.parse, source=given)[1]
 
 
-def _follow(merged: Config, *, log: logging.Logger) -> None:
+def _remember_files(merged: Config, *, log: logging.Logger) -> None:
     """Remember the files' settings as they are, which are right: they stay in use if something spoils the files."""
     paths = merged.get("settings_files")
     if paths:
-        said = {name: merged[name] for name in SETTINGS if name in merged}
-        base = GPUSpawnerTraits(config=Config({GPUSpawnerTraits.__name__: said})).raw_settings()
-        GPUSpawner._settings_files.of(paths, base, parse=GPUSpawner._offers.parse, log=log)
+        said = {name: merged[name] for name in SETTING_TRAITS if name in merged}
+        base = GPUSpawnerTraits(config=Config({GPUSpawnerTraits.__name__: said})).collect_settings()
+        GPUSpawner._settings_files.get_settings(paths, base, parse=GPUSpawner._offer_factory.parse, log=log)
 
 
-def _unknown_traits(section: Mapping[str, Any]) -> Iterable[Problem]:
+def _find_unknown_traits(section: Mapping[str, Any]) -> Iterable[Problem]:
     """Yield a problem for each key that is no trait: traitlets would ignore it with a warning in the log."""
     known = GPUSpawner.class_trait_names(config=True)
     for name in section:
         if name not in known:
             # The settings first: among KubeSpawner's hundred traits something always looks alike.
-            near = difflib.get_close_matches(name, SETTINGS, n=1) or difflib.get_close_matches(name, known, n=1)
-            hint = f" Did you mean {near[0]}?" if near else f" The settings are {', '.join(SETTINGS)}."
+            near = difflib.get_close_matches(name, SETTING_TRAITS, n=1) or difflib.get_close_matches(name, known, n=1)
+            hint = f" Did you mean {near[0]}?" if near else f" The settings are {', '.join(SETTING_TRAITS)}."
             yield Problem(field=name, code="unknown_key", message=f"there is no such setting.{hint}")
 
 
-def _unknown_language(tag: object) -> Iterable[Problem]:
+def _find_unknown_language(tag: object) -> Iterable[Problem]:
     """Yield a problem for a language that is not there."""
-    if tag and str(tag).lower() not in languages():
-        known = ", ".join(language.tag for language in languages().values())
+    if tag and str(tag).lower() not in load_languages():
+        known = ", ".join(language.tag for language in load_languages().values())
         yield Problem(
             field="language", code="unknown_choice", message=f"there is no {tag!r}. The languages are {known}."
         )
 
 
-def _plain(section: Mapping[str, Any]) -> dict[str, Any]:
+def _resolve_lazy_values(section: Mapping[str, Any]) -> dict[str, Any]:
     """Return a section without traitlets' placeholders for values that are to be updated later."""
     return {
         name: value.get_value({}) if isinstance(value, LazyConfigValue) else value for name, value in section.items()

@@ -5,57 +5,57 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from gpuspawner.core.catalog.catalogue import Catalogue, GPUType, Image
-from gpuspawner.core.catalog.node_gpus import vendor_of
-from gpuspawner.core.catalog.unions import unite
-from gpuspawner.core.discovery.assemble import Configured
+from gpuspawner.core.catalog.catalogue import Catalog, GPUType, Image
+from gpuspawner.core.catalog.node_gpus import find_vendor
+from gpuspawner.core.catalog.unions import combine_types
+from gpuspawner.core.discovery.assemble import ConfiguredCatalog
 from gpuspawner.core.errors import Problem, SelectionError
 from gpuspawner.core.request.selection import validate
-from gpuspawner.core.text.quoting import quote, suggest
+from gpuspawner.core.text.quoting import quote, suggest_name
 from gpuspawner.core.units.duration import format_duration
 from gpuspawner.core.units.quantity import format_cpu, format_memory
 from gpuspawner.settings.gpu_entries import GPUEntry, TolerationSetting
 from gpuspawner.settings.models import CPUSetting, MemorySetting, RunTimeSetting, SettingsModel, SharedMemorySetting
-from gpuspawner.settings.policy_checks import SLUG, policy_problems
-from gpuspawner.settings.run_time_checks import run_time_problems
-from gpuspawner.settings.union_checks import union_problems
+from gpuspawner.settings.policy_checks import SLUG_PATTERN, check_policy
+from gpuspawner.settings.run_time_checks import check_run_time_limits
+from gpuspawner.settings.union_checks import check_combined_type
 
 _SLUG_RULE = "must be lower-case letters, digits, - and ., at most 63, with a letter or digit at both ends"
 
 
-def crosschecks(settings: SettingsModel, accelerators: frozenset[str]) -> list[Problem]:
+def check_settings(settings: SettingsModel, accelerators: frozenset[str]) -> list[Problem]:
     """Return everything wrong between settings that are each right.
 
     :param accelerators: slugs of the built-in table; entries under other slugs must be complete.
     """
     problems = [
-        *_slugs(settings),
-        *_bounds("cpu", settings.cpu, show=format_cpu),
-        *_bounds("memory", settings.memory, show=format_memory),
-        *_bounds("run_time", settings.run_time, show=format_duration),
-        *_bounds("shared_memory", settings.shared_memory, show=format_memory),
-        *_images(settings),
-        *_priorities(settings),
-        *_accelerators(settings, accelerators),
-        *policy_problems(settings),
-        *run_time_problems(settings),
-        *_queue(settings),
+        *_check_slugs(settings),
+        *_check_bounds("cpu", settings.cpu, show=format_cpu),
+        *_check_bounds("memory", settings.memory, show=format_memory),
+        *_check_bounds("run_time", settings.run_time, show=format_duration),
+        *_check_bounds("shared_memory", settings.shared_memory, show=format_memory),
+        *_check_images(settings),
+        *_check_priorities(settings),
+        *_check_accelerators(settings, accelerators),
+        *check_policy(settings),
+        *check_run_time_limits(settings),
+        *_check_queue(settings),
     ]
     for slug, entry in settings.gpus.items():
         if entry.enabled:
-            problems += union_problems(slug, settings) if entry.is_union else []
-            problems += _gpu(f"gpus.{slug}", entry)
+            problems += check_combined_type(slug, settings) if entry.is_union else []
+            problems += _check_gpu(f"gpus.{slug}", entry)
     return problems
 
 
-def _slugs(settings: SettingsModel) -> Iterator[Problem]:
+def _check_slugs(settings: SettingsModel) -> Iterator[Problem]:
     for section in ("images", "priorities", "gpus", "presets", "pools", "accelerators"):
         for slug in getattr(settings, section):
-            if not SLUG.fullmatch(slug):
+            if not SLUG_PATTERN.fullmatch(slug):
                 yield Problem(field=f"{section}.{slug}", code="bad_slug", message=f"{_SLUG_RULE}, not {quote(slug)}")
 
 
-def _bounds(
+def _check_bounds(
     path: str,
     setting: CPUSetting | MemorySetting | RunTimeSetting | SharedMemorySetting | None,
     *,
@@ -79,7 +79,7 @@ def _bounds(
         yield Problem(field=f"{path}.default", code="off_step", message=message)
 
 
-def _images(settings: SettingsModel) -> Iterator[Problem]:
+def _check_images(settings: SettingsModel) -> Iterator[Problem]:
     for slug, entry in settings.images.items():
         if entry.enabled and entry.image is None:
             yield Problem(field=f"images.{slug}.image", code="missing", message="is required")
@@ -90,38 +90,38 @@ def _images(settings: SettingsModel) -> Iterator[Problem]:
                 yield Problem(field=f"images.{slug}.vendors", code="conflict", message=message)
 
 
-def _priorities(settings: SettingsModel) -> Iterator[Problem]:
+def _check_priorities(settings: SettingsModel) -> Iterator[Problem]:
     for slug, entry in settings.priorities.items():
         for key, value in (("class", entry.priority_class), ("value", entry.value)):
             if entry.enabled and value is None:
                 yield Problem(field=f"priorities.{slug}.{key}", code="missing", message="is required")
 
 
-def _queue(settings: SettingsModel) -> Iterator[Problem]:
+def _check_queue(settings: SettingsModel) -> Iterator[Problem]:
     """Check that what is queued can exist; types that nodes may bring are for them to say."""
     offered = [slug for slug, entry in settings.gpus.items() if entry.enabled]
     for index, slug in enumerate(settings.queue.gpus if settings.queue is not None else ()):
         if slug != "*" and slug not in offered and not settings.discover_gpus:
-            message = f"there is no GPU type {quote(slug)}.{suggest(slug, offered)}"
+            message = f"there is no GPU type {quote(slug)}.{suggest_name(slug, offered)}"
             yield Problem(field=f"queue.gpus.{index}", code="unknown_choice", message=message)
 
 
-def _gpu(path: str, entry: GPUEntry) -> Iterator[Problem]:
+def _check_gpu(path: str, entry: GPUEntry) -> Iterator[Problem]:
     if entry.any_of:
         pass  # its types say both
     elif entry.resource is None:
         yield Problem(field=f"{path}.resource", code="missing", message="is required, such as nvidia.com/gpu")
-    elif entry.vendor is None and vendor_of(entry.resource) is None:
+    elif entry.vendor is None and find_vendor(entry.resource) is None:
         message = f"is required: {quote(entry.resource)} does not tell whose GPU it is"
         yield Problem(field=f"{path}.vendor", code="missing", message=message)
     if "NVIDIA_VISIBLE_DEVICES" in entry.environment:
         message = "must not be set: it would override which GPUs the device plugin gave the server"
         yield Problem(field=f"{path}.environment.NVIDIA_VISIBLE_DEVICES", code="conflict", message=message)
     for index, toleration in enumerate(entry.tolerations or []):
-        yield from _toleration(f"{path}.tolerations.{index}", toleration)
+        yield from _check_toleration(f"{path}.tolerations.{index}", toleration)
 
 
-def _toleration(path: str, toleration: TolerationSetting) -> Iterator[Problem]:
+def _check_toleration(path: str, toleration: TolerationSetting) -> Iterator[Problem]:
     """Check what the API server would refuse, at every spawn."""
     if toleration.operator == "Exists" and toleration.value:
         yield Problem(field=f"{path}.value", code="conflict", message="must be left out with operator Exists")
@@ -129,27 +129,27 @@ def _toleration(path: str, toleration: TolerationSetting) -> Iterator[Problem]:
         yield Problem(field=f"{path}.key", code="missing", message="is required, unless operator is Exists")
 
 
-def _accelerators(settings: SettingsModel, known: frozenset[str]) -> Iterator[Problem]:
+def _check_accelerators(settings: SettingsModel, known: frozenset[str]) -> Iterator[Problem]:
     for slug, entry in settings.accelerators.items():
         if entry is None or slug in known:
             continue
-        hint = suggest(slug, known)
+        hint = suggest_name(slug, known)
         for key in ("name", "vendor", "labels"):
             if getattr(entry, key) is None:
                 message = f"is required for a model that the built-in table does not have.{hint}"
                 yield Problem(field=f"accelerators.{slug}.{key}", code="missing", message=message)
 
 
-def preset_problems(configured: Configured) -> list[Problem]:
+def check_presets(configured: ConfiguredCatalog) -> list[Problem]:
     """Return what is wrong with presets, by the very rules that user options pass, as far as no cluster is needed.
 
     A GPU type that nodes may bring, and a count that they decide, are for them to say.
     """
-    catalogue = Catalogue(
+    catalogue = Catalog(
         images=configured.images or {"default": Image(slug="default", display_name="", image="")},
         cpu=configured.cpu,
         memory=configured.memory,
-        gpus={**configured.gpus, **_unions(configured)},
+        gpus={**configured.gpus, **_build_combined_types(configured)},
         presets=configured.presets,
         run_time=configured.run_time,
         shared_memory=configured.shared_memory,
@@ -163,17 +163,17 @@ def preset_problems(configured: Configured) -> list[Problem]:
             found += [
                 replace(problem, field=f"presets.{slug}.{problem.field}")
                 for problem in error.problems
-                if not _nodes_decide(problem, gpu=str(preset.options.get("gpu")), configured=configured)
+                if not _depends_on_nodes(problem, gpu=str(preset.options.get("gpu")), configured=configured)
             ]
     return found
 
 
-def _unions(configured: Configured) -> dict[str, GPUType]:
+def _build_combined_types(configured: ConfiguredCatalog) -> dict[str, GPUType]:
     """Return the choices of several types, as far as the types are configured."""
-    return {slug: unite(union, configured.gpus) or union.gpu for slug, union in configured.unions.items()}
+    return {slug: combine_types(union, configured.gpus) or union.gpu for slug, union in configured.unions.items()}
 
 
-def _nodes_decide(problem: Problem, *, gpu: str, configured: Configured) -> bool:
+def _depends_on_nodes(problem: Problem, *, gpu: str, configured: ConfiguredCatalog) -> bool:
     if problem.field == "gpu" and problem.code == "unknown_choice":
         return configured.discover and gpu not in configured.hidden
     if gpu in configured.unions and configured.discover:
@@ -181,7 +181,7 @@ def _nodes_decide(problem: Problem, *, gpu: str, configured: Configured) -> bool
     return problem.field == "gpu_count" and problem.code == "out_of_range" and _is_uncounted(gpu, configured)
 
 
-def _is_uncounted(gpu: str, configured: Configured) -> bool:
+def _is_uncounted(gpu: str, configured: ConfiguredCatalog) -> bool:
     if gpu in configured.unions:
         union = configured.unions[gpu]
         return union.gpu.max_count == 0 and not configured.uncounted.isdisjoint(union.any_of or configured.gpus)

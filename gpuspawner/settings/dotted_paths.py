@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
-T = TypeVar("T")
+NodeT = TypeVar("NodeT")
 
-Part = str | int
+PathPart = str | int
 """A key, or the number of an entry in a list."""
 
 
-class DottedPaths(Generic[T]):
+class DottedPaths(Generic[NodeT]):
     """Follows paths from values to those in them.
 
     What is in a value is gone through once, for however many paths: thousands of mistakes may be below one key.
@@ -19,26 +19,26 @@ class DottedPaths(Generic[T]):
     :param entries: yields what paths call an entry of a value, where it is in there, and the entry.
     """
 
-    def __init__(self, entries: Callable[[T], Iterable[tuple[str, Part, T]]]) -> None:
+    def __init__(self, entries: Callable[[NodeT], Iterable[tuple[str, PathPart, NodeT]]]) -> None:
         self._entries = entries
         # With the value itself, so that nothing else gets the same identity.
-        self._known: dict[int, tuple[T, dict[str, list[tuple[Part, T]]]]] = {}
+        self._known: dict[int, tuple[NodeT, dict[str, list[tuple[PathPart, NodeT]]]]] = {}
 
-    def followed(self, path: str, top: T) -> tuple[tuple[Part, ...], str]:
+    def follow(self, path: str, top: NodeT) -> tuple[tuple[PathPart, ...], str]:
         """Return as much of a path as there is, and what is left of it."""
-        best: tuple[tuple[Part, ...], str] = ((), path)
+        best: tuple[tuple[PathPart, ...], str] = ((), path)
         named = self._named(top) if path else {}
         ends = [place for place, character in enumerate(path) if character == "."]
         for end in (*ends, len(path)):
             for part, entry in named.get(path[:end], ()):
-                inside, rest = self.followed(path[end + 1 :], entry)
+                inside, rest = self.follow(path[end + 1 :], entry)
                 if len(rest) < len(best[1]):
                     best = ((part, *inside), rest)
         return best
 
-    def _named(self, value: T) -> dict[str, list[tuple[Part, T]]]:
+    def _named(self, value: NodeT) -> dict[str, list[tuple[PathPart, NodeT]]]:
         if id(value) not in self._known:
-            named: dict[str, list[tuple[Part, T]]] = {}
+            named: dict[str, list[tuple[PathPart, NodeT]]] = {}
             for name, part, entry in self._entries(value):
                 named.setdefault(name, []).append((part, entry))
             self._known[id(value)] = value, named

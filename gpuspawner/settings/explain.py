@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.text.quoting import listing, name_of, quote, suggest
+from gpuspawner.core.text.quoting import format_list, quote, sanitize_name, suggest_name
 
 _WRONG_TYPE = {
     "int_type": "a whole number",
@@ -33,17 +33,17 @@ _LIMITS = {
 }
 
 
-def explain(errors: Iterable[ErrorDetails], model: type[BaseModel]) -> list[Problem]:
+def explain_validation_errors(errors: Iterable[ErrorDetails], model: type[BaseModel]) -> list[Problem]:
     """Return one problem for each error of a validation of ``model``."""
-    return [_problem(error, model) for error in errors]
+    return [_make_problem(error, model) for error in errors]
 
 
-def _problem(error: ErrorDetails, model: type[BaseModel]) -> Problem:
+def _make_problem(error: ErrorDetails, model: type[BaseModel]) -> Problem:
     place = tuple(part for part in error["loc"] if part != "[key]")
-    path = ".".join(name_of(str(part)) for part in place)
+    path = ".".join(sanitize_name(str(part)) for part in place)
     kind, value, context = error["type"], error["input"], error.get("ctx", {})
     if kind == "extra_forbidden":
-        return Problem(field=path, code="unknown_key", message=_unknown_key(place, model))
+        return Problem(field=path, code="unknown_key", message=_describe_unknown_key(place, model))
     if kind == "missing":
         return Problem(field=path, code="missing", message="is required")
     if kind in _WRONG_TYPE:
@@ -55,11 +55,11 @@ def _problem(error: ErrorDetails, model: type[BaseModel]) -> Problem:
             field=path, code="out_of_range", message=f"{_LIMITS[kind].format(**context)}, not {quote(value)}"
         )
     if kind == "literal_error":
-        return Problem(field=path, code="unknown_choice", message=_unknown_choice(context, value))
-    return Problem(field=path, code="bad_value", message=_reason(error))
+        return Problem(field=path, code="unknown_choice", message=_describe_unknown_choice(context, value))
+    return Problem(field=path, code="bad_value", message=_describe_error(error))
 
 
-def _reason(error: ErrorDetails) -> str:
+def _describe_error(error: ErrorDetails) -> str:
     kind, message, value, context = error["type"], error["msg"], error["input"], error.get("ctx", {})
     if kind == "value_error":
         return f"{context['error']}, not {quote(value)}"
@@ -68,18 +68,18 @@ def _reason(error: ErrorDetails) -> str:
     return f"{message[:1].lower()}{message[1:]}"
 
 
-def _unknown_choice(context: Mapping[str, Any], value: object) -> str:
+def _describe_unknown_choice(context: Mapping[str, Any], value: object) -> str:
     expected = str(context["expected"])
     choices = [part.strip("'") for part in expected.replace(" or ", ", ").split(", ")]
-    return f"must be {expected}, not {quote(value)}.{suggest(value, choices)}".removesuffix(".")
+    return f"must be {expected}, not {quote(value)}.{suggest_name(value, choices)}".removesuffix(".")
 
 
-def _unknown_key(place: tuple[int | str, ...], model: type[BaseModel]) -> str:
-    keys = _keys_at(place[:-1], model)
-    return f"there is no such key.{suggest(place[-1], keys) or f' Keys here: {listing(keys, longest=20)}.'}"
+def _describe_unknown_key(place: tuple[int | str, ...], model: type[BaseModel]) -> str:
+    keys = _list_keys(place[:-1], model)
+    return f"there is no such key.{suggest_name(place[-1], keys) or f' Keys here: {format_list(keys, max_items=20)}.'}"
 
 
-def _keys_at(place: tuple[int | str, ...], model: type[BaseModel]) -> list[str]:
+def _list_keys(place: tuple[int | str, ...], model: type[BaseModel]) -> list[str]:
     """Return the keys that are valid at a place."""
     current, inside = model, False
     for part in place:
@@ -88,7 +88,7 @@ def _keys_at(place: tuple[int | str, ...], model: type[BaseModel]) -> list[str]:
             continue
         annotation = current.model_fields[str(part)].annotation
         inside = _holds_many(annotation)
-        current = _model_in(annotation) or current
+        current = _find_model(annotation) or current
     return [info.alias or name for name, info in current.model_fields.items()]
 
 
@@ -97,8 +97,8 @@ def _holds_many(annotation: object) -> bool:
     return get_origin(annotation) in (dict, list) or any(_holds_many(part) for part in get_args(annotation))
 
 
-def _model_in(annotation: object) -> type[BaseModel] | None:
+def _find_model(annotation: object) -> type[BaseModel] | None:
     """Return the model that an annotation holds, inside containers and alternatives as well."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((model for part in get_args(annotation) if (model := _model_in(part))), None)
+    return next((model for part in get_args(annotation) if (model := _find_model(part))), None)

@@ -7,42 +7,42 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
 from gpuspawner.settings.values import (
-    DOMAIN,
-    LABEL_VALUE,
-    NAME,
+    DOMAIN_PATTERN,
+    LABEL_VALUE_PATTERN,
+    NAME_PATTERN,
     Entry,
     LabelKey,
     LabelValue,
     Memory,
-    Model,
-    Part,
     RunTime,
+    ShortText,
     Slug,
+    StrictModel,
     Text,
     Title,
+    UnitFraction,
     Vendor,
-    Words,
 )
 
 
-def _one_or_many(value: object) -> object:
+def _parse_one_or_many(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-_VALUE = {"type": "string", "pattern": LABEL_VALUE}
+_VALUE = {"type": "string", "pattern": LABEL_VALUE_PATTERN}
 LabelValues = Annotated[
     list[LabelValue],
-    BeforeValidator(_one_or_many),
+    BeforeValidator(_parse_one_or_many),
     Field(min_length=1),
     WithJsonSchema({"anyOf": [_VALUE, {"type": "array", "items": _VALUE, "minItems": 1}]}),
 ]
 EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
-class TolerationSetting(Model):
+class TolerationSetting(StrictModel):
     """A toleration (core/v1), without ``tolerationSeconds``."""
 
-    key: Annotated[str, StringConstraints(pattern=rf"^(({DOMAIN}/)?{NAME})?$")] = Field(
+    key: Annotated[str, StringConstraints(pattern=rf"^(({DOMAIN_PATTERN}/)?{NAME_PATTERN})?$")] = Field(
         default="", description="Of the taint; empty with operator Exists: every taint."
     )
     operator: Literal["Exists", "Equal"] = Field(
@@ -54,7 +54,7 @@ class TolerationSetting(Model):
     )
 
 
-class ScaleUpSetting(Model):
+class ScaleUpSetting(StrictModel):
     """What an autoscaler may add."""
 
     max_nodes: Annotated[int, Field(ge=1, description="Nodes of the type that there may be at most.")]
@@ -76,7 +76,7 @@ class GPUEntry(Entry):
     min_memory: Memory | None = Field(
         default=None, description="Any GPU type of this resource with at least so much memory will do."
     )
-    resource: Annotated[str, StringConstraints(pattern=rf"^{DOMAIN}/{NAME}$")] | None = Field(
+    resource: Annotated[str, StringConstraints(pattern=rf"^{DOMAIN_PATTERN}/{NAME_PATTERN}$")] | None = Field(
         default=None, description="Extended resource that counts the GPUs, such as nvidia.com/gpu."
     )
     vendor: Vendor | None = Field(default=None, description="Whose GPU it is. Omitted: the resource tells.")
@@ -94,7 +94,7 @@ class GPUEntry(Entry):
     spot: bool | None = Field(
         default=None, description="Whether the cloud may take its nodes back at any time. Omitted: labels say it."
     )
-    interconnect: Words | None = Field(
+    interconnect: ShortText | None = Field(
         default=None, description="What links several GPUs in one node, such as NVLink. Omitted: labels say it."
     )
     tolerations: list[TolerationSetting] | None = Field(
@@ -103,10 +103,10 @@ class GPUEntry(Entry):
     environment: dict[EnvironmentName, Text] = Field(
         default_factory=dict, description="Environment variables of servers with the type."
     )
-    runtime_class: Annotated[str, StringConstraints(pattern=rf"^{DOMAIN}$")] | None = Field(
+    runtime_class: Annotated[str, StringConstraints(pattern=rf"^{DOMAIN_PATTERN}$")] | None = Field(
         default=None, description="RuntimeClass of servers with the type, where GPUs need one."
     )
-    shm: Part | None = Field(default=None, description="Size of /dev/shm as a fraction of the memory limit.")
+    shm: UnitFraction | None = Field(default=None, description="Size of /dev/shm as a fraction of the memory limit.")
     scale_up: ScaleUpSetting | None = Field(default=None, description="What an autoscaler may add.")
     start_timeout: Annotated[int, Field(ge=1, le=24 * 3600)] | None = Field(
         default=None, description="Seconds that the hub waits for a server with the type. Omitted: KubeSpawner's."
@@ -121,7 +121,7 @@ class GPUEntry(Entry):
         return bool(self.any_of) or self.min_memory is not None
 
 
-class AcceleratorEntry(Model):
+class AcceleratorEntry(StrictModel):
     """What is known of a GPU model; replaces single facts of the built-in table, or adds a model to it.
 
     :param enabled: false takes the model out of the table, as null does.

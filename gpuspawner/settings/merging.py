@@ -16,32 +16,32 @@ _DEEPEST = 12
 """Levels of nesting; settings have six, and a YAML anchor can make a mapping contain itself."""
 
 
-def over(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
+def merge_values(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return values with others over them; a new key comes after those there are."""
-    merged = dict(lower)
-    for key, value in upper.items():
+    merged = dict(base)
+    for key, value in overrides.items():
         if isinstance(value, Mapping):
             before = merged.get(key)
-            merged[key] = over(before if isinstance(before, Mapping) else {}, value)
+            merged[key] = merge_values(before if isinstance(before, Mapping) else {}, value)
         else:
             merged[key] = value
     return merged
 
 
-def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+def diff_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """Return what makes some values of others when it is put over them; what is gone is null."""
     changed: dict[str, Any] = {key: None for key in before if key not in after}
     for key, value in after.items():
         old = before.get(key)
         if isinstance(old, Mapping) and isinstance(value, Mapping):
-            if inside := changes(old, value):
+            if inside := diff_values(old, value):
                 changed[key] = inside
         elif key not in before or repr(old) != repr(value):  # True is not 1
             changed[key] = value
     return changed
 
 
-def plain(value: object, *, depth: int = _DEEPEST) -> object:
+def convert_to_plain(value: object, *, depth: int = _DEEPEST) -> object:
     """Return dicts and lists for whatever mappings and sequences a configuration system has.
 
     :raises SettingsError: they go deeper than settings can.
@@ -50,7 +50,7 @@ def plain(value: object, *, depth: int = _DEEPEST) -> object:
         message = f"settings are nested more than {_DEEPEST} deep"
         raise SettingsError(Problem(field="", code="bad_value", message=message))
     if isinstance(value, Mapping):
-        return {key: plain(entry, depth=depth - 1) for key, entry in value.items()}
+        return {key: convert_to_plain(entry, depth=depth - 1) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(entry, depth=depth - 1) for entry in value]
+        return [convert_to_plain(entry, depth=depth - 1) for entry in value]
     return value

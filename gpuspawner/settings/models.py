@@ -14,17 +14,17 @@ from gpuspawner.settings.gpu_entries import AcceleratorEntry, GPUEntry
 from gpuspawner.settings.policy_entries import PolicySetting, PoolEntry
 from gpuspawner.settings.queue_setting import QueueSetting
 from gpuspawner.settings.values import (
-    DOMAIN,
+    DOMAIN_PATTERN,
     CPUs,
     Entry,
     LabelValue,
     Memory,
-    Model,
     Origin,
-    Part,
     RunTime,
     Slug,
+    StrictModel,
     Text,
+    UnitFraction,
     Vendor,
     Version,
 )
@@ -58,7 +58,7 @@ class ImageEntry(Entry):
         return {"nvidia": self.cuda, "amd": self.rocm}
 
 
-class CustomImagesSetting(Model):
+class CustomImagesSetting(StrictModel):
     """Images that people may name by themselves."""
 
     allowed: bool = Field(default=False, description="Whether people may name an image by its reference.")
@@ -69,13 +69,13 @@ class CustomImagesSetting(Model):
     description: Text = Field(default="", description="A sentence below the field.")
 
 
-class Amount(Model):
+class AmountSetting(StrictModel):
     """Guarantee of an amount, as a fraction of the limit."""
 
-    guarantee: Part | None = Field(default=None, description="Part of the limit that is requested.")
+    guarantee: UnitFraction | None = Field(default=None, description="Part of the limit that is requested.")
 
 
-class CPUSetting(Amount):
+class CPUSetting(AmountSetting):
     """Bounds of the CPU limit."""
 
     min: CPUs = Field(default=500, description=_MIN)
@@ -84,7 +84,7 @@ class CPUSetting(Amount):
     default: CPUs | None = Field(default=None, description=_DEFAULT)
 
 
-class MemorySetting(Amount):
+class MemorySetting(AmountSetting):
     """Bounds of the memory limit."""
 
     min: Memory = Field(default=1024**3, description=_MIN)
@@ -93,7 +93,7 @@ class MemorySetting(Amount):
     default: Memory | None = Field(default=None, description=_DEFAULT)
 
 
-class RunTimeSetting(Model):
+class RunTimeSetting(StrictModel):
     """Bounds of how long a server runs at most."""
 
     min: RunTime = Field(default=15 * 60, description=_MIN)
@@ -102,7 +102,7 @@ class RunTimeSetting(Model):
     default: RunTime | None = Field(default=None, description=_DEFAULT)
 
 
-class SharedMemorySetting(Model):
+class SharedMemorySetting(StrictModel):
     """Bounds of the size of /dev/shm, which users need not choose."""
 
     min: Memory = Field(default=256 * 1024**2, description=_MIN)
@@ -113,7 +113,7 @@ class SharedMemorySetting(Model):
 class PriorityEntry(Entry):
     """A priority users may pick."""
 
-    priority_class: Annotated[str, StringConstraints(pattern=rf"^{DOMAIN}$")] | None = Field(
+    priority_class: Annotated[str, StringConstraints(pattern=rf"^{DOMAIN_PATTERN}$")] | None = Field(
         default=None, alias="class", description="Name of a PriorityClass of the cluster."
     )
     value: Annotated[int, Field(ge=-(2**31), le=10**9)] | None = Field(
@@ -134,7 +134,7 @@ class PresetEntry(Entry):
     priority: Slug | None = Field(default=None, description="Slug of a priority.")
 
 
-class SettingsModel(Model):
+class SettingsModel(StrictModel):
     """Everything below ``hub.config.GPUSpawner`` that describes what may be asked for."""
 
     images: dict[str, ImageEntry] = Field(

@@ -12,81 +12,81 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel
 
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.text.quoting import name_of
+from gpuspawner.core.text.quoting import sanitize_name
 
 
-def without_nulls(value: object, annotation: object) -> object:
+def drop_nulls(value: object, annotation: object) -> object:
     """Return settings without what is null, as far as the annotation knows them.
 
     An entry that may be null by its annotation stays: there it says something of its own.
     """
     if isinstance(value, list):
-        inside = next((get_args(kind)[0] for kind in _kinds(annotation) if get_origin(kind) is list), None)
-        return [without_nulls(entry, inside) for entry in value]
+        inside = next((get_args(kind)[0] for kind in _list_alternatives(annotation) if get_origin(kind) is list), None)
+        return [drop_nulls(entry, inside) for entry in value]
     if not isinstance(value, dict):
         return value
-    for kind in _kinds(annotation):
+    for kind in _list_alternatives(annotation):
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             known = {info.alias or name: info.annotation for name, info in kind.model_fields.items()}
             return {
-                key: without_nulls(entry, known.get(key))
+                key: drop_nulls(entry, known.get(key))
                 for key, entry in value.items()
                 if entry is not None or key not in known
             }
         if get_origin(kind) is dict:
             of_entries = get_args(kind)[1]
-            may_be_null = NoneType in _kinds(of_entries)
+            may_be_null = NoneType in _list_alternatives(of_entries)
             return {
-                key: without_nulls(entry, of_entries)
-                for key, entry in value.items()
-                if entry is not None or may_be_null
+                key: drop_nulls(entry, of_entries) for key, entry in value.items() if entry is not None or may_be_null
             }
     return value
 
 
-def emptied(raw: object) -> Iterator[Problem]:
+def find_emptied_mappings(raw: object) -> Iterator[Problem]:
     """Yield where nulls take out all there is and nothing is left, which would mean all that there are.
 
     YAML reads ``t4:`` as null as well, and whoever writes it means something else.
     """
-    for slug, entry in _entries(raw, "gpus"):
-        if label := _taken_out(entry.get("match")):
+    for slug, entry in _list_entries(raw, "gpus"):
+        if label := _find_removed_key(entry.get("match")):
             message = (
                 f"asks for no label, because null takes out {label}; name the values that are allowed, or set"
                 " match itself to null for all nodes that have the resource"
             )
-            yield Problem(field=f"gpus.{name_of(slug)}.match", code="bad_value", message=message)
+            yield Problem(field=f"gpus.{sanitize_name(slug)}.match", code="bad_value", message=message)
     policy = raw.get("policy") if isinstance(raw, Mapping) else None
     rules = [("default", policy.get("default"))] if isinstance(policy, Mapping) else []
     rules += [
-        (f"{part}.{name_of(name)}", rule) for part in ("groups", "users") for name, rule in _entries(policy, part)
+        (f"{part}.{sanitize_name(name)}", rule)
+        for part in ("groups", "users")
+        for name, rule in _list_entries(policy, part)
     ]
     for place, rule in rules:
-        if slug := _taken_out(rule.get("gpus") if isinstance(rule, Mapping) else None):
+        if slug := _find_removed_key(rule.get("gpus") if isinstance(rule, Mapping) else None):
             shown = '"*"' if slug == "*" else slug
             message = f"names no GPU type, because null takes one out; to allow one write {shown}: {{}}"
             yield Problem(field=f"policy.{place}.gpus", code="bad_value", message=message)
 
 
-def _kinds(annotation: object) -> list[Any]:
+def _list_alternatives(annotation: object) -> list[Any]:
     """Return the alternatives of an annotation."""
     origin = get_origin(annotation)
     if origin is Annotated:
-        return _kinds(get_args(annotation)[0])
+        return _list_alternatives(get_args(annotation)[0])
     if origin in (Union, UnionType):
-        return [kind for part in get_args(annotation) for kind in _kinds(part)]
+        return [kind for part in get_args(annotation) for kind in _list_alternatives(part)]
     return [annotation]
 
 
-def _entries(raw: object, section: str) -> Iterator[tuple[object, Mapping[str, Any]]]:
+def _list_entries(raw: object, section: str) -> Iterator[tuple[object, Mapping[str, Any]]]:
     entries = raw.get(section) if isinstance(raw, Mapping) else None
     for name, entry in entries.items() if isinstance(entries, Mapping) else ():
         if isinstance(entry, Mapping):
             yield name, entry
 
 
-def _taken_out(entries: object) -> str:
+def _find_removed_key(entries: object) -> str:
     """Return the first of entries that are all null, an empty text where some are left or none are said."""
     if not isinstance(entries, Mapping) or any(entry is not None for entry in entries.values()):
         return ""
-    return name_of(next(iter(entries), ""))
+    return sanitize_name(next(iter(entries), ""))

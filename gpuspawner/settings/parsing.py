@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
-from gpuspawner.core.discovery.assemble import Configured
+from gpuspawner.core.discovery.assemble import ConfiguredCatalog
 from gpuspawner.core.errors import SettingsError
-from gpuspawner.settings.accelerators import accelerator_table, builtin_accelerators
-from gpuspawner.settings.conversion import to_configured
-from gpuspawner.settings.crosschecks import crosschecks, preset_problems
-from gpuspawner.settings.explain import explain
-from gpuspawner.settings.merging import plain
+from gpuspawner.settings.accelerators import build_accelerator_table, load_builtin_accelerators
+from gpuspawner.settings.conversion import convert_settings
+from gpuspawner.settings.crosschecks import check_presets, check_settings
+from gpuspawner.settings.explain import explain_validation_errors
+from gpuspawner.settings.merging import convert_to_plain
 from gpuspawner.settings.models import SettingsModel
-from gpuspawner.settings.nulls import emptied, without_nulls
+from gpuspawner.settings.nulls import drop_nulls, find_emptied_mappings
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,14 @@ class Settings:
         :raises SettingsError: with one problem for each path that is wrong.
         """
         try:
-            model = SettingsModel.model_validate(_said(plain(raw)))
+            model = SettingsModel.model_validate(_drop_empty_values(convert_to_plain(raw)))
         except ValidationError as error:
-            raise SettingsError(*explain(error.errors(include_url=False), SettingsModel)) from None
+            raise SettingsError(*explain_validation_errors(error.errors(include_url=False), SettingsModel)) from None
         settings = cls(model)
         # A preset can only be judged by rules that are themselves right.
-        problems = crosschecks(model, frozenset(builtin_accelerators())) or preset_problems(settings.configured())
+        problems = check_settings(model, frozenset(load_builtin_accelerators())) or check_presets(
+            settings.build_configured()
+        )
         if problems:
             raise SettingsError(*problems)
         return settings
@@ -53,22 +55,22 @@ class Settings:
         """Tell whether nothing is configured at all."""
         return self.model == SettingsModel()
 
-    def configured(self) -> Configured:
+    def build_configured(self) -> ConfiguredCatalog:
         """Return what the settings say, as the core's values."""
-        return to_configured(self.model, self.table())
+        return convert_settings(self.model, self.build_table())
 
-    def table(self) -> AcceleratorTable:
+    def build_table(self) -> AcceleratorTable:
         """Return the known GPU models with the admin's changes."""
-        return accelerator_table(self.model.accelerators)
+        return build_accelerator_table(self.model.accelerators)
 
 
-def _said(raw: object) -> object:
+def _drop_empty_values(raw: object) -> object:
     """Return settings without what stands for nothing: nulls, and sections that are empty as they are written.
 
     :raises SettingsError: nulls leave nothing where that would mean everything.
     """
-    if problems := list(emptied(raw)):
+    if problems := list(find_emptied_mappings(raw)):
         raise SettingsError(*problems)
     if isinstance(raw, dict):
         raw = {key: value for key, value in raw.items() if key not in SettingsModel.model_fields or value != {}}
-    return without_nulls(raw, SettingsModel)
+    return drop_nulls(raw, SettingsModel)

@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 
-from gpuspawner.core.catalog.policy_rules import ANY, UNLIMITED, compared
+from gpuspawner.core.catalog.policy_rules import ANY, UNLIMITED, normalize_group
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.text.quoting import name_of, quote, suggest
+from gpuspawner.core.text.quoting import quote, sanitize_name, suggest_name
 from gpuspawner.core.units.quantity import format_cpu, format_memory
 from gpuspawner.settings.models import CPUSetting, MemorySetting, SettingsModel
 from gpuspawner.settings.policy_entries import CPURange, MemoryRange, PoolEntry, RuleEntry, TypeLimits
 
-SLUG = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
+SLUG_PATTERN = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
 _OWN_IMAGE = "default"
 """Slug of the spawner's own image, which is offered where none is configured."""
 
 
-class _Known:
+class _KnownNames:
     """What rules may name. It is put together once, because there may be thousands of rules and types.
 
     :ivar images: slugs of those that are offered.
@@ -31,57 +31,61 @@ class _Known:
         self.gpus = {slug: entry for slug, entry in settings.gpus.items() if entry.enabled}
         self.bare: dict[str, str] = {}
         for slug in self.gpus:
-            self.bare.setdefault(_bare(slug), slug)
+            self.bare.setdefault(_normalize_slug(slug), slug)
 
 
-def policy_problems(settings: SettingsModel) -> Iterator[Problem]:
+def check_policy(settings: SettingsModel) -> Iterator[Problem]:
     """Yield what is wrong with rules and pools."""
-    policy, known = settings.policy, _Known(settings)
+    policy, known = settings.policy, _KnownNames(settings)
     if policy is not None:
         if policy.default.deny:
             message = "must be left out: what holds for everybody is not capped but said as it is"
             yield Problem(field="policy.default.deny", code="conflict", message=message)
-        yield from _rule("policy.default", policy.default, known=known)
-        yield from _alike("policy.groups", [name for name, rule in policy.groups.items() if rule.enabled])
+        yield from _check_rule("policy.default", policy.default, known=known)
+        yield from _check_duplicate_groups(
+            "policy.groups", [name for name, rule in policy.groups.items() if rule.enabled]
+        )
         for section, rules in (("groups", policy.groups), ("users", policy.users)):
             for name, rule in rules.items():
                 if not rule.enabled:
                     continue
-                path = f"policy.{section}.{name_of(name)}"
-                yield from _rule(path, rule, known=known)
+                path = f"policy.{section}.{sanitize_name(name)}"
+                yield from _check_rule(path, rule, known=known)
                 if not rule.deny:
-                    yield from _over_default(f"{path}.cpu", rule.cpu, default=policy.default.cpu, show=format_cpu)
+                    yield from _check_against_default(
+                        f"{path}.cpu", rule.cpu, default=policy.default.cpu, show=format_cpu
+                    )
                     own, default = rule.memory, policy.default.memory
-                    yield from _over_default(f"{path}.memory", own, default=default, show=format_memory)
+                    yield from _check_against_default(f"{path}.memory", own, default=default, show=format_memory)
     for slug, pool in settings.pools.items():
         if pool.enabled:
-            yield from _pool(f"pools.{slug}", pool, known=known)
+            yield from _check_pool(f"pools.{slug}", pool, known=known)
 
 
-def _rule(path: str, rule: RuleEntry, *, known: _Known) -> Iterator[Problem]:
+def _check_rule(path: str, rule: RuleEntry, *, known: _KnownNames) -> Iterator[Problem]:
     settings = known.settings
-    yield from _images(f"{path}.images", rule, known=known)
+    yield from _check_images(f"{path}.images", rule, known=known)
     for slug in rule.gpus or {}:
-        if reason := _wrong_gpu(slug, known):
-            yield Problem(field=f"{path}.gpus.{name_of(slug)}", code="unknown_choice", message=reason)
-    yield from _limits(path, rule)
+        if reason := _describe_bad_gpu(slug, known):
+            yield Problem(field=f"{path}.gpus.{sanitize_name(slug)}", code="unknown_choice", message=reason)
+    yield from _check_limits(path, rule)
     for slug, of_type in (rule.gpus or {}).items():
-        yield from _limits(f"{path}.gpus.{name_of(slug)}", of_type)
-    yield from _range(f"{path}.cpu", rule.cpu, everybody=settings.cpu, show=format_cpu)
-    yield from _range(f"{path}.memory", rule.memory, everybody=settings.memory, show=format_memory)
+        yield from _check_limits(f"{path}.gpus.{sanitize_name(slug)}", of_type)
+    yield from _check_range(f"{path}.cpu", rule.cpu, everybody=settings.cpu, show=format_cpu)
+    yield from _check_range(f"{path}.memory", rule.memory, everybody=settings.memory, show=format_memory)
 
 
-def _images(path: str, rule: RuleEntry, *, known: _Known) -> Iterator[Problem]:
+def _check_images(path: str, rule: RuleEntry, *, known: _KnownNames) -> Iterator[Problem]:
     if rule.images == []:
         message = "must name at least one image: without one no server starts"
         yield Problem(field=path, code="out_of_range", message=message)
     for index, slug in enumerate(rule.images or ()):
         if slug not in known.images and slug != ANY:
-            reason = _unknown("image", slug, offered=known.images, entries=known.settings.images)
+            reason = _describe_unknown("image", slug, offered=known.images, entries=known.settings.images)
             yield Problem(field=f"{path}.{index}", code="unknown_choice", message=reason)
 
 
-def _pool(path: str, pool: PoolEntry, *, known: _Known) -> Iterator[Problem]:
+def _check_pool(path: str, pool: PoolEntry, *, known: _KnownNames) -> Iterator[Problem]:
     if not pool.groups:
         yield Problem(field=f"{path}.groups", code="missing", message="is required: the groups that share the pool")
     if pool.max_gpus is None:
@@ -90,49 +94,49 @@ def _pool(path: str, pool: PoolEntry, *, known: _Known) -> Iterator[Problem]:
         message = "must name at least one GPU type; left out, all count"
         yield Problem(field=f"{path}.gpus", code="out_of_range", message=message)
     for index, slug in enumerate(pool.gpus):
-        if reason := _wrong_gpu(slug, known):
+        if reason := _describe_bad_gpu(slug, known):
             yield Problem(field=f"{path}.gpus.{index}", code="unknown_choice", message=reason)
 
 
-def _wrong_gpu(slug: str, known: _Known) -> str:
+def _describe_bad_gpu(slug: str, known: _KnownNames) -> str:
     """Return why a slug names no GPU type, empty when it may; nodes can bring any that the settings do not take out."""
     if slug == ANY or slug in known.gpus:
         return ""
-    if known.settings.discover_gpus and slug not in known.settings.gpus and SLUG.fullmatch(slug):
-        meant = known.bare.get(_bare(slug))
+    if known.settings.discover_gpus and slug not in known.settings.gpus and SLUG_PATTERN.fullmatch(slug):
+        meant = known.bare.get(_normalize_slug(slug))
         return f"there is no GPU type {quote(slug)}. Did you mean {quote(meant)}?" if meant else ""
-    return _unknown("GPU type", slug, offered=known.gpus, entries=known.settings.gpus)
+    return _describe_unknown("GPU type", slug, offered=known.gpus, entries=known.settings.gpus)
 
 
-def _bare(slug: str) -> str:
+def _normalize_slug(slug: str) -> str:
     """Return what is left of a slug where two that mean the same may differ: l40 and l40s are two types."""
     return re.sub(r"g(i?b)?$", "", re.sub(r"[^a-z0-9]", "", slug.lower()))
 
 
-def _unknown(kind: str, slug: str, *, offered: Collection[str], entries: Collection[str]) -> str:
+def _describe_unknown(kind: str, slug: str, *, offered: Collection[str], entries: Collection[str]) -> str:
     if slug in entries:
         return f"{quote(slug)} is taken out by enabled: false"
-    return f"there is no {kind} {quote(slug)}.{suggest(slug, offered)}".removesuffix(".")
+    return f"there is no {kind} {quote(slug)}.{suggest_name(slug, offered)}".removesuffix(".")
 
 
-def _alike(path: str, names: Iterable[str]) -> Iterator[Problem]:
+def _check_duplicate_groups(path: str, names: Iterable[str]) -> Iterator[Problem]:
     """Yield groups that are one and the same, because in groups' names case does not count."""
     first: dict[str, str] = {}
     for name in names:
-        other = first.setdefault(compared(name), name)
+        other = first.setdefault(normalize_group(name), name)
         if other != name:
             message = f"is the same group as {quote(other)}: upper and lower case do not count"
-            yield Problem(field=f"{path}.{name_of(name)}", code="conflict", message=message)
+            yield Problem(field=f"{path}.{sanitize_name(name)}", code="conflict", message=message)
 
 
-def _limits(path: str, limits: RuleEntry | TypeLimits) -> Iterator[Problem]:
+def _check_limits(path: str, limits: RuleEntry | TypeLimits) -> Iterator[Problem]:
     total, per_server = limits.max_gpus, limits.max_gpus_per_server
     if total is not None and per_server is not None and total < per_server < UNLIMITED:
         message = f"must be at most max_gpus ({total}), which holds over all servers, not {per_server}"
         yield Problem(field=f"{path}.max_gpus_per_server", code="out_of_range", message=message)
 
 
-def _over_default(
+def _check_against_default(
     path: str,
     own: CPURange | MemoryRange | None,
     *,
@@ -151,7 +155,7 @@ def _over_default(
         yield Problem(field=f"{path}.max", code="out_of_range", message=message)
 
 
-def _range(
+def _check_range(
     path: str,
     own: CPURange | MemoryRange | None,
     *,

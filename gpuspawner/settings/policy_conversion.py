@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpuspawner.core.catalog.policy_rules import Policy, Pool, Range, Rule, TypeRule, compared
+from gpuspawner.core.catalog.policy_rules import AmountRange, GPUPool, GPUTypeRule, Policy, Rule, normalize_group
 from gpuspawner.settings.policy_entries import CPURange, MemoryRange, PolicySetting, PoolEntry, RuleEntry, TypeLimits
 
 
-def to_policy(setting: PolicySetting | None, *, pools: Mapping[str, PoolEntry]) -> Policy | None:
+def convert_policy(setting: PolicySetting | None, *, pools: Mapping[str, PoolEntry]) -> Policy | None:
     """Return what settings say, None where they say nothing of it.
 
     :param pools: enabled ones, in the order they are told.
@@ -18,44 +18,44 @@ def to_policy(setting: PolicySetting | None, *, pools: Mapping[str, PoolEntry]) 
     said = setting or PolicySetting()
     return Policy(
         hide=said.hide,
-        default=_rule(said.default),
-        groups={compared(name): _rule(entry) for name, entry in said.groups.items() if entry.enabled},
-        users={name: _rule(entry) for name, entry in said.users.items() if entry.enabled},
-        pools={slug: _pool(slug, entry) for slug, entry in pools.items()},
+        default=_convert_rule(said.default),
+        groups={normalize_group(name): _convert_rule(entry) for name, entry in said.groups.items() if entry.enabled},
+        users={name: _convert_rule(entry) for name, entry in said.users.items() if entry.enabled},
+        pools={slug: _convert_pool(slug, entry) for slug, entry in pools.items()},
     )
 
 
-def _rule(entry: RuleEntry) -> Rule:
+def _convert_rule(entry: RuleEntry) -> Rule:
     return Rule(
         images=None if entry.images is None else frozenset(entry.images),
         custom_images=entry.custom_images,
-        gpus=None if entry.gpus is None else {slug: _limits(of_type) for slug, of_type in entry.gpus.items()},
+        gpus=None if entry.gpus is None else {slug: _convert_limits(of_type) for slug, of_type in entry.gpus.items()},
         max_gpus=entry.max_gpus,
         max_gpus_per_server=entry.max_gpus_per_server,
         max_servers_with_gpu=entry.max_servers_with_gpu,
-        cpu=_range(entry.cpu),
-        memory=_range(entry.memory),
+        cpu=_convert_range(entry.cpu),
+        memory=_convert_range(entry.memory),
         max_runtime_s=entry.max_runtime,
         deny=entry.deny,
     )
 
 
-def _range(entry: CPURange | MemoryRange | None) -> Range | None:
-    return None if entry is None else Range(min=entry.min, max=entry.max)
+def _convert_range(entry: CPURange | MemoryRange | None) -> AmountRange | None:
+    return None if entry is None else AmountRange(min=entry.min, max=entry.max)
 
 
-def _pool(slug: str, entry: PoolEntry) -> Pool:
-    return Pool(
+def _convert_pool(slug: str, entry: PoolEntry) -> GPUPool:
+    return GPUPool(
         slug=slug,
         display_name=entry.display_name or slug,
-        groups=frozenset(compared(group) for group in entry.groups or ()),
+        groups=frozenset(normalize_group(group) for group in entry.groups or ()),
         gpus=frozenset(entry.gpus),
         max_gpus=entry.max_gpus or 0,
     )
 
 
-def _limits(entry: TypeLimits) -> TypeRule:
-    return TypeRule(
+def _convert_limits(entry: TypeLimits) -> GPUTypeRule:
+    return GPUTypeRule(
         max_gpus=entry.max_gpus,
         max_gpus_per_server=entry.max_gpus_per_server,
         max_runtime_s=entry.max_runtime,

@@ -10,13 +10,13 @@ from pydantic_core import CoreSchema
 from gpuspawner.core.catalog.policy_rules import ANY, UNLIMITED
 from gpuspawner.core.units.duration import parse_duration
 from gpuspawner.core.units.quantity import parse_cpu, parse_memory
-from gpuspawner.settings.values import CPUs, Entry, Memory, Model, Slug, quoted_text
-from gpuspawner.settings.written import ALL, CPUS, MEMORY, RUN_TIME, or_unlimited
+from gpuspawner.settings.values import CPUs, Entry, Memory, Slug, StrictModel, require_quoted_text
+from gpuspawner.settings.written import CPU_SCHEMA, MEMORY_SCHEMA, RUN_TIME_SCHEMA, WILDCARD_SCHEMA, allow_unlimited
 
 _UNLIMITED = "unlimited"
 
 
-def _number(value: object) -> object:
+def _parse_count_limit(value: object) -> object:
     """Return a limit of a number, as it is written or as none.
 
     :raises ValueError: it is neither.
@@ -28,7 +28,7 @@ def _number(value: object) -> object:
     return value
 
 
-def _run_time(value: object) -> int:
+def _parse_run_time_limit(value: object) -> int:
     """Return a limit of a length of time in seconds.
 
     :raises ValueError: it is none.
@@ -36,24 +36,24 @@ def _run_time(value: object) -> int:
     return UNLIMITED if value == _UNLIMITED else parse_duration(value)
 
 
-def _most_cpu(value: object) -> int:
+def _parse_cpu_limit(value: object) -> int:
     return UNLIMITED if value == _UNLIMITED else parse_cpu(value)
 
 
-def _most_memory(value: object) -> int:
+def _parse_memory_limit(value: object) -> int:
     return UNLIMITED if value == _UNLIMITED else parse_memory(value)
 
 
-def _slugs(value: object) -> object:
+def _parse_slugs(value: object) -> object:
     return [ANY] if value == ANY else value
 
 
-def _types(value: object) -> object:
+def _parse_types(value: object) -> object:
     """Return GPU types as a mapping, whichever of three ways they were written.
 
     :raises ValueError: it is none of them.
     """
-    found = _slugs(value)
+    found = _parse_slugs(value)
     if isinstance(found, list) and all(isinstance(slug, str) for slug in found):
         return {slug: {} for slug in found}
     if not isinstance(found, dict):
@@ -61,70 +61,72 @@ def _types(value: object) -> object:
     return found
 
 
-class _OrListed:
+class _ListedTypesSchema:
     """Adds the other ways to name GPU types to what JSON Schema says of a mapping of them."""
 
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {"anyOf": [ALL, _LISTED, handler(core)]}
+        return {"anyOf": [WILDCARD_SCHEMA, _LISTED, handler(core)]}
 
 
 _LISTED = {"type": "array", "items": {"type": "string"}}
 _WHOLE = {"type": "integer", "minimum": 0}
-Count = Annotated[int, BeforeValidator(_number), WithJsonSchema(or_unlimited(_WHOLE))]
+CountLimit = Annotated[int, BeforeValidator(_parse_count_limit), WithJsonSchema(allow_unlimited(_WHOLE))]
 """A number from 0 on; ``unlimited`` is :data:`gpuspawner.core.catalog.policy_rules.UNLIMITED`, as for all limits
 here."""
-Longest = Annotated[int, BeforeValidator(_run_time), WithJsonSchema(or_unlimited(RUN_TIME))]
+RunTimeLimit = Annotated[int, BeforeValidator(_parse_run_time_limit), WithJsonSchema(allow_unlimited(RUN_TIME_SCHEMA))]
 """Seconds, written as a run time is, or ``unlimited``."""
-Slugs = Annotated[list[Slug], BeforeValidator(_slugs), WithJsonSchema({"anyOf": [ALL, _LISTED]})]
+SlugList = Annotated[list[Slug], BeforeValidator(_parse_slugs), WithJsonSchema({"anyOf": [WILDCARD_SCHEMA, _LISTED]})]
 """Slugs, written as a list; ``*`` is all there are."""
-Group = Annotated[str, StringConstraints(min_length=1, max_length=255), BeforeValidator(quoted_text)]
+GroupName = Annotated[str, StringConstraints(min_length=1, max_length=255), BeforeValidator(require_quoted_text)]
 """Name of a group, in any case."""
 
 
-class CPURange(Model):
+class CPURange(StrictModel):
     """Bounds of the CPU limit within those of everybody."""
 
     min: CPUs | None = Field(default=None, description="Least that may be asked for. Omitted: as for everybody.")
-    max: Annotated[int, BeforeValidator(_most_cpu), WithJsonSchema(or_unlimited(CPUS))] | None = Field(
+    max: Annotated[int, BeforeValidator(_parse_cpu_limit), WithJsonSchema(allow_unlimited(CPU_SCHEMA))] | None = Field(
         default=None, description="Most that may be asked for, or unlimited. Omitted: as for everybody."
     )
 
 
-class MemoryRange(Model):
+class MemoryRange(StrictModel):
     """Bounds of the memory limit within those of everybody."""
 
     min: Memory | None = Field(default=None, description="Least that may be asked for. Omitted: as for everybody.")
-    max: Annotated[int, BeforeValidator(_most_memory), WithJsonSchema(or_unlimited(MEMORY))] | None = Field(
-        default=None, description="Most that may be asked for, or unlimited. Omitted: as for everybody."
+    max: Annotated[int, BeforeValidator(_parse_memory_limit), WithJsonSchema(allow_unlimited(MEMORY_SCHEMA))] | None = (
+        Field(default=None, description="Most that may be asked for, or unlimited. Omitted: as for everybody.")
     )
 
 
-class TypeLimits(Model):
+class TypeLimits(StrictModel):
     """What a rule says of one GPU type."""
 
-    max_gpus: Count | None = Field(default=None, description="Over all servers of a person.")
-    max_gpus_per_server: Count | None = Field(default=None, description="In one server.")
-    max_runtime: Longest | None = Field(default=None, description="After which every server with the type is stopped.")
+    max_gpus: CountLimit | None = Field(default=None, description="Over all servers of a person.")
+    max_gpus_per_server: CountLimit | None = Field(default=None, description="In one server.")
+    max_runtime: RunTimeLimit | None = Field(
+        default=None, description="After which every server with the type is stopped."
+    )
 
 
-class RuleEntry(Model):
+class RuleEntry(StrictModel):
     """What is said of everybody, of a group's people or of one person; what is left out is not said."""
 
-    images: Slugs | None = Field(default=None, description="Slugs of images that may be used, or *.")
+    images: SlugList | None = Field(default=None, description="Slugs of images that may be used, or *.")
     custom_images: bool | None = Field(
         default=None, description="Whether images may be named by reference; only less than custom_images allows."
     )
-    gpus: Annotated[dict[str, TypeLimits], BeforeValidator(_types), _OrListed()] | None = Field(
+    gpus: Annotated[dict[str, TypeLimits], BeforeValidator(_parse_types), _ListedTypesSchema()] | None = Field(
         default=None, description="GPU types that may be had: *, slugs, or slugs with limits; * is all others then."
     )
-    max_gpus: Count | None = Field(default=None, description="Over all servers of a person.")
-    max_gpus_per_server: Count | None = Field(default=None, description="In one server, of whichever type.")
-    max_servers_with_gpu: Count | None = Field(default=None, description="Servers of a person that have a GPU.")
+    max_gpus: CountLimit | None = Field(default=None, description="Over all servers of a person.")
+    max_gpus_per_server: CountLimit | None = Field(default=None, description="In one server, of whichever type.")
+    max_servers_with_gpu: CountLimit | None = Field(default=None, description="Servers of a person that have a GPU.")
     cpu: CPURange | None = Field(default=None, description="Bounds of the CPU limit, within those of everybody.")
     memory: MemoryRange | None = Field(
         default=None, description="Bounds of the memory limit, within those of everybody."
     )
-    max_runtime: Longest | None = Field(default=None, description="After which every server is stopped.")
+    max_runtime: RunTimeLimit | None = Field(default=None, description="After which every server is stopped.")
     deny: bool = Field(default=False, description="True: caps what other rules give instead of giving anything.")
 
 
@@ -137,12 +139,12 @@ class NamedRule(RuleEntry):
     enabled: bool = Field(default=True, description="False takes the rule out without removing it.")
 
 
-class PolicySetting(Model):
+class PolicySetting(StrictModel):
     """Who may have what."""
 
     hide: bool = Field(default=False, description="True: what is out of reach is not shown at all.")
     default: RuleEntry = Field(default_factory=RuleEntry, description="What holds for everybody.")
-    groups: dict[Group, NamedRule] = Field(
+    groups: dict[GroupName, NamedRule] = Field(
         default_factory=dict, description="By group: takes the place of the default; the most generous group wins."
     )
     users: dict[Annotated[str, StringConstraints(min_length=1, max_length=255)], NamedRule] = Field(
@@ -153,6 +155,6 @@ class PolicySetting(Model):
 class PoolEntry(Entry):
     """GPUs that the people of some groups share."""
 
-    groups: list[Group] | None = Field(default=None, description="Groups whose people share the pool.")
-    gpus: Slugs = Field(default_factory=lambda: [ANY], description="GPU types that count here, or *.")
-    max_gpus: Count | None = Field(default=None, description="That all their servers together may hold.")
+    groups: list[GroupName] | None = Field(default=None, description="Groups whose people share the pool.")
+    gpus: SlugList = Field(default_factory=lambda: [ANY], description="GPU types that count here, or *.")
+    max_gpus: CountLimit | None = Field(default=None, description="That all their servers together may hold.")

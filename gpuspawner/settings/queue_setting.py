@@ -6,13 +6,13 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from gpuspawner.settings.values import Model, Slug
+from gpuspawner.settings.values import Slug, StrictModel
 
 QueueName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$")]
 """A name that is the value of a label as well."""
 
 
-class QueueSetting(Model):
+class QueueSetting(StrictModel):
     """A queue of Kueue that servers with a GPU go through."""
 
     local_queue: Annotated[QueueName, Field(description="Name of a LocalQueue in the namespace of the servers.")]

@@ -10,19 +10,19 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from gpuspawner.core.catalog.image_reference import parse_origin
 from gpuspawner.core.units.duration import parse_duration
 from gpuspawner.core.units.quantity import parse_cpu, parse_memory
-from gpuspawner.settings.written import CPUS, MEMORY, RUN_TIME, VERSION
+from gpuspawner.settings.written import CPU_SCHEMA, MEMORY_SCHEMA, RUN_TIME_SCHEMA, VERSION_PATTERN
 
 Vendor = Literal["nvidia", "amd", "intel"]
 
-NAME = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
-LABEL_VALUE = rf"^({NAME})?$"
-DOMAIN = r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?"
+NAME_PATTERN = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
+LABEL_VALUE_PATTERN = rf"^({NAME_PATTERN})?$"
+DOMAIN_PATTERN = r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?"
 
 _LONGEST_RUN_TIME_S = 2**31 - 1
 """More the API server does not take: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/"""
 
 
-def _quoted_version(value: object) -> object:
+def _require_quoted_version(value: object) -> object:
     """Refuse a number with a reason: only a text keeps what was written.
 
     :raises ValueError: which pydantic reports, as it would not a TypeError.
@@ -35,17 +35,17 @@ def _quoted_version(value: object) -> object:
     return value
 
 
-def quoted_text(value: object) -> object:
+def require_quoted_text(value: object) -> object:
     """Return a text, and refuse what YAML reads as something else.
 
-    :raises ValueError: for a reason as :func:`_quoted_version` has it.
+    :raises ValueError: for a reason as :func:`_require_quoted_version` has it.
     """
     if isinstance(value, bool | int | float):
         raise ValueError(f'must be in quotes, as in "{str(value).lower()}": it is a text')  # noqa: TRY004
     return value
 
 
-def _origin(value: str) -> str:
+def _parse_image_origin(value: str) -> str:
     """Return where images come from as it is compared.
 
     :raises ValueError: it is no such place.
@@ -56,7 +56,7 @@ def _origin(value: str) -> str:
     return origin
 
 
-def _run_time(value: object) -> int:
+def _parse_run_time(value: object) -> int:
     """Return seconds that a pod can be given.
 
     :raises ValueError: it is no length of time, or one that Kubernetes has no number for.
@@ -67,44 +67,44 @@ def _run_time(value: object) -> int:
     return run_time_s
 
 
-CPUs = Annotated[int, BeforeValidator(parse_cpu), WithJsonSchema(CPUS)]
+CPUs = Annotated[int, BeforeValidator(parse_cpu), WithJsonSchema(CPU_SCHEMA)]
 """Millicores, written as a number of CPUs or ``500m``."""
-Memory = Annotated[int, BeforeValidator(parse_memory), WithJsonSchema(MEMORY)]
+Memory = Annotated[int, BeforeValidator(parse_memory), WithJsonSchema(MEMORY_SCHEMA)]
 """Bytes, written as ``16G`` (1024^3, as everywhere in JupyterHub) or a number of bytes."""
-RunTime = Annotated[int, BeforeValidator(_run_time), WithJsonSchema(RUN_TIME)]
+RunTime = Annotated[int, BeforeValidator(_parse_run_time), WithJsonSchema(RUN_TIME_SCHEMA)]
 """Seconds, written as ``30m``, ``8h``, ``2d`` or ``2h30m``."""
 Version = Annotated[
     str,
-    BeforeValidator(_quoted_version),
-    StringConstraints(pattern=VERSION),
-    WithJsonSchema({"type": "string", "pattern": VERSION}),
+    BeforeValidator(_require_quoted_version),
+    StringConstraints(pattern=VERSION_PATTERN),
+    WithJsonSchema({"type": "string", "pattern": VERSION_PATTERN}),
 ]
-Part = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+UnitFraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 # The limits come first: behind a validator, pydantic counts "items" and says nothing of characters.
-Text = Annotated[str, StringConstraints(max_length=2000), BeforeValidator(quoted_text)]
-Words = Annotated[str, StringConstraints(max_length=40), BeforeValidator(quoted_text)]
+Text = Annotated[str, StringConstraints(max_length=2000), BeforeValidator(require_quoted_text)]
+ShortText = Annotated[str, StringConstraints(max_length=40), BeforeValidator(require_quoted_text)]
 """A few of them, as there is room for in a badge."""
-Title = Annotated[str, StringConstraints(min_length=1, max_length=200), BeforeValidator(quoted_text)]
-Slug = Annotated[str, BeforeValidator(quoted_text)]
-Origin = Annotated[str, AfterValidator(_origin)]
+Title = Annotated[str, StringConstraints(min_length=1, max_length=200), BeforeValidator(require_quoted_text)]
+Slug = Annotated[str, BeforeValidator(require_quoted_text)]
+Origin = Annotated[str, AfterValidator(_parse_image_origin)]
 """A registry, or the beginning of names in one, as :func:`gpuspawner.core.catalog.image_reference.parse_origin`
 returns it."""
-LabelKey = Annotated[str, StringConstraints(pattern=rf"^({DOMAIN}/)?{NAME}$")]
+LabelKey = Annotated[str, StringConstraints(pattern=rf"^({DOMAIN_PATTERN}/)?{NAME_PATTERN}$")]
 LabelValue = Annotated[
     str,
-    BeforeValidator(quoted_text),
-    StringConstraints(pattern=LABEL_VALUE),
-    WithJsonSchema({"type": "string", "pattern": LABEL_VALUE}),
+    BeforeValidator(require_quoted_text),
+    StringConstraints(pattern=LABEL_VALUE_PATTERN),
+    WithJsonSchema({"type": "string", "pattern": LABEL_VALUE_PATTERN}),
 ]
 
 
-class Model(BaseModel):
+class StrictModel(BaseModel):
     """What all settings have in common: unknown keys are errors, and nothing is converted in silence."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class Entry(Model):
+class Entry(StrictModel):
     """One entry of a dict whose keys are slugs.
 
     :param order: sorts entries, smallest first; those without come after, as they stand.

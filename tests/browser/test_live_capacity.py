@@ -17,16 +17,16 @@ import pytest_asyncio
 from aiohttp import web
 from playwright.async_api import Locator, Page, expect
 
-from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, GPUType, Image, Preset
+from gpuspawner.core.catalog.catalogue import Bounds, Catalog, GPUType, Image, Preset
 from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.form.formview import build_view
-from gpuspawner.core.form.formview_filled import fill
-from gpuspawner.core.form.formview_live import Live
-from gpuspawner.core.request.options import from_form
+from gpuspawner.core.form.formview_filled import fill_fields
+from gpuspawner.core.form.formview_live import LiveState
+from gpuspawner.core.request.options import parse_form
 from gpuspawner.core.request.selection import Selection, validate
 from gpuspawner.core.verdict.availability import Availability
-from gpuspawner.core.verdict.shapes import Shape
+from gpuspawner.core.verdict.shapes import FreeShape
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from gpuspawner.hub.form.rendering import render
 from tests.browser.support.site import serving
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 GIB = 1 << 30
 REFRESH_MS = 10_000
 SETTLED_MS = 300
-CATALOGUE = Catalogue(
+CATALOGUE = Catalog(
     images={"lab": Image(slug="lab", display_name="JupyterLab", image="lab:1")},
     cpu=Bounds(min=500, max=64_000, step=500, default=2000),
     memory=Bounds(min=GIB, max=512 * GIB, step=GIB, default=8 * GIB),
@@ -46,13 +46,13 @@ CATALOGUE = Catalogue(
     },
     presets={"two": Preset(slug="two", display_name="Two cards", options={"gpu": "a100", "gpu_count": 2})},
 )
-EMPTY_NODE = Shape(count=8, cpu_millis=32_000, memory_bytes=256 * GIB)
+EMPTY_NODE = FreeShape(count=8, cpu_millis=32_000, memory_bytes=256 * GIB)
 GONE = Availability(total=0, healthy=0, free=0, largest=0, waiting=0, shapes=(), largest_shapes=())
 
 
 def available(free: int, *, healthy: int = 8) -> Availability:
     """Return what one node with eight cards has left."""
-    left = (Shape(count=free, cpu_millis=16_000, memory_bytes=64 * GIB),) if free else ()
+    left = (FreeShape(count=free, cpu_millis=16_000, memory_bytes=64 * GIB),) if free else ()
     return Availability(
         total=8, healthy=healthy, free=free, largest=free, waiting=0, shapes=left, largest_shapes=(EMPTY_NODE,)
     )
@@ -89,8 +89,8 @@ class Site:
             build_view(
                 CATALOGUE,
                 Inventory(nodes=(), pods=(), age_s=self.age_s),
-                filled=fill(CATALOGUE, typed=typed),
-                live=Live(
+                filled=fill_fields(CATALOGUE, typed=typed),
+                live=LiveState(
                     availabilities=(available(self.free, healthy=7), GONE, available(8)),
                     verdict=self.verdict(typed),
                     presets={"two": self.judged(validate({"preset": "two"}, CATALOGUE))},
@@ -103,7 +103,7 @@ class Site:
 
     def verdict(self, typed: dict[str, str]) -> Verdict | None:
         try:
-            selection = validate(from_form({name: [text] for name, text in typed.items()}), CATALOGUE)
+            selection = validate(parse_form({name: [text] for name, text in typed.items()}), CATALOGUE)
         except SelectionError:
             return None
         return self.judged(selection)

@@ -14,16 +14,16 @@ import pytest_asyncio
 from aiohttp import web
 from playwright.async_api import Locator, Page, expect
 
-from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset
-from gpuspawner.core.catalog.policy_rules import Person, Policy, Range, Rule, TypeRule
+from gpuspawner.core.catalog.catalogue import Bounds, Catalog, CustomImages, GPUType, Image, Preset
+from gpuspawner.core.catalog.policy_rules import AmountRange, GPUTypeRule, Person, Policy, Rule
 from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.form.formview import build_view
-from gpuspawner.core.form.formview_filled import fill
-from gpuspawner.core.form.formview_live import Live
-from gpuspawner.core.policy.allowance import Allowance, allowance
-from gpuspawner.core.policy.usage import Server, usage_of
+from gpuspawner.core.form.formview_filled import fill_fields
+from gpuspawner.core.form.formview_live import LiveState
+from gpuspawner.core.policy.allowance import Allowance, resolve_allowance
+from gpuspawner.core.policy.usage import ServerUsage, sum_usage
 from gpuspawner.core.verdict.availability import Availability
-from gpuspawner.core.verdict.shapes import Shape
+from gpuspawner.core.verdict.shapes import FreeShape
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from gpuspawner.hub.form.rendering import render
 from tests.browser.support.person import Person as Visitor
@@ -36,7 +36,7 @@ GIB = 1 << 30
 REFRESH_MS = 10_000
 SETTLED_MS = 300
 HOUR_S = 60 * 60
-CATALOGUE = Catalogue(
+CATALOGUE = Catalog(
     images={
         "lab": Image(slug="lab", display_name="JupyterLab", image="lab:1"),
         "secret": Image(slug="secret", display_name="Secret", image="secret:1", description="Theirs."),
@@ -57,14 +57,14 @@ CATALOGUE = Catalogue(
         default=Rule(
             images=frozenset({"lab"}),
             custom_images=False,
-            gpus={"a100": TypeRule(), "t4": TypeRule(max_runtime_s=4 * HOUR_S)},
+            gpus={"a100": GPUTypeRule(), "t4": GPUTypeRule(max_runtime_s=4 * HOUR_S)},
             max_gpus=4,
-            cpu=Range(max=8000),
+            cpu=AmountRange(max=8000),
         ),
         groups={"ml": Rule()},
     ),
 )
-SHAPES = (Shape(count=8, cpu_millis=64_000, memory_bytes=512 * GIB),)
+SHAPES = (FreeShape(count=8, cpu_millis=64_000, memory_bytes=512 * GIB),)
 FREE = Availability(total=8, healthy=8, free=8, largest=8, waiting=0, shapes=SHAPES, largest_shapes=SHAPES)
 PAGE = """<!DOCTYPE html><html lang="en"><head><title>Form</title></head><body>
 <form id="spawn_form" method="post">{}
@@ -85,7 +85,7 @@ class Site:
 
     used: int = 2
     groups: frozenset[str] | None = frozenset()
-    catalogue: Catalogue = CATALOGUE
+    catalogue: Catalog = CATALOGUE
     asked: list[dict[str, str] | None] = field(default_factory=list)
     url: str = ""
 
@@ -95,15 +95,17 @@ class Site:
         return web.Response(text=PAGE.format(self.form(self.asked[-1])), content_type="text/html")
 
     def allowed(self) -> Allowance:
-        servers = [Server(owner="ada", name="other", gpu="a100", count=self.used)]
-        return allowance(self.catalogue, Person(name="ada", groups=self.groups), usage=usage_of("ada", servers, but=""))
+        servers = [ServerUsage(owner="ada", name="other", gpu="a100", count=self.used)]
+        return resolve_allowance(
+            self.catalogue, Person(name="ada", groups=self.groups), usage=sum_usage("ada", servers, excluding="")
+        )
 
     def form(self, choice: dict[str, str] | None) -> str:
         allowed = self.allowed()
         saved = {"gpu": "a100", "gpu_count": 2, "cpu": 4}
-        filled = fill(self.catalogue, options=saved, typed=choice, allowance=allowed)
+        filled = fill_fields(self.catalogue, options=saved, typed=choice, allowance=allowed)
         verdict = None if filled.selection is None else Verdict(outcome=Outcome.NOW)
-        live = Live(availabilities=(FREE,) * 3, verdict=verdict)
+        live = LiveState(availabilities=(FREE,) * 3, verdict=verdict)
         inventory = Inventory(nodes=(), pods=(), age_s=0.0)
         return render(build_view(self.catalogue, inventory, filled=filled, live=live, allowance=allowed))
 

@@ -16,7 +16,7 @@ from kubernetes.dynamic import DynamicClient
 
 from devcluster import Cluster
 from docsite.markdown import Block
-from gpuspawner.cli.values.values import Values
+from gpuspawner.cli.values.values import HelmValues
 from tests.cluster.support.examples import cloud_of, hidden, named, priority_classes, runtime_classes
 from tests.cluster.support.karpenter import kinds_served
 from tests.cluster.support.trial import api, cluster, on_trial
@@ -42,16 +42,16 @@ def different(examples: list[Any]) -> list[Any]:
 @pytest.fixture(scope="module", autouse=True)
 def classes(api: ApiClient) -> None:
     """Make the objects that examples name, and say that the cluster has them."""
-    settings = [Values(merged=document).settings for example in VALUES for document in read(example.values[0])]
+    settings = [HelmValues(merged=document).settings for example in VALUES for document in read(example.values[0])]
     for name in runtime_classes(settings):
         NodeV1Api(api).create_runtime_class({"metadata": {"name": name}, "handler": name})
     for name, value in priority_classes(settings).items():
         SchedulingV1Api(api).create_priority_class({"metadata": {"name": name}, "value": value})
 
 
-def values_of(block: Block, folder: Path) -> Values:
+def values_of(block: Block, folder: Path) -> HelmValues:
     """Return what a hub gets; a mounted ConfigMap is a folder here, with what the documentation shows of it."""
-    values = Values(merged=merged(block, folder))
+    values = HelmValues(merged=merged(block, folder))
     files = values.settings.get("settings_files", [])
     if MOUNTED not in files:
         return values
@@ -60,7 +60,7 @@ def values_of(block: Block, folder: Path) -> Values:
     (inside,) = (each.values[0].text for each in VALUES if each.values[0].text.startswith(MOUNTED_FILE))
     (mounted / "10-types.yaml").write_text(inside)
     here = [str(mounted) if file == MOUNTED else file for file in files]
-    return Values(merged={"hub": {"config": {"GPUSpawner": {**values.settings, "settings_files": here}}}})
+    return HelmValues(merged={"hub": {"config": {"GPUSpawner": {**values.settings, "settings_files": here}}}})
 
 
 @pytest.mark.parametrize("block", different(VALUES))

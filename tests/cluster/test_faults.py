@@ -20,7 +20,7 @@ from kubernetes.client import ApiClient
 from devcluster import Cluster
 from devcluster.processes import Process
 from devcluster.run_dir import RunDir
-from gpuspawner.kube.store import ClusterStore, Pace
+from gpuspawner.kube.store import ClusterStore, StoreTiming
 from tests.cluster.support.churn import RESOURCE, Churn, Counts, Span
 from tests.cluster.support.fixtures import FLEET
 from tests.cluster.support.relay import changed
@@ -215,7 +215,7 @@ async def sample(lab: Lab, store: ClusterStore) -> None:
     """Ask as somebody would who opens a form, 30 times a second."""
     while True:
         before = time.monotonic()
-        inventory = await store.inventory()
+        inventory = await store.read_inventory()
         at = time.monotonic()
         counts = free(inventory, tuple(NODES), RESOURCE)
         lab.samples.append(Sample(at, at - before, counts, inventory.age_s, inventory.reason))
@@ -286,8 +286,8 @@ async def test_counts_are_right_as_of_their_age_through_every_fault(
             way = changed(kubeconfig, tmp_path / "kubeconfig", server=f"https://{faulty.gateway}:{relay.port}")
             with Churn(own, NODES, seed=SEED).running() as churn:
                 lab = Lab(faulty, api, relay, churn)
-                async with watched(way, pace=Pace(clock=lab.clock)) as store:
-                    await store.inventory()
+                async with watched(way, pace=StoreTiming(clock=lab.clock)) as store:
+                    await store.read_inventory()
                     await _run(lab, store)
                 spans = (churn.pause(), churn.spans())[1]
     logger.info("%s answers, %s writes, %s of them failed", len(lab.samples), churn.writes, churn.failed)

@@ -101,16 +101,16 @@ def fresh(api: ApiClient) -> Occupancy:
         api.sanitize_for_serialization(method())["items"]
         for method in (core.list_node, core.list_pod_for_all_namespaces)
     )
-    decoded = (decode.pod(pod) for pod in pods)
-    return Occupancy.of((decode.node(node) for node in nodes), (pod for pod in decoded if pod is not None))
+    decoded = (decode.decode_pod(pod) for pod in pods)
+    return Occupancy.build((decode.decode_node(node) for node in nodes), (pod for pod in decoded if pod is not None))
 
 
 def facts(occupancy: Occupancy) -> dict[str, object]:
     """Return everything that counts, in a form that can be compared and read."""
     return {
-        "nodes": {node.name: (node.labels, dict(occupancy.free(node.name))) for node in occupancy.nodes},
-        "pods": {(pod.namespace, pod.name): (pod.node, dict(pod.requests)) for pod in occupancy.pods()},
-        "waiting": sorted((pod.namespace, pod.name) for pod in occupancy.waiting),
+        "nodes": {node.name: (node.labels, dict(occupancy.get_free(node.name))) for node in occupancy.nodes},
+        "pods": {(pod.namespace, pod.name): (pod.node, dict(pod.requests)) for pod in occupancy.iter_pods()},
+        "waiting": sorted((pod.namespace, pod.name) for pod in occupancy.pending_pods),
     }
 
 
@@ -120,7 +120,7 @@ async def until_the_same(store: ClusterStore, api: ApiClient) -> Inventory:
     expected: dict[str, object] = {}
     for _ in range(20):
         expected = facts(await asyncio.to_thread(fresh, api))
-        inventory = await store.inventory()
+        inventory = await store.read_inventory()
         if inventory.occupancy is not None and facts(inventory.occupancy) == expected:
             return inventory
         await asyncio.sleep(0.1)
@@ -133,7 +133,7 @@ async def test_counts_are_those_of_a_fresh_list_after_random_changes(api: ApiCli
     changes = Changes(api, seed=SEED)
     try:
         async with watched(kubeconfig) as store:
-            await store.inventory()
+            await store.read_inventory()
             for _ in range(ROUNDS):
                 await asyncio.to_thread(changes.make, CHANGES)
                 inventory = await until_the_same(store, api)
@@ -148,7 +148,7 @@ async def test_an_idle_cluster_stays_fresh(kubeconfig: Path) -> None:
     ages = []
     async with watched(kubeconfig) as store:
         for _ in range(180):
-            ages.append((await store.inventory()).age_s)
+            ages.append((await store.read_inventory()).age_s)
             await asyncio.sleep(0.1)
     assert None not in ages
     assert max(age or 0 for age in ages) < 15

@@ -12,7 +12,7 @@ from kubernetes.client import ApiClient
 
 from devcluster import Cluster
 from devcluster.hub import CHECKOUT
-from gpuspawner.cli.values.values import load
+from gpuspawner.cli.values.values import load_values
 from tests.cluster.support import cloud as clouds
 from tests.cluster.support.trial import Trial, api, cluster, image_for, on_trial
 
@@ -34,7 +34,7 @@ def trial(
         cluster,
         api,
         namespace=f"overlay-{name}",
-        values=load([str(FOLDER / f"{file}.yaml") for file in dict.fromkeys((BASE, name))]),
+        values=load_values([str(FOLDER / f"{file}.yaml") for file in dict.fromkeys((BASE, name))]),
         cloud=clouds.load(name),
         folder=tmp_path_factory.mktemp(name),
     ) as running:

@@ -13,7 +13,7 @@ import pytest
 from kubernetes.client import ApiClient
 
 from devcluster import Cluster
-from gpuspawner.cli.cluster.rights import shipped
+from gpuspawner.cli.cluster.rights import read_shipped_rights
 from tests.cluster.support.audit import Use, requests_of, uses_of
 from tests.cluster.support.endowed import IMPOSSIBLE, ONLY_DRA, PROMISED, QUEUE, QUEUED, QUOTA, SCALED, Site, endowed
 from tests.cluster.support.fleet import KINDS, WHOLE_CARD
@@ -131,7 +131,7 @@ def test_the_hub_asks_for_all_that_the_file_grants_and_for_nothing_else(cluster:
         settle(site, loss, loss.whole)
     start_and_stop_in_every_way(site)
     queue_up(site, "queuer")
-    granted = uses_of(each for each in shipped() if each.is_granted)
+    granted = uses_of(each for each in read_shipped_rights() if each.is_granted)
 
     requests = requests_of(cluster, NAMESPACE)
 
@@ -199,7 +199,7 @@ def test_without_a_part_the_hub_works_and_loses_what_the_file_says(site: Site, p
 
 
 def test_every_part_that_can_be_left_out_was_left_out() -> None:
-    assert {*LOSSES, "queues"} == {each.part for each in shipped()} - {"hub"}
+    assert {*LOSSES, "queues"} == {each.part for each in read_shipped_rights()} - {"hub"}
 
 
 def settle(site: Site, loss: Loss, expected: Any) -> None:

@@ -13,7 +13,7 @@ from devcluster import Cluster
 from devcluster.hub import Hub
 from devcluster.hub_config import HubSettings
 from devcluster.hub_rbac import SERVICE_ACCOUNT, apply
-from gpuspawner.cli.cluster.rights import shipped
+from gpuspawner.cli.cluster.rights import read_shipped_rights
 from tests.cluster.support.audit import Use, requests_of, uses_of
 from tests.cluster.support.fixtures import AS_ROOT, offer
 from tests.cluster.support.fleet import WHOLE_CARD
@@ -120,10 +120,10 @@ def test_servers_start_with_the_charts_rights_alone(cluster: Cluster, api: ApiCl
     assert refused == {Use("list", "", "resourcequotas", True)}
     asked = {each.use for each in requests if each.is_allowed and each.use and each.use.is_namespaced}
     # For secrets KubeSpawner has the same three calls, but internal_ssl takes a hub and a proxy with certificates.
-    of_chart = uses_of(each for each in shipped() if each.part == "hub" and each.resource != "secrets")
+    of_chart = uses_of(each for each in read_shipped_rights() if each.part == "hub" and each.resource != "secrets")
     # Of volume claims, none is mounted, so none is looked at.
     assert asked == of_chart - {Use("get", "", "persistentvolumeclaims", True)}
-    assert {each.reviewed for each in requests if each.reviewed} <= uses_of(shipped())
+    assert {each.reviewed for each in requests if each.reviewed} <= uses_of(read_shipped_rights())
 
 
 def test_without_the_right_to_events_servers_start_and_people_and_admin_are_told(

@@ -19,7 +19,7 @@ from bench.fit.compare import Opinion, Outcome, compare
 from bench.fit.features import FEATURES, features
 from bench.fit.oracle import Decision
 from bench.fit.suite import UNKNOWN_BUDGET_PERCENT, Tally, run
-from gpuspawner.core.scheduling.obstacles import Answer, Fit, Group, Obstacle, Reason, Survey
+from gpuspawner.core.scheduling.obstacles import Answer, FitResult, Obstacle, ObstacleGroup, Reason, ScanResult
 
 SEEDS = range(500)
 
@@ -72,17 +72,17 @@ def test_a_seed_gives_the_same_case_in_every_process():
     assert answers == {fingerprint(range(300))}
 
 
-YES, NO = Fit(answer=Answer.YES), Fit(answer=Answer.NO, obstacles=(Obstacle(reason=Reason.TAINT),))
-UNKNOWN = Fit(answer=Answer.UNKNOWN, obstacles=(Obstacle(reason=Reason.UNDECIDED),))
+YES, NO = FitResult(answer=Answer.YES), FitResult(answer=Answer.NO, obstacles=(Obstacle(reason=Reason.TAINT),))
+UNKNOWN = FitResult(answer=Answer.UNKNOWN, obstacles=(Obstacle(reason=Reason.UNDECIDED),))
 
 
-def opinion(a: Fit, b: Fit) -> Opinion:
+def opinion(a: FitResult, b: FitResult) -> Opinion:
     """Say something about two nodes, and the same about both at one look."""
     takers = [a, b].count(YES)
     answers = [found.answer for found in (a, b)]
     answer = next(answer for answer in (Answer.YES, Answer.UNKNOWN, Answer.NO) if answer in answers)
-    groups = tuple(Group(nodes=1, obstacles=found.obstacles) for found in (a, b))
-    whole = Survey(answer=answer, places=takers, places_exact=True, could=takers, groups=groups)
+    groups = tuple(ObstacleGroup(nodes=1, obstacles=found.obstacles) for found in (a, b))
+    whole = ScanResult(answer=answer, places=takers, places_exact=True, fit_if_empty=takers, groups=groups)
     return Opinion(nodes={"a": a, "b": b}, survey=whole)
 
 
@@ -102,7 +102,9 @@ def opinion(a: Fit, b: Fit) -> Opinion:
         ((YES, UNKNOWN), "", Outcome.DISAGREED),
     ],
 )
-def test_answers_agree_only_where_the_pod_goes_where_we_said(ours: tuple[Fit, Fit], node: str, outcome: Outcome):
+def test_answers_agree_only_where_the_pod_goes_where_we_said(
+    ours: tuple[FitResult, FitResult], node: str, outcome: Outcome
+):
     assert compare(opinion(*ours), Decision(node=node)) is outcome
 
 

@@ -17,7 +17,7 @@ from devcluster.hub import Hub
 from devcluster.hub_config import HubSettings
 from devcluster.hub_rbac import SERVICE_ACCOUNT, apply, manifests
 from docsite.markdown import blocks
-from gpuspawner.cli.cluster.rights import read, shipped
+from gpuspawner.cli.cluster.rights import parse_shipped_rights, read_shipped_rights
 from tests.cluster.support.audit import requests_of, uses_of
 from tests.cluster.support.fixtures import AS_ROOT, offer
 from tests.cluster.support.fleet import WHOLE_CARD
@@ -126,7 +126,9 @@ def test_with_the_rights_of_the_docs_each_users_servers_run_in_a_namespace_of_th
     assert nodes == [cluster.real_node] * 2
     assert claims == ({"ada"}, {"bob"})
     assert [(each.status, "may have 2" in each.message) for each in (over, over_after_restart)] == [(403, True)] * 2
-    allowed = uses_of(read(ROLES)) | uses_of(each for each in shipped() if not each.is_namespaced)
+    allowed = uses_of(parse_shipped_rights(ROLES)) | uses_of(
+        each for each in read_shipped_rights() if not each.is_namespaced
+    )
     assert [each for each in requests if not each.is_allowed] == []
     asked = {each.use._replace(is_namespaced=False) for each in requests if each.use}
     assert {use for use in asked if use.api_group != "authorization.k8s.io"} <= allowed

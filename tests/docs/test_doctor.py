@@ -8,7 +8,7 @@ from gpuspawner.cli.doctor.rights import LOSSES
 from tests.docs.support.pages import ROOT
 
 RULES = ROOT / "gpuspawner" / "cli" / "doctor"
-WRITTEN = re.compile(r'\bcode="([a-z-]+)"|_Telling\(\s*Severity\.[A-Z]+, "([a-z-]+)"')
+WRITTEN = re.compile(r'\bcode="([a-z-]+)"|_Advice\(\s*DiagnosisSeverity\.[A-Z]+, "([a-z-]+)"')
 NO_FINDINGS = {"unreadable"}
 
 

@@ -10,13 +10,13 @@ from bs4 import BeautifulSoup
 
 from devcluster.simulated import Pool, load
 from docsite.markdown import Block
-from gpuspawner.cli.values.values import Values
+from gpuspawner.cli.values.values import HelmValues
 from gpuspawner.core.catalog.catalogue import GPUType
 from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.discovery.assemble import Configured, assemble
+from gpuspawner.core.discovery.assemble import ConfiguredCatalog, assemble_catalog
 from gpuspawner.core.form.formview import build_view
-from gpuspawner.hub.config.traits import SETTINGS
+from gpuspawner.hub.config.traits import SETTING_TRAITS
 from gpuspawner.hub.form.rendering import render
 from gpuspawner.settings import Settings
 from tests.docs.support.pages import ROOT
@@ -29,7 +29,7 @@ OF_SETTINGS = [
 ]
 
 
-def pools(configured: Configured) -> Iterator[Pool]:
+def pools(configured: ConfiguredCatalog) -> Iterator[Pool]:
     """Yield the demo's nodes, and some for each type of the settings."""
     yield from FLEET
     for slug, gpu in configured.gpus.items():
@@ -47,12 +47,16 @@ def offered(form: BeautifulSoup, name: str) -> set[str]:
 
 @pytest.mark.parametrize("block", OF_SETTINGS)
 def test_the_form_of_an_example_offers_what_it_names(block: Block, tmp_path: Path):
-    values = Values(merged=merged(block, tmp_path)).settings
-    settings = Settings.parse({key: value for key, value in values.items() if key in SETTINGS and value is not None})
-    configured = settings.configured()
-    nodes = tuple(decode.node(node) for pool in pools(configured) for node in pool.nodes())
+    values = HelmValues(merged=merged(block, tmp_path)).settings
+    settings = Settings.parse(
+        {key: value for key, value in values.items() if key in SETTING_TRAITS and value is not None}
+    )
+    configured = settings.build_configured()
+    nodes = tuple(decode.decode_node(node) for pool in pools(configured) for node in pool.nodes())
 
-    catalogue = assemble(configured, Inventory(nodes=nodes), table=settings.table(), fallback_image="example.org/lab")
+    catalogue = assemble_catalog(
+        configured, Inventory(nodes=nodes), table=settings.build_table(), fallback_image="example.org/lab"
+    )
     view = build_view(catalogue, Inventory(nodes=nodes))
     form = BeautifulSoup(render(view), "html.parser")
 

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from docsite.markdown import Block
-from gpuspawner.core.catalog.catalogue import Catalogue
+from gpuspawner.core.catalog.catalogue import Catalog
 from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.discovery.assemble import assemble
+from gpuspawner.core.discovery.assemble import assemble_catalog
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.request.selection import validate
 from gpuspawner.settings import Settings
@@ -31,13 +31,15 @@ SETTINGS = {
 
 
 @pytest.fixture(scope="module")
-def catalogue() -> Catalogue:
+def catalogue() -> Catalog:
     settings = Settings.parse(SETTINGS)
-    return assemble(settings.configured(), Inventory(), table=settings.table(), fallback_image="python:3.12")
+    return assemble_catalog(
+        settings.build_configured(), Inventory(), table=settings.build_table(), fallback_image="python:3.12"
+    )
 
 
 @pytest.mark.parametrize("block", EXAMPLES)
-def test_the_rules_take_a_choice(block: Block, catalogue: Catalogue):
+def test_the_rules_take_a_choice(block: Block, catalogue: Catalog):
     for line in block.text.splitlines() if "\n{" in block.text.strip() else [block.text]:
         validate(json.loads(line), catalogue)
 
@@ -46,6 +48,6 @@ def test_there_are_choices_in_the_pages():
     assert len(EXAMPLES) >= 4
 
 
-def test_a_choice_that_is_wrong_is_found(catalogue: Catalogue):
+def test_a_choice_that_is_wrong_is_found(catalogue: Catalog):
     with pytest.raises(SelectionError):
         validate({"image": "pytorch", "gpus": 1}, catalogue)

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator
 from docsite import configuration, reference
 from docsite.written import notation
 from gpuspawner.cli.main import make_parser
-from gpuspawner.hub.config.traits import SETTINGS
+from gpuspawner.hub.config.traits import SETTING_TRAITS
 from gpuspawner.hub.spawner import GPUSpawner
 
 
@@ -32,7 +32,7 @@ def test_every_setting_has_its_section():
         if any(name in vars(base) for base in GPUSpawner.__mro__ if base.__module__.startswith("gpuspawner"))
         and not any(name in vars(base) for base in GPUSpawner.__mro__ if base.__module__.startswith("kubespawner"))
     }
-    assert set(SETTINGS) <= own <= sections
+    assert set(SETTING_TRAITS) <= own <= sections
 
 
 def test_every_command_has_its_section():

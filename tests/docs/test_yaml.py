@@ -16,8 +16,8 @@ import yaml
 
 from docsite.markdown import Block
 from gpuspawner.cli.main import main
-from gpuspawner.cli.values.values import load
-from gpuspawner.hub.startup import check
+from gpuspawner.cli.values.values import load_values
+from gpuspawner.hub.startup import check_config
 from tests.docs.support import chart
 from tests.docs.support.pages import ROOT, examples
 
@@ -53,7 +53,7 @@ def under(block: Block) -> list[str]:
 
 def merged(block: Block, folder: Path) -> Mapping[str, Any]:
     """Return an example as the chart gets it."""
-    return load([*under(block), str(written(block, folder))]).merged
+    return load_values([*under(block), str(written(block, folder))]).merged
 
 
 def written(block: Block, folder: Path) -> Path:
@@ -74,7 +74,7 @@ def test_a_block_is_values_or_objects_or_says_what_it_is(block: Block):
 @pytest.mark.parametrize("block", VALUES)
 def test_gpuspawner_takes_an_example_as_it_stands(block: Block, tmp_path: Path):
     # Files that are mounted into the hub's pod are not here.
-    check(merged(block, tmp_path).get("hub", {}).get("config", {}), with_files=False)
+    check_config(merged(block, tmp_path).get("hub", {}).get("config", {}), with_files=False)
 
 
 @pytest.mark.parametrize("block", VALUES)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from gpuspawner.cli.values.chart import spawner_config
+from gpuspawner.cli.values.chart import build_spawner_config
 from tests.helm.support import chart
 
 pytestmark = pytest.mark.skipif(not chart.IS_THERE, reason=chart.MISSING)
 
 
 def test_values_that_say_nothing_make_the_same_spawners_as_the_charts_own():
-    written = spawner_config(yaml.safe_load(chart.defaults().read_text()), namespace="jhub")
+    written = build_spawner_config(yaml.safe_load(chart.defaults().read_text()), namespace="jhub")
     # Its tag is that of each chart.
     del written["KubeSpawner"]["image"]
-    assert written == spawner_config({}, namespace="jhub")
+    assert written == build_spawner_config({}, namespace="jhub")

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuspawner.cli.values.values import load
+from gpuspawner.cli.values.values import load_values
 from gpuspawner.core.catalog.accelerators import AMD_PRODUCT, GFD_PRODUCT, GKE_ACCELERATOR, INTEL_PRODUCT
-from gpuspawner.core.catalog.node_gpus import vendor_of
-from gpuspawner.hub.config.traits import SETTINGS
-from gpuspawner.settings.accelerators import accelerator_table, builtin_accelerators
+from gpuspawner.core.catalog.node_gpus import find_vendor
+from gpuspawner.hub.config.traits import SETTING_TRAITS
+from gpuspawner.settings.accelerators import build_accelerator_table, load_builtin_accelerators
 from gpuspawner.settings.gpu_entries import GPUEntry
 from tests.helm.support import chart
 from tests.helm.support.files import BASE, FOLDER, OVERLAYS, VALUES, documents, section, snippets
 
-TABLE = accelerator_table({})
+TABLE = build_accelerator_table({})
 SETTINGS_FILES = (BASE, *OVERLAYS)
 EACH = pytest.mark.parametrize("path", SETTINGS_FILES, ids=lambda path: path.stem)
 # Labels whose value is the name of a model.
@@ -32,7 +32,7 @@ SAID_BY_OTHERS = {
     # https://karpenter.sh/docs/concepts/scheduling/
     "karpenter.sh/capacity-type": {"on-demand", "spot", "reserved"},
     "karpenter.k8s.aws/instance-gpu-name": {
-        name for model in builtin_accelerators().values() for name in model.labels.get("karpenter", ())
+        name for model in load_builtin_accelerators().values() for name in model.labels.get("karpenter", ())
     },
     # MiB: https://karpenter.sh/docs/reference/instance-types/
     "karpenter.k8s.aws/instance-gpu-memory": {"40960", "81920"},
@@ -56,7 +56,7 @@ ORDER = [*(key for key in GPUEntry.model_fields if key not in {"enabled", "order
 
 
 def said(path: Path) -> dict[str, Any]:
-    return dict(section(load([str(path)]).merged))
+    return dict(section(load_values([str(path)]).merged))
 
 
 def types(path: Path) -> dict[str, Any]:
@@ -121,10 +121,10 @@ def test_the_cuda_version_of_an_image_is_that_of_its_tag(path: Path):
 
 @EACH
 def test_every_gpu_type_has_an_image_that_can_use_it(path: Path):
-    images = section(load([str(BASE), str(path)]).merged)["images"].values()
+    images = section(load_values([str(BASE), str(path)]).merged)["images"].values()
     usable = {vendor for entry in images for vendor in entry.get("vendors", [])}
     usable |= {"nvidia" for entry in images if "cuda" in entry} | {"amd" for entry in images if "rocm" in entry}
-    assert {vendor_of(entry["resource"]) for entry in types(path).values() if "resource" in entry} <= usable
+    assert {find_vendor(entry["resource"]) for entry in types(path).values() if "resource" in entry} <= usable
 
 
 @EACH
@@ -155,7 +155,7 @@ def test_shares_and_slices_are_one_for_a_server(path: Path):
 def test_keys_stand_in_the_same_order_everywhere(path: Path):
     text = yaml.safe_load(path.read_text())
     found = [list(section(text)), *(list(entry) for entry in section(text).get("gpus", {}).values())]
-    expected = [[key for key in SETTINGS if key in found[0]]]
+    expected = [[key for key in SETTING_TRAITS if key in found[0]]]
     expected += [[key for key in ORDER if key in entry] for entry in found[1:]]
     assert found == expected
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpuspawner.cli.values.values import load, read
+from gpuspawner.cli.values.values import load_values, read_values
 from tests.helm.support.files import BASE, FOLDER, OVERLAYS, Stack, name, stacks
 
 Helm = Callable[..., str]
@@ -44,14 +44,14 @@ def without_nulls(value: object) -> object:
 @pytest.mark.parametrize("stack", OVER_BASE)
 def test_helm_merges_files_as_gpuspawner_does(helm: Helm, chart: Path, stack: Stack):
     shown = yaml.safe_load(helm("template", "shown", chart, *options(stack)))["data"]["values"]
-    assert without_nulls(yaml.safe_load(shown)) == without_nulls(load([str(path) for path in stack]).merged)
+    assert without_nulls(yaml.safe_load(shown)) == without_nulls(load_values([str(path) for path in stack]).merged)
 
 
 def test_helm_reads_what_gpuspawner_reads(helm: Helm, chart: Path, tmp_path: Path):
     file = tmp_path / "strange.yaml"
     file.write_text(STRANGE)
     shown = yaml.safe_load(helm("template", "shown", chart, "--values", str(file)))["data"]["values"]
-    assert read([str(file)]).merged == yaml.safe_load(shown)
+    assert read_values([str(file)]).merged == yaml.safe_load(shown)
 
 
 @pytest.mark.parametrize("stack", [pytest.param(stack, id=name(stack)) for stack in stacks()])

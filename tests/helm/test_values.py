@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpuspawner.cli import main as cli
-from gpuspawner.cli.values.values import load
-from gpuspawner.hub.startup import check
+from gpuspawner.cli.values.values import load_values
+from gpuspawner.hub.startup import check_config
 from gpuspawner.settings import Settings
 from tests.helm.support import chart
 from tests.helm.support.files import BASE, FOLDER, OTHERS, OVERLAYS, VALUES, Stack, name, section, stacks
@@ -29,14 +29,14 @@ def test_every_file_of_the_folder_is_tested():
 
 @pytest.mark.parametrize("stack", STACKS)
 def test_the_hub_takes_the_configuration(stack: Stack):
-    merged = load(paths(stack)).merged
-    check(merged["hub"].get("config", {}))
+    merged = load_values(paths(stack)).merged
+    check_config(merged["hub"].get("config", {}))
 
 
 @pytest.mark.parametrize("stack", STACKS)
 def test_the_settings_describe_what_the_file_names(stack: Stack):
-    given = section(load(paths(stack)).merged)
-    configured = Settings.parse(given).configured()
+    given = section(load_values(paths(stack)).merged)
+    configured = Settings.parse(given).build_configured()
     offered = {slug for slug, entry in given.get("gpus", {}).items() if entry.get("enabled", True)}
     assert {*configured.gpus, *configured.unions} == offered
 
@@ -44,14 +44,14 @@ def test_the_settings_describe_what_the_file_names(stack: Stack):
 @needs_the_chart
 @pytest.mark.parametrize("stack", STACKS)
 def test_the_chart_takes_the_values(stack: Stack):
-    assert chart.problems(load([str(chart.defaults()), *paths(stack)]).merged) == []
+    assert chart.problems(load_values([str(chart.defaults()), *paths(stack)]).merged) == []
 
 
 @needs_the_chart
 @pytest.mark.parametrize("stack", STACKS)
 def test_the_chart_knows_every_key_of_the_values_alone(stack: Stack):
     # What is required the defaults have; a key that the chart does not know would be as wrong without them.
-    found = chart.problems(load(paths(stack)).merged)
+    found = chart.problems(load_values(paths(stack)).merged)
     assert [problem for problem in found if "is a required property" not in problem] == []
 
 
@@ -59,7 +59,7 @@ def test_the_chart_knows_every_key_of_the_values_alone(stack: Stack):
 def test_a_key_that_the_chart_does_not_know_is_seen(tmp_path: Path):
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text("hub:\n  initContainer: []\n")
-    assert len(chart.problems(load([str(chart.defaults()), str(wrong)]).merged)) == 1
+    assert len(chart.problems(load_values([str(chart.defaults()), str(wrong)]).merged)) == 1
 
 
 @pytest.mark.parametrize("stack", [each for each in STACKS if each.values[0][0] == BASE])
@@ -72,7 +72,7 @@ def test_check_finds_neither_errors_nor_warnings(stack: Stack, capsys: pytest.Ca
 
 @pytest.mark.parametrize("overlay", OVERLAYS, ids=lambda path: path.stem)
 def test_nothing_of_the_base_is_said_again(overlay: Path):
-    base, own = section(load([str(BASE)]).merged), section(load([str(overlay)]).merged)
+    base, own = section(load_values([str(BASE)]).merged), section(load_values([str(overlay)]).merged)
     again = {
         (part, key)
         for part, entries in own.items()

@@ -20,7 +20,7 @@ class _Marked(NullTranslations):
         return self.gettext(one if number == 1 else many)
 
 
-PSEUDO = Language(tag="qps", catalogue=_Marked())
+PSEUDO = Language(tag="qps", translations=_Marked())
 
 
 def bare(text: str) -> str:

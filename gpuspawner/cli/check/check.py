@@ -18,22 +18,22 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
 
-from gpuspawner.cli.check.broken_sections import broken_sections
-from gpuspawner.cli.check.chart_advice import chart_advice
-from gpuspawner.cli.check.cluster_advice import cluster_advice
-from gpuspawner.cli.check.limit_advice import limit_advice
-from gpuspawner.cli.check.other_roots import other_roots
-from gpuspawner.cli.check.pre_pulling import unpulled_images
-from gpuspawner.cli.check.section_findings import section_findings
-from gpuspawner.cli.check.setting_findings import idle_null_findings, located, setting_findings
-from gpuspawner.cli.check.slug_advice import unknown_slugs
-from gpuspawner.cli.check.spelling import doubtful_names
-from gpuspawner.cli.check.type_advice import type_advice
-from gpuspawner.cli.cluster.cluster import add_cluster
+from gpuspawner.cli.check.broken_sections import find_broken_sections
+from gpuspawner.cli.check.chart_advice import find_chart_warnings
+from gpuspawner.cli.check.cluster_advice import find_cluster_warnings
+from gpuspawner.cli.check.limit_advice import find_oversized_limits
+from gpuspawner.cli.check.other_roots import find_misplaced_values
+from gpuspawner.cli.check.pre_pulling import find_unpulled_images
+from gpuspawner.cli.check.section_findings import find_unread_keys
+from gpuspawner.cli.check.setting_findings import find_redundant_nulls, find_setting_errors, locate_problems
+from gpuspawner.cli.check.slug_advice import find_unknown_slugs
+from gpuspawner.cli.check.spelling import find_misspelled_names
+from gpuspawner.cli.check.type_advice import find_type_warnings
+from gpuspawner.cli.cluster.cluster import add_cluster_arguments
 from gpuspawner.cli.common.exits import BAD, OK
-from gpuspawner.cli.common.findings import Finding, Severity, in_order, lines
-from gpuspawner.cli.common.output import Paint, add_output, write
-from gpuspawner.cli.values.values import Values, merged_settings, read
+from gpuspawner.cli.common.findings import Finding, Severity, format_findings, sort_findings
+from gpuspawner.cli.common.output import Paint, add_output_argument, write_result
+from gpuspawner.cli.values.values import HelmValues, merge_settings, read_values
 from gpuspawner.settings import Settings
 
 
@@ -44,9 +44,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--strict", action="store_true", help="let warnings count as errors")
     parser.add_argument("-v", "--verbose", action="store_true", help="give hints as well")
-    add_output(parser)
+    add_output_argument(parser)
     parser.add_argument("--cluster", action="store_true", help="compare the settings with the nodes of a cluster")
-    add_cluster(parser)
+    add_cluster_arguments(parser)
     parser.set_defaults(usage_error=parser.error)
 
 
@@ -58,71 +58,75 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     """
     if not arguments.cluster and (arguments.kubeconfig or arguments.context or arguments.namespace):
         arguments.usage_error("--kubeconfig, --context and --namespace are for --cluster")
-    values = read(arguments.files)
-    found = list(findings(values))
-    if arguments.cluster and values.is_read and not _has(found, Severity.ERROR):
-        found += asyncio.run(cluster_advice(values, arguments))
-    found = in_order(found)
-    is_bad = _has(found, Severity.ERROR) or (arguments.strict and _has(found, Severity.WARNING))
+    values = read_values(arguments.files)
+    found = list(collect_findings(values))
+    if arguments.cluster and values.is_read and not _has_severity(found, Severity.ERROR):
+        found += asyncio.run(find_cluster_warnings(values, arguments))
+    found = sort_findings(found)
+    is_bad = _has_severity(found, Severity.ERROR) or (arguments.strict and _has_severity(found, Severity.WARNING))
     shown = [each for each in found if arguments.verbose or each.severity is not Severity.HINT]
-    write(
-        _report(shown, arguments.files, is_bad=is_bad),
+    write_result(
+        _build_report(shown, arguments.files, is_bad=is_bad),
         output=arguments.output,
         out=out,
-        table=lambda paint: _table(shown, len(arguments.files), paint=paint),
+        table=lambda paint: _format_table(shown, len(arguments.files), paint=paint),
     )
-    if arguments.cluster and _has(found, Severity.ERROR):
+    if arguments.cluster and _has_severity(found, Severity.ERROR):
         notes.write("The cluster was not looked at: there are errors to correct first.\n")
     return BAD if is_bad else OK
 
 
-def findings(values: Values) -> list[Finding]:
+def collect_findings(values: HelmValues) -> list[Finding]:
     """Return everything that is to be said of values without a look at a cluster, in the order of the files."""
     found = list(values.flaws)
     if values.is_read:
-        found += other_roots(values)
-        found += broken_sections(values)
-        found += section_findings(values)
-        found += setting_findings(values)
-        found += idle_null_findings(values)
-        found += chart_advice(values)
-        if not _has(found, Severity.ERROR):
-            found += _advice(values)
-    return in_order(found)
+        found += find_misplaced_values(values)
+        found += find_broken_sections(values)
+        found += find_unread_keys(values)
+        found += find_setting_errors(values)
+        found += find_redundant_nulls(values)
+        found += find_chart_warnings(values)
+        if not _has_severity(found, Severity.ERROR):
+            found += _collect_warnings(values)
+    return sort_findings(found)
 
 
-def _advice(values: Values) -> Iterator[Finding]:
+def _collect_warnings(values: HelmValues) -> Iterator[Finding]:
     """Yield what can only be said of settings that are right."""
-    settings = Settings.parse(merged_settings(values))
-    configured = settings.configured()
+    settings = Settings.parse(merge_settings(values))
+    configured = settings.build_configured()
     # Settings that are right have a mapping there, or nothing.
     taken_out = {slug for slug, entry in (values.settings.get("gpus") or {}).items() if entry is None}
     problems = (
-        *type_advice(values, configured),
-        *limit_advice(settings.model, configured),
-        *unknown_slugs(settings.model, taken_out=taken_out),
-        *doubtful_names(settings.model),
+        *find_type_warnings(values, configured),
+        *find_oversized_limits(settings.model, configured),
+        *find_unknown_slugs(settings.model, taken_out=taken_out),
+        *find_misspelled_names(settings.model),
     )
-    yield from located(problems, values, severity=Severity.WARNING)
-    yield from unpulled_images(values, configured.images)
+    yield from locate_problems(problems, values, severity=Severity.WARNING)
+    yield from find_unpulled_images(values, configured.images)
 
 
-def _has(found: Iterable[Finding], severity: Severity) -> bool:
+def _has_severity(found: Iterable[Finding], severity: Severity) -> bool:
     return any(each.severity is severity for each in found)
 
 
-def _report(found: list[Finding], files: list[str], *, is_bad: bool) -> dict[str, Any]:
+def _build_report(found: list[Finding], files: list[str], *, is_bad: bool) -> dict[str, Any]:
     counts = {f"{severity}s": sum(each.severity is severity for each in found) for severity in Severity}
-    return {"ok": not is_bad, "files": files, **counts, "problems": [each.as_json() for each in found]}
+    return {"ok": not is_bad, "files": files, **counts, "problems": [each.serialize() for each in found]}
 
 
-def _table(found: list[Finding], files: int, *, paint: Paint) -> Iterator[str]:
-    yield from lines(found, paint)
+def _format_table(found: list[Finding], files: int, *, paint: Paint) -> Iterator[str]:
+    yield from format_findings(found, paint)
     errors, warnings = (sum(each.severity is kind for each in found) for kind in (Severity.ERROR, Severity.WARNING))
     of_files = "1 file" if files == 1 else f"{files} files"
     if not errors and not warnings:
-        yield paint.good(f"{of_files}: no problems")
+        yield paint.style_success(f"{of_files}: no problems")
     else:
         told = [f"{number} {name}{'' if number == 1 else 's'}" for number, name in
                 ((errors, "error"), (warnings, "warning")) if number]  # fmt: skip
-        yield paint.bad(f"{of_files}: {', '.join(told)}") if errors else paint.doubtful(f"{of_files}: {told[0]}")
+        yield (
+            paint.style_error(f"{of_files}: {', '.join(told)}")
+            if errors
+            else paint.style_warning(f"{of_files}: {told[0]}")
+        )

@@ -7,60 +7,60 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import cast
 
-from gpuspawner.cli.check.setting_findings import located
-from gpuspawner.cli.check.type_advice import undeclared_images
-from gpuspawner.cli.cluster.cluster import PATIENCE_S, ClusterError, connected
+from gpuspawner.cli.check.setting_findings import locate_problems
+from gpuspawner.cli.check.type_advice import find_undeclared_images
+from gpuspawner.cli.cluster.cluster import FIRST_READ_TIMEOUT_S, ClusterError, connect_to_cluster
 from gpuspawner.cli.common.findings import Finding, Severity
-from gpuspawner.cli.values.chart_values import pod_tolerations
-from gpuspawner.cli.values.values import Values, merged_settings
+from gpuspawner.cli.values.chart_values import list_pod_tolerations
+from gpuspawner.cli.values.values import HelmValues, merge_settings
 from gpuspawner.core.catalog.catalogue import GPUType
-from gpuspawner.core.catalog.stocks import may_have, units
+from gpuspawner.core.catalog.stocks import count_units, may_have_units
 from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.units.quantity import format_cpu, format_memory
-from gpuspawner.core.warnings.flags import Flag, flagged
-from gpuspawner.core.warnings.flags_view import MOST_FLAGS, flags_view
-from gpuspawner.core.warnings.policy_flags import flagged_policy
-from gpuspawner.core.warnings.preset_flags import flagged_presets
-from gpuspawner.hub.config.offers import ClusterAPI, Offer, Offers, ParsedSettings
-from gpuspawner.kube.store import Pace
+from gpuspawner.core.warnings.flags import AdminWarning, find_node_warnings
+from gpuspawner.core.warnings.flags_view import MAX_WARNINGS, build_warnings_view
+from gpuspawner.core.warnings.policy_flags import find_policy_warnings
+from gpuspawner.core.warnings.preset_flags import find_preset_warnings
+from gpuspawner.hub.config.offers import ClusterAPI, Offer, OfferFactory, ParsedSettings
+from gpuspawner.kube.store import StoreTiming
 
 _SILENT = logging.getLogger(__name__)
 """What the store says in a hub's log, this says in its own words."""
 _SILENT.addHandler(logging.NullHandler())
 _SILENT.propagate = False
-_OF_THE_CONTROL_PLANE = "node-role.kubernetes.io/"
+_CONTROL_PLANE_TAINT_PREFIX = "node-role.kubernetes.io/"
 
 
-async def cluster_advice(
-    values: Values, arguments: argparse.Namespace, *, patience_s: float = PATIENCE_S
+async def find_cluster_warnings(
+    values: HelmValues, arguments: argparse.Namespace, *, timeout_s: float = FIRST_READ_TIMEOUT_S
 ) -> list[Finding]:
     """Return what is to be said of right settings on the cluster that the arguments name.
 
-    :param patience_s: how long a first look may take.
+    :param timeout_s: how long a first look may take.
 
     :raises ClusterError: it cannot be read.
     """
-    async with connected(arguments) as cluster:
-        offers, api = Offers(), cast("ClusterAPI", cluster.core)
-        settings = offers.parse(merged_settings(values))
-        store = offers.store(api, pace=Pace(first_sync_timeout_s=patience_s), log=_SILENT)
+    async with connect_to_cluster(arguments) as cluster:
+        offers, api = OfferFactory(), cast("ClusterAPI", cluster.core)
+        settings = offers.parse(merge_settings(values))
+        store = offers.get_store(api, pace=StoreTiming(first_sync_timeout_s=timeout_s), log=_SILENT)
         try:
-            offer = await offers.make(settings, store, image="")
+            offer = await offers.make_offer(settings, store, image="")
         finally:
             await offers.stop()
-    if offer.unread:
-        message = f"{offer.unread} ({cluster.client.configuration.host})"
+    if offer.unread_reason:
+        message = f"{offer.unread_reason} ({cluster.client.configuration.host})"
         raise ClusterError(Problem(field="cluster", code="unreadable", message=message))
-    return list(beside_nodes(values, offer, settings=settings))
+    return list(compare_with_nodes(values, offer, settings=settings))
 
 
-def workers(nodes: Iterable[Node]) -> list[Node]:
+def list_worker_nodes(nodes: Iterable[Node]) -> list[Node]:
     """Return the nodes that hold servers: those of the control plane do not."""
-    return [node for node in nodes if not any(each.key.startswith(_OF_THE_CONTROL_PLANE) for each in node.taints)]
+    return [node for node in nodes if not any(each.key.startswith(_CONTROL_PLANE_TAINT_PREFIX) for each in node.taints)]
 
 
-def beside_nodes(values: Values, offer: Offer, *, settings: ParsedSettings) -> Iterator[Finding]:
+def compare_with_nodes(values: HelmValues, offer: Offer, *, settings: ParsedSettings) -> Iterator[Finding]:
     """Yield warnings about settings on the nodes of an offer.
 
     :param offer: of nodes that were read.
@@ -68,35 +68,35 @@ def beside_nodes(values: Values, offer: Offer, *, settings: ParsedSettings) -> I
     nodes = offer.inventory.nodes or ()
     configured = settings.configured
     flags = (
-        *flagged_presets(configured.presets, offer.catalogue),
-        *flagged_policy(configured.policy, offer.catalogue),
-        *flagged(nodes, offer.catalogue, table=settings.table, tolerations=pod_tolerations(values)),
+        *find_preset_warnings(configured.presets, offer.catalogue),
+        *find_policy_warnings(configured.policy, offer.catalogue),
+        *find_node_warnings(nodes, offer.catalogue, table=settings.table, tolerations=list_pod_tolerations(values)),
     )
-    problems = [problem for flag in flags[:MOST_FLAGS] for problem in _told(flag)]
+    problems = [problem for flag in flags[:MAX_WARNINGS] for problem in _make_flag_problems(flag)]
     for slug, gpu in configured.gpus.items():
-        problems += _type(slug, gpu, nodes=nodes, may_grow=bool(offer.inventory.growths))
-    problems += _limits(settings, nodes)
-    problems += undeclared_images(configured.images, offer.catalogue.gpus)
-    yield from located(problems, values, severity=Severity.WARNING)
+        problems += _check_type(slug, gpu, nodes=nodes, may_grow=bool(offer.inventory.scalable_pools))
+    problems += _check_limits(settings, nodes)
+    problems += find_undeclared_images(configured.images, offer.catalogue.gpus)
+    yield from locate_problems(problems, values, severity=Severity.WARNING)
 
 
-def _told(flag: Flag) -> Iterator[Problem]:
-    view = flags_view([flag])
+def _make_flag_problems(flag: AdminWarning) -> Iterator[Problem]:
+    view = build_warnings_view([flag])
     subject, message = view.flags[0] if view is not None else ("", flag.message)
     if flag.nodes:
-        yield Problem(field="gpus", code=flag.concern.value, message=f"{subject}: {message}")
+        yield Problem(field="gpus", code=flag.kind.value, message=f"{subject}: {message}")
     for slug in flag.presets:
-        yield Problem(field=f"presets.{slug}", code=flag.concern.value, message=message)
+        yield Problem(field=f"presets.{slug}", code=flag.kind.value, message=message)
     for path in flag.settings:
-        yield Problem(field=path, code=flag.concern.value, message=message)
+        yield Problem(field=path, code=flag.kind.value, message=message)
 
 
-def _type(slug: str, gpu: GPUType, *, nodes: Iterable[Node], may_grow: bool) -> Iterator[Problem]:
+def _check_type(slug: str, gpu: GPUType, *, nodes: Iterable[Node], may_grow: bool) -> Iterator[Problem]:
     """Yield that a type has no nodes, or none that can hold as many as may be asked for."""
-    labelled = [node for node in nodes if gpu.is_on(node.labels)]
-    own = [node for node in labelled if may_have(node, gpu.resource)]
+    labelled = [node for node in nodes if gpu.matches_labels(node.labels)]
+    own = [node for node in labelled if may_have_units(node, gpu.resource)]
     if own:
-        most = max(units(node, gpu.resource) for node in own)
+        most = max(count_units(node, gpu.resource) for node in own)
         added = gpu.scale_up.gpus_per_node if gpu.scale_up is not None else 0
         if max(most, added) < gpu.max_count and not any(gpu.resource in node.uncounted for node in own):
             message = f"is more than any node has: {gpu.max_count} in one server, and {max(most, added)} on the largest"
@@ -107,9 +107,9 @@ def _type(slug: str, gpu: GPUType, *, nodes: Iterable[Node], may_grow: bool) -> 
         yield Problem(field=f"gpus.{slug}", code="matches_nothing", message=message)
 
 
-def _limits(settings: ParsedSettings, nodes: Iterable[Node]) -> Iterator[Problem]:
+def _check_limits(settings: ParsedSettings, nodes: Iterable[Node]) -> Iterator[Problem]:
     """Yield limits that are more than the largest node has for pods."""
-    usable = workers(nodes)
+    usable = list_worker_nodes(nodes)
     for name, bounds, show in (
         ("cpu", settings.configured.cpu, format_cpu),
         ("memory", settings.configured.memory, format_memory),

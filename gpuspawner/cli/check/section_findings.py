@@ -14,14 +14,14 @@ from jupyterhub.spawner import Spawner
 from jupyterhub.traitlets import ByteSpecification
 from kubespawner import KubeSpawner
 
-from gpuspawner.cli.check.trait_types import asked_instead, is_amount
-from gpuspawner.cli.common.findings import Finding, Path, Severity, dotted, type_name
-from gpuspawner.cli.values.chart import OF_BASE, TRAITS
-from gpuspawner.cli.values.chart_values import trait
-from gpuspawner.cli.values.values import CONFIG, SECTION, Values
-from gpuspawner.cli.values.yaml_tree import Written
+from gpuspawner.cli.check.trait_types import describe_expected_type, is_number_or_bool
+from gpuspawner.cli.common.findings import Finding, KeyPath, Severity, describe_type, format_path
+from gpuspawner.cli.values.chart import BASE_CHART_KEYS, CHART_KEYS
+from gpuspawner.cli.values.chart_values import find_trait_source
+from gpuspawner.cli.values.values import HUB_CONFIG_PATH, SETTINGS_PATH, HelmValues
+from gpuspawner.cli.values.yaml_tree import LocatedValue
 from gpuspawner.core.text.quoting import quote
-from gpuspawner.hub.config.traits import SETTINGS
+from gpuspawner.hub.config.traits import SETTING_TRAITS
 from gpuspawner.hub.spawner import GPUSpawner
 
 _CLASSES = {"GPUSpawner": GPUSpawner, "KubeSpawner": KubeSpawner, "Spawner": Spawner, "JupyterHub": JupyterHub}
@@ -46,7 +46,7 @@ _FREE = frozenset(
     ]
 )
 """Keys below which the chart lets admins name things as they like."""
-_OWN_KEYS = frozenset(SETTINGS) | {"spawner_class", "capacity_timeout", "dry_run", "language", "settings_files"}
+_OWN_KEYS = frozenset(SETTING_TRAITS) | {"spawner_class", "capacity_timeout", "dry_run", "language", "settings_files"}
 _THE_CHARTS = {"singleuser": frozenset({"cpu", "memory"})}
 """Keys of the chart that are called as settings are."""
 
@@ -55,142 +55,155 @@ _OF_MORE_THAN_VALUES = frozenset({"node_affinity_required", "node_affinity_prefe
 """Traits for which the chart adds something of its own; it is particular about these itself."""
 
 
-def section_findings(values: Values) -> Iterator[Finding]:
+def find_unread_keys(values: HelmValues) -> Iterator[Finding]:
     """Yield one error for each section and key that nothing reads."""
-    yield from _misplaced_sections(values)
-    yield from _misplaced_keys(values)
-    yield from _chart_types(values)
-    config = values.written((*values.root, *CONFIG))
+    yield from _find_misplaced_sections(values)
+    yield from _find_misplaced_keys(values)
+    yield from _check_chart_types(values)
+    config = values.find_value((*values.root, *HUB_CONFIG_PATH))
     if config is None or not isinstance(config.value, dict):
         return
     for name, section in config.value.items():
-        path = (*values.root, *CONFIG, name)
+        path = (*values.root, *HUB_CONFIG_PATH, name)
         if name in _CLASSES:
-            yield from _section(name, section, path=path, values=values)
-        elif unchecked := _unchecked(name, section, values=values):
+            yield from _check_section(name, section, path=path, values=values)
+        elif unchecked := _list_unchecked_settings(name, section, values=values):
             message = (
                 f"is not checked ({', '.join(unchecked)}): what a class of your own takes is known where it is "
-                f"installed. A subclass of {SECTION[-1]} reads {dotted(SECTION)} as well, which is checked"
+                f"installed. A subclass of {SETTINGS_PATH[-1]} reads "
+                f"{format_path(SETTINGS_PATH)} as well, which is checked"
             )
-            place = values.where(path, of_key=True)
-            yield Finding(severity=Severity.WARNING, code="unchecked", path=dotted(path), message=message, place=place)
-        elif not _is_ours(name) and name not in _OWN_KEYS and name != _subclass(values):
-            yield from _unknown_section(name, path=path, values=values)
+            place = values.locate(path, of_key=True)
+            yield Finding(
+                severity=Severity.WARNING, code="unchecked", path=format_path(path), message=message, place=place
+            )
+        elif not _is_ours(name) and name not in _OWN_KEYS and name != _find_subclass(values):
+            yield from _check_unknown_section(name, path=path, values=values)
 
 
-def _unknown_section(name: str, *, path: Path, values: Values) -> Iterator[Finding]:
+def _check_unknown_section(name: str, *, path: KeyPath, values: HelmValues) -> Iterator[Finding]:
     """Yield that nothing is configured by a name; other classes than those known here may be."""
-    alike = [cls for cls in _CLASSES if _normal(cls) == _normal(name)]
+    alike = [cls for cls in _CLASSES if _normalize(cls) == _normalize(name)]
     near = alike or difflib.get_close_matches(name, _CLASSES, n=1, cutoff=_NEAR)
     if near or not name[:1].isupper():
         hint = f" Did you mean {quote(near[0])}?" if near else ""
         message = f"is no section of JupyterHub's configuration: these are called as their classes.{hint}"
-        yield _error(values, path, code="unknown_key", message=message)
+        yield _make_error(values, path, code="unknown_key", message=message)
 
 
-def _unchecked(name: str, section: Written, *, values: Values) -> list[str]:
+def _list_unchecked_settings(name: str, section: LocatedValue, *, values: HelmValues) -> list[str]:
     """Return the settings in a section of a spawner that is an admin's own, none where it is no such section."""
-    is_spawners = name == _subclass(values) or (name.endswith("Spawner") and not _is_ours(name))
-    return [key for key in section.value if key in SETTINGS] if is_spawners and isinstance(section.value, dict) else []
+    is_spawners = name == _find_subclass(values) or (name.endswith("Spawner") and not _is_ours(name))
+    return (
+        [key for key in section.value if key in SETTING_TRAITS]
+        if is_spawners and isinstance(section.value, dict)
+        else []
+    )
 
 
-def _section(name: str, section: Written, *, path: Path, values: Values) -> Iterator[Finding]:
+def _check_section(name: str, section: LocatedValue, *, path: KeyPath, values: HelmValues) -> Iterator[Finding]:
     if not isinstance(section.value, dict):
-        message = f"must be a mapping, not {type_name(section.plain)}"
-        yield _error(values, path, code="wrong_type", message=message)
+        message = f"must be a mapping, not {describe_type(section.plain)}"
+        yield _make_error(values, path, code="wrong_type", message=message)
         return
     cls = _CLASSES[name]
     traits = {**cls.class_traits(config=True), **(GPUSpawner.class_traits(config=True) if name != "JupyterHub" else {})}
     for key, entry in section.value.items():
         if key in traits:
             if (
-                key not in (*SETTINGS, "settings_files") or entry.value is None
+                key not in (*SETTING_TRAITS, "settings_files") or entry.value is None
             ):  # what settings may hold is checked as the hub does
                 # Sections of others hold tokens and passwords, which no log of a pipeline is to repeat.
-                shown = name == SECTION[-1] or isinstance(traits[key], ByteSpecification)
-                yield from _type(traits[key], entry.plain, path=(*path, key), values=values, shown=shown)
-        elif name != SECTION[-1] and not _is_ours(key):
+                shown = name == SETTINGS_PATH[-1] or isinstance(traits[key], ByteSpecification)
+                yield from _check_type(traits[key], entry.plain, path=(*path, key), values=values, shown=shown)
+        elif name != SETTINGS_PATH[-1] and not _is_ours(key):
             near = difflib.get_close_matches(key, traits, n=1)
             message = f"{name} has no such trait.{f' Did you mean {quote(near[0])}?' if near else ''}"
-            yield _error(values, (*path, key), code="unknown_key", message=message)
+            yield _make_error(values, (*path, key), code="unknown_key", message=message)
 
 
-def _chart_types(values: Values) -> Iterator[Finding]:
+def _check_chart_types(values: HelmValues) -> Iterator[Finding]:
     """Yield what the chart hands on to a trait that does not take it, so that no server could be made."""
     traits = GPUSpawner.class_traits(config=True)
-    for name in {**TRAITS, **OF_BASE}:
-        said = trait(values, name)
+    for name in {**CHART_KEYS, **BASE_CHART_KEYS}:
+        said = find_trait_source(values, name)
         # What a nearer section says takes the chart's place, and is looked at there.
         if said is not None and said.path[len(values.root)] == _CHARTS_KEY and name not in _OF_MORE_THAN_VALUES:
-            yield from _type(traits[name], said.value, path=said.path, values=values, shown=is_amount(traits[name]))
+            yield from _check_type(
+                traits[name], said.value, path=said.path, values=values, shown=is_number_or_bool(traits[name])
+            )
 
 
-def _type(kind: Any, value: Any, *, path: Path, values: Values, shown: bool) -> Iterator[Finding]:
+def _check_type(kind: Any, value: Any, *, path: KeyPath, values: HelmValues, shown: bool) -> Iterator[Finding]:
     """Yield that a value is not what a trait takes."""
-    if wanted := asked_instead(kind, value):
-        message = f"must be {wanted}, not {quote(value) if shown else type_name(value)}"
-        yield _error(values, path, code="wrong_type", message=message)
+    if wanted := describe_expected_type(kind, value):
+        message = f"must be {wanted}, not {quote(value) if shown else describe_type(value)}"
+        yield _make_error(values, path, code="wrong_type", message=message)
 
 
-def _misplaced_sections(values: Values) -> Iterator[Finding]:
-    chart = values.written(values.root) if values.root else values.tree
-    homes = {"gpuspawner": SECTION, "jupyterhub": (*CONFIG, "JupyterHub")}
-    for path, entry in _mappings(chart, ()) if chart is not None else ():
-        name = _normal(str(path[-1]))
-        home = homes.get(name) or (SECTION if _is_ours(str(path[-1])) else None)
-        if home is None or path in (home, (*CONFIG, _subclass(values))):
+def _find_misplaced_sections(values: HelmValues) -> Iterator[Finding]:
+    chart = values.find_value(values.root) if values.root else values.tree
+    homes = {"gpuspawner": SETTINGS_PATH, "jupyterhub": (*HUB_CONFIG_PATH, "JupyterHub")}
+    for path, entry in _iterate_mappings(chart, ()) if chart is not None else ():
+        name = _normalize(str(path[-1]))
+        home = homes.get(name) or (SETTINGS_PATH if _is_ours(str(path[-1])) else None)
+        if home is None or path in (home, (*HUB_CONFIG_PATH, _find_subclass(values))):
             continue
         if name == "jupyterhub" and "spawner_class" not in entry.value:
             continue
         # Of a path that only differs in one key, that key is wrong.
         wrong = next((index for index, key in enumerate(path[: len(home)]) if key != home[index]), len(home))
         shown = path[: wrong + 1] if len(path) == len(home) else path
-        message = f"is read by nobody here: this section belongs at {dotted(home)}"
-        yield _error(values, (*values.root, *shown), code="misplaced", message=message)
+        message = f"is read by nobody here: this section belongs at {format_path(home)}"
+        yield _make_error(values, (*values.root, *shown), code="misplaced", message=message)
 
 
-def _mappings(written: Written, path: Path) -> Iterator[tuple[Path, Written]]:
-    if not isinstance(written.value, dict) or path == SECTION or len(path) >= _DEEPEST:
+def _iterate_mappings(written: LocatedValue, path: KeyPath) -> Iterator[tuple[KeyPath, LocatedValue]]:
+    if not isinstance(written.value, dict) or path == SETTINGS_PATH or len(path) >= _DEEPEST:
         return
     for key, entry in written.value.items():
         if key not in _FREE and (isinstance(entry.value, dict) or (entry.value is None and _is_ours(key))):
-            yield (*path, key), Written(value=entry.value or {}, place=entry.place, key=entry.key)
-            yield from _mappings(entry, (*path, key))
+            yield (*path, key), LocatedValue(value=entry.value or {}, place=entry.place, key=entry.key)
+            yield from _iterate_mappings(entry, (*path, key))
 
 
-def _misplaced_keys(values: Values) -> Iterator[Finding]:
+def _find_misplaced_keys(values: HelmValues) -> Iterator[Finding]:
     """Yield settings that stand above their section, or beside it."""
-    for place in ((), ("hub",), ("singleuser",), CONFIG, (*CONFIG, "JupyterHub")):
+    for place in ((), ("hub",), ("singleuser",), HUB_CONFIG_PATH, (*HUB_CONFIG_PATH, "JupyterHub")):
         own = _OWN_KEYS - _THE_CHARTS.get(place[-1] if place else "", frozenset())
-        for key, value in values.at(place).items():
-            home = (*CONFIG, "JupyterHub") if key == "spawner_class" else SECTION
+        for key, value in values.get_chart_section(place).items():
+            home = (*HUB_CONFIG_PATH, "JupyterHub") if key == "spawner_class" else SETTINGS_PATH
             if key not in own or place == home or not isinstance(value, Mapping | list | bool | int | float | str):
                 continue
-            message = f"is read by nobody here: it belongs at {dotted((*home, key))}"
-            yield _error(values, (*values.root, *place, key), code="misplaced", message=message)
+            message = f"is read by nobody here: it belongs at {format_path((*home, key))}"
+            yield _make_error(values, (*values.root, *place, key), code="misplaced", message=message)
 
 
-def _subclass(values: Values) -> str | None:
+def _find_subclass(values: HelmValues) -> str | None:
     """Return the name of the spawner's class where it is an admin's own, which has a section of that name."""
-    said = values.at((*CONFIG, "JupyterHub")).get("spawner_class")
+    said = values.get_chart_section((*HUB_CONFIG_PATH, "JupyterHub")).get("spawner_class")
     module, _, name = said.rpartition(".") if isinstance(said, str) else ("", "", "")
     return name if module and module.partition(".")[0] not in ("gpuspawner", "kubespawner") else None
 
 
 def _is_ours(key: str) -> bool:
     """Tell whether a key is meant to be the section's name."""
-    name, own = _normal(key), SECTION[-1].lower()
+    name, own = _normalize(key), SETTINGS_PATH[-1].lower()
     return name == own or (
         name not in ("kubespawner", "spawner") and difflib.SequenceMatcher(None, name, own).ratio() > _NEAR
     )
 
 
-def _normal(key: str) -> str:
+def _normalize(key: str) -> str:
     return "".join(character for character in key.lower() if character.isalnum())
 
 
-def _error(values: Values, path: Path, *, code: str, message: str) -> Finding:
+def _make_error(values: HelmValues, path: KeyPath, *, code: str, message: str) -> Finding:
     of_key = code != "wrong_type"
     return Finding(
-        severity=Severity.ERROR, code=code, path=dotted(path), message=message, place=values.where(path, of_key=of_key)
+        severity=Severity.ERROR,
+        code=code,
+        path=format_path(path),
+        message=message,
+        place=values.locate(path, of_key=of_key),
     )

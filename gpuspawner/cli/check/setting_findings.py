@@ -4,49 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gpuspawner.cli.common.findings import Finding, Path, Severity, dotted
-from gpuspawner.cli.values.values import CONFIG, SECTION, SPAWNERS, Values
-from gpuspawner.cli.values.yaml_tree import Written
+from gpuspawner.cli.common.findings import Finding, KeyPath, Severity, format_path
+from gpuspawner.cli.values.values import HUB_CONFIG_PATH, SETTINGS_PATH, SPAWNER_SECTIONS, HelmValues
+from gpuspawner.cli.values.yaml_tree import LocatedValue
 from gpuspawner.core.errors import Problem, SettingsError
-from gpuspawner.core.text.quoting import name_of
-from gpuspawner.hub.startup import check
+from gpuspawner.core.text.quoting import sanitize_name
+from gpuspawner.hub.startup import check_config
 from gpuspawner.settings.dotted_paths import DottedPaths
 
-_OF_KEYS = ("unknown_key", "bad_slug", "duplicate_key")
+_KEY_CODES = ("unknown_key", "bad_slug", "duplicate_key")
 """What is the matter with a key, whatever its value is."""
 
 
-def setting_findings(values: Values) -> Iterator[Finding]:
+def find_setting_errors(values: HelmValues) -> Iterator[Finding]:
     """Yield one error for each path of the settings that is wrong."""
-    sections = {name: values.at((*CONFIG, name)) for name in SPAWNERS}
+    sections = {name: values.get_chart_section((*HUB_CONFIG_PATH, name)) for name in SPAWNER_SECTIONS}
     try:
-        check({name: section for name, section in sections.items() if section}, with_files=False)
+        check_config({name: section for name, section in sections.items() if section}, with_files=False)
     except SettingsError as error:
-        yield from located(error.problems, values)
+        yield from locate_problems(error.problems, values)
 
 
-def located(problems: Iterable[Problem], values: Values, *, severity: Severity = Severity.ERROR) -> Iterator[Finding]:
+def locate_problems(
+    problems: Iterable[Problem], values: HelmValues, *, severity: Severity = Severity.ERROR
+) -> Iterator[Finding]:
     """Yield problems with paths below the section as findings with paths from the top of the files."""
-    paths = DottedPaths(_entries)
+    paths = DottedPaths(_list_entries)
     for problem in problems:
-        base, found, rest = _nearest(problem.field, values, paths=paths)
+        base, found, rest = _find_nearest(problem.field, values, paths=paths)
         path = (*base, *found)
         yield Finding(
             severity=severity,
             code=problem.code,
-            path=".".join(filter(None, (dotted(path), rest))),
+            path=".".join(filter(None, (format_path(path), rest))),
             message=problem.message,
-            place=values.where(path, of_key=problem.code in _OF_KEYS),
+            place=values.locate(path, of_key=problem.code in _KEY_CODES),
         )
 
 
-def idle_null_findings(values: Values) -> Iterator[Finding]:
+def find_redundant_nulls(values: HelmValues) -> Iterator[Finding]:
     """Yield a warning for each key of the settings that is null without anything that this removes.
 
     A line like ``max_count:`` with nothing after it is most often one that somebody forgot to finish.
     """
-    section = (*values.root, *SECTION)
-    for path in values.idle_nulls:
+    section = (*values.root, *SETTINGS_PATH)
+    for path in values.redundant_nulls:
         below = path[len(section) :]
         if path[: len(section)] != section or (len(below) == 2 and below[0] == "accelerators"):  # noqa: PLR2004
             continue
@@ -54,30 +56,30 @@ def idle_null_findings(values: Values) -> Iterator[Finding]:
         yield Finding(
             severity=Severity.WARNING,
             code="idle_null",
-            path=dotted(path),
+            path=format_path(path),
             message=message,
-            place=values.where(path),
+            place=values.locate(path),
         )
 
 
-def _nearest(field: str, values: Values, *, paths: DottedPaths[Written]) -> tuple[Path, Path, str]:
+def _find_nearest(field: str, values: HelmValues, *, paths: DottedPaths[LocatedValue]) -> tuple[KeyPath, KeyPath, str]:
     """Return the section, the path in it as far as files say it, and the rest of the path."""
-    candidates: list[tuple[Path, Path, str]] = []
-    for name in SPAWNERS:
-        base = (*values.root, *CONFIG, name)
-        written = values.written(base)
+    candidates: list[tuple[KeyPath, KeyPath, str]] = []
+    for name in SPAWNER_SECTIONS:
+        base = (*values.root, *HUB_CONFIG_PATH, name)
+        written = values.find_value(base)
         if written is not None:
-            candidates.append((base, *paths.followed(field, written)))
-    whole: tuple[Path, Path, str] = ((*values.root, *SECTION), (), field)
+            candidates.append((base, *paths.follow(field, written)))
+    whole: tuple[KeyPath, KeyPath, str] = ((*values.root, *SETTINGS_PATH), (), field)
     return min(candidates, key=lambda each: len(each[2]), default=whole)
 
 
-def _entries(written: Written) -> Iterator[tuple[str, str | int, Written]]:
+def _list_entries(written: LocatedValue) -> Iterator[tuple[str, str | int, LocatedValue]]:
     """Yield what a path calls an entry, where it is, and the entry."""
     if isinstance(written.value, dict):
-        yield from ((name_of(key), key, entry) for key, entry in written.value.items())
+        yield from ((sanitize_name(key), key, entry) for key, entry in written.value.items())
     elif isinstance(written.value, list):
         for index, entry in enumerate(written.value):
             yield str(index), index, entry
             if isinstance(entry.value, str):  # a list of slugs may stand for a mapping of them
-                yield name_of(entry.value), index, entry
+                yield sanitize_name(entry.value), index, entry

@@ -11,24 +11,24 @@ from gpuspawner.core.catalog.accelerators import (
     GKE_ACCELERATOR,
     INTEL_PRODUCT,
     KARPENTER_PREFIXES,
-    base_product,
+    strip_product_suffix,
 )
-from gpuspawner.core.catalog.image_reference import EXAMPLE, parse_reference
-from gpuspawner.core.catalog.node_gpus import vendor_of
-from gpuspawner.core.catalog.platforms import TELLING
-from gpuspawner.core.discovery.node_facts import SPOT
+from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE, parse_reference
+from gpuspawner.core.catalog.node_gpus import find_vendor
+from gpuspawner.core.catalog.platforms import PLATFORM_LABELS
+from gpuspawner.core.discovery.node_facts import SPOT_LABELS
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.text.quoting import quote
-from gpuspawner.settings.accelerators import builtin_accelerators
+from gpuspawner.settings.accelerators import load_builtin_accelerators
 from gpuspawner.settings.gpu_entries import GPUEntry
 from gpuspawner.settings.models import SettingsModel
 
 _NEAR = 0.85
-LABELS = frozenset(
+KNOWN_LABELS = frozenset(
     {
         *(GFD_PRODUCT, GKE_ACCELERATOR, AMD_PRODUCT, INTEL_PRODUCT),
-        *SPOT,
-        *TELLING,
+        *SPOT_LABELS,
+        *PLATFORM_LABELS,
         *(f"{prefix}instance-{what}" for prefix in KARPENTER_PREFIXES for what in ("family", "category", "size")),
         *(f"{prefix}instance-gpu-{what}" for prefix in KARPENTER_PREFIXES for what in ("name", "count", "memory")),
         *(f"nvidia.com/gpu.{what}" for what in ("count", "family", "memory", "present", "replicas")),
@@ -51,14 +51,14 @@ _RUNTIME_CLASSES = ("nvidia", "nvidia-cdi", "nvidia-legacy")
 _ARCHITECTURES = ("amd64", "arm64", "arm", "ppc64le", "riscv64", "s390x", "386")
 
 
-def doubtful_names(model: SettingsModel) -> Iterator[Problem]:
+def find_misspelled_names(model: SettingsModel) -> Iterator[Problem]:
     """Yield the names in settings that are most likely written wrongly, as paths below the section."""
     for slug, gpu in model.gpus.items():
         if gpu.enabled:
-            yield from _gpu(f"gpus.{slug}", gpu)
+            yield from _check_gpu_names(f"gpus.{slug}", gpu)
     for slug, image in model.images.items():
         if image.enabled and image.image and parse_reference(image.image) is None:
-            message = f"is no reference of an image that a node could pull, such as {EXAMPLE}"
+            message = f"is no reference of an image that a node could pull, such as {EXAMPLE_REFERENCE}"
             yield Problem(field=f"images.{slug}.image", code="doubtful", message=message)
         for index, architecture in enumerate(image.architectures):
             if architecture not in _ARCHITECTURES:
@@ -68,22 +68,22 @@ def doubtful_names(model: SettingsModel) -> Iterator[Problem]:
                 yield Problem(field=f"images.{slug}.architectures.{index}", code="doubtful", message=message)
 
 
-def _gpu(path: str, gpu: GPUEntry) -> Iterator[Problem]:
-    if gpu.resource and vendor_of(gpu.resource) is None:
-        yield from _near(f"{path}.resource", gpu.resource, known=_RESOURCES)
+def _check_gpu_names(path: str, gpu: GPUEntry) -> Iterator[Problem]:
+    if gpu.resource and find_vendor(gpu.resource) is None:
+        yield from _check_name(f"{path}.resource", gpu.resource, known=_RESOURCES)
     for key, labels in gpu.match.items():
-        yield from _near(f"{path}.match.{key}", key, known=LABELS)
+        yield from _check_name(f"{path}.match.{key}", key, known=KNOWN_LABELS)
         for index, value in enumerate(labels):
-            product = base_product(value) if key == GFD_PRODUCT else value
+            product = strip_product_suffix(value) if key == GFD_PRODUCT else value
             field = f"{path}.match.{key}.{index}" if len(labels) > 1 else f"{path}.match.{key}"
-            yield from _near(field, product, known=_models(key))
+            yield from _check_name(field, product, known=_list_model_values(key))
     for index, toleration in enumerate(gpu.tolerations or ()):
-        yield from _near(f"{path}.tolerations.{index}.key", toleration.key, known=_TAINTS | {gpu.resource or ""})
+        yield from _check_name(f"{path}.tolerations.{index}.key", toleration.key, known=_TAINTS | {gpu.resource or ""})
     if gpu.runtime_class:
-        yield from _near(f"{path}.runtime_class", gpu.runtime_class, known=_RUNTIME_CLASSES)
+        yield from _check_name(f"{path}.runtime_class", gpu.runtime_class, known=_RUNTIME_CLASSES)
 
 
-def _near(field: str, name: str, *, known: Iterable[str]) -> Iterator[Problem]:
+def _check_name(field: str, name: str, *, known: Iterable[str]) -> Iterator[Problem]:
     known = frozenset(known)
     near = [] if name in known else get_close_matches(name, known, n=1, cutoff=_NEAR)
     if near:
@@ -91,9 +91,9 @@ def _near(field: str, name: str, *, known: Iterable[str]) -> Iterator[Problem]:
         yield Problem(field=field, code="doubtful", message=message)
 
 
-def _models(key: str) -> frozenset[str]:
+def _list_model_values(key: str) -> frozenset[str]:
     """Return the values of a label that stand for known models."""
     sources = {GFD_PRODUCT: "gfd", GKE_ACCELERATOR: "gke", AMD_PRODUCT: "amd", INTEL_PRODUCT: "intel"}
     sources |= {f"{prefix}instance-gpu-name": "karpenter" for prefix in KARPENTER_PREFIXES}
-    models = builtin_accelerators().values()
+    models = load_builtin_accelerators().values()
     return frozenset(name for model in models for name in model.labels.get(sources.get(key, ""), ()))

@@ -4,44 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from gpuspawner.cli.check.told_taints import ToldTaints, is_tolerated
-from gpuspawner.cli.values.chart_values import Said, expressions, pod_tolerations, required_terms, trait
-from gpuspawner.cli.values.values import Values
+from gpuspawner.cli.check.told_taints import ImpliedTaints, is_tolerated
+from gpuspawner.cli.values.chart_values import (
+    TraitSource,
+    find_node_selector_terms,
+    find_trait_source,
+    list_match_expressions,
+    list_pod_tolerations,
+)
+from gpuspawner.cli.values.values import HelmValues
 from gpuspawner.core.catalog.catalogue import GPUType, Image
 from gpuspawner.core.cluster.model import Toleration
-from gpuspawner.core.discovery.assemble import Configured
+from gpuspawner.core.discovery.assemble import ConfiguredCatalog
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.text.quoting import listing, name_of, quote
+from gpuspawner.core.text.quoting import format_list, quote, sanitize_name
 
 _START_TIMEOUT_S = 300
 """What the chart has in ``singleuser.startTimeout``."""
-_MOST_TAINTS = 5
+_MAX_TAINTS = 5
 """That are named of one type: hundreds of types on the same nodes may tell of as many taints each."""
 
 
-def type_advice(values: Values, configured: Configured) -> Iterator[Problem]:
+def find_type_warnings(values: HelmValues, configured: ConfiguredCatalog) -> Iterator[Problem]:
     """Yield what is to be said of GPU types and what goes with them, as paths below the section."""
-    yield from undeclared_images(configured.images, configured.gpus)
+    yield from find_undeclared_images(configured.images, configured.gpus)
     if not configured.discover and not configured.gpus:
         message = "is false, and there are no GPU types under gpus: nobody can pick a GPU"
         yield Problem(field="discover_gpus", code="unused", message=message)
-    told, of_all, terms = ToldTaints(values, configured.gpus), pod_tolerations(values), _terms(values)
+    told, of_all, terms = ImpliedTaints(values, configured.gpus), list_pod_tolerations(values), _list_terms(values)
     rivals: dict[str, list[str]] = {}
     for slug, gpu in configured.gpus.items():
         rivals.setdefault(gpu.resource, []).append(slug)
     for slug, gpu in configured.gpus.items():
         path = f"gpus.{slug}"
-        yield from _untolerated(path, gpu, own=(*gpu.tolerations, *of_all), told=told)
-        yield from _never(path, gpu, values=values, terms=terms)
-        yield from _patience(path, gpu, values=values)
+        yield from _check_taints(path, gpu, own=(*gpu.tolerations, *of_all), told=told)
+        yield from _check_node_selectors(path, gpu, values=values, terms=terms)
+        yield from _check_start_timeout(path, gpu, values=values)
         if not gpu.match and len(rivals[gpu.resource]) > 1:
             others = rivals[gpu.resource].copy()
             others.remove(slug)
-            message = f"is missing: every node with {gpu.resource} counts, those of {listing(others)} as well"
+            message = f"is missing: every node with {gpu.resource} counts, those of {format_list(others)} as well"
             yield Problem(field=f"{path}.match", code="too_wide", message=message)
 
 
-def undeclared_images(images: Mapping[str, Image], gpus: Mapping[str, GPUType]) -> Iterator[Problem]:
+def find_undeclared_images(images: Mapping[str, Image], gpus: Mapping[str, GPUType]) -> Iterator[Problem]:
     """Yield images that may be started on NVIDIA's GPUs without anybody saying for which CUDA they are made."""
     if not any(gpu.vendor == "nvidia" for gpu in gpus.values()):
         return
@@ -54,24 +60,26 @@ def undeclared_images(images: Mapping[str, Image], gpus: Mapping[str, GPUType]) 
             yield Problem(field=f"images.{slug}", code="no_cuda", message=message)
 
 
-def _untolerated(path: str, gpu: GPUType, *, own: tuple[Toleration, ...], told: ToldTaints) -> Iterator[Problem]:
-    unmet = (each for each in told.of(gpu) if not is_tolerated(each.taint, own))
+def _check_taints(path: str, gpu: GPUType, *, own: tuple[Toleration, ...], told: ImpliedTaints) -> Iterator[Problem]:
+    unmet = (each for each in told.list_taints(gpu) if not is_tolerated(each.taint, own))
     for number, each in enumerate(unmet):
         effect = f":{each.taint.effect}" if each.taint.effect else ""
         message = (
-            f"do not tolerate the taint {name_of(each.taint.key)}{effect}, which {each.who}: "
+            f"do not tolerate the taint {sanitize_name(each.taint.key)}{effect}, which {each.source}: "
             f"its nodes would take no server"
         )
-        if number == _MOST_TAINTS:
-            message = f"do not tolerate more taints that others do: {_MOST_TAINTS} are named, and there are others"
+        if number == _MAX_TAINTS:
+            message = f"do not tolerate more taints that others do: {_MAX_TAINTS} are named, and there are others"
         yield Problem(field=f"{path}.tolerations", code="untolerated", message=message)
-        if number == _MOST_TAINTS:
+        if number == _MAX_TAINTS:
             return
 
 
-def _never(path: str, gpu: GPUType, *, values: Values, terms: Said | None) -> Iterator[Problem]:
+def _check_node_selectors(
+    path: str, gpu: GPUType, *, values: HelmValues, terms: TraitSource | None
+) -> Iterator[Problem]:
     """Yield labels that servers' other node selectors rule out."""
-    selector = trait(values, "node_selector")
+    selector = find_trait_source(values, "node_selector")
     if selector is not None and isinstance(selector.value, Mapping):
         for key, value in selector.value.items():
             if key in gpu.match and gpu.match[key] and value not in gpu.match[key]:
@@ -83,20 +91,20 @@ def _never(path: str, gpu: GPUType, *, values: Values, terms: Said | None) -> It
         yield Problem(field=f"{path}.match", code="matches_nothing", message=message)
 
 
-def _terms(values: Values) -> Said | None:
+def _list_terms(values: HelmValues) -> TraitSource | None:
     """Return for each term what it asks of labels: key, operator and values; None where there are no terms."""
-    said = required_terms(values)
+    said = find_node_selector_terms(values)
     if said is None:
         return None
     asked = [
         [
             (str(each.get("key")), each.get("operator"), frozenset(map(str, each["values"])))
-            for each in expressions(term)
+            for each in list_match_expressions(term)
             if isinstance(each.get("values"), list)
         ]
         for term in said.value
     ]
-    return Said(said.path, asked)
+    return TraitSource(said.path, asked)
 
 
 def _rules_out(term: Iterable[tuple[str, object, frozenset[str]]], gpu: GPUType) -> bool:
@@ -109,11 +117,11 @@ def _rules_out(term: Iterable[tuple[str, object, frozenset[str]]], gpu: GPUType)
     return False
 
 
-def _patience(path: str, gpu: GPUType, *, values: Values) -> Iterator[Problem]:
+def _check_start_timeout(path: str, gpu: GPUType, *, values: HelmValues) -> Iterator[Problem]:
     """Yield that a start is given up before the node that it waits for can be there."""
     if gpu.scale_up is None:
         return
-    said = trait(values, "start_timeout")
+    said = find_trait_source(values, "start_timeout")
     general = said.value if said is not None and isinstance(said.value, int | float) else _START_TIMEOUT_S
     timeout_s = gpu.start_timeout_s or general
     if gpu.scale_up.minutes * 60 >= timeout_s:

@@ -23,10 +23,10 @@ from kubernetes_asyncio.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION
 from gpuspawner.core.errors import GPUSpawnerError, Problem
 from gpuspawner.kube.client.access import is_allowed
 
-_PARTING_S = 0.25
+_TLS_CLOSE_S = 0.25
 """What TLS takes to end connections, before the event loop may end: nothing tells when it is done
 (https://docs.aiohttp.org/en/stable/client_advanced.html#graceful-shutdown)."""
-PATIENCE_S = 15.0
+FIRST_READ_TIMEOUT_S = 15.0
 """How long a first look at a large cluster may take."""
 
 
@@ -34,15 +34,15 @@ class ClusterError(GPUSpawnerError):
     """There is no cluster to look at, or it does not answer."""
 
 
-_ACCOUNT = re.compile(r"(?:[a-z0-9](?:[-a-z0-9]*[a-z0-9])?):(?:[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?)", re.ASCII)
-_ANSWER_S = 10.0
-_BROKEN = (yaml.YAMLError, TypeError, KeyError, AttributeError, ValueError, AssertionError)
+_ACCOUNT_PATTERN = re.compile(r"(?:[a-z0-9](?:[-a-z0-9]*[a-z0-9])?):(?:[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?)", re.ASCII)
+_REQUEST_TIMEOUT_S = 10.0
+_KUBECONFIG_ERRORS = (yaml.YAMLError, TypeError, KeyError, AttributeError, ValueError, AssertionError)
 """What kubernetes_asyncio raises for a kubeconfig that is no YAML, or has something else in a mapping's place."""
 _OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class ClusterConnection:
     """A connection to a cluster.
 
     :param namespace: the one that servers are started in.
@@ -55,7 +55,7 @@ class Cluster:
     account: str = ""
 
 
-def add_cluster(parser: argparse.ArgumentParser) -> None:
+def add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that say which cluster, and where in it."""
     parser.add_argument("--kubeconfig", metavar="FILE", help="instead of $KUBECONFIG, ~/.kube/config or the pod's own")
     parser.add_argument("--context", metavar="NAME", help="of the kubeconfig, instead of its current one")
@@ -64,19 +64,21 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_account(parser: argparse.ArgumentParser) -> None:
+def add_account_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that say as whom the cluster is looked at."""
     either = parser.add_mutually_exclusive_group()
     either.add_argument(
         "--as-hub", action="store_true", help="see what the hub's ServiceAccount sees (needs the verb impersonate)"
     )
     either.add_argument(
-        "--service-account", metavar="NAMESPACE:NAME", type=_account, help="see what this ServiceAccount sees"
+        "--service-account", metavar="NAMESPACE:NAME", type=_parse_account, help="see what this ServiceAccount sees"
     )
 
 
 @asynccontextmanager
-async def connected(arguments: argparse.Namespace, *, hub_account: str = "hub") -> AsyncIterator[Cluster]:
+async def connect_to_cluster(
+    arguments: argparse.Namespace, *, hub_account: str = "hub"
+) -> AsyncIterator[ClusterConnection]:
     """Connect to the cluster that the arguments name, as whom they name.
 
     :param hub_account: name of the hub's ServiceAccount.
@@ -92,9 +94,9 @@ async def connected(arguments: argparse.Namespace, *, hub_account: str = "hub") 
         async with ApiClient(configuration) as client:
             if account:
                 await _impersonate(client, account)
-            yield Cluster(client=client, core=CoreV1Api(client), namespace=namespace, account=account)
+            yield ClusterConnection(client=client, core=CoreV1Api(client), namespace=namespace, account=account)
     finally:
-        await asyncio.sleep(_PARTING_S)
+        await asyncio.sleep(_TLS_CLOSE_S)
 
 
 async def _impersonate(client: ApiClient, account: str) -> None:
@@ -102,17 +104,17 @@ async def _impersonate(client: ApiClient, account: str) -> None:
 
     https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
     """
-    if not _ACCOUNT.fullmatch(account):
+    if not _ACCOUNT_PATTERN.fullmatch(account):
         message = f"{account!r} is no ServiceAccount, written NAMESPACE:NAME."
         raise ClusterError(Problem(field="cluster", code="unknown_account", message=message))
     namespace, _, name = account.partition(":")
     wanted = {"verb": "impersonate", "resource": "serviceaccounts", "namespace": namespace, "name": name}
     # Otherwise all that comes back is that nothing may be read, as if the account were the one without rights.
-    if await is_allowed(client, wanted, timeout_s=_ANSWER_S) is False:
+    if await is_allowed(client, wanted, timeout_s=_REQUEST_TIMEOUT_S) is False:
         message = f"You may not impersonate the ServiceAccount {name} of the namespace {namespace}."
         raise ClusterError(Problem(field="cluster", code="forbidden", message=message))
     try:
-        await CoreV1Api(client).read_namespaced_service_account(name, namespace, _request_timeout=_ANSWER_S)
+        await CoreV1Api(client).read_namespaced_service_account(name, namespace, _request_timeout=_REQUEST_TIMEOUT_S)
     except ApiException as error:
         if error.status == HTTPStatus.NOT_FOUND:
             message = f"There is no ServiceAccount {name} in the namespace {namespace} (--namespace)."
@@ -122,8 +124,8 @@ async def _impersonate(client: ApiClient, account: str) -> None:
     client.set_default_header("Impersonate-User", f"system:serviceaccount:{account}")
 
 
-def _account(text: str) -> str:
-    if not _ACCOUNT.fullmatch(text):
+def _parse_account(text: str) -> str:
+    if not _ACCOUNT_PATTERN.fullmatch(text):
         message = f"{text!r} is not NAMESPACE:NAME"
         raise argparse.ArgumentTypeError(message)
     return text
@@ -136,7 +138,7 @@ async def _configure(arguments: argparse.Namespace, configuration: Configuration
     """
     file = str(arguments.kubeconfig or KUBE_CONFIG_DEFAULT_LOCATION)
     try:
-        _require(file)
+        _require_kubeconfig(file)
         loader = await config.load_kube_config(
             config_file=arguments.kubeconfig, context=arguments.context, client_configuration=configuration
         )
@@ -144,20 +146,20 @@ async def _configure(arguments: argparse.Namespace, configuration: Configuration
         return str(context["context"].get("namespace") or "default")
     except config.ConfigException as error:
         if arguments.kubeconfig or arguments.context:
-            raise _unreachable(error) from error
+            raise _make_unreachable_error(error) from error
         try:
             config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-            return _own_namespace()
+            return _read_own_namespace()
         except (config.ConfigException, OSError):
-            raise _unreachable(error) from error
+            raise _make_unreachable_error(error) from error
     except OSError as error:
-        raise _unreachable(f"{error.filename or file}: {error.strerror or error}") from error
-    except _BROKEN as error:
+        raise _make_unreachable_error(f"{error.filename or file}: {error.strerror or error}") from error
+    except _KUBECONFIG_ERRORS as error:
         why = " ".join(str(error).split()) or type(error).__name__
-        raise _unreachable(f"{file!r} is no kubeconfig, or a broken one ({why})") from error
+        raise _make_unreachable_error(f"{file!r} is no kubeconfig, or a broken one ({why})") from error
 
 
-def _require(files: str) -> None:
+def _require_kubeconfig(files: str) -> None:
     """Refuse to look for a cluster where there is no file; the parser of them would miss a key in it.
 
     :raises ConfigException: none of the files is there.
@@ -168,10 +170,10 @@ def _require(files: str) -> None:
         raise config.ConfigException(message)
 
 
-def _own_namespace() -> str:
+def _read_own_namespace() -> str:
     return _OWN_NAMESPACE.read_text(encoding="utf-8").strip()
 
 
-def _unreachable(error: Exception | str) -> ClusterError:
+def _make_unreachable_error(error: Exception | str) -> ClusterError:
     message = f"There is no cluster to look at: {error}"
     return ClusterError(Problem(field="cluster", code="unreachable", message=message))

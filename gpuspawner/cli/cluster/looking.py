@@ -11,15 +11,21 @@ from typing import Any
 
 from traitlets.config import Config
 
-from gpuspawner.cli.cluster.cluster import PATIENCE_S, Cluster, add_account, add_cluster, connected
-from gpuspawner.cli.values.chart import configured, hub_account, spawner_config
-from gpuspawner.cli.values.values import Values, add_values, load, merged_settings, require_sections
-from gpuspawner.core.catalog.catalogue import Catalogue
+from gpuspawner.cli.cluster.cluster import (
+    FIRST_READ_TIMEOUT_S,
+    ClusterConnection,
+    add_account_arguments,
+    add_cluster_arguments,
+    connect_to_cluster,
+)
+from gpuspawner.cli.values.chart import build_spawner_config, find_hub_account, get_configured_trait
+from gpuspawner.cli.values.values import HelmValues, add_values_argument, load_values, merge_settings, require_sections
+from gpuspawner.core.catalog.catalogue import Catalog
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.hub.admission.room import tolerations
-from gpuspawner.hub.config.offers import Offer, Offers, ParsedSettings
-from gpuspawner.kube.store import ClusterStore, Pace
+from gpuspawner.hub.admission.room import parse_admin_tolerations
+from gpuspawner.hub.config.offers import Offer, OfferFactory, ParsedSettings
+from gpuspawner.kube.store import ClusterStore, StoreTiming
 
 _FALLBACK_IMAGE = "quay.io/jupyterhub/k8s-singleuser-sample"
 _SILENT = logging.getLogger(__name__)
@@ -29,21 +35,21 @@ _SILENT.propagate = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
+class ClusterView:
     """What was seen in one moment.
 
     :param offer: what may be asked for, and the inventory it was made from.
     :param tolerations: what every server tolerates besides the GPU types' own.
     """
 
-    cluster: Cluster
-    values: Values
+    cluster: ClusterConnection
+    values: HelmValues
     settings: ParsedSettings
     offer: Offer
     tolerations: tuple[Toleration, ...]
 
     @property
-    def catalogue(self) -> Catalogue:
+    def catalogue(self) -> Catalog:
         """What may be asked for."""
         return self.offer.catalogue
 
@@ -54,63 +60,65 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Onlooker:
+class ClusterViewer:
     """A connection that keeps reading the cluster, as a hub does.
 
     :param config: of spawners.
     """
 
-    cluster: Cluster
-    values: Values
+    cluster: ClusterConnection
+    values: HelmValues
     settings: ParsedSettings
     config: Config
     store: ClusterStore
-    offers: Offers = field(repr=False)
+    offers: OfferFactory = field(repr=False)
 
-    async def look(self) -> Looked:
+    async def read_view(self) -> ClusterView:
         """Return what there is now, from memory; only the first look waits for the cluster to be read."""
-        image = configured(self.config, "image")
-        return Looked(
+        image = get_configured_trait(self.config, "image")
+        return ClusterView(
             cluster=self.cluster,
             values=self.values,
             settings=self.settings,
-            offer=await self.offers.make(self.settings, self.store, image=image or _FALLBACK_IMAGE),
-            tolerations=tolerations(configured(self.config, "tolerations")),
+            offer=await self.offers.make_offer(self.settings, self.store, image=image or _FALLBACK_IMAGE),
+            tolerations=parse_admin_tolerations(get_configured_trait(self.config, "tolerations")),
         )
 
 
-def add_looking(parser: argparse.ArgumentParser) -> None:
+def add_view_arguments(parser: argparse.ArgumentParser) -> None:
     """Add all arguments that a look needs: which values, which cluster, and as whom."""
-    add_values(parser)
-    add_cluster(parser)
-    add_account(parser)
+    add_values_argument(parser)
+    add_cluster_arguments(parser)
+    add_account_arguments(parser)
 
 
 @asynccontextmanager
-async def looking(arguments: argparse.Namespace) -> AsyncIterator[Onlooker]:
+async def open_cluster_viewer(arguments: argparse.Namespace) -> AsyncIterator[ClusterViewer]:
     """Read settings, connect to the cluster and keep reading it.
 
     :raises SettingsError: the settings are wrong, with one problem for each path.
     :raises ClusterError: there is no cluster to connect to; that it cannot be read is part of the inventory.
     """
-    values = load(arguments.values)
+    values = load_values(arguments.values)
     require_sections(values)
-    offers = Offers()
-    settings = offers.parse({name: value for name, value in merged_settings(values).items() if value is not None})
-    async with connected(arguments, hub_account=hub_account(values.chart)) as cluster:
+    offers = OfferFactory()
+    settings = offers.parse({name: value for name, value in merge_settings(values).items() if value is not None})
+    async with connect_to_cluster(arguments, hub_account=find_hub_account(values.chart)) as cluster:
         api: Any = cluster.core
-        store = offers.store(api, pace=Pace(first_sync_timeout_s=PATIENCE_S), log=_SILENT)
-        config = spawner_config(values.chart, namespace=cluster.namespace)
+        store = offers.get_store(api, pace=StoreTiming(first_sync_timeout_s=FIRST_READ_TIMEOUT_S), log=_SILENT)
+        config = build_spawner_config(values.chart, namespace=cluster.namespace)
         try:
-            yield Onlooker(cluster=cluster, values=values, settings=settings, config=config, store=store, offers=offers)
+            yield ClusterViewer(
+                cluster=cluster, values=values, settings=settings, config=config, store=store, offers=offers
+            )
         finally:
             await offers.stop()
 
 
-async def look(arguments: argparse.Namespace) -> Looked:
+async def view_cluster_once(arguments: argparse.Namespace) -> ClusterView:
     """Look once. What is returned stays as it was; the connection is closed.
 
-    :raises SettingsError: as for :func:`looking`, and so is ClusterError.
+    :raises SettingsError: as for :func:`open_cluster_viewer`, and so is ClusterError.
     """
-    async with looking(arguments) as onlooker:
-        return await onlooker.look()
+    async with open_cluster_viewer(arguments) as onlooker:
+        return await onlooker.read_view()

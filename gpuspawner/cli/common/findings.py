@@ -9,11 +9,11 @@ from typing import Any
 
 from typing_extensions import override
 
-from gpuspawner.cli.common.output import Paint, printable
+from gpuspawner.cli.common.output import Paint, sanitize
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.text.quoting import name_of
+from gpuspawner.core.text.quoting import sanitize_name
 
-Path = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 """Keys, and numbers of entries in lists, from the top of a file on."""
 
 
@@ -26,7 +26,7 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class FilePosition:
     """A position in a file; lines and columns are counted from 1."""
 
     file: str
@@ -35,7 +35,7 @@ class Place:
 
     @override
     def __str__(self) -> str:
-        return f"{printable(self.file)}:{self.line}:{self.column}"
+        return f"{sanitize(self.file)}:{self.line}:{self.column}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class Finding:
     code: str
     path: str
     message: str
-    place: Place | None = None
+    place: FilePosition | None = None
     more: str = ""
 
     @property
@@ -61,7 +61,7 @@ class Finding:
         field = ": ".join(str(part) for part in (self.place, self.path) if part)
         return Problem(field=field, code=self.code, message=self.message)
 
-    def as_json(self) -> dict[str, Any]:
+    def serialize(self) -> dict[str, Any]:
         """Return the finding as JSON has it."""
         return {
             "severity": str(self.severity),
@@ -75,12 +75,12 @@ class Finding:
         }
 
 
-def dotted(path: Path) -> str:
+def format_path(path: KeyPath) -> str:
     """Return a path as messages name it."""
-    return ".".join(name_of(part) if isinstance(part, str) else str(part) for part in path)
+    return ".".join(sanitize_name(part) if isinstance(part, str) else str(part) for part in path)
 
 
-def type_name(value: object) -> str:
+def describe_type(value: object) -> str:
     """Return what kind of value it is, for messages about values that may be secrets."""
     if value is None:
         return "null"
@@ -89,19 +89,19 @@ def type_name(value: object) -> str:
     return named or ("a list" if isinstance(value, list) else "a mapping")
 
 
-def in_order(findings: Iterable[Finding]) -> list[Finding]:
+def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
     """Return findings as a file is read, each once; what no file says comes last."""
     unique = {(each.place, each.path, each.message): each for each in findings}.values()
-    nowhere = Place("\U0010ffff", 0, 0)
+    nowhere = FilePosition("\U0010ffff", 0, 0)
     ranks = list(Severity)
     return sorted(unique, key=lambda each: (each.place or nowhere, ranks.index(each.severity), each.path))
 
 
-def lines(findings: Iterable[Finding], paint: Paint) -> Iterator[str]:
+def format_findings(findings: Iterable[Finding], paint: Paint) -> Iterator[str]:
     """Yield findings as compilers write theirs, which editors and terminals turn into links."""
-    colours = {Severity.ERROR: paint.bad, Severity.WARNING: paint.doubtful, Severity.HINT: paint.faint}
+    colours = {Severity.ERROR: paint.style_error, Severity.WARNING: paint.style_warning, Severity.HINT: paint.style_dim}
     for each in findings:
         where = f"{each.place}: " if each.place else ""
-        path = f"{printable(each.path)}: " if each.path else ""
-        yield f"{where}{colours[each.severity](str(each.severity))}: {path}{printable(each.message)}"
+        path = f"{sanitize(each.path)}: " if each.path else ""
+        yield f"{where}{colours[each.severity](str(each.severity))}: {path}{sanitize(each.message)}"
         yield from (f"    {line}" for line in each.more.splitlines())

@@ -12,7 +12,7 @@ from typing import TextIO
 
 import yaml
 
-FORMATS = ("table", "json", "yaml")
+OUTPUT_FORMATS = ("table", "json", "yaml")
 
 _GAP = "  "
 
@@ -27,27 +27,27 @@ class Paint:
     is_on: bool
 
     @classmethod
-    def of(cls, stream: TextIO) -> Paint:
+    def for_stream(cls, stream: TextIO) -> Paint:
         """Return the colours for a stream: only for a terminal, and not where ``NO_COLOR`` is set (no-color.org)."""
         return cls(stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb")
 
-    def good(self, text: str) -> str:
+    def style_success(self, text: str) -> str:
         """Return a text as what is right."""
         return self._in(text, "32")
 
-    def bad(self, text: str) -> str:
+    def style_error(self, text: str) -> str:
         """Return a text as what is wrong."""
         return self._in(text, "31")
 
-    def doubtful(self, text: str) -> str:
+    def style_warning(self, text: str) -> str:
         """Return a text as what may be wrong."""
         return self._in(text, "33")
 
-    def strong(self, text: str) -> str:
+    def style_title(self, text: str) -> str:
         """Return a text as a title."""
         return self._in(text, "1")
 
-    def faint(self, text: str) -> str:
+    def style_dim(self, text: str) -> str:
         """Return a text as what matters less."""
         return self._in(text, "2")
 
@@ -55,16 +55,16 @@ class Paint:
         return f"\x1b[{code}m{text}\x1b[0m" if self.is_on and text else text
 
 
-def add_output(parser: argparse.ArgumentParser) -> None:
+def add_output_argument(parser: argparse.ArgumentParser) -> None:
     """Add ``--output`` to a command."""
-    parser.add_argument("--output", choices=FORMATS, default="table", help="format of the result (%(default)s)")
+    parser.add_argument("--output", choices=OUTPUT_FORMATS, default="table", help="format of the result (%(default)s)")
 
 
-def write(value: object, *, output: str, out: TextIO, table: Callable[[Paint], Iterable[str]]) -> None:
+def write_result(value: object, *, output: str, out: TextIO, table: Callable[[Paint], Iterable[str]]) -> None:
     """Write a result.
 
     :param value: as JSON has it.
-    :param output: one of :data:`FORMATS`.
+    :param output: one of :data:`OUTPUT_FORMATS`.
     :param table: returns the lines for people.
     """
     if output == "json":
@@ -73,32 +73,32 @@ def write(value: object, *, output: str, out: TextIO, table: Callable[[Paint], I
     elif output == "yaml":
         yaml.safe_dump(value, out, sort_keys=False, allow_unicode=True, width=100)
     else:
-        out.writelines(f"{line}\n" for line in table(Paint.of(out)))
+        out.writelines(f"{line}\n" for line in table(Paint.for_stream(out)))
 
 
-def columns(rows: Iterable[Sequence[str]], *, titles: Sequence[str], paint: Paint) -> Iterator[str]:
+def format_columns(rows: Iterable[Sequence[str]], *, titles: Sequence[str], paint: Paint) -> Iterator[str]:
     """Yield the lines of a table whose columns are as wide as what stands in them.
 
     :param rows: plain texts; what comes from a cluster may hold anything, so control characters are left out.
     """
-    lines = [tuple(map(printable, row)) for row in rows]
-    widths = [max(width(cell) for cell in column) for column in zip(titles, *lines, strict=True)]
-    yield paint.strong(_line(titles, widths))
+    lines = [tuple(map(sanitize, row)) for row in rows]
+    widths = [max(count_columns(cell) for cell in column) for column in zip(titles, *lines, strict=True)]
+    yield paint.style_title(_format_line(titles, widths))
     for line in lines:
-        yield _line(line, widths)
+        yield _format_line(line, widths)
 
 
-def printable(text: str) -> str:
+def sanitize(text: str) -> str:
     """Return a text without what would control a terminal."""
     return "".join(character if character.isprintable() else "?" for character in text)
 
 
-def width(text: str) -> int:
+def count_columns(text: str) -> int:
     """Return how many columns of a terminal a text takes."""
     wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
     return len(text) + wide - sum(bool(unicodedata.combining(character)) for character in text)
 
 
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    padded = (cell + " " * (most - width(cell)) for cell, most in zip(cells, widths, strict=True))
+def _format_line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = (cell + " " * (most - count_columns(cell)) for cell, most in zip(cells, widths, strict=True))
     return _GAP.join(padded).rstrip()

@@ -11,19 +11,19 @@ from typing import Any
 
 from kubernetes_asyncio.client import ApiClient, AuthorizationV1Api
 
-from gpuspawner.cli.cluster.grants import Account, Right, described
-from gpuspawner.cli.doctor.finding import some
-from gpuspawner.core.rawjson import mapping, text
+from gpuspawner.cli.cluster.grants import Permission, ServiceAccount, describe_permissions
+from gpuspawner.cli.doctor.finding import shorten_list
+from gpuspawner.core.rawjson import as_dict, as_text
 from gpuspawner.kube.client.listing import list_each
 from gpuspawner.kube.client.pacing import Pacer
-from gpuspawner.kube.client.requests import APIUnavailableError, body_of, send
+from gpuspawner.kube.client.requests import APIUnavailableError, read_body, send_request
 
-ANSWER_S = 15.0
+REQUEST_TIMEOUT_S = 15.0
 """For each request."""
-_PER_PAGE = 200
-_AT_ONCE = 8
+_PAGE_SIZE = 200
+_MAX_CONCURRENT = 8
 _NUMBER = re.compile(r"\d{1,4}", re.ASCII)
-_NAMES_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 """Of objects whose contents are nobody's business, secrets above all.
 https://kubernetes.io/docs/reference/using-api/api-concepts/#receiving-resources-as-tables"""
 
@@ -32,7 +32,7 @@ class NotServedError(Exception):
     """The API server does not know the resource."""
 
 
-async def listed(
+async def fetch_objects(
     client: ApiClient, path: str, *, query: Mapping[str, str] | None = None, names_only: bool = False
 ) -> tuple[Mapping[str, object], ...]:
     """Return all objects of a list.
@@ -41,7 +41,7 @@ async def listed(
     :raises NotServedError: there is no such resource.
     :raises APIUnavailableError: it may not be read, or not now.
     """
-    accept = _NAMES_ONLY if names_only else "application/json"
+    accept = _METADATA_ONLY if names_only else "application/json"
 
     async def page(**options: Any) -> Any:
         token = options.pop("_continue", "")
@@ -57,15 +57,15 @@ async def listed(
 
     found: list[Any] = []
     try:
-        await list_each(page, found.append, pacer=Pacer(), limit=_PER_PAGE, _request_timeout=ANSWER_S)
+        await list_each(page, found.append, pacer=Pacer(), limit=_PAGE_SIZE, _request_timeout=REQUEST_TIMEOUT_S)
     except APIUnavailableError as error:
         if error.status == HTTPStatus.NOT_FOUND:
             raise NotServedError(path) from error
         raise
-    return tuple(mapping(each) for each in found)
+    return tuple(as_dict(each) for each in found)
 
 
-async def kubernetes_version(client: ApiClient) -> tuple[int, int] | None:
+async def fetch_kubernetes_version(client: ApiClient) -> tuple[int, int] | None:
     """Return major and minor version of Kubernetes, None where they are not told.
 
     :raises APIUnavailableError: the API server does not answer.
@@ -75,20 +75,22 @@ async def kubernetes_version(client: ApiClient) -> tuple[int, int] | None:
         return await client.call_api("/version", "GET", auth_settings=["BearerToken"], **options)
 
     try:
-        answer = mapping(json.loads(await body_of(await send(ask, _request_timeout=ANSWER_S))))
+        answer = as_dict(json.loads(await read_body(await send_request(ask, _request_timeout=REQUEST_TIMEOUT_S))))
     except ValueError:
         return None
     # EKS and GKE write "32+".
-    numbers = [_NUMBER.match(text(answer.get(key))) for key in ("major", "minor")]
+    numbers = [_NUMBER.match(as_text(answer.get(key))) for key in ("major", "minor")]
     major, minor = (int(found[0]) if found else None for found in numbers)
     return None if major is None or minor is None else (major, minor)
 
 
-async def allowed(client: ApiClient, rights: Iterable[Right], *, account: Account) -> dict[Right, bool]:
+async def check_permissions(
+    client: ApiClient, rights: Iterable[Permission], *, account: ServiceAccount
+) -> dict[Permission, bool]:
     """Return which rights an account has; those that could not be asked for are left out."""
-    gate = asyncio.Semaphore(_AT_ONCE)
+    gate = asyncio.Semaphore(_MAX_CONCURRENT)
 
-    async def one(right: Right) -> bool | None:
+    async def one(right: Permission) -> bool | None:
         async with gate:
             return await _is_allowed(client, right, account=account)
 
@@ -97,13 +99,13 @@ async def allowed(client: ApiClient, rights: Iterable[Right], *, account: Accoun
     return {right: answer for right, answer in zip(wanted, answers, strict=True) if answer is not None}
 
 
-def unanswered(asked: Collection[Right], answers: Mapping[Right, bool]) -> str:
+def describe_unanswered(asked: Collection[Permission], answers: Mapping[Permission, bool]) -> str:
     """Return that some rights could not be asked for, and which; empty where all were answered."""
-    silent = [described([right]) for right in asked if right not in answers]
-    return f"no answer to {len(silent)} of {len(asked)} questions: {some(silent)}" if silent else ""
+    silent = [describe_permissions([right]) for right in asked if right not in answers]
+    return f"no answer to {len(silent)} of {len(asked)} questions: {shorten_list(silent)}" if silent else ""
 
 
-async def _is_allowed(client: ApiClient, right: Right, *, account: Account) -> bool | None:
+async def _is_allowed(client: ApiClient, right: Permission, *, account: ServiceAccount) -> bool | None:
     resource, _, below = right.resource.partition("/")
     review = {
         "apiVersion": "authorization.k8s.io/v1",
@@ -126,8 +128,10 @@ async def _is_allowed(client: ApiClient, right: Right, *, account: Account) -> b
     }
     ask: Any = AuthorizationV1Api(client).create_subject_access_review
     try:
-        answer = mapping(json.loads(await body_of(await send(ask, body=review, _request_timeout=ANSWER_S))))
+        answer = as_dict(
+            json.loads(await read_body(await send_request(ask, body=review, _request_timeout=REQUEST_TIMEOUT_S)))
+        )
     except (APIUnavailableError, ValueError):
         return None
-    status = mapping(answer.get("status"))
+    status = as_dict(answer.get("status"))
     return status.get("allowed") is True if "allowed" in status else None

@@ -5,32 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from gpuspawner.cli.check.cluster_advice import workers
-from gpuspawner.cli.doctor.facts import Facts
-from gpuspawner.cli.doctor.finding import Finding, Severity, on_nodes, some
-from gpuspawner.cli.doctor.growing import may_grow
+from gpuspawner.cli.check.cluster_advice import list_worker_nodes
+from gpuspawner.cli.doctor.facts import ClusterFacts
+from gpuspawner.cli.doctor.finding import Diagnosis, DiagnosisSeverity, name_nodes, shorten_list
+from gpuspawner.cli.doctor.growing import can_scale_up
 from gpuspawner.core.catalog.catalogue import GPUType, Image
-from gpuspawner.core.catalog.image_use import Misfit, misfit
-from gpuspawner.core.catalog.node_gpus import vendor_of
-from gpuspawner.core.catalog.platforms import platform_of
-from gpuspawner.core.catalog.stocks import may_have, units
+from gpuspawner.core.catalog.image_use import Misfit, find_misfit
+from gpuspawner.core.catalog.node_gpus import find_vendor
+from gpuspawner.core.catalog.platforms import read_platform
+from gpuspawner.core.catalog.stocks import count_units, may_have_units
 from gpuspawner.core.cluster.model import Node
 
 _GIB = 1024**3
 _VALUES = "# Helm values:\nhub:\n  config:\n    GPUSpawner:\n"
 
 
-def no_gpu(facts: Facts) -> Iterator[Finding]:
+def check_any_gpu(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield that there is no GPU at all: a fault where nobody says that there will be, and nothing may add one."""
-    if any(vendor_of(name) for node in facts.nodes for name in (*node.capacity, *node.uncounted, *node.published)):
+    if any(
+        find_vendor(name) for node in facts.nodes for name in (*node.capacity, *node.uncounted, *node.published_by_dra)
+    ):
         return
     if any(gpu.scale_up is not None for gpu in facts.configured.gpus.values()):
-        severity, why = Severity.NOTE, "GPU types are those of the settings with a scale_up."
-    elif may_grow(facts):
-        severity, why = Severity.NOTE, "Nobody gets a GPU, unless an autoscaler adds nodes with some."
+        severity, why = DiagnosisSeverity.NOTE, "GPU types are those of the settings with a scale_up."
+    elif can_scale_up(facts):
+        severity, why = DiagnosisSeverity.NOTE, "Nobody gets a GPU, unless an autoscaler adds nodes with some."
     else:
-        severity, why = Severity.FAULT, "Nobody gets a GPU."
-    yield Finding(
+        severity, why = DiagnosisSeverity.FAULT, "Nobody gets a GPU."
+    yield Diagnosis(
         severity=severity,
         code="no-gpu",
         what=f"None of {len(facts.nodes)} nodes has a GPU.",
@@ -41,21 +43,21 @@ def no_gpu(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def types_nowhere(facts: Facts) -> Iterator[Finding]:
+def check_types_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield GPU types of the settings that no node has, and of which none may be added."""
-    grown = may_grow(facts)
+    grown = can_scale_up(facts)
     for slug, gpu in facts.configured.gpus.items():
-        if any(gpu.is_on(node.labels) and may_have(node, gpu.resource) for node in facts.nodes):
+        if any(gpu.matches_labels(node.labels) and may_have_units(node, gpu.resource) for node in facts.nodes):
             continue
         if gpu.scale_up is not None:
             continue
-        there = [node for node in facts.nodes if gpu.is_on(node.labels)] if gpu.match else []
+        there = [node for node in facts.nodes if gpu.matches_labels(node.labels)] if gpu.match else []
         if there:
-            what = f"GPU type {slug}: {on_nodes([node.name for node in there])} match, and have no {gpu.resource}."
+            what = f"GPU type {slug}: {name_nodes([node.name for node in there])} match, and have no {gpu.resource}."
         else:
-            what = f"GPU type {slug}: no node has {_demand(gpu)}.{_nearest(facts, gpu)}"
-        yield Finding(
-            severity=Severity.WARNING if grown else Severity.FAULT,
+            what = f"GPU type {slug}: no node has {_describe_demand(gpu)}.{_find_nearest_type(facts, gpu)}"
+        yield Diagnosis(
+            severity=DiagnosisSeverity.WARNING if grown else DiagnosisSeverity.FAULT,
             code="type-without-node",
             what=what,
             why="A server with it waits for an autoscaler, if that adds such nodes." if grown else "Nobody gets it.",
@@ -67,19 +69,19 @@ def types_nowhere(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def drivers_too_old(facts: Facts) -> Iterator[Finding]:
+def check_drivers(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield images whose CUDA is too new for the drivers of nodes that their servers may get."""
     for slug, image in facts.configured.images.items():
-        nodes = [node for node in facts.nodes if _may_meet(facts, node, image=image)]
+        nodes = [node for node in facts.nodes if _can_meet(facts, node, image=image)]
         old = [node for node in nodes if _is_too_old(image, node)]
         if old:
             everywhere = len(old) == len(nodes)
-            drivers = sorted({platform_of(node.labels).driver or 0 for node in old} - {0})
-            told = f" {some([str(driver) for driver in drivers])}" if drivers else ""
-            yield Finding(
-                severity=Severity.FAULT if everywhere else Severity.WARNING,
+            drivers = sorted({read_platform(node.labels).driver or 0 for node in old} - {0})
+            told = f" {shorten_list([str(driver) for driver in drivers])}" if drivers else ""
+            yield Diagnosis(
+                severity=DiagnosisSeverity.FAULT if everywhere else DiagnosisSeverity.WARNING,
                 code="driver-too-old",
-                what=f"{on_nodes([node.name for node in old])}: NVIDIA's driver{told} is too old for image {slug}, "
+                what=f"{name_nodes([node.name for node in old])}: NVIDIA's driver{told} is too old for image {slug}, "
                 f"which has CUDA {image.cuda}.",
                 why=(
                     "No GPU can be used with the image."
@@ -95,16 +97,16 @@ def drivers_too_old(facts: Facts) -> Iterator[Finding]:
             )
 
 
-def limits_too_large(facts: Facts) -> Iterator[Finding]:
+def check_bounds(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield bounds of the settings beyond what any node has."""
-    if not facts.nodes or may_grow(facts) or any(gpu.scale_up for gpu in facts.configured.gpus.values()):
+    if not facts.nodes or can_scale_up(facts) or any(gpu.scale_up for gpu in facts.configured.gpus.values()):
         return
-    yield from _amounts_too_large(facts)
-    yield from _counts_too_large(facts)
+    yield from _check_amounts(facts)
+    yield from _check_counts(facts)
 
 
-def _amounts_too_large(facts: Facts) -> Iterator[Finding]:
-    usable = workers(facts.nodes)
+def _check_amounts(facts: ClusterFacts) -> Iterator[Diagnosis]:
+    usable = list_worker_nodes(facts.nodes)
     for name, bounds, unit, shown in (
         ("cpu", facts.configured.cpu, 1000, "CPUs"),
         ("memory", facts.configured.memory, _GIB, "GiB"),
@@ -112,26 +114,26 @@ def _amounts_too_large(facts: Facts) -> Iterator[Finding]:
         most = max((node.allocatable.get(name, 0) for node in usable), default=0)
         if bounds is None or not usable or bounds.max * bounds.guarantee <= most:
             continue
-        yield Finding(
-            severity=Severity.FAULT if bounds.default * bounds.guarantee > most else Severity.WARNING,
+        yield Diagnosis(
+            severity=DiagnosisSeverity.FAULT if bounds.default * bounds.guarantee > most else DiagnosisSeverity.WARNING,
             code="limit-too-large",
             what=f"{name}.max lets a server request {bounds.max * bounds.guarantee / unit:g} {shown}, and no node has "
             f"more than {most / unit:.4g} for pods.",
             why="A server that asks for that much is refused, or waits forever.",
-            fix=f"{_VALUES}      {name}:\n        max: {_whole(most, unit)}",
+            fix=f"{_VALUES}      {name}:\n        max: {_format_whole(most, unit)}",
             objects=(name,),
         )
 
 
-def _counts_too_large(facts: Facts) -> Iterator[Finding]:
+def _check_counts(facts: ClusterFacts) -> Iterator[Diagnosis]:
     for slug, gpu in facts.configured.gpus.items():
-        own = [node for node in facts.nodes if gpu.is_on(node.labels)]
+        own = [node for node in facts.nodes if gpu.matches_labels(node.labels)]
         # Also those that do not work now: max_count is for longer than a card is sick.
-        most = max((units(node, gpu.resource) for node in own), default=0)
+        most = max((count_units(node, gpu.resource) for node in own), default=0)
         is_uncounted = any(gpu.resource in node.uncounted for node in own)
         if slug not in facts.configured.uncounted and not is_uncounted and 0 < most < gpu.max_count:
-            yield Finding(
-                severity=Severity.WARNING,
+            yield Diagnosis(
+                severity=DiagnosisSeverity.WARNING,
                 code="limit-too-large",
                 what=f"gpus.{slug}.max_count is {gpu.max_count}, and no node has more than {most} {gpu.resource}.",
                 why="A server gets all its GPUs from one node, so more can be chosen and never be had.",
@@ -140,11 +142,11 @@ def _counts_too_large(facts: Facts) -> Iterator[Finding]:
             )
 
 
-def _whole(most: int, unit: int) -> str:
+def _format_whole(most: int, unit: int) -> str:
     return f"{most // unit}{'Gi' if unit == _GIB else ''}"
 
 
-def _demand(gpu: GPUType) -> str:
+def _describe_demand(gpu: GPUType) -> str:
     if not gpu.match:
         return gpu.resource
     return " and ".join(
@@ -152,7 +154,7 @@ def _demand(gpu: GPUType) -> str:
     )
 
 
-def _nearest(facts: Facts, gpu: GPUType) -> str:
+def _find_nearest_type(facts: ClusterFacts, gpu: GPUType) -> str:
     for key, values in gpu.match.items():
         known = {node.labels[key] for node in facts.nodes if key in node.labels}
         near = [close for value in values for close in get_close_matches(value, known - {*values}, n=1)]
@@ -161,15 +163,15 @@ def _nearest(facts: Facts, gpu: GPUType) -> str:
     return ""
 
 
-def _may_meet(facts: Facts, node: Node, *, image: Image) -> bool:
+def _can_meet(facts: ClusterFacts, node: Node, *, image: Image) -> bool:
     """Tell whether a server with an image and a GPU of NVIDIA's may be put on a node."""
     if image.vendors is not None and "nvidia" not in image.vendors:
         return False
     return any(
-        gpu.vendor == "nvidia" and gpu.is_on(node.labels) and may_have(node, gpu.resource)
+        gpu.vendor == "nvidia" and gpu.matches_labels(node.labels) and may_have_units(node, gpu.resource)
         for gpu in facts.catalogue.gpus.values()
     )
 
 
 def _is_too_old(image: Image, node: Node) -> bool:
-    return misfit(image, platform_of(node.labels), vendor="nvidia") in (Misfit.DRIVER, Misfit.CUDA)
+    return find_misfit(image, read_platform(node.labels), vendor="nvidia") in (Misfit.DRIVER, Misfit.CUDA)

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import yaml
 
-from gpuspawner.cli.doctor.facts import Facts
-from gpuspawner.cli.doctor.finding import Finding, Severity, each_node, on_nodes, some
-from gpuspawner.core.cluster.node_states import is_passing
-from gpuspawner.core.warnings.flags import Concern, Flag, flagged
-from gpuspawner.core.warnings.policy_flags import flagged_policy
-from gpuspawner.core.warnings.preset_flags import flagged_presets
+from gpuspawner.cli.doctor.facts import ClusterFacts
+from gpuspawner.cli.doctor.finding import Diagnosis, DiagnosisSeverity, format_node_commands, name_nodes, shorten_list
+from gpuspawner.core.cluster.node_states import is_transient_taint
+from gpuspawner.core.warnings.flags import AdminWarning, WarningKind, find_node_warnings
+from gpuspawner.core.warnings.policy_flags import find_policy_warnings
+from gpuspawner.core.warnings.preset_flags import find_preset_warnings
 
 _UNHEALTHY = """\
 # NVIDIA's device plugin takes a card back only when it is restarted; look at the reason first:
@@ -40,66 +40,83 @@ _PRESET = "# Change or remove the preset: hub.config.GPUSpawner.presets.{name}"
 _POLICY = "# Change the slug at: hub.config.GPUSpawner.{name}"
 
 
-class _Telling(NamedTuple):
-    severity: Severity
+class _Advice(NamedTuple):
+    severity: DiagnosisSeverity
     code: str
     why: str
     fix: str
 
 
-_TELLINGS = {
-    Concern.PRESET: _Telling(Severity.FAULT, "preset-invalid", "People who look for it find nothing.", _PRESET),
-    Concern.POLICY: _Telling(Severity.WARNING, "policy-type-unknown", "The rule allows and limits nothing.", _POLICY),
-    Concern.MIG_INVALID: _Telling(Severity.FAULT, "mig-invalid", "Nobody gets these GPUs.", _MIG),
-    Concern.MIXED_MODELS: _Telling(Severity.WARNING, "gpu-models-mixed", "Nobody gets these GPUs.", _MIXED),
-    Concern.NO_TYPE: _Telling(Severity.WARNING, "gpu-not-offered", "Nobody can pick these GPUs.", _NO_TYPE),
-    Concern.UNTOLERATED: _Telling(Severity.WARNING, "taint-untolerated", "These GPUs stay idle.", ""),
-    Concern.BROKEN: _Telling(Severity.FAULT, "gpu-unhealthy", "These GPUs are given to nobody.", _UNHEALTHY),
-    Concern.NO_RESOURCE: _Telling(
-        Severity.FAULT, "device-plugin-missing", "Kubernetes knows of no GPU there, so no server gets one.", _PLUGIN
+_ADVICE_BY_CONCERN = {
+    WarningKind.PRESET: _Advice(
+        DiagnosisSeverity.FAULT, "preset-invalid", "People who look for it find nothing.", _PRESET
     ),
-    Concern.UNCOUNTED: _Telling(Severity.WARNING, "devices-uncounted", "The form cannot count them.", _UNCOUNTED),
+    WarningKind.POLICY: _Advice(
+        DiagnosisSeverity.WARNING, "policy-type-unknown", "The rule allows and limits nothing.", _POLICY
+    ),
+    WarningKind.MIG_INVALID: _Advice(DiagnosisSeverity.FAULT, "mig-invalid", "Nobody gets these GPUs.", _MIG),
+    WarningKind.MIXED_MODELS: _Advice(DiagnosisSeverity.WARNING, "gpu-models-mixed", "Nobody gets these GPUs.", _MIXED),
+    WarningKind.NO_TYPE: _Advice(DiagnosisSeverity.WARNING, "gpu-not-offered", "Nobody can pick these GPUs.", _NO_TYPE),
+    WarningKind.UNTOLERATED: _Advice(DiagnosisSeverity.WARNING, "taint-untolerated", "These GPUs stay idle.", ""),
+    WarningKind.BROKEN: _Advice(
+        DiagnosisSeverity.FAULT, "gpu-unhealthy", "These GPUs are given to nobody.", _UNHEALTHY
+    ),
+    WarningKind.NO_RESOURCE: _Advice(
+        DiagnosisSeverity.FAULT,
+        "device-plugin-missing",
+        "Kubernetes knows of no GPU there, so no server gets one.",
+        _PLUGIN,
+    ),
+    WarningKind.UNCOUNTED: _Advice(
+        DiagnosisSeverity.WARNING, "devices-uncounted", "The form cannot count them.", _UNCOUNTED
+    ),
 }
 
 
-def told_concerns(facts: Facts) -> Iterator[Finding]:
+def check_hub_flags(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield what is the matter with GPUs, presets and rules."""
-    nodes = flagged(facts.nodes, facts.catalogue, table=facts.table, tolerations=facts.tolerations)
-    presets = flagged_presets(facts.configured.presets, facts.catalogue) if facts.nodes else ()
-    rules = flagged_policy(facts.configured.policy, facts.catalogue) if facts.nodes else ()
+    nodes = find_node_warnings(facts.nodes, facts.catalogue, table=facts.table, tolerations=facts.tolerations)
+    presets = find_preset_warnings(facts.configured.presets, facts.catalogue) if facts.nodes else ()
+    rules = find_policy_warnings(facts.configured.policy, facts.catalogue) if facts.nodes else ()
     for flag in (*presets, *rules, *nodes):
-        telling = _TELLINGS[flag.concern]
-        yield Finding(
+        telling = _ADVICE_BY_CONCERN[flag.kind]
+        yield Diagnosis(
             severity=telling.severity,
             code=telling.code,
-            what=f"{_subject(flag)}: {flag.message}",
+            what=f"{_describe_subject(flag)}: {flag.message}",
             why=telling.why,
-            fix=_tolerating(facts, flag) if flag.concern is Concern.UNTOLERATED else _fix(flag, telling.fix),
+            fix=_format_tolerations(facts, flag)
+            if flag.kind is WarningKind.UNTOLERATED
+            else _format_fix(flag, telling.fix),
             objects=flag.names,
         )
 
 
-def _subject(flag: Flag) -> str:
+def _describe_subject(flag: AdminWarning) -> str:
     if flag.nodes:
-        return on_nodes(flag.nodes)
-    return f"{'Preset' if flag.presets else 'Setting'} {some(flag.names)}"
+        return name_nodes(flag.nodes)
+    return f"{'Preset' if flag.presets else 'Setting'} {shorten_list(flag.names)}"
 
 
-def _fix(flag: Flag, fix: str) -> str:
+def _format_fix(flag: AdminWarning, fix: str) -> str:
     if "{name}" in fix:
         return "\n".join(fix.format(name=name) for name in flag.names)
-    return "\n".join(each_node(flag.nodes, line) if "{node}" in line else line for line in fix.splitlines())
+    return "\n".join(format_node_commands(flag.nodes, line) if "{node}" in line else line for line in fix.splitlines())
 
 
-def _tolerating(facts: Facts, flag: Flag) -> str:
+def _format_tolerations(facts: ClusterFacts, flag: AdminWarning) -> str:
     """Return values that let servers onto the nodes of a flag."""
     first = next(node for node in facts.nodes if node.name == flag.nodes[0])
     own = [
         {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}
         for taint in first.taints
-        if not is_passing(taint)
+        if not is_transient_taint(taint)
     ]
-    types = [gpu for gpu in facts.catalogue.gpus.values() if gpu.resource == flag.resource and gpu.is_on(first.labels)]
+    types = [
+        gpu
+        for gpu in facts.catalogue.gpus.values()
+        if gpu.resource == flag.resource and gpu.matches_labels(first.labels)
+    ]
     described = next((gpu for gpu in types if gpu.slug in facts.configured.gpus), None)
     values: dict[str, object] = {"singleuser": {"extraTolerations": own}}
     if described is not None:

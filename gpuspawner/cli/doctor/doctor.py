@@ -24,33 +24,33 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TextIO
 
-from gpuspawner.cli.cluster.cluster import add_cluster
-from gpuspawner.cli.cluster.grants import Account
-from gpuspawner.cli.cluster.looking import looking
+from gpuspawner.cli.cluster.cluster import add_cluster_arguments
+from gpuspawner.cli.cluster.grants import ServiceAccount
+from gpuspawner.cli.cluster.looking import open_cluster_viewer
 from gpuspawner.cli.common.exits import BAD, FAILED, OK
-from gpuspawner.cli.common.output import add_output, write
-from gpuspawner.cli.doctor.facts import Kind
-from gpuspawner.cli.doctor.finding import Finding, Severity
-from gpuspawner.cli.doctor.leaks import chosen
-from gpuspawner.cli.doctor.probing import probe
+from gpuspawner.cli.common.output import add_output_argument, write_result
+from gpuspawner.cli.doctor.facts import ObjectKind
+from gpuspawner.cli.doctor.finding import Diagnosis, DiagnosisSeverity
+from gpuspawner.cli.doctor.leaks import choose_probe_nodes
+from gpuspawner.cli.doctor.probing import run_probe_pods
 from gpuspawner.cli.doctor.reading import read_facts
-from gpuspawner.cli.doctor.report import as_json, lines
+from gpuspawner.cli.doctor.report import format_diagnoses, serialize_diagnoses
 from gpuspawner.cli.doctor.rules import diagnose
-from gpuspawner.cli.values.values import add_values
+from gpuspawner.cli.values.values import add_values_argument
 
-WRONG_CALL = 2
+USAGE_ERROR = 2
 """As argparse ends."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add_values(parser)
-    add_cluster(parser)
-    add_output(parser)
+    add_values_argument(parser)
+    add_cluster_arguments(parser)
+    add_output_argument(parser)
     parser.add_argument(
         "--hub-account",
         metavar="NAMESPACE:NAME",
-        type=_account,
+        type=_parse_account,
         help="the hub's ServiceAccount (that of the hub's pod in the namespace)",
     )
     parser.add_argument("--probe", action="store_true", help="start a pod on one node of each kind to look for leaks")
@@ -68,10 +68,10 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     """
     if arguments.probe and not arguments.probe_image:
         notes.write("gpuspawner doctor: --probe needs --probe-image\n")
-        return WRONG_CALL
+        return USAGE_ERROR
     left: list[str] = []
     try:
-        found, unread = asyncio.run(_look(arguments, notes=notes, left=left))
+        found, unread = asyncio.run(_examine_cluster(arguments, notes=notes, left=left))
     except (KeyboardInterrupt, asyncio.CancelledError):
         notes.write("gpuspawner doctor: interrupted\n")
         return FAILED
@@ -80,33 +80,36 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
             notes.write(f"left behind, as it could not be deleted, or not yet: pod {name}\n")
     for kind, reason in unread.items():
         notes.write(f"not looked at: {kind.value} ({reason})\n")
-    write(
-        as_json(found, unread), output=arguments.output, out=out, table=lambda paint: lines(found, paint, unread=unread)
+    write_result(
+        serialize_diagnoses(found, unread),
+        output=arguments.output,
+        out=out,
+        table=lambda paint: format_diagnoses(found, paint, unread=unread),
     )
-    return BAD if any(finding.severity is Severity.FAULT for finding in found) else OK
+    return BAD if any(finding.severity is DiagnosisSeverity.FAULT for finding in found) else OK
 
 
-async def _look(
+async def _examine_cluster(
     arguments: argparse.Namespace, *, notes: TextIO, left: list[str]
-) -> tuple[tuple[Finding, ...], Mapping[Kind, str]]:
-    _end_on_sigterm()
-    async with looking(arguments) as onlooker:
+) -> tuple[tuple[Diagnosis, ...], Mapping[ObjectKind, str]]:
+    _cancel_on_sigterm()
+    async with open_cluster_viewer(arguments) as onlooker:
         facts, unread = await read_facts(onlooker, account=arguments.hub_account)
         if arguments.probe:
-            nodes = chosen(facts.nodes)
+            nodes = choose_probe_nodes(facts.nodes)
             notes.write(f"probing {', '.join(nodes) or 'nothing: no node with GPUs of NVIDIA runs pods'}\n")
-            seen = await probe(
+            seen = await run_probe_pods(
                 onlooker.cluster,
                 nodes,
                 image=arguments.probe_image,
-                left=left,
+                leftover=left,
                 pull_policy=arguments.probe_pull_policy,
             )
-            facts = replace(facts, sights=seen)
+            facts = replace(facts, probe_results=seen)
     return diagnose(facts), unread
 
 
-def _end_on_sigterm() -> None:
+def _cancel_on_sigterm() -> None:
     """Have a SIGTERM end this as Ctrl-C does, with what was started removed."""
     task = asyncio.current_task()
     if task is not None:
@@ -114,9 +117,9 @@ def _end_on_sigterm() -> None:
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
 
 
-def _account(text: str) -> Account:
+def _parse_account(text: str) -> ServiceAccount:
     namespace, _, name = text.partition(":")
     if not namespace or not name or ":" in name:
         message = f"{text!r} is not NAMESPACE:NAME"
         raise argparse.ArgumentTypeError(message)
-    return Account(namespace, name)
+    return ServiceAccount(namespace, name)

@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from gpuspawner.cli.cluster.grants import Account, Grant, Right
-from gpuspawner.cli.doctor.leaks import Sight
-from gpuspawner.cli.values.wishes import Wishes
+from gpuspawner.cli.cluster.grants import Permission, RoleGrant, ServiceAccount
+from gpuspawner.cli.doctor.leaks import ProbeResult
+from gpuspawner.cli.values.wishes import ChartRequirements
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
-from gpuspawner.core.catalog.catalogue import Catalogue
+from gpuspawner.core.catalog.catalogue import Catalog
 from gpuspawner.core.cluster.model import Node, Toleration
-from gpuspawner.core.discovery.assemble import Configured
+from gpuspawner.core.discovery.assemble import ConfiguredCatalog
 
-Object = Mapping[str, object]
+KubernetesObject = Mapping[str, object]
 """An object of Kubernetes, as the API server sends it."""
 
 
-class Kind(StrEnum):
+class ObjectKind(StrEnum):
     """What is read, by its plural."""
 
     NODES = "nodes"
@@ -43,7 +43,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class ClusterFacts:
     """All that rules look at.
 
     :param now: when it was read, with the time zone.
@@ -53,39 +53,39 @@ class Facts:
     :param unserved: kinds that the API server does not know.
     :param catalogue: what users could pick.
     :param tolerations: what every server tolerates.
-    :param wishes: None without values.
+    :param requirements: None without values.
     :param account: the hub's, None where no hub was found.
     :param grants: what the shipped roles allow, None as for ``account``.
     :param allowed: which rights the hub has; those that could not be asked for are not there.
-    :param sights: what probe pods saw.
+    :param probe_results: what probe pods saw.
     """
 
     namespace: str
     now: datetime
     version: tuple[int, int] | None = None
     nodes: tuple[Node, ...] = ()
-    read: Mapping[Kind, tuple[Object, ...]] = field(default_factory=dict)
-    unserved: frozenset[Kind] = frozenset()
-    catalogue: Catalogue
-    configured: Configured
+    read: Mapping[ObjectKind, tuple[KubernetesObject, ...]] = field(default_factory=dict)
+    unserved: frozenset[ObjectKind] = frozenset()
+    catalogue: Catalog
+    configured: ConfiguredCatalog
     table: AcceleratorTable
     tolerations: tuple[Toleration, ...] = ()
-    wishes: Wishes | None = None
-    account: Account | None = None
-    grants: tuple[Grant, ...] = ()
-    allowed: Mapping[Right, bool] = field(default_factory=dict)
-    sights: tuple[Sight, ...] = ()
+    requirements: ChartRequirements | None = None
+    account: ServiceAccount | None = None
+    grants: tuple[RoleGrant, ...] = ()
+    allowed: Mapping[Permission, bool] = field(default_factory=dict)
+    probe_results: tuple[ProbeResult, ...] = ()
 
-    def of(self, kind: Kind) -> tuple[Object, ...]:
+    def list_objects(self, kind: ObjectKind) -> tuple[KubernetesObject, ...]:
         """Return the objects of a kind, none where they could not be read."""
         return self.read.get(kind, ())
 
-    def lacks(self, kind: Kind, name: str) -> bool:
+    def lacks(self, kind: ObjectKind, name: str) -> bool:
         """Tell whether there is surely no object of a kind with a name."""
-        return kind in self.read and name not in map(name_of, self.read[kind])
+        return kind in self.read and name not in map(get_object_name, self.read[kind])
 
 
-def name_of(found: Object) -> str:
+def get_object_name(found: KubernetesObject) -> str:
     """Return the name of an object, empty where it has none."""
     metadata = found.get("metadata")
     name = metadata.get("name") if isinstance(metadata, Mapping) else None

@@ -6,12 +6,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gpuspawner.core.text.quoting import listing
+from gpuspawner.core.text.quoting import format_list
 
-_SHOWN = 3
+_MAX_NAMES = 3
 
 
-class Severity(StrEnum):
+class DiagnosisSeverity(StrEnum):
     """How bad the state of a cluster is, in the order it is told.
 
     That of :mod:`gpuspawner.cli.common.findings` is about files: an error there is what the hub refuses, and nothing
@@ -24,7 +24,7 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Diagnosis:
     """One thing to look at in a cluster, with what helps: it has no place in a file, as those of ``check`` have.
 
     :param code: stable, for scripts.
@@ -34,14 +34,14 @@ class Finding:
     :param objects: names of all nodes or other objects it is about, where the sentence names a few.
     """
 
-    severity: Severity
+    severity: DiagnosisSeverity
     code: str
     what: str
     why: str
     fix: str
     objects: tuple[str, ...] = ()
 
-    def as_json(self) -> dict[str, object]:
+    def serialize(self) -> dict[str, object]:
         """Return it as JSON has it."""
         return {
             "severity": self.severity.value,
@@ -53,26 +53,26 @@ class Finding:
         }
 
 
-def rank(finding: Finding) -> tuple[int, str, tuple[str, ...], str]:
+def rank_diagnosis(finding: Diagnosis) -> tuple[int, str, tuple[str, ...], str]:
     """Return what findings are sorted by: the worst first."""
-    return list(Severity).index(finding.severity), finding.code, finding.objects, finding.what
+    return list(DiagnosisSeverity).index(finding.severity), finding.code, finding.objects, finding.what
 
 
-def some(names: Collection[str]) -> str:
+def shorten_list(names: Collection[str]) -> str:
     """Return a few names, and how many more there are."""
-    return listing(names, longest=_SHOWN)
+    return format_list(names, max_items=_MAX_NAMES)
 
 
-def on_nodes(names: Collection[str]) -> str:
+def name_nodes(names: Collection[str]) -> str:
     """Return the beginning of a sentence about nodes."""
-    return f"Node{'' if len(names) == 1 else 's'} {some(names)}"
+    return f"Node{'' if len(names) == 1 else 's'} {shorten_list(names)}"
 
 
-def each_node(names: Collection[str], command: str) -> str:
+def format_node_commands(names: Collection[str], command: str) -> str:
     """Return a command for each of some nodes; for more than a few once, with what to put in.
 
     :param command: with ``{node}`` in it.
     """
-    if len(names) <= _SHOWN:
+    if len(names) <= _MAX_NAMES:
         return "\n".join(command.format(node=name) for name in names)
     return f"for node in {' '.join(names)}; do\n  {command.format(node='$node')}\ndone"

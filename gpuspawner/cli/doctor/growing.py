@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuspawner.cli.doctor.facts import Facts, Kind, Object, name_of
-from gpuspawner.cli.doctor.finding import Finding, Severity
-from gpuspawner.core.autoscaling.nodepools import pools
-from gpuspawner.core.rawjson import mapping, mappings, text
+from gpuspawner.cli.doctor.facts import ClusterFacts, KubernetesObject, ObjectKind, get_object_name
+from gpuspawner.cli.doctor.finding import Diagnosis, DiagnosisSeverity
+from gpuspawner.core.autoscaling.nodepools import decode_node_pools
+from gpuspawner.core.rawjson import as_dict, as_dicts, as_text
 
 _AUTOSCALERS = ("cluster-autoscaler", "karpenter")
 """Beginnings or parts of the names that their deployments have in their charts."""
@@ -20,21 +20,23 @@ _CLOUD_LABELS = (
 """Of nodes in clusters whose autoscaler, if there is one, runs where nobody sees it."""
 
 
-def may_grow(facts: Facts) -> bool:
+def can_scale_up(facts: ClusterFacts) -> bool:
     """Tell whether there is an autoscaler, or may be one that cannot be seen."""
-    if facts.of(Kind.NODE_POOLS) or Kind.DEPLOYMENTS not in facts.read:
+    if facts.list_objects(ObjectKind.NODE_POOLS) or ObjectKind.DEPLOYMENTS not in facts.read:
         return True
-    if any(part in name_of(each) for each in facts.of(Kind.DEPLOYMENTS) for part in _AUTOSCALERS):
+    if any(
+        part in get_object_name(each) for each in facts.list_objects(ObjectKind.DEPLOYMENTS) for part in _AUTOSCALERS
+    ):
         return True
     return any(label in node.labels for node in facts.nodes for label in _CLOUD_LABELS)
 
 
-def autoscaler_missing(facts: Facts) -> Iterator[Finding]:
+def check_autoscaler(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield GPU types with a ``scale_up`` in a cluster that nothing grows."""
     types = [slug for slug, gpu in facts.configured.gpus.items() if gpu.scale_up is not None]
-    if types and not may_grow(facts):
-        yield Finding(
-            severity=Severity.WARNING,
+    if types and not can_scale_up(facts):
+        yield Diagnosis(
+            severity=DiagnosisSeverity.WARNING,
             code="autoscaler-missing",
             what=f"scale_up is set for {', '.join(types)}, and there is no autoscaler: neither Karpenter nor a "
             "cluster-autoscaler, nor nodes of a cloud that has its own.",
@@ -46,23 +48,23 @@ def autoscaler_missing(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def pools_exhausted(facts: Facts) -> Iterator[Finding]:
+def check_node_pools(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield NodePools of Karpenter that may add no node any more, and those it does not work with."""
-    for pool in facts.of(Kind.NODE_POOLS):
-        name = name_of(pool)
-        if (reason := _unready(pool)) is not None:
-            yield Finding(
-                severity=Severity.FAULT,
+    for pool in facts.list_objects(ObjectKind.NODE_POOLS):
+        name = get_object_name(pool)
+        if (reason := _describe_unready(pool)) is not None:
+            yield Diagnosis(
+                severity=DiagnosisSeverity.FAULT,
                 code="nodepool-not-ready",
                 what=f"NodePool {name} is not ready{reason}.",
                 why="Karpenter adds no node of it.",
                 fix=f"kubectl describe nodepool {name}",
                 objects=(name,),
             )
-        elif spent := _spent(pool):
+        elif spent := _list_spent_limits(pool):
             limits = ", ".join(f"{key}: {of}" for key, of in spent.items())
-            yield Finding(
-                severity=Severity.WARNING,
+            yield Diagnosis(
+                severity=DiagnosisSeverity.WARNING,
                 code="nodepool-exhausted",
                 what=f"NodePool {name} has reached its limits ({limits}).",
                 why="Karpenter adds no node of it: servers that need one wait.",
@@ -73,21 +75,21 @@ def pools_exhausted(facts: Facts) -> Iterator[Finding]:
             )
 
 
-def _unready(pool: Object) -> str | None:
-    for each in mappings(mapping(pool.get("status")).get("conditions")):
+def _describe_unready(pool: KubernetesObject) -> str | None:
+    for each in as_dicts(as_dict(pool.get("status")).get("conditions")):
         if each.get("type") == "Ready" and each.get("status") == "False":
-            told = text(each.get("message")) or text(each.get("reason"))
+            told = as_text(each.get("message")) or as_text(each.get("reason"))
             return f": {told.rstrip('.')}" if told else ""
     return None
 
 
-def _spent(pool: Object) -> dict[str, object]:
+def _list_spent_limits(pool: KubernetesObject) -> dict[str, object]:
     """Return the limits of a NodePool that leave nothing."""
-    limits = mapping(mapping(pool.get("spec")).get("limits"))
+    limits = as_dict(as_dict(pool.get("spec")).get("limits"))
     found: dict[str, object] = {}
-    for growth in pools([pool]):
-        if growth.machines is not None:
-            for key, left in growth.machines.left.items():
+    for scalable_pool in decode_node_pools([pool]):
+        if scalable_pool.machines is not None:
+            for key, left in scalable_pool.machines.remaining.items():
                 if left <= 0 and key in limits:
                     found[key] = limits[key]
     return found

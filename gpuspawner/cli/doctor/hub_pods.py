@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from gpuspawner.cli.doctor.pod_troubles import time_of, trouble_of
-from gpuspawner.core.rawjson import mapping, mappings, text
+from gpuspawner.cli.doctor.pod_troubles import find_pod_trouble, parse_timestamp
+from gpuspawner.core.rawjson import as_dict, as_dicts, as_text
 
-_ENDED = frozenset({"Failed", "Succeeded"})
-_PATIENCE = timedelta(minutes=2)
+_ENDED_PHASES = frozenset({"Failed", "Succeeded"})
+_START_GRACE = timedelta(minutes=2)
 """For a start: a hub reads its database, and asks its proxy, before it is ready."""
 
 
-def living(pods: Iterable[Mapping[str, object]]) -> tuple[Mapping[str, object], ...]:
+def list_live_hub_pods(pods: Iterable[Mapping[str, object]]) -> tuple[Mapping[str, object], ...]:
     """Return the pods that are the hub, the one that serves first.
 
     An evicted pod stays as Failed beside the one that took its place, and one on a lost node is being deleted for
@@ -21,49 +21,49 @@ def living(pods: Iterable[Mapping[str, object]]) -> tuple[Mapping[str, object], 
     """
     found = tuple(pods)
     alive = [pod for pod in found if not _is_leaving(pod)]
-    return tuple(sorted(alive or found, key=lambda pod: (_phase(pod) != "Running", not _is_ready(pod))))
+    return tuple(sorted(alive or found, key=lambda pod: (_get_phase(pod) != "Running", not _is_ready(pod))))
 
 
-def hub_trouble(pod: Mapping[str, object], *, now: datetime) -> str:
+def find_hub_trouble(pod: Mapping[str, object], *, now: datetime) -> str:
     """Return why a hub's pod serves nobody, in a few words; empty where it does, or may yet.
 
     :param now: with its time zone.
     """
-    if trouble := trouble_of(pod, now=now):
+    if trouble := find_pod_trouble(pod, now=now):
         return trouble
-    if _phase(pod) in _ENDED:
+    if _get_phase(pod) in _ENDED_PHASES:
         return "it has ended"
-    placed = _condition(pod, "PodScheduled")
+    placed = _find_condition(pod, "PodScheduled")
     if placed.get("status") == "False" and placed.get("reason") == "Unschedulable":
-        return f"Unschedulable, {text(placed.get('message')).rstrip('.') or 'no node takes it'}"
-    since = _unready_since(pod)
-    if since is None or now - since <= _PATIENCE:
+        return f"Unschedulable, {as_text(placed.get('message')).rstrip('.') or 'no node takes it'}"
+    since = _find_unready_since(pod)
+    if since is None or now - since <= _START_GRACE:
         return ""
-    state = "not Ready" if _phase(pod) == "Running" else _phase(pod) or "not Ready"
+    state = "not Ready" if _get_phase(pod) == "Running" else _get_phase(pod) or "not Ready"
     return f"{state} for {int((now - since).total_seconds() // 60)} minutes"
 
 
-def _unready_since(pod: Mapping[str, object]) -> datetime | None:
+def _find_unready_since(pod: Mapping[str, object]) -> datetime | None:
     """Return since when a pod is not ready; None where it is, or where that is not told."""
-    ready = _condition(pod, "Ready")
+    ready = _find_condition(pod, "Ready")
     if ready.get("status") == "True":
         return None
-    created = mapping(pod.get("metadata")).get("creationTimestamp")
-    return time_of(ready.get("lastTransitionTime")) or time_of(created)
+    created = as_dict(pod.get("metadata")).get("creationTimestamp")
+    return parse_timestamp(ready.get("lastTransitionTime")) or parse_timestamp(created)
 
 
 def _is_leaving(pod: Mapping[str, object]) -> bool:
-    return _phase(pod) in _ENDED or bool(mapping(pod.get("metadata")).get("deletionTimestamp"))
+    return _get_phase(pod) in _ENDED_PHASES or bool(as_dict(pod.get("metadata")).get("deletionTimestamp"))
 
 
 def _is_ready(pod: Mapping[str, object]) -> bool:
-    return _condition(pod, "Ready").get("status") == "True"
+    return _find_condition(pod, "Ready").get("status") == "True"
 
 
-def _phase(pod: Mapping[str, object]) -> str:
-    return text(mapping(pod.get("status")).get("phase"))
+def _get_phase(pod: Mapping[str, object]) -> str:
+    return as_text(as_dict(pod.get("status")).get("phase"))
 
 
-def _condition(pod: Mapping[str, object], kind: str) -> Mapping[str, object]:
-    conditions = mappings(mapping(pod.get("status")).get("conditions"))
+def _find_condition(pod: Mapping[str, object], kind: str) -> Mapping[str, object]:
+    conditions = as_dicts(as_dict(pod.get("status")).get("conditions"))
     return next((each for each in conditions if each.get("type") == kind), {})

@@ -5,26 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpuspawner.cli.doctor.facts import Facts, Kind, Object, name_of
-from gpuspawner.cli.doctor.finding import Finding, Severity
+from gpuspawner.cli.doctor.facts import ClusterFacts, KubernetesObject, ObjectKind, get_object_name
+from gpuspawner.cli.doctor.finding import Diagnosis, DiagnosisSeverity
 from gpuspawner.core.catalog.catalogue import Bounds
-from gpuspawner.core.cluster.decode import resources
-from gpuspawner.core.rawjson import mapping, mappings
+from gpuspawner.core.cluster.decode import decode_resources
+from gpuspawner.core.rawjson import as_dict, as_dicts
 
 _POD_COUNTS = ("pods", "count/pods")
 _UNITS = {"cpu": (1000, "CPUs"), "memory": (1024**3, "GiB")}
 
 
-def namespace_missing(facts: Facts) -> Iterator[Finding]:
+def check_namespace(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield that there is no namespace to look at, or one that is being deleted."""
-    if facts.lacks(Kind.NAMESPACES, facts.namespace):
+    if facts.lacks(ObjectKind.NAMESPACES, facts.namespace):
         what = f"There is no namespace {facts.namespace}."
-    elif any(mapping(each.get("metadata")).get("deletionTimestamp") for each in facts.of(Kind.NAMESPACES)):
+    elif any(
+        as_dict(each.get("metadata")).get("deletionTimestamp") for each in facts.list_objects(ObjectKind.NAMESPACES)
+    ):
         what = f"The namespace {facts.namespace} is being deleted."
     else:
         return
-    yield Finding(
-        severity=Severity.FAULT,
+    yield Diagnosis(
+        severity=DiagnosisSeverity.FAULT,
         code="namespace-missing",
         what=what,
         why="No server can be started in it.",
@@ -33,41 +35,43 @@ def namespace_missing(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def quotas(facts: Facts) -> Iterator[Finding]:
+def check_quotas(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield ResourceQuotas that let nobody have a GPU, or any server."""
     offered = sorted({gpu.resource for gpu in facts.catalogue.gpus.values()})
-    for quota in facts.of(Kind.QUOTAS):
-        spec = mapping(quota.get("spec"))
+    for quota in facts.list_objects(ObjectKind.QUOTAS):
+        spec = as_dict(quota.get("spec"))
         if spec.get("scopes") or spec.get("scopeSelector"):
             continue  # of some pods only, and which those are is not known before they are made
-        hard = resources(spec.get("hard"))
-        name = name_of(quota)
+        hard = decode_resources(spec.get("hard"))
+        name = get_object_name(quota)
         pods = next((key for key in _POD_COUNTS if hard.get(key) == 0), None)
         if pods is not None:
-            yield _quota(facts, name, key=pods, code="quota-no-pods", why="No server can be started at all.")
+            yield _make_quota_diagnosis(
+                facts, name, key=pods, code="quota-no-pods", why="No server can be started at all."
+            )
         for resource in offered:
             if hard.get(key := f"requests.{resource}") == 0:
-                yield _quota(facts, name, key=key, code="quota-no-gpu", why=f"Nobody gets {resource}.")
+                yield _make_quota_diagnosis(facts, name, key=key, code="quota-no-gpu", why=f"Nobody gets {resource}.")
 
 
-def limit_ranges(facts: Facts) -> Iterator[Finding]:
+def check_limit_ranges(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield LimitRanges that refuse what the settings offer."""
-    for found in facts.of(Kind.LIMIT_RANGES):
-        for item in mappings(mapping(found.get("spec")).get("limits")):
+    for found in facts.list_objects(ObjectKind.LIMIT_RANGES):
+        for item in as_dicts(as_dict(found.get("spec")).get("limits")):
             if item.get("type") in ("Container", "Pod"):
-                case = _Limits(namespace=facts.namespace, name=name_of(found), item=item)
+                case = _LimitRangeItem(namespace=facts.namespace, name=get_object_name(found), item=item)
                 for resource, bounds in (("cpu", facts.configured.cpu), ("memory", facts.configured.memory)):
                     if bounds is not None:
-                        yield from case.refusals(resource, bounds)
-                yield from case.gpu_refusals({gpu.resource for gpu in facts.catalogue.gpus.values()})
+                        yield from case.find_refusals(resource, bounds)
+                yield from case.find_gpu_refusals({gpu.resource for gpu in facts.catalogue.gpus.values()})
 
 
-def pull_secrets(facts: Facts) -> Iterator[Finding]:
+def check_pull_secrets(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield secrets that images are to be pulled with and that there are not."""
-    for name in facts.wishes.pull_secrets if facts.wishes is not None else ():
-        if facts.lacks(Kind.SECRETS, name):
-            yield Finding(
-                severity=Severity.FAULT,
+    for name in facts.requirements.pull_secrets if facts.requirements is not None else ():
+        if facts.lacks(ObjectKind.SECRETS, name):
+            yield Diagnosis(
+                severity=DiagnosisSeverity.FAULT,
                 code="pull-secret-missing",
                 what=f"There is no secret {name} in the namespace {facts.namespace}, and images are pulled with it.",
                 why="Servers with an image that needs it end in ImagePullBackOff.",
@@ -77,9 +81,9 @@ def pull_secrets(facts: Facts) -> Iterator[Finding]:
             )
 
 
-def _quota(facts: Facts, name: str, *, key: str, code: str, why: str) -> Finding:
-    return Finding(
-        severity=Severity.FAULT,
+def _make_quota_diagnosis(facts: ClusterFacts, name: str, *, key: str, code: str, why: str) -> Diagnosis:
+    return Diagnosis(
+        severity=DiagnosisSeverity.FAULT,
         code=code,
         what=f"ResourceQuota {name} of the namespace {facts.namespace} allows 0 {key}.",
         why=why,
@@ -90,39 +94,42 @@ def _quota(facts: Facts, name: str, *, key: str, code: str, why: str) -> Finding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Limits:
+class _LimitRangeItem:
     """One item of a LimitRange."""
 
     namespace: str
     name: str
-    item: Object
+    item: KubernetesObject
 
-    def refusals(self, resource: str, bounds: Bounds) -> Iterator[Finding]:
+    def find_refusals(self, resource: str, bounds: Bounds) -> Iterator[Diagnosis]:
         """Yield what the bounds of a resource allow and the LimitRange does not."""
-        most, least = (resources(self.item.get(key)).get(resource) for key in ("max", "min"))
-        ratio = mapping(self.item.get("maxLimitRequestRatio")).get(resource)
+        most, least = (decode_resources(self.item.get(key)).get(resource) for key in ("max", "min"))
+        ratio = as_dict(self.item.get("maxLimitRequestRatio")).get(resource)
         if most is not None and bounds.max > most:
-            severity = Severity.FAULT if bounds.min > most else Severity.WARNING
-            yield self._finding(severity, resource, says=f"allows at most {_shown(most, resource)}", key="max")
+            severity = DiagnosisSeverity.FAULT if bounds.min > most else DiagnosisSeverity.WARNING
+            yield self._finding(severity, resource, says=f"allows at most {_format_amount(most, resource)}", key="max")
         if least is not None and bounds.min * bounds.guarantee < least:
             yield self._finding(
-                Severity.WARNING, resource, says=f"asks for at least {_shown(least, resource)}", key="min"
+                DiagnosisSeverity.WARNING,
+                resource,
+                says=f"asks for at least {_format_amount(least, resource)}",
+                key="min",
             )
-        if isinstance(ratio, str) and bounds.guarantee and 1 / bounds.guarantee > _number(ratio):
+        if isinstance(ratio, str) and bounds.guarantee and 1 / bounds.guarantee > _parse_ratio(ratio):
             yield self._finding(
-                Severity.FAULT, resource, says=f"allows a limit of {ratio} times the request", key="guarantee"
+                DiagnosisSeverity.FAULT, resource, says=f"allows a limit of {ratio} times the request", key="guarantee"
             )
 
-    def gpu_refusals(self, offered: set[str]) -> Iterator[Finding]:
+    def find_gpu_refusals(self, offered: set[str]) -> Iterator[Diagnosis]:
         """Yield GPUs that are offered and of which a container may have none."""
-        allowed = resources(self.item.get("max"))
+        allowed = decode_resources(self.item.get("max"))
         for resource in sorted(offered):
             if allowed.get(resource) == 0:
-                yield self._finding(Severity.FAULT, resource, says="allows 0", key="")
+                yield self._finding(DiagnosisSeverity.FAULT, resource, says="allows 0", key="")
 
-    def _finding(self, severity: Severity, resource: str, *, says: str, key: str) -> Finding:
+    def _finding(self, severity: DiagnosisSeverity, resource: str, *, says: str, key: str) -> Diagnosis:
         values = f"\n# or Helm values: hub.config.GPUSpawner.{resource}.{key}" if key else ""
-        return Finding(
+        return Diagnosis(
             severity=severity,
             code="limit-range",
             what=f"LimitRange {self.name} of the namespace {self.namespace} {says} of {resource} for a "
@@ -133,12 +140,12 @@ class _Limits:
         )
 
 
-def _shown(amount: int, resource: str) -> str:
+def _format_amount(amount: int, resource: str) -> str:
     size, unit = _UNITS[resource]
     return f"{amount / size:.4g} {unit}"
 
 
-def _number(quantity: str) -> float:
+def _parse_ratio(quantity: str) -> float:
     """Return a ratio, which is a quantity: whole numbers mostly; what is none refuses nothing."""
-    found = resources({"cpu": quantity}).get("cpu")
+    found = decode_resources({"cpu": quantity}).get("cpu")
     return float("inf") if found is None else found / 1000

@@ -4,81 +4,86 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from gpuspawner.cli.doctor.facts import Facts, Kind, name_of
-from gpuspawner.cli.doctor.finding import Finding, Severity, each_node, on_nodes
-from gpuspawner.core.catalog.node_gpus import vendor_of
+from gpuspawner.cli.doctor.facts import ClusterFacts, ObjectKind, get_object_name
+from gpuspawner.cli.doctor.finding import Diagnosis, DiagnosisSeverity, format_node_commands, name_nodes
+from gpuspawner.core.catalog.node_gpus import find_vendor
 from gpuspawner.core.cluster.model import Node
-from gpuspawner.core.rawjson import mapping, mappings, text
+from gpuspawner.core.rawjson import as_dict, as_dicts, as_text
 
-_TROUBLES: Mapping[tuple[str, str], tuple[Severity, str]] = {
-    ("AcceleratedHardwareReady", "False"): (Severity.FAULT, "Its GPUs do not work."),
-    ("DiskPressure", "True"): (Severity.WARNING, "It takes no new servers, and removes images and pods."),
-    ("MemoryPressure", "True"): (Severity.WARNING, "It takes no new servers of the lowest class, and ends others."),
-    ("PIDPressure", "True"): (Severity.WARNING, "It takes no new servers."),
+_PROBLEM_CONDITIONS: Mapping[tuple[str, str], tuple[DiagnosisSeverity, str]] = {
+    ("AcceleratedHardwareReady", "False"): (DiagnosisSeverity.FAULT, "Its GPUs do not work."),
+    ("DiskPressure", "True"): (DiagnosisSeverity.WARNING, "It takes no new servers, and removes images and pods."),
+    ("MemoryPressure", "True"): (
+        DiagnosisSeverity.WARNING,
+        "It takes no new servers of the lowest class, and ends others.",
+    ),
+    ("PIDPressure", "True"): (DiagnosisSeverity.WARNING, "It takes no new servers."),
 }
 """Type and status of a node's condition → how bad it is, and why."""
 
 
-def not_ready(facts: Facts) -> Iterator[Finding]:
+def check_nodes_ready(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield nodes with GPUs whose kubelet is not well, or not heard of."""
     found = [node.name for node in facts.nodes if _has_gpus(node) and not node.ready]
     if found:
-        yield Finding(
-            severity=Severity.FAULT if len(found) == sum(map(_has_gpus, facts.nodes)) else Severity.WARNING,
+        yield Diagnosis(
+            severity=DiagnosisSeverity.FAULT
+            if len(found) == sum(map(_has_gpus, facts.nodes))
+            else DiagnosisSeverity.WARNING,
             code="node-not-ready",
-            what=f"{on_nodes(found)}: not Ready{_reasons(facts, found)}.",
+            what=f"{name_nodes(found)}: not Ready{_describe_reasons(facts, found)}.",
             why="Nobody gets the GPUs there, and servers that run there are lost after some minutes.",
-            fix=each_node(found, "kubectl describe node {node}"),
+            fix=format_node_commands(found, "kubectl describe node {node}"),
             objects=tuple(found),
         )
 
 
-def cordoned(facts: Facts) -> Iterator[Finding]:
+def check_cordoned_nodes(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield nodes with GPUs that take no new pods because somebody said so."""
     found = [node.name for node in facts.nodes if _has_gpus(node) and node.unschedulable]
     if found:
-        yield Finding(
-            severity=Severity.WARNING,
+        yield Diagnosis(
+            severity=DiagnosisSeverity.WARNING,
             code="node-cordoned",
-            what=f"{on_nodes(found)}: cordoned.",
+            what=f"{name_nodes(found)}: cordoned.",
             why="Nobody new gets the GPUs there, though they work.",
-            fix="# Once the work there is done:\n" + each_node(found, "kubectl uncordon {node}"),
+            fix="# Once the work there is done:\n" + format_node_commands(found, "kubectl uncordon {node}"),
             objects=tuple(found),
         )
 
 
-def in_trouble(facts: Facts) -> Iterator[Finding]:
+def check_node_conditions(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield nodes with GPUs that say themselves what is wrong."""
     gpu_nodes = {node.name for node in facts.nodes if _has_gpus(node)}
     found: dict[tuple[str, str], list[str]] = {}
-    for raw in facts.of(Kind.NODES):
-        for each in mappings(mapping(raw.get("status")).get("conditions")):
-            key = text(each.get("type")), text(each.get("status"))
-            if key in _TROUBLES and name_of(raw) in gpu_nodes:
-                found.setdefault(key, []).append(name_of(raw))
+    for raw in facts.list_objects(ObjectKind.NODES):
+        for each in as_dicts(as_dict(raw.get("status")).get("conditions")):
+            key = as_text(each.get("type")), as_text(each.get("status"))
+            if key in _PROBLEM_CONDITIONS and get_object_name(raw) in gpu_nodes:
+                found.setdefault(key, []).append(get_object_name(raw))
     for (condition, status), names in found.items():
-        severity, why = _TROUBLES[condition, status]
-        yield Finding(
+        severity, why = _PROBLEM_CONDITIONS[condition, status]
+        yield Diagnosis(
             severity=severity,
             code="node-in-trouble",
-            what=f"{on_nodes(names)}: {condition} is {status}.",
+            what=f"{name_nodes(names)}: {condition} is {status}.",
             why=why,
-            fix=each_node(names, "kubectl describe node {node}"),
+            fix=format_node_commands(names, "kubectl describe node {node}"),
             objects=tuple(names),
         )
 
 
 def _has_gpus(node: Node) -> bool:
-    return any(vendor_of(name) for name in (*node.capacity, *node.uncounted))
+    return any(find_vendor(name) for name in (*node.capacity, *node.uncounted))
 
 
-def _reasons(facts: Facts, names: list[str]) -> str:
+def _describe_reasons(facts: ClusterFacts, names: list[str]) -> str:
     """Return what the nodes' condition Ready says, where it is the same for all."""
     reasons = {
-        text(each.get("reason"))
-        for raw in facts.of(Kind.NODES)
-        if name_of(raw) in names
-        for each in mappings(mapping(raw.get("status")).get("conditions"))
+        as_text(each.get("reason"))
+        for raw in facts.list_objects(ObjectKind.NODES)
+        if get_object_name(raw) in names
+        for each in as_dicts(as_dict(raw.get("status")).get("conditions"))
         if each.get("type") == "Ready"
     }
     return f" ({reason})" if len(reasons) == 1 and (reason := next(iter(reasons))) else ""

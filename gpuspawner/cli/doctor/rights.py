@@ -6,10 +6,16 @@ from collections.abc import Iterator
 
 import yaml
 
-from gpuspawner.cli.cluster.grants import EVERYTHING, Grant, Right, dangers, described
-from gpuspawner.cli.doctor.facts import Facts, Kind, name_of
-from gpuspawner.cli.doctor.finding import Finding, Severity
-from gpuspawner.cli.doctor.hub_pods import living
+from gpuspawner.cli.cluster.grants import (
+    ALL_PERMISSIONS,
+    Permission,
+    RoleGrant,
+    describe_permissions,
+    list_dangerous_permissions,
+)
+from gpuspawner.cli.doctor.facts import ClusterFacts, ObjectKind, get_object_name
+from gpuspawner.cli.doctor.finding import Diagnosis, DiagnosisSeverity
+from gpuspawner.cli.doctor.hub_pods import list_live_hub_pods
 
 LOSSES = {
     "hub": "Servers cannot be started, or not be stopped.",
@@ -26,37 +32,37 @@ LOSSES = {
 _WITHOUT_EVENTS = "People may not be told why a server waits."
 
 
-def missing_rights(facts: Facts) -> Iterator[Finding]:
+def check_missing_rights(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield one finding for each part of the shipped roles that the hub does not have, or not whole."""
-    if facts.account is None or facts.lacks(Kind.ACCOUNTS, facts.account.name):
+    if facts.account is None or facts.lacks(ObjectKind.ACCOUNTS, facts.account.name):
         return
     for grant in facts.grants:
-        lost = [right for right in grant.rights if facts.allowed.get(right) is False and _is_used(facts, right)]
+        lost = [right for right in grant.rights if facts.allowed.get(right) is False and _needs_right(facts, right)]
         # Servers start without these, see gpuspawner.hub.kubespawner.event_rights.
         is_less = grant.part == "hub" and {right.resource for right in lost} == {"events"}
-        severity = (Severity.WARNING if is_less else _severity(facts, grant)) if lost else None
+        severity = (DiagnosisSeverity.WARNING if is_less else _rate_missing_part(facts, grant)) if lost else None
         if severity is not None:
-            yield Finding(
+            yield Diagnosis(
                 severity=severity,
                 code=f"rights-{grant.part}",
-                what=f"{_hub(facts)} may not {described(lost)}.",
+                what=f"{_describe_hub(facts)} may not {describe_permissions(lost)}.",
                 why=_WITHOUT_EVENTS
                 if is_less
                 else LOSSES.get(grant.part, "See helm-values/rbac.yaml for what is lost."),
-                fix=_apply(grant),
+                fix=_format_apply_command(grant),
                 objects=(f"{facts.account.namespace}/{facts.account.name}",),
             )
 
 
-def dangerous_rights(facts: Facts) -> Iterator[Finding]:
+def check_dangerous_rights(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield what the hub may do that a hub has no use for."""
     if facts.account is None:
         return
-    namespaces = facts.wishes is not None and facts.wishes.has_user_namespaces
-    known = dangers(facts.account, namespace=facts.namespace, has_user_namespaces=namespaces)
+    namespaces = facts.requirements is not None and facts.requirements.has_user_namespaces
+    known = list_dangerous_permissions(facts.account, namespace=facts.namespace, has_user_namespaces=namespaces)
     found = [right for right in known if facts.allowed.get(right)]
-    if facts.allowed.get(EVERYTHING):
-        found, reasons = [EVERYTHING], ["do anything in the cluster"]
+    if facts.allowed.get(ALL_PERMISSIONS):
+        found, reasons = [ALL_PERMISSIONS], ["do anything in the cluster"]
     else:
         # What it may in all namespaces it may in its own.
         wide = {right._replace(namespace="") for right in found if not right.namespace}
@@ -64,11 +70,11 @@ def dangerous_rights(facts: Facts) -> Iterator[Finding]:
         reasons = list(dict.fromkeys(known[right] for right in found))
     if found:
         account = f"system:serviceaccount:{facts.account.namespace}:{facts.account.name}"
-        rights = "do everything" if found == [EVERYTHING] else described(found)
-        yield Finding(
-            severity=Severity.WARNING,
+        rights = "do everything" if found == [ALL_PERMISSIONS] else describe_permissions(found)
+        yield Diagnosis(
+            severity=DiagnosisSeverity.WARNING,
             code="rights-dangerous",
-            what=f"{_hub(facts)} may {rights}, which no hub needs.",
+            what=f"{_describe_hub(facts)} may {rights}, which no hub needs.",
             why=f"Whoever takes the hub over could {'; '.join(reasons)}.",
             fix="# Find the binding, and take it away:\n"
             f"kubectl auth can-i --list --as={account} -n {facts.namespace}\n"
@@ -78,14 +84,14 @@ def dangerous_rights(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def account_unknown(facts: Facts) -> Iterator[Finding]:
+def check_hub_account(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield that the hub's rights could not be looked at."""
     if facts.account is None:
         return
     name = f"{facts.account.namespace}/{facts.account.name}"
-    if facts.lacks(Kind.ACCOUNTS, facts.account.name):
-        yield Finding(
-            severity=Severity.FAULT,
+    if facts.lacks(ObjectKind.ACCOUNTS, facts.account.name):
+        yield Diagnosis(
+            severity=DiagnosisSeverity.FAULT,
             code="hub-account-missing",
             what=f"There is no ServiceAccount {name}.",
             why="The hub has no identity, so it may start nothing.",
@@ -94,8 +100,8 @@ def account_unknown(facts: Facts) -> Iterator[Finding]:
             objects=(name,),
         )
     elif facts.grants and not facts.allowed:
-        yield Finding(
-            severity=Severity.NOTE,
+        yield Diagnosis(
+            severity=DiagnosisSeverity.NOTE,
             code="rights-unknown",
             what=f"What {name} may do could not be asked for.",
             why="Rights that are missing would show in the form only.",
@@ -104,44 +110,46 @@ def account_unknown(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _is_used(facts: Facts, right: Right) -> bool:
+def _needs_right(facts: ClusterFacts, right: Permission) -> bool:
     """Tell whether the hub makes use of a right, as far as values say."""
-    if facts.wishes is None:
+    if facts.requirements is None:
         return True
     match right.resource:
         case "events":
-            return facts.wishes.reads_events
+            return facts.requirements.reads_events
         case "persistentvolumeclaims":
-            return facts.wishes.wants_claims
+            return facts.requirements.wants_claims
         case _:
             return True
 
 
-def _severity(facts: Facts, grant: Grant) -> Severity | None:
+def _rate_missing_part(facts: ClusterFacts, grant: RoleGrant) -> DiagnosisSeverity | None:
     """Return how bad it is here to miss a part, None where nothing needs it."""
     match grant.part:
         case "hub":
-            return Severity.FAULT
+            return DiagnosisSeverity.FAULT
         case "nodes":
-            return Severity.WARNING if facts.configured.gpus else Severity.FAULT
+            return DiagnosisSeverity.WARNING if facts.configured.gpus else DiagnosisSeverity.FAULT
         case "nodepools":
-            return None if Kind.NODE_POOLS in facts.unserved else Severity.WARNING
+            return None if ObjectKind.NODE_POOLS in facts.unserved else DiagnosisSeverity.WARNING
         case "queues":
-            return None if facts.configured.queue is None else Severity.WARNING
+            return None if facts.configured.queue is None else DiagnosisSeverity.WARNING
         case "quotas":
-            return Severity.WARNING if facts.of(Kind.QUOTAS) else Severity.NOTE
+            return DiagnosisSeverity.WARNING if facts.list_objects(ObjectKind.QUOTAS) else DiagnosisSeverity.NOTE
         case "devices":
-            return Severity.WARNING if facts.of(Kind.DEVICE_CLASSES) else Severity.NOTE
+            return (
+                DiagnosisSeverity.WARNING if facts.list_objects(ObjectKind.DEVICE_CLASSES) else DiagnosisSeverity.NOTE
+            )
         case _:
-            return Severity.WARNING
+            return DiagnosisSeverity.WARNING
 
 
-def _hub(facts: Facts) -> str:
-    pods = living(facts.of(Kind.HUB_PODS))
+def _describe_hub(facts: ClusterFacts) -> str:
+    pods = list_live_hub_pods(facts.list_objects(ObjectKind.HUB_PODS))
     name = f"ServiceAccount {facts.account.namespace}/{facts.account.name}" if facts.account else ""
-    return f"The hub ({name}, pod {name_of(pods[0])})" if pods else f"The hub ({name})"
+    return f"The hub ({name}, pod {get_object_name(pods[0])})" if pods else f"The hub ({name})"
 
 
-def _apply(grant: Grant) -> str:
+def _format_apply_command(grant: RoleGrant) -> str:
     text = yaml.safe_dump_all(grant.manifests, sort_keys=False, default_flow_style=None, width=120)
     return f"kubectl apply -f - <<'EOF'\n{text}EOF"

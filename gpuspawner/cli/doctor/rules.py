@@ -17,46 +17,46 @@ from gpuspawner.cli.doctor import (
     release,
     rights,
 )
-from gpuspawner.cli.doctor.facts import Facts
-from gpuspawner.cli.doctor.finding import Finding, rank
+from gpuspawner.cli.doctor.facts import ClusterFacts
+from gpuspawner.cli.doctor.finding import Diagnosis, rank_diagnosis
 
-RULES: tuple[Callable[[Facts], Iterable[Finding]], ...] = (
-    release.kubernetes,
-    release.hub_missing,
-    release.hub_failing,
-    release.hub_image,
-    rights.account_unknown,
-    rights.missing_rights,
-    rights.dangerous_rights,
-    plugins.missing_plugins,
-    plugins.failing_plugins,
-    plugins.unlabelled_gpus,
-    concerns.told_concerns,
-    parts.mig_states,
-    parts.mig_strategies,
-    parts.shared_counts,
-    nodes.not_ready,
-    nodes.cordoned,
-    nodes.in_trouble,
-    choices.no_gpu,
-    choices.types_nowhere,
-    choices.drivers_too_old,
-    choices.limits_too_large,
-    growing.autoscaler_missing,
-    growing.pools_exhausted,
-    namespaces.namespace_missing,
-    namespaces.quotas,
-    namespaces.limit_ranges,
-    namespaces.pull_secrets,
-    classes.runtime_classes,
-    classes.priority_classes,
-    classes.queues,
-    classes.storage,
-    isolation.leaks,
-    isolation.unprobed,
+RULES: tuple[Callable[[ClusterFacts], Iterable[Diagnosis]], ...] = (
+    release.check_kubernetes_version,
+    release.check_hub_exists,
+    release.check_hub_runs,
+    release.check_hub_image,
+    rights.check_hub_account,
+    rights.check_missing_rights,
+    rights.check_dangerous_rights,
+    plugins.check_plugins_exist,
+    plugins.check_plugins_run,
+    plugins.check_gpu_labels,
+    concerns.check_hub_flags,
+    parts.check_mig_states,
+    parts.check_mig_strategies,
+    parts.check_shared_counts,
+    nodes.check_nodes_ready,
+    nodes.check_cordoned_nodes,
+    nodes.check_node_conditions,
+    choices.check_any_gpu,
+    choices.check_types_exist,
+    choices.check_drivers,
+    choices.check_bounds,
+    growing.check_autoscaler,
+    growing.check_node_pools,
+    namespaces.check_namespace,
+    namespaces.check_quotas,
+    namespaces.check_limit_ranges,
+    namespaces.check_pull_secrets,
+    classes.check_runtime_classes,
+    classes.check_priority_classes,
+    classes.check_queues,
+    classes.check_storage,
+    isolation.check_gpu_leaks,
+    isolation.check_unprobed_nodes,
 )
 
 
-def diagnose(facts: Facts) -> tuple[Finding, ...]:
+def diagnose(facts: ClusterFacts) -> tuple[Diagnosis, ...]:
     """Return all that is wrong, the worst first."""
-    return tuple(sorted((finding for rule in RULES for finding in rule(facts)), key=rank))
+    return tuple(sorted((finding for rule in RULES for finding in rule(facts)), key=rank_diagnosis))

@@ -6,21 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpuspawner.cli.explain.obstacle_text import NodeGroup, node_groups
+from gpuspawner.cli.explain.obstacle_text import NodeGroup, group_nodes
 from gpuspawner.core.catalog.policy_rules import Person
-from gpuspawner.core.cluster.overview import overview
+from gpuspawner.core.cluster.overview import get_occupancy
 from gpuspawner.core.errors import PolicyError, Problem, SelectionError, SettingsError
-from gpuspawner.core.policy.allowance import Allowance, admitted
+from gpuspawner.core.policy.allowance import Allowance, admit_options
 from gpuspawner.core.policy.usage import Usage
-from gpuspawner.core.request.selection import to_options, validate
-from gpuspawner.core.verdict.verdict import Outcome, Verdict, verdict
-from gpuspawner.core.verdict.verdict_text import verdict_sentence
-from gpuspawner.hub.admission.gate import Admission, UnreadClusterError, admit
+from gpuspawner.core.request.selection import build_options, validate
+from gpuspawner.core.verdict.verdict import Outcome, Verdict, predict_verdict
+from gpuspawner.core.verdict.verdict_text import format_verdict
+from gpuspawner.hub.admission.gate import Admission, UnreadClusterError, admit_choice
 from gpuspawner.hub.config.offers import Offer
-from gpuspawner.hub.form.outlook import nearby
-from gpuspawner.hub.pod.apply import trait_values
-from gpuspawner.hub.pod.preview import written
-from gpuspawner.hub.start.rehearsal import draft
+from gpuspawner.hub.form.outlook import find_startable_alternatives
+from gpuspawner.hub.pod.apply import build_trait_values
+from gpuspawner.hub.pod.preview import serialize_pod
+from gpuspawner.hub.start.rehearsal import draft_pod
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class Explanation:
             return "refused"
         return Outcome.UNKNOWN.value if self.verdict is None else self.verdict.outcome.value
 
-    def document(self, *, manifest: bool) -> dict[str, Any]:
+    def serialize(self, *, manifest: bool) -> dict[str, Any]:
         """Return it as JSON has it.
 
         :param manifest: with the pod.
@@ -64,106 +64,110 @@ class Explanation:
         found = self.verdict
         document: dict[str, Any] = {"outcome": self.outcome, "options": dict(self.options)}
         if self.invalid:
-            document["invalid"] = list(map(_document, self.invalid))
+            document["invalid"] = list(map(_serialize_problem, self.invalid))
         if self.refused is not None:
-            document["policy"] = {"allowed": not self.refused, "refused": list(map(_document, self.refused))}
+            document["policy"] = {"allowed": not self.refused, "refused": list(map(_serialize_problem, self.refused))}
         if found is not None:
             document["verdict"] = {
                 "outcome": found.outcome.value,
-                "sentence": verdict_sentence(found),
+                "sentence": format_verdict(found),
                 "places": found.places,
                 "places_exact": found.places_exact,
                 "minutes": found.minutes,
                 "ahead": found.ahead,
             }
-        document["nodes"] = [group.document() for group in self.groups]
+        document["nodes"] = [group.serialize() for group in self.groups]
         document["nearest"] = [dict(each) for each in self.nearest]
         if manifest:
             document["manifest"] = self.manifest
         return document
 
 
-async def explain(spawner: Any, options: object, *, offer: Offer, asks_policy: bool) -> Explanation:
+async def explain_choice(spawner: Any, options: object, *, offer: Offer, asks_policy: bool) -> Explanation:
     """Return what becomes of user options.
 
-    :param spawner: the person's, of :func:`gpuspawner.cli.explain.hubless.spawner_of`.
+    :param spawner: the person's, of :func:`gpuspawner.cli.explain.hubless.open_offline_spawner`.
     :param options: any JSON value.
     :param asks_policy: whether the settings' rules and limits are asked; not where nobody was named: only what holds
         for everybody is then.
     :raises SettingsError: no pod can be made of what the values say.
     """
-    allowed = await _allowed(spawner, offer, asks_policy=asks_policy)
+    allowed = await _read_allowance(spawner, offer, asks_policy=asks_policy)
     refused: tuple[Problem, ...] | None = () if asks_policy else None
     try:
         try:
-            admission = admit(options, offer, base=spawner._base, allowance=allowed)
+            admission = admit_choice(options, offer, base=spawner._trait_overrides, allowance=allowed)
         except PolicyError as error:
             refused = error.problems
-            admission = admit(options, offer, base=spawner._base)
+            admission = admit_choice(options, offer, base=spawner._trait_overrides)
     except UnreadClusterError:
-        unknown = Verdict(outcome=Outcome.UNKNOWN, reason=offer.unread)
+        unknown = Verdict(outcome=Outcome.UNKNOWN, reason=offer.unread_reason)
         return Explanation(options={}, refused=refused, verdict=unknown)
     except SelectionError as error:
         return Explanation(options={}, invalid=error.problems)
-    manifest = await _manifest(spawner, admission)
-    pod, known = await offer.located(manifest), overview(offer.inventory)
-    found = Verdict(outcome=Outcome.UNKNOWN) if pod is None else verdict(pod, offer.inventory, gpu=admission.gpu)
+    manifest = await _build_manifest(spawner, admission)
+    pod, known = await offer.add_volume_topology(manifest), get_occupancy(offer.inventory)
+    found = (
+        Verdict(outcome=Outcome.UNKNOWN) if pod is None else predict_verdict(pod, offer.inventory, gpu=admission.gpu)
+    )
     is_settled = found.outcome in (Outcome.NOW, Outcome.UNKNOWN) and not refused
     return Explanation(
         options=admission.options,
         refused=refused,
         verdict=found,
-        groups=() if pod is None or known is None else node_groups(pod, known),
-        nearest=() if is_settled else await _nearest(spawner, options, offer=offer, allowed=allowed),
+        groups=() if pod is None or known is None else group_nodes(pod, known),
+        nearest=() if is_settled else await _find_nearest(spawner, options, offer=offer, allowed=allowed),
         manifest=manifest,
     )
 
 
-async def _allowed(spawner: Any, offer: Offer, *, asks_policy: bool) -> Allowance:
+async def _read_allowance(spawner: Any, offer: Offer, *, asks_policy: bool) -> Allowance:
     """Return what the person may have; where nobody is named, what the namespace's quotas leave to anybody."""
     if asks_policy:
-        allowed: Allowance = await spawner._allowances.look(spawner, offer)
+        allowed: Allowance = await spawner._admission.find_allowance(spawner, offer)
         return allowed
-    quota = None if offer.quotas is None else await offer.quotas.left(spawner.namespace)
-    return Allowance(everything=offer.catalogue, person=Person(name=""), usage=Usage(quota=quota))
+    quota = None if offer.quotas is None else await offer.quotas.read_remaining(spawner.namespace)
+    return Allowance(full_catalog=offer.catalogue, person=Person(name=""), usage=Usage(quota=quota))
 
 
-async def _manifest(spawner: Any, admission: Admission) -> dict[str, Any]:
+async def _build_manifest(spawner: Any, admission: Admission) -> dict[str, Any]:
     """Return the pod of a choice, made as at a start: with the choice put over the admin's traits.
 
     :raises SettingsError: KubeSpawner cannot make one of what the values say.
     """
     try:
-        spawner._base.assign(trait_values(admission.choice, spawner._base))
-        spawner._this_start.removed_environment = admission.choice.placement.removed_environment
-        return written(spawner, await draft(spawner))
+        spawner._trait_overrides.assign(build_trait_values(admission.choice, spawner._trait_overrides))
+        spawner._start_state.removed_environment = admission.choice.placement.removed_environment
+        return serialize_pod(spawner, await draft_pod(spawner))
     except Exception as error:
         message = f"KubeSpawner cannot make a pod of it: {type(error).__name__}: {error}"
         raise SettingsError(Problem(field="singleuser, hub.config", code="bad_value", message=message)) from error
     finally:
-        spawner._this_start.removed_environment = ()
-        spawner._base.restore()
+        spawner._start_state.removed_environment = ()
+        spawner._trait_overrides.restore()
 
 
-async def _nearest(
+async def _find_nearest(
     spawner: Any, options: object, *, offer: Offer, allowed: Allowance
 ) -> tuple[Mapping[str, object], ...]:
     """Return the options of choices that are near, start now and may be had."""
     if allowed.blocked is not None:
         return ()
     catalogue = offer.catalogue
-    found = await nearby(spawner, offer, selection=validate(options, catalogue), reach=allowed.catalogue)
-    return tuple(each for each in (to_options(other, catalogue) for other in found) if _is_allowed(each, allowed))
+    found = await find_startable_alternatives(
+        spawner, offer, selection=validate(options, catalogue), reach=allowed.catalogue
+    )
+    return tuple(each for each in (build_options(other, catalogue) for other in found) if _is_allowed(each, allowed))
 
 
 def _is_allowed(options: object, allowed: Allowance) -> bool:
     """Tell whether a person may have it: what is near to what one may not have often is no better."""
     try:
-        admitted(options, allowed)
+        admit_options(options, allowed)
     except SelectionError:
         return False
     return True
 
 
-def _document(problem: Problem) -> dict[str, str]:
+def _serialize_problem(problem: Problem) -> dict[str, str]:
     return {"field": problem.field, "code": problem.code, "message": problem.message}

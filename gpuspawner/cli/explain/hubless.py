@@ -19,15 +19,15 @@ from jupyterhub.objects import Hub
 from kubernetes_asyncio.client import CoreV1Api
 from traitlets import TraitError
 
-from gpuspawner.cli.cluster.cluster import PATIENCE_S
-from gpuspawner.cli.cluster.looking import Onlooker
+from gpuspawner.cli.cluster.cluster import FIRST_READ_TIMEOUT_S
+from gpuspawner.cli.cluster.looking import ClusterViewer
 from gpuspawner.core.catalog.policy_rules import Person
 from gpuspawner.core.errors import Problem, SettingsError
-from gpuspawner.hub.admission.allowances import Allowances
-from gpuspawner.hub.form.concerns import Concerns
+from gpuspawner.hub.admission.allowances import AdmissionService
+from gpuspawner.hub.form.concerns import AdminWarnings
 from gpuspawner.hub.spawner import GPUSpawner
 
-SECRET = "set-by-the-hub"  # noqa: S105 - it stands where a hub puts one
+TOKEN_PLACEHOLDER = "set-by-the-hub"  # noqa: S105 - it stands where a hub puts one
 """What a pod shown here has in the place of tokens."""
 
 _SILENT = logging.getLogger(__name__)
@@ -36,27 +36,27 @@ _SILENT.propagate = False
 
 
 @asynccontextmanager
-async def spawner_of(onlooker: Onlooker, person: Person) -> AsyncIterator[Any]:
+async def open_offline_spawner(viewer: ClusterViewer, person: Person) -> AsyncIterator[Any]:
     """Make a spawner for somebody's default server, and stop in the end what it has begun.
 
     :raises SettingsError: KubeSpawner does not accept what the values say.
     """
     # A class of its own, so that nothing of it is left behind in the one that others use.
-    kind: Any = type("GPUSpawner", (_HublessSpawner,), {"reflectors": {}})
-    kind._offers, kind._concerns, kind._allowances = onlooker.offers, Concerns(), Allowances()
-    with _through(onlooker.cluster.core):
+    kind: Any = type("GPUSpawner", (_OfflineSpawner,), {"reflectors": {}})
+    kind._offer_factory, kind._admin_warnings, kind._admission = viewer.offers, AdminWarnings(), AdmissionService()
+    with _share_connection(viewer.cluster.core):
         try:
-            yield _made(kind, onlooker=onlooker, person=person)
+            yield _make_spawner(kind, viewer=viewer, person=person)
         finally:
             await kind._stop_all_reflectors()
 
 
-class _HublessSpawner(GPUSpawner):
+class _OfflineSpawner(GPUSpawner):
     active = True
     """All pods that exist count as what a person has: nobody here knows which of them the server asked about is."""
 
 
-def _made(kind: Any, *, onlooker: Onlooker, person: Person) -> Any:
+def _make_spawner(kind: Any, *, viewer: ClusterViewer, person: Person) -> Any:
     user = SimpleNamespace(
         name=person.name,
         id=1,
@@ -69,12 +69,12 @@ def _made(kind: Any, *, onlooker: Onlooker, person: Person) -> Any:
         return kind(
             hub=Hub(ip="127.0.0.1", port=8081, connect_ip="hub", base_url="/hub/"),
             user=user,
-            config=onlooker.config,
-            api_token=SECRET,
-            oauth_client_id=SECRET,
+            config=viewer.config,
+            api_token=TOKEN_PLACEHOLDER,
+            oauth_client_id=TOKEN_PLACEHOLDER,
             log=_SILENT,
             # A form is not to wait for long; whoever asks here wants to know.
-            capacity_timeout=PATIENCE_S,
+            capacity_timeout=FIRST_READ_TIMEOUT_S,
         )
     except TraitError as error:
         message = f"KubeSpawner does not accept it: {error}"
@@ -82,7 +82,7 @@ def _made(kind: Any, *, onlooker: Onlooker, person: Person) -> Any:
 
 
 @contextmanager
-def _through(api: CoreV1Api) -> Iterator[None]:
+def _share_connection(api: CoreV1Api) -> Iterator[None]:
     """Have KubeSpawner, and its watches of pods, use a connection that there is."""
     # There is no other way in. Its traits (k8s_api_host, k8s_api_ssl_ca_cert, k8s_api_verify_ssl) name a server, and no
     # credentials, context or account to impersonate. load_config() has neither a file's name nor a context: it reads
@@ -91,7 +91,7 @@ def _through(api: CoreV1Api) -> Iterator[None]:
     module: Any = kubespawner.spawner
     key = (asyncio.get_running_loop(), "CoreV1Api", (), ())
     load_config = module.load_config
-    clients[key], module.load_config = api, _nothing
+    clients[key], module.load_config = api, _do_nothing
     try:
         yield
     finally:
@@ -99,5 +99,5 @@ def _through(api: CoreV1Api) -> Iterator[None]:
         clients.pop(key, None)
 
 
-def _nothing(**_: object) -> None:
+def _do_nothing(**_: object) -> None:
     """Do nothing, in the place of reading what a hub's pod has for a connection."""

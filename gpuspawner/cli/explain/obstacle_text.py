@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuspawner.core.cluster.model import Pod
-from gpuspawner.core.cluster.overview import Overview
-from gpuspawner.core.scheduling.fit import check_each
-from gpuspawner.core.scheduling.obstacles import Answer, Fit, Obstacle, Reason
-from gpuspawner.core.text.language import said
+from gpuspawner.core.cluster.overview import KnownOccupancy
+from gpuspawner.core.scheduling.fit import check_each_node
+from gpuspawner.core.scheduling.obstacles import Answer, FitResult, Obstacle, Reason
+from gpuspawner.core.text.language import translate_now
 
-_TEXTS = {
+_OBSTACLE_TEXTS = {
     Reason.GATED: "a scheduling gate has to go first",
     Reason.UNSCHEDULABLE: "cordoned",
     Reason.NODE_NAME: "the pod names another node",
@@ -28,7 +28,7 @@ _TEXTS = {
     Reason.EXISTING_ANTI_AFFINITY: "the anti-affinity of pods that are there, by {detail}",
     Reason.UNDECIDED: "not known: {detail}",
 }
-_UNREAD = "not known: pods that are there cannot be read"
+_PODS_UNREAD = "not known: pods that are there cannot be read"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class NodeGroup:
     answer: Answer
     why: tuple[str, ...]
 
-    def document(self) -> dict[str, Any]:
+    def serialize(self) -> dict[str, Any]:
         """Return it as JSON has it."""
         return {
             "number": len(self.names),
@@ -53,20 +53,20 @@ class NodeGroup:
         }
 
 
-def node_groups(pod: Pod, known: Overview) -> tuple[NodeGroup, ...]:
+def group_nodes(pod: Pod, known: KnownOccupancy) -> tuple[NodeGroup, ...]:
     """Return all nodes in groups: first those that take a pod, then the largest."""
-    names: dict[Fit, list[str]] = {}
-    for node, fit in check_each(pod, known.occupancy):
+    names: dict[FitResult, list[str]] = {}
+    for node, fit in check_each_node(pod, known.occupancy):
         names.setdefault(fit, []).append(node.name)
-    groups = [_group(fit, found, pods_known=known.pods_known) for fit, found in names.items()]
+    groups = [_make_group(fit, found, pods_known=known.pods_known) for fit, found in names.items()]
     return tuple(sorted(groups, key=lambda group: (list(Answer).index(group.answer), -len(group.names), group.why)))
 
 
-def _group(fit: Fit, names: Iterable[str], *, pods_known: bool) -> NodeGroup:
+def _make_group(fit: FitResult, names: Iterable[str], *, pods_known: bool) -> NodeGroup:
     if fit.answer is Answer.YES and not pods_known:
-        return NodeGroup(names=tuple(names), answer=Answer.UNKNOWN, why=(_UNREAD,))
-    return NodeGroup(names=tuple(names), answer=fit.answer, why=tuple(map(_text, fit.obstacles)))
+        return NodeGroup(names=tuple(names), answer=Answer.UNKNOWN, why=(_PODS_UNREAD,))
+    return NodeGroup(names=tuple(names), answer=fit.answer, why=tuple(map(_format_obstacle, fit.obstacles)))
 
 
-def _text(obstacle: Obstacle) -> str:
-    return _TEXTS[obstacle.reason].format(detail=said(obstacle.detail))
+def _format_obstacle(obstacle: Obstacle) -> str:
+    return _OBSTACLE_TEXTS[obstacle.reason].format(detail=translate_now(obstacle.detail))

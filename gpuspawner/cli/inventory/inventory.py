@@ -28,16 +28,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from gpuspawner.cli.cluster.looking import Looked, Onlooker, add_looking, looking
+from gpuspawner.cli.cluster.looking import ClusterView, ClusterViewer, add_view_arguments, open_cluster_viewer
 from gpuspawner.cli.common.exits import FAILED, OK
-from gpuspawner.cli.common.output import Paint, add_output, printable, write
-from gpuspawner.cli.inventory.gpu_rows import TypeRow, type_rows, type_table
-from gpuspawner.cli.inventory.granted import Granted, granted, granted_table
-from gpuspawner.cli.inventory.node_rows import NodeRow, node_flags, node_rows, node_table
-from gpuspawner.cli.values.chart import unread_settings
-from gpuspawner.core.warnings.flags import Flag
+from gpuspawner.cli.common.output import Paint, add_output_argument, sanitize, write_result
+from gpuspawner.cli.inventory.gpu_rows import TypeRow, build_type_rows, format_type_table
+from gpuspawner.cli.inventory.granted import RightStatus, check_granted_rights, format_rights_table
+from gpuspawner.cli.inventory.node_rows import NodeRow, build_node_rows, format_node_table, list_node_flags
+from gpuspawner.cli.values.chart import list_unread_settings
+from gpuspawner.core.warnings.flags import AdminWarning
 
-_PACE_S = 0.5
+_WATCH_INTERVAL_S = 0.5
 """Between two looks at what is known already; the cluster itself is watched."""
 _CLEAR = "\x1b[H\x1b[2J"
 _UNCOUNTED = (
@@ -47,7 +47,7 @@ _UNCOUNTED = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class InventoryReport:
     """What is shown of one moment.
 
     :param nodes: None where they were not asked for, or cannot be read.
@@ -59,18 +59,18 @@ class Report:
     types: tuple[TypeRow, ...]
     nodes: tuple[NodeRow, ...] | None
     unknown: tuple[str, ...]
-    flags: tuple[Flag, ...] = ()
-    rights: tuple[Granted, ...] | None = None
+    flags: tuple[AdminWarning, ...] = ()
+    rights: tuple[RightStatus, ...] | None = None
     account: str = ""
 
-    def document(self) -> dict[str, Any]:
+    def serialize(self) -> dict[str, Any]:
         """Return it as JSON has it."""
-        document: dict[str, Any] = {"gpu_types": [row.document() for row in self.types], "unknown": list(self.unknown)}
+        document: dict[str, Any] = {"gpu_types": [row.serialize() for row in self.types], "unknown": list(self.unknown)}
         if self.nodes is not None:
-            document["nodes"] = [row.document() for row in self.nodes]
+            document["nodes"] = [row.serialize() for row in self.nodes]
         document["concerns"] = [
             {
-                "concern": flag.concern.value,
+                "concern": flag.kind.value,
                 "resource": flag.resource,
                 "message": flag.message,
                 "nodes": list(flag.nodes),
@@ -78,107 +78,109 @@ class Report:
             for flag in self.flags
         ]
         if self.rights is not None:
-            document |= {"account": self.account, "rights": [each.document() for each in self.rights]}
+            document |= {"account": self.account, "rights": [each.serialize() for each in self.rights]}
         return document
 
-    def table(self, paint: Paint) -> Iterator[str]:
+    def format_lines(self, paint: Paint) -> Iterator[str]:
         """Yield the lines for people."""
-        yield from type_table(self.types, paint=paint)
+        yield from format_type_table(self.types, paint=paint)
         for sentence in self.unknown:
-            yield paint.doubtful(f"? {printable(sentence)}")
+            yield paint.style_warning(f"? {sanitize(sentence)}")
         if self.nodes is not None:
             yield ""
-            yield from node_table(self.nodes, paint=paint)
+            yield from format_node_table(self.nodes, paint=paint)
         elif self.flags:
             number = len({name for flag in self.flags for name in flag.nodes})
-            yield paint.doubtful(f"Something is to be said of {number} node{'s' * (number > 1)}: see --nodes.")
+            yield paint.style_warning(f"Something is to be said of {number} node{'s' * (number > 1)}: see --nodes.")
         if self.rights is not None:
             yield ""
-            yield paint.strong(f"Rights of the ServiceAccount {self.account}")
-            yield from granted_table(self.rights, paint=paint)
+            yield paint.style_title(f"Rights of the ServiceAccount {self.account}")
+            yield from format_rights_table(self.rights, paint=paint)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add_looking(parser)
+    add_view_arguments(parser)
     parser.add_argument("--nodes", action="store_true", help="show the nodes as well, and why one is left out")
     parser.add_argument("--watch", action="store_true", help="show it again whenever something changes")
-    add_output(parser)
+    add_output_argument(parser)
 
 
 def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     """Show what there is, once or whenever it changes."""
     try:
-        return asyncio.run(_run(arguments, out=out, notes=notes))
+        return asyncio.run(_run_async(arguments, out=out, notes=notes))
     except KeyboardInterrupt:
         return OK if arguments.watch else FAILED
 
 
-def report(looked: Looked, *, nodes: bool = False, rights: tuple[Granted, ...] | None = None) -> Report:
+def build_inventory_report(
+    view: ClusterView, *, nodes: bool = False, rights: tuple[RightStatus, ...] | None = None
+) -> InventoryReport:
     """Return what is to be shown of what was seen.
 
     :param nodes: the nodes as well.
     :param rights: of the account as which it was looked at.
     """
-    types = type_rows(looked)
-    inventory = looked.inventory
+    types = build_type_rows(view)
+    inventory = view.inventory
     unknown = [inventory.reason] if inventory.reason else []
     if inventory.nodes is not None:
         unknown += [_UNCOUNTED.format(slug=row.gpu.slug) for row in types if row.there_is.total is None]
-    return Report(
+    return InventoryReport(
         types=types,
-        nodes=node_rows(looked) if nodes else None,
+        nodes=build_node_rows(view) if nodes else None,
         unknown=tuple(map(str, unknown)),
-        flags=node_flags(looked),
+        flags=list_node_flags(view),
         rights=rights,
-        account=looked.cluster.account,
+        account=view.cluster.account,
     )
 
 
-async def _run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
-    async with looking(arguments) as onlooker:
-        notes.writelines(f"note: {each}\n" for each in unread_settings(onlooker.values.chart))
+async def _run_async(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
+    async with open_cluster_viewer(arguments) as onlooker:
+        notes.writelines(f"note: {each}\n" for each in list_unread_settings(onlooker.values.chart))
         if arguments.watch:
             await _watch(onlooker, arguments, out=out)
-        own = await _rights(onlooker)
-        looked = await onlooker.look()
-        found = report(looked, nodes=arguments.nodes, rights=own)
-        write(found.document(), output=arguments.output, out=out, table=found.table)
+        own = await _check_own_rights(onlooker)
+        looked = await onlooker.read_view()
+        found = build_inventory_report(looked, nodes=arguments.nodes, rights=own)
+        write_result(found.serialize(), output=arguments.output, out=out, table=found.format_lines)
         return FAILED if looked.inventory.nodes is None else OK
 
 
-async def _watch(onlooker: Onlooker, arguments: argparse.Namespace, *, out: TextIO) -> None:
+async def _watch(viewer: ClusterViewer, arguments: argparse.Namespace, *, out: TextIO) -> None:
     """Show what there is whenever it has changed, until somebody ends that."""
     shown: tuple[int, str] | None = None
-    own = await _rights(onlooker)
+    own = await _check_own_rights(viewer)
     while True:
-        looked = await onlooker.look()
+        looked = await viewer.read_view()
         state = (looked.inventory.generation, looked.inventory.reason)
         if state != shown:
-            found = report(looked, nodes=arguments.nodes, rights=own)
-            _show(found, output=arguments.output, out=out, is_first=shown is None)
+            found = build_inventory_report(looked, nodes=arguments.nodes, rights=own)
+            _write_update(found, output=arguments.output, out=out, is_first=shown is None)
             shown = state
-        await asyncio.sleep(_PACE_S)
+        await asyncio.sleep(_WATCH_INTERVAL_S)
 
 
-async def _rights(onlooker: Onlooker) -> tuple[Granted, ...] | None:
-    return await granted(onlooker.cluster) if onlooker.cluster.account else None
+async def _check_own_rights(viewer: ClusterViewer) -> tuple[RightStatus, ...] | None:
+    return await check_granted_rights(viewer.cluster) if viewer.cluster.account else None
 
 
-def _show(found: Report, *, output: str, out: TextIO, is_first: bool) -> None:
+def _write_update(found: InventoryReport, *, output: str, out: TextIO, is_first: bool) -> None:
     """Write what has changed: over the last one in a terminal, below it anywhere else, one document a line in JSON."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    document = {"time": now, **found.document()}
+    document = {"time": now, **found.serialize()}
     if output == "json":
         out.write(json.dumps(document, ensure_ascii=False) + "\n")
     elif output == "yaml":
         out.write("---\n")
-        write(document, output=output, out=out, table=found.table)
+        write_result(document, output=output, out=out, table=found.format_lines)
     else:
         if out.isatty() and os.environ.get("TERM") != "dumb":
             out.write(_CLEAR)
         elif not is_first:
             out.write("\n")
         out.write(f"{now}\n")
-        write(document, output=output, out=out, table=found.table)
+        write_result(document, output=output, out=out, table=found.format_lines)
     out.flush()

@@ -6,21 +6,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpuspawner.cli.cluster.looking import Looked
-from gpuspawner.cli.common.output import Paint, columns
-from gpuspawner.cli.inventory.gpu_rows import hidden_types, number
-from gpuspawner.core.catalog.catalogue import Catalogue, GPUType
-from gpuspawner.core.catalog.node_gpus import vendor_of
-from gpuspawner.core.catalog.stocks import is_silent, may_have, units
+from gpuspawner.cli.cluster.looking import ClusterView
+from gpuspawner.cli.common.output import Paint, format_columns
+from gpuspawner.cli.inventory.gpu_rows import format_count, list_hidden_types
+from gpuspawner.core.catalog.catalogue import Catalog, GPUType
+from gpuspawner.core.catalog.node_gpus import find_vendor
+from gpuspawner.core.catalog.stocks import count_units, has_silent_plugin, may_have_units
 from gpuspawner.core.cluster.model import Node, Toleration
-from gpuspawner.core.cluster.node_states import is_passing
+from gpuspawner.core.cluster.node_states import is_transient_taint
 from gpuspawner.core.cluster.occupancy import Occupancy
-from gpuspawner.core.cluster.overview import overview
-from gpuspawner.core.cluster.tolerations import untolerated
-from gpuspawner.core.warnings.flags import Flag, flagged
+from gpuspawner.core.cluster.overview import get_occupancy
+from gpuspawner.core.cluster.tolerations import find_untolerated_taints
+from gpuspawner.core.warnings.flags import AdminWarning, find_node_warnings
 
 _TITLES = ("NODE", "TYPE", "RESOURCE", "FREE", "TOTAL", "STATE")
-_CORDON = "node.kubernetes.io/unschedulable"
+_CORDON_TAINT = "node.kubernetes.io/unschedulable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class NodeRow:
     gpus: tuple[NodeGPUs, ...]
     why_not: tuple[str, ...]
 
-    def document(self) -> dict[str, Any]:
+    def serialize(self) -> dict[str, Any]:
         """Return it as JSON has it."""
         gpus = [
             {"resource": each.resource, "types": list(each.types), "free": each.free, "total": each.total}
@@ -56,71 +56,78 @@ class NodeRow:
         ]
         return {"name": self.name, "gpus": gpus, "why_not": list(self.why_not)}
 
-    def cells(self) -> Iterator[tuple[str, ...]]:
+    def format_cells(self) -> Iterator[tuple[str, ...]]:
         """Yield it as lines of the table."""
         state = " ".join(self.why_not) or ("ok" if self.gpus else "no GPU")
         for each in self.gpus:
-            yield self.name, ", ".join(each.types) or "-", each.resource, number(each.free), number(each.total), state
+            yield (
+                self.name,
+                ", ".join(each.types) or "-",
+                each.resource,
+                format_count(each.free),
+                format_count(each.total),
+                state,
+            )
         if not self.gpus:
             yield self.name, "-", "-", "-", "-", state
 
 
-def node_rows(looked: Looked) -> tuple[NodeRow, ...] | None:
+def build_node_rows(view: ClusterView) -> tuple[NodeRow, ...] | None:
     """Return all nodes in the order of their names, None where they cannot be read."""
-    known = overview(looked.inventory)
+    known = get_occupancy(view.inventory)
     if known is None:
         return None
-    catalogue, occupancy = looked.catalogue, known.occupancy
+    catalogue, occupancy = view.catalogue, known.occupancy
     said: dict[str, list[str]] = {}
-    for flag in node_flags(looked):
+    for flag in list_node_flags(view):
         for name in flag.nodes:
             said.setdefault(name, []).append(flag.message)
-    hidden = hidden_types(looked)
+    hidden = list_hidden_types(view)
     types = [gpu for gpu in (*catalogue.gpus.values(), *hidden) if not gpu.members]
     rows = []
     for node in occupancy.nodes:
-        gpus = tuple(_gpus(node, types, occupancy=occupancy if known.pods_known else None))
-        tolerated = _tolerations(gpus, catalogue, common=looked.tolerations)
-        why_not = (*_states(node, tolerated), *_hidden(gpus, hidden), *said.get(node.name, ()))
+        gpus = tuple(_list_gpus(node, types, occupancy=occupancy if known.pods_known else None))
+        tolerated = _list_tolerations(gpus, catalogue, common=view.tolerations)
+        why_not = (*_describe_states(node, tolerated), *_describe_hidden_types(gpus, hidden), *said.get(node.name, ()))
         rows.append(NodeRow(name=node.name, gpus=gpus, why_not=why_not))
     return tuple(rows)
 
 
-def node_flags(looked: Looked) -> tuple[Flag, ...]:
+def list_node_flags(view: ClusterView) -> tuple[AdminWarning, ...]:
     """Return what the hub tells its admins of the nodes' GPUs."""
-    nodes = looked.inventory.nodes or ()
-    return flagged(nodes, looked.catalogue, table=looked.settings.table, tolerations=looked.tolerations)
+    nodes = view.inventory.nodes or ()
+    return find_node_warnings(nodes, view.catalogue, table=view.settings.table, tolerations=view.tolerations)
 
 
-def node_table(rows: Iterable[NodeRow], *, paint: Paint) -> Iterator[str]:
+def format_node_table(rows: Iterable[NodeRow], *, paint: Paint) -> Iterator[str]:
     """Yield the lines of a table."""
-    yield from columns((cells for row in rows for cells in row.cells()), titles=_TITLES, paint=paint)
+    yield from format_columns((cells for row in rows for cells in row.format_cells()), titles=_TITLES, paint=paint)
 
 
-def _gpus(node: Node, types: Sequence[GPUType], *, occupancy: Occupancy | None) -> Iterator[NodeGPUs]:
+def _list_gpus(node: Node, types: Sequence[GPUType], *, occupancy: Occupancy | None) -> Iterator[NodeGPUs]:
     """Yield the GPUs of a node: resources that are some by their name, or that a type has.
 
     :param occupancy: None while pods are not known.
     """
     resources = {gpu.resource for gpu in types}
     names = {*node.capacity, *node.allocatable, *node.uncounted}
-    free = occupancy.free(node.name) if occupancy is not None else None
-    for name in sorted(each for each in names if each in resources or vendor_of(each) is not None):
-        own = tuple(gpu.slug for gpu in types if gpu.resource == name and gpu.is_on(node.labels))
-        is_quiet = is_silent(node, name)
-        if not may_have(node, name) and not (is_quiet and own):
+    free = occupancy.get_free(node.name) if occupancy is not None else None
+    for name in sorted(each for each in names if each in resources or find_vendor(each) is not None):
+        own = tuple(gpu.slug for gpu in types if gpu.resource == name and gpu.matches_labels(node.labels))
+        is_quiet = has_silent_plugin(node, name)
+        if not may_have_units(node, name) and not (is_quiet and own):
             continue  # of cards that are all divided, kubelet says that there are none
         is_counted = name not in node.uncounted and not is_quiet
         yield NodeGPUs(
             resource=name,
             types=own,
-            total=units(node, name) if is_counted else None,
+            total=count_units(node, name) if is_counted else None,
             free=free.get(name, 0) if is_counted and free is not None else None,
         )
 
 
-def _tolerations(
-    gpus: Iterable[NodeGPUs], catalogue: Catalogue, *, common: tuple[Toleration, ...]
+def _list_tolerations(
+    gpus: Iterable[NodeGPUs], catalogue: Catalog, *, common: tuple[Toleration, ...]
 ) -> tuple[Toleration, ...]:
     """Return what is tolerated by servers with any of the types that a node has."""
     slugs = {slug for each in gpus for slug in each.types}
@@ -128,18 +135,18 @@ def _tolerations(
     return (*common, *own)
 
 
-def _states(node: Node, tolerations: tuple[Toleration, ...]) -> Iterator[str]:
+def _describe_states(node: Node, tolerations: tuple[Toleration, ...]) -> Iterator[str]:
     """Yield what a node is going through that keeps servers off it for the time being."""
     if node.unschedulable:
         yield "Cordoned."
     if not node.ready:
         yield "Not ready."
-    for taint in untolerated(node, tolerations):
-        if is_passing(taint) and taint.key != _CORDON and node.ready:
+    for taint in find_untolerated_taints(node, tolerations):
+        if is_transient_taint(taint) and taint.key != _CORDON_TAINT and node.ready:
             yield f"Takes no servers for the time being: {taint.key}."
 
 
-def _hidden(gpus: Iterable[NodeGPUs], hidden: Iterable[GPUType]) -> Iterator[str]:
+def _describe_hidden_types(gpus: Iterable[NodeGPUs], hidden: Iterable[GPUType]) -> Iterator[str]:
     slugs = {gpu.slug for gpu in hidden}
     for each in gpus:
         yield from (f"The settings hide {slug}." for slug in each.types if slug in slugs)

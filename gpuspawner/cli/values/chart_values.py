@@ -5,79 +5,92 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from gpuspawner.cli.common.findings import Finding, Path, Severity, dotted
-from gpuspawner.cli.values.chart import OF_BASE, TRAITS, configured, set_by_chart, spawner_config
-from gpuspawner.cli.values.values import CONFIG, SPAWNERS, Values
+from gpuspawner.cli.common.findings import Finding, KeyPath, Severity, format_path
+from gpuspawner.cli.values.chart import (
+    BASE_CHART_KEYS,
+    CHART_KEYS,
+    build_spawner_config,
+    find_chart_path,
+    get_configured_trait,
+)
+from gpuspawner.cli.values.values import HUB_CONFIG_PATH, SPAWNER_SECTIONS, HelmValues
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.errors import SettingsError
-from gpuspawner.hub.admission.room import tolerations
+from gpuspawner.hub.admission.room import parse_admin_tolerations
 
-_TERMS = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+_NODE_SELECTOR_TERMS_PATH = (
+    "affinity",
+    "nodeAffinity",
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "nodeSelectorTerms",
+)
 
 
-class Said(NamedTuple):
+class TraitSource(NamedTuple):
     """A value, and the path from the top of the files where it is said."""
 
-    path: Path
+    path: KeyPath
     value: Any
 
 
-def trait(values: Values, name: str) -> Said | None:
+def find_trait_source(values: HelmValues, name: str) -> TraitSource | None:
     """Return what an admin sets a trait of KubeSpawner to, None where the values say nothing."""
-    *nearer, base = ((*CONFIG, section, name) for section in SPAWNERS)
-    key = {**TRAITS, **OF_BASE}.get(name)
+    *nearer, base = ((*HUB_CONFIG_PATH, section, name) for section in SPAWNER_SECTIONS)
+    key = {**CHART_KEYS, **BASE_CHART_KEYS}.get(name)
     of_chart = [] if key is None else [("singleuser", *key.split("."))]
     # What the chart sets, it sets for KubeSpawner: the section of the class that that is based on does not count then.
-    based = [] if set_by_chart(values.chart, name) else [base]
+    based = [] if find_chart_path(values.chart, name) else [base]
     for place in (*nearer, *of_chart, *based):
-        said = values.at(place[:-1]).get(place[-1])
+        said = values.get_chart_section(place[:-1]).get(place[-1])
         if said is not None:
-            return Said((*values.root, *place), said)
+            return TraitSource((*values.root, *place), said)
     return None
 
 
-def pod_tolerations(values: Values) -> tuple[Toleration, ...]:
+def list_pod_tolerations(values: HelmValues) -> tuple[Toleration, ...]:
     """Return what every server tolerates besides what its GPU type does, of values that are right."""
-    return tolerations(configured(spawner_config(values.chart, namespace=""), "tolerations"))
+    return parse_admin_tolerations(
+        get_configured_trait(build_spawner_config(values.chart, namespace=""), "tolerations")
+    )
 
 
-def required_terms(values: Values) -> Said | None:
+def find_node_selector_terms(values: HelmValues) -> TraitSource | None:
     """Return the node selector terms, of which every server's node must fit one, None where there are none.
 
     Those of the chart alone are left out, and so is what no configuration can be made of.
     """
-    said = trait(values, "extra_pod_config")
+    said = find_trait_source(values, "extra_pod_config")
     within: Any = said.value if said else None
-    for key in _TERMS:
+    for key in _NODE_SELECTOR_TERMS_PATH:
         within = within.get(key) if isinstance(within, Mapping) else None
     if said and isinstance(within, list) and within:
-        return Said((*said.path, *_TERMS), within)
-    said = trait(values, "node_affinity_required")
+        return TraitSource((*said.path, *_NODE_SELECTOR_TERMS_PATH), within)
+    said = find_trait_source(values, "node_affinity_required")
     if not said:
         return None
     try:
-        terms = configured(spawner_config(values.chart, namespace=""), "node_affinity_required")
+        terms = get_configured_trait(build_spawner_config(values.chart, namespace=""), "node_affinity_required")
     except SettingsError:
         return None
-    return Said(said.path, _list(terms)) if _list(said.value) else None
+    return TraitSource(said.path, _list_entries(terms)) if _list_entries(said.value) else None
 
 
-def expressions(term: Any) -> list[Mapping[str, Any]]:
+def list_match_expressions(term: Any) -> list[Mapping[str, Any]]:
     """Return what a node selector term asks of a node's labels."""
     if not isinstance(term, Mapping):
         return []
     found = term.get("matchExpressions") or term.get("match_expressions")
-    return [each for each in _list(found) if isinstance(each, Mapping)]
+    return [each for each in _list_entries(found) if isinstance(each, Mapping)]
 
 
-def warning(values: Values, path: Iterable[str | int], *, code: str, message: str) -> Finding:
+def make_warning(values: HelmValues, path: Iterable[str | int], *, code: str, message: str) -> Finding:
     """Return a warning about a path from the top of the files."""
     path = tuple(path)
-    place = values.where(path)
-    return Finding(severity=Severity.WARNING, code=code, path=dotted(path), message=message, place=place)
+    place = values.locate(path)
+    return Finding(severity=Severity.WARNING, code=code, path=format_path(path), message=message, place=place)
 
 
-def _list(value: Any) -> list[Any]:
+def _list_entries(value: Any) -> list[Any]:
     """Return entries, which KubeSpawner takes as a list or as a dict."""
     if isinstance(value, Mapping):
         return list(value.values())

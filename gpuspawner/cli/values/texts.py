@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-LONGEST = 4 * 1024**2
+MAX_INPUT_SIZE = 4 * 1024**2
 """Bytes of a file; what Helm stores of a release may have 1 MiB."""
-TOO_LONG = f"has more than {LONGEST // 1024**2} MiB, so it was not read"
+TOO_LONG_MESSAGE = f"has more than {MAX_INPUT_SIZE // 1024**2} MiB, so it was not read"
 _STDIN = "-"
 
 
@@ -20,18 +20,20 @@ def read_text(file: str) -> str:
     :raises UnicodeDecodeError: it is no UTF-8.
     """
     if file == _STDIN:
-        return sys.stdin.read(LONGEST + 1)
+        return sys.stdin.read(MAX_INPUT_SIZE + 1)
     with Path(file).open("rb") as opened:
-        content = opened.read(LONGEST + 8)  # a byte order mark does not count
+        content = opened.read(MAX_INPUT_SIZE + 8)  # a byte order mark does not count
     # What is cut off may end within a character.
-    return content.decode("utf-8-sig", errors="strict" if len(content) <= LONGEST else "replace")
+    return content.decode("utf-8-sig", errors="strict" if len(content) <= MAX_INPUT_SIZE else "replace")
 
 
 def is_too_long(text: str) -> bool:
     """Tell whether a text has more than may be read."""
-    return len(text) > LONGEST or (len(text) * 4 > LONGEST and len(text.encode(errors="replace")) > LONGEST)
+    return len(text) > MAX_INPUT_SIZE or (
+        len(text) * 4 > MAX_INPUT_SIZE and len(text.encode(errors="replace")) > MAX_INPUT_SIZE
+    )
 
 
-def no_text(error: UnicodeDecodeError) -> str:
+def describe_decode_error(error: UnicodeDecodeError) -> str:
     """Return what is wrong with a file that is no text."""
     return f"is no text in UTF-8: byte {error.start + 1} fits nowhere"

@@ -8,12 +8,12 @@ from typing import Any
 
 from traitlets.config import Config
 
-from gpuspawner.cli.values.chart import at, configured
-from gpuspawner.core.rawjson import mapping, text
+from gpuspawner.cli.values.chart import get_chart_value, get_configured_trait
+from gpuspawner.core.rawjson import as_dict, as_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class ChartRequirements:
     """What servers need that an admin has to have made.
 
     :param pull_secrets: names of the secrets that their images are pulled with.
@@ -34,42 +34,46 @@ class Wishes:
     has_user_namespaces: bool = False
 
 
-def read_wishes(values: Mapping[str, Any], config: Config) -> Wishes:
+def read_chart_requirements(values: Mapping[str, Any], config: Config) -> ChartRequirements:
     """Return what merged values say; what they leave out is as the chart has it.
 
-    :param config: of spawners, as :func:`gpuspawner.cli.values.chart.spawner_config` makes it of them.
+    :param config: of spawners, as :func:`gpuspawner.cli.values.chart.build_spawner_config` makes it of them.
     """
-    claims = configured(config, "storage_pvc_ensure")
-    own = text(configured(config, "storage_class"))
-    return Wishes(
-        pull_secrets=tuple(dict.fromkeys(_pull_secrets(values, config))),
-        wants_claims=at(values, "singleuser.storage.type", default="dynamic") == "dynamic"
+    claims = get_configured_trait(config, "storage_pvc_ensure")
+    own = as_text(get_configured_trait(config, "storage_class"))
+    return ChartRequirements(
+        pull_secrets=tuple(dict.fromkeys(_list_secret_names(values, config))),
+        wants_claims=get_chart_value(values, "singleuser.storage.type", default="dynamic") == "dynamic"
         if claims is None
         else claims is True,
-        storage_class=own or text(at(values, "singleuser.storage.dynamic.storageClass")),
-        database_class=_database_class(values),
-        priority_class=text(configured(config, "priority_class_name")),
-        reads_events=configured(config, "events_enabled") is not False,
-        has_user_namespaces=configured(config, "enable_user_namespaces") is True,
+        storage_class=own or as_text(get_chart_value(values, "singleuser.storage.dynamic.storageClass")),
+        database_class=_find_database_class(values),
+        priority_class=as_text(get_configured_trait(config, "priority_class_name")),
+        reads_events=get_configured_trait(config, "events_enabled") is not False,
+        has_user_namespaces=get_configured_trait(config, "enable_user_namespaces") is True,
     )
 
 
-def _database_class(values: Mapping[str, Any]) -> str | None:
-    volume = at(values, "hub.db.pvc", default={})
-    named = at(values, "hub.db.pvc.storageClassName")
+def _find_database_class(values: Mapping[str, Any]) -> str | None:
+    volume = get_chart_value(values, "hub.db.pvc", default={})
+    named = get_chart_value(values, "hub.db.pvc.storageClassName")
     # With a selector, or with an empty text for its class, the claim goes to a volume that an admin has made.
-    is_made = bool(mapping(volume).get("selector")) or named == ""
-    return text(named) if at(values, "hub.db.type", default="sqlite-pvc") == "sqlite-pvc" and not is_made else None
+    is_made = bool(as_dict(volume).get("selector")) or named == ""
+    return (
+        as_text(named)
+        if get_chart_value(values, "hub.db.type", default="sqlite-pvc") == "sqlite-pvc" and not is_made
+        else None
+    )
 
 
-def _pull_secrets(values: Mapping[str, Any], config: Config) -> Iterator[str]:
-    yield from _names(values.get("imagePullSecrets"))
-    yield from _names(at(values, "singleuser.image.pullSecrets"))
-    yield from _names(configured(config, "image_pull_secrets"))
+def _list_secret_names(values: Mapping[str, Any], config: Config) -> Iterator[str]:
+    yield from _list_names(values.get("imagePullSecrets"))
+    yield from _list_names(get_chart_value(values, "singleuser.image.pullSecrets"))
+    yield from _list_names(get_configured_trait(config, "image_pull_secrets"))
 
 
-def _names(raw: object) -> Iterator[str]:
+def _list_names(raw: object) -> Iterator[str]:
     entries: Iterable[object] = raw if isinstance(raw, list) else [raw]
     for each in entries:
-        if name := text(each) or text(mapping(each).get("name")):
+        if name := as_text(each) or as_text(as_dict(each).get("name")):
             yield name

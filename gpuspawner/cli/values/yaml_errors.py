@@ -6,8 +6,8 @@ import re
 
 import yaml
 
-from gpuspawner.cli.common.findings import Finding, Place, Severity
-from gpuspawner.core.text.quoting import name_of
+from gpuspawner.cli.common.findings import FilePosition, Finding, Severity
+from gpuspawner.core.text.quoting import sanitize_name
 
 _TAB = "a tab stands where YAML takes spaces only"
 _QUOTES = "the closing mark of a quotation is missing"
@@ -37,13 +37,13 @@ _ENDED = re.compile(
 )
 
 
-def yaml_flaw(error: yaml.YAMLError, text: str, *, file: str) -> Finding:
+def build_yaml_finding(error: yaml.YAMLError, text: str, *, file: str) -> Finding:
     """Return what is wrong, at its line and column.
 
     :param text: what was parsed.
     """
-    place = _place(error, text, file=file)
-    if (quotation := _quotation(text, place)) is not None:
+    place = _locate_error(error, text, file=file)
+    if (quotation := _find_quotation_start(text, place)) is not None:
         return Finding(severity=Severity.ERROR, code="bad_yaml", path="", message=_LONG_QUOTATION, place=quotation)
     told = str(getattr(error, "problem", None) or getattr(error, "reason", None) or error)
     lines = text.splitlines()
@@ -51,12 +51,12 @@ def yaml_flaw(error: yaml.YAMLError, text: str, *, file: str) -> Finding:
     meaning = next((meaning for words, meaning in _MEANINGS.items() if words in told), "it cannot be read")
     if "\t" in before and not before.strip(" \t-"):
         meaning = _TAB
-    reason = told if told.isprintable() else name_of(told)
+    reason = told if told.isprintable() else sanitize_name(told)
     message = f"is no YAML: {meaning} ({reason})"
     return Finding(severity=Severity.ERROR, code="bad_yaml", path="", message=message, place=place)
 
 
-def _quotation(text: str, place: Place) -> Place | None:
+def _find_quotation_start(text: str, place: FilePosition) -> FilePosition | None:
     """Return where a quotation of several lines begins that ends on the line of an error.
 
     With a mark missing, a text goes on until the next quotation begins, which then looks wrong.
@@ -67,17 +67,17 @@ def _quotation(text: str, place: Place) -> Place | None:
             if isinstance(token, yaml.ScalarToken) and token.style in ("'", '"'):
                 start, end = token.start_mark, token.end_mark
                 if start.line < end.line and end.line + 1 == place.line:
-                    found = Place(place.file, start.line + 1, start.column + 1)
+                    found = FilePosition(place.file, start.line + 1, start.column + 1)
     except (yaml.YAMLError, ValueError, OverflowError):
         pass  # of which this is told
     return found
 
 
-def _place(error: yaml.YAMLError, text: str, *, file: str) -> Place:
+def _locate_error(error: yaml.YAMLError, text: str, *, file: str) -> FilePosition:
     mark, opened = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
     if mark is None or (opened is not None and _ENDED.search(str(error))):
         mark = opened  # what is not closed is found where it is opened, a key without a colon where it begins
     if mark is not None:
-        return Place(file, mark.line + 1, mark.column + 1)
+        return FilePosition(file, mark.line + 1, mark.column + 1)
     before = text[: max(getattr(error, "position", 0) or 0, 0)]
-    return Place(file, before.count("\n") + 1, len(before) - before.rfind("\n"))
+    return FilePosition(file, before.count("\n") + 1, len(before) - before.rfind("\n"))

@@ -15,10 +15,10 @@ import yaml
 from typing_extensions import override
 from yaml.scanner import ScannerError
 
-from gpuspawner.cli.common.findings import Finding, Path, Place, Severity, dotted
-from gpuspawner.cli.values.texts import TOO_LONG, is_too_long
-from gpuspawner.cli.values.yaml_errors import yaml_flaw
-from gpuspawner.core.text.quoting import name_of, quote
+from gpuspawner.cli.common.findings import FilePosition, Finding, KeyPath, Severity, format_path
+from gpuspawner.cli.values.texts import TOO_LONG_MESSAGE, is_too_long
+from gpuspawner.cli.values.yaml_errors import build_yaml_finding
+from gpuspawner.core.text.quoting import quote, sanitize_name
 
 _MOST_VALUES = 100_000
 """Values of one file: aliases of aliases can stand for more than any machine holds."""
@@ -32,13 +32,13 @@ _TRUE = frozenset({"y", "yes", "true", "on"})
 _NULL = r"^(?:~|null|Null|NULL|)$"
 _BOOL = r"^(?:[yYnN]|yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$"
 _WORDS = {"null": _NULL, "bool": _BOOL}
-_HALF = "[\ud800-\udfff]"
+_SURROGATE = "[\ud800-\udfff]"
 _INT = r"^[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|[1-9][0-9_]*|0)$"
 _FLOAT = r"^(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class LocatedValue:
     """A value and where it is written.
 
     :param value: a scalar, or a dict or list of what is written in it.
@@ -46,8 +46,8 @@ class Written:
     """
 
     value: Any
-    place: Place
-    key: Place | None = None
+    place: FilePosition
+    key: FilePosition | None = None
 
     @property
     def plain(self) -> Any:
@@ -57,25 +57,25 @@ class Written:
         return [entry.plain for entry in self.value] if isinstance(self.value, list) else self.value
 
     @property
-    def shown(self) -> Place:
+    def shown(self) -> FilePosition:
         """Where a reader looks for it: what begins on a line below its key is found by the key."""
         return self.key if self.key is not None and isinstance(self.value, dict | list | None) else self.place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class YAMLDocument:
     """What a file says.
 
     :param tree: of a mapping, or of a list where one is allowed; an empty mapping where the file cannot be read.
     :param is_read: false where the tree is not what the file says.
     """
 
-    tree: Written
+    tree: LocatedValue
     flaws: tuple[Finding, ...] = ()
     is_read: bool = True
 
 
-_Tree = Mapping[str, Written]
+_LocatedMapping = Mapping[str, LocatedValue]
 
 
 class _Loader(yaml.SafeLoader):
@@ -114,45 +114,45 @@ for _name, _pattern, _first in (
     _Loader.add_implicit_resolver(f"{_TAG}{_name}", re.compile(_pattern), _first)
 
 
-class _TooMuchError(Exception):
+class _TooLargeError(Exception):
     """The values of a file are too many, or too deep."""
 
 
-def read_yaml(text: str, *, file: str, may_be_list: bool = False) -> Document:
+def read_yaml(text: str, *, file: str, may_be_list: bool = False) -> YAMLDocument:
     """Return what a values file says, as far as it can be read.
 
     :param file: its name, as places have it.
     :param may_be_list: it may also hold a list, which is no values file, but what is in one.
     """
-    top = Place(file, 1, 1)
+    top = FilePosition(file, 1, 1)
     if is_too_long(text):
-        return _unread(_flaw(top, "too_large", message=TOO_LONG))
+        return _make_unread(_make_flaw(top, "too_large", message=TOO_LONG_MESSAGE))
     try:
-        nodes = list(_composed(text))
+        nodes = list(_compose_documents(text))
     except yaml.YAMLError as error:
-        return _unread(yaml_flaw(error, text, file=file))
+        return _make_unread(build_yaml_finding(error, text, file=file))
     except RecursionError:
-        return _unread(_flaw(top, "too_large", message="is nested too deep"))
+        return _make_unread(_make_flaw(top, "too_large", message="is nested too deep"))
     reader = _Reader(file)
     if not nodes or (isinstance(nodes[0], yaml.ScalarNode) and nodes[0].tag == f"{_TAG}null"):
-        tree = Written(value={}, place=top)
+        tree = LocatedValue(value={}, place=top)
     elif not isinstance(nodes[0], yaml.CollectionNode if may_be_list else yaml.MappingNode):
-        message = f"must hold a mapping, not {quote(_example(nodes[0]))}"
-        return _unread(_flaw(reader.place(nodes[0]), "wrong_type", message=message))
+        message = f"must hold a mapping, not {quote(_describe_node(nodes[0]))}"
+        return _make_unread(_make_flaw(reader.place(nodes[0]), "wrong_type", message=message))
     else:
         try:
             tree = reader.read(nodes[0], (), depth=0)
-        except _TooMuchError as error:
-            return _unread(*reader.flaws, _flaw(top, "too_large", message=str(error)))
+        except _TooLargeError as error:
+            return _make_unread(*reader.flaws, _make_flaw(top, "too_large", message=str(error)))
     for node in nodes[1:]:
         if not (isinstance(node, yaml.ScalarNode) and not node.value):
             message = "is a second document in the file: Helm 3 reads only the first one"
-            reader.flaws.append(_flaw(reader.place(node), "second_document", message=message))
+            reader.flaws.append(_make_flaw(reader.place(node), "second_document", message=message))
             break
-    return Document(tree=tree, flaws=tuple(reader.flaws))
+    return YAMLDocument(tree=tree, flaws=tuple(reader.flaws))
 
 
-def _composed(text: str) -> Iterator[Any]:
+def _compose_documents(text: str) -> Iterator[Any]:
     loader = _Loader(text)
     try:
         while loader.check_node():
@@ -163,15 +163,17 @@ def _composed(text: str) -> Iterator[Any]:
         loader.dispose()
 
 
-def _unread(*flaws: Finding) -> Document:
-    return Document(tree=Written(value={}, place=flaws[0].place or Place("", 1, 1)), flaws=flaws, is_read=False)
+def _make_unread(*flaws: Finding) -> YAMLDocument:
+    return YAMLDocument(
+        tree=LocatedValue(value={}, place=flaws[0].place or FilePosition("", 1, 1)), flaws=flaws, is_read=False
+    )
 
 
-def _flaw(place: Place, code: str, *, message: str, path: Path = ()) -> Finding:
-    return Finding(severity=Severity.ERROR, code=code, path=dotted(path), message=message, place=place)
+def _make_flaw(place: FilePosition, code: str, *, message: str, path: KeyPath = ()) -> Finding:
+    return Finding(severity=Severity.ERROR, code=code, path=format_path(path), message=message, place=place)
 
 
-def _example(node: Any) -> object:
+def _describe_node(node: Any) -> object:
     return node.value if isinstance(node, yaml.ScalarNode) else []
 
 
@@ -187,10 +189,10 @@ class _Reader:
         self._open: set[int] = set()
         self.flaws: list[Finding] = []
 
-    def place(self, node: Any) -> Place:
-        return Place(self._file, node.start_mark.line + 1, node.start_mark.column + 1)
+    def place(self, node: Any) -> FilePosition:
+        return FilePosition(self._file, node.start_mark.line + 1, node.start_mark.column + 1)
 
-    def read(self, node: Any, path: Path, *, depth: int, key: Place | None = None) -> Written:
+    def read(self, node: Any, path: KeyPath, *, depth: int, key: FilePosition | None = None) -> LocatedValue:
         """Return what a node says.
 
         :param depth: of the path, and of what it went through.
@@ -199,9 +201,9 @@ class _Reader:
         self._left -= 1
         if self._left < 0:
             message = f"stands for more than {_MOST_VALUES:,} values: aliases of aliases multiply"
-            raise _TooMuchError(message)
+            raise _TooLargeError(message)
         if depth > _DEEPEST:
-            raise _TooMuchError(f"is nested more than {_DEEPEST} deep")
+            raise _TooLargeError(f"is nested more than {_DEEPEST} deep")
         value: Any = None
         if id(node) in self._open:
             self._add(node, path, code="bad_value", message="contains itself, by an alias of its own anchor")
@@ -213,17 +215,17 @@ class _Reader:
                 value = self._mapping(node, path, depth=depth)
             else:
                 if node.tag != f"{_TAG}seq":
-                    self._add(node, path, code="bad_value", message=_unknown_tag(node.tag))
+                    self._add(node, path, code="bad_value", message=_describe_unknown_tag(node.tag))
                 entries = enumerate(node.value)
                 value = [self.read(entry, (*path, index), depth=depth + 1) for index, entry in entries]
             self._open.discard(id(node))
-        return Written(value=value, place=self.place(node), key=key)
+        return LocatedValue(value=value, place=self.place(node), key=key)
 
-    def _mapping(self, node: Any, path: Path, *, depth: int) -> dict[str, Written]:
+    def _mapping(self, node: Any, path: KeyPath, *, depth: int) -> dict[str, LocatedValue]:
         if node.tag != f"{_TAG}map":
-            self._add(node, path, code="bad_value", message=_unknown_tag(node.tag))
-        found: dict[str, Written] = {}
-        own: dict[str, Written] = {}
+            self._add(node, path, code="bad_value", message=_describe_unknown_tag(node.tag))
+        found: dict[str, LocatedValue] = {}
+        own: dict[str, LocatedValue] = {}
         for key_node, value_node in node.value:
             if key_node.tag == f"{_TAG}merge":
                 brought = self._merged(value_node, path, depth=depth + 1)
@@ -240,18 +242,20 @@ class _Reader:
             found[name] = own[name] = self.read(value_node, (*path, name), depth=depth + 1, key=self.place(key_node))
         return found
 
-    def _warn_of_overridden(self, node: Any, path: Path, *, before: _Tree, brought: _Tree, own: _Tree) -> None:
+    def _warn_of_overridden(
+        self, node: Any, path: KeyPath, *, before: _LocatedMapping, brought: _LocatedMapping, own: _LocatedMapping
+    ) -> None:
         """Warn of keys whose values ``<<`` takes away: Helm goes through a mapping in the order of its lines."""
         for name in before.keys() & brought.keys():
             if before[name].plain != brought[name].plain:
                 message = "is overridden by << below it: Helm takes the last one, so write << first"
                 place = (own[name].key if name in own else None) or self.place(node)
-                flaw = _flaw(place, "duplicate_key", message=message, path=(*path, name))
+                flaw = _make_flaw(place, "duplicate_key", message=message, path=(*path, name))
                 self.flaws.append(replace(flaw, severity=Severity.WARNING))
 
-    def _merged(self, node: Any, path: Path, *, depth: int) -> dict[str, Written]:
+    def _merged(self, node: Any, path: KeyPath, *, depth: int) -> dict[str, LocatedValue]:
         """Return what one ``<<`` brings in; of a list of mappings the first one wins."""
-        found: dict[str, Written] = {}
+        found: dict[str, LocatedValue] = {}
         for each in node.value if isinstance(node, yaml.SequenceNode) else [node]:
             if isinstance(each, yaml.MappingNode):
                 value = self.read(each, path, depth=depth).value
@@ -261,7 +265,7 @@ class _Reader:
                 self._add(each, (*path, "<<"), code="wrong_type", message=message)
         return found
 
-    def _key(self, node: Any, path: Path) -> str | None:
+    def _key(self, node: Any, path: KeyPath) -> str | None:
         """Return a key as the text that Helm makes of it, None where it cannot be one."""
         if not isinstance(node, yaml.ScalarNode):
             message = "is a mapping or list in the place of a key; a text with { or [ at its beginning needs quotes"
@@ -277,9 +281,9 @@ class _Reader:
             self._add(node, (*path, str(node.value)), code="bad_value", message=message)
         return name
 
-    def _scalar(self, node: Any, path: Path) -> Any:
+    def _scalar(self, node: Any, path: KeyPath) -> Any:
         kind, text = _SCALARS.get(node.tag), str(node.value)
-        if re.search(_HALF, text):
+        if re.search(_SURROGATE, text):
             self._add(node, path, code="bad_value", message="has half of a surrogate pair, which is no character")
             return ""
         if kind in _WORDS and not re.search(_WORDS[kind], text):
@@ -294,25 +298,25 @@ class _Reader:
                 case "bool":
                     return text.lower() in _TRUE
                 case "int":
-                    return _whole(_short(text))
+                    return _parse_int(_require_short(text))
                 case "float":
-                    return float(_short(text).replace("_", "").replace(".inf", "inf").replace(".nan", "nan"))
+                    return float(_require_short(text).replace("_", "").replace(".inf", "inf").replace(".nan", "nan"))
         except ValueError:
             self._add(node, path, code="bad_value", message=f"is no number that can be read: {quote(text)}")
             return text
-        self._add(node, path, code="bad_value", message=_unknown_tag(node.tag))
+        self._add(node, path, code="bad_value", message=_describe_unknown_tag(node.tag))
         return text
 
-    def _add(self, node: Any, path: Path, *, code: str, message: str) -> None:
-        self.flaws.append(_flaw(self.place(node), code, message=message, path=path))
+    def _add(self, node: Any, path: KeyPath, *, code: str, message: str) -> None:
+        self.flaws.append(_make_flaw(self.place(node), code, message=message, path=path))
 
 
-def _unknown_tag(tag: str) -> str:
+def _describe_unknown_tag(tag: str) -> str:
     shown = tag.replace(_TAG, "!!")
-    return f"has the tag {name_of(shown)}, which means nothing in values; leave it out"
+    return f"has the tag {sanitize_name(shown)}, which means nothing in values; leave it out"
 
 
-def _short(number: str) -> str:
+def _require_short(number: str) -> str:
     """Return a number as it is written.
 
     :raises ValueError: it has more characters than anybody reads.
@@ -322,7 +326,7 @@ def _short(number: str) -> str:
     return number
 
 
-def _whole(text: str) -> int | float:
+def _parse_int(text: str) -> int | float:
     """Return a whole number as go-yaml reads it: ``0x1F``, ``0b1``, ``0o17`` and ``017`` as well.
 
     :raises ValueError: it is none.
@@ -333,6 +337,6 @@ def _whole(text: str) -> int | float:
     return int(plain, 0)
 
 
-def plain_mapping(tree: Mapping[str, Written]) -> dict[str, Any]:
+def strip_positions(tree: Mapping[str, LocatedValue]) -> dict[str, Any]:
     """Return a mapping without places."""
     return {name: entry.plain for name, entry in tree.items()}

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gpuspawner.core.cluster.node_table import Layout, NodeTable
+from gpuspawner.core.cluster.node_table import NodeGrouping, NodeTable
 
-_ANY_SHAPE = ("karpenter.sh/nodepool", "karpenter.sh/provisioner-name")
+_ANY_SIZE_LABELS = ("karpenter.sh/nodepool", "karpenter.sh/provisioner-name")
 """Karpenter and EKS Auto Mode choose a machine for the pods that wait (https://karpenter.sh/docs/concepts/nodepools/)."""
 
-_SAME_SHAPE = (
+_FIXED_SIZE_LABELS = (
     "cloud.google.com/gke-nodepool",
     "eks.amazonaws.com/nodegroup",
     "alpha.eksctl.io/nodegroup-name",
@@ -21,24 +21,24 @@ _SAME_SHAPE = (
 )
 """Pools of GKE, EKS, eksctl and AKS, whose nodes are all alike; one may have no node right now."""
 
-_LAYOUT = Layout(presence=(*_ANY_SHAPE, *_SAME_SHAPE))
+_AUTOSCALER_GROUPING = NodeGrouping(presence=(*_ANY_SIZE_LABELS, *_FIXED_SIZE_LABELS))
 
 
-class Traces(NamedTuple):
+class AutoscalerTraces(NamedTuple):
     """What may be added to a cluster, as its nodes tell.
 
-    :param any_shape: nodes of any size.
-    :param pools: nodes of pools of which no node may be there now.
+    :param any_size: nodes of any size.
+    :param fixed_size: nodes of pools of which no node may be there now.
     """
 
-    any_shape: bool
-    pools: bool
+    any_size: bool
+    fixed_size: bool
 
 
-def traces(table: NodeTable) -> Traces:
+def find_autoscaler_traces(table: NodeTable) -> AutoscalerTraces:
     """Return what autoscalers left on the nodes of a cluster."""
-    examples = [pool.example.labels for pool in table.pools(_LAYOUT)]
-    return Traces(
-        any_shape=any(key in labels for labels in examples for key in _ANY_SHAPE),
-        pools=any(key in labels for labels in examples for key in _SAME_SHAPE),
+    examples = [pool.example.labels for pool in table.group_nodes(_AUTOSCALER_GROUPING)]
+    return AutoscalerTraces(
+        any_size=any(key in labels for labels in examples for key in _ANY_SIZE_LABELS),
+        fixed_size=any(key in labels for labels in examples for key in _FIXED_SIZE_LABELS),
     )

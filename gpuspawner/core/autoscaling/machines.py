@@ -8,13 +8,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 
-from gpuspawner.core.cluster.model import Machines
+from gpuspawner.core.cluster.model import MachineConstraints
 
-NODES = "nodes"
+NODE_COUNT = "nodes"
 """The name under which Karpenter limits the number of nodes (https://karpenter.sh/docs/concepts/nodepools/#speclimits)."""
 
 
-def may_hold(machines: Machines, requests: Mapping[str, int]) -> bool:
+def may_fit_machine(machines: MachineConstraints, requests: Mapping[str, int]) -> bool:
     """Tell whether a machine may be large enough, and within the limits if nothing else were there.
 
     Limits are compared with what the pod asks for: how much of it Karpenter counts for a machine is only nearly known
@@ -24,25 +24,25 @@ def may_hold(machines: Machines, requests: Mapping[str, int]) -> bool:
         sizes = machines.sizes.get(name)
         if sizes is not None and number > (sizes[-1] if sizes else 0):
             return False
-    return all(_wanted(requests, name) <= limit for name, limit in machines.limits.items())
+    return all(_get_wanted(requests, name) <= limit for name, limit in machines.limits.items())
 
 
-def has_left(machines: Machines, wanted: Iterable[Mapping[str, int]]) -> bool:
+def has_capacity_left(machines: MachineConstraints, pod_requests: Iterable[Mapping[str, int]]) -> bool:
     """Tell whether the limits leave room for some pods' requests, each on a machine of its own.
 
     The smallest machines that would do are counted. Karpenter takes larger ones where it has no smaller, so this is
     sure only where the sizes are known.
     """
-    left = dict(machines.left)
-    for requests in wanted:
+    left = dict(machines.remaining)
+    for requests in pod_requests:
         for name in left:
-            left[name] -= _least(machines, requests, name=name)
+            left[name] -= _compute_smallest_size(machines, requests, name=name)
         if any(number < 0 for number in left.values()):
             return False
     return True
 
 
-def largest(machines: Machines, name: str) -> int | None:
+def find_largest_size(machines: MachineConstraints, name: str) -> int | None:
     """Return how much of a resource one machine has at most, None when not known."""
     known = [machines.limits[name]] if name in machines.limits else []
     sizes = machines.sizes.get(name)
@@ -51,14 +51,14 @@ def largest(machines: Machines, name: str) -> int | None:
     return min(known, default=None)
 
 
-def _least(machines: Machines, requests: Mapping[str, int], *, name: str) -> int:
+def _compute_smallest_size(machines: MachineConstraints, requests: Mapping[str, int], *, name: str) -> int:
     """Return how much of a limited resource the smallest machine for a pod takes."""
-    number = _wanted(requests, name)
+    number = _get_wanted(requests, name)
     sizes = machines.sizes.get(name, ())
     at = bisect_left(sizes, number)
     return sizes[at] if at < len(sizes) else number
 
 
-def _wanted(requests: Mapping[str, int], name: str) -> int:
+def _get_wanted(requests: Mapping[str, int], name: str) -> int:
     """Return how much of a limited resource a pod takes, on a machine of its own."""
-    return 1 if name == NODES else requests.get(name, 0)
+    return 1 if name == NODE_COUNT else requests.get(name, 0)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gpuspawner.core.catalog.catalogue import Compute
+from gpuspawner.core.catalog.catalogue import ComputeCapability
 
 GFD_PRODUCT = "nvidia.com/gpu.product"
 GKE_ACCELERATOR = "cloud.google.com/gke-accelerator"
@@ -18,13 +18,13 @@ KARPENTER_PREFIXES = ("karpenter.k8s.aws/", "eks.amazonaws.com/")
 AMD_PRODUCT = "amd.com/gpu.product-name"
 INTEL_PRODUCT = "gpu.intel.com/product"
 
-_SOURCES = {GFD_PRODUCT: "gfd", GKE_ACCELERATOR: "gke", AMD_PRODUCT: "amd", INTEL_PRODUCT: "intel"} | {
+_LABEL_SOURCES = {GFD_PRODUCT: "gfd", GKE_ACCELERATOR: "gke", AMD_PRODUCT: "amd", INTEL_PRODUCT: "intel"} | {
     f"{prefix}instance-gpu-name": "karpenter" for prefix in KARPENTER_PREFIXES
 }
-_SUFFIXES = re.compile(r"(-MIG-.*)?(-SHARED)?$", re.ASCII | re.DOTALL)
+_PRODUCT_SUFFIXES = re.compile(r"(-MIG-.*)?(-SHARED)?$", re.ASCII | re.DOTALL)
 """What GPU Feature Discovery appends to a product for MIG slices and shared GPUs."""
 
-_SAME = 0.1
+_MEMORY_TOLERANCE = 0.1
 """Sources differ by 1 to 7 % in the memory of the same GPU (T4: 15360 MiB by driver, 16384 MiB by EC2)."""
 _MIB = 1024**2
 
@@ -47,13 +47,13 @@ class Accelerator:
     memory_bytes: int | None = None
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     karpenter_memory_mib: int | None = None
-    compute: Compute | None = None
+    compute: ComputeCapability | None = None
     fractional: tuple[str, ...] = ()
     nvlink: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class AcceleratorMatch:
     """A model found by a label.
 
     :param memory_bytes: memory of one GPU as far as that label tells it.
@@ -73,37 +73,39 @@ class AcceleratorTable:
                 for name in names:
                     self._by_name.setdefault((source, name), []).append(accelerator)
 
-    def find(self, key: str, value: str, *, memory_mib: int | None = None) -> Known | None:
+    def find(self, key: str, value: str, *, memory_mib: int | None = None) -> AcceleratorMatch | None:
         """Return the model that one label names.
 
         :param key: label, such as ``nvidia.com/gpu.product``.
         :param memory_mib: tells models of the same name apart, where the label does not.
         """
-        source = _SOURCES.get(key)
+        source = _LABEL_SOURCES.get(key)
         if source is None:
             return None
-        candidates = self._by_name.get((source, _name(source, value)), [])
+        candidates = self._by_name.get((source, _normalize_name(source, value)), [])
         if memory_mib is not None:
-            candidates = [model for model in candidates if _is_near(_karpenter_size(model), memory_mib)]
+            candidates = [model for model in candidates if _is_near(_get_karpenter_mib(model), memory_mib)]
         if len(candidates) != 1:
             return None
         model = candidates[0]
-        return Known(accelerator=model, memory_bytes=None if source in model.fractional else model.memory_bytes)
+        return AcceleratorMatch(
+            accelerator=model, memory_bytes=None if source in model.fractional else model.memory_bytes
+        )
 
-    def is_linked(self, key: str, value: str) -> bool:
+    def has_nvlink(self, key: str, value: str) -> bool:
         """Tell whether a label names whole GPUs that NVLink links wherever several are in one machine."""
-        source = _SOURCES.get(key, "")
-        name = _name(source, value)
+        source = _LABEL_SOURCES.get(key, "")
+        name = _normalize_name(source, value)
         models = self._by_name.get((source, name), [])
         return bool(models) and all(name in model.nvlink for model in models)
 
 
-def base_product(product: str) -> str:
+def strip_product_suffix(product: str) -> str:
     """Return a ``nvidia.com/gpu.product`` without what stands for MIG slices and sharing."""
-    return _SUFFIXES.sub("", product)
+    return _PRODUCT_SUFFIXES.sub("", product)
 
 
-def reconcile(labelled_mib: int | None, known_bytes: int | None) -> int | None:
+def reconcile_memory(labelled_mib: int | None, known_bytes: int | None) -> int | None:
     """Return the memory of one GPU from a node's label and the table.
 
     The label is measured there, so it wins (the same product may be a part of a GPU); the table rounds it to what
@@ -120,13 +122,13 @@ def reconcile(labelled_mib: int | None, known_bytes: int | None) -> int | None:
     return whole_gib * 1024 * _MIB if whole_gib else labelled
 
 
-def _name(source: str, value: str) -> str:
-    return base_product(value) if source == "gfd" else value
+def _normalize_name(source: str, value: str) -> str:
+    return strip_product_suffix(value) if source == "gfd" else value
 
 
-def _karpenter_size(model: Accelerator) -> int:
+def _get_karpenter_mib(model: Accelerator) -> int:
     return model.karpenter_memory_mib or (model.memory_bytes or 0) // _MIB
 
 
 def _is_near(expected: int, found: int) -> bool:
-    return abs(expected - found) <= _SAME * expected
+    return abs(expected - found) <= _MEMORY_TOLERANCE * expected

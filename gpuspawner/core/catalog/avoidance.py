@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpuspawner.core.catalog.catalogue import Catalogue
+from gpuspawner.core.catalog.catalogue import Catalog
 
 _GPU_LABEL_DOMAINS = (
     "nvidia.com/",
@@ -35,7 +35,7 @@ class MatchExpression:
     values: tuple[str, ...] = ()
 
 
-def avoidance(catalogue: Catalogue) -> tuple[MatchExpression, ...]:
+def build_gpu_node_exclusion(catalogue: Catalog) -> tuple[MatchExpression, ...]:
     """Return expressions that no node of any GPU type fulfils: one ``NotIn`` for each label, values of all types.
 
     Types that nobody may pick count as well, and nodes that have no type: they are no less GPU nodes.
@@ -45,7 +45,7 @@ def avoidance(catalogue: Catalogue) -> tuple[MatchExpression, ...]:
     """
     values: dict[str, list[str]] = {}
     for gpu in (*catalogue.gpus.values(), *catalogue.hidden):
-        for key in _telling_keys(gpu.match):
+        for key in _list_gpu_keys(gpu.match):
             values.setdefault(key, []).extend(gpu.match[key])
     for key, more in catalogue.untyped.items():
         values.setdefault(key, []).extend(more)
@@ -54,18 +54,18 @@ def avoidance(catalogue: Catalogue) -> tuple[MatchExpression, ...]:
     )
 
 
-def fulfils(labels: Mapping[str, str], expressions: tuple[MatchExpression, ...]) -> bool:
+def matches_expressions(labels: Mapping[str, str], expressions: tuple[MatchExpression, ...]) -> bool:
     """Tell whether a node with these labels fulfils all expressions; a label that is missing fulfils ``NotIn``."""
-    return all(_fulfils(labels, each) for each in expressions)
+    return all(_matches_expression(labels, each) for each in expressions)
 
 
-def _fulfils(labels: Mapping[str, str], expression: MatchExpression) -> bool:
+def _matches_expression(labels: Mapping[str, str], expression: MatchExpression) -> bool:
     if expression.operator == "DoesNotExist":
         return expression.key not in labels
     return (labels.get(expression.key) in expression.values) == (expression.operator == "In")
 
 
-def _telling_keys(match: Mapping[str, tuple[str, ...]]) -> list[str]:
+def _list_gpu_keys(match: Mapping[str, tuple[str, ...]]) -> list[str]:
     """Return the labels of a match that tell its nodes from nodes without GPUs."""
     keys = [key for key, values in match.items() if values]
     return [key for key in keys if key.startswith(_GPU_LABEL_DOMAINS)] or [

@@ -3,7 +3,7 @@
 The admin's settings (:mod:`gpuspawner.settings`) and the cluster's labels
 (:mod:`gpuspawner.core.discovery.discovery.discovery`)
 both end
-up as one :class:`Catalogue`; everything a user selects is checked against it.
+up as one :class:`Catalog`; everything a user selects is checked against it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gpuspawner.core.catalog.image_reference import ImageReference
-from gpuspawner.core.catalog.kueue import Queue
+from gpuspawner.core.catalog.kueue import KueueQueue
 from gpuspawner.core.catalog.policy_rules import Policy
 from gpuspawner.core.cluster.model import Toleration
 
-Compute = tuple[int, int]
+ComputeCapability = tuple[int, int]
 """Compute capability: major and minor."""
 
 
@@ -34,11 +34,11 @@ class Platform:
     architecture: str | None = None
     driver: int | None = None
     cuda: int | None = None
-    compute: Compute | None = None
+    compute: ComputeCapability | None = None
     labels: tuple[tuple[str, str], ...] = ()
 
 
-class Unit(StrEnum):
+class UnitKind(StrEnum):
     """What one unit of a GPU type's resource is."""
 
     CARD = "card"
@@ -81,7 +81,7 @@ class CustomImages:
     registries: tuple[str, ...] = ()
     description: str = ""
 
-    def allow(self, reference: ImageReference) -> bool:
+    def allows(self, reference: ImageReference) -> bool:
         """Tell whether an image may be named."""
         return not self.registries or any(reference.is_from(each) for each in self.registries)
 
@@ -138,7 +138,7 @@ class GPUType:
     display_name: str
     resource: str
     vendor: str
-    unit: Unit = Unit.CARD
+    unit: UnitKind = UnitKind.CARD
     match: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     max_count: int = 1
     memory_bytes: int | None = None
@@ -157,14 +157,14 @@ class GPUType:
     max_runtime_s: int | None = None
 
     @property
-    def matches(self) -> tuple[Mapping[str, tuple[str, ...]], ...]:
+    def label_matches(self) -> tuple[Mapping[str, tuple[str, ...]], ...]:
         """What ``match`` says, once for each type that would do."""
         return tuple(each.match for each in self.members) or (self.match,)
 
-    def is_on(self, labels: Mapping[str, str]) -> bool:
+    def matches_labels(self, labels: Mapping[str, str]) -> bool:
         """Tell whether a node with these labels is one of the type's (whether it has the resource is not asked)."""
         if self.members:
-            return any(each.is_on(labels) for each in self.members)
+            return any(each.matches_labels(labels) for each in self.members)
         # A loop instead of all(…): asked for each node and type whenever a form is shown, and twice as fast.
         for key, values in self.match.items():
             if (labels.get(key) not in values) if values else (key in labels):
@@ -202,7 +202,7 @@ class Preset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Catalogue:
+class Catalog:
     """Everything that may be asked for, each mapping in the order it is shown.
 
     :param cpu: bounds in millicores; None while unknown (nothing configured, no node could be read): the limit is then
@@ -232,7 +232,7 @@ class Catalogue:
     priorities: Mapping[str, Priority] = field(default_factory=dict)
     policy: Policy | None = None
     max_runtime_s: int | None = None
-    queue: Queue | None = None
+    queue: KueueQueue | None = None
 
     @property
     def default_image(self) -> str:

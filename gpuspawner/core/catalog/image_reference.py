@@ -10,15 +10,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-EXAMPLE = "quay.io/jupyter/scipy-notebook:2026-10-01"
+EXAMPLE_REFERENCE = "quay.io/jupyter/scipy-notebook:2026-10-01"
 """What a reference looks like, for messages."""
 
-_LONGEST_NAME = 255
+_MAX_NAME_LENGTH = 255
 """Characters of registry and repository together; many clients take no more (OCI distribution specification)."""
-_LONGEST_TAG = 128
+_MAX_TAG_LENGTH = 128
 _DIGESTS = {"sha256": 64, "sha384": 96, "sha512": 128}
 """Algorithm → hexadecimal digits, as github.com/opencontainers/go-digest knows them."""
-LONGEST_REFERENCE = _LONGEST_NAME + len(":") + _LONGEST_TAG + len("@sha512:") + _DIGESTS["sha512"]
+MAX_REFERENCE_LENGTH = _MAX_NAME_LENGTH + len(":") + _MAX_TAG_LENGTH + len("@sha512:") + _DIGESTS["sha512"]
 """Characters of the longest text that can be one."""
 
 _HUB, _HUB_FORMERLY = "docker.io", "index.docker.io"
@@ -32,7 +32,7 @@ _REGISTRY = rf"(?:{_HOST})(?::[0-9]+)?|{_LABEL}:[0-9]+|(?i:localhost)"
 """A repository's folder looks like none of these."""
 _COMPONENT = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 _PATH = rf"{_COMPONENT}(?:/{_COMPONENT})*"
-_TAG = rf"[A-Za-z0-9_][A-Za-z0-9_.-]{{0,{_LONGEST_TAG - 1}}}"
+_TAG = rf"[A-Za-z0-9_][A-Za-z0-9_.-]{{0,{_MAX_TAG_LENGTH - 1}}}"
 _DIGEST = "|".join(rf"{algorithm}:[a-f0-9]{{{digits}}}" for algorithm, digits in _DIGESTS.items())
 
 _REFERENCE = re.compile(
@@ -76,16 +76,16 @@ class ImageReference:
 
 def parse_reference(text: str) -> ImageReference | None:
     """Return what a text refers to, None where it is no reference of an image."""
-    found = _REFERENCE.fullmatch(text) if len(text) <= LONGEST_REFERENCE else None
+    found = _REFERENCE.fullmatch(text) if len(text) <= MAX_REFERENCE_LENGTH else None
     if found is None or _IDENTIFIER.fullmatch(text):
         return None
     host, path = found["host"], found["path"]
     folder, slash, _ = path.partition("/")
     if host is None and slash and "." in folder:
         return None  # what has a dot there is taken for a registry, and this one cannot be one
-    registry = _HUB if host is None else _registry(host)
+    registry = _HUB if host is None else _normalize_registry(host)
     repository = f"{_OFFICIAL}{path}" if registry == _HUB and not slash else path
-    if len(f"{registry}/{repository}") > _LONGEST_NAME:
+    if len(f"{registry}/{repository}") > _MAX_NAME_LENGTH:
         return None
     return ImageReference(
         registry=registry, repository=repository, tag=found["tag"] or "", digest=found["digest"] or ""
@@ -97,10 +97,10 @@ def parse_origin(text: str) -> str | None:
 
     A beginning consists of whole parts: ``ghcr.io/acme`` is none of ``ghcr.io/acme-labs/x``.
     """
-    found = _ORIGIN.fullmatch(text) if len(text) <= _LONGEST_NAME else None
-    return None if found is None else f"{_registry(found['host'])}{found['path'] or ''}"
+    found = _ORIGIN.fullmatch(text) if len(text) <= _MAX_NAME_LENGTH else None
+    return None if found is None else f"{_normalize_registry(found['host'])}{found['path'] or ''}"
 
 
-def _registry(host: str) -> str:
+def _normalize_registry(host: str) -> str:
     registry = host.lower()
     return _HUB if registry == _HUB_FORMERLY else registry

@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterable
 from enum import StrEnum
 
 from gpuspawner.core.catalog.avoidance import MatchExpression
-from gpuspawner.core.catalog.catalogue import Compute, GPUType, Image, Platform
-from gpuspawner.core.catalog.platforms import ARCHITECTURE
+from gpuspawner.core.catalog.catalogue import ComputeCapability, GPUType, Image, Platform
+from gpuspawner.core.catalog.platforms import ARCHITECTURE_LABEL
 from gpuspawner.core.text.language import gettext
-from gpuspawner.core.text.sentences import all_of, any_of, paragraph
-from gpuspawner.core.units.words import vendor_name
+from gpuspawner.core.text.sentences import join_sentences, join_with_and, join_with_or
+from gpuspawner.core.units.words import format_vendor
 
-_LEAST_DRIVER = {11: 450, 12: 525, 13: 580}
+_MIN_DRIVER = {11: 450, 12: 525, 13: 580}
 """CUDA's major version → oldest driver branch that runs its minor versions,
 https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html"""
 
-_LEAST_COMPUTE: dict[int, Compute] = {12: (5, 0), 13: (7, 5)}
+_MIN_COMPUTE: dict[int, ComputeCapability] = {12: (5, 0), 13: (7, 5)}
 """CUDA's major version → what its libraries and compiler still support: 12.0 dropped Kepler, 13.0 Maxwell, Pascal and
 Volta (release notes of the CUDA Toolkit)."""
 
@@ -33,35 +33,35 @@ class Misfit(StrEnum):
     COMPUTE = "compute"
 
 
-def misfit_text(image: Image, gpu: GPUType) -> str:
+def explain_misfit(image: Image, gpu: GPUType) -> str:
     """Return why an image cannot use a GPU type, one or more sentences; empty where it can, or may."""
     if image.vendors is not None and gpu.vendor not in image.vendors:
-        return _vendors(image)
-    found = [misfit(image, platform, vendor=gpu.vendor) for platform in gpu.platforms]
+        return _explain_vendors(image)
+    found = [find_misfit(image, platform, vendor=gpu.vendor) for platform in gpu.platforms]
     if not found or None in found:
         return ""
     why = {kind: [each for each, is_so in zip(gpu.platforms, found, strict=True) if is_so is kind] for kind in Misfit}
-    return paragraph(*(_SENTENCES[kind](image, platforms) for kind, platforms in why.items() if platforms))
+    return join_sentences(*(_EXPLAINERS[kind](image, platforms) for kind, platforms in why.items() if platforms))
 
 
-def misfit(image: Image, platform: Platform, *, vendor: str) -> Misfit | None:
+def find_misfit(image: Image, platform: Platform, *, vendor: str) -> Misfit | None:
     """Return why an image cannot be used with a vendor's GPUs on one platform; None where it can, or may."""
     if image.architectures and platform.architecture and platform.architecture not in image.architectures:
         return Misfit.ARCHITECTURE
-    major = cuda_major(image)
+    major = parse_cuda_major(image)
     if major is None or vendor != "nvidia":
         return None
     if platform.driver is not None:
-        if platform.driver < _LEAST_DRIVER.get(major, 0):
+        if platform.driver < _MIN_DRIVER.get(major, 0):
             return Misfit.DRIVER
     elif platform.cuda is not None and platform.cuda < major:
         return Misfit.CUDA
-    if platform.compute is not None and platform.compute < _LEAST_COMPUTE.get(major, (0, 0)):
+    if platform.compute is not None and platform.compute < _MIN_COMPUTE.get(major, (0, 0)):
         return Misfit.COMPUTE
     return None
 
 
-def exclusions(image: Image, gpu: GPUType) -> tuple[MatchExpression, ...]:
+def build_node_exclusions(image: Image, gpu: GPUType) -> tuple[MatchExpression, ...]:
     """Return what keeps a server off those nodes of a GPU type that the image cannot use, where others are left.
 
     A node is told by a label that no usable one has; ``NotIn`` also holds for nodes without the label. The
@@ -70,14 +70,14 @@ def exclusions(image: Image, gpu: GPUType) -> tuple[MatchExpression, ...]:
     usable: set[tuple[str, str]] = set()
     unfit: list[Platform] = []
     for platform in gpu.platforms:
-        why = misfit(image, platform, vendor=gpu.vendor)
+        why = find_misfit(image, platform, vendor=gpu.vendor)
         if why is None:
             usable.update(platform.labels)
         elif why is not Misfit.ARCHITECTURE:
             unfit.append(platform)
     values: dict[str, set[str]] = {}
     for platform in unfit:
-        telling = (pair for pair in platform.labels if pair[0] != ARCHITECTURE and pair not in usable)
+        telling = (pair for pair in platform.labels if pair[0] != ARCHITECTURE_LABEL and pair not in usable)
         key, value = next(telling, ("", ""))
         if key:
             values.setdefault(key, set()).add(value)
@@ -86,70 +86,70 @@ def exclusions(image: Image, gpu: GPUType) -> tuple[MatchExpression, ...]:
     )
 
 
-def made_for(vendors: tuple[str, ...] | None) -> str:
+def describe_vendors(vendors: tuple[str, ...] | None) -> str:
     """Return what an image with these vendors is made for (``"NVIDIA or AMD GPUs"``); empty when not declared."""
     if vendors is None:
         return ""
     if not vendors:
         return gettext("work without a GPU")
-    return gettext("{vendors} GPUs", vendors=any_of([vendor_name(vendor) for vendor in vendors]))
+    return gettext("{vendors} GPUs", vendors=join_with_or([format_vendor(vendor) for vendor in vendors]))
 
 
-def cuda_major(image: Image) -> int | None:
+def parse_cuda_major(image: Image) -> int | None:
     """Return the major version of the CUDA inside an image, None where it is not declared."""
     return int(image.cuda.partition(".")[0]) if image.cuda else None
 
 
-def _vendors(image: Image) -> str:
+def _explain_vendors(image: Image) -> str:
     if not image.vendors:
         return gettext("{image} is made for work without a GPU.", image=image.display_name)
-    return gettext("{image} is made for {gpus}.", image=image.display_name, gpus=made_for(image.vendors))
+    return gettext("{image} is made for {gpus}.", image=image.display_name, gpus=describe_vendors(image.vendors))
 
 
-def _architecture(image: Image, platforms: list[Platform]) -> str:
+def _explain_architecture(image: Image, platforms: list[Platform]) -> str:
     return gettext(
         "{image} is built for {built}; these nodes are {found}.",
         image=image.display_name,
-        built=all_of(image.architectures),
-        found=_values(each.architecture for each in platforms),
+        built=join_with_and(image.architectures),
+        found=_join_values(each.architecture for each in platforms),
     )
 
 
-def _driver(image: Image, platforms: list[Platform]) -> str:
+def _explain_driver(image: Image, platforms: list[Platform]) -> str:
     return gettext(
         "CUDA {cuda} needs driver {least} or newer; these nodes have {found}.",
         cuda=image.cuda,
-        least=_LEAST_DRIVER[cuda_major(image) or 0],
-        found=_values(each.driver for each in platforms),
+        least=_MIN_DRIVER[parse_cuda_major(image) or 0],
+        found=_join_values(each.driver for each in platforms),
     )
 
 
-def _cuda(image: Image, platforms: list[Platform]) -> str:
+def _explain_cuda(image: Image, platforms: list[Platform]) -> str:
     return gettext(
         "{image} has CUDA {cuda}; the driver of these nodes supports CUDA {found}.",
         image=image.display_name,
         cuda=image.cuda,
-        found=_values(each.cuda for each in platforms),
+        found=_join_values(each.cuda for each in platforms),
     )
 
 
-def _compute(image: Image, platforms: list[Platform]) -> str:
-    least = _LEAST_COMPUTE[cuda_major(image) or 0]
+def _explain_compute(image: Image, platforms: list[Platform]) -> str:
+    least = _MIN_COMPUTE[parse_cuda_major(image) or 0]
     return gettext(
         "CUDA {cuda} needs compute capability {least} or more; this GPU has {found}.",
         cuda=image.cuda,
         least=f"{least[0]}.{least[1]}",
-        found=_values(f"{each.compute[0]}.{each.compute[1]}" for each in platforms if each.compute),
+        found=_join_values(f"{each.compute[0]}.{each.compute[1]}" for each in platforms if each.compute),
     )
 
 
-def _values(values: Iterable[object]) -> str:
-    return all_of(sorted({str(value) for value in values}))
+def _join_values(values: Iterable[object]) -> str:
+    return join_with_and(sorted({str(value) for value in values}))
 
 
-_SENTENCES: dict[Misfit, Callable[[Image, list[Platform]], str]] = {
-    Misfit.ARCHITECTURE: _architecture,
-    Misfit.DRIVER: _driver,
-    Misfit.CUDA: _cuda,
-    Misfit.COMPUTE: _compute,
+_EXPLAINERS: dict[Misfit, Callable[[Image, list[Platform]], str]] = {
+    Misfit.ARCHITECTURE: _explain_architecture,
+    Misfit.DRIVER: _explain_driver,
+    Misfit.CUDA: _explain_cuda,
+    Misfit.COMPUTE: _explain_compute,
 }

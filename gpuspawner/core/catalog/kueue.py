@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpuspawner.core.rawjson import mapping, mappings, text
+from gpuspawner.core.rawjson import as_dict, as_dicts, as_text
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Queue:
+class KueueQueue:
     """The queue that servers with a GPU go through.
 
     :param local_queue: name of a LocalQueue in the namespace of the servers.
@@ -30,7 +30,7 @@ class Queue:
     timeout_s: int | None = None
     gpus: frozenset[str] | None = None
 
-    def takes(self, gpu: str) -> bool:
+    def accepts(self, gpu: str) -> bool:
         """Tell whether servers with a GPU type are queued."""
         return self.gpus is None or gpu in self.gpus
 
@@ -41,19 +41,19 @@ class Queue:
         return {QUEUE_LABEL: self.local_queue, **priority}
 
 
-def queue_name(pod: Mapping[str, object]) -> str:
+def read_queue_name(pod: Mapping[str, object]) -> str:
     """Return the name of the LocalQueue that a pod goes through, empty for none.
 
     :param pod: as it is sent to the API server, or as that sends it.
     """
-    return text(mapping(mapping(pod.get("metadata")).get("labels")).get(QUEUE_LABEL))
+    return as_text(as_dict(as_dict(pod.get("metadata")).get("labels")).get(QUEUE_LABEL))
 
 
 def is_gated(pod: Mapping[str, object]) -> bool:
     """Tell whether a pod that exists waits for somebody to let it through."""
-    return bool(mappings(mapping(pod.get("spec")).get("schedulingGates")))
+    return bool(as_dicts(as_dict(pod.get("spec")).get("schedulingGates")))
 
 
-def will_be_gated(pod: Mapping[str, object]) -> bool:
+def is_gated_on_creation(pod: Mapping[str, object]) -> bool:
     """Tell whether a pod that is still to be created will be gated then; of one that exists, its gates tell."""
-    return bool(queue_name(pod)) and not mapping(pod.get("metadata")).get("uid")
+    return bool(read_queue_name(pod)) and not as_dict(pod.get("metadata")).get("uid")

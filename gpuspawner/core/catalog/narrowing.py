@@ -7,7 +7,7 @@ from dataclasses import replace
 from gpuspawner.core.catalog.catalogue import Bounds
 
 
-def within(bounds: Bounds | None, *, least: int | None = None, most: int | None = None) -> Bounds | None:
+def narrow_bounds(bounds: Bounds | None, *, least: int | None = None, most: int | None = None) -> Bounds | None:
     """Return the part of bounds that lies in a range, None where they offer nothing in it.
 
     The default moves to the nearest amount that is left.
@@ -30,6 +30,6 @@ def within(bounds: Bounds | None, *, least: int | None = None, most: int | None 
     return replace(bounds, min=lower, max=upper, default=default - (default - lower) % bounds.step)
 
 
-def least_of(*limits: int | None) -> int | None:
+def find_lowest_limit(*limits: int | None) -> int | None:
     """Return the smallest of limits, None where there is none."""
     return min((limit for limit in limits if limit is not None), default=None)

@@ -17,10 +17,10 @@ from gpuspawner.core.catalog.accelerators import (
     GKE_ACCELERATOR,
     INTEL_PRODUCT,
     KARPENTER_PREFIXES,
+    AcceleratorMatch,
     AcceleratorTable,
-    Known,
-    base_product,
-    reconcile,
+    reconcile_memory,
+    strip_product_suffix,
 )
 from gpuspawner.core.cluster.model import Node
 
@@ -31,7 +31,7 @@ GPU_RESOURCES = {
 }
 """Vendor → extended resources that are its GPUs."""
 
-_LABELS = (
+_GPU_LABEL_PREFIXES = (
     "nvidia.com/gpu.",
     "nvidia.com/mig-",
     "cloud.google.com/gke-",
@@ -67,7 +67,7 @@ class KarpenterModel(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class NodeGPU:
     """What one unit of a resource on one node is.
 
     :param model: words for the slug (``a100-40gb``) and for people (``A100 40 GB``); None when no label tells.
@@ -87,28 +87,30 @@ class Offer:
     replicas: int = 1
 
 
-def vendor_of(resource: str) -> str | None:
+def find_vendor(resource: str) -> str | None:
     """Return whose GPUs an extended resource counts, None when it is no GPU."""
     return next((vendor for vendor, pattern in GPU_RESOURCES.items() if pattern.fullmatch(resource)), None)
 
 
 def is_gpu_label(key: str) -> bool:
-    """Tell whether a label can tell one node's GPUs from another's: :func:`read_offer` reads no other."""
-    return key.startswith(_LABELS)
+    """Tell whether a label can tell one node's GPUs from another's: :func:`read_node_gpu` reads no other."""
+    return key.startswith(_GPU_LABEL_PREFIXES)
 
 
-def divided_models(nodes: Iterable[Node]) -> frozenset[KarpenterModel]:
+def find_divided_models(nodes: Iterable[Node]) -> frozenset[KarpenterModel]:
     """Return what Karpenter calls the models of which some node counts parts as ``nvidia.com/gpu``.
 
     Its labels describe the machine, whatever the device plugin makes of it, so they do not tell these nodes apart.
     """
     found = (
-        karpenter_model(node.labels) for node in nodes if _NVIDIA_CARD in node.capacity and _is_divided(node.labels)
+        read_karpenter_model(node.labels)
+        for node in nodes
+        if _NVIDIA_CARD in node.capacity and _is_divided(node.labels)
     )
     return frozenset(model for model in found if model is not None)
 
 
-def karpenter_model(labels: Mapping[str, str]) -> KarpenterModel | None:
+def read_karpenter_model(labels: Mapping[str, str]) -> KarpenterModel | None:
     """Return what Karpenter or EKS Auto Mode call a node's GPU model, None when neither does."""
     for prefix in KARPENTER_PREFIXES:
         names = ("name", "memory", "manufacturer")
@@ -118,31 +120,37 @@ def karpenter_model(labels: Mapping[str, str]) -> KarpenterModel | None:
     return None
 
 
-def read_offer(
+def read_node_gpu(
     node: Node, resource: str, *, table: AcceleratorTable, ambiguous: Collection[KarpenterModel] = ()
-) -> Offer | None:
+) -> NodeGPU | None:
     """Return what one unit of a GPU resource on a node is, None when its labels cannot tell.
 
     :param ambiguous: what Karpenter calls models that some nodes offer whole and others in parts.
     """
-    vendor = vendor_of(resource) or ""
+    vendor = find_vendor(resource) or ""
     labels = node.labels
-    model = karpenter_model(labels)
+    model = read_karpenter_model(labels)
     if model is not None and model.vendor != vendor:
         model = None
     if vendor == "nvidia" and GKE_ACCELERATOR in labels:
-        return _gke(labels, resource, table=table)
+        return _read_gke_labels(labels, resource, table=table)
     cards = model if resource == _NVIDIA_CARD and model not in ambiguous else None
-    if vendor == "nvidia" and GFD_PRODUCT in labels and not (cards and _tells_cards(labels, cards, table=table)):
-        return _gfd(node, resource, table=table)
+    if (
+        vendor == "nvidia"
+        and GFD_PRODUCT in labels
+        and not (cards and _identifies_whole_cards(labels, cards, table=table))
+    ):
+        return _read_gfd_labels(node, resource, table=table)
     if vendor == "amd" and any(key.startswith((AMD_PRODUCT, f"beta.{AMD_PRODUCT}")) for key in labels):
-        return _amd(labels, resource, table=table)
+        return _read_amd_labels(labels, resource, table=table)
     if vendor == "intel" and INTEL_PRODUCT in labels:
-        return _intel(labels, resource, table=table)
+        return _read_intel_labels(labels, resource, table=table)
     if model is not None:
-        return _karpenter(model, resource, table=table)
-    shared, profile = _nvidia_parts(resource)
-    return Offer(resource=resource, vendor=vendor, shared=shared, profile=profile, memory_bytes=mig_memory(profile))
+        return _read_karpenter_labels(model, resource, table=table)
+    shared, profile = _parse_nvidia_resource(resource)
+    return NodeGPU(
+        resource=resource, vendor=vendor, shared=shared, profile=profile, memory_bytes=parse_mig_memory(profile)
+    )
 
 
 def slugify(text: str) -> str:
@@ -150,28 +158,28 @@ def slugify(text: str) -> str:
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
 
 
-def mig_profile(resource: str) -> str | None:
+def parse_mig_profile(resource: str) -> str | None:
     """Return the MIG profile in a resource of the ``mixed`` strategy (``nvidia.com/mig-1g.5gb``), else None."""
-    return _nvidia_parts(resource)[1]
+    return _parse_nvidia_resource(resource)[1]
 
 
-def mig_memory(profile: str | None) -> int | None:
+def parse_mig_memory(profile: str | None) -> int | None:
     """Return the memory of a MIG slice: NVIDIA defines the profile's name as ``<slices>g.<memory>gb``."""
     match = _MIG_MEMORY.match(profile or "")
     return int(match["gb"]) * _GIB if match else None
 
 
-def _gfd(node: Node, resource: str, *, table: AcceleratorTable) -> Offer | None:
+def _read_gfd_labels(node: Node, resource: str, *, table: AcceleratorTable) -> NodeGPU | None:
     """Read GPU Feature Discovery; with mixed MIG each profile has labels of its own beside those of the cards."""
     labels = node.labels
-    shared_resource, profile = _nvidia_parts(resource)
+    shared_resource, profile = _parse_nvidia_resource(resource)
     prefix = f"nvidia.com/mig-{profile}" if profile else "nvidia.com/gpu"
     key = f"{prefix}.product" if f"{prefix}.product" in labels else GFD_PRODUCT
     product, card = labels[key], labels[GFD_PRODUCT]
     if profile is None and "-MIG-" in product:
         profile = product.removesuffix("-SHARED").partition("-MIG-")[2]
-    replicas = max(1, _number(labels.get(f"{prefix}.replicas")) or 1)
-    count = _number(labels.get(f"{prefix}.count"))
+    replicas = max(1, _parse_number(labels.get(f"{prefix}.replicas")) or 1)
+    count = _parse_number(labels.get(f"{prefix}.count"))
     # Cards sliced unequally under the single strategy; or labels name one model, while the resource counts them all.
     if profile == "INVALID" or (count and node.capacity.get(resource, 0) > count * replicas):
         return None
@@ -179,21 +187,23 @@ def _gfd(node: Node, resource: str, *, table: AcceleratorTable) -> Offer | None:
     if replicas > 1 and not (shared_resource or product.endswith("-SHARED")):
         match[f"{prefix}.replicas"] = (str(replicas),)
     known = table.find(GFD_PRODUCT, card)
-    labelled = reconcile(_number(labels.get(f"{prefix}.memory")), known.memory_bytes if known and not profile else None)
-    return Offer(
+    labelled = reconcile_memory(
+        _parse_number(labels.get(f"{prefix}.memory")), known.memory_bytes if known and not profile else None
+    )
+    return NodeGPU(
         resource=resource,
         vendor="nvidia",
-        model=_words(known, base_product(card)),
+        model=_choose_names(known, strip_product_suffix(card)),
         source="gfd",
         match=match,
-        memory_bytes=labelled or mig_memory(profile),
+        memory_bytes=labelled or parse_mig_memory(profile),
         profile=profile,
         shared=replicas > 1 or shared_resource or product.endswith("-SHARED"),
         replicas=replicas,
     )
 
 
-def _gke(labels: Mapping[str, str], resource: str, *, table: AcceleratorTable) -> Offer:
+def _read_gke_labels(labels: Mapping[str, str], resource: str, *, table: AcceleratorTable) -> NodeGPU:
     """Read GKE's labels: unlike the others they are on a node before its driver works, also in the autoscaler's mind.
 
     Nodes whose GPUs are sliced or shared carry the same accelerator and further labels, so a match says which.
@@ -201,52 +211,52 @@ def _gke(labels: Mapping[str, str], resource: str, *, table: AcceleratorTable) -
     accelerator = labels[GKE_ACCELERATOR]
     partition, strategy = labels.get(_GKE_PARTITION), labels.get(_GKE_SHARING)
     # A device plugin other than GKE's names slices and shares in the resource.
-    shared_resource, profile = _nvidia_parts(resource)
+    shared_resource, profile = _parse_nvidia_resource(resource)
     profile = profile or partition
     known = table.find(GKE_ACCELERATOR, accelerator)
-    memory = reconcile(_number(labels.get("nvidia.com/gpu.memory")), known.memory_bytes if known else None)
-    return Offer(
+    memory = reconcile_memory(_parse_number(labels.get("nvidia.com/gpu.memory")), known.memory_bytes if known else None)
+    return NodeGPU(
         resource=resource,
         vendor="nvidia",
-        model=_words(known, accelerator),
+        model=_choose_names(known, accelerator),
         source="gke",
         match={
             GKE_ACCELERATOR: (accelerator,),
             _GKE_PARTITION: () if partition is None else (partition,),
             _GKE_SHARING: () if strategy is None else (strategy,),
         },
-        memory_bytes=mig_memory(profile) if profile else memory,
+        memory_bytes=parse_mig_memory(profile) if profile else memory,
         profile=profile,
         shared=shared_resource or bool(strategy),
-        replicas=_number(labels.get(_GKE_CLIENTS)) or 1,
+        replicas=_parse_number(labels.get(_GKE_CLIENTS)) or 1,
     )
 
 
-def _karpenter(model: KarpenterModel, resource: str, *, table: AcceleratorTable) -> Offer:
+def _read_karpenter_labels(model: KarpenterModel, resource: str, *, table: AcceleratorTable) -> NodeGPU:
     """Read Karpenter's labels; one name covers models that differ in memory only (``a100``), so both are matched."""
-    known = _karpenters(model, table)
-    shared, profile = _nvidia_parts(resource)
+    known = _find_karpenter_model(model, table)
+    shared, profile = _parse_nvidia_resource(resource)
     match = {f"{model.prefix}instance-gpu-name": (model.name,)}
     if model.memory is not None:
         match[f"{model.prefix}instance-gpu-memory"] = (model.memory,)
-    memory = reconcile(_number(model.memory), known.memory_bytes if known else None)
-    return Offer(
+    memory = reconcile_memory(_parse_number(model.memory), known.memory_bytes if known else None)
+    return NodeGPU(
         resource=resource,
         vendor=model.vendor,
-        model=_words(known, model.name),
+        model=_choose_names(known, model.name),
         source="karpenter",
         match=match,
-        memory_bytes=mig_memory(profile) or memory,
+        memory_bytes=parse_mig_memory(profile) or memory,
         profile=profile,
         shared=shared,
     )
 
 
-def _karpenters(model: KarpenterModel, table: AcceleratorTable) -> Known | None:
-    return table.find(f"{model.prefix}instance-gpu-name", model.name, memory_mib=_number(model.memory))
+def _find_karpenter_model(model: KarpenterModel, table: AcceleratorTable) -> AcceleratorMatch | None:
+    return table.find(f"{model.prefix}instance-gpu-name", model.name, memory_mib=_parse_number(model.memory))
 
 
-def _tells_cards(labels: Mapping[str, str], model: KarpenterModel, *, table: AcceleratorTable) -> bool:
+def _identifies_whole_cards(labels: Mapping[str, str], model: KarpenterModel, *, table: AcceleratorTable) -> bool:
     """Tell whether Karpenter's labels say as much of a node's whole cards as GPU Feature Discovery's.
 
     They are then the better match: Karpenter promises them for nodes it has yet to make, and a node has them before
@@ -254,16 +264,16 @@ def _tells_cards(labels: Mapping[str, str], model: KarpenterModel, *, table: Acc
     """
     if _is_divided(labels):
         return False
-    return _karpenters(model, table) is not None or table.find(GFD_PRODUCT, labels[GFD_PRODUCT]) is None
+    return _find_karpenter_model(model, table) is not None or table.find(GFD_PRODUCT, labels[GFD_PRODUCT]) is None
 
 
 def _is_divided(labels: Mapping[str, str]) -> bool:
     """Tell whether GPU Feature Discovery says that a node's ``nvidia.com/gpu`` are slices or shares."""
     product = labels.get(GFD_PRODUCT, "")
-    return product != base_product(product) or (_number(labels.get("nvidia.com/gpu.replicas")) or 1) > 1
+    return product != strip_product_suffix(product) or (_parse_number(labels.get("nvidia.com/gpu.replicas")) or 1) > 1
 
 
-def _amd(labels: Mapping[str, str], resource: str, *, table: AcceleratorTable) -> Offer | None:
+def _read_amd_labels(labels: Mapping[str, str], resource: str, *, table: AcceleratorTable) -> NodeGPU | None:
     """Read AMD's node labeller; a node with several models has counters only (``….product-name.<model>=4``)."""
     key = next((key for key in (AMD_PRODUCT, f"beta.{AMD_PRODUCT}") if key in labels), None)
     if key is None:
@@ -274,39 +284,41 @@ def _amd(labels: Mapping[str, str], resource: str, *, table: AcceleratorTable) -
     partition = (found["partition"] if found else None) or labels.get(_AMD_PARTITION, "").lower()
     whole = partition in _AMD_WHOLE
     vram = labels.get(key.replace("product-name", "vram"), "").removesuffix("G")
-    gib = _number(vram)
+    gib = _parse_number(vram)
     match = {key: (product,)} | ({_AMD_PARTITION: (labels[_AMD_PARTITION],)} if _AMD_PARTITION in labels else {})
-    return Offer(
+    return NodeGPU(
         resource=resource,
         vendor="amd",
-        model=_words(known, product),
+        model=_choose_names(known, product),
         source="amd",
         match=match,
-        memory_bytes=reconcile(gib * 1024 if gib else None, known.memory_bytes if known else None) if whole else None,
+        memory_bytes=reconcile_memory(gib * 1024 if gib else None, known.memory_bytes if known else None)
+        if whole
+        else None,
         profile=None if whole else partition,
     )
 
 
-def _intel(labels: Mapping[str, str], resource: str, *, table: AcceleratorTable) -> Offer:
+def _read_intel_labels(labels: Mapping[str, str], resource: str, *, table: AcceleratorTable) -> NodeGPU:
     product = labels[INTEL_PRODUCT]
     known = table.find(INTEL_PRODUCT, product)
-    return Offer(
+    return NodeGPU(
         resource=resource,
         vendor="intel",
-        model=_words(known, product),
+        model=_choose_names(known, product),
         source="intel",
         match={INTEL_PRODUCT: (product,)},
         memory_bytes=known.memory_bytes if known else None,
     )
 
 
-def _nvidia_parts(resource: str) -> tuple[bool, str | None]:
+def _parse_nvidia_resource(resource: str) -> tuple[bool, str | None]:
     """Return whether an NVIDIA resource is a renamed shared one, and its MIG profile."""
     found = GPU_RESOURCES["nvidia"].fullmatch(resource)
     return (bool(found["shared"]), found["profile"]) if found else (False, None)
 
 
-def _words(known: Known | None, label: str) -> tuple[str, str]:
+def _choose_names(known: AcceleratorMatch | None, label: str) -> tuple[str, str]:
     """Return words for a slug and for people: the table's, else the label's own."""
     if known is not None:
         return known.accelerator.slug, known.accelerator.name
@@ -314,6 +326,6 @@ def _words(known: Known | None, label: str) -> tuple[str, str]:
     return slugify(re.sub(r"^(nvidia|amd) ", "", words.lower())) or "gpu", words or "GPU"
 
 
-def _number(text: str | None) -> int | None:
+def _parse_number(text: str | None) -> int | None:
     """Return a count or size in a label, None when there is none."""
     return int(text) if text is not None and re.fullmatch(r"\d{1,9}", text, re.ASCII) else None

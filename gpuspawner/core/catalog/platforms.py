@@ -8,50 +8,57 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gpuspawner.core.catalog.catalogue import Compute, Platform
+from gpuspawner.core.catalog.catalogue import ComputeCapability, Platform
 
-ARCHITECTURE = "kubernetes.io/arch"
+ARCHITECTURE_LABEL = "kubernetes.io/arch"
 """Set by the kubelet on each node, https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetes-io-arch"""
-DRIVER = ("nvidia.com/cuda.driver-version.major", "nvidia.com/cuda.driver.major")
-CUDA = ("nvidia.com/cuda.runtime-version.major", "nvidia.com/cuda.runtime.major")
+DRIVER_LABELS = ("nvidia.com/cuda.driver-version.major", "nvidia.com/cuda.driver.major")
+CUDA_LABELS = ("nvidia.com/cuda.runtime-version.major", "nvidia.com/cuda.runtime.major")
 """The newest CUDA that the driver supports, not one that is installed."""
-COMPUTE_MAJOR = "nvidia.com/gpu.compute.major"
-COMPUTE_MINOR = "nvidia.com/gpu.compute.minor"
-PRODUCT = "nvidia.com/gpu.product"
+COMPUTE_MAJOR_LABEL = "nvidia.com/gpu.compute.major"
+COMPUTE_MINOR_LABEL = "nvidia.com/gpu.compute.minor"
+PRODUCT_LABEL = "nvidia.com/gpu.product"
 
-TELLING = (*DRIVER, *CUDA, COMPUTE_MAJOR, COMPUTE_MINOR, PRODUCT, ARCHITECTURE)
+PLATFORM_LABELS = (
+    *DRIVER_LABELS,
+    *CUDA_LABELS,
+    COMPUTE_MAJOR_LABEL,
+    COMPUTE_MINOR_LABEL,
+    PRODUCT_LABEL,
+    ARCHITECTURE_LABEL,
+)
 """Labels that a platform is made of."""
 
-_LONGEST = 6
+_MAX_DIGITS = 6
 """Digits of a number that is taken for one."""
 
 
-def platform_of(labels: Mapping[str, str]) -> Platform:
+def read_platform(labels: Mapping[str, str]) -> Platform:
     """Return the platform that a node's labels tell of."""
-    major, minor = (_number(labels.get(key)) for key in (COMPUTE_MAJOR, COMPUTE_MINOR))
+    major, minor = (_parse_number(labels.get(key)) for key in (COMPUTE_MAJOR_LABEL, COMPUTE_MINOR_LABEL))
     return Platform(
-        architecture=labels.get(ARCHITECTURE) or None,
-        driver=_first(labels, DRIVER),
-        cuda=_first(labels, CUDA),
+        architecture=labels.get(ARCHITECTURE_LABEL) or None,
+        driver=_read_first_number(labels, DRIVER_LABELS),
+        cuda=_read_first_number(labels, CUDA_LABELS),
         compute=None if major is None or minor is None else (major, minor),
-        labels=tuple((key, labels[key]) for key in TELLING if key in labels),
+        labels=tuple((key, labels[key]) for key in PLATFORM_LABELS if key in labels),
     )
 
 
-def distinct(platforms: Iterable[Platform]) -> tuple[Platform, ...]:
+def deduplicate_platforms(platforms: Iterable[Platform]) -> tuple[Platform, ...]:
     """Return each platform once, in an order that does not depend on which node came first."""
     return tuple(sorted(set(platforms), key=lambda each: (each.labels, each.compute or ())))
 
 
-def parse_compute(text: str) -> Compute | None:
+def parse_compute_capability(text: str) -> ComputeCapability | None:
     """Return a compute capability from what a table writes (``"8.9"``), None where that is none."""
-    major, minor = (_number(part) for part in (*text.split("."), "")[:2])
+    major, minor = (_parse_number(part) for part in (*text.split("."), "")[:2])
     return None if major is None or minor is None else (major, minor)
 
 
-def _first(labels: Mapping[str, str], keys: Iterable[str]) -> int | None:
-    return next((number for key in keys if (number := _number(labels.get(key))) is not None), None)
+def _read_first_number(labels: Mapping[str, str], keys: Iterable[str]) -> int | None:
+    return next((number for key in keys if (number := _parse_number(labels.get(key))) is not None), None)
 
 
-def _number(text: str | None) -> int | None:
-    return int(text) if text and len(text) <= _LONGEST and text.isascii() and text.isdigit() else None
+def _parse_number(text: str | None) -> int | None:
+    return int(text) if text and len(text) <= _MAX_DIGITS and text.isascii() and text.isdigit() else None

@@ -13,13 +13,13 @@ ANY = "*"
 """Stands for every slug: of images, and of GPU types that a rule does not name."""
 
 
-def compared(group: str) -> str:
+def normalize_group(group: str) -> str:
     """Return the name of a group as it is compared: identity providers disagree on case and on how accents are kept."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", group).casefold())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
+class AmountRange:
     """The least and the most of an amount, in base units; None = nothing said."""
 
     min: int | None = None
@@ -27,7 +27,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TypeRule:
+class GPUTypeRule:
     """What a rule says of one GPU type; None = nothing said.
 
     :param max_gpus: over all servers of a person.
@@ -40,7 +40,7 @@ class TypeRule:
     max_runtime_s: int | None = None
 
 
-Types = Mapping[str, TypeRule]
+GPUTypeRules = Mapping[str, GPUTypeRule]
 """What is said of GPU types, by slug or :data:`ANY` for all that are not named."""
 
 
@@ -64,30 +64,30 @@ class Rule:
 
     images: frozenset[str] | None = None
     custom_images: bool | None = None
-    gpus: Types | None = None
+    gpus: GPUTypeRules | None = None
     max_gpus: int | None = None
     max_gpus_per_server: int | None = None
     max_servers_with_gpu: int | None = None
-    cpu: Range | None = None
-    memory: Range | None = None
+    cpu: AmountRange | None = None
+    memory: AmountRange | None = None
     max_runtime_s: int | None = None
     deny: bool = False
-    sources: tuple[Types, ...] = field(default=(), compare=False, repr=False)
-    caps: tuple[Types, ...] = field(default=(), compare=False, repr=False)
+    sources: tuple[GPUTypeRules, ...] = field(default=(), compare=False, repr=False)
+    caps: tuple[GPUTypeRules, ...] = field(default=(), compare=False, repr=False)
 
-    def has_image(self, slug: str) -> bool:
+    def allows_image(self, slug: str) -> bool:
         """Tell whether an image of the catalogue may be used."""
         return self.images is None or slug in self.images or ANY in self.images
 
-    def of_type(self, slug: str) -> TypeRule | None:
+    def find_type_rule(self, slug: str) -> GPUTypeRule | None:
         """Return what is said of a GPU type, None where it may not be had."""
         if self.gpus is None:
-            return TypeRule()
+            return GPUTypeRule()
         return self.gpus.get(slug, self.gpus.get(ANY))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pool:
+class GPUPool:
     """GPUs that the people of some groups share.
 
     :param groups: casefolded names.
@@ -101,7 +101,7 @@ class Pool:
     gpus: frozenset[str]
     max_gpus: int
 
-    def has(self, slugs: Collection[str]) -> bool:
+    def covers_any(self, slugs: Collection[str]) -> bool:
         """Tell whether servers with a GPU type count here.
 
         :param slugs: of the type, and of those it stands for.
@@ -121,11 +121,11 @@ class Policy:
     default: Rule = field(default_factory=Rule)
     groups: Mapping[str, Rule] = field(default_factory=dict)
     users: Mapping[str, Rule] = field(default_factory=dict)
-    pools: Mapping[str, Pool] = field(default_factory=dict)
+    pools: Mapping[str, GPUPool] = field(default_factory=dict)
     hide: bool = False
 
     @property
-    def asks_for_groups(self) -> bool:
+    def depends_on_groups(self) -> bool:
         """Whether anything depends on the groups of a person."""
         return bool(self.groups or self.pools)
 
@@ -141,6 +141,6 @@ class Person:
     groups: frozenset[str] | None = frozenset()
 
     @property
-    def compared_groups(self) -> frozenset[str]:
+    def normalized_groups(self) -> frozenset[str]:
         """The groups as they are compared."""
-        return frozenset(compared(group) for group in self.groups or ())
+        return frozenset(normalize_group(group) for group in self.groups or ())

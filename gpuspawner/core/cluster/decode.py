@@ -11,133 +11,135 @@ from functools import lru_cache
 from sys import intern
 
 from gpuspawner.core.cluster import interning
-from gpuspawner.core.cluster.decode_demands import DEVICE_CLASS, demands, demands_on_others
+from gpuspawner.core.cluster.decode_demands import DEVICE_CLASS_PREFIX, decode_bound_constraints, decode_constraints
 from gpuspawner.core.cluster.model import Node, Pod, Taint
-from gpuspawner.core.cluster.requests import requests
-from gpuspawner.core.rawjson import mapping, mappings, text, text_map, whole
-from gpuspawner.core.units.quantity import QuantityError, to_millis, to_units
+from gpuspawner.core.cluster.requests import compute_requests
+from gpuspawner.core.rawjson import as_dict, as_dicts, as_int, as_text, as_text_map
+from gpuspawner.core.units.quantity import QuantityError, parse_millis, parse_whole_units
 
 _FINISHED = frozenset({"Succeeded", "Failed"})
 
 
-def node(raw: object) -> Node:
+def decode_node(raw: object) -> Node:
     """Return what matters of a v1 Node; a node without a name has an empty one."""
-    metadata, spec, status = _parts(raw)
+    metadata, spec, status = _split_object(raw)
     return Node(
-        name=intern(text(metadata.get("name"))),
-        labels={intern(key): intern(value) for key, value in text_map(metadata.get("labels")).items()},
-        taints=taints(spec.get("taints")),
-        allocatable=interning.amounts(resources(status.get("allocatable"))),
-        capacity=interning.amounts(resources(status.get("capacity"))),
+        name=intern(as_text(metadata.get("name"))),
+        labels={intern(key): intern(value) for key, value in as_text_map(metadata.get("labels")).items()},
+        taints=decode_taints(spec.get("taints")),
+        allocatable=interning.intern_amounts(decode_resources(status.get("allocatable"))),
+        capacity=interning.intern_amounts(decode_resources(status.get("capacity"))),
         unschedulable=spec.get("unschedulable") is True,
         ready=_is_ready(status.get("conditions")),
     )
 
 
-def pod(raw: object, *, with_devices: bool = False) -> Pod | None:
+def decode_pod(raw: object, *, include_claimed: bool = False) -> Pod | None:
     """Return what matters of a v1 Pod, None when it has finished: it holds nothing any more.
 
     A manifest of a pod that does not exist yet is read as the API server would complete it.
 
-    :param with_devices: leave in its requests what a claim holds for it; for whoever does not count claims.
+    :param include_claimed: leave in its requests what a claim holds for it; for whoever does not count claims.
     """
-    metadata, spec, status = _parts(raw)
-    if text(status.get("phase")) in _FINISHED:
+    metadata, spec, status = _split_object(raw)
+    if as_text(status.get("phase")) in _FINISHED:
         return None
-    namespace = intern(text(metadata.get("namespace")))
-    labels = interning.labels(text_map(metadata.get("labels")))
-    on_node = intern(text(spec.get("nodeName"))) or None
+    namespace = intern(as_text(metadata.get("namespace")))
+    labels = interning.intern_labels(as_text_map(metadata.get("labels")))
+    on_node = intern(as_text(spec.get("nodeName"))) or None
     of_bound = status if on_node else {}
-    asked = _without_devices(requests(spec, of_bound), {} if with_devices else of_bound)
-    created = bool(text(metadata.get("uid")))
+    asked = _drop_claimed(compute_requests(spec, of_bound), {} if include_claimed else of_bound)
+    created = bool(as_text(metadata.get("uid")))
     return Pod(
-        name=text(metadata.get("name")),
+        name=as_text(metadata.get("name")),
         namespace=namespace,
         node=on_node,
-        requests=_counted(asked),
+        requests=_drop_device_classes(asked),
         labels=labels,
-        deleting=bool(text(metadata.get("deletionTimestamp"))),
-        priority=whole(spec.get("priority")) or 0,
-        created=intern(text(metadata.get("creationTimestamp"))),
-        demands=(
-            demands_on_others(spec, namespace=namespace, labels=labels)
+        terminating=bool(as_text(metadata.get("deletionTimestamp"))),
+        priority=as_int(spec.get("priority")) or 0,
+        created=intern(as_text(metadata.get("creationTimestamp"))),
+        constraints=(
+            decode_bound_constraints(spec, namespace=namespace, labels=labels)
             if on_node
-            else demands(spec, namespace=namespace, labels=labels, requests=asked, created=created)
+            else decode_constraints(spec, namespace=namespace, labels=labels, requests=asked, created=created)
         ),
-        nominated=intern(text(status.get("nominatedNodeName"))) or None,
+        nominated_node=intern(as_text(status.get("nominatedNodeName"))) or None,
     )
 
 
-def requested(spec: Mapping[str, object]) -> Mapping[str, int]:
-    """Return what the spec of a pod that does not exist yet requests: of :func:`pod`, what other amounts change."""
-    return _counted(requests(spec, {}))
+def decode_requests(spec: Mapping[str, object]) -> Mapping[str, int]:
+    """Return what the spec of a pod that does not exist yet requests, as :func:`decode_pod` does."""
+    return _drop_device_classes(compute_requests(spec, {}))
 
 
-def _counted(requested: dict[str, int]) -> Mapping[str, int]:
+def _drop_device_classes(requested: dict[str, int]) -> Mapping[str, int]:
     """Return requests without devices by their class: no node counts those, a claim is made for them.
 
     https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/#extended-resource
     """
-    if any(name.startswith(DEVICE_CLASS) for name in requested):
-        requested = {name: number for name, number in requested.items() if not name.startswith(DEVICE_CLASS)}
-    return interning.amounts(requested)
+    if any(name.startswith(DEVICE_CLASS_PREFIX) for name in requested):
+        requested = {name: number for name, number in requested.items() if not name.startswith(DEVICE_CLASS_PREFIX)}
+    return interning.intern_amounts(requested)
 
 
-def _without_devices(requested: dict[str, int], status: Mapping[str, object]) -> dict[str, int]:
+def _drop_claimed(requested: dict[str, int], status: Mapping[str, object]) -> dict[str, int]:
     """Return requests without the extended resources that the pod has as devices: a claim holds those, and counts.
 
     kube-scheduler says so before it binds the pod (plugins/dynamicresources/extendeddynamicresources.go).
     """
-    if claimed := mapping(status.get("extendedResourceClaimStatus")):
-        for each in mappings(claimed.get("requestMappings")):
-            requested.pop(text(each.get("resourceName")), None)
+    if claimed := as_dict(status.get("extendedResourceClaimStatus")):
+        for each in as_dicts(claimed.get("requestMappings")):
+            requested.pop(as_text(each.get("resourceName")), None)
     return requested
 
 
-def resources(raw: object) -> dict[str, int]:
+def decode_resources(raw: object) -> dict[str, int]:
     """Return resource name → whole base units of a v1 ResourceList, without what is no quantity."""
     found: dict[str, int] = {}
-    for name, value in mapping(raw).items():
-        number = _text_amount(name == "cpu", value) if isinstance(value, str) else _amount(name == "cpu", value)
+    for name, value in as_dict(raw).items():
+        number = (
+            _parse_amount_text(name == "cpu", value) if isinstance(value, str) else _parse_amount(name == "cpu", value)
+        )
         if number is not None and isinstance(name, str):
             found[name] = number
     return found
 
 
-def taints(raw: object) -> tuple[Taint, ...]:
+def decode_taints(raw: object) -> tuple[Taint, ...]:
     """Return a list of v1 Taints, without those that have no key."""
-    return _shared_taints(tuple(_taints(raw)))
+    return _intern_taints(tuple(_iter_taints(raw)))
 
 
 @lru_cache(maxsize=4096)
-def _text_amount(is_cpu: bool, value: str) -> int | None:
-    return _amount(is_cpu, value)
+def _parse_amount_text(is_cpu: bool, value: str) -> int | None:
+    return _parse_amount(is_cpu, value)
 
 
-def _amount(is_cpu: bool, value: object) -> int | None:
+def _parse_amount(is_cpu: bool, value: object) -> int | None:
     try:
-        return to_millis(value) if is_cpu else to_units(value)
+        return parse_millis(value) if is_cpu else parse_whole_units(value)
     except QuantityError:
         return None
 
 
-def _taints(raw: object) -> Iterable[Taint]:
-    for taint in mappings(raw):
-        if key := text(taint.get("key")):
-            yield Taint(key=key, effect=text(taint.get("effect")), value=text(taint.get("value")))
+def _iter_taints(raw: object) -> Iterable[Taint]:
+    for taint in as_dicts(raw):
+        if key := as_text(taint.get("key")):
+            yield Taint(key=key, effect=as_text(taint.get("effect")), value=as_text(taint.get("value")))
 
 
 @lru_cache(maxsize=1024)
-def _shared_taints(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
+def _intern_taints(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
     return taints
 
 
 def _is_ready(conditions: object) -> bool:
     return any(
-        condition.get("type") == "Ready" and condition.get("status") == "True" for condition in mappings(conditions)
+        condition.get("type") == "Ready" and condition.get("status") == "True" for condition in as_dicts(conditions)
     )
 
 
-def _parts(raw: object) -> tuple[Mapping[str, object], Mapping[str, object], Mapping[str, object]]:
-    whole_object = mapping(raw)
-    return mapping(whole_object.get("metadata")), mapping(whole_object.get("spec")), mapping(whole_object.get("status"))
+def _split_object(raw: object) -> tuple[Mapping[str, object], Mapping[str, object], Mapping[str, object]]:
+    whole_object = as_dict(raw)
+    return as_dict(whole_object.get("metadata")), as_dict(whole_object.get("spec")), as_dict(whole_object.get("status"))

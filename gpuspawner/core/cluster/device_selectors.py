@@ -11,14 +11,14 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
-_TEXT = r"""(?:'[^'"\\\n\r]*'|"[^'"\\\n\r]*")"""
-_TERM = re.compile(
-    rf"\s*device\.(?:driver|attributes\[\s*(?P<domain>{_TEXT})\s*\]\.(?P<name>[A-Za-z_]\w*))\s*==\s*(?P<value>{_TEXT})\s*",
+_CEL_TEXT = r"""(?:'[^'"\\\n\r]*'|"[^'"\\\n\r]*")"""
+_CEL_TERM = re.compile(
+    rf"\s*device\.(?:driver|attributes\[\s*(?P<domain>{_CEL_TEXT})\s*\]\.(?P<name>[A-Za-z_]\w*))\s*==\s*(?P<value>{_CEL_TEXT})\s*",
     re.ASCII,
 )
 
 
-class Term(NamedTuple):
+class AttributeTerm(NamedTuple):
     """One comparison.
 
     :param attribute: name with its domain (``gpu.nvidia.com/type``), empty for the driver.
@@ -29,17 +29,17 @@ class Term(NamedTuple):
     value: str
 
 
-Selector: TypeAlias = tuple[Term, ...] | None
+DeviceSelector: TypeAlias = tuple[AttributeTerm, ...] | None
 """Terms that must all hold; None for a selector that is not understood."""
 
 
-def parse(expression: str) -> Selector:
+def parse_cel_selector(expression: str) -> DeviceSelector:
     """Return the terms of a CEL expression, None where it is of another form."""
-    terms: list[Term] = []
+    terms: list[AttributeTerm] = []
     at = 0
-    while found := _TERM.match(expression, at):
+    while found := _CEL_TERM.match(expression, at):
         domain = found["domain"]
-        terms.append(Term(f"{domain[1:-1]}/{found['name']}" if domain else "", found["value"][1:-1]))
+        terms.append(AttributeTerm(f"{domain[1:-1]}/{found['name']}" if domain else "", found["value"][1:-1]))
         if found.end() == len(expression):
             return tuple(terms)
         if not expression.startswith("&&", found.end()):
@@ -48,7 +48,7 @@ def parse(expression: str) -> Selector:
     return None
 
 
-def picks(selectors: Iterable[Selector], attributes: Mapping[str, str], *, driver: str) -> bool | None:
+def selects_device(selectors: Iterable[DeviceSelector], attributes: Mapping[str, str], *, driver: str) -> bool | None:
     """Tell whether a device is meant by all selectors, None where that is not sure.
 
     As kube-scheduler's allocator does, selectors are looked at one after the other up to the first that is not true.
@@ -56,13 +56,13 @@ def picks(selectors: Iterable[Selector], attributes: Mapping[str, str], *, drive
     :param attributes: name with domain → text; what is missing or no text is not decided (in CEL an error).
     """
     for selector in selectors:
-        is_meant = None if selector is None else _hold(selector, attributes, driver=driver)
+        is_meant = None if selector is None else _matches_all_terms(selector, attributes, driver=driver)
         if is_meant is not True:
             return is_meant
     return True
 
 
-def _hold(terms: tuple[Term, ...], attributes: Mapping[str, str], *, driver: str) -> bool | None:
+def _matches_all_terms(terms: tuple[AttributeTerm, ...], attributes: Mapping[str, str], *, driver: str) -> bool | None:
     """Tell whether all terms hold: in CEL one that is false outweighs errors in others, wherever they stand."""
     found = [attributes.get(term.attribute) if term.attribute else driver for term in terms]
     answers = [None if text is None else text == term.value for text, term in zip(found, terms, strict=True)]

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from gpuspawner.core.cluster.model import Pod, PodTerm
+from gpuspawner.core.cluster.model import Pod, PodAffinityTerm
 
-_Places = dict[PodTerm, dict[str, int]]
+_TermCounts = dict[PodAffinityTerm, dict[str, int]]
 """Term → node → how many pods with that term are there. Replicas have equal terms, so there are few."""
 
 
-class Guards:
+class AntiAffinityIndex:
     """Required anti-affinity terms of bound pods, found by the namespace they look in."""
 
     def __init__(self) -> None:
-        self._in_namespace: dict[str, _Places] = {}
-        self._by_labels: _Places = {}
+        self._in_namespace: dict[str, _TermCounts] = {}
+        self._by_labels: _TermCounts = {}
 
     def add(self, pod: Pod) -> None:
         """Take the terms of a bound pod in."""
@@ -25,7 +25,7 @@ class Guards:
         """Take the terms of a bound pod out."""
         self._change(pod, -1)
 
-    def that_look_in(self, namespace: str) -> Iterator[tuple[PodTerm, Mapping[str, int]]]:
+    def iter_terms(self, namespace: str) -> Iterator[tuple[PodAffinityTerm, Mapping[str, int]]]:
         """Yield the terms that look in a namespace, or may, each with nodes and how many pods have it there."""
         yield from self._in_namespace.get(namespace, {}).items()
         yield from self._by_labels.items()
@@ -33,18 +33,18 @@ class Guards:
     def _change(self, pod: Pod, by: int) -> None:
         if pod.node is None:
             return
-        for term in pod.demands.anti_affinity:
+        for term in pod.constraints.anti_affinity:
             if term.namespace_selector is not None:
-                _count(self._by_labels, term, node=pod.node, by=by)
+                _change_count(self._by_labels, term, node=pod.node, by=by)
                 continue
             for namespace in term.namespaces:
                 places = self._in_namespace.setdefault(namespace, {})
-                _count(places, term, node=pod.node, by=by)
+                _change_count(places, term, node=pod.node, by=by)
                 if not places:
                     del self._in_namespace[namespace]
 
 
-def _count(places: _Places, term: PodTerm, *, node: str, by: int) -> None:
+def _change_count(places: _TermCounts, term: PodAffinityTerm, *, node: str, by: int) -> None:
     nodes = places.setdefault(term, {})
     nodes[node] = nodes.get(node, 0) + by
     if not nodes[node]:

@@ -10,51 +10,51 @@ from collections.abc import Hashable, Mapping
 from functools import lru_cache
 from typing import Any, TypeVar
 
-_KEPT = 8192
+_MAX_VALUES = 8192
 """Values remembered of each kind; one that falls out is made anew when it comes again."""
-_LARGEST = 64
+_MAX_PARTS = 64
 """Parts of a value that is remembered: a pod may hold a megabyte of selectors, and thousands of those are not kept."""
 
-H = TypeVar("H", bound=Hashable)
+_H = TypeVar("_H", bound=Hashable)
 
 
-def labels(found: Mapping[str, str]) -> Mapping[str, str]:
+def intern_labels(found: Mapping[str, str]) -> Mapping[str, str]:
     """Return equal labels, the same object for all who have them, made of shared texts."""
-    if len(found) > _LARGEST:
+    if len(found) > _MAX_PARTS:
         return found
-    return _labels(tuple(found.items())) if found else _NONE
+    return _make_labels(tuple(found.items())) if found else _NO_LABELS
 
 
-def amounts(found: Mapping[str, int]) -> Mapping[str, int]:
+def intern_amounts(found: Mapping[str, int]) -> Mapping[str, int]:
     """Return equal amounts, the same object for all who have them."""
-    return _amounts(tuple(found.items())) if found else _NOTHING
+    return _make_amounts(tuple(found.items())) if found else _NO_AMOUNTS
 
 
-def shared(value: H, *, parts: int) -> H:
+def intern_value(value: _H, *, size: int) -> _H:
     """Return an equal value, the same object for all who have it.
 
-    :param parts: how much it is, as a number of texts.
+    :param size: how much it is, as a number of texts.
     """
-    if parts > _LARGEST:
+    if size > _MAX_PARTS:
         return value
-    found: H = _shared(value)
+    found: _H = _remember(value)
     return found
 
 
-_NONE: Mapping[str, str] = {}
-_NOTHING: Mapping[str, int] = {}
+_NO_LABELS: Mapping[str, str] = {}
+_NO_AMOUNTS: Mapping[str, int] = {}
 
 
-@lru_cache(maxsize=_KEPT)
-def _labels(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+@lru_cache(maxsize=_MAX_VALUES)
+def _make_labels(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
     return {sys.intern(key): sys.intern(value) for key, value in items}
 
 
-@lru_cache(maxsize=_KEPT)
-def _amounts(items: tuple[tuple[str, int], ...]) -> Mapping[str, int]:
+@lru_cache(maxsize=_MAX_VALUES)
+def _make_amounts(items: tuple[tuple[str, int], ...]) -> Mapping[str, int]:
     return {sys.intern(key): number for key, number in items}
 
 
-@lru_cache(maxsize=_KEPT)
-def _shared(value: Any) -> Any:
+@lru_cache(maxsize=_MAX_VALUES)
+def _remember(value: Any) -> Any:
     return value

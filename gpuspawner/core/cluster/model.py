@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Requirement:
+class SelectorRequirement:
     """One requirement on labels, of a node or of a pod.
 
     :param operator: ``In``, ``NotIn``, ``Exists``, ``DoesNotExist``; for nodes also ``Gt`` and ``Lt``.
@@ -23,23 +23,23 @@ class Requirement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeTerm:
+class NodeSelectorTerm:
     """Requirements that a node must all fulfil; a term without any matches no node.
 
     :param expressions: on the node's labels.
     :param fields: on the node's fields (``metadata.name``).
     """
 
-    expressions: tuple[Requirement, ...] = ()
-    fields: tuple[Requirement, ...] = ()
+    expressions: tuple[SelectorRequirement, ...] = ()
+    fields: tuple[SelectorRequirement, ...] = ()
 
 
-Selector = tuple[Requirement, ...] | None
+LabelSelector = tuple[SelectorRequirement, ...] | None
 """A label selector: all requirements must hold; ``()`` selects everything, None nothing (meta/v1 LabelSelector)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodTerm:
+class PodAffinityTerm:
     """One required term of pod affinity or anti-affinity.
 
     :param topology_key: the node label that says what is near: nodes with the same value are one place.
@@ -49,9 +49,9 @@ class PodTerm:
     """
 
     topology_key: str
-    selector: Selector
+    selector: LabelSelector
     namespaces: frozenset[str]
-    namespace_selector: Selector = None
+    namespace_selector: LabelSelector = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class SpreadConstraint:
 
     max_skew: int
     topology_key: str
-    selector: Selector
+    selector: LabelSelector
     min_domains: int = 1
     honor_affinity: bool = True
     honor_taints: bool = False
@@ -83,7 +83,7 @@ class Toleration:
     effect: str = ""
 
 
-Labels = Mapping[str, tuple[str, ...]]
+PossibleLabels = Mapping[str, tuple[str, ...]]
 """Label → values that a node may have; no values: the label will not be there. Others are not known."""
 
 
@@ -99,41 +99,42 @@ class HostPort(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Demands:
+class PodConstraints:
     """What the filters of kube-scheduler look at besides resources.
 
     :param node_selector: labels the node must carry with exactly this value.
     :param node_terms: required node affinity, one of them must match; None: no affinity, ``()``: matches no node.
     :param volume_terms: node affinity of each bound PersistentVolume; of each, one term must match.
     :param affinity: required terms only, as are ``anti_affinity``.
-    :param spread: constraints with ``DoNotSchedule`` only.
-    :param gated: the pod has scheduling gates, so nobody looks for a node yet.
-    :param claims: names of PersistentVolumeClaims whose volumes nobody looked at yet. Whoever did replaces them by
+    :param spread_constraints: constraints with ``DoNotSchedule`` only.
+    :param is_gated: the pod has scheduling gates, so nobody looks for a node yet.
+    :param unread_claims: names of PersistentVolumeClaims whose volumes nobody looked at yet. Whoever did replaces them
+        by
         ``volume_terms``, or by words in ``undecided`` (what a claim without a volume waits for is not decided here).
     :param undecided: what the pod demands and this code does not decide, in people's words.
     :param has_runtime_class: it names a RuntimeClass, which may add tolerations when the pod is created.
     """
 
     node_selector: Mapping[str, str] = field(default_factory=dict)
-    node_terms: tuple[NodeTerm, ...] | None = None
-    volume_terms: tuple[tuple[NodeTerm, ...], ...] = ()
+    node_terms: tuple[NodeSelectorTerm, ...] | None = None
+    volume_terms: tuple[tuple[NodeSelectorTerm, ...], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
-    affinity: tuple[PodTerm, ...] = ()
-    anti_affinity: tuple[PodTerm, ...] = ()
-    spread: tuple[SpreadConstraint, ...] = ()
+    affinity: tuple[PodAffinityTerm, ...] = ()
+    anti_affinity: tuple[PodAffinityTerm, ...] = ()
+    spread_constraints: tuple[SpreadConstraint, ...] = ()
     host_ports: frozenset[HostPort] = frozenset()
-    gated: bool = False
-    claims: tuple[str, ...] = ()
+    is_gated: bool = False
+    unread_claims: tuple[str, ...] = ()
     undecided: tuple[str, ...] = ()
     has_runtime_class: bool = False
 
     @property
-    def choice(self) -> tuple[int, int]:
+    def node_affinity_key(self) -> tuple[int, int]:
         """What stands for the nodes that a pod asks for, the same for its replicas; only as long as this is kept."""
         return id(self.node_selector), id(self.node_terms)
 
 
-NO_DEMANDS = Demands()
+NO_CONSTRAINTS = PodConstraints()
 """Shared by all pods that demand nothing, of which there are very many."""
 
 
@@ -155,7 +156,7 @@ class Node:
     :param unschedulable: cordoned (``spec.unschedulable``).
     :param ready: its condition Ready is True.
     :param uncounted: names of resources that it may have, nobody can tell how many; both amounts lack them.
-    :param published: names of resources of which a DRA driver shows devices there, counted or not.
+    :param published_by_dra: names of resources of which a DRA driver shows devices there, counted or not.
     """
 
     name: str
@@ -166,7 +167,7 @@ class Node:
     unschedulable: bool = False
     ready: bool = True
     uncounted: frozenset[str] = frozenset()
-    published: frozenset[str] = frozenset()
+    published_by_dra: frozenset[str] = frozenset()
 
     @property
     def schedulable(self) -> bool:
@@ -180,10 +181,10 @@ class Pod:
 
     :param node: name of the node it is bound to, None while it waits.
     :param requests: effective requests, in the units of :class:`Node`.
-    :param deleting: it was told to go (``metadata.deletionTimestamp``), and still holds what it requested.
+    :param terminating: it was told to go (``metadata.deletionTimestamp``), and still holds what it requested.
     :param created: ``metadata.creationTimestamp`` as the API server wrote it, so texts sort by age; empty if unknown.
-    :param demands: of a bound pod only what still matters to others: its anti-affinity and its host ports.
-    :param nominated: name of the node that is being cleared for it (``status.nominatedNodeName``).
+    :param constraints: of a bound pod only what still matters to others: its anti-affinity and its host ports.
+    :param nominated_node: name of the node that is being cleared for it (``status.nominatedNodeName``).
     """
 
     name: str
@@ -191,53 +192,55 @@ class Pod:
     node: str | None
     requests: Mapping[str, int] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
-    deleting: bool = False
+    terminating: bool = False
     priority: int = 0
     created: str = ""
-    demands: Demands = NO_DEMANDS
-    nominated: str | None = None
+    constraints: PodConstraints = NO_CONSTRAINTS
+    nominated_node: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machines:
+class MachineConstraints:
     """What the nodes of one pool may be. Amounts are in the units of :class:`~gpuspawner.core.cluster.model.Node`.
 
     :param sizes: resource name → amounts that one machine may have, ascending; what is missing is not known.
     :param limits: resource name → what all nodes together may have; ``nodes`` counts them.
-    :param left: of these, what new nodes may still have; 0 ``nodes`` also while none can be added for another reason.
+    :param remaining: of these, what new nodes may still have; 0 ``nodes`` also while none can be added for another
+        reason.
     :param taints: those that stay: a pod has to tolerate them.
     :param requirements: what is asked of a machine, as its node's labels will say it.
-    :param is_clear: everything that is said of them was understood, and nothing says that new nodes fail.
+    :param is_reliable: everything that is said of them was understood, and nothing says that new nodes fail.
     """
 
     sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     limits: Mapping[str, int] = field(default_factory=dict)
-    left: Mapping[str, int] = field(default_factory=dict)
+    remaining: Mapping[str, int] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
-    requirements: tuple[Requirement, ...] = ()
-    is_clear: bool = True
+    requirements: tuple[SelectorRequirement, ...] = ()
+    is_reliable: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Growth:
+class ScalableNodePool:
     """A pool of nodes that may grow.
 
-    :param pool: what people call it.
+    :param name: what people call it.
     :param minutes: how long a new node takes to be ready, None when not known.
-    :param shape: resource name → what a new node has for pods, in the units of
+    :param node_allocatable: resource name → what a new node has for pods, in the units of
         :class:`~gpuspawner.core.cluster.model.Node`. What every node has (CPU, memory) and is missing is taken to
         suffice;
         of extended resources (with a ``/`` in the name) it has none that are missing.
-    :param nodes_left: nodes it may grow by, None for no limit.
+    :param max_new_nodes: nodes it may grow by, None for no limit.
     :param labels: what is known of a new node's labels.
     :param examples: nodes of the pool that are there: a new one will be like them in labels and taints.
-    :param machines: what may become a node, where that is picked to fit the pods that wait; ``shape`` is then empty.
+    :param machines: what may become a node, where that is picked to fit the pods that wait; ``node_allocatable`` is
+        then empty.
     """
 
-    pool: str
+    name: str
     minutes: float | None
-    shape: Mapping[str, int]
-    nodes_left: int | None
-    labels: Labels = field(default_factory=dict)
+    node_allocatable: Mapping[str, int]
+    max_new_nodes: int | None
+    labels: PossibleLabels = field(default_factory=dict)
     examples: tuple[Node, ...] = ()
-    machines: Machines | None = None
+    machines: MachineConstraints | None = None

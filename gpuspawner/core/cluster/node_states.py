@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gpuspawner.core.cluster.model import Node, Taint, Toleration
-from gpuspawner.core.cluster.tolerations import tolerates, tolerates_cordon, untolerated
+from gpuspawner.core.cluster.tolerations import find_untolerated_taints, tolerates_cordon, tolerates_taints
 
-_PASSING = (
+_TRANSIENT_PREFIXES = (
     "node.kubernetes.io/",
     "node.cloudprovider.kubernetes.io/",
     "karpenter.sh/",
@@ -19,25 +19,25 @@ _PASSING = (
 """Beginnings of taints that say what a node is going through, not whom it is for: those of Kubernetes' node life cycle
 (https://kubernetes.io/docs/reference/labels-annotations-taints/), of the autoscalers when they add or remove a node,
 and of the platform when it does."""
-_NOT_STARTED = "/agent-not-ready"
+_TRANSIENT_SUFFIX = "/agent-not-ready"
 """End of taints that daemons take away themselves once they have started (Cilium's, those of AWS' CSI drivers)."""
 
 
-def takes_servers(node: Node, tolerations: tuple[Toleration, ...]) -> bool:
+def accepts_pods(node: Node, tolerations: tuple[Toleration, ...]) -> bool:
     """Tell whether a node takes new servers with these tolerations right now.
 
     As for kube-scheduler, only a cordon and taints say that it does not: a node that is not ready gets taints.
     """
     if node.unschedulable and not tolerates_cordon(tolerations):
         return False
-    return not node.taints or tolerates(node, tolerations)
+    return not node.taints or tolerates_taints(node, tolerations)
 
 
-def is_reserved(node: Node, tolerations: tuple[Toleration, ...]) -> bool:
+def is_reserved_for_others(node: Node, tolerations: tuple[Toleration, ...]) -> bool:
     """Tell whether a node is for others: a taint that lasts keeps servers with these tolerations away for good."""
-    return bool(node.taints) and not all(map(is_passing, untolerated(node, tolerations)))
+    return bool(node.taints) and not all(map(is_transient_taint, find_untolerated_taints(node, tolerations)))
 
 
-def is_passing(taint: Taint) -> bool:
+def is_transient_taint(taint: Taint) -> bool:
     """Tell whether a taint says that something is going on at a node, which will be over."""
-    return taint.key.startswith(_PASSING) or taint.key.endswith(_NOT_STARTED)
+    return taint.key.startswith(_TRANSIENT_PREFIXES) or taint.key.endswith(_TRANSIENT_SUFFIX)

@@ -6,19 +6,19 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from gpuspawner.core.cluster.devices import Devices, equipped
-from gpuspawner.core.cluster.guards import Guards
-from gpuspawner.core.cluster.model import Growth, HostPort, Node, Pod
+from gpuspawner.core.cluster.devices import ClusterDevices, equip_node
+from gpuspawner.core.cluster.guards import AntiAffinityIndex
+from gpuspawner.core.cluster.model import HostPort, Node, Pod, ScalableNodePool
 from gpuspawner.core.cluster.node_table import NodeTable
 
 PODS = "pods"
 """The resource of which each pod takes one."""
 
-H = TypeVar("H", bound=Hashable)
+_H = TypeVar("_H", bound=Hashable)
 
-_NOTHING: Mapping[str, int] = {}
+_NO_AMOUNTS: Mapping[str, int] = {}
 _ONE_POD: Mapping[str, int] = {PODS: 1}
-_NO_DEVICES = Devices()
+_NO_DEVICES = ClusterDevices()
 
 
 class Occupancy:
@@ -29,18 +29,18 @@ class Occupancy:
     :ivar generation: grows with each change of a node or a pod that could change an answer.
     :ivar nodes_generation: the same, of nodes alone.
     :ivar table: the nodes as a table with columns, for surveys.
-    :ivar guards: anti-affinity of the bound pods.
+    :ivar anti_affinity_index: anti-affinity of the bound pods.
     """
 
     def __init__(self) -> None:
         self.generation = 0
         self.nodes_generation = 0
-        self.guards = Guards()
-        self.table = NodeTable(self._requested_of)
-        self._bare: dict[str, Node] = {}
+        self.anti_affinity_index = AntiAffinityIndex()
+        self.table = NodeTable(self._get_requested_amount)
+        self._plain_nodes: dict[str, Node] = {}
         """Nodes without what DRA drivers offer on them."""
         self._devices = _NO_DEVICES
-        self._taken: dict[str, Mapping[str, int]] = {}
+        self._claimed: dict[str, Mapping[str, int]] = {}
         """Node → devices that claims hold; ``_requested`` has them, too."""
         self._pods: dict[str, dict[str, Pod]] = {}
         self._waiting: dict[tuple[str, str], Pod] = {}
@@ -50,7 +50,7 @@ class Occupancy:
         self._sorted: tuple[Node, ...] | None = None
 
     @classmethod
-    def of(cls, nodes: Iterable[Node], pods: Iterable[Pod]) -> Occupancy:
+    def build(cls, nodes: Iterable[Node], pods: Iterable[Pod]) -> Occupancy:
         """Return an occupancy of these nodes and pods."""
         occupancy = cls()
         for node in nodes:
@@ -61,28 +61,30 @@ class Occupancy:
 
     def put_node(self, node: Node) -> None:
         """Take a new node, or a changed one, in."""
-        if self._bare.get(node.name) != node:
-            self._bare[node.name] = node
-            self._equip(node)
+        if self._plain_nodes.get(node.name) != node:
+            self._plain_nodes[node.name] = node
+            self._apply_devices(node)
 
-    def drop_node(self, name: str) -> None:
+    def remove_node(self, name: str) -> None:
         """Forget a node; its pods are kept, as each of them leaves with a change of its own."""
-        if self._bare.pop(name, None) is None:
+        if self._plain_nodes.pop(name, None) is None:
             return
-        self._take(name, _NOTHING)
-        self.table.drop(name)
-        self._nodes_changed()
+        self._set_claimed(name, _NO_AMOUNTS)
+        self.table.remove(name)
+        self._mark_nodes_changed()
 
-    def put_devices(self, devices: Devices) -> None:
+    def put_devices(self, devices: ClusterDevices) -> None:
         """Take in what DRA drivers offer on all nodes, in the place of what was known of that."""
         before, self._devices = self._devices, devices
-        if before.anywhere != devices.anywhere:
-            names = set(self._bare)
+        if before.on_unknown_nodes != devices.on_unknown_nodes:
+            names = set(self._plain_nodes)
         else:
             known = before.nodes.keys() | devices.nodes.keys()
-            names = {name for name in known & self._bare.keys() if before.nodes.get(name) != devices.nodes.get(name)}
+            names = {
+                name for name in known & self._plain_nodes.keys() if before.nodes.get(name) != devices.nodes.get(name)
+            }
         for name in names:
-            self._equip(self._bare[name])
+            self._apply_devices(self._plain_nodes[name])
 
     def put_pod(self, pod: Pod) -> None:
         """Take a new pod, or a changed one, in."""
@@ -91,12 +93,12 @@ class Occupancy:
         if known == pod:
             return
         if known is not None:
-            self._leave(known)
+            self._remove_pod(known)
         others[pod.name] = pod
-        self._enter(pod)
+        self._add_pod(pod)
         self.generation += 1
 
-    def drop_pod(self, namespace: str, name: str) -> None:
+    def remove_pod(self, namespace: str, name: str) -> None:
         """Forget a pod."""
         others = self._pods.get(namespace, {})
         known = others.pop(name, None)
@@ -104,7 +106,7 @@ class Occupancy:
             return
         if not others:
             del self._pods[namespace]
-        self._leave(known)
+        self._remove_pod(known)
         self.generation += 1
 
     @property
@@ -114,7 +116,7 @@ class Occupancy:
             self._sorted = tuple(sorted(self.table, key=lambda node: node.name))
         return self._sorted
 
-    def node(self, name: str) -> Node | None:
+    def get_node(self, name: str) -> Node | None:
         """Return a node by its name, None when it is not known."""
         return self.table.get(name)
 
@@ -123,7 +125,7 @@ class Occupancy:
         """The namespaces that have pods, in no order."""
         return self._pods.keys()
 
-    def pods(self, namespace: str | None = None) -> Iterator[Pod]:
+    def iter_pods(self, namespace: str | None = None) -> Iterator[Pod]:
         """Yield all pods, or those of a namespace, in no order."""
         if namespace is not None:
             yield from self._pods.get(namespace, {}).values()
@@ -132,79 +134,81 @@ class Occupancy:
             yield from others.values()
 
     @property
-    def waiting(self) -> tuple[Pod, ...]:
+    def pending_pods(self) -> tuple[Pod, ...]:
         """Pods that are bound to no node, in no order."""
         return tuple(self._waiting.values())
 
     @property
-    def nominated(self) -> Iterable[Pod]:
+    def nominated_pods(self) -> Iterable[Pod]:
         """Waiting pods that a node is being cleared for, in no order."""
         return self._nominated.values()
 
-    def requested(self, node: str) -> Mapping[str, int]:
+    def get_requested(self, node: str) -> Mapping[str, int]:
         """Return what the pods on a node request, and how many they are as ``pods``; only what is more than nothing.
 
         Devices that claims hold are in it, whether for a pod or not.
         """
-        return self._requested.get(node, _NOTHING)
+        return self._requested.get(node, _NO_AMOUNTS)
 
-    def free(self, node: str) -> Mapping[str, int]:
+    def get_free(self, node: str) -> Mapping[str, int]:
         """Return what a node still has of each of its resources, never less than nothing; empty if it is not known."""
         found = self.table.get(node)
         if found is None:
-            return _NOTHING
-        requested = self.requested(node)
+            return _NO_AMOUNTS
+        requested = self.get_requested(node)
         return {name: max(0, number - requested.get(name, 0)) for name, number in found.allocatable.items()}
 
-    def ports_in_use(self, node: str) -> Iterable[HostPort]:
+    def list_host_ports(self, node: str) -> Iterable[HostPort]:
         """Return the ports of a node that its pods have taken."""
         return self._ports.get(node, {}).keys()
 
-    def _equip(self, bare: Node) -> None:
-        node, taken = equipped(bare, self._devices.on(bare.name), anywhere=self._devices.anywhere)
-        self._take(node.name, taken)
+    def _apply_devices(self, bare: Node) -> None:
+        node, taken = equip_node(
+            bare, self._devices.get_node_devices(bare.name), on_unknown_nodes=self._devices.on_unknown_nodes
+        )
+        self._set_claimed(node.name, taken)
         if self.table.get(node.name) != node:
             self.table.put(node)
-            self._nodes_changed()
+            self._mark_nodes_changed()
 
-    def _take(self, node: str, taken: Mapping[str, int]) -> None:
-        before = self._taken.pop(node, _NOTHING)
+    def _set_claimed(self, node: str, taken: Mapping[str, int]) -> None:
+        before = self._claimed.pop(node, _NO_AMOUNTS)
         if taken:
-            self._taken[node] = taken
+            self._claimed[node] = taken
         if taken == before:
             return
         requested = self._requested.setdefault(node, {})
         for amounts, change, sign in ((before, _subtract, -1), (taken, _add, 1)):
             change(requested, amounts)
-            self.table.take(node, amounts, sign=sign)
+            self.table.reserve(node, amounts, sign=sign)
         if not requested:
             del self._requested[node]
         self.generation += 1
 
-    def _nodes_changed(self) -> None:
+    def _mark_nodes_changed(self) -> None:
         self._sorted = None
         self.nodes_generation += 1
         self.generation += 1
 
-    def _requested_of(self, node: str, resource: str) -> int:
-        return self.requested(node).get(resource, 0)
+    def _get_requested_amount(self, node: str, resource: str) -> int:
+        return self.get_requested(node).get(resource, 0)
 
-    def _enter(self, pod: Pod) -> None:
+    def _add_pod(self, pod: Pod) -> None:
         if pod.node is None:
             self._waiting[pod.namespace, pod.name] = pod
-            if pod.nominated is not None:
+            if pod.nominated_node is not None:
                 self._nominated[pod.namespace, pod.name] = pod
             return
         requested = self._requested.setdefault(pod.node, {})
         _add(requested, _ONE_POD)
         _add(requested, pod.requests)
-        self.table.take(pod.node, _ONE_POD)
-        self.table.take(pod.node, pod.requests)
-        self.guards.add(pod)
-        for port in pod.demands.host_ports:
+        self.table.reserve(pod.node, _ONE_POD)
+        self.table.reserve(pod.node, pod.requests)
+        self.anti_affinity_index.add(pod)
+        for port in pod.constraints.host_ports:
             _add(self._ports.setdefault(pod.node, {}), {port: 1})
 
-    def _leave(self, pod: Pod) -> None:
+    def _remove_pod(self, pod: Pod) -> None:
         if pod.node is None:
             del self._waiting[pod.namespace, pod.name]
             self._nominated.pop((pod.namespace, pod.name), None)
@@ -214,22 +218,22 @@ class Occupancy:
         _subtract(requested, pod.requests)
         if not requested:
             del self._requested[pod.node]
-        self.table.take(pod.node, _ONE_POD, sign=-1)
-        self.table.take(pod.node, pod.requests, sign=-1)
-        self.guards.remove(pod)
-        for port in pod.demands.host_ports:
+        self.table.reserve(pod.node, _ONE_POD, sign=-1)
+        self.table.reserve(pod.node, pod.requests, sign=-1)
+        self.anti_affinity_index.remove(pod)
+        for port in pod.constraints.host_ports:
             _subtract(self._ports[pod.node], {port: 1})
             if not self._ports[pod.node]:
                 del self._ports[pod.node]
 
 
-def _add(total: dict[H, int], more: Mapping[H, int]) -> None:
+def _add(total: dict[_H, int], more: Mapping[_H, int]) -> None:
     for key, number in more.items():
         if number:
             total[key] = total.get(key, 0) + number
 
 
-def _subtract(total: dict[H, int], less: Mapping[H, int]) -> None:
+def _subtract(total: dict[_H, int], less: Mapping[_H, int]) -> None:
     """Take away what was added before, and what is nothing then."""
     for key, number in less.items():
         if number:
@@ -246,8 +250,9 @@ class Inventory:
     :param pods: None when the pods of all namespaces could not be read: what is free is then unknown.
     :param reason: one sentence for people why something is unknown, empty when all was read.
     :param occupancy: nodes and pods as they are kept up to date; None when the pods of all namespaces are not known.
-    :param growths: what autoscalers say that they may add; None when that could not be read, empty where nobody says.
-    :param device_resources: extended resources that stand for devices of DRA drivers; None when that could not be read.
+    :param scalable_pools: what autoscalers say that they may add; None when that could not be read, empty where nobody
+        says.
+    :param dra_resources: extended resources that stand for devices of DRA drivers; None when that could not be read.
     :param age_s: seconds since the API server last confirmed all this; None when unknown, or when it never did.
     :param generation: grows when anything changes.
     """
@@ -256,7 +261,7 @@ class Inventory:
     pods: tuple[Pod, ...] | None = None
     reason: str = ""
     occupancy: Occupancy | None = None
-    growths: tuple[Growth, ...] | None = ()
-    device_resources: frozenset[str] | None = frozenset()
+    scalable_pools: tuple[ScalableNodePool, ...] | None = ()
+    dra_resources: frozenset[str] | None = frozenset()
     age_s: float | None = None
     generation: int = 0

@@ -11,32 +11,32 @@ from collections.abc import Iterator
 from gpuspawner.core.cluster.model import Node, Taint, Toleration
 
 _BLOCKING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
-_CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+_CORDON_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 """What a pod must tolerate to be put on a cordoned node (node_unschedulable.go)."""
 
 
-def tolerates(node: Node, tolerations: tuple[Toleration, ...]) -> bool:
+def tolerates_taints(node: Node, tolerations: tuple[Toleration, ...]) -> bool:
     """Tell whether a pod with these tolerations may be put on a node as far as its taints go."""
-    return next(untolerated(node, tolerations), None) is None
+    return next(find_untolerated_taints(node, tolerations), None) is None
 
 
-def untolerated(node: Node, tolerations: tuple[Toleration, ...]) -> Iterator[Taint]:
+def find_untolerated_taints(node: Node, tolerations: tuple[Toleration, ...]) -> Iterator[Taint]:
     """Yield the taints of a node that keep a pod with these tolerations away."""
     for taint in node.taints:
-        if taint.effect in _BLOCKING_EFFECTS and not _is_covered(taint, tolerations):
+        if taint.effect in _BLOCKING_EFFECTS and not _is_tolerated(taint, tolerations):
             yield taint
 
 
 def tolerates_cordon(tolerations: tuple[Toleration, ...]) -> bool:
     """Tell whether a pod with these tolerations may be put on a cordoned node."""
-    return _is_covered(_CORDONED, tolerations)
+    return _is_tolerated(_CORDON_TAINT, tolerations)
 
 
-def _is_covered(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
-    return any(_covers(toleration, taint) for toleration in tolerations)
+def _is_tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
+    return any(_tolerates_taint(toleration, taint) for toleration in tolerations)
 
 
-def _covers(toleration: Toleration, taint: Taint) -> bool:
+def _tolerates_taint(toleration: Toleration, taint: Taint) -> bool:
     if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
         return False
     match toleration.operator:

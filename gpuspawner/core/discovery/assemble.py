@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
-from gpuspawner.core.catalog.avoidance import avoidance
+from gpuspawner.core.catalog.avoidance import build_gpu_node_exclusion
 from gpuspawner.core.catalog.catalogue import (
     Bounds,
-    Catalogue,
+    Catalog,
     CustomImages,
     GPUType,
     Image,
@@ -18,20 +18,20 @@ from gpuspawner.core.catalog.catalogue import (
     Preset,
     Priority,
 )
-from gpuspawner.core.catalog.kueue import Queue
-from gpuspawner.core.catalog.platforms import TELLING, distinct, platform_of
+from gpuspawner.core.catalog.kueue import KueueQueue
+from gpuspawner.core.catalog.platforms import PLATFORM_LABELS, deduplicate_platforms, read_platform
 from gpuspawner.core.catalog.policy_rules import Policy
-from gpuspawner.core.catalog.stocks import is_silent, may_have
-from gpuspawner.core.catalog.unions import Union, unite
+from gpuspawner.core.catalog.stocks import has_silent_plugin, may_have_units
+from gpuspawner.core.catalog.unions import CombinedType, combine_types
 from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.discovery import gpu_nodes
-from gpuspawner.core.discovery.counting import largest_node
-from gpuspawner.core.discovery.discovery import SIMULATED_LABEL, discover
-from gpuspawner.core.discovery.node_facts import SPOT, interconnect, is_spot
-from gpuspawner.core.discovery.node_kinds import kinds
-from gpuspawner.core.discovery.undescribed import left_over, nodes_of
-from gpuspawner.core.request.selection import invalid_presets
+from gpuspawner.core.discovery.counting import find_largest_node
+from gpuspawner.core.discovery.discovery import SIMULATED_LABEL, discover_gpu_types
+from gpuspawner.core.discovery.node_facts import SPOT_LABELS, find_interconnect, is_spot
+from gpuspawner.core.discovery.node_kinds import group_nodes_by_kind
+from gpuspawner.core.discovery.undescribed import find_nodes_of_type, subtract_described_types
+from gpuspawner.core.request.selection import find_invalid_presets
 
 _COUNT = re.compile(r"[0-9]{1,3}", re.ASCII)
 _GIB = 1024**3
@@ -40,7 +40,7 @@ _HALF_CPU = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Configured:
+class ConfiguredCatalog:
     """What the admin's settings say, before the cluster was looked at.
 
     :param images: empty = the spawner's own image is the only one.
@@ -69,18 +69,18 @@ class Configured:
     priorities: Mapping[str, Priority] = field(default_factory=dict)
     gpus: Mapping[str, GPUType] = field(default_factory=dict)
     uncounted: frozenset[str] = frozenset()
-    unions: Mapping[str, Union] = field(default_factory=dict)
+    unions: Mapping[str, CombinedType] = field(default_factory=dict)
     hidden: frozenset[str] = frozenset()
     hidden_gpus: tuple[GPUType, ...] = ()
     presets: Mapping[str, Preset] = field(default_factory=dict)
     discover: bool = True
     policy: Policy | None = None
-    queue: Queue | None = None
+    queue: KueueQueue | None = None
 
 
-def assemble(
-    configured: Configured, inventory: Inventory, *, table: AcceleratorTable, fallback_image: str
-) -> Catalogue:
+def assemble_catalog(
+    configured: ConfiguredCatalog, inventory: Inventory, *, table: AcceleratorTable, fallback_image: str
+) -> Catalog:
     """Return what may be asked for right now.
 
     A preset that nobody could start, because what it names is not offered (any more), is left out; while nodes are not
@@ -88,22 +88,24 @@ def assemble(
 
     :param fallback_image: image reference used when the settings name none.
     """
-    nodes = tuple(kind[0] for kind in kinds(inventory.nodes or (), labels=_labels(configured)))
+    nodes = tuple(
+        kind[0] for kind in group_nodes_by_kind(inventory.nodes or (), labels=_list_relevant_labels(configured))
+    )
     gpus = {
-        slug: replace(gpu, max_count=_most_on_one(gpu, nodes)) if slug in configured.uncounted else gpu
+        slug: replace(gpu, max_count=_find_largest_count(gpu, nodes)) if slug in configured.uncounted else gpu
         for slug, gpu in configured.gpus.items()
     }
-    found = discover(nodes, table) if configured.discover else ()
+    found = discover_gpu_types(nodes, table) if configured.discover else ()
     hidden = tuple(gpu for gpu in found if _is_hidden(gpu, configured, nodes=nodes))
-    gpus |= _new_types((gpu for gpu in found if gpu not in hidden), configured, nodes=nodes)
-    gpus = {slug: _told(gpu, nodes, table=table) for slug, gpu in gpus.items()}
-    united = {slug: unite(union, gpus) for slug, union in configured.unions.items()}
+    gpus |= _select_new_types((gpu for gpu in found if gpu not in hidden), configured, nodes=nodes)
+    gpus = {slug: _add_node_facts(gpu, nodes, table=table) for slug, gpu in gpus.items()}
+    united = {slug: combine_types(union, gpus) for slug, union in configured.unions.items()}
     gpus |= {slug: gpu for slug, gpu in united.items() if gpu is not None}
-    largest = largest_node(inventory)
-    catalogue = Catalogue(
-        images=configured.images or {"default": _fallback(fallback_image)},
-        cpu=configured.cpu or (default_cpu(largest[0]) if largest else None),
-        memory=configured.memory or (default_memory(largest[1]) if largest else None),
+    largest = find_largest_node(inventory)
+    catalogue = Catalog(
+        images=configured.images or {"default": _make_fallback_image(fallback_image)},
+        cpu=configured.cpu or (make_default_cpu_bounds(largest[0]) if largest else None),
+        memory=configured.memory or (make_default_memory_bounds(largest[1]) if largest else None),
         gpus=gpus,
         presets=configured.presets,
         hidden=(*configured.hidden_gpus, *hidden),
@@ -116,28 +118,30 @@ def assemble(
     )
     if inventory.nodes is None:
         return catalogue
-    catalogue = replace(catalogue, untyped=gpu_nodes.unavoided(nodes, avoidance(catalogue)))
-    invalid = invalid_presets(configured.presets, catalogue)
+    catalogue = replace(
+        catalogue, untyped=gpu_nodes.find_unexcluded_gpu_nodes(nodes, build_gpu_node_exclusion(catalogue))
+    )
+    invalid = find_invalid_presets(configured.presets, catalogue)
     return replace(catalogue, presets={slug: each for slug, each in configured.presets.items() if slug not in invalid})
 
 
-def default_cpu(largest_millis: int) -> Bounds | None:
+def make_default_cpu_bounds(largest_millis: int) -> Bounds | None:
     """Return bounds of the CPU limit in millicores when the admin gave none, None for a node that is too small.
 
     :param largest_millis: what the largest node has.
     """
-    return _bounds(largest_millis, step=_HALF_CPU, default=4 * _HALF_CPU, guarantee=0.5)
+    return _make_bounds(largest_millis, step=_HALF_CPU, default=4 * _HALF_CPU, guarantee=0.5)
 
 
-def default_memory(largest_bytes: int) -> Bounds | None:
+def make_default_memory_bounds(largest_bytes: int) -> Bounds | None:
     """Return bounds of the memory limit in bytes when the admin gave none, None for a node that is too small.
 
     :param largest_bytes: what the largest node has.
     """
-    return _bounds(largest_bytes, step=_GIB, default=8 * _GIB, guarantee=1.0)
+    return _make_bounds(largest_bytes, step=_GIB, default=8 * _GIB, guarantee=1.0)
 
 
-def _bounds(largest: int, *, step: int, default: int, guarantee: float) -> Bounds | None:
+def _make_bounds(largest: int, *, step: int, default: int, guarantee: float) -> Bounds | None:
     """Return bounds from one step up to the largest amount, in whole steps."""
     most = largest // step * step
     if most < step:
@@ -145,70 +149,82 @@ def _bounds(largest: int, *, step: int, default: int, guarantee: float) -> Bound
     return Bounds(min=step, max=most, step=step, default=min(default, most), guarantee=guarantee)
 
 
-def _labels(configured: Configured) -> frozenset[str]:
+def _list_relevant_labels(configured: ConfiguredCatalog) -> frozenset[str]:
     """Return the labels that matter besides those of GPUs: of types and platforms, is a node spot, and is it real."""
     types = (*configured.gpus.values(), *configured.hidden_gpus)
     return frozenset(
-        {SIMULATED_LABEL, *gpu_nodes.TELLING, *TELLING, *SPOT, *(key for gpu in types for key in gpu.match)}
+        {
+            SIMULATED_LABEL,
+            *gpu_nodes.GPU_NODE_LABELS,
+            *PLATFORM_LABELS,
+            *SPOT_LABELS,
+            *(key for gpu in types for key in gpu.match),
+        }
     )
 
 
-def _fallback(reference: str) -> Image:
+def _make_fallback_image(reference: str) -> Image:
     """Return the one image there is without settings, named by the last part of its reference."""
     return Image(slug="default", display_name=reference.rsplit("/", 1)[-1], image=reference, description=reference)
 
 
-def _most_on_one(gpu: GPUType, nodes: Iterable[Node]) -> int:
+def _find_largest_count(gpu: GPUType, nodes: Iterable[Node]) -> int:
     """Return the largest number of a type's units on one node that is there or may be added, 1 when none is known."""
     added = gpu.scale_up.gpus_per_node if gpu.scale_up is not None else 0
-    own = (node for node in nodes if gpu.is_on(node.labels))
-    return max(added, *(_told_count(node, gpu.resource) or node.allocatable.get(gpu.resource, 0) for node in own), 1)
-
-
-def _told_count(node: Node, resource: str) -> int:
-    """Return how many units GPU Feature Discovery's label tells of where the device plugin is not there to count."""
-    told = node.labels.get(f"{resource}.count", "") if is_silent(node, resource) else ""
-    return int(told) if _COUNT.fullmatch(told) else 0
-
-
-def _told(gpu: GPUType, nodes: Iterable[Node], *, table: AcceleratorTable) -> GPUType:
-    """Return a type with what its nodes tell of it; what the admin says of them stands."""
-    own = [node.labels for node in nodes if may_have(node, gpu.resource) and gpu.is_on(node.labels)]
-    return replace(
-        gpu,
-        platforms=_platforms(gpu, own, table=table),
-        spot=(is_spot(gpu, own) or None) if gpu.spot is None else gpu.spot,
-        interconnect=interconnect(gpu, own, table=table) if gpu.interconnect is None else gpu.interconnect,
+    own = (node for node in nodes if gpu.matches_labels(node.labels))
+    return max(
+        added, *(_read_labeled_count(node, gpu.resource) or node.allocatable.get(gpu.resource, 0) for node in own), 1
     )
 
 
-def _platforms(gpu: GPUType, nodes: Sequence[Mapping[str, str]], *, table: AcceleratorTable) -> tuple[Platform, ...]:
+def _read_labeled_count(node: Node, resource: str) -> int:
+    """Return how many units GPU Feature Discovery's label tells of where the device plugin is not there to count."""
+    told = node.labels.get(f"{resource}.count", "") if has_silent_plugin(node, resource) else ""
+    return int(told) if _COUNT.fullmatch(told) else 0
+
+
+def _add_node_facts(gpu: GPUType, nodes: Iterable[Node], *, table: AcceleratorTable) -> GPUType:
+    """Return a type with what its nodes tell of it; what the admin says of them stands."""
+    own = [node.labels for node in nodes if may_have_units(node, gpu.resource) and gpu.matches_labels(node.labels)]
+    return replace(
+        gpu,
+        platforms=_list_platforms(gpu, own, table=table),
+        spot=(is_spot(gpu, own) or None) if gpu.spot is None else gpu.spot,
+        interconnect=find_interconnect(gpu, own, table=table) if gpu.interconnect is None else gpu.interconnect,
+    )
+
+
+def _list_platforms(
+    gpu: GPUType, nodes: Sequence[Mapping[str, str]], *, table: AcceleratorTable
+) -> tuple[Platform, ...]:
     """Return what the nodes of a type are like; while there is none, what is known of the models it names.
 
     :param nodes: their labels.
     """
     if nodes:
-        return distinct(platform_of(labels) for labels in nodes)
+        return deduplicate_platforms(read_platform(labels) for labels in nodes)
     named = [table.find(key, value) for key, values in gpu.match.items() for value in values]
     models = [each.accelerator for each in named if each is not None]
-    return distinct(Platform(compute=model.compute) for model in models)
+    return deduplicate_platforms(Platform(compute=model.compute) for model in models)
 
 
-def _new_types(found: Iterable[GPUType], configured: Configured, *, nodes: tuple[Node, ...]) -> dict[str, GPUType]:
+def _select_new_types(
+    found: Iterable[GPUType], configured: ConfiguredCatalog, *, nodes: tuple[Node, ...]
+) -> dict[str, GPUType]:
     """Return the discovered types that the admin has not described, each on the nodes that the admin's leave over."""
     described = (*configured.gpus.values(), *configured.hidden_gpus)
     own = (gpu for gpu in found if gpu.slug not in configured.gpus and gpu.slug not in configured.unions)
-    left = {gpu.slug: left_over(gpu, described, nodes=nodes) for gpu in own}
+    left = {gpu.slug: subtract_described_types(gpu, described, nodes=nodes) for gpu in own}
     return {slug: gpu for slug, gpu in left.items() if gpu is not None}
 
 
-def _is_hidden(found: GPUType, configured: Configured, *, nodes: tuple[Node, ...]) -> bool:
+def _is_hidden(found: GPUType, configured: ConfiguredCatalog, *, nodes: tuple[Node, ...]) -> bool:
     """Tell whether the admin took a discovered type out: by its slug, or what others do not describe by what it is."""
     if found.slug in configured.hidden:
         return True
-    own = nodes_of(found, nodes)
+    own = find_nodes_of_type(found, nodes)
     hidden = [gpu for gpu in configured.hidden_gpus if gpu.resource == found.resource]
     described = [gpu for gpu in configured.gpus.values() if gpu.resource == found.resource]
-    return any(gpu.is_on(node.labels) for gpu in hidden for node in own) and all(
-        any(gpu.is_on(node.labels) for gpu in (*hidden, *described)) for node in own
+    return any(gpu.matches_labels(node.labels) for gpu in hidden for node in own) and all(
+        any(gpu.matches_labels(node.labels) for gpu in (*hidden, *described)) for node in own
     )

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
-from gpuspawner.core.catalog.avoidance import MatchExpression, avoidance, fulfils
-from gpuspawner.core.catalog.catalogue import Catalogue
+from gpuspawner.core.catalog.avoidance import MatchExpression, build_gpu_node_exclusion, matches_expressions
+from gpuspawner.core.catalog.catalogue import Catalog
 from gpuspawner.core.cluster.model import Pod, Toleration
 from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.cluster.overview import overview
-from gpuspawner.core.cluster.tolerations import tolerates
+from gpuspawner.core.cluster.overview import get_occupancy
+from gpuspawner.core.cluster.tolerations import tolerates_taints
 
 
-def largest_node(inventory: Inventory) -> tuple[int, int] | None:
+def find_largest_node(inventory: Inventory) -> tuple[int, int] | None:
     """Return millicores and bytes that the node with the most memory has for pods, None when no node is known.
 
     The control plane's own nodes are left out; other taints may be tolerated by what a user picks.
@@ -29,12 +29,12 @@ def largest_node(inventory: Inventory) -> tuple[int, int] | None:
     return cpu, memory
 
 
-def cpu_node_has_room(
+def has_room_on_cpu_node(
     cpu_millis: int,
     memory_bytes: int,
     *,
     inventory: Inventory,
-    catalogue: Catalogue,
+    catalogue: Catalog,
     tolerations: Iterable[Toleration] = (),
     required: tuple[MatchExpression, ...] = (),
 ) -> bool:
@@ -48,27 +48,27 @@ def cpu_node_has_room(
     :param tolerations: what every server tolerates (KubeSpawner's).
     :param required: what the server demands of its node in any case.
     """
-    known = overview(inventory)
+    known = get_occupancy(inventory)
     if known is None or not known.pods_known:
         return False
     occupancy = known.occupancy
     tolerated = tuple(tolerations)
     resources = {gpu.resource for gpu in (*catalogue.gpus.values(), *catalogue.hidden)}
     wanted = Counter({"cpu": cpu_millis, "memory": memory_bytes, "pods": 1})
-    wanted.update(_waiting(occupancy.waiting, resources))
-    demanded = (*avoidance(catalogue), *required)
+    wanted.update(_sum_waiting_requests(occupancy.pending_pods, resources))
+    demanded = (*build_gpu_node_exclusion(catalogue), *required)
     return any(
         node.schedulable
-        and fulfils(node.labels, demanded)
+        and matches_expressions(node.labels, demanded)
         and not any(node.allocatable.get(resource) for resource in resources)
-        and node.published.isdisjoint(resources)
-        and tolerates(node, tolerated)
-        and wanted <= Counter(occupancy.free(node.name))
+        and node.published_by_dra.isdisjoint(resources)
+        and tolerates_taints(node, tolerated)
+        and wanted <= Counter(occupancy.get_free(node.name))
         for node in occupancy.nodes
     )
 
 
-def _waiting(pods: Iterable[Pod], gpu_resources: Collection[str]) -> Mapping[str, int]:
+def _sum_waiting_requests(pods: Iterable[Pod], gpu_resources: Collection[str]) -> Mapping[str, int]:
     """Return what pods request that wait for a node and could get one without GPUs."""
     total: Counter[str] = Counter()
     for pod in pods:

@@ -7,46 +7,53 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
-from gpuspawner.core.catalog.catalogue import GPUType, Unit
-from gpuspawner.core.catalog.node_gpus import GPU_RESOURCES, Offer, divided_models, read_offer, slugify, vendor_of
-from gpuspawner.core.catalog.stocks import may_have, units
+from gpuspawner.core.catalog.catalogue import GPUType, UnitKind
+from gpuspawner.core.catalog.node_gpus import (
+    GPU_RESOURCES,
+    NodeGPU,
+    find_divided_models,
+    find_vendor,
+    read_node_gpu,
+    slugify,
+)
+from gpuspawner.core.catalog.stocks import count_units, may_have_units
 from gpuspawner.core.cluster.model import Node, Toleration
-from gpuspawner.core.text.language import later
-from gpuspawner.core.units.words import vendor_name
+from gpuspawner.core.text.language import gettext_lazy
+from gpuspawner.core.units.words import format_vendor
 
 SIMULATED_LABEL = "gpuspawner.jupyter.org/simulated"
 """Label (``"true"``) of nodes that only exist in the API, as devcluster's; what runs there never answers."""
 
-_SIMULATED_NOTE = later("Simulated: the node has no machine behind it, so a server with this GPU never starts.")
-_LONGEST_SLUG = 63
+_SIMULATED_NOTE = gettext_lazy("Simulated: the node has no machine behind it, so a server with this GPU never starts.")
+_MAX_SLUG_LENGTH = 63
 """Characters of a label value in Kubernetes."""
 
 
-def discover(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[GPUType, ...]:
+def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[GPUType, ...]:
     """Return the GPU types that nodes carry, in the order they are shown: by vendor, then whole, sliced, shared.
 
     Nodes that take no pods right now count as well: their GPUs come back. Types whose nodes are labelled in ways that
     one match cannot cover stay apart.
     """
-    groups: dict[_Group, GPUType] = {}
+    groups: dict[_TypeKey, GPUType] = {}
     nodes = tuple(nodes)
-    ambiguous = divided_models(nodes)
+    ambiguous = find_divided_models(nodes)
     for node in nodes:
-        for resource in _gpu_resources(node):
-            offer = read_offer(node, resource, table=table, ambiguous=ambiguous)
+        for resource in _list_gpu_resources(node):
+            offer = read_node_gpu(node, resource, table=table, ambiguous=ambiguous)
             # Of a node that says nothing of GPUs it takes more than that it may have some.
-            if offer is not None and (units(node, resource) or resource in node.published or offer.match):
-                found = _as_type(offer, node)
-                group = _Group(found.slug, offer.source, resource, found.unit, tuple(sorted(found.match)))
-                groups[group] = _joined(groups[group], found) if group in groups else found
+            if offer is not None and (count_units(node, resource) or resource in node.published_by_dra or offer.match):
+                found = _build_gpu_type(offer, node)
+                group = _TypeKey(found.slug, offer.source, resource, found.unit, tuple(sorted(found.match)))
+                groups[group] = _join_types(groups[group], found) if group in groups else found
     unique: dict[str, GPUType] = {}
     for group in sorted(groups):
-        named = _unique(groups[group], group.source, taken=unique)
+        named = _make_slug_unique(groups[group], group.source, taken=unique)
         unique[named.slug] = named
-    return tuple(sorted(unique.values(), key=_shown_order))
+    return tuple(sorted(unique.values(), key=_get_display_order))
 
 
-def conventional_tolerations(resource: str) -> tuple[Toleration, ...]:
+def build_conventional_tolerations(resource: str) -> tuple[Toleration, ...]:
     """Return tolerations of the taints that keep other pods off GPU nodes by convention, and of no others.
 
     Many clusters add the first one themselves (admission plugin ExtendedResourceToleration).
@@ -55,83 +62,83 @@ def conventional_tolerations(resource: str) -> tuple[Toleration, ...]:
     return tuple(Toleration(key=key, operator="Exists", effect="NoSchedule") for key in keys)
 
 
-class _Group(NamedTuple):
+class _TypeKey(NamedTuple):
     """What the nodes of one type have in common: the values of their labels may differ, not which labels they have."""
 
     slug: str
     source: str
     resource: str
-    unit: Unit
+    unit: UnitKind
     keys: tuple[str, ...]
 
 
-def _gpu_resources(node: Node) -> list[str]:
+def _list_gpu_resources(node: Node) -> list[str]:
     """Return the GPU resources that a node has or may have, also while none of them works."""
     names = {*node.capacity, *node.allocatable, *node.uncounted}
-    return sorted(name for name in names if vendor_of(name) is not None and may_have(node, name))
+    return sorted(name for name in names if find_vendor(name) is not None and may_have_units(node, name))
 
 
-def _as_type(offer: Offer, node: Node) -> GPUType:
+def _build_gpu_type(offer: NodeGPU, node: Node) -> GPUType:
     """Return the type that an offer on one node stands for."""
-    slug, name = offer.model or _unlabelled(offer)
+    slug, name = offer.model or _name_unlabeled(offer)
     suffix, part = "", ""
     if offer.profile is not None and offer.model is not None:
         suffix += f"-mig-{offer.profile}" if offer.vendor == "nvidia" else f"-{offer.profile}"
-        part = f"MIG {offer.profile}" if offer.vendor == "nvidia" else _partition(offer.profile)
+        part = f"MIG {offer.profile}" if offer.vendor == "nvidia" else _format_partition(offer.profile)
     if offer.shared:
         suffix += "-shared"
     return GPUType(
-        slug=_slug(slug, suffix),
-        display_name=_name(name, part=part, shared=offer.shared),
+        slug=_build_slug(slug, suffix),
+        display_name=_format_name(name, part=part, shared=offer.shared),
         resource=offer.resource,
         vendor=offer.vendor,
-        unit=_unit(offer),
+        unit=_find_unit(offer),
         match=offer.match,
         max_count=1 if offer.shared else max(1, node.allocatable.get(offer.resource, 0)),
         memory_bytes=offer.memory_bytes,
-        description=_shared_by(offer.replicas) if offer.replicas > 1 else "",
+        description=_describe_sharing(offer.replicas) if offer.replicas > 1 else "",
         note=_SIMULATED_NOTE if node.labels.get(SIMULATED_LABEL) == "true" else "",
-        tolerations=conventional_tolerations(offer.resource),
+        tolerations=build_conventional_tolerations(offer.resource),
     )
 
 
-def _name(name: str, *, part: str, shared: bool) -> str:
+def _format_name(name: str, *, part: str, shared: bool) -> str:
     """Return a model's name with what is special about its units."""
     if part and shared:
-        return later("{name} ({part}, shared)", name=name, part=part)
+        return gettext_lazy("{name} ({part}, shared)", name=name, part=part)
     if shared:
-        return later("{name} (shared)", name=name)
-    return later("{name} ({part})", name=name, part=part) if part else name
+        return gettext_lazy("{name} (shared)", name=name)
+    return gettext_lazy("{name} ({part})", name=name, part=part) if part else name
 
 
-def _shared_by(replicas: int) -> str:
-    return later("One GPU for up to {replicas} servers at a time.", replicas=replicas)
+def _describe_sharing(replicas: int) -> str:
+    return gettext_lazy("One GPU for up to {replicas} servers at a time.", replicas=replicas)
 
 
-def _partition(profile: str) -> str:
-    return later("{profile} partition", profile=profile.upper())
+def _format_partition(profile: str) -> str:
+    return gettext_lazy("{profile} partition", profile=profile.upper())
 
 
-def _slug(base: str, suffix: str) -> str:
+def _build_slug(base: str, suffix: str) -> str:
     """Return a slug that ends in the suffix, even when the base is too long to stay whole."""
-    ending = f"-{slugify(suffix)[: _LONGEST_SLUG // 2]}" if suffix else ""
-    return slugify(f"{base[: _LONGEST_SLUG - len(ending)].rstrip('-.')}{ending}")
+    ending = f"-{slugify(suffix)[: _MAX_SLUG_LENGTH // 2]}" if suffix else ""
+    return slugify(f"{base[: _MAX_SLUG_LENGTH - len(ending)].rstrip('-.')}{ending}")
 
 
-def _unit(offer: Offer) -> Unit:
+def _find_unit(offer: NodeGPU) -> UnitKind:
     if offer.shared:
-        return Unit.SHARED
-    return Unit.MIG if offer.profile is not None and offer.vendor == "nvidia" else Unit.CARD
+        return UnitKind.SHARED
+    return UnitKind.MIG if offer.profile is not None and offer.vendor == "nvidia" else UnitKind.CARD
 
 
-def _unlabelled(offer: Offer) -> tuple[str, str]:
+def _name_unlabeled(offer: NodeGPU) -> tuple[str, str]:
     """Return words for a resource on nodes that do not say which model it is."""
     if offer.profile is not None:
         return f"nvidia-mig-{offer.profile}", f"NVIDIA MIG {offer.profile}"
-    return f"{offer.vendor}-gpu", later("{vendor} GPU (any model)", vendor=vendor_name(offer.vendor))
+    return f"{offer.vendor}-gpu", gettext_lazy("{vendor} GPU (any model)", vendor=format_vendor(offer.vendor))
 
 
-def _joined(one: GPUType, other: GPUType) -> GPUType:
+def _join_types(one: GPUType, other: GPUType) -> GPUType:
     """Return one type for the nodes of two that differ in label values only."""
     match = {key: tuple(dict.fromkeys((*values, *other.match[key]))) for key, values in one.match.items()}
     return replace(
@@ -144,16 +151,16 @@ def _joined(one: GPUType, other: GPUType) -> GPUType:
     )
 
 
-def _unique(found: GPUType, source: str, *, taken: Iterable[str]) -> GPUType:
+def _make_slug_unique(found: GPUType, source: str, *, taken: Iterable[str]) -> GPUType:
     """Return a type under a slug that no other has; people see where it differs."""
     used = set(taken)
     if found.slug not in used:
         return found
     names = [source, *(str(number) for number in range(2, len(used) + 3))]
     name = next(name for name in names if name and f"{found.slug[:50]}-{name}" not in used)
-    told = later("{name} [{source}]", name=found.display_name, source=name.upper())
+    told = gettext_lazy("{name} [{source}]", name=found.display_name, source=name.upper())
     return replace(found, slug=f"{found.slug[:50]}-{name}", display_name=told)
 
 
-def _shown_order(gpu: GPUType) -> tuple[int, int, str]:
-    return list(GPU_RESOURCES).index(gpu.vendor), list(Unit).index(gpu.unit), gpu.slug
+def _get_display_order(gpu: GPUType) -> tuple[int, int, str]:
+    return list(GPU_RESOURCES).index(gpu.vendor), list(UnitKind).index(gpu.unit), gpu.slug

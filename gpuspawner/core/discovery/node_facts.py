@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
-from gpuspawner.core.catalog.catalogue import GPUType, Unit
+from gpuspawner.core.catalog.catalogue import GPUType, UnitKind
 
-SPOT = {
+SPOT_LABELS = {
     # https://karpenter.sh/docs/concepts/scheduling/#well-known-labels
     "karpenter.sh/capacity-type": "spot",
     # https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html#managed-node-group-capacity-types
@@ -29,7 +29,7 @@ NVLINK = "NVLink"
 _CLIQUE = "nvidia.com/gpu.clique"
 """Which NVLink fabric the GPUs are in, by GPU Feature Discovery; not there without one (``lm/imex.go``)."""
 
-_Says = Callable[[str, str], bool]
+_LabelTest = Callable[[str, str], bool]
 
 
 def is_spot(gpu: GPUType, nodes: Iterable[Mapping[str, str]]) -> bool:
@@ -37,10 +37,10 @@ def is_spot(gpu: GPUType, nodes: Iterable[Mapping[str, str]]) -> bool:
 
     :param nodes: labels of those that are there.
     """
-    return _on_each(gpu, nodes, says=lambda key, value: SPOT.get(key) == value)
+    return _holds_on_each_node(gpu, nodes, test=lambda key, value: SPOT_LABELS.get(key) == value)
 
 
-def interconnect(gpu: GPUType, nodes: Iterable[Mapping[str, str]], *, table: AcceleratorTable) -> str | None:
+def find_interconnect(gpu: GPUType, nodes: Iterable[Mapping[str, str]], *, table: AcceleratorTable) -> str | None:
     """Return what links the GPUs that a server gets of a type, None where that is not known or it gets one at most.
 
     Slices are not linked (https://docs.rapids.ai/deployment/stable/guides/mig), and shares may be of the same GPU. What
@@ -48,15 +48,15 @@ def interconnect(gpu: GPUType, nodes: Iterable[Mapping[str, str]], *, table: Acc
 
     :param nodes: labels of those that are there.
     """
-    if gpu.vendor != "nvidia" or gpu.unit is not Unit.CARD or gpu.max_count == 1:
+    if gpu.vendor != "nvidia" or gpu.unit is not UnitKind.CARD or gpu.max_count == 1:
         return None
-    is_linked = _on_each(gpu, nodes, says=lambda key, value: key == _CLIQUE or table.is_linked(key, value))
+    is_linked = _holds_on_each_node(gpu, nodes, test=lambda key, value: key == _CLIQUE or table.has_nvlink(key, value))
     return NVLINK if is_linked else None
 
 
-def _on_each(gpu: GPUType, nodes: Iterable[Mapping[str, str]], *, says: _Says) -> bool:
+def _holds_on_each_node(gpu: GPUType, nodes: Iterable[Mapping[str, str]], *, test: _LabelTest) -> bool:
     """Tell whether each node of a type has a label that says something, also one that is yet to come."""
-    if any(values and all(says(key, value) for value in values) for key, values in gpu.match.items()):
+    if any(values and all(test(key, value) for value in values) for key, values in gpu.match.items()):
         return True
-    found = [any(says(key, value) for key, value in labels.items()) for labels in nodes]
+    found = [any(test(key, value) for key, value in labels.items()) for labels in nodes]
     return bool(found) and all(found)

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Mapping
 from gpuspawner.core.catalog.node_gpus import is_gpu_label
 from gpuspawner.core.cluster.model import Node
 
-Kind = tuple[Node, ...]
+NodeKind = tuple[Node, ...]
 
 
-def kinds(nodes: Iterable[Node], *, labels: Collection[str] = ()) -> tuple[Kind, ...]:
+def group_nodes_by_kind(nodes: Iterable[Node], *, labels: Collection[str] = ()) -> tuple[NodeKind, ...]:
     """Return nodes in groups with the same extended resources, taints and GPU labels, in the order they first appear.
 
     :param labels: labels whose values tell kinds apart besides.
@@ -20,11 +20,15 @@ def kinds(nodes: Iterable[Node], *, labels: Collection[str] = ()) -> tuple[Kind,
     telling = sorted(key for key in present if key in labels or is_gpu_label(key))
     found: dict[tuple[object, ...], list[Node]] = {}
     for node in every:
-        amounts = (_extended(node.capacity), _extended(node.allocatable), node.uncounted)
+        amounts = (
+            _select_extended_resources(node.capacity),
+            _select_extended_resources(node.allocatable),
+            node.uncounted,
+        )
         found.setdefault((node.taints, amounts, *map(node.labels.get, telling)), []).append(node)
     return tuple(tuple(group) for group in found.values())
 
 
-def _extended(amounts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+def _select_extended_resources(amounts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
     """Return the extended resources among amounts: their names have a domain."""
     return tuple((name, number) for name, number in amounts.items() if "/" in name)

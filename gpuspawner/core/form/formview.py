@@ -11,28 +11,40 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 
-from gpuspawner.core.catalog.catalogue import Catalogue, GPUType, Priority, Unit
+from gpuspawner.core.catalog.catalogue import Catalog, GPUType, Priority, UnitKind
 from gpuspawner.core.catalog.policy_rules import Person
-from gpuspawner.core.cluster.model import Growth
+from gpuspawner.core.cluster.model import ScalableNodePool
 from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.form.formview_filled import Filled, fill
+from gpuspawner.core.form.formview_filled import FilledFields, fill_fields
 from gpuspawner.core.form.formview_image_types import ImageView
-from gpuspawner.core.form.formview_images import custom_image_view, image_views
-from gpuspawner.core.form.formview_live import Live, outlook_view, scales, state_of, verdict_view
-from gpuspawner.core.form.formview_numbers import number_view
-from gpuspawner.core.form.formview_policy import gpu_within, images_within, is_left_out, policy_view, shown_types
+from gpuspawner.core.form.formview_images import build_custom_image_view, build_image_views
+from gpuspawner.core.form.formview_live import (
+    LiveState,
+    build_outlook_view,
+    build_verdict_view,
+    can_add_nodes,
+    find_type_state,
+)
+from gpuspawner.core.form.formview_numbers import build_number_view
+from gpuspawner.core.form.formview_policy import (
+    apply_allowance_to_gpu,
+    apply_allowance_to_images,
+    build_policy_view,
+    is_hidden_by_policy,
+    list_shown_types,
+)
 from gpuspawner.core.form.formview_policy_types import PolicyView, TimeView
-from gpuspawner.core.form.formview_restore import FIELDS, probe, restore, values_of
+from gpuspawner.core.form.formview_restore import FORM_FIELDS, format_field_values, restore_fields, try_validate
 from gpuspawner.core.form.formview_text import (
     BYTES_PER_GIB,
-    age_text,
-    badges,
-    capacity_sentence,
-    caution,
-    details_text,
-    gpu_memory_text,
-    sentence,
+    describe_selection,
+    format_capacity,
+    format_caution,
+    format_data_age,
+    format_details,
+    format_gpu_memory,
+    list_badges,
 )
 from gpuspawner.core.form.formview_types import (
     FormView,
@@ -44,37 +56,41 @@ from gpuspawner.core.form.formview_types import (
 )
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.policy.denials import Denial
-from gpuspawner.core.text.language import gettext, later, said, spoken
-from gpuspawner.core.text.sentences import paragraph
-from gpuspawner.core.units.duration import duration_option
-from gpuspawner.core.units.quantity import format_cpu, gib
-from gpuspawner.core.units.words import vendor_name
-from gpuspawner.core.verdict.availability import Availability, availability
-from gpuspawner.core.verdict.shapes import Shape
+from gpuspawner.core.text.language import get_language, gettext, gettext_lazy, translate_now
+from gpuspawner.core.text.sentences import join_sentences
+from gpuspawner.core.units.duration import format_duration_option
+from gpuspawner.core.units.quantity import format_cpu, format_gib
+from gpuspawner.core.units.words import format_vendor
+from gpuspawner.core.verdict.availability import Availability, count_availability
+from gpuspawner.core.verdict.shapes import FreeShape
 from gpuspawner.core.verdict.verdict import Outcome
 
-UNIT_TEXTS = {Unit.CARD: later("card"), Unit.MIG: later("MIG slice"), Unit.SHARED: later("shared")}
+UNIT_TEXTS = {
+    UnitKind.CARD: gettext_lazy("card"),
+    UnitKind.MIG: gettext_lazy("MIG slice"),
+    UnitKind.SHARED: gettext_lazy("shared"),
+}
 """What one unit of a GPU type is, in people's words."""
 
-_RANGE = ("min", "max", "step")
-_NUMBER = (*_RANGE, "default", "guarantee")
+_RANGE_KEYS = ("min", "max", "step")
+_NUMBER_KEYS = (*_RANGE_KEYS, "default", "guarantee")
 GPU_COLUMNS = (
     *("slug", "display_name", "memory_gib", "max_count", "total", "free"),
     *("state", "reason", "shapes", "largest_shapes", "scales"),
 )
-"""What the form's script gets of a GPU type, in the order of :func:`gpu_as_json`."""
-_IMAGE = ("slug", "display_name", "misfits")
-_PRESET = ("slug", "outlook", *FIELDS)
-_gpu_values = attrgetter(*GPU_COLUMNS)
+"""What the form's script gets of a GPU type, in the order of :func:`encode_gpu_row`."""
+_IMAGE_COLUMNS = ("slug", "display_name", "misfits")
+_PRESET_COLUMNS = ("slug", "outlook", *FORM_FIELDS)
+_get_gpu_values = attrgetter(*GPU_COLUMNS)
 
 
 def build_view(
-    catalogue: Catalogue,
+    catalogue: Catalog,
     inventory: Inventory,
     *,
-    filled: Filled | None = None,
+    filled: FilledFields | None = None,
     problems: tuple[Problem, ...] = (),
-    live: Live | None = None,
+    live: LiveState | None = None,
     allowance: Allowance | None = None,
 ) -> FormView:
     """Build the form for one person.
@@ -86,240 +102,249 @@ def build_view(
     :param live: what each GPU type has, and the verdict on what stands in the fields.
     :param allowance: what the person may have of it; all if not given.
     """
-    live = live or Live()
-    allowance = allowance or Allowance(everything=catalogue, person=Person(name=""))
+    live = live or LiveState()
+    allowance = allowance or Allowance(full_catalog=catalogue, person=Person(name=""))
     reach = catalogue if allowance.blocked else allowance.catalogue
-    filled = filled or fill(catalogue, allowance=allowance)
+    filled = filled or fill_fields(catalogue, allowance=allowance)
     values = filled.values
-    errors = _by_field(problems)
+    errors = _group_by_field(problems)
     selection = None if errors else filled.selection
-    presets = tuple(_presets(allowance, live))
-    usual = (restore(None, reach)[0], *(preset.values for preset in presets))
+    presets = tuple(_build_preset_views(allowance, live))
+    usual = (restore_fields(None, reach)[0], *(preset.values for preset in presets))
     return FormView(
-        images=images_within(image_views(catalogue), allowance),
-        custom_image=custom_image_view(reach.custom_images, values["custom_image"]),
-        cpu=number_view(reach.cpu, format_cpu),
-        memory=number_view(reach.memory, gib),
-        run_time=number_view(reach.run_time, duration_option),
-        shared_memory=number_view(catalogue.shared_memory, gib),
-        priorities=tuple(map(_priority, catalogue.priorities.values())),
-        vendors=_vendors(allowance, inventory, counts=live.availabilities),
+        images=apply_allowance_to_images(build_image_views(catalogue), allowance),
+        custom_image=build_custom_image_view(reach.custom_images, values["custom_image"]),
+        cpu=build_number_view(reach.cpu, format_cpu),
+        memory=build_number_view(reach.memory, format_gib),
+        run_time=build_number_view(reach.run_time, format_duration_option),
+        shared_memory=build_number_view(catalogue.shared_memory, format_gib),
+        priorities=tuple(map(_build_priority_view, catalogue.priorities.values())),
+        vendors=_build_vendor_views(allowance, inventory, counts=live.availabilities),
         presets=presets,
         values=values,
         errors=errors,
         notices=filled.notices,
-        capacity_notice=_capacity_notice(inventory),
-        summary="" if selection is None else sentence(selection, catalogue),
-        verdict=_blocked(allowance) or verdict_view(live, selection, catalogue=catalogue),
+        capacity_notice=_format_capacity_notice(inventory),
+        summary="" if selection is None else describe_selection(selection, catalogue),
+        verdict=_build_blocked_verdict(allowance) or build_verdict_view(live, selection, catalogue=catalogue),
         age_s=inventory.age_s,
-        age_text=age_text(inventory.age_s),
+        age_text=format_data_age(inventory.age_s),
         is_open=bool(errors or filled.notices) or values not in usual,
-        policy=policy_view(allowance, values),
+        policy=build_policy_view(allowance, values),
     )
 
 
-def as_json(view: FormView) -> dict[str, object]:
+def encode_view(view: FormView) -> dict[str, object]:
     """Return the part of a view that the form's script reads, as a value ``json.dumps`` takes.
 
     ``version`` counts the changes of this shape that an older script (a site's own copy, or that of a page that was
     open while the hub was upgraded) could not read. ``values`` is what the verdict is about. Of things alike there may
     be many, and pages ask for them again and again: they are a table, in which names stand once.
     """
-    gpus = [gpu_as_json(gpu) for vendor in view.vendors for gpu in vendor.types]
-    return {**without_gpus_as_json(view), "gpus": _table(GPU_COLUMNS, gpus)}
+    gpus = [encode_gpu_row(gpu) for vendor in view.vendors for gpu in vendor.types]
+    return {**encode_view_without_gpus(view), "gpus": _encode_table(GPU_COLUMNS, gpus)}
 
 
-def gpu_as_json(gpu: GPUTypeView) -> tuple[object, ...]:
-    """Return a row of ``gpus`` in :func:`as_json`."""
-    return tuple(_gpu_values(gpu))
+def encode_gpu_row(gpu: GPUTypeView) -> tuple[object, ...]:
+    """Return a row of ``gpus`` in :func:`encode_view`."""
+    return tuple(_get_gpu_values(gpu))
 
 
-def without_gpus_as_json(view: FormView) -> dict[str, object]:
-    """Return all of :func:`as_json` but ``gpus``."""
+def encode_view_without_gpus(view: FormView) -> dict[str, object]:
+    """Return all of :func:`encode_view` but ``gpus``."""
     return {
         "version": view.version,
-        "images": _table(_IMAGE, [_image_as_json(image) for image in view.images if not image.denied]),
-        "custom_image": view.custom_image and _pick(view.custom_image, "complaint"),
-        "cpu": view.cpu and _pick(view.cpu, *_NUMBER),
-        "memory": view.memory and _pick(view.memory, *_NUMBER),
-        "run_time": view.run_time and _pick(view.run_time, *_RANGE, "default"),
-        "shared_memory": view.shared_memory and _pick(view.shared_memory, *_RANGE),
-        "priorities": [_pick(each, "slug", "display_name") for each in view.priorities],
-        "presets": _table(_PRESET, [_preset_as_json(preset) for preset in view.presets]),
+        "images": _encode_table(_IMAGE_COLUMNS, [_encode_image(image) for image in view.images if not image.denied]),
+        "custom_image": view.custom_image and _pick_attributes(view.custom_image, "complaint"),
+        "cpu": view.cpu and _pick_attributes(view.cpu, *_NUMBER_KEYS),
+        "memory": view.memory and _pick_attributes(view.memory, *_NUMBER_KEYS),
+        "run_time": view.run_time and _pick_attributes(view.run_time, *_RANGE_KEYS, "default"),
+        "shared_memory": view.shared_memory and _pick_attributes(view.shared_memory, *_RANGE_KEYS),
+        "priorities": [_pick_attributes(each, "slug", "display_name") for each in view.priorities],
+        "presets": _encode_table(_PRESET_COLUMNS, [_encode_preset(preset) for preset in view.presets]),
         "values": dict(view.values),
-        "verdict": view.verdict and _verdict_as_json(view.verdict),
+        "verdict": view.verdict and _encode_verdict(view.verdict),
         "capacity_notice": view.capacity_notice,
         "age_s": view.age_s,
         "link_prefix": view.link_prefix,
-        "policy": view.policy and _policy_as_json(view.policy, view.presets),
+        "policy": view.policy and _encode_policy(view.policy, view.presets),
     }
 
 
-def _table(names: Iterable[str], rows: Iterable[tuple[object, ...]]) -> dict[str, object]:
+def _encode_table(names: Iterable[str], rows: Iterable[tuple[object, ...]]) -> dict[str, object]:
     return {"names": list(names), "rows": list(rows)}
 
 
-def _image_as_json(image: ImageView) -> tuple[object, ...]:
-    return image.slug, image.display_name, [_pick(each, "text", "gpus") for each in image.misfits]
+def _encode_image(image: ImageView) -> tuple[object, ...]:
+    return image.slug, image.display_name, [_pick_attributes(each, "text", "gpus") for each in image.misfits]
 
 
-def _verdict_as_json(verdict: VerdictView) -> dict[str, object]:
+def _encode_verdict(verdict: VerdictView) -> dict[str, object]:
     alternatives = [{"sentence": each.sentence, "values": dict(each.values)} for each in verdict.alternatives]
-    return {**_pick(verdict, "outcome", "sentence"), "alternatives": alternatives}
+    return {**_pick_attributes(verdict, "outcome", "sentence"), "alternatives": alternatives}
 
 
-def _preset_as_json(preset: PresetView) -> tuple[object, ...]:
-    outlook = preset.outlook and _pick(preset.outlook, "outcome", "sentence")
-    return preset.slug, outlook, *(preset.values[name] for name in FIELDS)
+def _encode_preset(preset: PresetView) -> tuple[object, ...]:
+    outlook = preset.outlook and _pick_attributes(preset.outlook, "outcome", "sentence")
+    return preset.slug, outlook, *(preset.values[name] for name in FORM_FIELDS)
 
 
-def _policy_as_json(policy: PolicyView, presets: Iterable[PresetView]) -> dict[str, object]:
+def _encode_policy(policy: PolicyView, presets: Iterable[PresetView]) -> dict[str, object]:
     return {
-        **_pick(policy, "in_use", "blocked"),
-        "times": [_time_as_json(each) for each in policy.times],
+        **_pick_attributes(policy, "in_use", "blocked"),
+        "times": [_encode_time(each) for each in policy.times],
         "presets": [preset.slug for preset in presets if preset.is_denied],
     }
 
 
-def _time_as_json(time: TimeView) -> dict[str, object]:
-    return {**_pick(time, "slug", "longest"), "run_time": time.run_time and _pick(time.run_time, *_RANGE, "default")}
+def _encode_time(time: TimeView) -> dict[str, object]:
+    return {
+        **_pick_attributes(time, "slug", "longest"),
+        "run_time": time.run_time and _pick_attributes(time.run_time, *_RANGE_KEYS, "default"),
+    }
 
 
-def _pick(value: object, *names: str) -> dict[str, object]:
+def _pick_attributes(value: object, *names: str) -> dict[str, object]:
     return {name: getattr(value, name) for name in names}
 
 
-def _by_field(problems: Iterable[Problem]) -> dict[str, str]:
+def _group_by_field(problems: Iterable[Problem]) -> dict[str, str]:
     """Join the messages of each field."""
     messages: dict[str, list[str]] = {}
     for problem in problems:
         messages.setdefault(problem.field, []).append(problem.message)
-    return {name: paragraph(*texts) for name, texts in messages.items()}
+    return {name: join_sentences(*texts) for name, texts in messages.items()}
 
 
-def _priority(priority: Priority) -> PriorityView:
+def _build_priority_view(priority: Priority) -> PriorityView:
     return PriorityView(slug=priority.slug, display_name=priority.display_name, description=priority.description)
 
 
-def _vendors(
+def _build_vendor_views(
     allowance: Allowance, inventory: Inventory, *, counts: tuple[Availability, ...] | None
 ) -> tuple[VendorView, ...]:
     """Group the GPU types by vendor, vendors and types in the catalogue's order."""
     groups: dict[str, list[GPUTypeView]] = {}
-    gpus = tuple(allowance.everything.gpus.values())
-    shown = set(shown_types(allowance))
-    for gpu, available in zip(gpus, availability(gpus, inventory) if counts is None else counts, strict=True):
+    gpus = tuple(allowance.full_catalog.gpus.values())
+    shown = set(list_shown_types(allowance))
+    for gpu, available in zip(gpus, count_availability(gpus, inventory) if counts is None else counts, strict=True):
         if gpu.slug in shown:
-            view = _gpu_type(gpu, available, growths=inventory.growths)
-            own = gpu_within(view, gpu, available=available, allowance=allowance)
+            view = _get_gpu_type_view(gpu, available, scalable_pools=inventory.scalable_pools)
+            own = apply_allowance_to_gpu(view, gpu, available=available, allowance=allowance)
             groups.setdefault(gpu.vendor, []).append(own)
     return tuple(
-        VendorView(slug=vendor, display_name=said(vendor_name(vendor)), types=tuple(types))
+        VendorView(slug=vendor, display_name=translate_now(format_vendor(vendor)), types=tuple(types))
         for vendor, types in groups.items()
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Row:
+class _CachedRow:
     """A GPU type as it was shown last, and what that was made from."""
 
     gpu: GPUType
     available: Availability
-    growths: tuple[Growth, ...] | None
+    scalable_pools: tuple[ScalableNodePool, ...] | None
     view: GPUTypeView
 
 
-_ROWS: OrderedDict[tuple[int, str], _Row] = OrderedDict()
+_ROWS: OrderedDict[tuple[int, str], _CachedRow] = OrderedDict()
 """By the identity of the GPU type, which is kept here, and the language's tag: a cluster changes by a type or two
 between two forms."""
-_MOST_ROWS = 1024
+_MAX_ROWS = 1024
 
 
-def _gpu_type(gpu: GPUType, available: Availability, *, growths: tuple[Growth, ...] | None) -> GPUTypeView:
+def _get_gpu_type_view(
+    gpu: GPUType, available: Availability, *, scalable_pools: tuple[ScalableNodePool, ...] | None
+) -> GPUTypeView:
     """Return a GPU type as the form shows it; the same object as long as nothing about it changes."""
-    key = id(gpu), spoken().tag
+    key = id(gpu), get_language().tag
     row = _ROWS.get(key)
-    if row is None or row.available is not available or row.growths != growths:
-        view = _new_gpu_type(gpu, available, growths=growths)
-        row = _ROWS[key] = _Row(gpu=gpu, available=available, growths=growths, view=view)
-        if len(_ROWS) > _MOST_ROWS:
+    if row is None or row.available is not available or row.scalable_pools != scalable_pools:
+        view = _build_gpu_type_view(gpu, available, scalable_pools=scalable_pools)
+        row = _ROWS[key] = _CachedRow(gpu=gpu, available=available, scalable_pools=scalable_pools, view=view)
+        if len(_ROWS) > _MAX_ROWS:
             _ROWS.popitem(last=False)
     return row.view
 
 
-def _new_gpu_type(gpu: GPUType, available: Availability, *, growths: tuple[Growth, ...] | None) -> GPUTypeView:
-    state, reason = state_of(gpu, available, growths=growths)
+def _build_gpu_type_view(
+    gpu: GPUType, available: Availability, *, scalable_pools: tuple[ScalableNodePool, ...] | None
+) -> GPUTypeView:
+    state, reason = find_type_state(gpu, available, scalable_pools=scalable_pools)
     return GPUTypeView(
         slug=gpu.slug,
-        display_name=said(gpu.display_name),
+        display_name=translate_now(gpu.display_name),
         vendor=gpu.vendor,
-        memory_text=gpu_memory_text(gpu.memory_bytes),
-        memory_gib=_in_gib(gpu.memory_bytes),
+        memory_text=format_gpu_memory(gpu.memory_bytes),
+        memory_gib=_convert_to_gib(gpu.memory_bytes),
         unit=gpu.unit.value,
-        unit_text=said(UNIT_TEXTS[gpu.unit]),
+        unit_text=translate_now(UNIT_TEXTS[gpu.unit]),
         max_count=gpu.max_count,
         total=available.total,
         healthy=available.healthy,
         free=available.free,
         largest=available.largest,
         waiting=available.waiting,
-        capacity_text=capacity_sentence(available.total, available.free),
-        details_text=details_text(gpu, available),
+        capacity_text=format_capacity(available.total, available.free),
+        details_text=format_details(gpu, available),
         state=state,
         reason=reason,
-        shapes=_triples(available.shapes),
-        largest_shapes=_triples(available.largest_shapes),
-        scales=scales(gpu, growths),
-        badges=badges(gpu),
-        caution=caution(gpu),
-        description=said(gpu.description),
-        note=said(gpu.note),
+        shapes=_list_shape_triples(available.shapes),
+        largest_shapes=_list_shape_triples(available.largest_shapes),
+        scales=can_add_nodes(gpu, scalable_pools),
+        badges=list_badges(gpu),
+        caution=format_caution(gpu),
+        description=translate_now(gpu.description),
+        note=translate_now(gpu.note),
     )
 
 
-def _in_gib(size_bytes: int | None) -> float | None:
+def _convert_to_gib(size_bytes: int | None) -> float | None:
     """Return bytes as GiB, a whole number as such: it is shorter."""
     if size_bytes is None:
         return None
     return size_bytes / BYTES_PER_GIB if size_bytes % BYTES_PER_GIB else size_bytes // BYTES_PER_GIB
 
 
-def _triples(shapes: Iterable[Shape] | None) -> tuple[tuple[int, int, int], ...]:
+def _list_shape_triples(shapes: Iterable[FreeShape] | None) -> tuple[tuple[int, int, int], ...]:
     return tuple((shape.cpu_millis, shape.memory_bytes, shape.count) for shape in shapes or ())
 
 
-def _presets(allowance: Allowance, live: Live) -> Iterable[PresetView]:
+def _build_preset_views(allowance: Allowance, live: LiveState) -> Iterable[PresetView]:
     """Yield the presets that can be started; one whose GPU type left the cluster cannot."""
-    catalogue, reach = allowance.everything, allowance.catalogue
+    catalogue, reach = allowance.full_catalog, allowance.catalogue
     for preset in catalogue.presets.values():
         is_denied = preset.slug not in reach.presets
-        selection = probe({"preset": preset.slug}, catalogue if is_denied else reach)
-        denials = allowance.rule_on(selection) if selection is not None and is_denied else ()
-        if selection is not None and not is_left_out(denials, allowance):
+        selection = try_validate({"preset": preset.slug}, catalogue if is_denied else reach)
+        denials = allowance.check_selection(selection) if selection is not None and is_denied else ()
+        if selection is not None and not is_hidden_by_policy(denials, allowance):
             yield PresetView(
                 slug=preset.slug,
                 display_name=preset.display_name,
                 description=preset.description,
-                summary=sentence(selection, catalogue),
-                values=values_of(selection),
-                outlook=_denied(denials, allowance) if is_denied else outlook_view(live.presets.get(preset.slug)),
+                summary=describe_selection(selection, catalogue),
+                values=format_field_values(selection),
+                outlook=_build_denied_outlook(denials, allowance)
+                if is_denied
+                else build_outlook_view(live.presets.get(preset.slug)),
                 is_denied=is_denied,
             )
 
 
-def _denied(denials: Iterable[Denial], allowance: Allowance) -> VerdictView | None:
+def _build_denied_outlook(denials: Iterable[Denial], allowance: Allowance) -> VerdictView | None:
     """Return why a preset is out of reach; None where everything is, which is said once."""
-    reason = "" if allowance.blocked else paragraph(*(each.message for each in denials))
+    reason = "" if allowance.blocked else join_sentences(*(each.message for each in denials))
     return VerdictView(outcome=Outcome.NEVER.value, sentence=reason) if reason else None
 
 
-def _blocked(allowance: Allowance) -> VerdictView | None:
+def _build_blocked_verdict(allowance: Allowance) -> VerdictView | None:
     """Return what becomes of every choice while nothing at all may be started."""
     blocked = allowance.blocked
     return None if blocked is None else VerdictView(outcome=Outcome.NEVER.value, sentence=blocked.message)
 
 
-def _capacity_notice(inventory: Inventory) -> str:
+def _format_capacity_notice(inventory: Inventory) -> str:
     if inventory.occupancy is not None:
         return ""
     if inventory.nodes is None:
@@ -328,4 +353,4 @@ def _capacity_notice(inventory: Inventory) -> str:
         known = gettext("How many GPUs are free is unknown.")
     else:
         return ""
-    return paragraph(known, said(inventory.reason))
+    return join_sentences(known, translate_now(inventory.reason))

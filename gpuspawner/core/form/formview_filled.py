@@ -9,16 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from gpuspawner.core.catalog.catalogue import Catalogue
+from gpuspawner.core.catalog.catalogue import Catalog
 from gpuspawner.core.errors import SelectionError
-from gpuspawner.core.form.formview_restore import FIELDS, probe, restore, values_of
+from gpuspawner.core.form.formview_restore import FORM_FIELDS, format_field_values, restore_fields, try_validate
 from gpuspawner.core.policy.allowance import Allowance
-from gpuspawner.core.request.options import from_form
+from gpuspawner.core.request.options import parse_form
 from gpuspawner.core.request.selection import Selection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filled:
+class FilledFields:
     """What stands in the fields.
 
     :param values: field name → text, in form notation.
@@ -31,13 +31,13 @@ class Filled:
     selection: Selection | None = None
 
 
-def fill(
-    catalogue: Catalogue,
+def fill_fields(
+    catalogue: Catalog,
     *,
     options: Mapping[str, object] | None = None,
     typed: Mapping[str, str] | None = None,
     allowance: Allowance | None = None,
-) -> Filled:
+) -> FilledFields:
     """Return what stands in the fields when the form opens.
 
     :param options: user options saved by an earlier start; hostile input, restored field by field.
@@ -46,29 +46,33 @@ def fill(
     """
     # While nothing at all may be started, nothing of what was saved is gone.
     reach = catalogue if allowance is None or allowance.blocked else allowance.catalogue
-    values, notices = restore(options, reach, why=None if allowance is None else partial(_why, allowance=allowance))
+    values, notices = restore_fields(
+        options,
+        reach,
+        explain_denial=None if allowance is None else partial(_explain_field_denial, allowance=allowance),
+    )
     if typed is not None:
-        values, notices = _over(values, typed, catalogue=catalogue), {}
-    selection = None if allowance is not None and allowance.blocked else _selection(values, reach)
-    return Filled(values=values, notices=notices, selection=selection)
+        values, notices = _overlay_typed(values, typed, catalogue=catalogue), {}
+    selection = None if allowance is not None and allowance.blocked else _find_selection(values, reach)
+    return FilledFields(values=values, notices=notices, selection=selection)
 
 
-def _why(name: str, options: Mapping[str, object], *, allowance: Allowance) -> str:
+def _explain_field_denial(name: str, options: Mapping[str, object], *, allowance: Allowance) -> str:
     """Return why somebody may not have what was saved in a field, a sentence; empty where it is just gone."""
-    full = allowance.everything
+    full = allowance.full_catalog
     # Which image goes with a GPU type is another matter.
     images = ("",) if name.endswith("image") else full.images
-    selection = next(filter(None, (probe({"image": slug, **options}, full) for slug in images)), None)
-    denials = () if selection is None or allowance.blocked else allowance.rule_on(selection)
+    selection = next(filter(None, (try_validate({"image": slug, **options}, full) for slug in images)), None)
+    denials = () if selection is None or allowance.blocked else allowance.check_selection(selection)
     return next((each.message for each in denials if each.field == name), "")
 
 
-def _over(values: Mapping[str, str], typed: Mapping[str, str], *, catalogue: Catalogue) -> dict[str, str]:
+def _overlay_typed(values: Mapping[str, str], typed: Mapping[str, str], *, catalogue: Catalog) -> dict[str, str]:
     """Return what was typed, exactly, over what stands in the fields otherwise."""
     if "preset" in typed:  # from a link: it fills in the fields the link does not name
-        preset = probe({"preset": typed["preset"]}, catalogue)
-        values = values if preset is None else values_of(preset)
-    merged = {name: typed.get(name, values[name]) for name in FIELDS}
+        preset = try_validate({"preset": typed["preset"]}, catalogue)
+        values = values if preset is None else format_field_values(preset)
+    merged = {name: typed.get(name, values[name]) for name in FORM_FIELDS}
     if catalogue.custom_images is not None and typed.get("custom_image") and "image" not in typed:
         merged["image"] = ""  # from a link: it takes the place of the image that stands there otherwise
     if "gpu_count" not in typed and merged["gpu"] != values["gpu"]:
@@ -76,7 +80,7 @@ def _over(values: Mapping[str, str], typed: Mapping[str, str], *, catalogue: Cat
     return merged
 
 
-def _selection(values: Mapping[str, str], catalogue: Catalogue) -> Selection | None:
+def _find_selection(values: Mapping[str, str], catalogue: Catalog) -> Selection | None:
     """Return the choice that stands in the fields, None where it is no valid one."""
     offered: dict[str, object] = {
         "cpu": catalogue.cpu,
@@ -88,7 +92,7 @@ def _selection(values: Mapping[str, str], catalogue: Catalogue) -> Selection | N
     }
     hidden = {name for name, offer in offered.items() if offer is None}
     try:
-        options = from_form({name: [text] for name, text in values.items() if name not in hidden})
+        options = parse_form({name: [text] for name, text in values.items() if name not in hidden})
     except SelectionError:
         return None
-    return probe(options, catalogue)
+    return try_validate(options, catalogue)

@@ -24,17 +24,17 @@ class NumberView:
     guarantee: float = 1.0
 
 
-def number_view(bounds: Bounds | None, notation: Callable[[int], str]) -> NumberView | None:
+def build_number_view(bounds: Bounds | None, format_amount: Callable[[int], str]) -> NumberView | None:
     """Return bounds as their field holds them, None where there is no such field.
 
-    :param notation: writes whole base units as the field does.
+    :param format_amount: writes whole base units as the field does.
     """
     if bounds is None:
         return None
     return NumberView(
-        min=notation(bounds.min),
-        max=notation(bounds.max),
-        step=notation(bounds.step),
-        default=notation(bounds.default),
+        min=format_amount(bounds.min),
+        max=format_amount(bounds.max),
+        step=format_amount(bounds.step),
+        default=format_amount(bounds.default),
         guarantee=bounds.guarantee,
     )

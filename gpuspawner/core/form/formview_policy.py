@@ -9,24 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from gpuspawner.core.catalog.catalogue import Catalogue, GPUType
-from gpuspawner.core.catalog.narrowing import least_of, within
+from gpuspawner.core.catalog.catalogue import Catalog, GPUType
+from gpuspawner.core.catalog.narrowing import find_lowest_limit, narrow_bounds
 from gpuspawner.core.catalog.policy_rules import UNLIMITED
 from gpuspawner.core.form.formview_image_types import ImageView
-from gpuspawner.core.form.formview_images import custom_image_view
-from gpuspawner.core.form.formview_numbers import number_view
+from gpuspawner.core.form.formview_images import build_custom_image_view
+from gpuspawner.core.form.formview_numbers import build_number_view
 from gpuspawner.core.form.formview_policy_types import PolicyView, TimeView
-from gpuspawner.core.form.formview_text import details_text
-from gpuspawner.core.form.formview_types import GPUTypeView, State
+from gpuspawner.core.form.formview_text import format_details
+from gpuspawner.core.form.formview_types import GPUTypeState, GPUTypeView
 from gpuspawner.core.policy import denials
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.policy.denials import Denial
-from gpuspawner.core.policy.policy import pools_for
+from gpuspawner.core.policy.policy import find_gpu_pools
 from gpuspawner.core.text.language import gettext
-from gpuspawner.core.units.duration import duration_option, format_duration
+from gpuspawner.core.units.duration import format_duration, format_duration_option
 from gpuspawner.core.verdict.availability import Availability
 
-_FOR_GOOD = frozenset(
+_PERMANENT_CODES = frozenset(
     {
         denials.IMAGE_NOT_ALLOWED,
         denials.CUSTOM_IMAGE_NOT_ALLOWED,
@@ -39,82 +39,88 @@ _FOR_GOOD = frozenset(
 """Codes of what no other server of anybody has to stop for."""
 
 
-def is_left_out(found: Iterable[Denial | None], allowance: Allowance) -> bool:
+def is_hidden_by_policy(found: Iterable[Denial | None], allowance: Allowance) -> bool:
     """Tell whether what is denied for these reasons is not shown at all."""
-    return _hides(allowance) and any(_is_never(each) for each in found)
+    return _hides_denied(allowance) and any(_is_permanent(each) for each in found)
 
 
-def shown_types(allowance: Allowance) -> list[str]:
+def list_shown_types(allowance: Allowance) -> list[str]:
     """Return the slugs of the GPU types that are in the form."""
-    slugs = list(allowance.everything.gpus)
-    return [slug for slug in slugs if not _is_never(gpu_denial(slug, allowance))] if _hides(allowance) else slugs
+    slugs = list(allowance.full_catalog.gpus)
+    return (
+        [slug for slug in slugs if not _is_permanent(find_gpu_denial(slug, allowance))]
+        if _hides_denied(allowance)
+        else slugs
+    )
 
 
-def images_within(views: Iterable[ImageView], allowance: Allowance) -> tuple[ImageView, ...]:
+def apply_allowance_to_images(views: Iterable[ImageView], allowance: Allowance) -> tuple[ImageView, ...]:
     """Return the images that are shown: first those that may be used, each group in the order given."""
-    if _is_everything(allowance):
+    if _is_unrestricted(allowance):
         return tuple(views)
-    gone = set(allowance.everything.gpus).difference(shown_types(allowance))
+    gone = set(allowance.full_catalog.gpus).difference(list_shown_types(allowance))
     found = []
     for view in views:
-        denial = None if allowance.blocked else allowance.image(view.slug)
-        if not is_left_out([denial], allowance):
-            found.append(_without_gpus(replace(view, denied=denial.message) if denial else view, gone))
+        denial = None if allowance.blocked else allowance.check_image(view.slug)
+        if not is_hidden_by_policy([denial], allowance):
+            found.append(_drop_hidden_gpus(replace(view, denied=denial.message) if denial else view, gone))
     return tuple(sorted(found, key=lambda view: view.denied != ""))
 
 
-def gpu_denial(slug: str, allowance: Allowance) -> Denial | None:
+def find_gpu_denial(slug: str, allowance: Allowance) -> Denial | None:
     """Return why a GPU type is out of reach; None where it is not, and where nothing is, which is said once."""
-    return None if allowance.blocked else allowance.gpu(slug)
+    return None if allowance.blocked else allowance.check_gpu(slug)
 
 
-def gpu_within(view: GPUTypeView, gpu: GPUType, *, available: Availability, allowance: Allowance) -> GPUTypeView:
+def apply_allowance_to_gpu(
+    view: GPUTypeView, gpu: GPUType, *, available: Availability, allowance: Allowance
+) -> GPUTypeView:
     """Return a GPU type as it is for one person.
 
     :param view: as it is for everybody.
     """
-    if _is_everything(allowance) and gpu.max_runtime_s is None:
+    if _is_unrestricted(allowance) and gpu.max_runtime_s is None:
         return view
-    view = replace(view, longest_text=_longest_text(gpu.slug, allowance))
-    if denial := gpu_denial(gpu.slug, allowance):
-        return replace(view, state=State.DENIED, reason=denial.message)
-    most = allowance.most(gpu.slug)
+    view = replace(view, longest_text=_format_max_run_time(gpu.slug, allowance))
+    if denial := find_gpu_denial(gpu.slug, allowance):
+        return replace(view, state=GPUTypeState.DENIED, reason=denial.message)
+    most = allowance.find_max_count(gpu.slug)
     if allowance.blocked or most == gpu.max_count:
         return view
-    return replace(view, max_count=most, details_text=details_text(replace(gpu, max_count=most), available))
+    return replace(view, max_count=most, details_text=format_details(replace(gpu, max_count=most), available))
 
 
-def policy_view(allowance: Allowance, values: Mapping[str, str]) -> PolicyView | None:
+def build_policy_view(allowance: Allowance, values: Mapping[str, str]) -> PolicyView | None:
     """Return what there is to say besides what stands at single choices; None where there are no limits.
 
     :param values: what stands in the fields.
     """
-    if _is_everything(allowance) and not _may_end(allowance.everything):
+    if _is_unrestricted(allowance) and not _has_max_run_time(allowance.full_catalog):
         return None
     return PolicyView(
-        in_use="\n".join(_in_use(allowance)),
+        in_use="\n".join(_list_usage_texts(allowance)),
         blocked=allowance.blocked.message if allowance.blocked else "",
-        times=tuple(_times(allowance)),
-        ending=_ending(values["gpu"], allowance),
-        custom_image=_denied_custom_image(allowance),
+        times=tuple(_build_time_views(allowance)),
+        ending=_format_ending(values["gpu"], allowance),
+        custom_image=_build_denied_custom_image(allowance),
     )
 
 
-def _is_everything(allowance: Allowance) -> bool:
-    return allowance.catalogue is allowance.everything
+def _is_unrestricted(allowance: Allowance) -> bool:
+    return allowance.catalogue is allowance.full_catalog
 
 
-def _hides(allowance: Allowance) -> bool:
-    policy = allowance.everything.policy
+def _hides_denied(allowance: Allowance) -> bool:
+    policy = allowance.full_catalog.policy
     return policy is not None and policy.hide
 
 
-def _may_end(catalogue: Catalogue) -> bool:
+def _has_max_run_time(catalogue: Catalog) -> bool:
     """Tell whether servers end of which nobody said so."""
     return catalogue.max_runtime_s is not None or any(gpu.max_runtime_s is not None for gpu in catalogue.gpus.values())
 
 
-def _without_gpus(view: ImageView, gone: set[str]) -> ImageView:
+def _drop_hidden_gpus(view: ImageView, gone: set[str]) -> ImageView:
     """Return an image that says nothing of GPU types which are not shown."""
     if not gone:
         return view
@@ -122,65 +128,65 @@ def _without_gpus(view: ImageView, gone: set[str]) -> ImageView:
     return replace(view, misfits=tuple(each for each in left if each.gpus))
 
 
-def _longest_text(slug: str, allowance: Allowance) -> str:
+def _format_max_run_time(slug: str, allowance: Allowance) -> str:
     """Return how long a server with a type runs at most, where that is shorter than without; else it says nothing."""
-    longest, bounds = allowance.longest_s(slug), allowance.catalogue.run_time
-    otherwise = least_of(allowance.longest_s(None), None if bounds is None else bounds.max)
+    longest, bounds = allowance.find_max_run_time_s(slug), allowance.catalogue.run_time
+    otherwise = find_lowest_limit(allowance.find_max_run_time_s(None), None if bounds is None else bounds.max)
     if longest is None or (otherwise is not None and otherwise <= longest):
         return ""
     return gettext("at most {length}", length=format_duration(longest))
 
 
-def _times(allowance: Allowance) -> Iterator[TimeView]:
+def _build_time_views(allowance: Allowance) -> Iterator[TimeView]:
     bounds = allowance.catalogue.run_time
-    for slug in ("", *shown_types(allowance)):
-        longest = allowance.longest_s(slug or None)
+    for slug in ("", *list_shown_types(allowance)):
+        longest = allowance.find_max_run_time_s(slug or None)
         if longest is not None:
-            narrower = within(bounds, most=longest)
-            own = None if narrower == bounds else number_view(narrower, duration_option)
-            yield TimeView(slug=slug, longest=duration_option(longest), run_time=own)
+            narrower = narrow_bounds(bounds, most=longest)
+            own = None if narrower == bounds else build_number_view(narrower, format_duration_option)
+            yield TimeView(slug=slug, longest=format_duration_option(longest), run_time=own)
 
 
-def _ending(slug: str, allowance: Allowance) -> str:
-    longest = allowance.longest_s(slug or None)
+def _format_ending(slug: str, allowance: Allowance) -> str:
+    longest = allowance.find_max_run_time_s(slug or None)
     if longest is None or allowance.catalogue.run_time is not None:
         return ""
     return gettext("Your server is stopped after {length} at the latest.", length=format_duration(longest))
 
 
-def _in_use(allowance: Allowance) -> Iterator[str]:
+def _list_usage_texts(allowance: Allowance) -> Iterator[str]:
     """Yield what is counted and concerns what may be had at all."""
-    if own := allowance.in_use_text():
+    if own := allowance.describe_usage():
         yield own
-    full = allowance.everything
-    mine = [gpu for gpu in full.gpus.values() if not _is_never(gpu_denial(gpu.slug, allowance))]
-    yield from _in_pools(mine, full, allowance=allowance)
+    full = allowance.full_catalog
+    mine = [gpu for gpu in full.gpus.values() if not _is_permanent(find_gpu_denial(gpu.slug, allowance))]
+    yield from _list_pool_texts(mine, full, allowance=allowance)
     quota = allowance.usage.quota
     lefts = [] if quota is None else [(quota.left.get(f"requests.{gpu.resource}"), gpu.max_count) for gpu in mine]
     tighter = {left for left, most in lefts if left is not None and left < most}
     # One number for GPUs of different resources would be wrong for some of them: each type gives its own reason.
     if tighter and len({gpu.resource for gpu in mine}) == 1:
-        yield denials.in_namespace(max(0, min(tighter)))
+        yield denials.explain_namespace_quota(max(0, min(tighter)))
 
 
-def _in_pools(gpus: Iterable[GPUType], catalogue: Catalogue, *, allowance: Allowance) -> Iterator[str]:
+def _list_pool_texts(gpus: Iterable[GPUType], catalogue: Catalog, *, allowance: Allowance) -> Iterator[str]:
     policy = catalogue.policy
     if policy is None or not allowance.usage.known:
         return
-    for slug in dict.fromkeys(slug for gpu in gpus for slug in pools_for(policy, allowance.person, gpu=gpu)):
+    for slug in dict.fromkeys(slug for gpu in gpus for slug in find_gpu_pools(policy, allowance.person, gpu=gpu)):
         pool = policy.pools[slug]
         if pool.max_gpus >= UNLIMITED:
             continue
-        yield denials.in_pool(pool.max_gpus, used=allowance.usage.pools.get(slug, 0), pool=pool.display_name)
+        yield denials.explain_pool_limit(pool.max_gpus, used=allowance.usage.pools.get(slug, 0), pool=pool.display_name)
 
 
-def _is_never(denial: Denial | None) -> bool:
-    return denial is not None and denial.code in _FOR_GOOD
+def _is_permanent(denial: Denial | None) -> bool:
+    return denial is not None and denial.code in _PERMANENT_CODES
 
 
-def _denied_custom_image(allowance: Allowance) -> ImageView | None:
-    denial = None if allowance.blocked else allowance.custom_image()
-    offered = custom_image_view(allowance.everything.custom_images, "")
-    if denial is None or offered is None or is_left_out([denial], allowance):
+def _build_denied_custom_image(allowance: Allowance) -> ImageView | None:
+    denial = None if allowance.blocked else allowance.check_custom_image()
+    offered = build_custom_image_view(allowance.full_catalog.custom_images, "")
+    if denial is None or offered is None or is_hidden_by_policy([denial], allowance):
         return None
     return replace(offered.card, denied=denial.message)

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from gpuspawner.core.catalog.catalogue import Catalogue, GPUType
-from gpuspawner.core.request.selection import Selection, image_of
+from gpuspawner.core.catalog.catalogue import Catalog, GPUType
+from gpuspawner.core.request.selection import Selection, find_image
 from gpuspawner.core.text.language import gettext
-from gpuspawner.core.text.sentences import all_of
+from gpuspawner.core.text.sentences import join_with_and
 from gpuspawner.core.units.duration import format_duration
 from gpuspawner.core.units.quantity import format_memory
-from gpuspawner.core.units.words import age, cpu_text
+from gpuspawner.core.units.words import format_age, format_exact_cpus
 from gpuspawner.core.verdict.availability import Availability
-from gpuspawner.core.verdict.verdict import FRESH_S
+from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S
 
 BYTES_PER_GIB = 1 << 30
 
 
-def gpu_memory_text(memory_bytes: int | None) -> str:
+def format_gpu_memory(memory_bytes: int | None) -> str:
     """Return the memory of a GPU for people, to two decimals (``"4.75 GiB"``); empty when unknown."""
     if memory_bytes is None:
         return ""
     return f"{memory_bytes / BYTES_PER_GIB:.2f}".rstrip("0").rstrip(".") + " GiB"
 
 
-def capacity_sentence(total: int | None, free: int | None) -> str:
+def format_capacity(total: int | None, free: int | None) -> str:
     """Return how many there are and how many of them are free, as far as known."""
     if total is None:
         return gettext("capacity unknown")
@@ -33,12 +33,12 @@ def capacity_sentence(total: int | None, free: int | None) -> str:
     return gettext("{free} of {total} free", free=free, total=total)
 
 
-def badges(gpu: GPUType) -> tuple[str, ...]:
+def list_badges(gpu: GPUType) -> tuple[str, ...]:
     """Return what a GPU type is besides its memory and unit, in a word each."""
     return tuple(filter(None, (gpu.interconnect, gettext("spot") if gpu.spot else "")))
 
 
-def caution(gpu: GPUType) -> str:
+def format_caution(gpu: GPUType) -> str:
     """Return what to know before picking a GPU type, a sentence; empty where there is nothing."""
     if not gpu.spot:
         return ""
@@ -48,71 +48,73 @@ def caution(gpu: GPUType) -> str:
     )
 
 
-def age_text(age_s: float | None) -> str:
+def format_data_age(age_s: float | None) -> str:
     """Return how old counts are in words (``"as of 2 min ago"``); empty while they are fresh and when nobody knows."""
-    return "" if age_s is None or age_s <= FRESH_S else age(age_s)
+    return "" if age_s is None or age_s <= MAX_DATA_AGE_S else format_age(age_s)
 
 
-def difference(other: Selection, selection: Selection | None, *, catalogue: Catalogue) -> str:
+def describe_difference(other: Selection, selection: Selection | None, *, catalogue: Catalog) -> str:
     """Return what another choice has that this one has not: "2 × A100 80 GB and 16 GiB"; all of it without this one."""
     if selection is None or other == selection:
-        return sentence(other, catalogue)
+        return describe_selection(other, catalogue)
     parts = []
-    if image_of(other, catalogue) != image_of(selection, catalogue):
-        parts.append(image_of(other, catalogue).display_name)
+    if find_image(other, catalogue) != find_image(selection, catalogue):
+        parts.append(find_image(other, catalogue).display_name)
     if (other.gpu, other.gpu_count) != (selection.gpu, selection.gpu_count):
-        parts.append(_gpus(other, catalogue))
+        parts.append(_format_gpus(other, catalogue))
     if other.cpu_millis is not None and other.cpu_millis != selection.cpu_millis:
-        parts.append(cpu_text(other.cpu_millis))
+        parts.append(format_exact_cpus(other.cpu_millis))
     if other.memory_bytes is not None and other.memory_bytes != selection.memory_bytes:
         parts.append(format_memory(other.memory_bytes))
     if other.shared_memory_bytes != selection.shared_memory_bytes:
-        parts.append(_shared(other.shared_memory_bytes))
+        parts.append(_format_shared_memory(other.shared_memory_bytes))
     if other.run_time_s is not None and other.run_time_s != selection.run_time_s:
         parts.append(gettext("at most {length}", length=format_duration(other.run_time_s)))
     if other.priority is not None and other.priority != selection.priority:
-        parts.append(_priority(other.priority, catalogue))
-    return all_of(parts)
+        parts.append(_format_priority(other.priority, catalogue))
+    return join_with_and(parts)
 
 
-def sentence(selection: Selection, catalogue: Catalogue) -> str:
+def describe_selection(selection: Selection, catalogue: Catalog) -> str:
     """Return a selection as one sentence part: "PyTorch with 4 CPUs, 16 GiB and 1 × A100 for at most 8 hours"."""
     parts = []
     if selection.cpu_millis is not None:
-        parts.append(cpu_text(selection.cpu_millis))
+        parts.append(format_exact_cpus(selection.cpu_millis))
     if selection.memory_bytes is not None:
         parts.append(format_memory(selection.memory_bytes))
     if selection.shared_memory_bytes is not None:
-        parts.append(_shared(selection.shared_memory_bytes))
-    parts.append(_gpus(selection, catalogue))
-    image = image_of(selection, catalogue).display_name
+        parts.append(_format_shared_memory(selection.shared_memory_bytes))
+    parts.append(_format_gpus(selection, catalogue))
+    image = find_image(selection, catalogue).display_name
     if selection.run_time_s is None:
-        text = gettext("{image} with {amounts}", image=image, amounts=all_of(parts))
+        text = gettext("{image} with {amounts}", image=image, amounts=join_with_and(parts))
     else:
         length = format_duration(selection.run_time_s)
-        text = gettext("{image} with {amounts} for at most {length}", image=image, amounts=all_of(parts), length=length)
+        text = gettext(
+            "{image} with {amounts} for at most {length}", image=image, amounts=join_with_and(parts), length=length
+        )
     if selection.priority is None or selection.priority == catalogue.default_priority:
         return text
-    return gettext("{choice}, {priority}", choice=text, priority=_priority(selection.priority, catalogue))
+    return gettext("{choice}, {priority}", choice=text, priority=_format_priority(selection.priority, catalogue))
 
 
-def _shared(size_bytes: int | None) -> str:
+def _format_shared_memory(size_bytes: int | None) -> str:
     if size_bytes is None:
         return gettext("shared memory as usual")
     return gettext("{memory} of shared memory", memory=format_memory(size_bytes))
 
 
-def _priority(slug: str, catalogue: Catalogue) -> str:
+def _format_priority(slug: str, catalogue: Catalog) -> str:
     return gettext("priority {name}", name=catalogue.priorities[slug].display_name)
 
 
-def _gpus(selection: Selection, catalogue: Catalogue) -> str:
+def _format_gpus(selection: Selection, catalogue: Catalog) -> str:
     if selection.gpu is None:
         return gettext("no GPU")
     return gettext("{number} × {gpu}", number=selection.gpu_count, gpu=catalogue.gpus[selection.gpu].display_name)
 
 
-def details_text(gpu: GPUType, available: Availability) -> str:
+def format_details(gpu: GPUType, available: Availability) -> str:
     """Return what there is to say about the counts besides total and free, one thing a line."""
     total, healthy, free, largest = available.total, available.healthy, available.free, available.largest
     details = []

@@ -9,13 +9,13 @@ from enum import StrEnum
 from gpuspawner.core.form.formview_image_types import CustomImageView, ImageView, MisfitView
 from gpuspawner.core.form.formview_numbers import NumberView
 from gpuspawner.core.form.formview_policy_types import PolicyView
-from gpuspawner.core.warnings.flags_view import FlagsView
+from gpuspawner.core.warnings.flags_view import WarningsView
 
 FORM_LEVEL = ""
 """Key of :attr:`FormView.errors` and :attr:`FormView.notices` for what belongs to no single field."""
 
 
-class State(StrEnum):
+class GPUTypeState(StrEnum):
     """Whether one GPU of a type could start right now, whatever else is asked for."""
 
     FREE = "free"
@@ -35,7 +35,7 @@ class GPUTypeView:
     """One GPU type as the form shows it. Numbers are units of the type's resource, None where they are not known.
 
     :param memory_text: memory of one unit (``"80 GiB"``), empty when unknown.
-    :param unit: value of :class:`gpuspawner.core.catalog.catalogue.Unit`.
+    :param unit: value of :class:`gpuspawner.core.catalog.catalogue.UnitKind`.
     :param unit_text: ``"card"``, ``"MIG slice"`` or ``"shared"``, in people's words.
     :param total: in the cluster, broken ones among them.
     :param healthy: of these, what the nodes can give out.
@@ -68,7 +68,7 @@ class GPUTypeView:
     waiting: int | None
     capacity_text: str
     details_text: str
-    state: State
+    state: GPUTypeState
     reason: str
     shapes: tuple[tuple[int, int, int], ...] = ()
     largest_shapes: tuple[tuple[int, int, int], ...] = ()
@@ -189,7 +189,7 @@ class FormView:
     verdict: VerdictView | None = None
     age_s: float | None = None
     age_text: str = ""
-    flags: FlagsView | None = None
+    flags: WarningsView | None = None
     is_open: bool = True
     link_prefix: str = ""
     policy: PolicyView | None = None

@@ -12,8 +12,8 @@ from collections.abc import Collection
 
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.text.language import gettext, ngettext
-from gpuspawner.core.text.quoting import listing, name_of
-from gpuspawner.core.text.sentences import paragraph
+from gpuspawner.core.text.quoting import format_list, sanitize_name
+from gpuspawner.core.text.sentences import join_sentences
 
 Denial = Problem
 
@@ -29,29 +29,29 @@ MEMORY_NOT_ALLOWED = "memory_not_allowed"
 RUN_TIME_NOT_ALLOWED = "run_time_not_allowed"
 POLICY_UNREADABLE = "policy_unreadable"
 
-_MOST_SERVERS = 3
+_MAX_SERVERS = 3
 """Servers that a sentence names."""
 
 
-def uncounted() -> str:
+def explain_usage_unknown() -> str:
     """Return that nobody can tell what is in use."""
     return gettext("It is not known at the moment how many GPUs are in use. Try again in a minute.")
 
 
-def ungrouped() -> str:
+def explain_groups_unknown() -> str:
     """Return that nobody can tell which groups a person is in."""
     return gettext(
         "What you may start depends on your groups, and they could not be read. Log in again, or ask the hub's admins."
     )
 
 
-def per_server(most: int, *, gpu: str = "") -> str:
+def explain_per_server_limit(most: int, *, gpu: str = "") -> str:
     """Return how many GPUs one server of a person may have.
 
     :param gpu: name of the type that this holds for, empty for all of them; so everywhere here.
     """
     if most == 0:
-        return _none(gpu)
+        return _explain_not_allowed(gpu)
     if gpu:
         return ngettext(
             "You may have {number} GPU ({gpu}) in one server.",
@@ -64,13 +64,13 @@ def per_server(most: int, *, gpu: str = "") -> str:
     )
 
 
-def in_total(most: int, *, used: int, held_by: Collection[str] = (), gpu: str = "") -> str:
+def explain_total_limit(most: int, *, used: int, held_by: Collection[str] = (), gpu: str = "") -> str:
     """Return how many GPUs a person may have at a time, and how many of them their other servers hold.
 
     :param held_by: names of these servers, empty for the default one; so everywhere here.
     """
     if most == 0:
-        return _none(gpu)
+        return _explain_not_allowed(gpu)
     if gpu:
         limit = ngettext(
             "You may have {number} GPU ({gpu}) at a time.",
@@ -86,15 +86,15 @@ def in_total(most: int, *, used: int, held_by: Collection[str] = (), gpu: str = 
         "{number} is in use by {servers}.",
         "{number} are in use by {servers}.",
         number=used,
-        servers=_listed(held_by),
+        servers=_list_servers(held_by),
     )
-    return paragraph(limit, having, _stop(held_by) if used >= most else "")
+    return join_sentences(limit, having, _suggest_stopping(held_by) if used >= most else "")
 
 
-def servers(most: int, *, held_by: Collection[str]) -> str:
+def explain_server_limit(most: int, *, held_by: Collection[str]) -> str:
     """Return how many servers with a GPU a person may have at a time, and which others there are."""
     if most == 0:
-        return _none("")
+        return _explain_not_allowed("")
     limit = ngettext(
         "You may have {number} server with a GPU at a time.",
         "You may have {number} servers with a GPU at a time.",
@@ -106,12 +106,12 @@ def servers(most: int, *, held_by: Collection[str]) -> str:
         "{number} of your other servers has one: {servers}.",
         "{number} of your other servers have one: {servers}.",
         number=len(held_by),
-        servers=_listed(held_by),
+        servers=_list_servers(held_by),
     )
-    return paragraph(limit, having, _stop(held_by) if len(held_by) >= most else "")
+    return join_sentences(limit, having, _suggest_stopping(held_by) if len(held_by) >= most else "")
 
 
-def in_pool(most: int, *, used: int, pool: str) -> str:
+def explain_pool_limit(most: int, *, used: int, pool: str) -> str:
     """Return how many GPUs a group's people may have together, and how many of them are in use."""
     limit = ngettext(
         "{pool}: {number} GPU for all members together.",
@@ -120,32 +120,33 @@ def in_pool(most: int, *, used: int, pool: str) -> str:
         pool=pool,
     )
     taken = ngettext("{number} is in use.", "{number} are in use.", number=used) if used else ""
-    return paragraph(limit, taken)
+    return join_sentences(limit, taken)
 
 
-def in_namespace(left: int) -> str:
+def explain_namespace_quota(remaining: int) -> str:
     """Return how many GPUs the quota of the namespace leaves."""
-    if left == 0:
+    if remaining == 0:
         return gettext("The cluster's quota leaves no GPU for one more server.")
     return ngettext(
         "The cluster's quota leaves {number} GPU for one more server.",
         "The cluster's quota leaves {number} GPUs for one more server.",
-        number=left,
+        number=remaining,
     )
 
 
-def _none(gpu: str) -> str:
+def _explain_not_allowed(gpu: str) -> str:
     if gpu:
         return gettext("{name} is not among the GPUs that you may use.", name=gpu)
     return gettext("You may not use GPUs.")
 
 
-def _listed(names: Collection[str]) -> str:
+def _list_servers(names: Collection[str]) -> str:
     said = [
-        gettext("your server {name}", name=name_of(name)) if name else gettext("your default server") for name in names
+        gettext("your server {name}", name=sanitize_name(name)) if name else gettext("your default server")
+        for name in names
     ]
-    return listing(said, longest=_MOST_SERVERS) if said else gettext("your other servers")
+    return format_list(said, max_items=_MAX_SERVERS) if said else gettext("your other servers")
 
 
-def _stop(names: Collection[str]) -> str:
+def _suggest_stopping(names: Collection[str]) -> str:
     return gettext("Stop it first.") if len(names) == 1 else gettext("Stop one of them first.")

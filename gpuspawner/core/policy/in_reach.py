@@ -9,16 +9,16 @@ from typing import overload
 from gpuspawner.core.catalog.catalogue import GPUType
 
 
-class InReach(Mapping[str, GPUType]):
+class AllowedTypes(Mapping[str, GPUType]):
     """The types that a person may have, by slug, in the order of those there are.
 
-    :param types: all there are.
-    :param narrowed: returns of a type what may be had, None for nothing.
+    :param all_types: all there are.
+    :param narrow: returns of a type what may be had, None for nothing.
     """
 
-    def __init__(self, types: Mapping[str, GPUType], narrowed: Callable[[GPUType], GPUType | None]) -> None:
-        self._types = types
-        self._narrowed = narrowed
+    def __init__(self, all_types: Mapping[str, GPUType], narrow: Callable[[GPUType], GPUType | None]) -> None:
+        self._types = all_types
+        self._narrowed = narrow
         self._known: dict[str, GPUType | None] = {}
 
     def __getitem__(self, slug: str) -> GPUType:
@@ -36,14 +36,14 @@ class InReach(Mapping[str, GPUType]):
         return sum(1 for _ in self)
 
 
-class Beyond(Sequence[GPUType]):
+class DeniedTypes(Sequence[GPUType]):
     """The types out of a person's reach.
 
-    :param find: yields them; called once, when somebody looks.
+    :param find_denied: yields them; called once, when somebody looks.
     """
 
-    def __init__(self, find: Callable[[], Iterable[GPUType]]) -> None:
-        self._find = find
+    def __init__(self, find_denied: Callable[[], Iterable[GPUType]]) -> None:
+        self._find = find_denied
 
     @cached_property
     def _found(self) -> tuple[GPUType, ...]:

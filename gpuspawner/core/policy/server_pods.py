@@ -9,25 +9,25 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from gpuspawner.core.catalog.catalogue import Catalogue
-from gpuspawner.core.catalog.node_gpus import vendor_of
+from gpuspawner.core.catalog.catalogue import Catalog
+from gpuspawner.core.catalog.node_gpus import find_vendor
 from gpuspawner.core.catalog.policy_rules import Policy
-from gpuspawner.core.cluster.requests import requests
-from gpuspawner.core.policy.usage import Server
-from gpuspawner.core.rawjson import mapping, text, text_map
+from gpuspawner.core.cluster.requests import compute_requests
+from gpuspawner.core.policy.usage import ServerUsage
+from gpuspawner.core.rawjson import as_dict, as_text, as_text_map
 from gpuspawner.core.request.placement import ANNOTATION_PREFIX
 
-POOLS = f"{ANNOTATION_PREFIX}pools"
+POOLS_ANNOTATION = f"{ANNOTATION_PREFIX}pools"
 """Annotation of a server's pod: the pools that it counts towards, with commas between them; empty for none."""
 
-_GPU = f"{ANNOTATION_PREFIX}gpu"
-_GPU_COUNT = f"{ANNOTATION_PREFIX}gpu-count"
-_OWNER = "hub.jupyter.org/username"
+_GPU_ANNOTATION = f"{ANNOTATION_PREFIX}gpu"
+_GPU_COUNT_ANNOTATION = f"{ANNOTATION_PREFIX}gpu-count"
+_OWNER_ANNOTATION = "hub.jupyter.org/username"
 """KubeSpawner's; the label of that name holds a slug, which does not always lead back to the name."""
-_NAME = "hub.jupyter.org/servername"
-_MOST_DIGITS = 6
+_NAME_ANNOTATION = "hub.jupyter.org/servername"
+_MAX_DIGITS = 6
 """Of a count; Python refuses to read a very long number."""
-_FINISHED = frozenset({"Succeeded", "Failed"})
+_FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 """Phases in which a pod holds nothing any more; one that is being deleted still does."""
 
 
@@ -36,7 +36,8 @@ class ServerPod:
     """What matters of the pod of a user's server.
 
     :param name: of a named server, empty for a user's default one.
-    :param noted_gpu: slug of the GPU type that was chosen, None where the pod does not say; so for ``noted_count``.
+    :param annotated_gpu: slug of the GPU type that was chosen, None where the pod does not say; so for
+        ``annotated_count``.
     :param pools: slugs of the pools it counts towards, None where it does not say.
     :param devices: extended resource → number of units.
     :param node: name of the node it is bound to, empty while it waits.
@@ -46,48 +47,48 @@ class ServerPod:
     owner: str
     name: str
     uid: str
-    noted_gpu: str | None = None
-    noted_count: int = 0
+    annotated_gpu: str | None = None
+    annotated_count: int = 0
     pools: tuple[str, ...] | None = None
     devices: Mapping[str, int] = field(default_factory=dict)
     node: str = ""
     selector: Mapping[str, str] = field(default_factory=dict)
 
 
-def server_pod(raw: object, *, owned_by: tuple[str, str] | None = None) -> ServerPod | None:
+def read_server_pod(raw: object, *, owned_by: tuple[str, str] | None = None) -> ServerPod | None:
     """Return what matters of a v1 Pod, None when it has finished, or is no user's server.
 
     :param owned_by: names of its user and of its server, where the hub knows them; else the pod's own word counts.
     """
-    pod = mapping(raw)
-    metadata, spec, status = mapping(pod.get("metadata")), mapping(pod.get("spec")), mapping(pod.get("status"))
-    notes = text_map(metadata.get("annotations"))
-    owner, name = owned_by or noted_owner(pod)
-    if not owner or status.get("phase") in _FINISHED:
+    pod = as_dict(raw)
+    metadata, spec, status = as_dict(pod.get("metadata")), as_dict(pod.get("spec")), as_dict(pod.get("status"))
+    notes = as_text_map(metadata.get("annotations"))
+    owner, name = owned_by or read_pod_owner(pod)
+    if not owner or status.get("phase") in _FINISHED_PHASES:
         return None
     return ServerPod(
         owner=owner,
         name=name,
-        uid=text(metadata.get("uid")),
-        noted_gpu=notes.get(_GPU),
-        noted_count=_count(notes.get(_GPU_COUNT, "")),
-        pools=tuple(filter(None, notes[POOLS].split(","))) if POOLS in notes else None,
-        devices={name: number for name, number in requests(spec, status).items() if "/" in name},
-        node=text(spec.get("nodeName")),
-        selector=text_map(spec.get("nodeSelector")),
+        uid=as_text(metadata.get("uid")),
+        annotated_gpu=notes.get(_GPU_ANNOTATION),
+        annotated_count=_parse_count(notes.get(_GPU_COUNT_ANNOTATION, "")),
+        pools=tuple(filter(None, notes[POOLS_ANNOTATION].split(","))) if POOLS_ANNOTATION in notes else None,
+        devices={name: number for name, number in compute_requests(spec, status).items() if "/" in name},
+        node=as_text(spec.get("nodeName")),
+        selector=as_text_map(spec.get("nodeSelector")),
     )
 
 
-def noted_owner(raw: object) -> tuple[str, str]:
+def read_pod_owner(raw: object) -> tuple[str, str]:
     """Return the names of the user and of the server that a v1 Pod notes; both are empty where it notes no user."""
-    notes = text_map(mapping(mapping(raw).get("metadata")).get("annotations"))
-    owner = notes.get(_OWNER, "")
-    return owner, notes.get(_NAME, "") if owner else ""
+    notes = as_text_map(as_dict(as_dict(raw).get("metadata")).get("annotations"))
+    owner = notes.get(_OWNER_ANNOTATION, "")
+    return owner, notes.get(_NAME_ANNOTATION, "") if owner else ""
 
 
-def server_of(
-    pod: ServerPod, catalogue: Catalogue, *, labels: Mapping[str, str] | None, groups: Collection[str] | None
-) -> Server:
+def build_server_usage(
+    pod: ServerPod, catalogue: Catalog, *, labels: Mapping[str, str] | None, groups: Collection[str] | None
+) -> ServerUsage:
     """Return the server that a pod stands for.
 
     :param labels: of the pod's node; None where they are not known.
@@ -95,46 +96,48 @@ def server_of(
         could not be read: it counts towards all of them then.
     """
     resources = {gpu.resource for gpu in (*catalogue.gpus.values(), *catalogue.hidden)}
-    held = {name: number for name, number in pod.devices.items() if name in resources or vendor_of(name)}
+    held = {name: number for name, number in pod.devices.items() if name in resources or find_vendor(name)}
     # Of devices that are no GPUs by their name, the hub's own word says how many it took for GPUs.
-    count = sum(held.values()) or min(pod.noted_count, sum(pod.devices.values()))
+    count = sum(held.values()) or min(pod.annotated_count, sum(pod.devices.values()))
     if not count:
-        return Server(owner=pod.owner, name=pod.name)
-    likely = _likely(pod, held, catalogue=catalogue, labels=labels)
+        return ServerUsage(owner=pod.owner, name=pod.name)
+    likely = _guess_types(pod, held, catalogue=catalogue, labels=labels)
     pools = pod.pools
     if pools is None:
-        pools = _pools(catalogue.policy, groups, slugs=likely)
-    return Server(owner=pod.owner, name=pod.name, gpu=likely[0] if len(likely) == 1 else "", count=count, pools=pools)
+        pools = _find_pools(catalogue.policy, groups, slugs=likely)
+    return ServerUsage(
+        owner=pod.owner, name=pod.name, gpu=likely[0] if len(likely) == 1 else "", count=count, pools=pools
+    )
 
 
-def knows(catalogue: Catalogue, slug: str) -> bool:
+def is_known_type(catalogue: Catalog, slug: str) -> bool:
     """Tell whether there is a GPU type of a slug, offered or not; one that a pod notes may be gone since."""
     return slug in catalogue.gpus or any(gpu.slug == slug for gpu in catalogue.hidden)
 
 
-def _count(noted: str) -> int:
-    is_number = len(noted) <= _MOST_DIGITS and noted.isascii() and noted.isdecimal()
+def _parse_count(noted: str) -> int:
+    is_number = len(noted) <= _MAX_DIGITS and noted.isascii() and noted.isdecimal()
     return int(noted) if is_number else 0
 
 
-def _likely(
-    pod: ServerPod, held: Collection[str], *, catalogue: Catalogue, labels: Mapping[str, str] | None
+def _guess_types(
+    pod: ServerPod, held: Collection[str], *, catalogue: Catalog, labels: Mapping[str, str] | None
 ) -> tuple[str, ...]:
     """Return the slugs of the types that a pod's GPUs may be of; more than one where it cannot be told."""
-    if pod.noted_gpu is not None and knows(catalogue, pod.noted_gpu):
-        return (pod.noted_gpu,)
+    if pod.annotated_gpu is not None and is_known_type(catalogue, pod.annotated_gpu):
+        return (pod.annotated_gpu,)
     types = [gpu for gpu in (*catalogue.gpus.values(), *catalogue.hidden) if gpu.resource in held and not gpu.members]
     # A pod without a node says by its selector, if it says it at all, where it is going.
-    there = [gpu for gpu in types if gpu.is_on(pod.selector if labels is None else labels)]
+    there = [gpu for gpu in types if gpu.matches_labels(pod.selector if labels is None else labels)]
     return tuple(gpu.slug for gpu in there or types)
 
 
-def _pools(policy: Policy | None, groups: Collection[str] | None, *, slugs: Collection[str]) -> tuple[str, ...]:
+def _find_pools(policy: Policy | None, groups: Collection[str] | None, *, slugs: Collection[str]) -> tuple[str, ...]:
     """Return the pools of a person's server whose GPUs are of one of some types; none given = nobody can tell."""
     if policy is None:
         return ()
     return tuple(
         slug
         for slug, pool in policy.pools.items()
-        if (not slugs or pool.has(slugs)) and (groups is None or not pool.groups.isdisjoint(groups))
+        if (not slugs or pool.covers_any(slugs)) and (groups is None or not pool.groups.isdisjoint(groups))
     )

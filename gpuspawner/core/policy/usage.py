@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class ServerUsage:
     """One server whose pod exists, or that is being started.
 
     :param owner: name of the user it belongs to.
@@ -26,7 +26,7 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quota:
+class RemainingQuota:
     """What the ResourceQuotas of a namespace leave for one more server, the least of them.
 
     :param left: by resource as a ResourceQuota writes it: ``requests.nvidia.com/gpu`` and other extended resources,
@@ -47,22 +47,27 @@ class Usage:
     :param known: False while nobody can tell which servers there are.
     """
 
-    own: tuple[Server, ...] = ()
+    own: tuple[ServerUsage, ...] = ()
     pools: Mapping[str, int] = field(default_factory=dict)
-    quota: Quota | None = None
+    quota: RemainingQuota | None = None
     known: bool = True
 
 
-def usage_of(
-    person: str, servers: Iterable[Server], *, but: str, quota: Quota | None = None, known: bool = True
+def sum_usage(
+    person: str,
+    servers: Iterable[ServerUsage],
+    *,
+    excluding: str,
+    quota: RemainingQuota | None = None,
+    known: bool = True,
 ) -> Usage:
     """Return what is in use besides one server of a person.
 
     :param person: name of the user whose server it is.
     :param servers: of everybody.
-    :param but: name of the server that is asked about: what it holds from before, it need not get again.
+    :param excluding: name of the server that is asked about: what it holds from before, it need not get again.
     """
-    others = [server for server in servers if (server.owner, server.name) != (person, but)]
+    others = [server for server in servers if (server.owner, server.name) != (person, excluding)]
     pools: Counter[str] = Counter()
     for server in others:
         for pool in server.pools:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gpuspawner.core.progress.event_sources import AUTOSCALERS, Event, Source
+from gpuspawner.core.progress.event_sources import AUTOSCALER_SOURCES, EventSource, SourcedEvent
 
 
-class Growing(StrEnum):
+class ScaleUpState(StrEnum):
     """What an autoscaler does for a pod. The first of several reasons against it says most."""
 
     NEW_NODE = "new-node"
@@ -28,46 +28,48 @@ class Growing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scaling:
+class AutoscalerStatus:
     """The last thing that an autoscaler said."""
 
-    growing: Growing
-    event: Event
+    state: ScaleUpState
+    event: SourcedEvent
 
     @property
     def is_under_way(self) -> bool:
         """Whether there will be a node without anybody doing anything."""
-        return self.growing in (Growing.NEW_NODE, Growing.NODE_FOUND)
+        return self.state in (ScaleUpState.NEW_NODE, ScaleUpState.NODE_FOUND)
 
 
-_REASONS = frozenset({"TriggeredScaleUp", "NotTriggerScaleUp", "FailedScaleUp", "Nominated", "FailedScheduling"})
-_AGAINST = tuple(
+_AUTOSCALER_REASONS = frozenset(
+    {"TriggeredScaleUp", "NotTriggerScaleUp", "FailedScaleUp", "Nominated", "FailedScheduling"}
+)
+_REFUSALS = tuple(
     (growing, re.compile(pattern, re.IGNORECASE))
     for growing, pattern in (
-        (Growing.OUT_OF_QUOTA, r"\bquota\b"),
-        (Growing.OUT_OF_STOCK, r"out of resources|stockout|insufficient capacity|resource_pool_exhausted"),
-        (Growing.AT_LIMIT, r"max (?:node group size|cluster \S+ limit|total nodes in cluster|limit) reached"),
-        (Growing.AT_LIMIT, r"exceeds? limits? for nodepool|node limits have been exhausted|would exceed .*limit"),
-        (Growing.BACKING_OFF, r"in backoff after failed scale-up"),
-        (Growing.NOT_READY, r"not ready for scale-up"),
+        (ScaleUpState.OUT_OF_QUOTA, r"\bquota\b"),
+        (ScaleUpState.OUT_OF_STOCK, r"out of resources|stockout|insufficient capacity|resource_pool_exhausted"),
+        (ScaleUpState.AT_LIMIT, r"max (?:node group size|cluster \S+ limit|total nodes in cluster|limit) reached"),
+        (ScaleUpState.AT_LIMIT, r"exceeds? limits? for nodepool|node limits have been exhausted|would exceed .*limit"),
+        (ScaleUpState.BACKING_OFF, r"in backoff after failed scale-up"),
+        (ScaleUpState.NOT_READY, r"not ready for scale-up"),
     )
 )
 
 
-def scaling(events: Sequence[Event]) -> Scaling | None:
+def parse_autoscaler_events(events: Sequence[SourcedEvent]) -> AutoscalerStatus | None:
     """Return the last thing that an autoscaler said of a pod, None if none said anything."""
     for event in reversed(events):
-        if event.source in AUTOSCALERS and event.reason in _REASONS:
-            return Scaling(growing=_growing(event), event=event)
+        if event.source in AUTOSCALER_SOURCES and event.reason in _AUTOSCALER_REASONS:
+            return AutoscalerStatus(state=_parse_state(event), event=event)
     return None
 
 
-def _growing(event: Event) -> Growing:
+def _parse_state(event: SourcedEvent) -> ScaleUpState:
     if event.reason == "TriggeredScaleUp":
-        return Growing.NEW_NODE
-    if event.source is Source.KARPENTER and event.reason == "Nominated":
-        return Growing.NEW_NODE if "nodeclaim/" in event.message else Growing.NODE_FOUND
-    for growing, pattern in _AGAINST:
+        return ScaleUpState.NEW_NODE
+    if event.source is EventSource.KARPENTER and event.reason == "Nominated":
+        return ScaleUpState.NEW_NODE if "nodeclaim/" in event.message else ScaleUpState.NODE_FOUND
+    for growing, pattern in _REFUSALS:
         if pattern.search(event.message):
             return growing
-    return Growing.OUT_OF_STOCK if event.reason == "FailedScaleUp" else Growing.NO_POOL
+    return ScaleUpState.OUT_OF_STOCK if event.reason == "FailedScaleUp" else ScaleUpState.NO_POOL

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from gpuspawner.core.rawjson import mapping, mappings, text, whole
+from gpuspawner.core.rawjson import as_dict, as_dicts, as_int, as_text
 
 _KUEUE_GATES = "kueue.x-k8s.io/"
-_OWN_RESOURCES = "kubernetes.io/"
+_BUILTIN_RESOURCES = "kubernetes.io/"
 """Resources with a slash in the name that are no devices."""
 
 
@@ -18,7 +18,7 @@ class Container:
 
     :param image: as the pod asks for it; kubelet resolves it to other names.
     :param waiting: why it waits, as kubelet codes it; empty unless it does.
-    :param ended: why it ended last, as kubelet codes it; empty if it never did.
+    :param end_reason: why it ended last, as kubelet codes it; empty if it never did.
     :param exit_code: what it ended with last, None if it never did.
     """
 
@@ -28,91 +28,93 @@ class Container:
     is_running: bool
     waiting: str
     message: str
-    ended: str
+    end_reason: str
     exit_code: int | None
     restarts: int
 
 
-def containers(pod: Mapping[str, object]) -> tuple[Container, ...]:
+def read_containers(pod: Mapping[str, object]) -> tuple[Container, ...]:
     """Return the containers of a pod that kubelet tells of, those that prepare it first."""
-    status, spec = mapping(pod.get("status")), mapping(pod.get("spec"))
+    status, spec = as_dict(pod.get("status")), as_dict(pod.get("spec"))
     found = []
     for kind, is_init in (("initContainerStatuses", True), ("containerStatuses", False)):
-        asked = {text(each.get("name")): text(each.get("image")) for each in mappings(spec.get(_specs(is_init)))}
-        for each in mappings(status.get(kind)):
-            name = text(each.get("name"))
-            found.append(_container(each, image=asked.get(name) or text(each.get("image")), is_init=is_init))
+        asked = {
+            as_text(each.get("name")): as_text(each.get("image")) for each in as_dicts(spec.get(_get_spec_key(is_init)))
+        }
+        for each in as_dicts(status.get(kind)):
+            name = as_text(each.get("name"))
+            found.append(_read_container(each, image=asked.get(name) or as_text(each.get("image")), is_init=is_init))
     return tuple(found)
 
 
-def images(pod: Mapping[str, object]) -> frozenset[str]:
+def list_images(pod: Mapping[str, object]) -> frozenset[str]:
     """Return the images that a pod asks for."""
-    spec = mapping(pod.get("spec"))
-    asked = (*mappings(spec.get("containers")), *mappings(spec.get("initContainers")))
-    return frozenset(filter(None, (text(each.get("image")) for each in asked)))
+    spec = as_dict(pod.get("spec"))
+    asked = (*as_dicts(spec.get("containers")), *as_dicts(spec.get("initContainers")))
+    return frozenset(filter(None, (as_text(each.get("image")) for each in asked)))
 
 
-def condition(pod: Mapping[str, object], kind: str) -> dict[str, object]:
+def find_condition(pod: Mapping[str, object], kind: str) -> dict[str, object]:
     """Return a condition of a pod by its type, an empty one where there is none."""
-    found = (each for each in mappings(mapping(pod.get("status")).get("conditions")) if each.get("type") == kind)
+    found = (each for each in as_dicts(as_dict(pod.get("status")).get("conditions")) if each.get("type") == kind)
     return next(found, {})
 
 
-def is_true(pod: Mapping[str, object], kind: str) -> bool:
+def has_condition(pod: Mapping[str, object], kind: str) -> bool:
     """Tell whether a condition of a pod holds."""
-    return condition(pod, kind).get("status") == "True"
+    return find_condition(pod, kind).get("status") == "True"
 
 
-def gates(pod: Mapping[str, object]) -> tuple[str, ...]:
+def list_scheduling_gates(pod: Mapping[str, object]) -> tuple[str, ...]:
     """Return the names of what keeps a pod from being scheduled (``schedulingGates``)."""
-    return tuple(text(each.get("name")) for each in mappings(mapping(pod.get("spec")).get("schedulingGates")))
+    return tuple(as_text(each.get("name")) for each in as_dicts(as_dict(pod.get("spec")).get("schedulingGates")))
 
 
 def is_queued_by_kueue(pod: Mapping[str, object]) -> bool:
     """Tell whether it is Kueue that keeps a pod from being scheduled."""
-    return any(gate.startswith(_KUEUE_GATES) for gate in gates(pod))
+    return any(gate.startswith(_KUEUE_GATES) for gate in list_scheduling_gates(pod))
 
 
 def is_bound(pod: Mapping[str, object]) -> bool:
     """Tell whether a pod has a node."""
-    return bool(text(mapping(pod.get("spec")).get("nodeName")))
+    return bool(as_text(as_dict(pod.get("spec")).get("nodeName")))
 
 
-def phase(pod: Mapping[str, object]) -> str:
+def read_phase(pod: Mapping[str, object]) -> str:
     """Return the phase of a pod, empty where none is told."""
-    return text(mapping(pod.get("status")).get("phase"))
+    return as_text(as_dict(pod.get("status")).get("phase"))
 
 
-def device_count(pod: Mapping[str, object]) -> int:
+def count_devices(pod: Mapping[str, object]) -> int:
     """Return how many devices of one kind a pod asks for, the most of any; 0 for none."""
-    return max(_device_counts(pod), default=0)
+    return max(_list_device_counts(pod), default=0)
 
 
-def _device_counts(pod: Mapping[str, object]) -> Iterator[int]:
-    for container in mappings(mapping(pod.get("spec")).get("containers")):
-        for name, number in mapping(mapping(container.get("resources")).get("limits")).items():
-            is_device = "/" in name and not name.startswith(_OWN_RESOURCES)
+def _list_device_counts(pod: Mapping[str, object]) -> Iterator[int]:
+    for container in as_dicts(as_dict(pod.get("spec")).get("containers")):
+        for name, number in as_dict(as_dict(container.get("resources")).get("limits")).items():
+            is_device = "/" in name and not name.startswith(_BUILTIN_RESOURCES)
             if is_device and isinstance(number, str | int) and str(number).isascii() and str(number).isdigit():
                 yield int(str(number)[:9])
 
 
-def _specs(is_init: bool) -> str:
+def _get_spec_key(is_init: bool) -> str:
     return "initContainers" if is_init else "containers"
 
 
-def _container(raw: dict[str, object], *, image: str, is_init: bool) -> Container:
-    state, last = mapping(raw.get("state")), mapping(raw.get("lastState"))
-    waiting = mapping(state.get("waiting"))
-    ended = mapping(state.get("terminated")) or mapping(last.get("terminated"))
-    exit_code = whole(ended.get("exitCode"))
+def _read_container(raw: dict[str, object], *, image: str, is_init: bool) -> Container:
+    state, last = as_dict(raw.get("state")), as_dict(raw.get("lastState"))
+    waiting = as_dict(state.get("waiting"))
+    ended = as_dict(state.get("terminated")) or as_dict(last.get("terminated"))
+    exit_code = as_int(ended.get("exitCode"))
     return Container(
-        name=text(raw.get("name")),
+        name=as_text(raw.get("name")),
         image=image,
         is_init=is_init,
         is_running="running" in state,
-        waiting=text(waiting.get("reason")),
-        message=text(waiting.get("message")) or text(ended.get("message")),
-        ended=text(ended.get("reason")) or ("Error" if exit_code else ""),
+        waiting=as_text(waiting.get("reason")),
+        message=as_text(waiting.get("message")) or as_text(ended.get("message")),
+        end_reason=as_text(ended.get("reason")) or ("Error" if exit_code else ""),
         exit_code=exit_code,
-        restarts=whole(raw.get("restartCount")) or 0,
+        restarts=as_int(raw.get("restartCount")) or 0,
     )

@@ -11,30 +11,30 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import exp
 
-from gpuspawner.core.progress.endings import ending, taken_away
-from gpuspawner.core.progress.event_sources import Event, events_of
-from gpuspawner.core.progress.node_steps import on_node, passed
-from gpuspawner.core.progress.pod_status import gates, is_bound, phase
-from gpuspawner.core.progress.pull_text import so_far
-from gpuspawner.core.progress.queue_text import queued
-from gpuspawner.core.progress.scrubbing import scrubbed
-from gpuspawner.core.progress.stages import Facts, Report, Saying, Stage
-from gpuspawner.core.progress.waiting_text import being_set_up, left_sentence, waiting
-from gpuspawner.core.rawjson import mapping, mappings, text
+from gpuspawner.core.progress.endings import explain_removal, find_ending
+from gpuspawner.core.progress.event_sources import SourcedEvent, parse_events
+from gpuspawner.core.progress.node_steps import describe_on_node, list_passed_steps
+from gpuspawner.core.progress.pod_status import is_bound, list_scheduling_gates, read_phase
+from gpuspawner.core.progress.pull_text import format_elapsed
+from gpuspawner.core.progress.queue_text import describe_queue
+from gpuspawner.core.progress.scrubbing import scrub_event
+from gpuspawner.core.progress.stages import Facts, ProgressMessage, Report, Stage
+from gpuspawner.core.progress.waiting_text import describe_setup, describe_waiting, format_time_left
+from gpuspawner.core.rawjson import as_dict, as_dicts, as_text
 from gpuspawner.core.text.language import gettext
-from gpuspawner.core.text.sentences import paragraph
+from gpuspawner.core.text.sentences import join_sentences
 
-CALM_S = 30.0
+QUIET_PERIOD_S = 30.0
 """Seconds for which no node being free is no alarm; and after which what goes on is said again."""
 
-_GONE_AFTER_S = 5.0
+_GONE_CONFIRMED_S = 5.0
 """Seconds for which a pod has to be gone: KubeSpawner makes it anew where one of that name was there."""
-_LONGEST_S = 1e9
+_MAX_SECONDS = 1e9
 
-_FROM_EVENTS = frozenset({Stage.QUEUED, Stage.WAITING, Stage.SCALING, Stage.SCHEDULED, Stage.PULLING})
+_STAGES_FROM_EVENTS = frozenset({Stage.QUEUED, Stage.WAITING, Stage.SCALING, Stage.SCHEDULED, Stage.PULLING})
 """Stages of which events say the most."""
-_FOR_ROOM = frozenset({Stage.QUEUED, Stage.WAITING, Stage.SCALING})
-_BANDS: Mapping[Stage, tuple[int, int, float]] = {
+_STAGES_WAITING_FOR_ROOM = frozenset({Stage.QUEUED, Stage.WAITING, Stage.SCALING})
+_PERCENT_RANGES: Mapping[Stage, tuple[int, int, float]] = {
     Stage.CHECKING: (0, 5, 10.0),
     Stage.QUEUED: (5, 25, 600.0),
     Stage.WAITING: (5, 30, 300.0),
@@ -48,7 +48,7 @@ _BANDS: Mapping[Stage, tuple[int, int, float]] = {
 """Where the bar is in a stage at first and at last, and the seconds that two thirds of the way take."""
 
 
-class Progress:
+class Tracker:
     """One start. Feed it what is known, as often as something changes and every few seconds besides."""
 
     def __init__(self) -> None:
@@ -79,24 +79,24 @@ class Progress:
         """
         if self._is_over:
             return ()
-        now_s = max(0.0, min(_LONGEST_S, facts.since_s))
-        pod = self._own(facts.pod, now_s=now_s)
-        *before, current = self._sayings(replace(facts, pod=pod), now_s)
-        sayings = (*self._missed(before, current), self._confirmed(current, now_s))
-        reports = [self._report(each, facts, now_s=now_s) for each in sayings]
+        now_s = max(0.0, min(_MAX_SECONDS, facts.since_s))
+        pod = self._select_own_pod(facts.pod, now_s=now_s)
+        *before, current = self._list_messages(replace(facts, pod=pod), now_s)
+        sayings = (*self._list_missed(before, current), self._confirm_failure(current, now_s))
+        reports = [self._build_report(each, facts, now_s=now_s) for each in sayings]
         return tuple(filter(None, reports))
 
-    def _missed(self, before: list[Saying], current: Saying) -> list[Saying]:
+    def _list_missed(self, before: list[ProgressMessage], current: ProgressMessage) -> list[ProgressMessage]:
         """Return what was passed without a word, but nothing that came before what was said already."""
         if self._stage is Stage.READY or current.sentence in self._steps:
             return []
         said = [at for at, each in enumerate(before, 1) if each.sentence in self._steps]
         return before[max(said, default=0) :]
 
-    def _report(self, saying: Saying, facts: Facts, *, now_s: float) -> Report | None:
+    def _build_report(self, saying: ProgressMessage, facts: Facts, *, now_s: float) -> Report | None:
         """Return what is to be said, None where it was already."""
-        self._enter(saying.stage, now_s)
-        sentence = self._news(saying, facts, now_s=now_s)
+        self._enter_stage(saying.stage, now_s)
+        sentence = self._find_news(saying, facts, now_s=now_s)
         if not sentence:
             return None
         self._is_over = saying.stage is Stage.FAILED
@@ -106,102 +106,106 @@ class Progress:
             stage=saying.stage,
             sentence=sentence,
             percent=self._percent,
-            raw_event=scrubbed(saying.event.raw) if saying.event else None,
+            raw_event=scrub_event(saying.event.raw) if saying.event else None,
             is_alarm=saying.is_alarm,
-            hopeless=saying.hopeless if self._is_over else None,
-            lacks_room=saying.stage in _FOR_ROOM and saying.lacks_room,
+            failure=saying.failure if self._is_over else None,
+            lacks_room=saying.stage in _STAGES_WAITING_FOR_ROOM and saying.lacks_room,
         )
 
-    def _own(self, raw: Mapping[str, object] | None, *, now_s: float) -> Mapping[str, object] | None:
+    def _select_own_pod(self, raw: Mapping[str, object] | None, *, now_s: float) -> Mapping[str, object] | None:
         """Return the pod of this start, None for one that was there before and is on its way out."""
-        pod = mapping(raw)
+        pod = as_dict(raw)
         if not pod:
             return None
-        metadata = mapping(pod.get("metadata"))
+        metadata = as_dict(pod.get("metadata"))
         is_ending = bool(metadata.get("deletionTimestamp"))
-        has_ended = phase(pod) in ("Failed", "Succeeded") and now_s < _GONE_AFTER_S
+        has_ended = read_phase(pod) in ("Failed", "Succeeded") and now_s < _GONE_CONFIRMED_S
         return None if self._seen is None and (is_ending or has_ended) else pod
 
-    def _sayings(self, facts: Facts, now_s: float) -> tuple[Saying, ...]:
+    def _list_messages(self, facts: Facts, now_s: float) -> tuple[ProgressMessage, ...]:
         """Return what is to be said now, after what was passed on the way there."""
         pod = facts.pod
         known = self._seen if pod is None else pod
         if known is None:
-            return (being_set_up(),)
-        events = _events(known, facts)
+            return (describe_setup(),)
+        events = _parse_pod_events(known, facts)
         if pod is None:
-            return (self._gone(known, events, facts=facts, now_s=now_s),)
+            return (self._describe_gone_pod(known, events, facts=facts, now_s=now_s),)
         self._seen, self._gone_since_s = pod, None
         is_node_lost = facts.is_node_ready is False
-        if (end := ending(pod, events, gpu_name=facts.gpu_name, is_node_lost=is_node_lost)) is not None:
+        if (end := find_ending(pod, events, gpu_name=facts.gpu_name, is_node_lost=is_node_lost)) is not None:
             return (end,)
         if is_bound(pod):
-            current = on_node(facts, events)
-            return (*passed(current, events), current)
-        if gates(pod):
+            current = describe_on_node(facts, events)
+            return (*list_passed_steps(current, events), current)
+        if list_scheduling_gates(pod):
             self._schedulable_since_s = None
-            return (queued(pod, events, place=facts.queue),)
+            return (describe_queue(pod, events, place=facts.queue),)
         if self._schedulable_since_s is None:
             self._schedulable_since_s = 0.0 if self._stage in (None, Stage.CHECKING) else now_s
-        return (waiting(facts, events, is_early=now_s - self._schedulable_since_s < CALM_S),)
+        return (describe_waiting(facts, events, is_early=now_s - self._schedulable_since_s < QUIET_PERIOD_S),)
 
-    def _gone(self, pod: Mapping[str, object], events: tuple[Event, ...], *, facts: Facts, now_s: float) -> Saying:
+    def _describe_gone_pod(
+        self, pod: Mapping[str, object], events: tuple[SourcedEvent, ...], *, facts: Facts, now_s: float
+    ) -> ProgressMessage:
         if self._gone_since_s is None:
             self._gone_since_s = now_s
-        if now_s - self._gone_since_s >= _GONE_AFTER_S:
-            return taken_away(pod, events, is_node_lost=facts.is_node_ready is False)
-        return Saying(stage=self._stage or Stage.CHECKING, sentence="")
+        if now_s - self._gone_since_s >= _GONE_CONFIRMED_S:
+            return explain_removal(pod, events, is_node_lost=facts.is_node_ready is False)
+        return ProgressMessage(stage=self._stage or Stage.CHECKING, sentence="")
 
-    def _confirmed(self, saying: Saying, now_s: float) -> Saying:
+    def _confirm_failure(self, saying: ProgressMessage, now_s: float) -> ProgressMessage:
         """Return it as the end of the start where it is hopeless, and has been for long enough."""
-        hopeless = saying.hopeless
+        hopeless = saying.failure
         if hopeless is None:
             self._doubt = None
             return saying
-        at_s = now_s if saying.at_s is None else saying.at_s
+        at_s = now_s if saying.failed_at_s is None else saying.failed_at_s
         if self._doubt is None or self._doubt[0] != hopeless.code:
             self._doubt = (hopeless.code, at_s)
         if at_s - self._doubt[1] < saying.after_s:
             return saying
         return replace(saying, stage=Stage.FAILED, sentence=hopeless.sentence, is_alarm=True)
 
-    def _enter(self, stage: Stage, now_s: float) -> None:
+    def _enter_stage(self, stage: Stage, now_s: float) -> None:
         if stage is not self._stage:
             self._stage, self._stage_since_s = stage, now_s
-        low, high, typical_s = _BANDS[stage]
+        low, high, typical_s = _PERCENT_RANGES[stage]
         done = 1 - exp(-max(0.0, now_s - self._stage_since_s) / typical_s)
         self._percent = max(self._percent, int(low + (high - low) * done))
 
-    def _news(self, saying: Saying, facts: Facts, *, now_s: float) -> str:
+    def _find_news(self, saying: ProgressMessage, facts: Facts, *, now_s: float) -> str:
         """Return what to say now, empty for nothing: neither the same again, nor what was said a moment ago."""
         sentence = saying.sentence
         if sentence:
-            sentence = paragraph(sentence, _untold(saying, facts), self._in_time(saying, facts, now_s=now_s))
+            sentence = join_sentences(
+                sentence, _describe_missing_events(saying, facts), self._describe_elapsed(saying, facts, now_s=now_s)
+            )
         key, last = (saying.stage, saying.sentence, saying.is_alarm), (sentence, saying.is_alarm)
-        self._said = {each: at_s for each, at_s in self._said.items() if now_s - at_s < CALM_S}
+        self._said = {each: at_s for each, at_s in self._said.items() if now_s - at_s < QUIET_PERIOD_S}
         if not sentence or key in self._said or (last == self._last and saying.stage is not Stage.FAILED):
             return ""
         self._said[key] = now_s
         self._last = last
         return sentence
 
-    def _in_time(self, saying: Saying, facts: Facts, *, now_s: float) -> str:
+    def _describe_elapsed(self, saying: ProgressMessage, facts: Facts, *, now_s: float) -> str:
         """Return what changes with time alone."""
         if saying.stage in (Stage.QUEUED, Stage.WAITING, Stage.SCALING):
-            return left_sentence(None if facts.timeout_s is None else facts.timeout_s - now_s)
+            return format_time_left(None if facts.timeout_s is None else facts.timeout_s - now_s)
         if saying.stage is Stage.PULLING and not saying.is_alarm:
-            return so_far(now_s - self._stage_since_s)
+            return format_elapsed(now_s - self._stage_since_s)
         return ""
 
 
-def _untold(saying: Saying, facts: Facts) -> str:
+def _describe_missing_events(saying: ProgressMessage, facts: Facts) -> str:
     """Return that more may be the matter than can be told; empty where that is not so."""
-    if not facts.lacks_events or saying.stage not in _FROM_EVENTS:
+    if not facts.lacks_events or saying.stage not in _STAGES_FROM_EVENTS:
         return ""
     return gettext("The hub may not read the cluster's events, so a reason may be missing here.")
 
 
-def _events(pod: Mapping[str, object], facts: Facts) -> tuple[Event, ...]:
-    metadata, spec = mapping(pod.get("metadata")), mapping(pod.get("spec"))
-    raw = mappings(list(facts.events))
-    return events_of(raw, pod_uid=text(metadata.get("uid")), scheduler=text(spec.get("schedulerName")))
+def _parse_pod_events(pod: Mapping[str, object], facts: Facts) -> tuple[SourcedEvent, ...]:
+    metadata, spec = as_dict(pod.get("metadata")), as_dict(pod.get("spec"))
+    raw = as_dicts(list(facts.events))
+    return parse_events(raw, pod_uid=as_text(metadata.get("uid")), scheduler=as_text(spec.get("schedulerName")))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from gpuspawner.core.progress.pulls import Pulled, PullFailure
+from gpuspawner.core.progress.pulls import PulledImage, PullFailure
 from gpuspawner.core.text.language import gettext
-from gpuspawner.core.units.words import duration, memory
+from gpuspawner.core.units.words import format_rough_duration, format_rounded_memory
 
-_IN_SECONDS = 90
+_MAX_IN_SECONDS = 90
 _PER_MINUTE = 60
 
 
-def pulling_sentence(image: str) -> str:
+def format_pulling(image: str) -> str:
     """Return that an image is being fetched.
 
     :param image: empty where it is not the server's own.
@@ -20,26 +20,28 @@ def pulling_sentence(image: str) -> str:
     return gettext("The image {image} is being fetched.", image=image)
 
 
-def so_far(seconds: float) -> str:
+def format_elapsed(seconds: float) -> str:
     """Return how long it has been going on, empty for the first half minute."""
-    if seconds < _IN_SECONDS / 3:
+    if seconds < _MAX_IN_SECONDS / 3:
         return ""
-    return gettext("That has taken {duration} so far.", duration=_time(seconds))
+    return gettext("That has taken {duration} so far.", duration=_format_time(seconds))
 
 
-def pulled_sentence(known: Pulled) -> str:
+def format_pulled(image: PulledImage) -> str:
     """Return that an image is on the node, with its size and how long it took where those are known."""
-    if known.was_there:
+    if image.was_present:
         return gettext("The image was on the node already.")
-    if known.seconds is None:
+    if image.seconds is None:
         return gettext("The image has been fetched.")
-    time = _time(known.seconds)
-    if not known.size_bytes:
+    time = _format_time(image.seconds)
+    if not image.size_bytes:
         return gettext("The image was fetched in {duration}.", duration=time)
-    return gettext("The image was fetched in {duration} ({size}).", duration=time, size=memory(known.size_bytes))
+    return gettext(
+        "The image was fetched in {duration} ({size}).", duration=time, size=format_rounded_memory(image.size_bytes)
+    )
 
 
-def failure_sentence(failure: PullFailure, image: str) -> str:
+def format_pull_failure(failure: PullFailure, image: str) -> str:
     """Return why an image cannot be had."""
     match failure:
         case PullFailure.NOT_FOUND:
@@ -60,7 +62,7 @@ def failure_sentence(failure: PullFailure, image: str) -> str:
             return gettext("The image {image} could not be fetched; it is tried again.", image=image)
 
 
-def _time(seconds: float) -> str:
-    if seconds < _IN_SECONDS:
+def _format_time(seconds: float) -> str:
+    if seconds < _MAX_IN_SECONDS:
         return gettext("{seconds} s", seconds=max(1, round(seconds)))
-    return duration(seconds / _PER_MINUTE)
+    return format_rough_duration(seconds / _PER_MINUTE)

@@ -23,24 +23,24 @@ class PullFailure(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pulled:
+class PulledImage:
     """An image that is on the node.
 
-    :param was_there: it was there before.
+    :param was_present: it was there before.
     :param seconds: how long it took, None when not told.
     :param size_bytes: as it was fetched (compressed), None when not told: by kubelets before 1.30.
     """
 
-    was_there: bool
+    was_present: bool
     seconds: float | None = None
     size_bytes: int | None = None
 
 
 _QUOTED = re.compile(r'"([^"]*)"')
-_NAMES = re.compile(r'"[^"]*"|[^\s"]*/[^\s"]*')
+_IMAGE_NAMES = re.compile(r'"[^"]*"|[^\s"]*/[^\s"]*')
 """What may be part of an image's name, which may hold any word."""
-_TOOK = re.compile(r" in ((?:[\d.]{1,16}(?:h|ms|m|µs|us|ns|s)){1,5})")
-_PARTS = re.compile(r"([\d.]+)(h|ms|m|µs|us|ns|s)")
+_PULL_TIME = re.compile(r" in ((?:[\d.]{1,16}(?:h|ms|m|µs|us|ns|s)){1,5})")
+_DURATION_PARTS = re.compile(r"([\d.]+)(h|ms|m|µs|us|ns|s)")
 _UNITS_S = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
 _SIZE = re.compile(r"Image size: (\d{1,18}) bytes")
 _FAILURES = tuple(
@@ -63,31 +63,31 @@ _FAILURES = tuple(
 )
 
 
-def pull_failure(message: str) -> PullFailure:
+def classify_pull_failure(message: str) -> PullFailure:
     """Return why an image cannot be had, by the message of kubelet's event or of the container's state."""
-    said = _NAMES.sub(" ", message)
+    said = _IMAGE_NAMES.sub(" ", message)
     return next((failure for failure, pattern in _FAILURES if pattern.search(said)), PullFailure.OTHER)
 
 
-def pulled(message: str) -> Pulled:
+def parse_pulled(message: str) -> PulledImage:
     """Return what the message of an event Pulled says."""
     if "already present" in message:
-        return Pulled(was_there=True)
-    took, size = _TOOK.search(_QUOTED.sub("", message)), _SIZE.search(message)
-    return Pulled(
-        was_there=False, seconds=_seconds(took[1]) if took else None, size_bytes=int(size[1]) if size else None
+        return PulledImage(was_present=True)
+    took, size = _PULL_TIME.search(_QUOTED.sub("", message)), _SIZE.search(message)
+    return PulledImage(
+        was_present=False, seconds=_parse_duration(took[1]) if took else None, size_bytes=int(size[1]) if size else None
     )
 
 
-def image_of(message: str) -> str:
+def parse_image_name(message: str) -> str:
     """Return the image that a message of kubelet's is about, empty where it names none."""
     found = _QUOTED.search(message)
     return found[1] if found else ""
 
 
-def _seconds(told: str) -> float | None:
+def _parse_duration(told: str) -> float | None:
     """Return seconds of a duration as Go writes it: ``1m2.5s``."""
     try:
-        return sum(float(number) * _UNITS_S[unit] for number, unit in _PARTS.findall(told))
+        return sum(float(number) * _UNITS_S[unit] for number, unit in _DURATION_PARTS.findall(told))
     except ValueError:
         return None

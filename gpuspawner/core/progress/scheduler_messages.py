@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 
-class Shortcoming(StrEnum):
+class RefusalReason(StrEnum):
     """Why a node does not take a pod."""
 
     DEVICES = "devices"
@@ -33,7 +33,7 @@ class Shortcoming(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusals:
+class SchedulerRefusals:
     """What kube-scheduler says of the nodes.
 
     :param nodes: how many there are, None where it does not say.
@@ -41,78 +41,80 @@ class Refusals:
     """
 
     nodes: int | None = None
-    counts: Mapping[Shortcoming, int] = field(default_factory=dict)
+    counts: Mapping[RefusalReason, int] = field(default_factory=dict)
 
 
 _TOTAL = re.compile(r"\b0/(\d{1,9}) nodes are available")
-_ASIDE = re.compile(r"\bpreemption: |\bno new claims to deallocate")
+_PREEMPTION = re.compile(r"\bpreemption: |\bno new claims to deallocate")
 """Where it stops to speak of the nodes."""
 _COUNT = r"(?:\b(\d{1,9}) )?"
 _RESOURCE = re.compile(_COUNT + r"Insufficient ([^\s,]+)")
 _TAINT = re.compile(_COUNT + r"node\(s\) had (?:untolerated )?taint(?:\(s\))?(?: \{([^:}]*))?")
 _NODE_TAINTS = {
-    "node.kubernetes.io/unschedulable": Shortcoming.CORDONED,
-    "node.kubernetes.io/not-ready": Shortcoming.NOT_READY,
-    "node.kubernetes.io/unreachable": Shortcoming.NOT_READY,
-    "node.kubernetes.io/network-unavailable": Shortcoming.NOT_READY,
-    "node.cloudprovider.kubernetes.io/uninitialized": Shortcoming.NOT_READY,
+    "node.kubernetes.io/unschedulable": RefusalReason.CORDONED,
+    "node.kubernetes.io/not-ready": RefusalReason.NOT_READY,
+    "node.kubernetes.io/unreachable": RefusalReason.NOT_READY,
+    "node.kubernetes.io/network-unavailable": RefusalReason.NOT_READY,
+    "node.cloudprovider.kubernetes.io/uninitialized": RefusalReason.NOT_READY,
 }
 _RESOURCES = {
-    "cpu": Shortcoming.CPU,
-    "memory": Shortcoming.MEMORY,
-    "ephemeral-storage": Shortcoming.DISK,
-    "pods": Shortcoming.PODS,
+    "cpu": RefusalReason.CPU,
+    "memory": RefusalReason.MEMORY,
+    "ephemeral-storage": RefusalReason.DISK,
+    "pods": RefusalReason.PODS,
 }
-_OTHERS = tuple(
+_OTHER_REASONS = tuple(
     (shortcoming, re.compile(_COUNT + pattern))
     for shortcoming, pattern in (
-        (Shortcoming.PODS, r"Too many pods"),
-        (Shortcoming.DEVICES, r"(?:node\(s\) )?cannot allocate all claims"),
-        (Shortcoming.VOLUME_IN_USE, r"node\(s\) unavailable due to PersistentVolumeClaim with ReadWriteOncePod"),
-        (Shortcoming.VOLUME_LIMIT, r"node\(s\) exceed max volume count"),
-        (Shortcoming.VOLUME_MISSING, r"node\(s\) didn't find available persistent volumes to bind"),
-        (Shortcoming.VOLUME_MISSING, r"pod has unbound immediate PersistentVolumeClaims"),
-        (Shortcoming.VOLUME_MISSING, r'persistentvolumeclaim "[^"]*" (?:not found|is being deleted)'),
-        (Shortcoming.VOLUME_ZONE, r"node\(s\) had no available volume zone"),
-        (Shortcoming.VOLUME_ZONE, r"node\(s\) had volume node affinity conflict"),
-        (Shortcoming.VOLUME_ZONE, r"node\(s\) didn't match PersistentVolume's node affinity"),
-        (Shortcoming.CORDONED, r"node\(s\) were unschedulable"),
-        (Shortcoming.NOT_READY, r"node\(s\) were not ready"),
-        (Shortcoming.OTHER_PODS, r"node\(s\) didn't (?:match|satisfy) (?:existing pods |pod )(?:anti-)?affinity"),
-        (Shortcoming.OTHER_PODS, r"node\(s\) didn't match pod topology spread constraints"),
-        (Shortcoming.OTHER_PODS, r"node\(s\) didn't have free ports"),
-        (Shortcoming.UNSUITABLE, r"node\(s\) didn't match (?:Pod's )?node (?:affinity|selector)"),
-        (Shortcoming.UNSUITABLE, r"node\(s\) didn't satisfy plugin"),
+        (RefusalReason.PODS, r"Too many pods"),
+        (RefusalReason.DEVICES, r"(?:node\(s\) )?cannot allocate all claims"),
+        (RefusalReason.VOLUME_IN_USE, r"node\(s\) unavailable due to PersistentVolumeClaim with ReadWriteOncePod"),
+        (RefusalReason.VOLUME_LIMIT, r"node\(s\) exceed max volume count"),
+        (RefusalReason.VOLUME_MISSING, r"node\(s\) didn't find available persistent volumes to bind"),
+        (RefusalReason.VOLUME_MISSING, r"pod has unbound immediate PersistentVolumeClaims"),
+        (RefusalReason.VOLUME_MISSING, r'persistentvolumeclaim "[^"]*" (?:not found|is being deleted)'),
+        (RefusalReason.VOLUME_ZONE, r"node\(s\) had no available volume zone"),
+        (RefusalReason.VOLUME_ZONE, r"node\(s\) had volume node affinity conflict"),
+        (RefusalReason.VOLUME_ZONE, r"node\(s\) didn't match PersistentVolume's node affinity"),
+        (RefusalReason.CORDONED, r"node\(s\) were unschedulable"),
+        (RefusalReason.NOT_READY, r"node\(s\) were not ready"),
+        (RefusalReason.OTHER_PODS, r"node\(s\) didn't (?:match|satisfy) (?:existing pods |pod )(?:anti-)?affinity"),
+        (RefusalReason.OTHER_PODS, r"node\(s\) didn't match pod topology spread constraints"),
+        (RefusalReason.OTHER_PODS, r"node\(s\) didn't have free ports"),
+        (RefusalReason.UNSUITABLE, r"node\(s\) didn't match (?:Pod's )?node (?:affinity|selector)"),
+        (RefusalReason.UNSUITABLE, r"node\(s\) didn't satisfy plugin"),
     )
 )
 
 
-def refusals(message: str) -> Refusals:
+def parse_refusals(message: str) -> SchedulerRefusals:
     """Return what a message of FailedScheduling or of the condition PodScheduled says, nothing where it is unknown."""
-    aside = _ASIDE.search(message)
+    aside = _PREEMPTION.search(message)
     said = message[: aside.start()] if aside else message
     total = _TOTAL.search(said)
-    counts: dict[Shortcoming, int] = {}
-    for shortcoming, number in (*_resources(said), *_taints(said), *_others(said)):
+    counts: dict[RefusalReason, int] = {}
+    for shortcoming, number in (*_parse_resources(said), *_parse_taints(said), *_parse_others(said)):
         # Nodes with different taints are different nodes; else the most that is sure is the largest number.
         known = counts.get(shortcoming, 0)
-        counts[shortcoming] = known + number if shortcoming is Shortcoming.TAINTED else max(known, number)
-    return Refusals(nodes=int(total[1]) if total else None, counts=counts)
+        counts[shortcoming] = known + number if shortcoming is RefusalReason.TAINTED else max(known, number)
+    return SchedulerRefusals(nodes=int(total[1]) if total else None, counts=counts)
 
 
-def _resources(said: str) -> list[tuple[Shortcoming, int]]:
+def _parse_resources(said: str) -> list[tuple[RefusalReason, int]]:
     found = []
     for number, name in _RESOURCE.findall(said):
         resource = name.rstrip(".;")
-        kind = Shortcoming.MEMORY if resource.startswith("hugepages-") else Shortcoming.DEVICES
+        kind = RefusalReason.MEMORY if resource.startswith("hugepages-") else RefusalReason.DEVICES
         found.append((_RESOURCES.get(resource, kind), int(number or 0)))
     return found
 
 
-def _taints(said: str) -> list[tuple[Shortcoming, int]]:
+def _parse_taints(said: str) -> list[tuple[RefusalReason, int]]:
     found = _TAINT.findall(said)
-    return [(_NODE_TAINTS.get(key.strip(), Shortcoming.TAINTED), int(number or 0)) for number, key in found]
+    return [(_NODE_TAINTS.get(key.strip(), RefusalReason.TAINTED), int(number or 0)) for number, key in found]
 
 
-def _others(said: str) -> list[tuple[Shortcoming, int]]:
-    return [(shortcoming, int(number or 0)) for shortcoming, pattern in _OTHERS for number in pattern.findall(said)]
+def _parse_others(said: str) -> list[tuple[RefusalReason, int]]:
+    return [
+        (shortcoming, int(number or 0)) for shortcoming, pattern in _OTHER_REASONS for number in pattern.findall(said)
+    ]

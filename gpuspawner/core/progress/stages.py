@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gpuspawner.core.progress.event_sources import Event
+from gpuspawner.core.progress.event_sources import SourcedEvent
 from gpuspawner.core.verdict.verdict import Verdict
 
-HOPELESS_CODES = frozenset(
+START_FAILURE_CODES = frozenset(
     {
         "never_fits",
         "image_not_found",
@@ -27,7 +27,7 @@ HOPELESS_CODES = frozenset(
         "container_config",
     }
 )
-"""All codes of :class:`Hopeless`. ``refused_by_admission`` is for whoever creates the pod: here there is none."""
+"""All codes of :class:`StartFailure`. ``refused_by_admission`` is for whoever creates the pod: here there is none."""
 
 
 class Stage(StrEnum):
@@ -45,10 +45,10 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hopeless:
+class StartFailure:
     """A start that nothing can come of any more.
 
-    :param code: one of :data:`HOPELESS_CODES`.
+    :param code: one of :data:`START_FAILURE_CODES`.
     :param sentence: why, for the person whose server it is.
     """
 
@@ -79,7 +79,7 @@ class Facts:
     :param events: those of the pod (v1 Event in JSON), oldest first; of other pods of its name they are left out.
     :param since_s: seconds since the start began.
     :param timeout_s: seconds after which the start is given up, counted like ``since_s``; None for never, or unknown.
-    :param verdict: what becomes of the pod as it waits (:func:`gpuspawner.core.verdict.verdict.verdict`), None
+    :param verdict: what becomes of the pod as it waits (:func:`gpuspawner.core.verdict.verdict.predict_verdict`), None
         when
         unknown.
     :param judged_at_s: when that was found out, counted like ``since_s``; None for just now.
@@ -109,7 +109,7 @@ class Report:
     :param percent: for the bar, 0 to 95; never less than in the report before.
     :param raw_event: the event it rests on, fit to be shown (see :func:`scrubbed`); None where there is none.
     :param is_alarm: something is wrong that may or may not mend itself.
-    :param hopeless: why the start is to be ended now; the stage is FAILED then.
+    :param failure: why the start is to be ended now; the stage is FAILED then.
     :param lacks_room: what it waits for is room: devices, CPU, memory, its turn, a new node.
     """
 
@@ -118,27 +118,27 @@ class Report:
     percent: int
     raw_event: Mapping[str, object] | None = None
     is_alarm: bool = False
-    hopeless: Hopeless | None = None
+    failure: StartFailure | None = None
     lacks_room: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Saying:
+class ProgressMessage:
     """What is to be said of a start at one moment, before it is compared with what was said already.
 
     :param sentence: without what changes with time alone.
     :param event: the event that it rests on, None where it rests on the pod alone.
     :param is_alarm: something is wrong that may or may not mend itself.
-    :param hopeless: why nothing will come of it, once that has held for ``after_s`` seconds.
+    :param failure: why nothing will come of it, once that has held for ``after_s`` seconds.
     :param lacks_room: what a start that waits for a node lacks is room, as far as known.
-    :param at_s: when hopelessness was found out, counted like the seconds of the start; None for just now.
+    :param failed_at_s: when hopelessness was found out, counted like the seconds of the start; None for just now.
     """
 
     stage: Stage
     sentence: str
-    event: Event | None = None
+    event: SourcedEvent | None = None
     is_alarm: bool = False
-    hopeless: Hopeless | None = None
+    failure: StartFailure | None = None
     after_s: float = 0.0
-    at_s: float | None = None
+    failed_at_s: float | None = None
     lacks_room: bool = True

@@ -7,27 +7,27 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from gpuspawner.core.catalog.catalogue import Bounds, CustomImages
-from gpuspawner.core.catalog.image_reference import EXAMPLE, LONGEST_REFERENCE, parse_reference
+from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE, MAX_REFERENCE_LENGTH, parse_reference
 from gpuspawner.core.errors import Problem, SelectionError
-from gpuspawner.core.text.language import gettext, later, ngettext
-from gpuspawner.core.text.quoting import listing, quote, suggest
-from gpuspawner.core.text.sentences import any_of, paragraph
-from gpuspawner.core.units.quantity import QuantityError, TooFineError
+from gpuspawner.core.text.language import gettext, gettext_lazy, ngettext
+from gpuspawner.core.text.quoting import format_list, quote, suggest_name
+from gpuspawner.core.text.sentences import join_sentences, join_with_or
+from gpuspawner.core.units.quantity import QuantityError, TooPreciseError
 
-_LONGEST_TEXT = 200
+_MAX_TEXT_LENGTH = 200
 """Characters; slugs and amounts are far shorter."""
-_LONGER = {"custom_image": LONGEST_REFERENCE}
+_MAX_LENGTH_BY_FIELD = {"custom_image": MAX_REFERENCE_LENGTH}
 """Field → characters, where a text that makes sense can be longer."""
 
-_IMAGE = later("image")
-_THE_IMAGE = later("The image")
+_IMAGE = gettext_lazy("image")
+_THE_IMAGE = gettext_lazy("The image")
 
-_MOST = 20
+_MAX_PROBLEMS = 20
 """Problems reported at once; more only help someone who fills logs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Notation:
+class AmountNotation:
     """How an amount is read and written.
 
     :param title: what the amount is, as a sentence begins; like ``unbounded`` made by ``later``.
@@ -43,14 +43,14 @@ class Notation:
     bare: Callable[[int], str] | None = None
     unbounded: str = ""
 
-    def least(self, bounds: Bounds) -> str:
+    def format_minimum(self, bounds: Bounds) -> str:
         """Return the lower bound as it stands before the upper one: "0.5", of "0.5 to 4 CPUs"."""
         return (self.bare or self.show)(bounds.min)
 
 
-def longest_text(field: str) -> int:
+def find_max_length(field: str) -> int:
     """Return how many characters the text of a field may have."""
-    return _LONGER.get(field, _LONGEST_TEXT)
+    return _MAX_LENGTH_BY_FIELD.get(field, _MAX_TEXT_LENGTH)
 
 
 class Problems:
@@ -67,7 +67,7 @@ class Problems:
     @property
     def is_full(self) -> bool:
         """Whether nothing that is still to come would be reported."""
-        return len(self._by_field) >= _MOST
+        return len(self._by_field) >= _MAX_PROBLEMS
 
     def __contains__(self, field: str) -> bool:
         return field in self._by_field
@@ -80,7 +80,7 @@ class Problems:
         if self._by_field:
             raise SelectionError(*self._by_field.values())
 
-    def choice(self, field: str, value: object, *, title: str, offered: Collection[str]) -> str | None:
+    def check_choice(self, field: str, value: object, *, title: str, offered: Collection[str]) -> str | None:
         """Return the slug a value names, None for none or after noting a problem; null and "" name none.
 
         :param title: what is chosen, inside a sentence.
@@ -90,7 +90,7 @@ class Problems:
         if not isinstance(value, str):
             message = gettext("The {choice} must be a text, not {value}.", choice=title, value=quote(value))
             self.add(field, "wrong_type", message=message)
-        elif len(value) > (longest := longest_text(field)):
+        elif len(value) > (longest := find_max_length(field)):
             message = ngettext(
                 "The name of the {choice} is longer than {number} character.",
                 "The name of the {choice} is longer than {number} characters.",
@@ -99,36 +99,36 @@ class Problems:
             )
             self.add(field, "too_long", message=message)
         elif value not in offered:
-            self.add(field, "unknown_choice", message=_unknown(title, value, offered=offered))
+            self.add(field, "unknown_choice", message=_explain_unknown_choice(title, value, offered=offered))
         else:
             return value
         return None
 
-    def reference(self, field: str, value: object, *, allowed: CustomImages | None) -> str | None:
+    def check_reference(self, field: str, value: object, *, custom_images: CustomImages | None) -> str | None:
         """Return an image that a person names, by its full name; None for none or after noting a problem.
 
         Null and "" name none.
         """
         if value is None or value == "":
             return None
-        if allowed is None:
+        if custom_images is None:
             self.add(field, "unknown_field", message=gettext("An image of your own cannot be named here."))
         elif not isinstance(value, str):
             message = gettext("The {choice} must be a text, not {value}.", choice=_IMAGE, value=quote(value))
             self.add(field, "wrong_type", message=message)
-        elif len(value) > (longest := longest_text(field)):
-            self.add(field, "too_long", message=_too_long(_THE_IMAGE, longest))
+        elif len(value) > (longest := find_max_length(field)):
+            self.add(field, "too_long", message=_explain_too_long(_THE_IMAGE, longest))
         elif (found := parse_reference(value)) is None:
             message = gettext(
                 "The image must be written as registry/name:tag, such as {example}, not {value}.",
-                example=EXAMPLE,
+                example=EXAMPLE_REFERENCE,
                 value=quote(value),
             )
             self.add(field, "not_a_reference", message=message)
-        elif not allowed.allow(found):
+        elif not custom_images.allows(found):
             message = gettext(
                 "The image must come from {origins}, not {value}.",
-                origins=any_of(allowed.registries),
+                origins=join_with_or(custom_images.registries),
                 value=quote(found.name),
             )
             self.add(field, "unknown_choice", message=message)
@@ -136,25 +136,25 @@ class Problems:
             return found.full
         return None
 
-    def amount(self, field: str, value: object, *, notation: Notation, bounds: Bounds | None) -> int | None:
+    def check_amount(self, field: str, value: object, *, notation: AmountNotation, bounds: Bounds | None) -> int | None:
         """Return an amount in whole base units: the default when it is null, None without bounds or after a problem."""
         title = notation.title
         if bounds is None:
             if value is not None:
-                self.add(field, "unknown_field", message=_not_offered(notation))
+                self.add(field, "unknown_field", message=_explain_not_offered(notation))
             return None
         if value is None:
             return bounds.default
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             message = gettext("{subject} must be a number or a text, not {value}.", subject=title, value=quote(value))
             self.add(field, "wrong_type", message=message)
-        elif isinstance(value, str) and len(value) > (longest := longest_text(field)):
-            self.add(field, "too_long", message=_too_long(title, longest))
+        elif isinstance(value, str) and len(value) > (longest := find_max_length(field)):
+            self.add(field, "too_long", message=_explain_too_long(title, longest))
         else:
-            return self._bounded(field, value, notation=notation, bounds=bounds)
+            return self._check_bounds(field, value, notation=notation, bounds=bounds)
         return None
 
-    def whole(self, field: str, value: object, *, title: str) -> int | None:
+    def check_whole_number(self, field: str, value: object, *, title: str) -> int | None:
         """Return a whole number, None after noting a problem; JSON knows no difference between 1 and 1.0."""
         if isinstance(value, float) and math.isfinite(value) and value.is_integer():
             value = int(value)
@@ -165,11 +165,11 @@ class Problems:
         self.add(field, code, message=message)
         return None
 
-    def _bounded(self, field: str, value: object, *, notation: Notation, bounds: Bounds) -> int | None:
+    def _check_bounds(self, field: str, value: object, *, notation: AmountNotation, bounds: Bounds) -> int | None:
         try:
             number = notation.parse(value)
-        except TooFineError:
-            self.add(field, "off_step", message=_off_step(notation, bounds, value=quote(value)))
+        except TooPreciseError:
+            self.add(field, "off_step", message=_explain_off_step(notation, bounds, value=quote(value)))
             return None
         except QuantityError as error:
             message = gettext(
@@ -178,20 +178,24 @@ class Problems:
             self.add(field, "not_a_number", message=message)
             return None
         if not bounds.min <= number <= bounds.max:
-            self.add(field, "out_of_range", message=_out_of_range(notation, bounds, value=notation.show(number)))
+            self.add(
+                field, "out_of_range", message=_explain_out_of_range(notation, bounds, value=notation.show(number))
+            )
         elif (number - bounds.min) % bounds.step:
-            self.add(field, "off_step", message=_off_step(notation, bounds, value=notation.show(number)))
+            self.add(field, "off_step", message=_explain_off_step(notation, bounds, value=notation.show(number)))
         return number
 
 
-def _unknown(title: str, value: str, *, offered: Collection[str]) -> str:
+def _explain_unknown_choice(title: str, value: str, *, offered: Collection[str]) -> str:
     unknown = gettext("There is no {choice} {value}.", choice=title, value=quote(value))
     if not offered:
-        return paragraph(unknown, gettext("None is offered."))
-    return paragraph(unknown, suggest(value, offered).strip(), gettext("Offered: {choices}.", choices=listing(offered)))
+        return join_sentences(unknown, gettext("None is offered."))
+    return join_sentences(
+        unknown, suggest_name(value, offered).strip(), gettext("Offered: {choices}.", choices=format_list(offered))
+    )
 
 
-def _too_long(subject: str, longest: int) -> str:
+def _explain_too_long(subject: str, longest: int) -> str:
     return ngettext(
         "{subject} is longer than {number} character.",
         "{subject} is longer than {number} characters.",
@@ -200,27 +204,27 @@ def _too_long(subject: str, longest: int) -> str:
     )
 
 
-def _not_offered(notation: Notation) -> str:
+def _explain_not_offered(notation: AmountNotation) -> str:
     if not notation.unbounded:
         return gettext("{subject} cannot be chosen here.", subject=notation.title)
     return gettext("{subject} cannot be chosen here: {reason}.", subject=notation.title, reason=notation.unbounded)
 
 
-def _out_of_range(notation: Notation, bounds: Bounds, *, value: str) -> str:
+def _explain_out_of_range(notation: AmountNotation, bounds: Bounds, *, value: str) -> str:
     return gettext(
         "{subject} must be {least} to {most}, not {value}.",
         subject=notation.title,
-        least=notation.least(bounds),
+        least=notation.format_minimum(bounds),
         most=notation.show(bounds.max),
         value=value,
     )
 
 
-def _off_step(notation: Notation, bounds: Bounds, *, value: str) -> str:
+def _explain_off_step(notation: AmountNotation, bounds: Bounds, *, value: str) -> str:
     return gettext(
         "{subject} must be {least} to {most} in steps of {step}, not {value}.",
         subject=notation.title,
-        least=notation.least(bounds),
+        least=notation.format_minimum(bounds),
         most=notation.show(bounds.max),
         step=notation.show(bounds.step),
         value=value,

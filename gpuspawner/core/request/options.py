@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gpuspawner.core.catalog.image_reference import EXAMPLE
-from gpuspawner.core.request.checks import Problems, longest_text
+from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE
+from gpuspawner.core.request.checks import Problems, find_max_length
 from gpuspawner.core.text.language import gettext, ngettext
-from gpuspawner.core.text.quoting import name_of, quote, unknown_field
+from gpuspawner.core.text.quoting import describe_unknown_field, quote, sanitize_name
 
 _FORM_FIELDS = (
     *("image", "custom_image", "cpu", "memory", "gpu", "gpu_count"),
@@ -20,17 +20,17 @@ _FORM_FIELDS = (
 )
 _QUERY_FIELDS = ("v", "preset", *_FORM_FIELDS)
 _START_PRESET = "start_preset"
-_IGNORED = frozenset({"_xsrf", "_language"})
-"""What a form says of itself: JupyterHub's own, and :data:`gpuspawner.hub.request.languages.FIELD`."""
+_IGNORED_FIELDS = frozenset({"_xsrf", "_language"})
+"""What a form says of itself: JupyterHub's own, and :data:`gpuspawner.hub.request.languages.LANGUAGE_FIELD`."""
 _QUERY_PREFIX = "opt-"
 
 _BARE_UNITS = {"memory": "G", "shared_memory": "G", "run_time": "h"}
 """Field → unit of a number that has none."""
 _BARE_NUMBER = re.compile(r"\d+\.?\d*|\.\d+", re.ASCII)
-_COUNT = re.compile(r"\d{1,9}", re.ASCII)
+_COUNT_PATTERN = re.compile(r"\d{1,9}", re.ASCII)
 
 
-def from_form(form: Mapping[str, object]) -> dict[str, object]:
+def parse_form(form: Mapping[str, object]) -> dict[str, object]:
     """Return the user options that a posted form stands for.
 
     The button ``start_preset`` stands for its preset alone: what the other fields hold is ignored. So is the count
@@ -40,7 +40,7 @@ def from_form(form: Mapping[str, object]) -> dict[str, object]:
     :raises SelectionError: an unknown or repeated field, a value that is no text, or an image of one's own without one.
     """
     problems = Problems()
-    texts = _texts(form, (*_FORM_FIELDS, _START_PRESET), problems=problems)
+    texts = _read_texts(form, (*_FORM_FIELDS, _START_PRESET), problems=problems)
     problems.raise_any()
     if preset := texts.pop(_START_PRESET, ""):
         return {"preset": preset}
@@ -51,44 +51,48 @@ def from_form(form: Mapping[str, object]) -> dict[str, object]:
         texts.pop("custom_image", None)
     elif texts.get("image") == texts.get("custom_image") == "":
         problems.add(
-            "custom_image", "not_a_reference", message=gettext("Write which image, such as {example}.", example=EXAMPLE)
+            "custom_image",
+            "not_a_reference",
+            message=gettext("Write which image, such as {example}.", example=EXAMPLE_REFERENCE),
         )
         problems.raise_any()
-    return _typed(texts)
+    return _convert_types(texts)
 
 
-def from_query(query: Mapping[str, object]) -> dict[str, object]:
+def parse_query(query: Mapping[str, object]) -> dict[str, object]:
     """Return the user options that the arguments of a link stand for, named bare or with JupyterHub's ``opt-`` prefix.
 
     :param query: argument name → list of texts.
-    :raises SelectionError: as :func:`from_form`; a name given both ways is a repeated one.
+    :raises SelectionError: as :func:`parse_form`; a name given both ways is a repeated one.
     """
     problems = Problems()
     bare: dict[str, object] = {}
     for name, value in query.items():
         short = str(name).removeprefix(_QUERY_PREFIX)
         if short in bare:
-            problems.add(name_of(short), "conflict", message=gettext("The link gives {name} twice.", name=quote(short)))
+            problems.add(
+                sanitize_name(short), "conflict", message=gettext("The link gives {name} twice.", name=quote(short))
+            )
         bare[short] = value
-    texts = _texts(bare, _QUERY_FIELDS, problems=problems)
+    texts = _read_texts(bare, _QUERY_FIELDS, problems=problems)
     problems.raise_any()
-    return _typed(texts)
+    return _convert_types(texts)
 
 
-def _texts(fields: Mapping[str, object], known: tuple[str, ...], *, problems: Problems) -> dict[str, str]:
+def _read_texts(fields: Mapping[str, object], known: tuple[str, ...], *, problems: Problems) -> dict[str, str]:
     """Return the one text each known field holds."""
     texts: dict[str, str] = {}
     for name, value in fields.items():
         if name in known:
-            text = _text(name, value, problems=problems)
+            text = _read_text(name, value, problems=problems)
             if text is not None:
                 texts[name] = text
-        elif name not in _IGNORED:
-            problems.add(name_of(name), "unknown_field", message=unknown_field(name, known))
+        elif name not in _IGNORED_FIELDS:
+            problems.add(sanitize_name(name), "unknown_field", message=describe_unknown_field(name, known))
     return texts
 
 
-def _text(name: str, value: object, *, problems: Problems) -> str | None:
+def _read_text(name: str, value: object, *, problems: Problems) -> str | None:
     """Return the one text that was sent under a name, None when there is none or after noting a problem."""
     values = value if isinstance(value, list | tuple) else [value]
     texts = [text for text in values if isinstance(text, str)]
@@ -101,7 +105,7 @@ def _text(name: str, value: object, *, problems: Problems) -> str | None:
             number=len(texts),
         )
         problems.add(name, "conflict", message=message)
-    elif texts and len(texts[0]) > (longest := longest_text(name)):
+    elif texts and len(texts[0]) > (longest := find_max_length(name)):
         message = ngettext(
             "This field is longer than {number} character.",
             "This field is longer than {number} characters.",
@@ -113,14 +117,14 @@ def _text(name: str, value: object, *, problems: Problems) -> str | None:
     return None
 
 
-def _typed(texts: Mapping[str, str]) -> dict[str, object]:
+def _convert_types(texts: Mapping[str, str]) -> dict[str, object]:
     """Return texts as user options; what cannot be converted stays as it is, for the validation to report."""
     options: dict[str, object] = dict(texts)
     for name in ("v", "gpu_count"):
         text = texts.get(name)
         if text == "":
             del options[name]
-        elif text is not None and _COUNT.fullmatch(text):
+        elif text is not None and _COUNT_PATTERN.fullmatch(text):
             options[name] = int(text)
     for name, unit in _BARE_UNITS.items():
         if _BARE_NUMBER.fullmatch(texts.get(name, "")):

@@ -13,22 +13,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, GPUType, Image, Preset
-from gpuspawner.core.catalog.image_use import misfit_text
-from gpuspawner.core.catalog.narrowing import least_of, within
+from gpuspawner.core.catalog.catalogue import Bounds, Catalog, GPUType, Image, Preset
+from gpuspawner.core.catalog.image_use import explain_misfit
+from gpuspawner.core.catalog.narrowing import find_lowest_limit, narrow_bounds
 from gpuspawner.core.errors import SelectionError
-from gpuspawner.core.request.checks import Notation, Problems
-from gpuspawner.core.text.language import ENGLISH, gettext, later, speaking
-from gpuspawner.core.text.quoting import name_of, quote, unknown_field
-from gpuspawner.core.text.sentences import paragraph
-from gpuspawner.core.units.duration import duration_option, format_duration, parse_duration
-from gpuspawner.core.units.quantity import format_cpu, format_memory, memory_option, parse_cpu, parse_memory
-from gpuspawner.core.units.words import cpu_text
+from gpuspawner.core.request.checks import AmountNotation, Problems
+from gpuspawner.core.text.language import ENGLISH, gettext, gettext_lazy, use_language
+from gpuspawner.core.text.quoting import describe_unknown_field, quote, sanitize_name
+from gpuspawner.core.text.sentences import join_sentences
+from gpuspawner.core.units.duration import format_duration, format_duration_option, parse_duration
+from gpuspawner.core.units.quantity import format_cpu, format_memory, format_memory_option, parse_cpu, parse_memory
+from gpuspawner.core.units.words import format_exact_cpus
 
-VERSION = 1
-"""Version of the user options written by :func:`to_options`."""
+OPTIONS_VERSION = 1
+"""Version of the user options written by :func:`build_options`."""
 
-FIELDS = (
+OPTION_FIELDS = (
     *("v", "preset", "image", "custom_image", "cpu", "memory", "gpu", "gpu_count"),
     *("run_time", "shared_memory", "priority", "profile"),
 )
@@ -42,7 +42,7 @@ _MAY_BE_EMPTY = frozenset({"image", "custom_image", "shared_memory", "priority"}
 class Selection:
     """A valid choice: every slug is in the catalogue, every number inside its bounds.
 
-    :param image: slug, empty where the person named an image of their own; :func:`image_of` knows both.
+    :param image: slug, empty where the person named an image of their own; :func:`find_image` knows both.
     :param custom_image: its reference, by its full name; None for an image of the catalogue.
     :param cpu_millis: CPU limit in millicores, None = left to KubeSpawner.
     :param memory_bytes: memory limit in bytes, None = left to KubeSpawner.
@@ -64,29 +64,31 @@ class Selection:
     priority: str | None = None
 
 
-def validate(options: object, catalogue: Catalogue) -> Selection:
+def validate(options: object, catalogue: Catalog) -> Selection:
     """Return the choice that user options stand for; missing fields take the preset's value, else the default.
 
     :param options: any JSON value; None stands for no options.
     :raises SelectionError: with one problem for each field that is wrong.
     """
     problems = Problems()
-    given = _known_fields(options, problems)
+    given = _select_known_fields(options, problems)
     _check_version(given, problems)
-    preset = problems.choice("preset", given.get("preset"), title=_PRESET, offered=catalogue.presets)
-    merged = _over_preset(given, catalogue.presets[preset].options if preset else {}, catalogue=catalogue)
-    image, custom_image = _image(given, merged, catalogue=catalogue, problems=problems)
-    cpu = problems.amount("cpu", merged.get("cpu"), notation=_CPU, bounds=catalogue.cpu)
-    memory = problems.amount("memory", merged.get("memory"), notation=_MEMORY, bounds=catalogue.memory)
-    gpu = problems.choice("gpu", merged.get("gpu"), title=_GPU_TYPE, offered=catalogue.gpus)
-    count = _count(merged.get("gpu_count"), catalogue.gpus[gpu] if gpu else None, problems=problems)
+    preset = problems.check_choice("preset", given.get("preset"), title=_PRESET, offered=catalogue.presets)
+    merged = _merge_with_preset(given, catalogue.presets[preset].options if preset else {}, catalogue=catalogue)
+    image, custom_image = _check_image(given, merged, catalogue=catalogue, problems=problems)
+    cpu = problems.check_amount("cpu", merged.get("cpu"), notation=_CPU, bounds=catalogue.cpu)
+    memory = problems.check_amount("memory", merged.get("memory"), notation=_MEMORY, bounds=catalogue.memory)
+    gpu = problems.check_choice("gpu", merged.get("gpu"), title=_GPU_TYPE, offered=catalogue.gpus)
+    count = _check_gpu_count(merged.get("gpu_count"), catalogue.gpus[gpu] if gpu else None, problems=problems)
     if gpu and image:
-        _check_image_uses(catalogue.images[image], catalogue.gpus[gpu], problems=problems)
-    longest = longest_run_s(gpu, catalogue)
-    run_time_bounds = within(catalogue.run_time, most=longest)
-    run_time = problems.amount("run_time", merged.get("run_time"), notation=_RUN_TIME, bounds=run_time_bounds)
-    shared = _shared_memory(merged.get("shared_memory"), memory, bounds=catalogue.shared_memory, problems=problems)
-    priority = problems.choice("priority", merged.get("priority"), title=_PRIORITY, offered=catalogue.priorities)
+        _check_image_fits_gpu(catalogue.images[image], catalogue.gpus[gpu], problems=problems)
+    longest = find_max_run_time_s(gpu, catalogue)
+    run_time_bounds = narrow_bounds(catalogue.run_time, most=longest)
+    run_time = problems.check_amount("run_time", merged.get("run_time"), notation=_RUN_TIME, bounds=run_time_bounds)
+    shared = _check_shared_memory(
+        merged.get("shared_memory"), memory, bounds=catalogue.shared_memory, problems=problems
+    )
+    priority = problems.check_choice("priority", merged.get("priority"), title=_PRIORITY, offered=catalogue.priorities)
     problems.raise_any()
     return Selection(
         image=image,
@@ -101,27 +103,27 @@ def validate(options: object, catalogue: Catalogue) -> Selection:
     )
 
 
-def longest_run_s(gpu: str | None, catalogue: Catalogue) -> int | None:
+def find_max_run_time_s(gpu: str | None, catalogue: Catalog) -> int | None:
     """Return the seconds after which a server is stopped at the latest, whatever is chosen; None = never.
 
     :param gpu: slug of its GPU type, None without a GPU.
     """
-    return least_of(catalogue.max_runtime_s, catalogue.gpus[gpu].max_runtime_s if gpu else None)
+    return find_lowest_limit(catalogue.max_runtime_s, catalogue.gpus[gpu].max_runtime_s if gpu else None)
 
 
-def image_of(selection: Selection, catalogue: Catalogue) -> Image:
+def find_image(selection: Selection, catalogue: Catalog) -> Image:
     """Return the image of a selection; of one that a person named nothing is known but its reference."""
     if selection.custom_image is None:
         return catalogue.images[selection.image]
     return Image(slug="", display_name=selection.custom_image, image=selection.custom_image)
 
 
-def to_options(selection: Selection, catalogue: Catalogue) -> dict[str, object]:
+def build_options(selection: Selection, catalogue: Catalog) -> dict[str, object]:
     """Return the user options that stand for a selection; :func:`validate` reads them back to the same.
 
     A preset the choice began with is not among them: the fields say it all, also when the preset is gone.
     """
-    options: dict[str, object] = {"v": VERSION}
+    options: dict[str, object] = {"v": OPTIONS_VERSION}
     if selection.custom_image is None:
         options["image"] = selection.image
     else:
@@ -130,25 +132,25 @@ def to_options(selection: Selection, catalogue: Catalogue) -> dict[str, object]:
         cpus = selection.cpu_millis / 1000
         options["cpu"] = int(cpus) if cpus.is_integer() else cpus
     if selection.memory_bytes is not None:
-        options["memory"] = memory_option(selection.memory_bytes)
+        options["memory"] = format_memory_option(selection.memory_bytes)
     options["gpu"] = selection.gpu
     options["gpu_count"] = selection.gpu_count
     if selection.run_time_s is not None:
-        options["run_time"] = duration_option(selection.run_time_s)
+        options["run_time"] = format_duration_option(selection.run_time_s)
     if selection.shared_memory_bytes is not None:
-        options["shared_memory"] = memory_option(selection.shared_memory_bytes)
+        options["shared_memory"] = format_memory_option(selection.shared_memory_bytes)
     if selection.priority is not None:
         options["priority"] = selection.priority
-    with speaking(ENGLISH):  # for admins and programs, whoever chose
-        options["profile"] = summarise(selection, catalogue)
+    with use_language(ENGLISH):  # for admins and programs, whoever chose
+        options["profile"] = summarize_selection(selection, catalogue)
     return options
 
 
-def summarise(selection: Selection, catalogue: Catalogue) -> str:
+def summarize_selection(selection: Selection, catalogue: Catalog) -> str:
     """Return a selection for people: ``PyTorch · 4 CPUs · 16 GiB · 1 × A100 80 GB``."""
-    parts = [image_of(selection, catalogue).display_name]
+    parts = [find_image(selection, catalogue).display_name]
     if selection.cpu_millis is not None:
-        parts.append(cpu_text(selection.cpu_millis))
+        parts.append(format_exact_cpus(selection.cpu_millis))
     if selection.memory_bytes is not None:
         parts.append(format_memory(selection.memory_bytes))
     if selection.shared_memory_bytes is not None:
@@ -171,7 +173,7 @@ def is_given(name: str, value: object) -> bool:
     return name == "gpu" or not (value is None or (name in _MAY_BE_EMPTY and value == ""))
 
 
-def _known_fields(options: object, problems: Problems) -> dict[str, object]:
+def _select_known_fields(options: object, problems: Problems) -> dict[str, object]:
     """Return the options under known names, and note the others."""
     if options is None:
         return {}
@@ -181,24 +183,24 @@ def _known_fields(options: object, problems: Problems) -> dict[str, object]:
         return {}
     known: dict[str, object] = {}
     for name, value in options.items():
-        if isinstance(name, str) and name in FIELDS:
+        if isinstance(name, str) and name in OPTION_FIELDS:
             known[name] = value
         elif not problems.is_full:  # to look for a name that resembles takes time, and there may be a million
-            problems.add(name_of(name), "unknown_field", message=unknown_field(name, FIELDS[:-1]))
+            problems.add(sanitize_name(name), "unknown_field", message=describe_unknown_field(name, OPTION_FIELDS[:-1]))
     return known
 
 
 def _check_version(given: Mapping[str, object], problems: Problems) -> None:
-    version = given.get("v", VERSION)
-    if isinstance(version, bool) or version != VERSION:
+    version = given.get("v", OPTIONS_VERSION)
+    if isinstance(version, bool) or version != OPTIONS_VERSION:
         message = gettext(
-            "The version of the options must be {version}, not {value}.", version=VERSION, value=quote(version)
+            "The version of the options must be {version}, not {value}.", version=OPTIONS_VERSION, value=quote(version)
         )
         problems.add("v", "unsupported_version", message=message)
 
 
-def _over_preset(
-    given: Mapping[str, object], preset: Mapping[str, object], *, catalogue: Catalogue
+def _merge_with_preset(
+    given: Mapping[str, object], preset: Mapping[str, object], *, catalogue: Catalog
 ) -> dict[str, object]:
     """Return what was given over what a preset holds, and that over the defaults."""
     merged = dict(preset)
@@ -212,13 +214,13 @@ def _over_preset(
     return merged | {name: value for name, value in given.items() if is_given(name, value)}
 
 
-def _image(
-    given: Mapping[str, object], merged: Mapping[str, object], *, catalogue: Catalogue, problems: Problems
+def _check_image(
+    given: Mapping[str, object], merged: Mapping[str, object], *, catalogue: Catalog, problems: Problems
 ) -> tuple[str, str | None]:
     """Return the slug of the image, or no slug and the reference that a person gave in its place, or of a preset's."""
-    slug = problems.choice("image", merged.get("image"), title=_IMAGE, offered=catalogue.images)
+    slug = problems.check_choice("image", merged.get("image"), title=_IMAGE, offered=catalogue.images)
     named = given.get("custom_image")
-    custom = problems.reference("custom_image", named, allowed=catalogue.custom_images)
+    custom = problems.check_reference("custom_image", named, custom_images=catalogue.custom_images)
     if not is_given("custom_image", named):
         return slug or catalogue.default_image, None
     if is_given("image", given.get("image")):
@@ -227,29 +229,31 @@ def _image(
     return "", custom
 
 
-def _count(count: object, gpu: GPUType | None, *, problems: Problems) -> int:
+def _check_gpu_count(count: object, gpu: GPUType | None, *, problems: Problems) -> int:
     """Return how many GPUs are asked for: 0 without a GPU type, 1 when only the type is given."""
     if count is None:
         return 0 if gpu is None else 1
-    number = problems.whole("gpu_count", count, title=NUMBER_OF_GPUS)
+    number = problems.check_whole_number("gpu_count", count, title=NUMBER_OF_GPUS)
     if number is None:
         return 0
     if gpu is not None and not 1 <= number <= gpu.max_count:
-        problems.add("gpu_count", "out_of_range", message=_count_out_of_range(number, gpu))
+        problems.add("gpu_count", "out_of_range", message=_explain_count_out_of_range(number, gpu))
     if gpu is None and number != 0 and "gpu" not in problems:
         message = gettext("Without a GPU type the number of GPUs must be 0 or left out.")
         problems.add("gpu_count", "conflict", message=message)
     return number
 
 
-def _shared_memory(value: object, memory_bytes: int | None, *, bounds: Bounds | None, problems: Problems) -> int | None:
+def _check_shared_memory(
+    value: object, memory_bytes: int | None, *, bounds: Bounds | None, problems: Problems
+) -> int | None:
     """Return the size of /dev/shm that is asked for, None where that is left to the GPU type.
 
     What is written there counts against the memory of the container, so that more would never be of use.
     """
     if not is_given("shared_memory", value):
         return None
-    size = problems.amount("shared_memory", value, notation=_SHARED_MEMORY, bounds=bounds)
+    size = problems.check_amount("shared_memory", value, notation=_SHARED_MEMORY, bounds=bounds)
     if size is not None and memory_bytes is not None and size > memory_bytes and "memory" not in problems:
         message = gettext(
             "Shared memory is a part of the memory: it must be at most {most}, not {value}.",
@@ -260,14 +264,14 @@ def _shared_memory(value: object, memory_bytes: int | None, *, bounds: Bounds | 
     return size
 
 
-def _check_image_uses(image: Image, gpu: GPUType, *, problems: Problems) -> None:
-    why = "" if "image" in problems else misfit_text(image, gpu)
+def _check_image_fits_gpu(image: Image, gpu: GPUType, *, problems: Problems) -> None:
+    why = "" if "image" in problems else explain_misfit(image, gpu)
     if why:
         other = gettext("Choose another image, or another GPU than {gpu}.", gpu=gpu.display_name)
-        problems.add("gpu", "conflict", message=paragraph(why, other))
+        problems.add("gpu", "conflict", message=join_sentences(why, other))
 
 
-def _count_out_of_range(number: int, gpu: GPUType) -> str:
+def _explain_count_out_of_range(number: int, gpu: GPUType) -> str:
     if gpu.max_count == 1:
         return gettext(
             "The number of GPUs ({gpu}) in one server must be 1, not {value}.",
@@ -282,16 +286,23 @@ def _count_out_of_range(number: int, gpu: GPUType) -> str:
     )
 
 
-NUMBER_OF_GPUS = later("The number of GPUs")
-_PRESET, _IMAGE, _GPU_TYPE, _PRIORITY = later("preset"), later("image"), later("GPU type"), later("priority")
-_NO_BOUNDS = later("its bounds are not known")
-_CPU = Notation(title=later("CPU"), parse=parse_cpu, show=cpu_text, bare=format_cpu, unbounded=_NO_BOUNDS)
-_MEMORY = Notation(title=later("Memory"), parse=parse_memory, show=format_memory, unbounded=_NO_BOUNDS)
-_RUN_TIME = Notation(title=later("The run time"), parse=parse_duration, show=format_duration)
-_SHARED_MEMORY = Notation(title=later("Shared memory"), parse=parse_memory, show=format_memory)
+NUMBER_OF_GPUS = gettext_lazy("The number of GPUs")
+_PRESET, _IMAGE, _GPU_TYPE, _PRIORITY = (
+    gettext_lazy("preset"),
+    gettext_lazy("image"),
+    gettext_lazy("GPU type"),
+    gettext_lazy("priority"),
+)
+_NO_BOUNDS = gettext_lazy("its bounds are not known")
+_CPU = AmountNotation(
+    title=gettext_lazy("CPU"), parse=parse_cpu, show=format_exact_cpus, bare=format_cpu, unbounded=_NO_BOUNDS
+)
+_MEMORY = AmountNotation(title=gettext_lazy("Memory"), parse=parse_memory, show=format_memory, unbounded=_NO_BOUNDS)
+_RUN_TIME = AmountNotation(title=gettext_lazy("The run time"), parse=parse_duration, show=format_duration)
+_SHARED_MEMORY = AmountNotation(title=gettext_lazy("Shared memory"), parse=parse_memory, show=format_memory)
 
 
-def invalid_presets(presets: Mapping[str, Preset], catalogue: Catalogue) -> dict[str, SelectionError]:
+def find_invalid_presets(presets: Mapping[str, Preset], catalogue: Catalog) -> dict[str, SelectionError]:
     """Return the presets that stand for no valid choice, by slug, with what is wrong.
 
     :param presets: of the settings; those of the catalogue are not looked at.

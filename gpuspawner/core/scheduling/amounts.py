@@ -11,15 +11,17 @@ from collections.abc import Mapping
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.occupancy import PODS
 from gpuspawner.core.scheduling.obstacles import Obstacle, Reason
-from gpuspawner.core.text.language import later
+from gpuspawner.core.text.language import gettext_lazy
 
-Needs = tuple[tuple[str, int], ...]
+ResourceNeeds = tuple[tuple[str, int], ...]
 """Resource name and how much of it, more than nothing."""
 
-UNCOUNTED = Obstacle(reason=Reason.UNDECIDED, detail=later("devices of which nobody can tell how many are free"))
+UNKNOWN_AMOUNTS = Obstacle(
+    reason=Reason.UNDECIDED, detail=gettext_lazy("devices of which nobody can tell how many are free")
+)
 
 
-def needs(pod: Pod) -> Needs:
+def compute_needs(pod: Pod) -> ResourceNeeds:
     """Return what a pod takes: one of the pods a node may hold, and what it requests.
 
     What is not asked for is not looked at: a node that has promised too much memory takes a pod that requests none.
@@ -28,29 +30,29 @@ def needs(pod: Pod) -> Needs:
     return ((PODS, 1), *requested)
 
 
-def lacking(wanted: Needs, node: Node, *, requested: Mapping[str, int]) -> tuple[Obstacle, ...]:
+def find_shortages(needs: ResourceNeeds, node: Node, *, requested: Mapping[str, int]) -> tuple[Obstacle, ...]:
     """Return an obstacle for each resource of which a node has too little left, or nobody can tell whether it has."""
     return (
-        *doubts(wanted, node),
+        *find_unknown_amounts(needs, node),
         *(
-            shortage(name)
-            for name, number in counted(wanted, node)
+            make_shortage(name)
+            for name, number in select_countable(needs, node)
             if node.allocatable.get(name, 0) - requested.get(name, 0) < number
         ),
     )
 
 
-def counted(wanted: Needs, node: Node) -> Needs:
+def select_countable(needs: ResourceNeeds, node: Node) -> ResourceNeeds:
     """Return what is needed of resources of which a node's amounts are known."""
-    return tuple(each for each in wanted if each[0] not in node.uncounted) if node.uncounted else wanted
+    return tuple(each for each in needs if each[0] not in node.uncounted) if node.uncounted else needs
 
 
-def doubts(wanted: Needs, node: Node) -> tuple[Obstacle, ...]:
+def find_unknown_amounts(needs: ResourceNeeds, node: Node) -> tuple[Obstacle, ...]:
     """Return the obstacle that resources are of which nobody can tell how many a node has."""
-    return () if counted(wanted, node) == wanted else (UNCOUNTED,)
+    return () if select_countable(needs, node) == needs else (UNKNOWN_AMOUNTS,)
 
 
-def shortage(resource: str) -> Obstacle:
+def make_shortage(resource: str) -> Obstacle:
     """Return the obstacle that too little of a resource is."""
     if resource == PODS:
         return Obstacle(reason=Reason.TOO_MANY_PODS)

@@ -12,37 +12,37 @@ from collections.abc import Callable, Iterator
 
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.occupancy import Occupancy
-from gpuspawner.core.scheduling.amounts import lacking, needs
-from gpuspawner.core.scheduling.node_filters import node_obstacles
-from gpuspawner.core.scheduling.obstacles import Fit, answer_to, in_order
-from gpuspawner.core.scheduling.pod_filters import GATED, PodFilters, undecided
+from gpuspawner.core.scheduling.amounts import compute_needs, find_shortages
+from gpuspawner.core.scheduling.node_filters import find_node_obstacles
+from gpuspawner.core.scheduling.obstacles import FitResult, derive_answer, sort_obstacles
+from gpuspawner.core.scheduling.pod_filters import GATED_OBSTACLES, PodFilters, find_undecided
 
 
-def check(pod: Pod, node: Node, *, occupancy: Occupancy) -> Fit:
+def check_node(pod: Pod, node: Node, *, occupancy: Occupancy) -> FitResult:
     """Return whether a pod that waits, or does not exist yet, could be bound to a node right now.
 
     Obstacles of the node itself hide those that come from other pods: whoever ends, they stay.
 
     :param node: one of the occupancy's nodes.
     """
-    return _fit(pod, node, filters=lambda: PodFilters(pod, occupancy))
+    return _run_filters(pod, node, filters=lambda: PodFilters(pod, occupancy))
 
 
-def check_each(pod: Pod, occupancy: Occupancy) -> Iterator[tuple[Node, Fit]]:
-    """Yield all nodes in the order of their names, each with what :func:`check` says of it."""
+def check_each_node(pod: Pod, occupancy: Occupancy) -> Iterator[tuple[Node, FitResult]]:
+    """Yield all nodes in the order of their names, each with what :func:`check_node` says of it."""
     filters = PodFilters(pod, occupancy)
     for node in occupancy.nodes:
-        yield node, _fit(pod, node, filters=lambda: filters)
+        yield node, _run_filters(pod, node, filters=lambda: filters)
 
 
-def _fit(pod: Pod, node: Node, *, filters: Callable[[], PodFilters]) -> Fit:
+def _run_filters(pod: Pod, node: Node, *, filters: Callable[[], PodFilters]) -> FitResult:
     """Return what a node is to a pod.
 
     :param filters: asked only where the node itself has nothing against the pod.
     """
-    obstacles = GATED if pod.demands.gated else node_obstacles(pod, node)
+    obstacles = GATED_OBSTACLES if pod.constraints.is_gated else find_node_obstacles(pod, node)
     if not obstacles:
         others = filters()
-        lacks = lacking(needs(pod), node, requested=others.requested(node.name))
-        obstacles = in_order((*others.obstacles(node), *lacks, *undecided(pod)))
-    return Fit(answer=answer_to(obstacles), obstacles=obstacles)
+        lacks = find_shortages(compute_needs(pod), node, requested=others.get_requested(node.name))
+        obstacles = sort_obstacles((*others.find_obstacles(node), *lacks, *find_undecided(pod)))
+    return FitResult(answer=derive_answer(obstacles), obstacles=obstacles)

@@ -9,92 +9,94 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from gpuspawner.core.cluster.model import Node, Pod, PodTerm
+from gpuspawner.core.cluster.model import Node, Pod, PodAffinityTerm
 from gpuspawner.core.cluster.occupancy import Occupancy
-from gpuspawner.core.cluster.pod_terms import concerns, may_concern, may_look_in, selects
+from gpuspawner.core.cluster.pod_terms import may_cover_namespace, may_select_pod, selects_labels, selects_pod
 
-Place = tuple[str, str]
+TopologyPair = tuple[str, str]
 """Label and value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
+class MatchingDomains:
     """Places with pods that count.
 
     :param sure: they do.
     :param maybe: they do if their namespaces have certain labels.
     """
 
-    sure: set[Place] = field(default_factory=set)
-    maybe: set[Place] = field(default_factory=set)
+    sure: set[TopologyPair] = field(default_factory=set)
+    maybe: set[TopologyPair] = field(default_factory=set)
 
     def add(self, node: Node, keys: Iterable[str], *, known: bool) -> None:
         """Take the places in that a node belongs to."""
         (self.sure if known else self.maybe).update((key, node.labels[key]) for key in keys if key in node.labels)
 
 
-def places_of_guards(pod: Pod, occupancy: Occupancy) -> Places:
+def find_existing_anti_affinity(pod: Pod, occupancy: Occupancy) -> MatchingDomains:
     """Return the places that pods with anti-affinity to this one have for themselves."""
-    places = Places()
-    for term, nodes in occupancy.guards.that_look_in(pod.namespace):
-        meant = concerns(term, pod.namespace, labels=pod.labels)
+    places = MatchingDomains()
+    for term, nodes in occupancy.anti_affinity_index.iter_terms(pod.namespace):
+        meant = selects_pod(term, pod.namespace, labels=pod.labels)
         if meant is False:
             continue
         for name in nodes:
-            if (node := occupancy.node(name)) is not None:
+            if (node := occupancy.get_node(name)) is not None:
                 places.add(node, (term.topology_key,), known=meant is True)
     return places
 
 
-def places_of_each(terms: tuple[PodTerm, ...], occupancy: Occupancy) -> Places:
+def find_domains_of_any_term(terms: tuple[PodAffinityTerm, ...], occupancy: Occupancy) -> MatchingDomains:
     """Return the places of the pods that any of these terms means."""
-    places = Places()
+    places = MatchingDomains()
     for term in terms:
-        _add_places((term,), occupancy, places=places)
+        _add_domains((term,), occupancy, places=places)
     return places
 
 
-def places_of_all(terms: tuple[PodTerm, ...], occupancy: Occupancy) -> Places:
+def find_domains_of_all_terms(terms: tuple[PodAffinityTerm, ...], occupancy: Occupancy) -> MatchingDomains:
     """Return the places of the pods that these terms mean all at once, for each term by its own label."""
-    places = Places()
+    places = MatchingDomains()
     if terms:
-        _add_places(terms, occupancy, places=places)
+        _add_domains(terms, occupancy, places=places)
     return places
 
 
-def means_itself(pod: Pod) -> bool | None:
+def matches_own_affinity(pod: Pod) -> bool | None:
     """Tell whether a pod's affinity terms all mean a pod like itself; None where that cannot be told."""
-    answers = [may_concern(term, pod.namespace, labels=pod.labels) for term in pod.demands.affinity]
+    answers = [may_select_pod(term, pod.namespace, labels=pod.labels) for term in pod.constraints.affinity]
     if False in answers:
         return False
     return None if None in answers else True
 
 
-def bound_pods(occupancy: Occupancy, namespace: str, *, wanted: Callable[[Mapping[str, str]], bool]) -> Iterator[Pod]:
+def iter_bound_pods(
+    occupancy: Occupancy, namespace: str, *, predicate: Callable[[Mapping[str, str]], bool]
+) -> Iterator[Pod]:
     """Yield pods of a namespace that are bound and have labels as wanted.
 
     Pods with the same labels share one object (:mod:`gpuspawner.core.cluster.interning`), so each is looked at once.
     """
     answers: dict[int, bool] = {}
-    for pod in occupancy.pods(namespace):
+    for pod in occupancy.iter_pods(namespace):
         if pod.node is None:
             continue
         answer = answers.get(id(pod.labels))
         if answer is None:
-            answer = answers[id(pod.labels)] = wanted(pod.labels)
+            answer = answers[id(pod.labels)] = predicate(pod.labels)
         if answer:
             yield pod
 
 
-def _add_places(terms: tuple[PodTerm, ...], occupancy: Occupancy, *, places: Places) -> None:
+def _add_domains(terms: tuple[PodAffinityTerm, ...], occupancy: Occupancy, *, places: MatchingDomains) -> None:
     keys = [term.topology_key for term in terms]
     for namespace in occupancy.namespaces:
-        looked_in = [may_look_in(term, namespace) for term in terms]
+        looked_in = [may_cover_namespace(term, namespace) for term in terms]
         if False in looked_in:
             continue
         known = None not in looked_in
-        for pod in bound_pods(
-            occupancy, namespace, wanted=lambda labels: all(selects(term.selector, labels) for term in terms)
+        for pod in iter_bound_pods(
+            occupancy, namespace, predicate=lambda labels: all(selects_labels(term.selector, labels) for term in terms)
         ):
-            if pod.node is not None and (node := occupancy.node(pod.node)) is not None:
+            if pod.node is not None and (node := occupancy.get_node(pod.node)) is not None:
                 places.add(node, keys, known=known)

@@ -49,7 +49,7 @@ class Obstacle:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
+class FitResult:
     """One pod, one node.
 
     :param obstacles: empty for YES; for UNKNOWN only such that say what is not decided.
@@ -60,7 +60,7 @@ class Fit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class ObstacleGroup:
     """Nodes with the same obstacles; without any they take the pod now.
 
     :param nodes: how many.
@@ -71,14 +71,14 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
+class ScanResult:
     """One pod, all nodes.
 
     :param answer: YES where at least one node takes the pod now.
     :param places: how many copies of the pod could be put now, over all nodes, counted up to a limit.
     :param places_exact: ``places`` is the number; otherwise it is at least that many (more than the limit, or copies
         that have a say in where the others go).
-    :param could: nodes that would take the pod if they were empty.
+    :param fit_if_empty: nodes that would take the pod if they were empty.
     :param groups: every node is in exactly one, largest group first.
     :param undecided: what could not be decided, in people's words.
     """
@@ -86,22 +86,22 @@ class Survey:
     answer: Answer
     places: int
     places_exact: bool
-    could: int
-    groups: tuple[Group, ...]
+    fit_if_empty: int
+    groups: tuple[ObstacleGroup, ...]
     undecided: tuple[str, ...] = ()
 
 
 _RANKS = {reason: rank for rank, reason in enumerate(Reason)}
 
 
-def in_order(found: Iterable[Obstacle]) -> tuple[Obstacle, ...]:
+def sort_obstacles(found: Iterable[Obstacle]) -> tuple[Obstacle, ...]:
     """Return obstacles each once, in the order of the filters; what is undecided only where nothing else is found."""
     obstacles = sorted(dict.fromkeys(found), key=lambda obstacle: _RANKS[obstacle.reason])
     decided = tuple(obstacle for obstacle in obstacles if obstacle.reason is not Reason.UNDECIDED)
     return decided or tuple(obstacles)
 
 
-def answer_to(obstacles: tuple[Obstacle, ...]) -> Answer:
+def derive_answer(obstacles: tuple[Obstacle, ...]) -> Answer:
     """Return what obstacles in order amount to."""
     if not obstacles:
         return Answer.YES

@@ -1,6 +1,6 @@
 """Where in the whole cluster a pod fits: one pass over pools of nodes that are alike, with amounts column by column.
 
-The answers are those of :func:`gpuspawner.core.scheduling.fit.check` for each node, in a fraction of the time.
+The answers are those of :func:`gpuspawner.core.scheduling.fit.check_node` for each node, in a fraction of the time.
 """
 
 from __future__ import annotations
@@ -12,160 +12,178 @@ from itertools import compress, repeat
 from operator import and_, floordiv
 
 from gpuspawner.core.cluster.model import Node, Pod
-from gpuspawner.core.cluster.node_choice import admits
-from gpuspawner.core.cluster.node_table import NodeTable, Pool, picker
+from gpuspawner.core.cluster.node_choice import matches_node_affinity
+from gpuspawner.core.cluster.node_table import EquivalentNodes, NodeTable, make_picker
 from gpuspawner.core.cluster.occupancy import Occupancy
-from gpuspawner.core.scheduling.amounts import Needs, counted, doubts, lacking, needs, shortage
-from gpuspawner.core.scheduling.node_filters import NodeFilters, layout
-from gpuspawner.core.scheduling.obstacles import Answer, Group, Obstacle, Reason, Survey, answer_to, in_order
-from gpuspawner.core.scheduling.pod_filters import GATED, PodFilters, undecided
+from gpuspawner.core.scheduling.amounts import (
+    ResourceNeeds,
+    compute_needs,
+    find_shortages,
+    find_unknown_amounts,
+    make_shortage,
+    select_countable,
+)
+from gpuspawner.core.scheduling.node_filters import NodeFilters, build_node_grouping
+from gpuspawner.core.scheduling.obstacles import (
+    Answer,
+    Obstacle,
+    ObstacleGroup,
+    Reason,
+    ScanResult,
+    derive_answer,
+    sort_obstacles,
+)
+from gpuspawner.core.scheduling.pod_filters import GATED_OBSTACLES, PodFilters, find_undecided
 
 _Obstacles = tuple[Obstacle, ...]
-_Pick = Callable[[list[int]], Sequence[int]]
+_Picker = Callable[[list[int]], Sequence[int]]
 
-_SIZES_KEPT = 64
+_MAX_CACHED_NEEDS = 64
 """Sizes of pods of which a pool remembers how many of its nodes are large enough."""
 
 
-def survey(pod: Pod, occupancy: Occupancy, *, limit: int | None = None) -> Survey:
+def scan_nodes(pod: Pod, occupancy: Occupancy, *, limit: int | None = None) -> ScanResult:
     """Return how a pod that waits, or does not exist yet, fits on all nodes together.
 
     :param limit: count places up to this number; None for all.
     """
-    look = _Look(pod, occupancy, limit=limit)
-    for pool in occupancy.table.pools(layout(pod)):
-        look.at(pool)
-    if pod.demands.gated:
-        return _gated(len(occupancy.table), could=look.could)
-    return look.result()
+    look = _Scan(pod, occupancy, limit=limit)
+    for pool in occupancy.table.group_nodes(build_node_grouping(pod)):
+        look.scan(pool)
+    if pod.constraints.is_gated:
+        return _build_gated_result(len(occupancy.table), fit_if_empty=look.fit_if_empty)
+    return look.build_result()
 
 
 def fits_somewhere(pod: Pod, occupancy: Occupancy) -> bool:
-    """Tell whether :func:`survey` would answer YES, without looking at more than that takes."""
-    if pod.demands.gated:
+    """Tell whether :func:`scan_nodes` would answer YES, without looking at more than that takes."""
+    if pod.constraints.is_gated:
         return False
-    look = _Look(pod, occupancy, limit=0)
-    for pool in occupancy.table.pools(layout(pod)):
-        if admits(pool.example, pod.demands):
-            look.at(pool)
-            if look.fits:
+    look = _Scan(pod, occupancy, limit=0)
+    for pool in occupancy.table.group_nodes(build_node_grouping(pod)):
+        if matches_node_affinity(pool.example, pod.constraints):
+            look.scan(pool)
+            if look.has_fit:
                 return True
     return False
 
 
-class _Look:
+class _Scan:
     """What was seen of the pools so far.
 
-    :ivar could: nodes that are large enough and have no obstacle of their own.
+    :ivar fit_if_empty: nodes that are large enough and have no obstacle of their own.
     """
 
     def __init__(self, pod: Pod, occupancy: Occupancy, *, limit: int | None) -> None:
-        self.could = 0
+        self.fit_if_empty = 0
         self._pod = pod
         self._table: NodeTable = occupancy.table
-        self._wanted: Needs = needs(pod)
-        self._in_doubt = undecided(pod)
+        self._wanted: ResourceNeeds = compute_needs(pod)
+        self._pod_undecided = find_undecided(pod)
         self._own = NodeFilters(pod)
         self._filters = PodFilters(pod, occupancy)
-        rows = map(occupancy.table.row, self._filters.crowded)
+        rows = map(occupancy.table.find_row, self._filters.nominated_nodes)
         self._crowded = frozenset(row for row in rows if row is not None)
         self._limit = limit
         self._places = 0
         self._nodes: Counter[_Obstacles] = Counter()
 
     @property
-    def fits(self) -> bool:
+    def has_fit(self) -> bool:
         """Tell whether there was a node without any obstacle."""
         return self._nodes[()] > 0
 
-    def at(self, pool: Pool) -> None:
+    def scan(self, pool: EquivalentNodes) -> None:
         """Look at the nodes of a pool."""
-        own = self._own.obstacles(pool.example)
+        own = self._own.find_obstacles(pool.example)
         if own:
             self._nodes[own] += len(pool)
             return
         # Of nodes that are alike, the same resources are uncounted.
-        self._needs = counted(self._wanted, pool.example)
-        self._undecided = (*doubts(self._wanted, pool.example), *self._in_doubt)
-        self.could += self._large_enough(pool)
+        self._needs = select_countable(self._wanted, pool.example)
+        self._undecided = (*find_unknown_amounts(self._wanted, pool.example), *self._pod_undecided)
+        self.fit_if_empty += self._count_large_enough(pool)
         crowded = {row for row in self._crowded if row in pool}
-        for pick, number, others in self._parts(pool, crowded):
-            self._look_at_amounts(pick, number, others=others)
+        for pick, number, others in self._split_nodes(pool, crowded):
+            self._scan_amounts(pick, number, others=others)
         for row in crowded:
-            self._look_at_crowded(self._table.at(row))
+            self._scan_nominated(self._table.get_by_row(row))
 
-    def result(self) -> Survey:
+    def build_result(self) -> ScanResult:
         """Return what was seen."""
-        groups = tuple(Group(nodes=nodes, obstacles=found) for found, nodes in self._nodes.most_common() if nodes)
-        answers = {answer_to(group.obstacles) for group in groups}
+        groups = tuple(
+            ObstacleGroup(nodes=nodes, obstacles=found) for found, nodes in self._nodes.most_common() if nodes
+        )
+        answers = {derive_answer(group.obstacles) for group in groups}
         unknown = (each for group in groups for each in group.obstacles if each.reason is Reason.UNDECIDED)
-        demands = self._pod.demands
+        constraints = self._pod.constraints
         places, exact = self._places, Answer.UNKNOWN not in answers
-        if places and (demands.affinity or demands.anti_affinity or demands.spread):
+        if places and (constraints.affinity or constraints.anti_affinity or constraints.spread_constraints):
             places, exact = 1, False
         if self._limit is not None and places > self._limit:
             places, exact = self._limit, False
-        return Survey(
+        return ScanResult(
             answer=next((each for each in (Answer.YES, Answer.UNKNOWN) if each in answers), Answer.NO),
             places=places,
             places_exact=exact,
-            could=self.could,
+            fit_if_empty=self.fit_if_empty,
             groups=groups,
             undecided=tuple(dict.fromkeys(each.detail for each in unknown)),
         )
 
-    def _large_enough(self, pool: Pool) -> int:
+    def _count_large_enough(self, pool: EquivalentNodes) -> int:
         """Return how many nodes of a pool would have enough of everything if they were empty."""
-        found = pool.memory.get(self._needs)
+        found = pool.cache.get(self._needs)
         if found is None:
-            found = reduce(and_, self._enough(self._table.allocatable, pool.pick)).bit_count()
-            if len(pool.memory) >= _SIZES_KEPT:
-                pool.memory.clear()
-            pool.memory[self._needs] = found
+            found = reduce(and_, self._build_masks(self._table.get_allocatable_column, pool.pick)).bit_count()
+            if len(pool.cache) >= _MAX_CACHED_NEEDS:
+                pool.cache.clear()
+            pool.cache[self._needs] = found
         return found
 
-    def _parts(self, pool: Pool, crowded: set[int]) -> Iterator[tuple[_Pick, int, _Obstacles]]:
+    def _split_nodes(self, pool: EquivalentNodes, crowded: set[int]) -> Iterator[tuple[_Picker, int, _Obstacles]]:
         """Yield parts of a pool with the same obstacles from other pods: how to pick its values, and how many."""
-        if self._filters.idle and not crowded:
+        if self._filters.is_inactive and not crowded:
             yield pool.pick, len(pool), ()
             return
         parts: dict[_Obstacles, list[int]] = {}
         for row in pool.rows:
             if row not in crowded:
-                parts.setdefault(self._filters.obstacles(self._table.at(row)), []).append(row)
+                parts.setdefault(self._filters.find_obstacles(self._table.get_by_row(row)), []).append(row)
         for others, rows in parts.items():
-            yield picker(rows), len(rows), others
+            yield make_picker(rows), len(rows), others
 
-    def _look_at_amounts(self, pick: _Pick, number: int, *, others: _Obstacles) -> None:
-        enough = self._enough(self._table.free, pick)
-        lacks: dict[_Obstacles, int] = {(): _ones(number)}
+    def _scan_amounts(self, pick: _Picker, number: int, *, others: _Obstacles) -> None:
+        enough = self._build_masks(self._table.get_free_column, pick)
+        lacks: dict[_Obstacles, int] = {(): _make_byte_ones(number)}
         for (resource, _), mask in zip(self._needs, enough, strict=True):
-            lacks = dict(_split(lacks, mask, obstacle=shortage(resource)))
+            lacks = dict(_split_by_mask(lacks, mask, obstacle=make_shortage(resource)))
         for found, mask in lacks.items():
-            self._nodes[in_order((*others, *found, *self._undecided))] += mask.bit_count()
+            self._nodes[sort_obstacles((*others, *found, *self._undecided))] += mask.bit_count()
         if not others and not self._undecided and () in lacks:
             self._count_places(lacks[()].to_bytes(number, "little"), pick)
 
-    def _look_at_crowded(self, node: Node) -> None:
+    def _scan_nominated(self, node: Node) -> None:
         """Look at one node that is kept for other pods, as if they were there."""
-        requested = self._filters.requested(node.name)
-        lacks = lacking(self._needs, node, requested=requested)
-        found = in_order((*self._filters.obstacles(node), *lacks, *self._undecided))
+        requested = self._filters.get_requested(node.name)
+        lacks = find_shortages(self._needs, node, requested=requested)
+        found = sort_obstacles((*self._filters.find_obstacles(node), *lacks, *self._undecided))
         self._nodes[found] += 1
         if not found:
             most = (
                 (node.allocatable.get(resource, 0) - requested.get(resource, 0)) // number
                 for resource, number in self._needs
             )
-            self._places += 1 if self._pod.demands.host_ports else min(most)
+            self._places += 1 if self._pod.constraints.host_ports else min(most)
 
-    def _count_places(self, fits: bytes, pick: _Pick) -> None:
+    def _count_places(self, fits: bytes, pick: _Picker) -> None:
         """Count how many copies of the pod the nodes that fit would take, to one more than the limit."""
-        if self._pod.demands.host_ports:  # a second copy finds the port taken
+        if self._pod.constraints.host_ports:  # a second copy finds the port taken
             self._places += sum(fits)
             return
         copies = [
-            _each_over(compress(pick(self._table.free(resource)), fits), number) for resource, number in self._needs
+            _divide_column(compress(pick(self._table.get_free_column(resource)), fits), number)
+            for resource, number in self._needs
         ]
         on_each = map(min, *copies) if len(copies) > 1 else copies[0]
         if self._limit is None:
@@ -176,7 +194,7 @@ class _Look:
             if self._places > self._limit:
                 break
 
-    def _enough(self, column: Callable[[str], list[int]], pick: _Pick) -> list[int]:
+    def _build_masks(self, column: Callable[[str], list[int]], pick: _Picker) -> list[int]:
         """Return for each need a number with a byte for each node: 1 where it has enough, else 0."""
         return [
             int.from_bytes(bytes(map(number.__le__, pick(column(resource)))), "little")
@@ -184,21 +202,21 @@ class _Look:
         ]
 
 
-def _gated(number: int, *, could: int) -> Survey:
-    groups = (Group(nodes=number, obstacles=GATED),) if number else ()
-    return Survey(answer=Answer.NO, places=0, places_exact=True, could=could, groups=groups)
+def _build_gated_result(number: int, *, fit_if_empty: int) -> ScanResult:
+    groups = (ObstacleGroup(nodes=number, obstacles=GATED_OBSTACLES),) if number else ()
+    return ScanResult(answer=Answer.NO, places=0, places_exact=True, fit_if_empty=fit_if_empty, groups=groups)
 
 
-def _each_over(column: Iterator[int], number: int) -> Iterator[int]:
+def _divide_column(column: Iterator[int], number: int) -> Iterator[int]:
     return column if number == 1 else map(floordiv, column, repeat(number))
 
 
-def _ones(number: int) -> int:
+def _make_byte_ones(number: int) -> int:
     """Return a number with this many bytes that are 1."""
     return int.from_bytes(b"\1" * number, "little")
 
 
-def _split(parts: dict[_Obstacles, int], mask: int, *, obstacle: Obstacle) -> Iterator[tuple[_Obstacles, int]]:
+def _split_by_mask(parts: dict[_Obstacles, int], mask: int, *, obstacle: Obstacle) -> Iterator[tuple[_Obstacles, int]]:
     """Yield each part twice, without those that are empty: where a mask is 1, and where it is 0 and the obstacle is."""
     for found, rows in parts.items():
         if enough := rows & mask:

@@ -22,43 +22,47 @@ class Language:
     """
 
     tag: str
-    catalogue: NullTranslations
+    translations: NullTranslations
 
 
-ENGLISH = Language(tag="en", catalogue=NullTranslations())
+ENGLISH = Language(tag="en", translations=NullTranslations())
 """The language that all texts are written in."""
 
-_spoken: ContextVar[Language] = ContextVar("gpuspawner_language", default=ENGLISH)
+_current_language: ContextVar[Language] = ContextVar("gpuspawner_language", default=ENGLISH)
 
 
-def spoken() -> Language:
+def get_language() -> Language:
     """Return the language that texts are made in now."""
-    return _spoken.get()
+    return _current_language.get()
 
 
-def speak(language: Language) -> None:
+def set_language(language: Language) -> None:
     """Have texts made in a language for the rest of this context."""
-    _spoken.set(language)
+    _current_language.set(language)
 
 
 @contextmanager
-def speaking(language: Language) -> Iterator[None]:
+def use_language(language: Language) -> Iterator[None]:
     """Have texts made in a language for as long as this lasts: for what is kept, and read by others."""
-    token = _spoken.set(language)
+    token = _current_language.set(language)
     try:
         yield
     finally:
-        _spoken.reset(token)
+        _current_language.reset(token)
 
 
 def gettext(message: str, /, **values: object) -> str:
     """Return a text in the language spoken now.
 
     :param message: the English one, with names in braces.
-    :param values: what is filled in for them, as :func:`said`; never looked at for braces of its own.
+    :param values: what is filled in for them, as :func:`translate_now`; never looked at for braces of its own.
     """
     # To gettext itself an empty text is the catalogue's header.
-    return _filled(_spoken.get().catalogue.gettext(message), english=message, values=values) if message else ""
+    return (
+        _fill_in(_current_language.get().translations.gettext(message), english=message, values=values)
+        if message
+        else ""
+    )
 
 
 def ngettext(one: str, many: str, /, *, number: int, **values: object) -> str:
@@ -68,12 +72,12 @@ def ngettext(one: str, many: str, /, *, number: int, **values: object) -> str:
     :param many: the English one for all other numbers.
     :param number: 0 or more, filled in for ``{number}``.
     """
-    catalogue = _spoken.get().catalogue
+    catalogue = _current_language.get().translations
     english = one if number == 1 else many
-    return _filled(catalogue.ngettext(one, many, number), english=english, values={"number": number, **values})
+    return _fill_in(catalogue.ngettext(one, many, number), english=english, values={"number": number, **values})
 
 
-class Later(str):
+class LazyText(str):
     """An English text that knows how to be said in another language, for what is kept longer than a request."""
 
     __slots__ = ("message", "values")
@@ -82,22 +86,22 @@ class Later(str):
     values: dict[str, object]
 
 
-def later(message: str, /, **values: object) -> Later:
-    """Return a text as :func:`gettext` does, in English; :func:`said` returns it in the language spoken then."""
-    text = Later(message.format(**values) if values else message)
+def gettext_lazy(message: str, /, **values: object) -> LazyText:
+    """Return a text in English that :func:`translate_now` can translate later."""
+    text = LazyText(message.format(**values) if values else message)
     text.message, text.values = message, values
     return text
 
 
-def said(text: str) -> str:
-    """Return a text in the language spoken now, where it is one of :func:`later`; any other as it is."""
-    return gettext(text.message, **text.values) if isinstance(text, Later) else text
+def translate_now(text: str) -> str:
+    """Return a text in the language spoken now, where it is one of :func:`gettext_lazy`; any other as it is."""
+    return gettext(text.message, **text.values) if isinstance(text, LazyText) else text
 
 
-def _filled(translated: str, *, english: str, values: dict[str, object]) -> str:
+def _fill_in(translated: str, *, english: str, values: dict[str, object]) -> str:
     if not values:
         return translated
-    filled_in = {name: said(value) if isinstance(value, str) else value for name, value in values.items()}
+    filled_in = {name: translate_now(value) if isinstance(value, str) else value for name, value in values.items()}
     try:
         return translated.format(**filled_in)
     # A slip in a catalogue is no reason to show nothing: {gpu.name} is looked up as well.

@@ -5,48 +5,48 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from gpuspawner.core.text.language import ENGLISH, gettext, spoken
+from gpuspawner.core.text.language import ENGLISH, get_language, gettext
 
-_SPELLED = re.compile(r"[A-Z]+(?=[\d\W]|$)|[A-Z][A-Z\d]+")
+_SPELLED_OUT = re.compile(r"[A-Z]+(?=[\d\W]|$)|[A-Z][A-Z\d]+")
 """The beginning of a name that is read letter by letter (``A100``, ``RTX``), or as if it were (``NVIDIA``)."""
 _VOWEL_LETTERS = frozenset("AEFHILMNORSX")
 """Letters whose names begin with a vowel."""
 _VOWELS = frozenset("aeiouAEIOU")
-_STOPS = (".", "。")
-_SEVERAL = 2
+_FULL_STOPS = (".", "。")
+_MIN_JOINED = 2
 
 
-def all_of(names: Sequence[str], *, translate: Callable[..., str] = gettext) -> str:
+def join_with_and(names: Sequence[str], *, translate: Callable[..., str] = gettext) -> str:
     """Return names in a row, all of which are meant: ``A100, H100 and L4``.
 
-    :param translate: for what is kept, :func:`gpuspawner.core.text.language.later`.
+    :param translate: for what is kept, :func:`gpuspawner.core.text.language.gettext_lazy`.
     """
-    if len(names) < _SEVERAL:
+    if len(names) < _MIN_JOINED:
         return names[0] if names else ""
-    return translate("{names} and {last}", names=_in_a_row(names[:-1], translate), last=names[-1])
+    return translate("{names} and {last}", names=_join_with_commas(names[:-1], translate), last=names[-1])
 
 
-def any_of(names: Sequence[str], *, translate: Callable[..., str] = gettext) -> str:
+def join_with_or(names: Sequence[str], *, translate: Callable[..., str] = gettext) -> str:
     """Return names in a row, one of which is meant: ``A100, H100 or L4``.
 
-    :param translate: as for :func:`all_of`.
+    :param translate: as for :func:`join_with_and`.
     """
-    if len(names) < _SEVERAL:
+    if len(names) < _MIN_JOINED:
         return names[0] if names else ""
-    return translate("{names} or {last}", names=_in_a_row(names[:-1], translate), last=names[-1])
+    return translate("{names} or {last}", names=_join_with_commas(names[:-1], translate), last=names[-1])
 
 
-def with_article(name: str) -> str:
+def add_article(name: str) -> str:
     """Return a name with ``a`` or ``an``, as it is read: ``an A100``, ``a T4``, ``an RTX 4090``.
 
     Other languages have an article before each name, or none.
     """
-    spelled = _SPELLED.match(name)
+    spelled = _SPELLED_OUT.match(name)
     vowel = name[:1] in _VOWEL_LETTERS if spelled else name[:1] in _VOWELS or name[:1] == "8"
     return gettext("an {name}", name=name) if vowel else gettext("a {name}", name=name)
 
 
-def paragraph(*sentences: str) -> str:
+def join_sentences(*sentences: str) -> str:
     """Return sentences one after the other, without those that are empty."""
     text = ""
     for each in filter(None, sentences):
@@ -54,24 +54,24 @@ def paragraph(*sentences: str) -> str:
     return text
 
 
-def as_sentence(clause: str) -> str:
+def make_sentence(clause: str) -> str:
     """Return a clause as a sentence: it begins with a capital and ends with a full stop."""
     text = f"{clause[:1].upper()}{clause[1:]}"
-    return text if text.endswith((*_STOPS, "!", "?")) or not text else gettext("{sentence}.", sentence=text)
+    return text if text.endswith((*_FULL_STOPS, "!", "?")) or not text else gettext("{sentence}.", sentence=text)
 
 
-def as_clause(sentence: str) -> str:
+def make_clause(sentence: str) -> str:
     """Return a sentence as it stands after a colon, without its full stop.
 
     In English a first word that is no name begins with a small letter there; elsewhere that is a matter of the
     translation.
     """
-    is_word = spoken() is ENGLISH and not sentence[1:2].isupper() and not sentence[1:2].isdigit()
+    is_word = get_language() is ENGLISH and not sentence[1:2].isupper() and not sentence[1:2].isdigit()
     text = f"{sentence[:1].lower()}{sentence[1:]}" if is_word else sentence
-    return text[:-1] if text.endswith(_STOPS) else text
+    return text[:-1] if text.endswith(_FULL_STOPS) else text
 
 
-def _in_a_row(names: Sequence[str], translate: Callable[..., str]) -> str:
+def _join_with_commas(names: Sequence[str], translate: Callable[..., str]) -> str:
     row = names[0]
     for name in names[1:]:
         row = translate("{names}, {name}", names=row, name=name)

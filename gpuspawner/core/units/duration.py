@@ -9,16 +9,16 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
-from gpuspawner.core.text.language import gettext, later, ngettext
-from gpuspawner.core.units.quantity import QuantityError, TooFineError
+from gpuspawner.core.text.language import gettext, gettext_lazy, ngettext
+from gpuspawner.core.units.quantity import QuantityError, TooPreciseError
 
-_LONGEST = 64
+_MAX_LENGTH = 64
 """Characters: the longest text worth reading."""
 
 _MINUTE_S = 60
 _UNITS = (("day", 24 * 60), ("hour", 60), ("minute", 1))
 """Name and minutes, the largest first."""
-_DAYS_FROM = 2 * 24 * 60
+_MIN_MINUTES_IN_DAYS = 2 * 24 * 60
 """Minutes from which on days are counted: nobody says "1 day and 6 hours" of a server."""
 
 _NUMBER = r"(\d+\.?\d*|\.\d+)"
@@ -36,17 +36,17 @@ def parse_duration(value: object) -> int:
     :raises QuantityError: anything else, a number without a unit too.
     :raises TooFineError: a part of a minute.
     """
-    return _seconds(value.strip() if isinstance(value, str) and len(value) <= _LONGEST else "")
+    return _parse_seconds(value.strip() if isinstance(value, str) and len(value) <= _MAX_LENGTH else "")
 
 
-def duration_option(duration_s: int) -> str:
+def format_duration_option(duration_s: int) -> str:
     """Return whole minutes as user options and form fields hold them: ``30m``, ``8h``, ``2h30m``, ``2d``."""
-    return "".join(f"{number}{unit[0]}" for unit, number in _parts(duration_s)) or "0m"
+    return "".join(f"{number}{unit[0]}" for unit, number in _split_units(duration_s)) or "0m"
 
 
 def format_duration(duration_s: int) -> str:
     """Return whole minutes for people: ``8 hours``, ``2 hours 30 minutes``; always exact."""
-    told, *rest = [_told(unit, number) for unit, number in _parts(duration_s) or [("minute", 0)]]
+    told, *rest = [_format_unit(unit, number) for unit, number in _split_units(duration_s) or [("minute", 0)]]
     for each in rest:
         told = gettext("{longer} {shorter}", longer=told, shorter=each)
     return told
@@ -54,17 +54,17 @@ def format_duration(duration_s: int) -> str:
 
 # Everybody asks for one of a few.
 @lru_cache(maxsize=4096)
-def _seconds(text: str) -> int:
+def _parse_seconds(text: str) -> int:
     found = _DURATION.fullmatch(text)
     if found is None or not any(found.groups()):
-        raise QuantityError(later("must be a length of time with a unit, such as 30m, 8h or 2d"))
+        raise QuantityError(gettext_lazy("must be a length of time with a unit, such as 30m, 8h or 2d"))
     minutes = sum(Fraction(number or 0) * factor for number, (_, factor) in zip(found.groups(), _UNITS, strict=True))
     if minutes.denominator != 1:
-        raise TooFineError(later("must be whole minutes"))
+        raise TooPreciseError(gettext_lazy("must be whole minutes"))
     return int(minutes) * _MINUTE_S
 
 
-def _told(unit: str, number: int) -> str:
+def _format_unit(unit: str, number: int) -> str:
     if unit == "day":
         return ngettext("{number} day", "{number} days", number=number)
     if unit == "hour":
@@ -72,11 +72,11 @@ def _told(unit: str, number: int) -> str:
     return ngettext("{number} minute", "{number} minutes", number=number)
 
 
-def _parts(duration_s: int) -> list[tuple[str, int]]:
+def _split_units(duration_s: int) -> list[tuple[str, int]]:
     """Return the units that there are some of, with their numbers."""
     left = duration_s // _MINUTE_S
     parts = []
-    for unit, factor in _UNITS if left >= _DAYS_FROM else _UNITS[1:]:
+    for unit, factor in _UNITS if left >= _MIN_MINUTES_IN_DAYS else _UNITS[1:]:
         number, left = divmod(left, factor)
         parts.append((unit, number))
     return [part for part in parts if part[1]]

@@ -12,16 +12,16 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
-from gpuspawner.core.text.language import later
+from gpuspawner.core.text.language import gettext_lazy
 
-_LONGEST = 64
+_MAX_LENGTH = 64
 """Characters: the longest text worth reading; nobody types more, and arithmetic on it would cost time."""
-_LARGEST = 2**63
+_UPPER_BOUND = 2**63
 """First number that Kubernetes cannot hold (it counts in signed 64 bits)."""
 
 _GIB = 1024**3
 _MEMORY_UNITS = {"T": 1024**4, "G": _GIB, "M": 1024**2, "K": 1024, "B": 1}
-_KUBERNETES_UNITS = {
+_QUANTITY_UNITS = {
     "n": Fraction(1, 10**9),
     "u": Fraction(1, 10**6),
     "m": Fraction(1, 1000),
@@ -34,16 +34,14 @@ _NUMBER = r"(?P<number>\d+\.?\d*|\.\d+)"
 _CPU = re.compile(rf"{_NUMBER}(?P<unit>m?)", re.ASCII)
 # People write 16G, 16 GiB and 16gb: all the same here. A lone small m is no unit: in Kubernetes it means thousandths.
 _MEMORY = re.compile(rf"{_NUMBER} ?(?:(?P<unit>[KMGTkgt]|m(?=[iIbB]))[iI]?[bB]?|[bB])", re.ASCII)
-_KUBERNETES = re.compile(
-    rf"\+?{_NUMBER}(?:(?P<unit>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?\d{{1,3}}))?", re.ASCII
-)
+_QUANTITY = re.compile(rf"\+?{_NUMBER}(?:(?P<unit>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?\d{{1,3}}))?", re.ASCII)
 
 
 class QuantityError(ValueError):
     """A text or value is not an amount; the message says what would be, without quoting the value."""
 
 
-class TooFineError(QuantityError):
+class TooPreciseError(QuantityError):
     """An amount is finer than what Kubernetes can grant (one thousandth of a CPU)."""
 
 
@@ -55,10 +53,10 @@ def parse_memory(value: object) -> int:
     :raises QuantityError: anything else, and amounts of 2^63 bytes or more.
     """
     if isinstance(value, int) and not isinstance(value, bool):
-        return _bounded(Fraction(value))
+        return _check_range(Fraction(value))
     if isinstance(value, float) and value.is_integer():
-        return _bounded(Fraction(value))
-    return _memory_bytes(_text(value) if isinstance(value, str) else "")
+        return _check_range(Fraction(value))
+    return _parse_memory_text(_strip_text(value) if isinstance(value, str) else "")
 
 
 def parse_cpu(value: object) -> int:
@@ -68,10 +66,10 @@ def parse_cpu(value: object) -> int:
     :raises QuantityError: anything else, and 2^63 millicores or more.
     :raises TooFineError: a part of a millicore.
     """
-    return _cpu_millis(_number_text(value))
+    return _parse_cpu_text(_read_number_text(value))
 
 
-def parse_kubernetes(value: object) -> Fraction:
+def parse_quantity(value: object) -> Fraction:
     """Return a Kubernetes quantity, exactly: CPUs, bytes or a count.
 
     Finer parts than 10^-9 are kept; Kubernetes rounds them up, which no rounding up that follows can tell apart.
@@ -79,30 +77,30 @@ def parse_kubernetes(value: object) -> Fraction:
     :param value: ``resource.Quantity`` as JSON holds it: a text, rarely a number.
     :raises QuantityError: no quantity, a negative one (no amount here can be), or 2^63 and more.
     """
-    text = _number_text(value)
-    match = None if text is None else _KUBERNETES.fullmatch(text)
+    text = _read_number_text(value)
+    match = None if text is None else _QUANTITY.fullmatch(text)
     if match is None:
-        raise QuantityError(later("must be a Kubernetes quantity, such as 500m or 16Gi"))
-    scale = Fraction(10) ** int(match["exponent"]) if match["exponent"] else _KUBERNETES_UNITS[match["unit"] or ""]
+        raise QuantityError(gettext_lazy("must be a Kubernetes quantity, such as 500m or 16Gi"))
+    scale = Fraction(10) ** int(match["exponent"]) if match["exponent"] else _QUANTITY_UNITS[match["unit"] or ""]
     number = Fraction(match["number"]) * scale
-    _bounded(number)
+    _check_range(number)
     return number
 
 
-def to_millis(value: object) -> int:
+def parse_millis(value: object) -> int:
     """Return a Kubernetes quantity in thousandths, rounded up as Kubernetes' ``MilliValue`` does.
 
-    :raises QuantityError: as :func:`parse_kubernetes`.
+    :raises QuantityError: as :func:`parse_quantity`.
     """
-    return math.ceil(parse_kubernetes(value) * 1000)
+    return math.ceil(parse_quantity(value) * 1000)
 
 
-def to_units(value: object) -> int:
+def parse_whole_units(value: object) -> int:
     """Return a Kubernetes quantity in whole units (bytes, devices), rounded up as Kubernetes' ``Value`` does.
 
-    :raises QuantityError: as :func:`parse_kubernetes`.
+    :raises QuantityError: as :func:`parse_quantity`.
     """
-    return math.ceil(parse_kubernetes(value))
+    return math.ceil(parse_quantity(value))
 
 
 @lru_cache(maxsize=4096)
@@ -110,17 +108,17 @@ def format_memory(size_bytes: int) -> str:
     """Return bytes for people: ``16 GiB``, ``1.5 GiB``, ``512 MiB``; always exact, so :func:`parse_memory` reads it."""
     for unit, factor in _MEMORY_UNITS.items():
         if size_bytes >= factor and size_bytes * 1000 % factor == 0:
-            return f"{_decimal(Fraction(size_bytes, factor))} {unit if unit == 'B' else f'{unit}iB'}"
+            return f"{_format_decimal(Fraction(size_bytes, factor))} {unit if unit == 'B' else f'{unit}iB'}"
     return "0 B"
 
 
 @lru_cache(maxsize=4096)
 def format_cpu(millis: int) -> str:
     """Return millicores as a number of CPUs for people and form fields: ``2``, ``0.5``."""
-    return _decimal(Fraction(millis, 1000))
+    return _format_decimal(Fraction(millis, 1000))
 
 
-def memory_option(size_bytes: int) -> str:
+def format_memory_option(size_bytes: int) -> str:
     """Return bytes as user options hold them: ``16G``, in the largest unit that needs no decimals."""
     for unit, factor in _MEMORY_UNITS.items():
         if size_bytes >= factor and size_bytes % factor == 0:
@@ -129,64 +127,64 @@ def memory_option(size_bytes: int) -> str:
 
 
 @lru_cache(maxsize=4096)
-def gib(size_bytes: int) -> str:
+def format_gib(size_bytes: int) -> str:
     """Return bytes as an exact decimal number of GiB for form fields: ``16``, ``0.5``."""
-    return _decimal(Fraction(size_bytes, _GIB))
+    return _format_decimal(Fraction(size_bytes, _GIB))
 
 
-def _text(value: str) -> str:
+def _strip_text(value: str) -> str:
     """Return a text without the spaces around it; one that is too long becomes one that nothing matches."""
-    return value.strip() if len(value) <= _LONGEST else ""
+    return value.strip() if len(value) <= _MAX_LENGTH else ""
 
 
-def _number_text(value: object) -> str | None:
+def _read_number_text(value: object) -> str | None:
     """Return a number or text as text, None for everything else (bool is an int in Python, and no amount)."""
     if isinstance(value, str):
-        return _text(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _LARGEST:
+        return _strip_text(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _UPPER_BOUND:
         return None
-    return _written_out(value)
+    return _format_number(value)
 
 
 # Everybody asks for the same few amounts, and each is looked at several times on its way into a pod.
 @lru_cache(maxsize=4096)
-def _memory_bytes(text: str) -> int:
+def _parse_memory_text(text: str) -> int:
     match = _MEMORY.fullmatch(text)
     if match is None:
-        raise QuantityError(later("must be an amount of memory with a unit, such as 512M or 16G"))
-    return _bounded(Fraction(match["number"]) * _MEMORY_UNITS[(match["unit"] or "B").upper()])
+        raise QuantityError(gettext_lazy("must be an amount of memory with a unit, such as 512M or 16G"))
+    return _check_range(Fraction(match["number"]) * _MEMORY_UNITS[(match["unit"] or "B").upper()])
 
 
 @lru_cache(maxsize=4096)
-def _cpu_millis(text: str | None) -> int:
+def _parse_cpu_text(text: str | None) -> int:
     match = None if text is None else _CPU.fullmatch(text)
     if match is None:
-        raise QuantityError(later("must be a number of CPUs, such as 0.5 or 4"))
+        raise QuantityError(gettext_lazy("must be a number of CPUs, such as 0.5 or 4"))
     millis = Fraction(match["number"]) * (1 if match["unit"] else 1000)
     if millis.denominator != 1:
-        raise TooFineError(later("must be a multiple of 0.001 CPUs"))
-    return _bounded(millis)
+        raise TooPreciseError(gettext_lazy("must be a multiple of 0.001 CPUs"))
+    return _check_range(millis)
 
 
 # Whole or not, equal numbers are written the same.
 @lru_cache(maxsize=4096)
-def _written_out(number: float) -> str:
+def _format_number(number: float) -> str:
     """Return a number as decimal text.
 
     repr of a float is the shortest text that means it (0.1, not 0.1000000000000000055…), at most with an exponent.
     """
-    return _decimal(Fraction(repr(number)))
+    return _format_decimal(Fraction(repr(number)))
 
 
-def _bounded(number: Fraction) -> int:
-    if not 0 <= number < _LARGEST:
-        raise QuantityError(later("is too large") if number > 0 else later("must not be negative"))
+def _check_range(number: Fraction) -> int:
+    if not 0 <= number < _UPPER_BOUND:
+        raise QuantityError(gettext_lazy("is too large") if number > 0 else gettext_lazy("must not be negative"))
     return int(number)
 
 
 # A form shows the same few bounds and sizes to everybody, several times a page.
 @lru_cache(maxsize=4096)
-def _decimal(number: Fraction) -> str:
+def _format_decimal(number: Fraction) -> str:
     """Return a fraction whose denominator has no prime factors but 2 and 5 as decimal text."""
     digits = 0
     while number * 10**digits % 1:

@@ -19,13 +19,13 @@ from dataclasses import dataclass, replace
 from itertools import compress
 
 from gpuspawner.core.catalog.catalogue import GPUType
-from gpuspawner.core.catalog.stocks import Stock, is_silent, stocks, units
-from gpuspawner.core.cluster.model import Demands, Toleration
-from gpuspawner.core.cluster.node_choice import may_admit
-from gpuspawner.core.cluster.node_table import NodeTable, Pool
+from gpuspawner.core.catalog.stocks import TypeNodes, count_units, group_nodes_by_type, has_silent_plugin
+from gpuspawner.core.cluster.model import PodConstraints, Toleration
+from gpuspawner.core.cluster.node_choice import may_match_node_affinity
+from gpuspawner.core.cluster.node_table import EquivalentNodes, NodeTable
 from gpuspawner.core.cluster.occupancy import PODS, Inventory, Occupancy
-from gpuspawner.core.cluster.overview import overview
-from gpuspawner.core.verdict.shapes import Amounts, Shape, largest
+from gpuspawner.core.cluster.overview import get_occupancy
+from gpuspawner.core.verdict.shapes import FreeShape, ShapeAmounts, find_pareto_front
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,15 +48,15 @@ class Availability:
     free: int | None = None
     largest: int | None = None
     waiting: int | None = None
-    shapes: tuple[Shape, ...] | None = None
+    shapes: tuple[FreeShape, ...] | None = None
     own: int | None = None
-    largest_shapes: tuple[Shape, ...] | None = None
+    largest_shapes: tuple[FreeShape, ...] | None = None
 
 
-UNKNOWN = Availability()
+UNKNOWN_AVAILABILITY = Availability()
 
 
-def availability(
+def count_availability(
     gpus: Iterable[GPUType], inventory: Inventory, *, tolerations: tuple[Toleration, ...] = ()
 ) -> tuple[Availability, ...]:
     """Return what there is of each type, in their order, in one pass over their nodes.
@@ -64,20 +64,20 @@ def availability(
     :param tolerations: what every server tolerates besides the types' own (KubeSpawner's).
     """
     wanted = tuple(gpus)
-    known = overview(inventory)
+    known = get_occupancy(inventory)
     if known is None:
-        return (UNKNOWN,) * len(wanted)
-    basis = _basis(wanted, known.occupancy, tolerations=tolerations)
+        return (UNKNOWN_AVAILABILITY,) * len(wanted)
+    basis = _find_counts(wanted, known.occupancy, tolerations=tolerations)
     if not known.pods_known:
-        return basis.there_is
-    return basis.left()
+        return basis.existing
+    return basis.update()
 
 
-_MOST_CHOICES = 16
+_MAX_EXACT_CHOICES = 16
 """Different choices of nodes, by pods that wait, that are looked at node by node: anybody may think of thousands."""
 
 
-class _Basis:
+class _TypeCounts:
     """What is said of some types as long as no node changes."""
 
     def __init__(self, gpus: tuple[GPUType, ...], occupancy: Occupancy, *, tolerations: tuple[Toleration, ...]) -> None:
@@ -86,61 +86,64 @@ class _Basis:
         self.tolerations = tolerations
         self.generation = occupancy.nodes_generation
         self._table = occupancy.table
-        self._stocks = stocks(gpus, occupancy.table, tolerations=tolerations)
+        self._stocks = group_nodes_by_type(gpus, occupancy.table, tolerations=tolerations)
         self._resources = {gpu.resource for gpu in gpus}
-        self._asking: dict[tuple[int, int], tuple[Demands, list[bool]]] = {}
-        self.there_is = tuple(_there_is(stock, self._table) for stock in self._stocks)
-        self._seen = self._table.touches
-        self._left = [self._count(index) for index in range(len(gpus))]
+        self._requested: dict[tuple[int, int], tuple[PodConstraints, list[bool]]] = {}
+        self.existing = tuple(_count_existing(stock, self._table) for stock in self._stocks)
+        self._counted_touches = self._table.change_count
+        self._counts = [self._count(index) for index in range(len(gpus))]
 
-    def left(self) -> tuple[Availability, ...]:
+    def update(self) -> tuple[Availability, ...]:
         """Return for each type what there is of it and what nobody has; only where pods came or went it is counted."""
-        touched = self._table.touched(self._seen)
-        self._seen = self._table.touches
+        touched = self._table.find_changed_rows(self._counted_touches)
+        self._counted_touches = self._table.change_count
         for index, stock in enumerate(self._stocks):
             if touched is None or (touched and any(pool.has_any(touched) for pool in stock.open)):
-                self._left[index] = self._count(index)
-        for index, waiting in enumerate(self.waiting()):
-            if self.there_is[index] != UNKNOWN and self._left[index].waiting != waiting:
-                self._left[index] = replace(self._left[index], waiting=waiting)
-        return tuple(self._left)
+                self._counts[index] = self._count(index)
+        for index, waiting in enumerate(self.count_waiting()):
+            if self.existing[index] != UNKNOWN_AVAILABILITY and self._counts[index].waiting != waiting:
+                self._counts[index] = replace(self._counts[index], waiting=waiting)
+        return tuple(self._counts)
 
     def _count(self, index: int) -> Availability:
         """Return what there is of a type, and what nobody has of it."""
-        if self.there_is[index] == UNKNOWN:
-            return UNKNOWN
-        columns = [self._table.free(name) for name in (self.gpus[index].resource, "cpu", "memory", PODS)]
+        if self.existing[index] == UNKNOWN_AVAILABILITY:
+            return UNKNOWN_AVAILABILITY
+        columns = [self._table.get_free_column(name) for name in (self.gpus[index].resource, "cpu", "memory", PODS)]
         rows: list[tuple[int, ...]] = []
         for pool in self._stocks[index].open:
-            units_left = _of_ready(pool, self._table, column=columns[0])
+            units_left = _select_ready(pool, self._table, column=columns[0])
             if max(units_left) > 0:
-                others = (_of_ready(pool, self._table, column=column) for column in columns[1:])
+                others = (_select_ready(pool, self._table, column=column) for column in columns[1:])
                 # A node whose GPU broke may have promised more than it still has: that takes nothing from others.
                 rows += [row for row in zip(units_left, *others, strict=True) if row[0] > 0 and row[3] > 0]
         counts = [row[0] for row in rows]
         return replace(
-            self.there_is[index],
+            self.existing[index],
             free=sum(counts),
             largest=max(counts, default=0),
-            shapes=largest(_amounts(rows)),
+            shapes=find_pareto_front(_list_free_amounts(rows)),
         )
 
-    def waiting(self) -> list[int]:
+    def count_waiting(self) -> list[int]:
         """Return for each type how many units pods wait for; one that would take any of several counts for each."""
-        asking: dict[tuple[int, int], tuple[Demands, list[bool]]] = {}
+        asking: dict[tuple[int, int], tuple[PodConstraints, list[bool]]] = {}
         asked: Counter[tuple[tuple[int, int], str]] = Counter()
-        for pod in self.occupancy.waiting:
+        for pod in self.occupancy.pending_pods:
             wanted = self._resources & pod.requests.keys()
-            if not wanted or pod.demands.gated:
+            if not wanted or pod.constraints.is_gated:
                 continue
-            choice = pod.demands.choice
+            choice = pod.constraints.node_affinity_key
             if choice not in asking:
                 # Kept with the answer: as long as they are, no other demands have their choice.
-                answer = self._asking.get(choice) or (pod.demands, self._asked_types(pod.demands, len(asking)))
+                answer = self._requested.get(choice) or (
+                    pod.constraints,
+                    self._find_requested_types(pod.constraints, len(asking)),
+                )
                 asking[choice] = answer
             for resource in wanted:
                 asked[choice, resource] += pod.requests[resource]
-        self._asking = asking
+        self._requested = asking
         total = [0] * len(self.gpus)
         for (choice, resource), number in asked.items():
             for index, is_asked in enumerate(asking[choice][1]):
@@ -148,19 +151,23 @@ class _Basis:
                     total[index] += number
         return total
 
-    def _asked_types(self, demands: Demands, number: int) -> list[bool]:
+    def _find_requested_types(self, constraints: PodConstraints, number: int) -> list[bool]:
         """Return of which types a pod asks for nodes; after very many different ones, of which it might."""
-        if number >= _MOST_CHOICES:
-            return [any(may_admit(match, demands) for match in gpu.matches) for gpu in self.gpus]
-        return [stock.is_asked_for(demands, self._table) for stock in self._stocks]
+        if number >= _MAX_EXACT_CHOICES:
+            return [
+                any(may_match_node_affinity(match, constraints) for match in gpu.label_matches) for gpu in self.gpus
+            ]
+        return [stock.is_requested_by(constraints, self._table) for stock in self._stocks]
 
 
-_BASES: deque[_Basis] = deque(maxlen=8)
+_RECENT_COUNTS: deque[_TypeCounts] = deque(maxlen=8)
 """The last ones asked for: forms are shown far more often than nodes change, and most people are offered the same."""
 
 
-def _basis(gpus: tuple[GPUType, ...], occupancy: Occupancy, *, tolerations: tuple[Toleration, ...]) -> _Basis:
-    for basis in _BASES:
+def _find_counts(
+    gpus: tuple[GPUType, ...], occupancy: Occupancy, *, tolerations: tuple[Toleration, ...]
+) -> _TypeCounts:
+    for basis in _RECENT_COUNTS:
         if (
             basis.occupancy is occupancy
             and basis.generation == occupancy.nodes_generation
@@ -168,56 +175,56 @@ def _basis(gpus: tuple[GPUType, ...], occupancy: Occupancy, *, tolerations: tupl
             and basis.tolerations == tolerations
         ):
             return basis
-    basis = _Basis(gpus, occupancy, tolerations=tolerations)
-    _BASES.appendleft(basis)
+    basis = _TypeCounts(gpus, occupancy, tolerations=tolerations)
+    _RECENT_COUNTS.appendleft(basis)
     return basis
 
 
-def _there_is(stock: Stock, table: NodeTable) -> Availability:
+def _count_existing(stock: TypeNodes, table: NodeTable) -> Availability:
     """Return what there is of a type, whoever has it."""
     resource = stock.gpu.resource
     if any(resource in pool.example.uncounted for pool in stock.pools):
-        return UNKNOWN
-    columns = [table.allocatable(name) for name in (resource, "cpu", "memory", PODS)]
+        return UNKNOWN_AVAILABILITY
+    columns = [table.get_allocatable_column(name) for name in (resource, "cpu", "memory", PODS)]
     rows = {row for pool in stock.pools for row in zip(*map(pool.pick, columns), strict=True) if row[0] > 0}
-    total = sum(_total(pool, table, resource=resource) for pool in stock.pools)
-    if not total and _may_have_some(stock, table):
-        return UNKNOWN
+    total = sum(_count_total(pool, table, resource=resource) for pool in stock.pools)
+    if not total and _may_have_more(stock, table):
+        return UNKNOWN_AVAILABILITY
     return Availability(
         total=total,
-        healthy=sum(sum(_of_ready(pool, table, column=columns[0])) for pool in stock.pools),
-        largest_shapes=largest(_amounts(rows)),
+        healthy=sum(sum(_select_ready(pool, table, column=columns[0])) for pool in stock.pools),
+        largest_shapes=find_pareto_front(_list_free_amounts(rows)),
     )
 
 
-def _may_have_some(stock: Stock, table: NodeTable) -> bool:
+def _may_have_more(stock: TypeNodes, table: NodeTable) -> bool:
     """Tell whether a type that seems to have nothing may have some: a plugin is not there, or a runtime class helps."""
-    if any(is_silent(table.at(row), stock.gpu.resource) for pool in stock.pools for row in pool.rows):
+    if any(has_silent_plugin(table.get_by_row(row), stock.gpu.resource) for pool in stock.pools for row in pool.rows):
         return True
-    return stock.gpu.runtime_class is not None and stock.has_reserved(table)
+    return stock.gpu.runtime_class is not None and stock.has_reserved_nodes(table)
 
 
-def _amounts(rows: Iterable[tuple[int, ...]]) -> Iterator[Amounts]:
+def _list_free_amounts(rows: Iterable[tuple[int, ...]]) -> Iterator[ShapeAmounts]:
     """Yield units, CPU and memory of nodes that have a pod to spare; what was promised twice is nothing."""
     for count, cpu, memory, slots in rows:
         if slots > 0:
             yield count, max(0, cpu), max(0, memory)
 
 
-def _total(pool: Pool, table: NodeTable, *, resource: str) -> int:
+def _count_total(pool: EquivalentNodes, table: NodeTable, *, resource: str) -> int:
     """Return the units of all nodes of a pool, whether they work or not."""
     key = ("units", resource)
-    if key not in pool.memory:
-        pool.memory[key] = sum(units(table.at(row), resource) for row in pool.rows)
-    number: int = pool.memory[key]
+    if key not in pool.cache:
+        pool.cache[key] = sum(count_units(table.get_by_row(row), resource) for row in pool.rows)
+    number: int = pool.cache[key]
     return number
 
 
-def _of_ready(pool: Pool, table: NodeTable, *, column: list[int]) -> Sequence[int]:
+def _select_ready(pool: EquivalentNodes, table: NodeTable, *, column: list[int]) -> Sequence[int]:
     """Return the values a column has for the nodes of a pool that are ready; one 0 where none is."""
-    if "unready" not in pool.memory:
-        pool.memory["unready"] = sum(not table.at(row).ready for row in pool.rows)
+    if "unready" not in pool.cache:
+        pool.cache["unready"] = sum(not table.get_by_row(row).ready for row in pool.rows)
     values = pool.pick(column)
-    if not pool.memory["unready"]:
+    if not pool.cache["unready"]:
         return values
-    return tuple(compress(values, (table.at(row).ready for row in pool.rows))) or (0,)
+    return tuple(compress(values, (table.get_by_row(row).ready for row in pool.rows))) or (0,)

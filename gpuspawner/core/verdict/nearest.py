@@ -10,20 +10,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, GPUType
-from gpuspawner.core.catalog.image_use import misfit_text
-from gpuspawner.core.request.selection import Selection, image_of, longest_run_s
+from gpuspawner.core.catalog.catalogue import Bounds, Catalog, GPUType
+from gpuspawner.core.catalog.image_use import explain_misfit
+from gpuspawner.core.request.selection import Selection, find_image, find_max_run_time_s
 
-MOST_QUESTIONS = 40
+MAX_FIT_CHECKS = 40
 """Times that ``fits`` is called at most for one selection."""
 
 _BISECTIONS = 6
 """Questions spent on one amount after its smallest one fitted: finds one of 64 steps, a part of a larger range."""
 
 
-def nearest(
+def find_alternatives(
     selection: Selection,
-    catalogue: Catalogue,
+    catalogue: Catalog,
     *,
     fits: Callable[[Selection], bool],
     types: Iterable[GPUType] | None = None,
@@ -36,13 +36,13 @@ def nearest(
     What the image cannot use is never among them, nor the selection itself.
 
     :param selection: a valid one of this very catalogue.
-    :param fits: asked at most :data:`MOST_QUESTIONS` times, never about the selection itself.
+    :param fits: asked at most :data:`MAX_FIT_CHECKS` times, never about the selection itself.
     :param types: other GPU types to try, in this order; all of them by default.
     :param limit: choices wanted; fewer when there are not as many.
     """
-    others = other_types(selection, catalogue) if types is None else tuple(types)
-    search = _Search(selection, catalogue, others=others, fits=fits)
-    for changes in (search.single_changes, search.changes_of_amounts, search.changes_of_gpu):
+    others = list_other_types(selection, catalogue) if types is None else tuple(types)
+    search = _AlternativeSearch(selection, catalogue, others=others, fits=fits)
+    for changes in (search.list_single_changes, search.list_amount_changes, search.list_gpu_changes):
         found: dict[Selection, None] = {}
         for each in changes(selection):
             found.setdefault(each)
@@ -53,24 +53,26 @@ def nearest(
     return ()
 
 
-def other_types(selection: Selection, catalogue: Catalogue) -> list[GPUType]:
+def list_other_types(selection: Selection, catalogue: Catalog) -> list[GPUType]:
     """Return the GPU types that could take the place of the one selected, the nearest first."""
     if selection.gpu is None:
         return []
     own = catalogue.gpus[selection.gpu]
-    image = image_of(selection, catalogue)
-    others = (gpu for gpu in catalogue.gpus.values() if gpu.slug != own.slug and not misfit_text(image, gpu))
-    lasting = (gpu for gpu in others if _lasts(longest_run_s(gpu.slug, catalogue), selection.run_time_s))
-    return sorted(lasting, key=lambda gpu: _distance(gpu, own))
+    image = find_image(selection, catalogue)
+    others = (gpu for gpu in catalogue.gpus.values() if gpu.slug != own.slug and not explain_misfit(image, gpu))
+    lasting = (
+        gpu for gpu in others if _runs_long_enough(find_max_run_time_s(gpu.slug, catalogue), selection.run_time_s)
+    )
+    return sorted(lasting, key=lambda gpu: _measure_distance(gpu, own))
 
 
-class _Search:
+class _AlternativeSearch:
     """Finds choices that fit, and counts how often it asked."""
 
     def __init__(
         self,
         selection: Selection,
-        catalogue: Catalogue,
+        catalogue: Catalog,
         *,
         others: Sequence[GPUType],
         fits: Callable[[Selection], bool],
@@ -80,88 +82,94 @@ class _Search:
         self._fits = fits
         self._answers = {selection: False}
 
-    def single_changes(self, wanted: Selection) -> Iterator[Selection]:
+    def list_single_changes(self, wanted: Selection) -> Iterator[Selection]:
         """Yield choices that differ in one thing."""
-        for changed in (self._fewer_gpus(wanted), self._less("cpu", wanted), self._less("memory", wanted)):
+        for changed in (
+            self._find_fewer_gpus(wanted),
+            self._find_less("cpu", wanted),
+            self._find_less("memory", wanted),
+        ):
             if changed is not None:
                 yield changed
         for gpu in self._others:
-            if wanted.gpu_count <= gpu.max_count and self._asked(other := replace(wanted, gpu=gpu.slug)):
+            if wanted.gpu_count <= gpu.max_count and self._check_fits(other := replace(wanted, gpu=gpu.slug)):
                 yield other
 
-    def changes_of_amounts(self, wanted: Selection) -> Iterator[Selection]:
+    def list_amount_changes(self, wanted: Selection) -> Iterator[Selection]:
         """Yield the choice with less CPU and less memory."""
         if wanted.cpu_millis is None or wanted.memory_bytes is None:
             return
-        least = self._least(wanted)
-        if self._asked(least):
-            yield self._raised(least, wanted)
+        least = self._make_least(wanted)
+        if self._check_fits(least):
+            yield self._raise_amounts(least, wanted)
 
-    def changes_of_gpu(self, wanted: Selection) -> Iterator[Selection]:
+    def list_gpu_changes(self, wanted: Selection) -> Iterator[Selection]:
         """Yield choices with fewer GPUs or another type, and with less CPU and memory where it takes that as well."""
         if wanted.gpu is None:
             return
         for gpu in (self._catalogue.gpus[wanted.gpu], *self._others):
             one = replace(wanted, gpu=gpu.slug, gpu_count=1)
             most = replace(wanted, gpu=gpu.slug, gpu_count=min(wanted.gpu_count, gpu.max_count))
-            if self._asked(one):
-                yield self._most_gpus(most) or one
-            elif self._asked(least := self._least(one)):
-                yield self._raised(self._most_gpus(self._least(most)) or least, wanted)
+            if self._check_fits(one):
+                yield self._find_most_gpus(most) or one
+            elif self._check_fits(least := self._make_least(one)):
+                yield self._raise_amounts(self._find_most_gpus(self._make_least(most)) or least, wanted)
 
-    def _asked(self, candidate: Selection) -> bool:
+    def _check_fits(self, candidate: Selection) -> bool:
         """Return whether a choice fits; False when too many questions were asked already."""
         if candidate not in self._answers:
-            if len(self._answers) > MOST_QUESTIONS:
+            if len(self._answers) > MAX_FIT_CHECKS:
                 return False
             self._answers[candidate] = self._fits(candidate)
         return self._answers[candidate]
 
-    def _most_gpus(self, wanted: Selection) -> Selection | None:
-        return wanted if self._asked(wanted) else self._fewer_gpus(wanted)
+    def _find_most_gpus(self, wanted: Selection) -> Selection | None:
+        return wanted if self._check_fits(wanted) else self._find_fewer_gpus(wanted)
 
-    def _fewer_gpus(self, wanted: Selection) -> Selection | None:
+    def _find_fewer_gpus(self, wanted: Selection) -> Selection | None:
         """Return the choice with the most GPUs below those wanted."""
-        found = _largest(1, wanted.gpu_count - 1, asked=lambda count: self._asked(replace(wanted, gpu_count=count)))
+        found = _bisect_largest(
+            1, wanted.gpu_count - 1, fits=lambda count: self._check_fits(replace(wanted, gpu_count=count))
+        )
         return None if found is None else replace(wanted, gpu_count=found)
 
-    def _less(self, name: str, wanted: Selection) -> Selection | None:
+    def _find_less(self, name: str, wanted: Selection) -> Selection | None:
         """Return the choice with the most CPU, or memory, below what is wanted."""
-        bounds, amount = self._bounds(name), _amount(name, wanted)
+        bounds, amount = self._get_bounds(name), _get_amount(name, wanted)
         if bounds is None or amount is None:
             return None
-        changed = partial(_with_step, name, wanted=wanted, bounds=bounds)
-        least, below = _least_step(name, wanted, bounds=bounds), -((bounds.min - amount) // bounds.step) - 1
-        found = _largest(least, below, asked=lambda step: self._asked(changed(step=step)))
+        changed = partial(_set_step, name, wanted=wanted, bounds=bounds)
+        least, below = _find_least_step(name, wanted, bounds=bounds), -((bounds.min - amount) // bounds.step) - 1
+        found = _bisect_largest(least, below, fits=lambda step: self._check_fits(changed(step=step)))
         return None if found is None else changed(step=found)
 
-    def _least(self, wanted: Selection) -> Selection:
+    def _make_least(self, wanted: Selection) -> Selection:
         """Return the choice with the least CPU and memory."""
         for name in ("cpu", "memory"):
-            if _amount(name, wanted) is not None and (bounds := self._bounds(name)) is not None:
-                least = _least_step(name, wanted, bounds=bounds)
-                wanted = _with_step(name, wanted=wanted, bounds=bounds, step=least)
+            if _get_amount(name, wanted) is not None and (bounds := self._get_bounds(name)) is not None:
+                least = _find_least_step(name, wanted, bounds=bounds)
+                wanted = _set_step(name, wanted=wanted, bounds=bounds, step=least)
         return wanted
 
-    def _raised(self, found: Selection, wanted: Selection) -> Selection:
+    def _raise_amounts(self, found: Selection, wanted: Selection) -> Selection:
         """Return a choice that fits with as much of the CPU, then of the memory that is wanted as fits."""
         for name in ("cpu", "memory"):
-            amount = _amount(name, wanted)
+            amount = _get_amount(name, wanted)
             if amount is None:
                 continue
-            whole = _with_amount(name, found, amount=amount)
-            found = whole if self._asked(whole) else self._less(name, whole) or found
+            whole = _set_amount(name, found, amount=amount)
+            found = whole if self._check_fits(whole) else self._find_less(name, whole) or found
         return found
 
-    def _bounds(self, name: str) -> Bounds | None:
+    def _get_bounds(self, name: str) -> Bounds | None:
         return self._catalogue.cpu if name == "cpu" else self._catalogue.memory
 
 
-def _lasts(longest_s: int | None, wanted_s: int | None) -> bool:
+def _runs_long_enough(longest_s: int | None, wanted_s: int | None) -> bool:
     return longest_s is None or wanted_s is None or wanted_s <= longest_s
 
 
-def _distance(gpu: GPUType, own: GPUType) -> tuple[bool, bool, bool, int]:
+def _measure_distance(gpu: GPUType, own: GPUType) -> tuple[bool, bool, bool, int]:
     """Return how far a type is from another: by vendor, too little memory, what one unit is, difference in memory.
 
     Memory that is not known may be too little.
@@ -171,34 +179,34 @@ def _distance(gpu: GPUType, own: GPUType) -> tuple[bool, bool, bool, int]:
     return gpu.vendor != own.vendor, known < wanted, gpu.unit != own.unit, abs(known - wanted)
 
 
-def _largest(low: int, high: int, *, asked: Callable[[int], bool]) -> int | None:
+def _bisect_largest(low: int, high: int, *, fits: Callable[[int], bool]) -> int | None:
     """Return the largest number found to fit, by bisection; None when not even the smallest one does."""
-    if high < low or not asked(low):
+    if high < low or not fits(low):
         return None
     for _ in range(_BISECTIONS):
         if low == high:
             break
         middle = (low + high + 1) // 2
-        if asked(middle):
+        if fits(middle):
             low = middle
         else:
             high = middle - 1
     return low
 
 
-def _amount(name: str, selection: Selection) -> int | None:
+def _get_amount(name: str, selection: Selection) -> int | None:
     return selection.cpu_millis if name == "cpu" else selection.memory_bytes
 
 
-def _least_step(name: str, selection: Selection, *, bounds: Bounds) -> int:
+def _find_least_step(name: str, selection: Selection, *, bounds: Bounds) -> int:
     """Return the first step of an amount: the shared memory that is wanted needs memory to be a part of."""
     needed = (selection.shared_memory_bytes or 0) if name == "memory" else 0
     return max(0, -((bounds.min - needed) // bounds.step))
 
 
-def _with_amount(name: str, selection: Selection, *, amount: int) -> Selection:
+def _set_amount(name: str, selection: Selection, *, amount: int) -> Selection:
     return replace(selection, cpu_millis=amount) if name == "cpu" else replace(selection, memory_bytes=amount)
 
 
-def _with_step(name: str, *, wanted: Selection, bounds: Bounds, step: int) -> Selection:
-    return _with_amount(name, wanted, amount=bounds.min + step * bounds.step)
+def _set_step(name: str, *, wanted: Selection, bounds: Bounds, step: int) -> Selection:
+    return _set_amount(name, wanted, amount=bounds.min + step * bounds.step)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-Amounts = tuple[int, int, int]
+ShapeAmounts = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class FreeShape:
     """What one node gives, or could give, to one server.
 
     :param count: units of the GPU type's resource.
@@ -21,7 +21,7 @@ class Shape:
     cpu_millis: int
     memory_bytes: int
 
-    def holds(self, other: Shape) -> bool:
+    def covers(self, other: FreeShape) -> bool:
         """Tell whether this is as much as another one, in everything."""
         return (
             self.count >= other.count
@@ -30,14 +30,14 @@ class Shape:
         )
 
 
-def largest(amounts: Iterable[Amounts]) -> tuple[Shape, ...]:
+def find_pareto_front(amounts: Iterable[ShapeAmounts]) -> tuple[FreeShape, ...]:
     """Return the shapes that no other one holds (the Pareto front), the largest counts first.
 
     A server fits into one of all the shapes exactly when it fits into one of these.
 
     :param amounts: count, millicores and bytes of each shape; plain tuples, because there are as many as nodes.
     """
-    kept: list[Amounts] = []
+    kept: list[ShapeAmounts] = []
     # What holds a shape is never sorted below it, so its count is not smaller.
     for each in sorted(set(amounts), reverse=True):
         _, cpu, memory = each
@@ -46,4 +46,4 @@ def largest(amounts: Iterable[Amounts]) -> tuple[Shape, ...]:
                 break
         else:
             kept.append(each)
-    return tuple(Shape(*each) for each in kept)
+    return tuple(FreeShape(*each) for each in kept)

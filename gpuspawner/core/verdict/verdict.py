@@ -12,40 +12,46 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from gpuspawner.core.autoscaling.autoscalers import traces
-from gpuspawner.core.autoscaling.growth import growths, has_room_after, may_be_for, with_devices, would_take
-from gpuspawner.core.autoscaling.nodepools import more_like
+from gpuspawner.core.autoscaling.autoscalers import find_autoscaler_traces
+from gpuspawner.core.autoscaling.growth import (
+    add_gpu_sizes,
+    build_scale_up_pools,
+    check_new_node,
+    has_room_after,
+    may_match_pool,
+)
+from gpuspawner.core.autoscaling.nodepools import derive_pools_from_nodes
 from gpuspawner.core.catalog.catalogue import GPUType
-from gpuspawner.core.catalog.stocks import stocks
-from gpuspawner.core.cluster.model import Growth, Node, Pod
+from gpuspawner.core.catalog.stocks import group_nodes_by_type
+from gpuspawner.core.cluster.model import Node, Pod, ScalableNodePool
 from gpuspawner.core.cluster.occupancy import Inventory, Occupancy
-from gpuspawner.core.cluster.overview import overview
-from gpuspawner.core.scheduling.node_filters import layout
-from gpuspawner.core.scheduling.obstacles import Answer, Survey
-from gpuspawner.core.scheduling.survey import fits_somewhere, survey
-from gpuspawner.core.text.language import gettext, later, said
-from gpuspawner.core.text.sentences import all_of, as_sentence
-from gpuspawner.core.verdict.queue import ahead_of
-from gpuspawner.core.verdict.shortage import candidates, never_clause, wait_clause
-from gpuspawner.core.verdict.unseen import may_be_unseen
+from gpuspawner.core.cluster.overview import get_occupancy
+from gpuspawner.core.scheduling.node_filters import build_node_grouping
+from gpuspawner.core.scheduling.obstacles import Answer, ScanResult
+from gpuspawner.core.scheduling.survey import fits_somewhere, scan_nodes
+from gpuspawner.core.text.language import gettext, gettext_lazy, translate_now
+from gpuspawner.core.text.sentences import join_with_and, make_sentence
+from gpuspawner.core.verdict.queue import find_pods_ahead
+from gpuspawner.core.verdict.shortage import explain_never, explain_wait, find_candidate_nodes
+from gpuspawner.core.verdict.unseen import may_need_unseen_devices
 
-FRESH_S = 60.0
+MAX_DATA_AGE_S = 60.0
 """Seconds: what is known of the cluster and older than this is not relied on."""
 
-_MOST_PLACES = 100
+_MAX_PLACES = 100
 """Places that are counted at most; nobody needs to know of more."""
 
-_UNREADABLE = later("the nodes of the cluster cannot be read")
-_UNREADABLE_PODS = later("what is free cannot be read")
-_UNCONFIRMED = later("what is known of the cluster is not up to date")
-_GATED = later("another system decides when it may start")
-_SPOKEN_FOR = later("all nodes that may be added are spoken for")
-_UNSEEN = later("devices that cannot be seen right now")
-_RUNTIME_CLASS = later("what the cluster adds for its runtime class")
-_NEW_NODE = later("a new node")
-_FULL = later("no more nodes may be added right now")
-_TAKEN = later("all nodes that would do are taken")
-_NEW_NODE_IN_DOUBT = later("whether a new node would do for it cannot be told beforehand")
+_UNREADABLE = gettext_lazy("the nodes of the cluster cannot be read")
+_UNREADABLE_PODS = gettext_lazy("what is free cannot be read")
+_UNCONFIRMED = gettext_lazy("what is known of the cluster is not up to date")
+_GATED = gettext_lazy("another system decides when it may start")
+_NEW_NODES_TAKEN = gettext_lazy("all nodes that may be added are spoken for")
+_UNSEEN_DEVICES = gettext_lazy("devices that cannot be seen right now")
+_RUNTIME_CLASS = gettext_lazy("what the cluster adds for its runtime class")
+_NEW_NODE = gettext_lazy("a new node")
+_FULL = gettext_lazy("no more nodes may be added right now")
+_TAKEN = gettext_lazy("all nodes that would do are taken")
+_NEW_NODE_IN_DOUBT = gettext_lazy("whether a new node would do for it cannot be told beforehand")
 
 
 class Outcome(StrEnum):
@@ -83,85 +89,85 @@ class Verdict:
     age_s: float | None = None
 
 
-def verdict(pod: Pod, inventory: Inventory, *, gpu: GPUType | None = None) -> Verdict:
+def predict_verdict(pod: Pod, inventory: Inventory, *, gpu: GPUType | None = None) -> Verdict:
     """Return what becomes of a pod that does not exist yet, or still waits.
 
     :param pod: as it would be created, with what the admin and KubeSpawner put into it.
     :param gpu: the type chosen; its name is used in reasons, its ``scale_up`` says what may be added.
     """
-    known = overview(inventory)
+    known = get_occupancy(inventory)
     if known is None:
-        return _unknown(inventory, inventory.reason or _UNREADABLE)
+        return _make_unknown(inventory, inventory.reason or _UNREADABLE)
     if not _is_fresh(inventory):
-        return _unknown(inventory, inventory.reason or _UNCONFIRMED)
-    case = _Case(pod, known.occupancy, gpu=gpu, pools=inventory.growths)
-    blocked = case.blocked()
-    doubt = case.doubt(inventory) if blocked else ""
+        return _make_unknown(inventory, inventory.reason or _UNCONFIRMED)
+    case = _PodCase(pod, known.occupancy, gpu=gpu, pools=inventory.scalable_pools)
+    blocked = case.explain_blocked()
+    doubt = case.explain_doubt(inventory) if blocked else ""
     if blocked and not doubt:
-        return Verdict(outcome=Outcome.NEVER, reason=as_sentence(blocked), age_s=inventory.age_s)
+        return Verdict(outcome=Outcome.NEVER, reason=make_sentence(blocked), age_s=inventory.age_s)
     if not known.pods_known:
-        return _unknown(inventory, inventory.reason or _UNREADABLE_PODS)
+        return _make_unknown(inventory, inventory.reason or _UNREADABLE_PODS)
     if blocked:
-        return _unknown(inventory, gettext("{reason}; {doubt} may change that", reason=blocked, doubt=doubt))
-    return case.now_or_later(inventory)
+        return _make_unknown(inventory, gettext("{reason}; {doubt} may change that", reason=blocked, doubt=doubt))
+    return case.predict(inventory)
 
 
 def starts_now(pod: Pod, inventory: Inventory) -> bool:
     """Tell whether the verdict is NOW: for questions about many pods, which nobody wants a reason for."""
-    known = overview(inventory)
+    known = get_occupancy(inventory)
     if known is None or not known.pods_known or not _is_fresh(inventory):
         return False
     return fits_somewhere(pod, known.occupancy)
 
 
 def _is_fresh(inventory: Inventory) -> bool:
-    return inventory.age_s is not None and inventory.age_s <= FRESH_S
+    return inventory.age_s is not None and inventory.age_s <= MAX_DATA_AGE_S
 
 
-class _Case:
+class _PodCase:
     """One pod in one cluster."""
 
     def __init__(
-        self, pod: Pod, occupancy: Occupancy, *, gpu: GPUType | None, pools: tuple[Growth, ...] | None
+        self, pod: Pod, occupancy: Occupancy, *, gpu: GPUType | None, pools: tuple[ScalableNodePool, ...] | None
     ) -> None:
         self._pod = pod
         self._occupancy = occupancy
         self._gpu = gpu
-        self._survey: Survey = survey(pod, occupancy, limit=_MOST_PLACES)
+        self._survey: ScanResult = scan_nodes(pod, occupancy, limit=_MAX_PLACES)
         self._pools = pools
-        self._growing: tuple[Growth, ...] = ()
+        self._scalable_pools: tuple[ScalableNodePool, ...] = ()
         self._groups: list[Sequence[Node]] = []
         self._nodes: list[Node] = []
         self._reserved = False
         # Most pods fit, and then nobody asks for what they would not fit into.
         if self._survey.answer is Answer.NO:
             self._find_nodes()
-            self._find_growths()
+            self._find_node_pools()
 
-    def blocked(self) -> str:
+    def explain_blocked(self) -> str:
         """Return why no node that is there or declared would ever take the pod, empty when one might."""
         # Whoever takes the gates away may add tolerations and a node selector, as Kueue does.
-        if self._survey.could or self._survey.answer is not Answer.NO or self._pod.demands.gated:
+        if self._survey.fit_if_empty or self._survey.answer is not Answer.NO or self._pod.constraints.is_gated:
             return ""
-        pod, growing = self._pod, self._growing
+        pod, growing = self._pod, self._scalable_pools
         # A pool that is as large as it may be grows again when a node of it has gone.
-        pools = [replace(each, nodes_left=None) for each in growing]
-        if candidates(pod, self._groups) or any(would_take(each, pod) is not Answer.NO for each in pools):
+        pools = [replace(each, max_new_nodes=None) for each in growing]
+        if find_candidate_nodes(pod, self._groups) or any(check_new_node(each, pod) is not Answer.NO for each in pools):
             return ""
-        for_it = [each for each in growing if may_be_for(each, pod.demands)]
-        return never_clause(pod, self._groups, gpu=self._gpu, reserved=self._reserved, growths=for_it)
+        for_it = [each for each in growing if may_match_pool(each, pod.constraints)]
+        return explain_never(pod, self._groups, gpu=self._gpu, reserved=self._reserved, scalable_pools=for_it)
 
-    def doubt(self, inventory: Inventory) -> str:
+    def explain_doubt(self, inventory: Inventory) -> str:
         """Return what may change that a pod is blocked, empty where nothing does."""
-        if may_be_unseen(self._pod, self._occupancy.table, resources=inventory.device_resources):
-            return _UNSEEN
+        if may_need_unseen_devices(self._pod, self._occupancy.table, dra_resources=inventory.dra_resources):
+            return _UNSEEN_DEVICES
         # Its tolerations are added when the pod is created (https://kubernetes.io/docs/concepts/containers/runtime-class/),
         # and nobody here reads them.
-        if self._reserved and self._pod.demands.has_runtime_class:
+        if self._reserved and self._pod.constraints.has_runtime_class:
             return _RUNTIME_CLASS
-        return _NEW_NODE if self._may_grow() else ""
+        return _NEW_NODE if self._may_scale_up() else ""
 
-    def _may_grow(self) -> bool:
+    def _may_scale_up(self) -> bool:
         """Tell whether an autoscaler that nobody described may add a node for a pod that is blocked.
 
         What the admin says of a type, or of all that it stands for, is all there is to it, but for NodePools that are
@@ -172,70 +178,74 @@ class _Case:
             return True
         if self._gpu is not None and all(each.scale_up for each in self._gpu.members or (self._gpu,)):
             return False
-        left = traces(self._occupancy.table)
-        return left.any_shape or (left.pools and (self._gpu is None or not self._nodes))
+        left = find_autoscaler_traces(self._occupancy.table)
+        return left.any_size or (left.fixed_size and (self._gpu is None or not self._nodes))
 
-    def now_or_later(self, inventory: Inventory) -> Verdict:
+    def predict(self, inventory: Inventory) -> Verdict:
         """Return the verdict for a pod that some node may take, where what is known is fresh and complete."""
         found, age_s = self._survey, inventory.age_s
         if found.answer is Answer.YES:
             return Verdict(outcome=Outcome.NOW, places=found.places, places_exact=found.places_exact, age_s=age_s)
-        if self._pod.demands.gated:
-            return _unknown(inventory, _GATED)
+        if self._pod.constraints.is_gated:
+            return _make_unknown(inventory, _GATED)
         if found.answer is Answer.UNKNOWN:
-            return _unknown(inventory, gettext("it depends on {things}", things=all_of(found.undecided)))
-        return self._later(inventory)
+            return _make_unknown(inventory, gettext("it depends on {things}", things=join_with_and(found.undecided)))
+        return self._predict_later(inventory)
 
-    def _later(self, inventory: Inventory) -> Verdict:
+    def _predict_later(self, inventory: Inventory) -> Verdict:
         """Return what a pod waits for that fits nowhere now."""
         pod, nodes = self._pod, self._nodes
-        could = candidates(pod, self._groups)
-        ahead = ahead_of(pod, self._occupancy.waiting, nodes=could, gpu=self._gpu)
-        growing = [each for each in self._growing if would_take(each, pod) is Answer.YES]
-        by_preference = sorted(growing, key=_preference)
+        could = find_candidate_nodes(pod, self._groups)
+        ahead = find_pods_ahead(pod, self._occupancy.pending_pods, nodes=could, gpu=self._gpu)
+        growing = [each for each in self._scalable_pools if check_new_node(each, pod) is Answer.YES]
+        by_preference = sorted(growing, key=_rank_node_pool)
         first = next((each for each in by_preference if has_room_after(each, pod, ahead=ahead)), None)
         why = (
-            as_sentence(wait_clause(could, pod, nodes=nodes, gpu=self._gpu, occupancy=self._occupancy)) if could else ""
+            make_sentence(explain_wait(could, pod, nodes=nodes, gpu=self._gpu, occupancy=self._occupancy))
+            if could
+            else ""
         )
         if first is not None:
-            told = [each.minutes for each in (first, *self._growing) if each.minutes is not None]
+            told = [each.minutes for each in (first, *self._scalable_pools) if each.minutes is not None]
             return Verdict(
                 outcome=Outcome.AFTER_SCALE_UP,
                 minutes=told[0] if told else None,
-                pool=first.pool,
+                pool=first.name,
                 is_sure=first.machines is None,
                 ahead=len(ahead),
                 reason=why,
                 age_s=inventory.age_s,
             )
-        if not could and not growing and not self._survey.could:
-            return _unknown(inventory, _NEW_NODE_IN_DOUBT)
+        if not could and not growing and not self._survey.fit_if_empty:
+            return _make_unknown(inventory, _NEW_NODE_IN_DOUBT)
         could_grow = any(has_room_after(each, pod, ahead=()) for each in growing)
-        why = why or as_sentence(said(_SPOKEN_FOR if could_grow else _FULL if growing else _TAKEN))
+        why = why or make_sentence(translate_now(_NEW_NODES_TAKEN if could_grow else _FULL if growing else _TAKEN))
         return Verdict(outcome=Outcome.WAITS, ahead=len(ahead), reason=why, age_s=inventory.age_s)
 
     def _find_nodes(self) -> None:
         """Find the nodes of the GPU type that are not reserved for others; without a type, all."""
-        table, alike = self._occupancy.table, layout(self._pod)
+        table, alike = self._occupancy.table, build_node_grouping(self._pod)
         if self._gpu is None:
-            self._groups = [[table.at(row) for row in pool.rows] for pool in table.pools(alike)]
+            self._groups = [[table.get_by_row(row) for row in pool.rows] for pool in table.group_nodes(alike)]
         else:
-            (stock,) = stocks([self._gpu], table, tolerations=self._pod.demands.tolerations, alike=alike)
-            self._groups = list(stock.groups(table))
-            self._reserved = stock.has_reserved(table)
+            (stock,) = group_nodes_by_type(
+                [self._gpu], table, tolerations=self._pod.constraints.tolerations, layout=alike
+            )
+            self._groups = list(stock.list_node_groups(table))
+            self._reserved = stock.has_reserved_nodes(table)
         self._nodes = [node for group in self._groups for node in group]
 
-    def _find_growths(self) -> None:
+    def _find_node_pools(self) -> None:
         """Find what may be added: what the admin says of the GPU type, machines as they are there, and any others."""
-        own = growths(self._gpu, self._nodes) if self._gpu is not None else ()
-        pools = [with_devices(each, self._gpu) for each in self._pools or ()]
-        self._growing = (*own, *more_like(pools, self._nodes), *pools)
+        own = build_scale_up_pools(self._gpu, self._nodes) if self._gpu is not None else ()
+        pools = [add_gpu_sizes(each, self._gpu) for each in self._pools or ()]
+        self._scalable_pools = (*own, *derive_pools_from_nodes(pools, self._nodes), *pools)
 
 
-def _unknown(inventory: Inventory, reason: str) -> Verdict:
-    return Verdict(outcome=Outcome.UNKNOWN, reason=as_sentence(said(reason)), age_s=inventory.age_s)
+def _make_unknown(inventory: Inventory, reason: str) -> Verdict:
+    return Verdict(outcome=Outcome.UNKNOWN, reason=make_sentence(translate_now(reason)), age_s=inventory.age_s)
 
 
-def _preference(growth: Growth) -> tuple[bool, float, bool]:
+def _rank_node_pool(scalable_pool: ScalableNodePool) -> tuple[bool, float, bool]:
     """Return what puts growths in order: the soonest first, and what is sure before what is not."""
-    return growth.minutes is None, growth.minutes or 0.0, growth.machines is not None
+    return scalable_pool.minutes is None, scalable_pool.minutes or 0.0, scalable_pool.machines is not None

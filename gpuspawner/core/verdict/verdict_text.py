@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from gpuspawner.core.text.language import gettext, ngettext
-from gpuspawner.core.text.sentences import as_clause
-from gpuspawner.core.units.words import age, duration
-from gpuspawner.core.verdict.verdict import FRESH_S, Outcome, Verdict
+from gpuspawner.core.text.sentences import make_clause
+from gpuspawner.core.units.words import format_age, format_rough_duration
+from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S, Outcome, Verdict
 
 
-def verdict_sentence(verdict: Verdict) -> str:
+def format_verdict(verdict: Verdict) -> str:
     """Return a verdict for people: "Starts now: 3 places left."."""
     match verdict.outcome:
         case Outcome.NOW:
-            return _now(verdict)
+            return _format_now(verdict)
         case Outcome.AFTER_SCALE_UP:
-            return _after_scale_up(verdict)
+            return _format_after_scale_up(verdict)
         case Outcome.WAITS:
-            return _waits(as_clause(verdict.reason), _ahead(verdict))
+            return _format_waits(make_clause(verdict.reason), _format_ahead(verdict))
         case Outcome.NEVER:
-            reason = as_clause(verdict.reason)
+            reason = make_clause(verdict.reason)
             return gettext("Can't start: {reason}.", reason=reason) if reason else gettext("Can't start.")
         case Outcome.UNKNOWN:
-            return _unknown(as_clause(verdict.reason), verdict)
+            return _format_unknown(make_clause(verdict.reason), verdict)
 
 
-def verdict_label(verdict: Verdict) -> str:
+def format_verdict_label(verdict: Verdict) -> str:
     """Return a verdict in a few words, for where there is room for one short line: "Starts now: 3 left"."""
     match verdict.outcome:
         case Outcome.NOW if verdict.places is None:
@@ -36,7 +36,7 @@ def verdict_label(verdict: Verdict) -> str:
         case Outcome.AFTER_SCALE_UP:
             if verdict.minutes is None:
                 return gettext("After a new node")
-            return gettext("After a new node, {duration}", duration=duration(verdict.minutes))
+            return gettext("After a new node, {duration}", duration=format_rough_duration(verdict.minutes))
         case Outcome.WAITS if verdict.ahead:
             return ngettext("Waits: {number} is ahead", "Waits: {number} are ahead", number=verdict.ahead)
         case Outcome.WAITS:
@@ -47,7 +47,7 @@ def verdict_label(verdict: Verdict) -> str:
             return gettext("Unknown")
 
 
-def _now(verdict: Verdict) -> str:
+def _format_now(verdict: Verdict) -> str:
     if verdict.places is None:
         return gettext("Starts now.")
     if verdict.places_exact:
@@ -57,19 +57,19 @@ def _now(verdict: Verdict) -> str:
     )
 
 
-def _after_scale_up(verdict: Verdict) -> str:
+def _format_after_scale_up(verdict: Verdict) -> str:
     if verdict.minutes is None:
         text = gettext("Starts after a new node is added")
     else:
-        text = gettext("Starts after a new node is added, {duration}", duration=duration(verdict.minutes))
+        text = gettext("Starts after a new node is added, {duration}", duration=format_rough_duration(verdict.minutes))
     if not verdict.is_sure:
         text = gettext("{verdict}, if one that is large enough can be had", verdict=text)
     if verdict.ahead:
-        text = gettext("{verdict}; {ahead}", verdict=text, ahead=_ahead(verdict))
+        text = gettext("{verdict}; {ahead}", verdict=text, ahead=_format_ahead(verdict))
     return gettext("{sentence}.", sentence=text)
 
 
-def _waits(reason: str, ahead: str) -> str:
+def _format_waits(reason: str, ahead: str) -> str:
     if reason and ahead:
         return gettext("Waits: {reason}, {ahead}.", reason=reason, ahead=ahead)
     if reason or ahead:
@@ -77,11 +77,11 @@ def _waits(reason: str, ahead: str) -> str:
     return gettext("Waits.")
 
 
-def _unknown(reason: str, verdict: Verdict) -> str:
-    if verdict.age_s is None or verdict.age_s <= FRESH_S:
+def _format_unknown(reason: str, verdict: Verdict) -> str:
+    if verdict.age_s is None or verdict.age_s <= MAX_DATA_AGE_S:
         return gettext("Unknown: {reason}.", reason=reason) if reason else gettext("Unknown.")
     # What is known of the cluster is too old, and how old is worth saying.
-    told = age(verdict.age_s)
+    told = format_age(verdict.age_s)
     return (
         gettext("Unknown: {reason} ({age}).", reason=reason, age=told)
         if reason
@@ -89,7 +89,7 @@ def _unknown(reason: str, verdict: Verdict) -> str:
     )
 
 
-def _ahead(verdict: Verdict) -> str:
+def _format_ahead(verdict: Verdict) -> str:
     """Return who comes first, in numbers."""
     if verdict.ahead is None:
         return ""

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gpuspawner.core.text.quoting import listing, name_of
-from gpuspawner.core.warnings.flags import Flag
+from gpuspawner.core.text.quoting import format_list, sanitize_name
+from gpuspawner.core.warnings.flags import AdminWarning
 
-MOST_FLAGS = 20
+MAX_WARNINGS = 20
 """Flags that are told one by one: strange labels can make any number of them."""
-MOST_NAMES = 10
+MAX_WARNING_NAMES = 10
 """Nodes or presets of a flag that are named."""
-_LONGEST_NAME = 253
+_MAX_NAME_LENGTH = 253
 """Characters of a node's name in Kubernetes."""
 
 
-class FlagView(NamedTuple):
+class WarningView(NamedTuple):
     """One flag: the nodes, by name, and what is the matter with their GPUs; or the presets, and why they are away."""
 
     subject: str
@@ -25,7 +25,7 @@ class FlagView(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FlagsView:
+class WarningsView:
     """All flags.
 
     :param summary: of how many presets and nodes, a sentence without its full stop.
@@ -33,47 +33,47 @@ class FlagsView:
     """
 
     summary: str
-    flags: tuple[FlagView, ...]
+    flags: tuple[WarningView, ...]
     more: str = ""
 
 
-def flags_view(flags: Sequence[Flag]) -> FlagsView | None:
+def build_warnings_view(warnings: Sequence[AdminWarning]) -> WarningsView | None:
     """Return flags in words, None where there are none."""
-    if not flags:
+    if not warnings:
         return None
-    left_out = len(flags) - MOST_FLAGS
-    return FlagsView(
-        summary=_summary(flags),
-        flags=tuple(FlagView(_subject(flag), flag.message) for flag in flags[:MOST_FLAGS]),
+    left_out = len(warnings) - MAX_WARNINGS
+    return WarningsView(
+        summary=_summarize_warnings(warnings),
+        flags=tuple(WarningView(_format_subject(flag), flag.message) for flag in warnings[:MAX_WARNINGS]),
         more=f"And {left_out} more of this kind." if left_out > 0 else "",
     )
 
 
-_NOT_THERE = {True: "names a GPU type that is not there", False: "name GPU types that are not there"}
+_MISSING_TYPES = {True: "names a GPU type that is not there", False: "name GPU types that are not there"}
 
 
-def _summary(flags: Sequence[Flag]) -> str:
+def _summarize_warnings(flags: Sequence[AdminWarning]) -> str:
     presets = len({name for flag in flags for name in flag.presets})
     nodes = len({name for flag in flags for name in flag.nodes})
     settings = len({name for flag in flags for name in flag.settings})
     parts = []
     if presets:
-        parts.append(f"{_counted(presets, 'preset')} {'is' if presets == 1 else 'are'} not in the form")
+        parts.append(f"{_format_count(presets, 'preset')} {'is' if presets == 1 else 'are'} not in the form")
     if nodes:
-        parts.append(f"GPUs of {_counted(nodes, 'node')} are not offered or do not work")
+        parts.append(f"GPUs of {_format_count(nodes, 'node')} are not offered or do not work")
     if settings:
-        parts.append(f"{_counted(settings, 'setting')} {_NOT_THERE[settings == 1]}")
+        parts.append(f"{_format_count(settings, 'setting')} {_MISSING_TYPES[settings == 1]}")
     return ", and ".join(parts)
 
 
-def _counted(number: int, noun: str) -> str:
+def _format_count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _subject(flag: Flag) -> str:
-    names = flag.names[:MOST_NAMES]
-    shown = [name[:_LONGEST_NAME] if name.isprintable() else name_of(name) for name in names]
-    named = listing([*shown, *flag.names[MOST_NAMES:]], longest=MOST_NAMES)
+def _format_subject(flag: AdminWarning) -> str:
+    names = flag.names[:MAX_WARNING_NAMES]
+    shown = [name[:_MAX_NAME_LENGTH] if name.isprintable() else sanitize_name(name) for name in names]
+    named = format_list([*shown, *flag.names[MAX_WARNING_NAMES:]], max_items=MAX_WARNING_NAMES)
     if not flag.presets:
         return named
     return f"{'Preset' if len(flag.presets) == 1 else 'Presets'} {named}"

@@ -8,35 +8,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuspawner.core.catalog.catalogue import Catalogue
+from gpuspawner.core.catalog.catalogue import Catalog
 from gpuspawner.core.catalog.policy_rules import ANY, Policy
-from gpuspawner.core.text.quoting import quote, suggest
-from gpuspawner.core.text.sentences import paragraph
-from gpuspawner.core.warnings.flags import Concern, Flag
+from gpuspawner.core.text.quoting import quote, suggest_name
+from gpuspawner.core.text.sentences import join_sentences
+from gpuspawner.core.warnings.flags import AdminWarning, WarningKind
 
 
-def flagged_policy(policy: Policy | None, catalogue: Catalogue) -> tuple[Flag, ...]:
+def find_policy_warnings(policy: Policy | None, catalogue: Catalog) -> tuple[AdminWarning, ...]:
     """Return one flag for each GPU type that is named and not there, in the order of settings.
 
     :param catalogue: of nodes that are known; else every type that is not in the settings would be missing.
     """
     known = [*catalogue.gpus, *(gpu.slug for gpu in catalogue.hidden)]
     places: dict[str, list[str]] = {}
-    for place, slug in () if policy is None else _named(policy):
+    for place, slug in () if policy is None else _list_named_types(policy):
         if slug != ANY and slug not in known:
             places.setdefault(slug, []).append(place)
     return tuple(
-        Flag(
-            concern=Concern.POLICY,
+        AdminWarning(
+            kind=WarningKind.POLICY,
             resource="",
-            message=paragraph(f"There is no GPU type {quote(slug)} at the moment.", suggest(slug, known).strip()),
+            message=join_sentences(
+                f"There is no GPU type {quote(slug)} at the moment.", suggest_name(slug, known).strip()
+            ),
             settings=tuple(named),
         )
         for slug, named in places.items()
     )
 
 
-def _named(policy: Policy) -> Iterator[tuple[str, str]]:
+def _list_named_types(policy: Policy) -> Iterator[tuple[str, str]]:
     """Yield where which slug is named."""
     rules = [("policy.default", policy.default)]
     rules += [(f"policy.groups.{name}", rule) for name, rule in policy.groups.items()]

@@ -7,25 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpuspawner.core.catalog.catalogue import Catalogue, Preset
+from gpuspawner.core.catalog.catalogue import Catalog, Preset
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.request.selection import invalid_presets
+from gpuspawner.core.request.selection import find_invalid_presets
 from gpuspawner.core.text.quoting import quote
-from gpuspawner.core.warnings.flags import Concern, Flag
+from gpuspawner.core.warnings.flags import AdminWarning, WarningKind
 
 
-def flagged_presets(presets: Mapping[str, Preset], catalogue: Catalogue) -> tuple[Flag, ...]:
+def find_preset_warnings(presets: Mapping[str, Preset], catalogue: Catalog) -> tuple[AdminWarning, ...]:
     """Return why presets are not in the form, one flag for all of which the same is to say, in the presets' order.
 
-    :param presets: as for :func:`invalid_presets`.
+    :param presets: as for :func:`find_invalid_presets`.
     """
     slugs: dict[str, list[str]] = {}
-    for slug, error in invalid_presets(presets, catalogue).items():
-        reasons = (_reason(problem, presets[slug]) for problem in error.problems)
+    for slug, error in find_invalid_presets(presets, catalogue).items():
+        reasons = (_explain_problem(problem, presets[slug]) for problem in error.problems)
         slugs.setdefault(" ".join(reasons), []).append(slug)
     return tuple(
-        Flag(
-            concern=Concern.PRESET,
+        AdminWarning(
+            kind=WarningKind.PRESET,
             resource="",
             message=f"Not in the form at the moment. {reason}",
             presets=tuple(alike),
@@ -34,7 +34,7 @@ def flagged_presets(presets: Mapping[str, Preset], catalogue: Catalogue) -> tupl
     )
 
 
-def _reason(problem: Problem, preset: Preset) -> str:
+def _explain_problem(problem: Problem, preset: Preset) -> str:
     if (problem.field, problem.code) == ("gpu", "unknown_choice"):
         # Without the types that are offered instead: they come and go, and the same would be told again each time.
         return f"There is no GPU type {quote(preset.options.get('gpu'))}."

@@ -9,20 +9,20 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from gpuspawner.core.catalog.catalogue import Catalogue, GPUType
+from gpuspawner.core.catalog.catalogue import Catalog, GPUType
 from gpuspawner.core.catalog.policy_rules import Person
 from gpuspawner.core.errors import SelectionError
-from gpuspawner.core.policy.allowance import Allowance, admitted
-from gpuspawner.core.policy.policy import pools_for
-from gpuspawner.core.policy.server_pods import POOLS
-from gpuspawner.core.request.placement import Placement, place
-from gpuspawner.core.request.selection import Selection, to_options, validate
-from gpuspawner.hub.admission.room import has_room
+from gpuspawner.core.policy.allowance import Allowance, admit_options
+from gpuspawner.core.policy.policy import find_gpu_pools
+from gpuspawner.core.policy.server_pods import POOLS_ANNOTATION
+from gpuspawner.core.request.placement import PodRequirements, place
+from gpuspawner.core.request.selection import Selection, build_options, validate
+from gpuspawner.hub.admission.room import has_cpu_node_room
 from gpuspawner.hub.config.offers import Offer
 from gpuspawner.hub.pod import gpu_resources
-from gpuspawner.hub.pod.apply import AdminValues, Choice
+from gpuspawner.hub.pod.apply import AdminValues, PodChoice
 
-_OPEN = frozenset({("gpu", "unknown_choice"), ("cpu", "unknown_field"), ("memory", "unknown_field")})
+_OPEN_PROBLEMS = frozenset({("gpu", "unknown_choice"), ("cpu", "unknown_field"), ("memory", "unknown_field")})
 """Field and code of problems that the cluster's nodes may solve: they name GPU types, and bound CPU and memory.
 
 Presets stand in the settings alone, so one that is not there is wrong whatever the cluster has.
@@ -45,13 +45,13 @@ class Admission:
     """
 
     options: dict[str, object]
-    choice: Choice
+    choice: PodChoice
     gpu: GPUType | None = None
     gpu_count: int = 0
     pools: tuple[str, ...] = ()
 
 
-def admit(options: object, offer: Offer, *, base: AdminValues, allowance: Allowance | None = None) -> Admission:
+def admit_choice(options: object, offer: Offer, *, base: AdminValues, allowance: Allowance | None = None) -> Admission:
     """Check user options against what is offered, to whom it is offered, and say what they mean for the pod.
 
     :param options: any JSON value.
@@ -61,19 +61,19 @@ def admit(options: object, offer: Offer, *, base: AdminValues, allowance: Allowa
     :raises PolicyError: it is right, and not for this person, or not now.
     :raises UnreadClusterError: it cannot be told now.
     """
-    allowance = allowance or Allowance(everything=offer.catalogue, person=Person(name=""))
-    selection = _validated(options, offer, allowance=allowance)
-    catalogue = allowance.reach
+    allowance = allowance or Allowance(full_catalog=offer.catalogue, person=Person(name=""))
+    selection = _validate(options, offer, allowance=allowance)
+    catalogue = allowance.reachable_catalog
     placement = place(selection, catalogue)
-    if selection.gpu is None and has_room(placement, catalogue, inventory=offer.inventory, base=base):
+    if selection.gpu is None and has_cpu_node_room(placement, catalogue, inventory=offer.inventory, base=base):
         placement = place(selection, catalogue, cpu_node_has_room=True)
     gpu = None if selection.gpu is None else offer.catalogue.gpus[selection.gpu]
-    pools = pools_for(catalogue.policy, allowance.person, gpu=gpu)
+    pools = find_gpu_pools(catalogue.policy, allowance.person, gpu=gpu)
     if catalogue.policy is not None and catalogue.policy.pools:
-        placement = _annotated(placement, pools)
-    choice = Choice(placement=placement, resources=gpu_resources.of_catalogue(offer.catalogue))
+        placement = _annotate_pools(placement, pools)
+    choice = PodChoice(placement=placement, resources=gpu_resources.list_gpu_resources(offer.catalogue))
     return Admission(
-        options=to_options(selection, catalogue),
+        options=build_options(selection, catalogue),
         choice=choice,
         gpu=gpu,
         gpu_count=selection.gpu_count,
@@ -81,16 +81,18 @@ def admit(options: object, offer: Offer, *, base: AdminValues, allowance: Allowa
     )
 
 
-def _annotated(placement: Placement, pools: Iterable[str]) -> Placement:
+def _annotate_pools(placement: PodRequirements, pools: Iterable[str]) -> PodRequirements:
     """Return a placement whose pod says which pools it counts towards, also that there are none."""
-    return replace(placement, annotations={**placement.annotations, POOLS: ",".join(pools)})
+    return replace(placement, annotations={**placement.annotations, POOLS_ANNOTATION: ",".join(pools)})
 
 
-def _validated(options: object, offer: Offer, *, allowance: Allowance) -> Selection:
+def _validate(options: object, offer: Offer, *, allowance: Allowance) -> Selection:
     try:
-        return admitted(options, allowance)
+        return admit_options(options, allowance)
     except SelectionError as error:
-        if offer.unread and (_problems(error) & _OPEN or _is_count_open(error, options, offer=offer)):
+        if offer.unread_reason and (
+            _list_problem_codes(error) & _OPEN_PROBLEMS or _is_count_open(error, options, offer=offer)
+        ):
             raise UnreadClusterError(*error.problems) from error
         raise
 
@@ -98,16 +100,16 @@ def _validated(options: object, offer: Offer, *, allowance: Allowance) -> Select
 def _is_count_open(error: SelectionError, options: object, *, offer: Offer) -> bool:
     """Tell whether a number of GPUs is too large only for a type whose largest number comes from the cluster."""
     too_large = ("gpu_count", "out_of_range")
-    if too_large not in _problems(error):
+    if too_large not in _list_problem_codes(error):
         return False
     try:
-        validate(options, _unbounded(offer))
+        validate(options, _remove_count_bounds(offer))
     except SelectionError as still:
-        return too_large not in _problems(still)
+        return too_large not in _list_problem_codes(still)
     return True
 
 
-def _unbounded(offer: Offer) -> Catalogue:
+def _remove_count_bounds(offer: Offer) -> Catalog:
     gpus = {
         slug: replace(gpu, max_count=sys.maxsize) if slug in offer.uncounted else gpu
         for slug, gpu in offer.catalogue.gpus.items()
@@ -115,5 +117,5 @@ def _unbounded(offer: Offer) -> Catalogue:
     return replace(offer.catalogue, gpus=gpus)
 
 
-def _problems(error: SelectionError) -> set[tuple[str, str]]:
+def _list_problem_codes(error: SelectionError) -> set[tuple[str, str]]:
     return {(problem.field, problem.code) for problem in error.problems}

@@ -18,40 +18,40 @@ from typing import Any, NamedTuple
 
 from kubernetes_asyncio.client.rest import ApiException
 
-from gpuspawner.core.catalog.catalogue import Catalogue
+from gpuspawner.core.catalog.catalogue import Catalog
 from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.policy.server_pods import ServerPod, knows, server_of, server_pod
-from gpuspawner.core.policy.usage import Server
-from gpuspawner.hub.kubespawner.own_servers import IsOwn, is_watched, watched_pods
-from gpuspawner.hub.kubespawner.pod_owners import Owner, owners_of_pods
+from gpuspawner.core.policy.server_pods import ServerPod, build_server_usage, is_known_type, read_server_pod
+from gpuspawner.core.policy.usage import ServerUsage
+from gpuspawner.hub.kubespawner.own_servers import IsOwnPod, has_read_pods, list_watched_pods
+from gpuspawner.hub.kubespawner.pod_owners import ServerKey, read_pod_owners
 
-UNSEEN_S = 60.0
+UNSEEN_POD_S = 60.0
 """How long a pod may stay unseen that the API server was asked for: KubeSpawner lists all of them twice a minute."""
 
-OWNERS_S = 5.0
+OWNERS_CACHE_S = 5.0
 """How long it is remembered whose the pods are."""
-_MOST_VIEWS = 16
+_MAX_VIEWS = 16
 """Different GPU types and pools that pods were understood with; group overrides may give some users others."""
 
-GroupsOf = Callable[[set[str]], Mapping[str, frozenset[str]] | None]
+ReadGroups = Callable[[set[str]], Mapping[str, frozenset[str]] | None]
 """Returns the groups of people, casefolded, by name; None where they cannot be read."""
 
 
 @dataclass(slots=True)
-class _Start:
+class _Reservation:
     """A server that is being started.
 
     :param before: uid of the pod that the server had when it was let through.
     :param unseen_until: until when a pod may still show that was asked for, in monotonic seconds.
     """
 
-    server: Server
+    server: ServerUsage
     spawner: Any
     before: frozenset[str]
     unseen_until: float = 0.0
 
 
-class _Known(NamedTuple):
+class _DecodedPod(NamedTuple):
     """What a pod was understood as.
 
     :param owner: whose it is by the hub's word.
@@ -60,11 +60,11 @@ class _Known(NamedTuple):
 
     version: object
     pod: ServerPod | None
-    owner: Owner | None
-    servers: dict[int, Server]
+    owner: ServerKey | None
+    servers: dict[int, ServerUsage]
 
 
-class Ledger:
+class Reservations:
     """One for the hub's process.
 
     :param clock: monotonic seconds.
@@ -73,43 +73,43 @@ class Ledger:
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._known: dict[str, _Known] = {}
-        self._uids_of: dict[Owner, frozenset[str]] | None = None
-        self._owners: Mapping[str, Owner] = {}
+        self._known: dict[str, _DecodedPod] = {}
+        self._uids_of: dict[ServerKey, frozenset[str]] | None = None
+        self._owners: Mapping[str, ServerKey] = {}
         self._owners_until = -math.inf
         self._views: dict[object, int] = {}
-        self._starts: dict[Owner, _Start] = {}
+        self._starts: dict[ServerKey, _Reservation] = {}
         self._is_told = False
 
-    def servers(
-        self, spawner: Any, catalogue: Catalogue, *, inventory: Inventory, groups_of: GroupsOf
-    ) -> tuple[Server, ...] | None:
+    def list_servers(
+        self, spawner: Any, catalogue: Catalog, *, inventory: Inventory, read_groups: ReadGroups
+    ) -> tuple[ServerUsage, ...] | None:
         """Return all servers of the hub, those that are being started among them; None while pods are not known.
 
         :param spawner: anybody's.
         """
-        if not is_watched(spawner):
+        if not has_read_pods(spawner):
             return None
-        self._look(spawner)
-        found = self._understood(catalogue, inventory=inventory, groups_of=groups_of)
+        self._read_pods(spawner)
+        found = self._build_servers(catalogue, inventory=inventory, groups_of=read_groups)
         self._drop_ended()
         starts = {key: start.server for key, start in self._starts.items()}
-        return tuple(_merged(found, starts)) if starts else tuple(found)
+        return tuple(_merge_starts(found, starts)) if starts else tuple(found)
 
-    def reserve(self, spawner: Any, server: Server) -> None:
+    def reserve(self, spawner: Any, server: ServerUsage) -> None:
         """Write down that a server is being started; what was written down for it before goes."""
         self._forget_other_loops()
-        self._starts[server.owner, server.name] = _Start(server, spawner, self._uids(server))
+        self._starts[server.owner, server.name] = _Reservation(server, spawner, self._uids(server))
 
     @contextmanager
-    def creating(self, spawner: Any) -> Iterator[None]:
+    def track_creation(self, spawner: Any) -> Iterator[None]:
         """Note that the API server is asked for a pod: unless it says no, there may be one soon."""
         start = self._starts.get((spawner.user.name, spawner.name))
         if start is None:
             yield
             return
         before = start.unseen_until
-        start.before, start.unseen_until = self._uids(start.server), self._clock() + UNSEEN_S
+        start.before, start.unseen_until = self._uids(start.server), self._clock() + UNSEEN_POD_S
         try:
             yield
         except ApiException as error:
@@ -117,33 +117,33 @@ class Ledger:
                 start.unseen_until = before
             raise
 
-    def settle(self, spawner: Any) -> None:
+    def release_seen(self, spawner: Any) -> None:
         """Look whether the pod of a start is to be seen: from then on it speaks for itself."""
         start = self._starts.get((spawner.user.name, spawner.name))
-        if start is not None and start.unseen_until and is_watched(spawner):
-            self._look(spawner)
+        if start is not None and start.unseen_until and has_read_pods(spawner):
+            self._read_pods(spawner)
             self._note_seen(start)
 
-    def _note_seen(self, start: _Start) -> None:
+    def _note_seen(self, start: _Reservation) -> None:
         if not self._uids(start.server) <= start.before:
             start.unseen_until = 0.0
 
-    def _uids(self, server: Server) -> frozenset[str]:
+    def _uids(self, server: ServerUsage) -> frozenset[str]:
         """Return the pods that a server has, of those read last."""
         if self._uids_of is None:
-            found: dict[Owner, set[str]] = {}
+            found: dict[ServerKey, set[str]] = {}
             for known in self._known.values():
                 if known.pod:
                     found.setdefault((known.pod.owner, known.pod.name), set()).add(known.pod.uid)
             self._uids_of = {owner: frozenset(uids) for owner, uids in found.items()}
         return self._uids_of.get((server.owner, server.name), frozenset())
 
-    def _look(self, spawner: Any) -> None:
+    def _read_pods(self, spawner: Any) -> None:
         """Read the pods that are new, have changed, or belong to a user who has another name now."""
         if (now := self._clock()) >= self._owners_until:
-            self._owners, self._owners_until = owners_of_pods(spawner), now + OWNERS_S
-        found: dict[str, _Known] = {}
-        for raws, is_own in watched_pods(spawner):
+            self._owners, self._owners_until = read_pod_owners(spawner), now + OWNERS_CACHE_S
+        found: dict[str, _DecodedPod] = {}
+        for raws, is_own in list_watched_pods(spawner):
             for key, raw in raws.items():
                 known, version, owner = (
                     self._known.get(key),
@@ -151,14 +151,18 @@ class Ledger:
                     self._owners.get(key),
                 )
                 if known is None or version is None or known.version != version or known.owner != owner:
-                    known = _Known(version, self._read(raw, owner, is_own=is_own, spawner=spawner), owner, {})
+                    known = _DecodedPod(
+                        version, self._decode_pod(raw, owner, is_own=is_own, spawner=spawner), owner, {}
+                    )
                 found[key] = known
         self._known, self._uids_of = found, None
 
-    def _read(self, raw: Mapping[str, Any], owner: Owner | None, *, is_own: IsOwn, spawner: Any) -> ServerPod | None:
+    def _decode_pod(
+        self, raw: Mapping[str, Any], owner: ServerKey | None, *, is_own: IsOwnPod, spawner: Any
+    ) -> ServerPod | None:
         try:
             # The hub's own word goes first: a server that was moved or renamed is where nobody would look for it.
-            return server_pod(raw, owned_by=owner) if owner or is_own(raw) else None
+            return read_server_pod(raw, owned_by=owner) if owner or is_own(raw) else None
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             # One strange pod must not take everybody's form away.
             if not self._is_told:
@@ -166,20 +170,20 @@ class Ledger:
                 spawner.log.warning("Limits leave out a pod of a server that cannot be understood: %s", error)
             return None
 
-    def _understood(self, catalogue: Catalogue, *, inventory: Inventory, groups_of: GroupsOf) -> list[Server]:
+    def _build_servers(self, catalogue: Catalog, *, inventory: Inventory, groups_of: ReadGroups) -> list[ServerUsage]:
         """Make servers of the pods, anew of those that have changed or were understood with other types."""
         view = self._view(catalogue)
         new = {key: known.pod for key, known in self._known.items() if known.pod and view not in known.servers}
-        changing: dict[str, Server] = {}
+        changing: dict[str, ServerUsage] = {}
         if new:
             pools = catalogue.policy.pools if catalogue.policy is not None else {}
             silent = {pod.owner for pod in new.values() if pools and pod.pools is None and pod.devices}
             groups = groups_of(silent) if silent else {}
-            untold = {key for key, pod in new.items() if _is_untold(pod, catalogue)}
+            untold = {key for key, pod in new.items() if _needs_node_labels(pod, catalogue)}
             labels = {node.name: node.labels for node in inventory.nodes or ()} if untold else {}
             for key, pod in new.items():
                 own = None if groups is None else groups.get(pod.owner, frozenset())
-                server = server_of(pod, catalogue, labels=labels.get(pod.node), groups=own)
+                server = build_server_usage(pod, catalogue, labels=labels.get(pod.node), groups=own)
                 is_certain = (groups is not None or pod.owner not in silent) and (
                     key not in untold or pod.node in labels
                 )
@@ -190,10 +194,10 @@ class Ledger:
             changing[key] if key in changing else known.servers[view] for key, known in self._known.items() if known.pod
         ]
 
-    def _view(self, catalogue: Catalogue) -> int:
+    def _view(self, catalogue: Catalog) -> int:
         """Return a number for all that pods are understood with: catalogues come and go with every node."""
-        key = _view_of(catalogue)
-        if key not in self._views and len(self._views) >= _MOST_VIEWS:
+        key = _make_view_key(catalogue)
+        if key not in self._views and len(self._views) >= _MAX_VIEWS:
             self._views.clear()
             for known in self._known.values():
                 known.servers.clear()
@@ -221,12 +225,12 @@ def _is_under_way(spawner: Any) -> bool:
     return bool(spawner._spawn_pending or spawner._start_pending or (future is not None and not future.done()))
 
 
-def _is_untold(pod: ServerPod, catalogue: Catalogue) -> bool:
+def _needs_node_labels(pod: ServerPod, catalogue: Catalog) -> bool:
     """Tell whether only its node says of which type a pod's GPUs are."""
-    return bool(pod.devices and pod.node and not (pod.noted_gpu and knows(catalogue, pod.noted_gpu)))
+    return bool(pod.devices and pod.node and not (pod.annotated_gpu and is_known_type(catalogue, pod.annotated_gpu)))
 
 
-def _view_of(catalogue: Catalogue) -> object:
+def _make_view_key(catalogue: Catalog) -> object:
     types = (
         (gpu.slug, gpu.resource, tuple(sorted(gpu.match.items())), bool(gpu.members))
         for gpu in (*catalogue.gpus.values(), *catalogue.hidden)
@@ -235,7 +239,7 @@ def _view_of(catalogue: Catalogue) -> object:
     return (tuple(types), tuple((pool.slug, pool.groups, pool.gpus) for pool in pools))
 
 
-def _merged(found: Iterable[Server], starts: dict[Owner, Server]) -> Iterator[Server]:
+def _merge_starts(found: Iterable[ServerUsage], starts: dict[ServerKey, ServerUsage]) -> Iterator[ServerUsage]:
     """Yield servers that exist and that are being started; one that is both counts once, by the larger number.
 
     It counts towards the pools of both then: those of its person may be others than when its pod was made. What it had

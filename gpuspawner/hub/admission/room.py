@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from gpuspawner.core.catalog.catalogue import Catalogue
+from gpuspawner.core.catalog.catalogue import Catalog
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.discovery.counting import cpu_node_has_room
-from gpuspawner.core.request.placement import Placement
+from gpuspawner.core.discovery.counting import has_room_on_cpu_node
+from gpuspawner.core.request.placement import PodRequirements
 from gpuspawner.hub.pod import gpu_resources
 from gpuspawner.hub.pod.apply import AdminValues
 
@@ -20,7 +20,9 @@ _PLACING_POD_FIELDS = frozenset(
 """Fields of ``extra_pod_config`` that have a say in where a pod fits; they are not interpreted here."""
 
 
-def has_room(placement: Placement, catalogue: Catalogue, *, inventory: Inventory, base: AdminValues) -> bool:
+def has_cpu_node_room(
+    placement: PodRequirements, catalogue: Catalog, *, inventory: Inventory, base: AdminValues
+) -> bool:
     """Tell whether the pod could run on a node without GPUs right now; False where that cannot be told.
 
     Only then may GPU nodes be ruled out altogether. An admin's node selector narrows what is looked at; an admin's
@@ -37,21 +39,21 @@ def has_room(placement: Placement, catalogue: Catalogue, *, inventory: Inventory
         return False
     millis = placement.cpu_request_millis
     size = placement.memory_request_bytes
-    return cpu_node_has_room(
+    return has_room_on_cpu_node(
         int((base["cpu_guarantee"] or base["cpu_limit"] or 0) * 1000) if millis is None else millis,
         (base["mem_guarantee"] or base["mem_limit"] or 0) if size is None else size,
         inventory=replace(inventory, nodes=tuple(nodes)),
         catalogue=catalogue,
         required=placement.required,
-        tolerations=tolerations(base["tolerations"]),
+        tolerations=parse_admin_tolerations(base["tolerations"]),
     )
 
 
-def _needs_more(catalogue: Catalogue, base: AdminValues) -> bool:
+def _needs_more(catalogue: Catalog, base: AdminValues) -> bool:
     """Tell whether pods need something that is not counted; GPUs the admin gave them are taken away from them."""
-    gpus = gpu_resources.of_catalogue(catalogue)
+    gpus = gpu_resources.list_gpu_resources(catalogue)
     amounts = (base[f"extra_resource_{kind}"] for kind in ("limits", "guarantees"))
-    if any(gpu_resources.without_gpus(each, gpus) for each in amounts):
+    if any(gpu_resources.drop_gpu_resources(each, gpus) for each in amounts):
         return True
     others = (base[kind] for kind in ("extra_containers", "init_containers"))
     containers = [
@@ -64,7 +66,7 @@ def _needs_more(catalogue: Catalogue, base: AdminValues) -> bool:
     )
 
 
-def tolerations(admins: Any) -> tuple[Toleration, ...]:
+def parse_admin_tolerations(admins: Any) -> tuple[Toleration, ...]:
     """Return an admin's tolerations as values; KubeSpawner takes a list of them or a dict."""
     entries = admins.values() if isinstance(admins, dict) else admins or []
     return tuple(

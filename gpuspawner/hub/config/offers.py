@@ -13,17 +13,17 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
-from gpuspawner.core.catalog.catalogue import Catalogue
-from gpuspawner.core.catalog.kueue import is_gated, queue_name, will_be_gated
+from gpuspawner.core.catalog.catalogue import Catalog
+from gpuspawner.core.catalog.kueue import is_gated, is_gated_on_creation, read_queue_name
 from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.discovery.assemble import Configured, assemble
+from gpuspawner.core.discovery.assemble import ConfiguredCatalog, assemble_catalog
 from gpuspawner.core.progress.stages import QueuePlace
-from gpuspawner.core.text.language import ENGLISH, speaking
-from gpuspawner.kube.resources.homes import Homes, VolumesAPI
-from gpuspawner.kube.resources.queue_places import QueuePlaces
-from gpuspawner.kube.resources.quotas import Quotas, QuotasAPI
+from gpuspawner.core.text.language import ENGLISH, use_language
+from gpuspawner.kube.resources.homes import VolumesAPI, VolumeTopology
+from gpuspawner.kube.resources.queue_places import QueuePositions
+from gpuspawner.kube.resources.quotas import QuotasAPI, ResourceQuotas
 from gpuspawner.kube.store import ClusterStore, CoreAPI
 from gpuspawner.settings import Settings
 
@@ -40,40 +40,43 @@ class Offer:
     """What may be asked for, and the inventory it was made from.
 
     :param uncounted: slugs of GPU types whose ``max_count`` comes from the cluster.
-    :param homes: finds the volumes behind a pod's claims; None where nobody can be asked, as for the two others.
+    :param volume_topology: finds the volumes behind a pod's claims; None where nobody can be asked, as for the two
+        others.
     :param quotas: finds what the ResourceQuotas of a namespace leave.
     :param queues: finds the places in Kueue's queues.
     """
 
-    catalogue: Catalogue
+    catalogue: Catalog
     inventory: Inventory
     uncounted: frozenset[str] = frozenset()
-    homes: Homes | None = None
-    quotas: Quotas | None = None
-    queues: QueuePlaces | None = None
+    volume_topology: VolumeTopology | None = None
+    quotas: ResourceQuotas | None = None
+    queues: QueuePositions | None = None
 
-    async def located(self, manifest: Mapping[str, Any]) -> Pod | None:
+    async def add_volume_topology(self, manifest: Mapping[str, Any]) -> Pod | None:
         """Return the pod of a manifest, with the nodes that its volumes can be used on among its demands."""
-        pod = decode.pod(manifest)
-        if pod is not None and will_be_gated(manifest):
+        pod = decode.decode_pod(manifest)
+        if pod is not None and is_gated_on_creation(manifest):
             # Kueue gates it when it is created, and may say more of where it goes when it takes the gate away.
-            pod = replace(pod, demands=replace(pod.demands, gated=True))
-        if pod is None or self.homes is None:
+            pod = replace(pod, constraints=replace(pod.constraints, is_gated=True))
+        if pod is None or self.volume_topology is None:
             return pod
-        return replace(pod, demands=await self.homes.located(pod.demands, namespace=pod.namespace))
+        return replace(
+            pod, constraints=await self.volume_topology.resolve_claims(pod.constraints, namespace=pod.namespace)
+        )
 
-    async def queue_place(self, pod: Mapping[str, Any]) -> QueuePlace | None:
+    async def find_queue_place(self, pod: Mapping[str, Any]) -> QueuePlace | None:
         """Return where a pod waits in a queue of Kueue, None where it waits in none.
 
         :param pod: as the API server sends it.
         """
-        queue = queue_name(pod) if is_gated(pod) else ""
+        queue = read_queue_name(pod) if is_gated(pod) else ""
         if not queue or self.queues is None:
             return None
-        return QueuePlace(position=await self.queues.place(pod, queue=queue), queue=queue)
+        return QueuePlace(position=await self.queues.find_position(pod, queue=queue), queue=queue)
 
     @property
-    def unread(self) -> str:
+    def unread_reason(self) -> str:
         """Why the cluster's nodes could not be read, a sentence; empty when they were."""
         return self.inventory.reason if self.inventory.nodes is None else ""
 
@@ -86,11 +89,11 @@ class ParsedSettings:
     """
 
     is_empty: bool
-    configured: Configured
+    configured: ConfiguredCatalog
     table: AcceleratorTable
 
 
-class Offers:
+class OfferFactory:
     """Makes offers from the one store of this process.
 
     An event loop has its own API client, so another client means another loop (in tests) and another store. When the
@@ -100,35 +103,39 @@ class Offers:
     def __init__(self) -> None:
         self._api: ClusterAPI | None = None
         self._store: ClusterStore | None = None
-        self._homes: Homes | None = None
-        self._quotas: Quotas | None = None
-        self._queues: QueuePlaces | None = None
+        self._volume_topology: VolumeTopology | None = None
+        self._quotas: ResourceQuotas | None = None
+        self._queues: QueuePositions | None = None
         self._settings: OrderedDict[bytes | str, ParsedSettings] = OrderedDict()
         self._nodes: tuple[Node, ...] | None = None
-        self._catalogues: dict[tuple[ParsedSettings, str], Catalogue] = {}
+        self._catalogues: dict[tuple[ParsedSettings, str], Catalog] = {}
 
     def parse(self, raw: Mapping[str, Any]) -> ParsedSettings:
         """Return checked settings; what is written the same is parsed once.
 
         :raises SettingsError: with one problem for each path that is wrong.
         """
-        key = written(raw)
+        key = make_settings_key(raw)
         if key not in self._settings:
-            with speaking(ENGLISH):  # what is wrong is for the admin, whoever asked
+            with use_language(ENGLISH):  # what is wrong is for the admin, whoever asked
                 settings = Settings.parse(raw)
             self._settings[key] = ParsedSettings(
-                is_empty=settings.is_empty, configured=settings.configured(), table=settings.table()
+                is_empty=settings.is_empty, configured=settings.build_configured(), table=settings.build_table()
             )
         self._settings.move_to_end(key)
         if len(self._settings) > _MAX_SETTINGS:
             self._settings.popitem(last=False)
         return self._settings[key]
 
-    def store(self, api: ClusterAPI, **options: Any) -> ClusterStore:
+    def get_store(self, api: ClusterAPI, **options: Any) -> ClusterStore:
         """Return the store for an API client; ``options`` as for :class:`ClusterStore`, of whoever asks first."""
         if self._store is None or self._api is not api:
             self._api, self._store = api, ClusterStore(api, **options)
-            self._homes, self._quotas, self._queues = Homes(api), Quotas(api), QueuePlaces(api.api_client)
+            self._volume_topology, self._quotas, self._queues = (
+                VolumeTopology(api),
+                ResourceQuotas(api),
+                QueuePositions(api.api_client),
+            )
         return self._store
 
     @property
@@ -141,28 +148,30 @@ class Offers:
         if self._store is not None:
             await self._store.stop()
 
-    async def make(self, settings: ParsedSettings, store: ClusterStore, *, image: str) -> Offer:
+    async def make_offer(self, settings: ParsedSettings, store: ClusterStore, *, image: str) -> Offer:
         """Return what can be offered now.
 
         :param image: reference used when the settings name no image.
         """
-        inventory = await store.inventory()
+        inventory = await store.read_inventory()
         if inventory.nodes is not self._nodes or len(self._catalogues) > _MAX_SETTINGS:
             self._nodes, self._catalogues = inventory.nodes, {}
         key = (settings, image)
         if key not in self._catalogues:
-            self._catalogues[key] = assemble(settings.configured, inventory, table=settings.table, fallback_image=image)
+            self._catalogues[key] = assemble_catalog(
+                settings.configured, inventory, table=settings.table, fallback_image=image
+            )
         return Offer(
             catalogue=self._catalogues[key],
             inventory=inventory,
             uncounted=settings.configured.uncounted,
-            homes=self._homes,
+            volume_topology=self._volume_topology,
             quotas=self._quotas,
             queues=self._queues,
         )
 
 
-def written(raw: Mapping[str, Any]) -> bytes | str:
+def make_settings_key(raw: Mapping[str, Any]) -> bytes | str:
     """Return settings as something that tells them from all others, True from 1 as well; made for each form anew."""
     values: Any = raw
     try:

@@ -13,7 +13,7 @@ from gpuspawner.hub.config.file_traits import FileTraits
 from gpuspawner.hub.config.policy_traits import PolicyTraits
 from gpuspawner.hub.config.queue_traits import QueueTraits
 
-SETTINGS = (
+SETTING_TRAITS = (
     *("images", "custom_images", "cpu", "memory", "run_time", "shared_memory", "priorities"),
     *("gpus", "presets", "policy", "pools", "accelerators", "discover_gpus", "queue"),
 )
@@ -314,7 +314,7 @@ class GPUSpawnerTraits(PolicyTraits, QueueTraits, FileTraits):
         """,
     ).tag(config=True)
 
-    def raw_settings(self) -> dict[str, Any]:
+    def collect_settings(self) -> dict[str, Any]:
         """Return the settings as they were written; what is null is missing."""
-        written = {name: getattr(self, name) for name in SETTINGS}
+        written = {name: getattr(self, name) for name in SETTING_TRAITS}
         return {name: value for name, value in written.items() if value is not None}

@@ -12,25 +12,25 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from gpuspawner.core.cluster.model import Node, Toleration
-from gpuspawner.core.text.language import ENGLISH, speaking
-from gpuspawner.core.warnings.flags import Flag, flagged
-from gpuspawner.core.warnings.flags_view import flags_view
-from gpuspawner.core.warnings.policy_flags import flagged_policy
-from gpuspawner.core.warnings.preset_flags import flagged_presets
+from gpuspawner.core.text.language import ENGLISH, use_language
+from gpuspawner.core.warnings.flags import AdminWarning, find_node_warnings
+from gpuspawner.core.warnings.flags_view import build_warnings_view
+from gpuspawner.core.warnings.policy_flags import find_policy_warnings
+from gpuspawner.core.warnings.preset_flags import find_preset_warnings
 from gpuspawner.hub.config.offers import Offer, ParsedSettings
 
-_MOST_VIEWPOINTS = 32
+_MAX_SCOPES = 32
 """Different ones that are remembered; group overrides may give some users other settings than the rest."""
 
-Said = tuple[str, str]
+LoggedWarning = tuple[str, str]
 """A sentence, and the name of the node, preset or setting it was said of."""
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
-Log = logging.Logger | logging.LoggerAdapter[Any]
+WarningLogger = logging.Logger | logging.LoggerAdapter[Any]
 
 
-class Viewpoint(NamedTuple):
+class WarningScope(NamedTuple):
     """What makes nodes all right for some users and not for others.
 
     :param tolerations: what every server tolerates besides the GPU types' own (KubeSpawner's).
@@ -40,7 +40,7 @@ class Viewpoint(NamedTuple):
     tolerations: tuple[Toleration, ...]
 
 
-class _Telling(NamedTuple):
+class _LoggedFor(NamedTuple):
     """Of what, and for whom, something was said.
 
     :param node: as it was then; None for a preset or a setting.
@@ -48,10 +48,10 @@ class _Telling(NamedTuple):
     """
 
     node: Node | None
-    to: Viewpoint | ParsedSettings
+    to: WarningScope | ParsedSettings
 
 
-class Concerns:
+class AdminWarnings:
     """One for the hub's process.
 
     :param soon_s: seconds until a change is told in the log, so that no form waits for it.
@@ -62,14 +62,14 @@ class Concerns:
         self._soon_s = soon_s
         self._pause_s = pause_s
         self._nodes: tuple[Node, ...] | None = None
-        self._found: dict[Viewpoint, tuple[Flag, ...]] = {}
-        self._seen: dict[Viewpoint, tuple[Node, ...]] = {}
-        self._told: dict[Said, _Telling] = {}
-        self._waiting: dict[Viewpoint, Offer] = {}
+        self._found: dict[WarningScope, tuple[AdminWarning, ...]] = {}
+        self._seen: dict[WarningScope, tuple[Node, ...]] = {}
+        self._told: dict[LoggedWarning, _LoggedFor] = {}
+        self._waiting: dict[WarningScope, Offer] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._not_before = 0.0
 
-    def of(self, offer: Offer, viewpoint: Viewpoint) -> tuple[Flag, ...]:
+    def find_warnings(self, offer: Offer, viewpoint: WarningScope) -> tuple[AdminWarning, ...]:
         """Return what is the matter; nothing where no node can be read."""
         nodes = offer.inventory.nodes
         if nodes is not self._nodes:
@@ -78,14 +78,14 @@ class Concerns:
             return ()
         if viewpoint not in self._found:
             settings, tolerations = viewpoint
-            with speaking(ENGLISH):  # as the hub's log, where it is said again
-                presets = flagged_presets(settings.configured.presets, offer.catalogue)
-                named = flagged_policy(settings.configured.policy, offer.catalogue)
-                found = flagged(nodes, offer.catalogue, table=settings.table, tolerations=tolerations)
+            with use_language(ENGLISH):  # as the hub's log, where it is said again
+                presets = find_preset_warnings(settings.configured.presets, offer.catalogue)
+                named = find_policy_warnings(settings.configured.policy, offer.catalogue)
+                found = find_node_warnings(nodes, offer.catalogue, table=settings.table, tolerations=tolerations)
             _remember(self._found, viewpoint, value=(*presets, *named, *found))
         return self._found[viewpoint]
 
-    def watch(self, offer: Offer, viewpoint: Viewpoint, *, log: Log) -> None:
+    def schedule_log(self, offer: Offer, viewpoint: WarningScope, *, log: WarningLogger) -> None:
         """Have what is new told in the log, in a moment."""
         nodes = offer.inventory.nodes
         if nodes is None or self._seen.get(viewpoint) is nodes:
@@ -95,17 +95,19 @@ class Concerns:
         if self._timer is None:
             loop = asyncio.get_running_loop()
             due = max(loop.time() + self._soon_s, self._not_before)
-            self._timer = loop.call_at(due, self._tell_all, log)
+            self._timer = loop.call_at(due, self._log_all, log)
 
-    def _tell_all(self, log: Log) -> None:
+    def _log_all(self, log: WarningLogger) -> None:
         self._timer = None
         self._not_before = asyncio.get_running_loop().time() + self._pause_s
         waiting, self._waiting = self._waiting, {}
         for viewpoint, offer in waiting.items():
             nodes = {node.name: node for node in offer.inventory.nodes or ()}
-            self._tell(viewpoint, self.of(offer, viewpoint), nodes=nodes, log=log)
+            self._log_new(viewpoint, self.find_warnings(offer, viewpoint), nodes=nodes, log=log)
 
-    def _tell(self, viewpoint: Viewpoint, found: tuple[Flag, ...], *, nodes: Mapping[str, Node], log: Log) -> None:
+    def _log_new(
+        self, viewpoint: WarningScope, found: tuple[AdminWarning, ...], *, nodes: Mapping[str, Node], log: WarningLogger
+    ) -> None:
         """Say of each node what has not been said of it as it is now, of each preset; once that all is well again."""
         standing = {(flag.message, name) for flag in found for name in flag.names}
         was_told, self._told = (
@@ -117,22 +119,22 @@ class Concerns:
                 and (telling.to not in (viewpoint, viewpoint.settings) or said in standing)
             },
         )
-        new = [unsaid for flag in found if (unsaid := self._unsaid(flag)).names]
-        with speaking(ENGLISH):
-            view = flags_view(new)
+        new = [unsaid for flag in found if (unsaid := self._select_unlogged(flag)).names]
+        with use_language(ENGLISH):
+            view = build_warnings_view(new)
         if view is not None:
             for flag, (subject, sentence) in zip(new, view.flags, strict=False):  # there may be more than are viewed
                 log.warning("%s%s: %s", "GPUs on " if flag.nodes else "", subject, sentence)
             if view.more:
                 log.warning("GPUs: %s", view.more)
         for flag in new:
-            self._told |= {(flag.message, name): _Telling(nodes[name], viewpoint) for name in flag.nodes}
-            self._told |= {(flag.message, slug): _Telling(None, viewpoint.settings) for slug in flag.presets}
-            self._told |= {(flag.message, path): _Telling(None, viewpoint.settings) for path in flag.settings}
+            self._told |= {(flag.message, name): _LoggedFor(nodes[name], viewpoint) for name in flag.nodes}
+            self._told |= {(flag.message, slug): _LoggedFor(None, viewpoint.settings) for slug in flag.presets}
+            self._told |= {(flag.message, path): _LoggedFor(None, viewpoint.settings) for path in flag.settings}
         if was_told and not self._told:
             log.warning("GPUs and presets: All are offered and work again.")
 
-    def _unsaid(self, flag: Flag) -> Flag:
+    def _select_unlogged(self, flag: AdminWarning) -> AdminWarning:
         """Return a flag of those of its nodes, presets or settings of which it was not said."""
         nodes, presets, paths = (
             tuple(name for name in names if (flag.message, name) not in self._told)
@@ -141,8 +143,8 @@ class Concerns:
         return replace(flag, nodes=nodes, presets=presets, settings=paths)
 
 
-def _remember(known: dict[Viewpoint, T], viewpoint: Viewpoint, *, value: T) -> None:
+def _remember(known: dict[WarningScope, _T], viewpoint: WarningScope, *, value: _T) -> None:
     """Keep a value, and forget the oldest where there are too many."""
     known[viewpoint] = value
-    if len(known) > _MOST_VIEWPOINTS:
+    if len(known) > _MAX_SCOPES:
         del known[next(iter(known))]

@@ -25,19 +25,19 @@ from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
 from gpuspawner._resources import data_dir
-from gpuspawner.core.form.formview import GPU_COLUMNS, gpu_as_json, without_gpus_as_json
+from gpuspawner.core.form.formview import GPU_COLUMNS, encode_gpu_row, encode_view_without_gpus
 from gpuspawner.core.form.formview_image_types import ImageView
 from gpuspawner.core.form.formview_types import FormView, GPUTypeView
-from gpuspawner.core.text.language import gettext, spoken
+from gpuspawner.core.text.language import get_language, gettext
 from gpuspawner.hub.form.own_templates import OwnTemplates
-from gpuspawner.hub.form.script_language import translated
+from gpuspawner.hub.form.script_language import translate_script
 
-TEMPLATE = "form.html"
+FORM_TEMPLATE = "form.html"
 
-_PARTS_KEPT = 512
+_MAX_CACHED_ROWS = 512
 """About 2 KB each, and what they show."""
 
-Choice = ImageView | GPUTypeView
+FormRow = ImageView | GPUTypeView
 """What a row of the form stands for."""
 
 _Own = Mapping[str, Mapping[str, Hashable]]
@@ -56,7 +56,7 @@ def render(view: FormView, *, template_dirs: Sequence[str] = ()) -> str:
         extend the package's one as ``gpuspawner/form.html``. Files are read once: a change needs a restart of the hub.
     :raises jinja2.TemplateError: a site's template is broken or uses a name that does not exist.
     """
-    page = _environment(tuple(template_dirs)).get_template(TEMPLATE).render(view=view)
+    page = _environment(tuple(template_dirs)).get_template(FORM_TEMPLATE).render(view=view)
     try:
         page.encode()
     except UnicodeEncodeError:
@@ -80,14 +80,14 @@ def _environment(template_dirs: tuple[str, ...]) -> Environment:
         auto_reload=False,
     )
     environment.globals["_"] = gettext
-    environment.globals["language"] = lambda: spoken().tag
-    environment.globals["asset"] = _asset_reader(environment, loader)
-    environment.globals["data"] = _data_writer()
-    environment.globals["rows"] = _row_renderer(environment)
+    environment.globals["language"] = lambda: get_language().tag
+    environment.globals["asset"] = _make_asset_reader(environment, loader)
+    environment.globals["data"] = _make_data_writer()
+    environment.globals["rows"] = _make_row_renderer(environment)
     return environment
 
 
-def _row_renderer(environment: Environment) -> Callable[..., Markup]:
+def _make_row_renderer(environment: Environment) -> Callable[..., Markup]:
     """Return the templates' ``rows(kind, choices, picked=…, first=1, own={}, **values)``: rows of images or GPU types.
 
     A row is the template ``partials/<kind>.html``. It sees the choice under the name of its kind, its ``number``,
@@ -96,55 +96,55 @@ def _row_renderer(environment: Environment) -> Callable[..., Markup]:
     or two between two forms, and to write the others again is half of all rendering where there are many.
     """
 
-    @lru_cache(maxsize=_PARTS_KEPT)
-    def row(kind: str, choice: Choice, number: int, is_picked: bool, values: _Keyed, _language: str) -> str:
+    @lru_cache(maxsize=_MAX_CACHED_ROWS)
+    def row(kind: str, choice: FormRow, number: int, is_picked: bool, values: _Keyed, _language: str) -> str:
         seen = {name: value for name, _, value in values}
         seen |= {kind: choice, "number": number, "is_picked": is_picked}
         return environment.get_template(f"partials/{kind}.html").render(seen)
 
     def rows(
-        kind: str, choices: Iterable[Choice], *, picked: str, first: int = 1, own: _Own = _NOTHING, **values: Hashable
+        kind: str, choices: Iterable[FormRow], *, picked: str, first: int = 1, own: _Own = _NOTHING, **values: Hashable
     ) -> Markup:
-        of_all = _keyed(values)
+        of_all = _add_types(values)
         written = []
         for number, each in enumerate(choices, first):
-            of_this = _keyed({name: of_each.get(each.slug, "") for name, of_each in own.items()})
-            written.append(row(kind, each, number, each.slug == picked, (*of_all, *of_this), spoken().tag))
+            of_this = _add_types({name: of_each.get(each.slug, "") for name, of_each in own.items()})
+            written.append(row(kind, each, number, each.slug == picked, (*of_all, *of_this), get_language().tag))
         return Markup("".join(written))  # noqa: S704 - autoescape is on in each of them
 
     return rows
 
 
-def _keyed(values: Mapping[str, Hashable]) -> _Keyed:
+def _add_types(values: Mapping[str, Hashable]) -> _Keyed:
     """Return values with their types: text that is markup already equals the same text that has yet to be escaped."""
     return tuple((name, type(value), value) for name, value in values.items())
 
 
-def _data_writer() -> Callable[[FormView], Markup]:
+def _make_data_writer() -> Callable[[FormView], Markup]:
     """Return the templates' ``data(view)``: what the form's script reads, as JSON that is safe inside its element.
 
-    GPU types are kept as :func:`_row_renderer` keeps their rows, for the same reason.
+    GPU types are kept as :func:`_make_row_renderer` keeps their rows, for the same reason.
     """
 
-    @lru_cache(maxsize=_PARTS_KEPT)
+    @lru_cache(maxsize=_MAX_CACHED_ROWS)
     def row(gpu: GPUTypeView) -> str:
-        return _json(gpu_as_json(gpu))
+        return _format_json(encode_gpu_row(gpu))
 
     def data(view: FormView) -> Markup:
-        members = {name: _json(value) for name, value in without_gpus_as_json(view).items()}
+        members = {name: _format_json(value) for name, value in encode_view_without_gpus(view).items()}
         gpus = ",".join(row(gpu) for vendor in view.vendors for gpu in vendor.types)
-        members["gpus"] = f'{{"names":{_json(GPU_COLUMNS)},"rows":[{gpus}]}}'
+        members["gpus"] = f'{{"names":{_format_json(GPU_COLUMNS)},"rows":[{gpus}]}}'
         written = ",".join(f'"{name}":{value}' for name, value in members.items())
         return Markup(f"{{{written}}}")  # noqa: S704 - each value is safe, and names are our own
 
     return data
 
 
-def _json(value: object) -> str:
+def _format_json(value: object) -> str:
     return str(htmlsafe_json_dumps(value, separators=(",", ":")))
 
 
-def _asset_reader(environment: Environment, loader: BaseLoader) -> Callable[[str], Markup]:
+def _make_asset_reader(environment: Environment, loader: BaseLoader) -> Callable[[str], Markup]:
     """Return the templates' ``asset(name)``: the text of a CSS or JavaScript file, safe inside its element."""
 
     @lru_cache
@@ -153,7 +153,7 @@ def _asset_reader(environment: Environment, loader: BaseLoader) -> Callable[[str
         # Inside <script> and <style> nothing is unescaped by the browser, so what would end (or, for a script, swallow
         # the end of) the element is written in a way that means the same in strings, regular expressions and comments.
         if name.endswith(".js"):
-            return Markup(_SCRIPT_BREAKERS.sub(r"\\x3c", translated(source)))  # noqa: S704 - our own or the admin's file
+            return Markup(_SCRIPT_BREAKERS.sub(r"\\x3c", translate_script(source)))  # noqa: S704 - our own or the admin's file
         return Markup(_STYLE_BREAKERS.sub(r"<\\/", source))  # noqa: S704 - our own or the admin's file
 
-    return lambda name: written(name, spoken().tag)
+    return lambda name: written(name, get_language().tag)

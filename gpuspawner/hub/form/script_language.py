@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from gettext import NullTranslations
 
-from gpuspawner.core.text.language import ENGLISH, spoken
+from gpuspawner.core.text.language import ENGLISH, get_language
 
 _TEXT = r'"((?:[^"\\\n]|\\.)*)"'
 _ONE = re.compile(rf"\bt\({_TEXT}")
@@ -19,48 +19,48 @@ _RULE = re.compile(r"Number\(n ?!= ?1\)")
 """English's rule for plurals in templates/language.js."""
 _HEADER = re.compile(r"[^;]*;\s*plural\s*=\s*([n0-9\s()!=<>&|?:%*/+-]+?)\s*;?\s*")
 """A language's rule: C, of which this much is JavaScript as well."""
-_TELLING = (*range(200), 1_000_000)
+_PLURAL_SAMPLES = (*range(200), 1_000_000)
 """Numbers that among them have all the forms that rules tell apart."""
 
 
-def translated(source: str) -> str:
+def translate_script(source: str) -> str:
     """Return a script with its messages, and its rule for plurals, in the language spoken now.
 
     What is no message of ours stays as it is: a site's script may have a function of the same name.
     """
-    language = spoken()
+    language = get_language()
     if language is ENGLISH:
         return source
-    catalogue = language.catalogue
+    catalogue = language.translations
 
     def one(found: re.Match[str]) -> str:
-        message = _read(found[1])
-        return found[0] if message is None else f"t({_written(catalogue.gettext(message))}"
+        message = _parse_literal(found[1])
+        return found[0] if message is None else f"t({_format_literal(catalogue.gettext(message))}"
 
     text = _ONE.sub(one, source)
     rule = _HEADER.fullmatch(catalogue.info().get("plural-forms", ""))
     if rule is None:
         return text
-    return _RULE.sub(lambda _: f"Number({rule[1]})", _COUNTED.sub(_counting(catalogue), text))
+    return _RULE.sub(lambda _: f"Number({rule[1]})", _COUNTED.sub(_make_plural_replacer(catalogue), text))
 
 
-def _counting(catalogue: NullTranslations) -> Callable[[re.Match[str]], str]:
+def _make_plural_replacer(catalogue: NullTranslations) -> Callable[[re.Match[str]], str]:
     """Return what puts all plural forms of a message in the place of English's two."""
     plural = getattr(catalogue, "plural", lambda number: int(number != 1))
-    numbers = {plural(number): number for number in reversed(_TELLING)}
+    numbers = {plural(number): number for number in reversed(_PLURAL_SAMPLES)}
     last = numbers[max(numbers)]
 
     def counted(found: re.Match[str]) -> str:
-        singular, many = _read(found[1]), _read(found[2])
+        singular, many = _parse_literal(found[1]), _parse_literal(found[2])
         if singular is None or many is None:
             return found[0]
         forms = [catalogue.ngettext(singular, many, numbers.get(form, last)) for form in range(max(numbers) + 1)]
-        return f"tn([{','.join(map(_written, forms))}],0"
+        return f"tn([{','.join(map(_format_literal, forms))}],0"
 
     return counted
 
 
-def _read(literal: str) -> str | None:
+def _parse_literal(literal: str) -> str | None:
     """Return the text of a literal, None where it is none of ours: they are written as JSON's."""
     try:
         text: str = json.loads(f'"{literal}"')
@@ -69,5 +69,5 @@ def _read(literal: str) -> str | None:
     return text
 
 
-def _written(text: str) -> str:
+def _format_literal(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)

@@ -13,11 +13,11 @@ from typing import Any
 
 from kubernetes_asyncio.client.rest import ApiException
 
-DENIED_S = 60.0
+EVENTS_DENIED_S = 60.0
 """For how long they are not asked for again after a refusal, each of which is a line in the audit log."""
 
 
-class EventRights:
+class EventsAccess:
     """One for the hub's process, which says once that events cannot be read.
 
     :param clock: monotonic seconds.
@@ -28,7 +28,7 @@ class EventRights:
         self._denied_until: dict[Any, float] = {}
         """By key of KubeSpawner's reflectors; those that were told of in the log, and have not been read since."""
 
-    async def watched(self, spawner: Any, start: Callable[[], Awaitable[Any]]) -> Any:
+    async def start_events_reflector(self, spawner: Any, start: Callable[[], Awaitable[Any]]) -> Any:
         """Have events watched; return the reflector, None where the hub may not.
 
         :param start: KubeSpawner's own way to begin, or to find what watches already.
@@ -42,19 +42,19 @@ class EventRights:
             if not _is_denied(type(spawner).reflectors.get(key)):
                 raise
             if key not in self._denied_until:
-                _tell(spawner)
-            self._denied_until[key] = self._clock() + DENIED_S
+                _log_denied(spawner)
+            self._denied_until[key] = self._clock() + EVENTS_DENIED_S
             return None
         if self._denied_until.pop(key, None) is not None:
             spawner.log.warning("The hub may read events again.")
         return reflector
 
 
-def ending_alone(kind: Callable[..., Any]) -> Callable[..., Any]:
+def make_nonfatal_reflector(kind: Callable[..., Any]) -> Callable[..., Any]:
     """Return what makes a reflector of events that gives up without ending the hub.
 
     Where users have namespaces of their own, KubeSpawner ends the hub with a watch that gives up, as one does half a
-    minute after the right to it is withdrawn. The next start finds out what is the matter, see :class:`EventRights`.
+    minute after the right to it is withdrawn. The next start finds out what is the matter, see :class:`EventsAccess`.
     """
 
     def make(**options: Any) -> Any:
@@ -71,7 +71,7 @@ def _is_denied(reflector: Any) -> bool:
     return getattr(first.exception(), "status", None) == HTTPStatus.FORBIDDEN
 
 
-def _tell(spawner: Any) -> None:
+def _log_denied(spawner: Any) -> None:
     if spawner.enable_user_namespaces:
         where, role = "all namespaces", "gpuspawner-user-namespaces in docs/security.md"
     else:

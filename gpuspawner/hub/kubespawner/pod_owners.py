@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-Owner = tuple[str, str]
+ServerKey = tuple[str, str]
 """Names of a user and of their server; the latter is empty for the default one."""
 
 
-def owners_of_pods(spawner: Any) -> Mapping[str, Owner]:
+def read_pod_owners(spawner: Any) -> Mapping[str, ServerKey]:
     """Return who owns the pods of all spawners that this hub has, by namespace and name of the pod.
 
     :param spawner: anybody's; JupyterHub gives all of them the same settings, with its users among them.
     """
     users = getattr(spawner.user, "settings", {}).get("users") or {}
-    found: dict[str, Owner] = {}
+    found: dict[str, ServerKey] = {}
     active: set[str] = set()
     # A hub's users are a dict that asks the database when it is asked for a name; its values are what is loaded.
     for user in tuple(dict.values(users)):

@@ -31,7 +31,7 @@ def _is_dead(reflector: Any) -> bool:
     return reflector is not None and reflector.first_load_future.done() and (watch is None or watch.done())
 
 
-def give_up_dead(reflectors: Mapping[Any, Any]) -> None:
+def give_up_dead_reflectors(reflectors: Mapping[Any, Any]) -> None:
     """Have those that no longer watch replaced when somebody asks for them the next time.
 
     Not whenever somebody does: the hub looks at each server that runs twice a minute, and while the API server is down
@@ -47,7 +47,7 @@ def is_given_up(reflector: Any) -> bool:
     return bool(getattr(reflector, "is_given_up", False))
 
 
-def taking_over(kind: Callable[..., Any], before: Any) -> Callable[..., Any]:
+def make_takeover_reflector(kind: Callable[..., Any], before: Any) -> Callable[..., Any]:
     """Return what makes a reflector in the place of another, and knows what that one knew until it has read more.
 
     Starts that wait for their pods look at whatever reflector there is, and take a pod that is not there for gone.
@@ -62,7 +62,7 @@ def taking_over(kind: Callable[..., Any], before: Any) -> Callable[..., Any]:
 
 
 @contextmanager
-def no_abandoned_reflectors(reflectors: MutableMapping[Any, Any], key: Any) -> Iterator[None]:
+def unregister_failed_reflector(reflectors: MutableMapping[Any, Any], key: Any) -> Iterator[None]:
     """Let nobody wait for a reflector whose first list was cancelled, nor go by one that failed where another watches.
 
     KubeSpawner starts the watches of pods and events together and cancels one when the other fails. What was cancelled
@@ -86,11 +86,11 @@ def no_abandoned_reflectors(reflectors: MutableMapping[Any, Any], key: Any) -> I
                 made.first_load_future.set_exception(TimeoutError("Could not watch what was started."))
             elif before is not None and _is_dead(made) and not _is_dead(before):
                 reflectors[key] = before
-            _failure_of(made)
+            _retrieve_failure(made)
         raise
 
 
-def _failure_of(reflector: Any) -> BaseException | None:
+def _retrieve_failure(reflector: Any) -> BaseException | None:
     """Return what a reflector's first list failed with, None where it did not.
 
     asyncio reports an exception that nobody asked for when the future goes, in the hub's log and without a word of what
@@ -101,7 +101,7 @@ def _failure_of(reflector: Any) -> BaseException | None:
     return None if not first.done() or first.cancelled() else first.exception()
 
 
-async def first_list(reflectors: Mapping[Any, Any], key: Any) -> None:
+async def wait_for_first_list(reflectors: Mapping[Any, Any], key: Any) -> None:
     """Wait until a reflector that somebody else is starting has read its first list; there may be none.
 
     KubeSpawner awaits the one future that everybody waits for, and whoever stopped waiting cancelled it: one person who
@@ -116,18 +116,18 @@ async def first_list(reflectors: Mapping[Any, Any], key: Any) -> None:
             first.result()
 
 
-def forgive_refusal(user: HubUser) -> None:
+def forgive_refused_start(user: HubUser) -> None:
     """Take a refused start out of JupyterHub 5's count of consecutive failures, before it is added.
 
     JupyterHub 5 counts each start that ends with an exception, whosever mistake it is, and ends the hub at
     ``consecutive_failure_limit`` (5 under zero-to-jupyterhub): five wrong REST requests would restart it for everybody.
     """
     if COUNTS_REFUSALS:
-        counting = _handlers_settings() or user.settings
+        counting = _find_handler_settings() or user.settings
         counting["failure_count"] = counting.get("failure_count", 0) - 1
 
 
-def _handlers_settings() -> MutableMapping[str, Any] | None:
+def _find_handler_settings() -> MutableMapping[str, Any] | None:
     """Return the settings in which JupyterHub's handlers count failures; None outside of a hub.
 
     A user has the settings that the web application was made of, and tornado has its own copy of those.

@@ -11,8 +11,8 @@ from typing import Any
 from kubespawner import KubeSpawner
 from typing_extensions import override
 
-from gpuspawner.core.policy.server_pods import noted_owner
-from gpuspawner.core.rawjson import mapping, text
+from gpuspawner.core.policy.server_pods import read_pod_owner
+from gpuspawner.core.rawjson import as_dict, as_text
 
 _ANY_NUMBER = "\0"
 """Where a namespace has the number of a user, which no pod notes; no namespace has this character."""
@@ -30,7 +30,7 @@ class _UserId:
         return _ANY_NUMBER
 
 
-def own_pods(spawner: Any) -> Callable[[Mapping[str, Any]], bool]:
+def make_own_pod_check(spawner: Any) -> Callable[[Mapping[str, Any]], bool]:
     """Return what tells whether a pod is in the namespace that this hub gives the user whose name it notes.
 
     A pattern for all users would not do: ``jhub-…`` is the namespace of any user of a hub in ``jhub``, and of any user
@@ -38,16 +38,16 @@ def own_pods(spawner: Any) -> Callable[[Mapping[str, Any]], bool]:
 
     :param spawner: anybody's.
     """
-    stand_in = cache(lambda: _stand_in(spawner))
+    stand_in = cache(lambda: _make_stand_in(spawner))
 
     def is_own(raw: Mapping[str, Any]) -> bool:
-        owner, server = noted_owner(raw)
+        owner, server = read_pod_owner(raw)
         if not owner:
             return False
         user = stand_in()
         user.user.name, user.name = owner, server
         expected = KubeSpawner._expand_user_properties(user, spawner.user_namespace_template)
-        found = text(mapping(raw.get("metadata")).get("namespace"))
+        found = as_text(as_dict(raw.get("metadata")).get("namespace"))
         if _ANY_NUMBER not in expected:
             return bool(expected == found)
         return re.fullmatch("[0-9]+".join(map(re.escape, expected.split(_ANY_NUMBER))), found) is not None
@@ -55,7 +55,7 @@ def own_pods(spawner: Any) -> Callable[[Mapping[str, Any]], bool]:
     return is_own
 
 
-def _stand_in(spawner: Any) -> SimpleNamespace:
+def _make_stand_in(spawner: Any) -> SimpleNamespace:
     """Return what KubeSpawner names a namespace by: all that it reads of a spawner then, without a user's names."""
     hub = spawner._namespace_default()  # reads a file
     return SimpleNamespace(

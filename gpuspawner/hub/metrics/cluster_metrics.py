@@ -12,8 +12,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
-from gpuspawner.hub.metrics.metrics import NO_GPU, PREFIX, gpu_label
-from gpuspawner.hub.metrics.server_counts import HELD, REQUESTED, count
+from gpuspawner.hub.metrics.metrics import METRICS_PREFIX, NO_GPU, gpu_label
+from gpuspawner.hub.metrics.server_counts import HELD, REQUESTED, count_servers
 from gpuspawner.kube.store import ClusterStore
 
 
@@ -37,7 +37,7 @@ class ClusterMetrics(Collector):
     def _servers(self) -> Iterable[Metric]:
         watched = [reflector for (kind, *_), reflector in self._reflectors().items() if kind == "pods"]
         pods = (pod for reflector in watched for pod in reflector.pods.values())
-        servers, gpus = count(pods, label=gpu_label)
+        servers, gpus = count_servers(pods, label=gpu_label)
         labels = ["gpu", "state"]
         shown = {(NO_GPU, HELD), (NO_GPU, REQUESTED), *servers}
         told = (
@@ -45,7 +45,7 @@ class ClusterMetrics(Collector):
             ("gpus", "GPUs by type: those that pods wait for, and those that pods with a node hold", gpus),
         )
         for name, documentation, counts in told:
-            metric = GaugeMetricFamily(f"{PREFIX}_{name}", documentation, labels=labels)
+            metric = GaugeMetricFamily(f"{METRICS_PREFIX}_{name}", documentation, labels=labels)
             for gpu, state in sorted(shown):
                 if name == "servers" or gpu != NO_GPU:
                     metric.add_metric([gpu, state], counts[gpu, state])
@@ -54,14 +54,14 @@ class ClusterMetrics(Collector):
     def _reading(self) -> Iterable[Metric]:
         store = self._store()
         age = GaugeMetricFamily(
-            f"{PREFIX}_inventory_age_seconds",
+            f"{METRICS_PREFIX}_inventory_age_seconds",
             "Seconds since what is known of the cluster was confirmed; absent while nothing is known",
         )
         if store is not None and store.age_s is not None:
             age.add_metric([], store.age_s)
         yield age
         restarts = CounterMetricFamily(
-            f"{PREFIX}_watch_restarts",
+            f"{METRICS_PREFIX}_watch_restarts",
             "Times that reading a resource of the cluster failed and began again",
             labels=["resource"],
         )

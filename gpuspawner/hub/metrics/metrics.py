@@ -11,16 +11,16 @@ from jupyterhub.metrics import metrics_prefix
 from prometheus_client import Counter, Histogram
 
 NO_GPU = "none"
-OTHER = "other"
+OTHER_LABEL = "other"
 """Stands for what is not known by its name, and for all that would be too much."""
 
 _SUBSYSTEM = "gpuspawner"
-PREFIX = f"{metrics_prefix}_{_SUBSYSTEM}"
+METRICS_PREFIX = f"{metrics_prefix}_{_SUBSYSTEM}"
 
-_MOST_VALUES = 100
+_MAX_VALUES = 100
 """Values of one label: a cluster with more GPU types shows the first ones that were used."""
 
-_READY_S = (1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
+_BUCKETS_S = (1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
 """Upper ends of the buckets in seconds: from a warm image on a free node to a new node with a large image."""
 
 _SPAWNS = Counter(
@@ -36,7 +36,7 @@ _READY = Histogram(
     ["gpu"],
     namespace=metrics_prefix,
     subsystem=_SUBSYSTEM,
-    buckets=_READY_S,
+    buckets=_BUCKETS_S,
 )
 _STAGES = Histogram(
     "spawn_stage_duration_seconds",
@@ -44,7 +44,7 @@ _STAGES = Histogram(
     ["gpu", "stage"],
     namespace=metrics_prefix,
     subsystem=_SUBSYSTEM,
-    buckets=_READY_S,
+    buckets=_BUCKETS_S,
 )
 _VERDICTS = Counter(
     "verdicts",
@@ -62,10 +62,10 @@ _REFUSALS = Counter(
 )
 
 
-class Label:
+class BoundedLabel:
     """The values of one label; when there are too many, those that come later are all called the same."""
 
-    def __init__(self, *, most: int = _MOST_VALUES) -> None:
+    def __init__(self, *, most: int = _MAX_VALUES) -> None:
         self._most = most
         self._seen: set[str] = set()
 
@@ -74,23 +74,23 @@ class Label:
         if value in self._seen:
             return value
         if len(self._seen) >= self._most:
-            return OTHER
+            return OTHER_LABEL
         self._seen.add(value)
         return value
 
 
-gpu_label = Label()
+gpu_label = BoundedLabel()
 """GPU types, by slug; those in use by pods are counted under the same names as those of starts."""
-_reason_label = Label()
-_stage_label = Label()
+_reason_label = BoundedLabel()
+_stage_label = BoundedLabel()
 
 
-def spawn_ended(gpu: str, outcome: str, *, seconds: float) -> None:
+def count_spawn(gpu: str, outcome: str, *, seconds: float) -> None:
     """Count a start that has ended.
 
     :param gpu: slug of its GPU type, or :data:`NO_GPU`.
     :param outcome: ``ready``, or a code of a closed list
-        (:func:`gpuspawner.hub.metrics.spawn_outcomes.outcome_of`).
+        (:func:`gpuspawner.hub.metrics.spawn_outcomes.classify_outcome`).
     :param seconds: since it was asked for.
     """
     _SPAWNS.labels(gpu=gpu_label(gpu), outcome=_reason_label(outcome)).inc()
@@ -103,12 +103,12 @@ def observe_stage(gpu: str, stage: str, *, seconds: float) -> None:
     _STAGES.labels(gpu=gpu_label(gpu), stage=_stage_label(stage)).observe(seconds)
 
 
-def verdict_tested(verdict: str, outcome: str) -> None:
+def count_verdict(verdict: str, outcome: str) -> None:
     """Count what came of a verdict."""
     _VERDICTS.labels(verdict=verdict, outcome=outcome).inc()
 
 
-def refused(reason: str) -> None:
+def count_refusal(reason: str) -> None:
     """Count a choice that was refused.
 
     :param reason: code of the first reason.

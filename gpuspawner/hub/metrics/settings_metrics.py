@@ -8,8 +8,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
-from gpuspawner.hub.config.settings_files import FollowedSettings
-from gpuspawner.hub.metrics.metrics import PREFIX
+from gpuspawner.hub.config.settings_files import ReloadingSettings
+from gpuspawner.hub.metrics.metrics import METRICS_PREFIX
 
 
 class SettingsMetrics(Collector):
@@ -18,7 +18,7 @@ class SettingsMetrics(Collector):
     :param followed: all settings with files.
     """
 
-    def __init__(self, followed: Iterable[FollowedSettings]) -> None:
+    def __init__(self, followed: Iterable[ReloadingSettings]) -> None:
         self._followed = followed
 
     @override
@@ -26,16 +26,16 @@ class SettingsMetrics(Collector):
         """Yield nothing where no settings have files."""
         found = list(self._followed)
         for settings in found:
-            settings.look()
+            settings.reload_if_changed()
         if not found:
             return
         yield GaugeMetricFamily(
-            f"{PREFIX}_settings_last_reload_successful",
+            f"{METRICS_PREFIX}_settings_last_reload_successful",
             "Whether the files of settings were right when they were last read; where not, older settings are in use",
-            value=float(all(settings.is_good for settings in found)),
+            value=float(all(settings.is_valid for settings in found)),
         )
         yield GaugeMetricFamily(
-            f"{PREFIX}_settings_last_reload_success_timestamp_seconds",
+            f"{METRICS_PREFIX}_settings_last_reload_success_timestamp_seconds",
             "When the files of settings were last read and right",
             value=min(settings.read_at for settings in found),
         )

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gpuspawner.core.catalog.catalogue import Catalogue
+from gpuspawner.core.catalog.catalogue import Catalog
 from gpuspawner.core.progress.stages import Stage
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.metrics import metrics
-from gpuspawner.hub.metrics.spawn_outcomes import outcome_of, verdict_outcome, waited_s
+from gpuspawner.hub.metrics.spawn_outcomes import classify_outcome, classify_verdict, measure_wait_s
 
 
 class SpawnMeter:
@@ -35,11 +35,11 @@ class SpawnMeter:
         self._stage = ""
         self._stage_began = self._began
 
-    def foretell(self, verdict: str) -> None:
+    def note_verdict(self, verdict: str) -> None:
         """Note what the start was told to come to."""
         self._verdict = verdict
 
-    def enter(self, stage: str) -> None:
+    def enter_stage(self, stage: str) -> None:
         """Note that a stage begins, which ends the one before; again and again the same is one stage."""
         if stage == self._stage:
             return
@@ -48,14 +48,14 @@ class SpawnMeter:
             metrics.observe_stage(self._gpu, self._stage, seconds=now - self._stage_began)
         self._stage, self._stage_began = stage, now
 
-    def note(self, pod: Mapping[str, Any] | None) -> None:
+    def note_pod(self, pod: Mapping[str, Any] | None) -> None:
         """Note how far the pod got, before it is deleted; what was seen of it once counts when it has gone.
 
         :param pod: as the API server sends it, None where there is none.
         """
         if pod is not None:
             self._is_created = True
-            waited = waited_s(pod)
+            waited = measure_wait_s(pod)
             self._waited_s = self._waited_s if waited is None else waited
 
     def end(self, error: BaseException | None) -> None:
@@ -63,26 +63,26 @@ class SpawnMeter:
 
         :param error: what it ended with, None when the server answers.
         """
-        outcome = outcome_of(error)
-        self.enter("")
-        metrics.spawn_ended(self._gpu, outcome, seconds=self._clock() - self._began)
+        outcome = classify_outcome(error)
+        self.enter_stage("")
+        metrics.count_spawn(self._gpu, outcome, seconds=self._clock() - self._began)
         is_refused = isinstance(error, RefusedStart) and not self._is_created
         if is_refused:
-            metrics.refused(outcome)
+            metrics.count_refusal(outcome)
         if self._verdict:
-            came = verdict_outcome(outcome, refused=is_refused, waited_s=self._waited_s)
-            metrics.verdict_tested(self._verdict, came)
+            came = classify_verdict(outcome, refused=is_refused, waited_s=self._waited_s)
+            metrics.count_verdict(self._verdict, came)
 
 
-def begin(spawner: Any, options: object, *, catalogue: Catalogue) -> None:
+def begin_measuring(spawner: Any, options: object, *, catalogue: Catalog) -> None:
     """Measure a start of a spawner, unless that is done already.
 
     :param options: user options, not yet checked.
     """
     future = spawner._spawn_future
-    if spawner._this_start.meter is not None or future is None or future.done():
+    if spawner._start_state.meter is not None or future is None or future.done():
         return
-    spawner._this_start.meter = meter = SpawnMeter(asked_gpu(options, catalogue))
+    spawner._start_state.meter = meter = SpawnMeter(find_gpu_label(options, catalogue))
 
     def ended(done: asyncio.Future[Any]) -> None:
         meter.end(asyncio.CancelledError() if done.cancelled() else done.exception())
@@ -90,10 +90,10 @@ def begin(spawner: Any, options: object, *, catalogue: Catalogue) -> None:
     future.add_done_callback(ended)
 
 
-def enter(spawner: Any, stage: str) -> None:
+def enter_stage(spawner: Any, stage: str) -> None:
     """Note that a start of a spawner has reached a stage."""
-    if spawner._this_start.meter is not None:
-        spawner._this_start.meter.enter(stage)
+    if spawner._start_state.meter is not None:
+        spawner._start_state.meter.enter_stage(stage)
 
 
 def note_pod(spawner: Any, pod: Mapping[str, Any] | None = None) -> None:
@@ -101,13 +101,13 @@ def note_pod(spawner: Any, pod: Mapping[str, Any] | None = None) -> None:
 
     :param pod: as it was seen, or taken by the API server; as it is there now if not given.
     """
-    if spawner._this_start.meter is not None and pod is not None:
-        spawner._this_start.meter.note(pod)
-    elif spawner._this_start.meter is not None and spawner.pod_reflector is not None:
-        spawner._this_start.meter.note(spawner.pod_reflector.pods.get(f"{spawner.namespace}/{spawner.pod_name}"))
+    if spawner._start_state.meter is not None and pod is not None:
+        spawner._start_state.meter.note_pod(pod)
+    elif spawner._start_state.meter is not None and spawner.pod_reflector is not None:
+        spawner._start_state.meter.note_pod(spawner.pod_reflector.pods.get(f"{spawner.namespace}/{spawner.pod_name}"))
 
 
-def asked_gpu(options: object, catalogue: Catalogue) -> str:
+def find_gpu_label(options: object, catalogue: Catalog) -> str:
     """Return the label of what user options, right or wrong, ask for: only what is offered is called by its name."""
     if not isinstance(options, Mapping):
         return metrics.NO_GPU
@@ -116,4 +116,4 @@ def asked_gpu(options: object, catalogue: Catalogue) -> str:
     gpu = options.get("gpu", bundle.options.get("gpu") if bundle is not None else None)
     if not gpu:
         return metrics.NO_GPU
-    return gpu if isinstance(gpu, str) and gpu in catalogue.gpus else metrics.OTHER
+    return gpu if isinstance(gpu, str) and gpu in catalogue.gpus else metrics.OTHER_LABEL

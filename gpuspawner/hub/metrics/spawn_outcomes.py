@@ -18,7 +18,7 @@ _AT_ONCE_S = 10.0
 """Until a pod has its node, where there is room: kube-scheduler takes a second, ten when very many start at once."""
 
 
-def outcome_of(error: BaseException | None) -> str:
+def classify_outcome(error: BaseException | None) -> str:
     """Return how a start ended.
 
     :param error: what it ended with; only codes of our own are taken from it.
@@ -39,7 +39,7 @@ def outcome_of(error: BaseException | None) -> str:
     return "error"
 
 
-def verdict_outcome(outcome: str, *, refused: bool, waited_s: float | None) -> str:
+def classify_verdict(outcome: str, *, refused: bool, waited_s: float | None) -> str:
     """Return what came of a verdict.
 
     :param outcome: how the start ended.
@@ -55,7 +55,7 @@ def verdict_outcome(outcome: str, *, refused: bool, waited_s: float | None) -> s
     return "no_node" if waited_s is None else "failed"
 
 
-def waited_s(pod: Mapping[str, Any] | None) -> float | None:
+def measure_wait_s(pod: Mapping[str, Any] | None) -> float | None:
     """Return the seconds a pod waited for its node, None while it has none.
 
     :param pod: as the API server sends it.

@@ -11,11 +11,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from gpuspawner.core.request.placement import Placement
+from gpuspawner.core.request.placement import PodRequirements
 from gpuspawner.hub.pod import time_limits
-from gpuspawner.hub.pod.gpu_resources import without_gpus
-from gpuspawner.hub.pod.merging import added, literal, preferences, required_terms, toleration_entries
-from gpuspawner.hub.pod.pod_overrides import container_config, container_mounts, pod_config
+from gpuspawner.hub.pod.gpu_resources import drop_gpu_resources
+from gpuspawner.hub.pod.merging import (
+    append_entries,
+    build_preferences,
+    escape_braces,
+    format_tolerations,
+    merge_required_terms,
+)
+from gpuspawner.hub.pod.pod_overrides import build_container_config, build_pod_config, find_container_mounts
 
 _SHM = "gpuspawner-shm"
 _SHM_PATH = "/dev/shm"  # noqa: S108 - where containers have their shared memory
@@ -28,62 +34,65 @@ class AdminValues(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class PodChoice:
     """What is put over the admin's values.
 
-    :param resources: extended resources of the catalogue, see :func:`gpuspawner.hub.pod.gpu_resources.without_gpus`.
+    :param resources: extended resources of the catalogue, see
+        :func:`gpuspawner.hub.pod.gpu_resources.drop_gpu_resources`.
     """
 
-    placement: Placement
+    placement: PodRequirements
     resources: frozenset[str] = frozenset()
 
 
-def trait_values(choice: Choice, base: AdminValues) -> dict[str, Any]:
+def build_trait_values(choice: PodChoice, base: AdminValues) -> dict[str, Any]:
     """Return trait name → value for one start.
 
     The timeout is not among them: JupyterHub reads it before a start, so it is set before all hooks.
     """
-    placement = time_limits.told(choice.placement, base["extra_pod_config"])
-    volumes, mounts = _shared_memory(placement, base)
+    placement = time_limits.add_run_time(choice.placement, base["extra_pod_config"])
+    volumes, mounts = _build_shared_memory(placement, base)
     return {
-        **_amounts(placement, base),
+        **_convert_amounts(placement, base),
         "image": placement.image,
         "extra_resource_limits": {
-            **without_gpus(base["extra_resource_limits"], choice.resources),
+            **drop_gpu_resources(base["extra_resource_limits"], choice.resources),
             **{name: str(number) for name, number in placement.extended_resources.items()},
         },
-        "extra_resource_guarantees": without_gpus(base["extra_resource_guarantees"], choice.resources),
+        "extra_resource_guarantees": drop_gpu_resources(base["extra_resource_guarantees"], choice.resources),
         "node_selector": {**(base["node_selector"] or {}), **placement.node_selector},
-        "node_affinity_required": required_terms(
+        "node_affinity_required": merge_required_terms(
             base["node_affinity_required"], placement.required, alternatives=placement.alternatives
         ),
-        "node_affinity_preferred": added(base["node_affinity_preferred"], preferences(placement.avoided)),
-        "tolerations": added(base["tolerations"], toleration_entries(placement.tolerations)),
+        "node_affinity_preferred": append_entries(
+            base["node_affinity_preferred"], build_preferences(placement.avoided)
+        ),
+        "tolerations": append_entries(base["tolerations"], format_tolerations(placement.tolerations)),
         "environment": {
-            **_without(base["environment"], placement.removed_environment),
-            **{name: literal(value) for name, value in placement.environment.items()},
+            **_drop_names(base["environment"], placement.removed_environment),
+            **{name: escape_braces(value) for name, value in placement.environment.items()},
         },
         "extra_annotations": {
             **(base["extra_annotations"] or {}),
-            **{name: literal(value) for name, value in placement.annotations.items()},
+            **{name: escape_braces(value) for name, value in placement.annotations.items()},
         },
         "extra_labels": {
-            **{name: literal(value) for name, value in placement.labels.items()},
+            **{name: escape_braces(value) for name, value in placement.labels.items()},
             **(base["extra_labels"] or {}),
         },
         "priority_class_name": base["priority_class_name"]
         if placement.priority is None
         else placement.priority.priority_class,
-        "volumes": added(base["volumes"], volumes),
-        "volume_mounts": added(base["volume_mounts"], mounts),
-        "extra_pod_config": pod_config(base["extra_pod_config"], placement, volumes=volumes),
-        "extra_container_config": container_config(
+        "volumes": append_entries(base["volumes"], volumes),
+        "volume_mounts": append_entries(base["volume_mounts"], mounts),
+        "extra_pod_config": build_pod_config(base["extra_pod_config"], placement, volumes=volumes),
+        "extra_container_config": build_container_config(
             base["extra_container_config"], placement, mounts=mounts, resources=choice.resources
         ),
     }
 
 
-def _amounts(placement: Placement, base: AdminValues) -> dict[str, Any]:
+def _convert_amounts(placement: PodRequirements, base: AdminValues) -> dict[str, Any]:
     """Return limits and guarantees in KubeSpawner's units: cores and bytes."""
     millis = {"cpu_limit": placement.cpu_limit_millis, "cpu_guarantee": placement.cpu_request_millis}
     size = {"mem_limit": placement.memory_limit_bytes, "mem_guarantee": placement.memory_request_bytes}
@@ -93,22 +102,24 @@ def _amounts(placement: Placement, base: AdminValues) -> dict[str, Any]:
     }
 
 
-def _without(mapping: Mapping[str, Any] | None, names: Iterable[str]) -> dict[str, Any]:
+def _drop_names(mapping: Mapping[str, Any] | None, names: Iterable[str]) -> dict[str, Any]:
     unwanted = frozenset(names)
     return {name: value for name, value in (mapping or {}).items() if name not in unwanted}
 
 
-def _shared_memory(placement: Placement, base: AdminValues) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _build_shared_memory(
+    placement: PodRequirements, base: AdminValues
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return volume and mount of a /dev/shm in memory; none where the admin's own mount there stays the only one."""
-    mounts = container_mounts(base["extra_container_config"], otherwise=base["volume_mounts"])
+    mounts = find_container_mounts(base["extra_container_config"], otherwise=base["volume_mounts"])
     mounted = mounts.values() if isinstance(mounts, dict) else mounts or []
-    if placement.shm_bytes is None or any(_mount_path(mount) == _SHM_PATH for mount in mounted):
+    if placement.shm_bytes is None or any(_find_mount_path(mount) == _SHM_PATH for mount in mounted):
         return [], []
     volume = {"name": _SHM, "emptyDir": {"medium": "Memory", "sizeLimit": str(placement.shm_bytes)}}
     return [volume], [{"name": _SHM, "mountPath": _SHM_PATH}]
 
 
-def _mount_path(mount: Any) -> str | None:
+def _find_mount_path(mount: Any) -> str | None:
     if isinstance(mount, Mapping):
         return mount.get("mountPath") or mount.get("mount_path")
     return getattr(mount, "mount_path", None)

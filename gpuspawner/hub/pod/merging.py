@@ -11,21 +11,21 @@ from typing import Any
 
 from gpuspawner.core.catalog.avoidance import MatchExpression
 from gpuspawner.core.cluster.model import Toleration
-from gpuspawner.hub.base import fresh
+from gpuspawner.hub.base import copy_nested
 
 _KEY = "gpuspawner"
 """Begins the keys of what is added to a dict of entries."""
 _PREFERENCE_WEIGHT = 100
 
 
-def literal(text: str) -> str:
+def escape_braces(text: str) -> str:
     """Return a text that KubeSpawner's ``{…}`` expansion leaves as it is."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def added(admins: Any, entries: Iterable[dict[str, Any]]) -> Any:
+def append_entries(admins: Any, entries: Iterable[dict[str, Any]]) -> Any:
     """Return the admin's list, or dict of entries (since KubeSpawner 7), with those added that it has not yet."""
-    merged = fresh(admins) if admins else []
+    merged = copy_nested(admins) if admins else []
     known = list(merged.values()) if isinstance(merged, dict) else merged
     new = [entry for entry in entries if entry not in known]
     if not isinstance(merged, dict):
@@ -34,7 +34,7 @@ def added(admins: Any, entries: Iterable[dict[str, Any]]) -> Any:
     return merged | {f"{_KEY}-{len(merged) + index}": entry for index, entry in enumerate(new)}
 
 
-def required_terms(
+def merge_required_terms(
     admins: Any,
     expressions: tuple[MatchExpression, ...],
     *,
@@ -44,29 +44,29 @@ def required_terms(
 
     :param alternatives: each term is repeated with each of them, so that one of both must hold.
     """
-    terms = fresh(admins) if admins else []
-    wanted = [[_expression(each) for each in (*expressions, *more)] for more in alternatives or ((),)]
+    terms = copy_nested(admins) if admins else []
+    wanted = [[_format_expression(each) for each in (*expressions, *more)] for more in alternatives or ((),)]
     if not any(wanted):
         return terms
     if isinstance(terms, dict):
         return {
-            key if index == 0 else f"{key}-{_KEY}-{index}": _narrowed(term, each)
+            key if index == 0 else f"{key}-{_KEY}-{index}": _narrow_term(term, each)
             for key, term in terms.items()
             for index, each in enumerate(wanted)
         }
-    narrowed = [_narrowed(term, each) for term in terms for each in wanted]
+    narrowed = [_narrow_term(term, each) for term in terms for each in wanted]
     return narrowed or [{"matchExpressions": each} for each in wanted]
 
 
-def preferences(avoided: tuple[MatchExpression, ...]) -> list[dict[str, Any]]:
+def build_preferences(avoided: tuple[MatchExpression, ...]) -> list[dict[str, Any]]:
     """Return the preferred terms that keep a pod off nodes."""
     if not avoided:
         return []
-    expressions = [_expression(each) for each in avoided]
+    expressions = [_format_expression(each) for each in avoided]
     return [{"weight": _PREFERENCE_WEIGHT, "preference": {"matchExpressions": expressions}}]
 
 
-def toleration_entries(tolerations: Iterable[Toleration]) -> list[dict[str, str]]:
+def format_tolerations(tolerations: Iterable[Toleration]) -> list[dict[str, str]]:
     """Return tolerations as the API takes them: what is empty is left out."""
     return [
         {
@@ -83,7 +83,7 @@ def toleration_entries(tolerations: Iterable[Toleration]) -> list[dict[str, str]
     ]
 
 
-def _narrowed(term: Any, wanted: list[dict[str, Any]]) -> Any:
+def _narrow_term(term: Any, wanted: list[dict[str, Any]]) -> Any:
     """Return a node selector term that demands more.
 
     An empty term selects no node at all; it would select some with expressions in it, so it stays empty.
@@ -99,6 +99,6 @@ def _narrowed(term: Any, wanted: list[dict[str, Any]]) -> Any:
     return {**term, expressions_key: [*own, *(each for each in wanted if each not in own)]}
 
 
-def _expression(expression: MatchExpression) -> dict[str, Any]:
+def _format_expression(expression: MatchExpression) -> dict[str, Any]:
     values = {"values": list(expression.values)} if expression.values else {}
     return {"key": expression.key, "operator": expression.operator, **values}

@@ -10,12 +10,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from gpuspawner.core.request.placement import Amounts, Placement
-from gpuspawner.hub.base import fresh
-from gpuspawner.hub.pod.gpu_resources import without_gpus
-from gpuspawner.hub.pod.merging import added, literal, preferences, required_terms, toleration_entries
+from gpuspawner.core.request.placement import ContainerResources, PodRequirements
+from gpuspawner.hub.base import copy_nested
+from gpuspawner.hub.pod.gpu_resources import drop_gpu_resources
+from gpuspawner.hub.pod.merging import (
+    append_entries,
+    build_preferences,
+    escape_braces,
+    format_tolerations,
+    merge_required_terms,
+)
 
-Config = Mapping[str, Any]
+ExtraConfig = Mapping[str, Any]
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -23,7 +29,9 @@ _MOUNTS = ("volumeMounts", "volume_mounts")
 _DEADLINE = ("activeDeadlineSeconds", "active_deadline_seconds")
 
 
-def pod_config(admins: Config | None, placement: Placement, *, volumes: list[dict[str, Any]]) -> dict[str, Any]:
+def build_pod_config(
+    admins: ExtraConfig | None, placement: PodRequirements, *, volumes: list[dict[str, Any]]
+) -> dict[str, Any]:
     """Return the admin's ``extra_pod_config`` with the placement in it, and the type's runtime class unless it has one.
 
     Of two run times, the admin's and the one chosen, the shorter one counts.
@@ -31,38 +39,38 @@ def pod_config(admins: Config | None, placement: Placement, *, volumes: list[dic
     :param volumes: what is added to the pod's volumes.
     """
     config: dict[str, Any] = {}
-    for name, own in fresh(dict(admins or {})).items():
+    for name, own in copy_nested(dict(admins or {})).items():
         match name:
             case "nodeSelector" | "node_selector":
                 config[name] = {**(own or {}), **placement.node_selector}
             case "affinity":
-                config[name] = _affinity(plain(own), placement)
+                config[name] = _merge_affinity(serialize_models(own), placement)
             case "tolerations":
-                config[name] = added(own, toleration_entries(placement.tolerations))
+                config[name] = append_entries(own, format_tolerations(placement.tolerations))
             case "volumes":
-                config[name] = added(own, volumes)
+                config[name] = append_entries(own, volumes)
             case "activeDeadlineSeconds" | "active_deadline_seconds":
-                config[name] = _shorter(own, placement.run_time_s)
+                config[name] = _pick_shorter(own, placement.run_time_s)
             case "priorityClassName" | "priority_class_name" if placement.priority is not None:
-                config[name] = literal(placement.priority.priority_class)
+                config[name] = escape_braces(placement.priority.priority_class)
             case _:
                 config[name] = own
     if placement.runtime_class is not None and not {"runtimeClassName", "runtime_class_name"} & config.keys():
-        config["runtimeClassName"] = literal(placement.runtime_class)
+        config["runtimeClassName"] = escape_braces(placement.runtime_class)
     if placement.run_time_s is not None and config.keys().isdisjoint(_DEADLINE):
         config[_DEADLINE[0]] = placement.run_time_s
     return config
 
 
-def run_time(admins: Config | None, placement: Placement) -> int | None:
+def find_run_time(admins: ExtraConfig | None, placement: PodRequirements) -> int | None:
     """Return the seconds that a pod may run, None where it runs on, or where what the admin wrote is no number."""
     own = next(((admins or {})[name] for name in _DEADLINE if name in (admins or {})), None)
-    seconds = _shorter(own, placement.run_time_s)
+    seconds = _pick_shorter(own, placement.run_time_s)
     return int(seconds) if isinstance(seconds, int | float) else None
 
 
-def container_config(
-    admins: Config | None, placement: Placement, *, mounts: list[dict[str, Any]], resources: Collection[str]
+def build_container_config(
+    admins: ExtraConfig | None, placement: PodRequirements, *, mounts: list[dict[str, Any]], resources: Collection[str]
 ) -> dict[str, Any]:
     """Return the admin's ``extra_container_config`` with the placement in it.
 
@@ -70,78 +78,80 @@ def container_config(
     :param resources: extended resources of the catalogue.
     """
     config: dict[str, Any] = {}
-    for name, own in fresh(dict(admins or {})).items():
+    for name, own in copy_nested(dict(admins or {})).items():
         if name == "resources":
-            config[name] = notebook_resources(plain(own) or {}, placement, resources=resources)
+            config[name] = build_notebook_resources(serialize_models(own) or {}, placement, resources=resources)
         elif name == "env":
-            config[name] = _variables(own, placement)
+            config[name] = _merge_variables(own, placement)
         else:
-            config[name] = added(own, mounts) if name in _MOUNTS else own
+            config[name] = append_entries(own, mounts) if name in _MOUNTS else own
     return config
 
 
-def container_mounts(admins: Config | None, *, otherwise: Any) -> Any:
+def find_container_mounts(admins: ExtraConfig | None, *, otherwise: Any) -> Any:
     """Return the volume mounts the container will have: those of ``extra_container_config``, else the trait's."""
     return next(((admins or {})[name] for name in _MOUNTS if name in (admins or {})), otherwise)
 
 
-def plain(value: Any) -> Any:
+def serialize_models(value: Any) -> Any:
     """Return a value with the Kubernetes models in it as the dicts the API takes, all of it copied."""
     names = getattr(value, "attribute_map", None)
     if names is not None:
         attributes = ((written, getattr(value, name)) for name, written in names.items())
-        return {written: plain(attribute) for written, attribute in attributes if attribute is not None}
+        return {written: serialize_models(attribute) for written, attribute in attributes if attribute is not None}
     if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, list) else value
+        return {key: serialize_models(item) for key, item in value.items()}
+    return [serialize_models(item) for item in value] if isinstance(value, list) else value
 
 
-def _shorter(own: Any, run_time_s: int | None) -> Any:
+def _pick_shorter(own: Any, run_time_s: int | None) -> Any:
     """Return the shorter of two run times; what of the admin's is no number is left for Kubernetes to refuse."""
     if run_time_s is None or own is None:
         return own if run_time_s is None else run_time_s
     return min(own, run_time_s) if isinstance(own, int | float) else own
 
 
-def _affinity(own: Any, placement: Placement) -> Any:
+def _merge_affinity(own: Any, placement: PodRequirements) -> Any:
     """Return an affinity with the placement's expressions in its node affinity."""
     nodes = dict((own or {}).get("nodeAffinity") or {})
     required = dict(nodes.get(_REQUIRED) or {})
     own_terms = required.get("nodeSelectorTerms")
-    if terms := required_terms(own_terms, placement.required, alternatives=placement.alternatives):
+    if terms := merge_required_terms(own_terms, placement.required, alternatives=placement.alternatives):
         nodes[_REQUIRED] = {**required, "nodeSelectorTerms": terms}
-    if preferred := added(nodes.get(_PREFERRED), preferences(placement.avoided)):
+    if preferred := append_entries(nodes.get(_PREFERRED), build_preferences(placement.avoided)):
         nodes[_PREFERRED] = preferred
     return {**(own or {}), "nodeAffinity": nodes} if nodes else own
 
 
-def notebook_resources(own: Config, chosen: Amounts, *, resources: Collection[str]) -> dict[str, Any]:
+def build_notebook_resources(
+    own: ExtraConfig, chosen: ContainerResources, *, resources: Collection[str]
+) -> dict[str, Any]:
     """Return limits and requests of the notebook's container: what was chosen wins, the rest stays as it is.
 
     :param own: limits and requests as they are.
     :param resources: extended resources of the catalogue.
     """
-    limits = _amounts(chosen.cpu_limit_millis, chosen.memory_limit_bytes)
-    requests = _amounts(chosen.cpu_request_millis, chosen.memory_request_bytes)
+    limits = _format_amounts(chosen.cpu_limit_millis, chosen.memory_limit_bytes)
+    requests = _format_amounts(chosen.cpu_request_millis, chosen.memory_request_bytes)
     extended = {name: str(number) for name, number in chosen.extended_resources.items()}
     return {
         **own,
-        "limits": {**without_gpus(own.get("limits"), resources), **limits, **extended},
-        "requests": {**without_gpus(own.get("requests"), resources), **requests},
+        "limits": {**drop_gpu_resources(own.get("limits"), resources), **limits, **extended},
+        "requests": {**drop_gpu_resources(own.get("requests"), resources), **requests},
     }
 
 
-def _amounts(millis: int | None, size_bytes: int | None) -> dict[str, Any]:
+def _format_amounts(millis: int | None, size_bytes: int | None) -> dict[str, Any]:
     amounts = {"cpu": None if millis is None else millis / 1000, "memory": size_bytes}
     return {name: amount for name, amount in amounts.items() if amount is not None}
 
 
-def _variables(own: list[Any] | None, placement: Placement) -> list[Any]:
+def _merge_variables(own: list[Any] | None, placement: PodRequirements) -> list[Any]:
     """Return environment variables without those that must not be there, and with the placement's."""
     replaced = {*placement.removed_environment, *placement.environment}
-    kept = [variable for variable in own or [] if _name(variable) not in replaced]
+    kept = [variable for variable in own or [] if _read_name(variable) not in replaced]
     return [*kept, *({"name": name, "value": value} for name, value in placement.environment.items())]
 
 
-def _name(variable: Any) -> Any:
+def _read_name(variable: Any) -> Any:
     return variable.get("name") if isinstance(variable, Mapping) else getattr(variable, "name", None)

@@ -13,17 +13,17 @@ from typing import Any
 
 from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Pod
-from gpuspawner.core.request.placement import Amounts, amounts, place
+from gpuspawner.core.request.placement import ContainerResources, calculate_resources, place
 from gpuspawner.core.request.selection import Selection
 from gpuspawner.hub.config.offers import Offer
 from gpuspawner.hub.pod import gpu_resources
-from gpuspawner.hub.pod.pod_overrides import notebook_resources, pod_config
+from gpuspawner.hub.pod.pod_overrides import build_notebook_resources, build_pod_config
 
 _PLACING = ("nodeSelector", "affinity", "tolerations")
 """Fields of a pod's spec that a GPU type and an image have a say in."""
 
 
-def twin_of(spawner: Any) -> Any:
+def copy_spawner(spawner: Any) -> Any:
     """Return a copy of a spawner with the admin's values, whose traits can be set without changing the spawner's.
 
     Everything but its traits is shared with the spawner: it is for making manifests only.
@@ -33,12 +33,12 @@ def twin_of(spawner: Any) -> Any:
     # As copy.copy would, but that looks for observers at all attributes of the class, and they are there already.
     values = {"_trait_values": dict(spawner._trait_values)}
     twin.__dict__ = {**spawner.__dict__, **twin.__dict__, **values}
-    twin._base = spawner._base.of(twin)
-    twin._base.restore()
+    twin._trait_overrides = spawner._trait_overrides.copy_for(twin)
+    twin._trait_overrides.restore()
     return twin
 
 
-def written(spawner: Any, pod: Any) -> dict[str, Any]:
+def serialize_pod(spawner: Any, pod: Any) -> dict[str, Any]:
     """Return the manifest of a pod as it goes to the API server.
 
     :param pod: the client's model of it, which a hook may have replaced by a plain dict.
@@ -48,13 +48,13 @@ def written(spawner: Any, pod: Any) -> dict[str, Any]:
     return {**manifest, "metadata": {**manifest["metadata"], "namespace": spawner.namespace}}
 
 
-_Kind = tuple[str, str | None, str | None]
+_PreviewKey = tuple[str, str | None, str | None]
 """Image, GPU type and priority: what a choice's pod depends on besides amounts. Images that people name make no
 difference."""
 
 
 @dataclass(slots=True)
-class Previews:
+class PodPreviews:
     """Pods of choices of one person.
 
     :param spawner: the person's; not changed.
@@ -64,52 +64,54 @@ class Previews:
     offer: Offer
     _manifest: dict[str, Any] | None = None
     """Of a pod without a choice."""
-    _pods: dict[_Kind, tuple[dict[str, Any], Pod]] = field(default_factory=dict)
+    _pods: dict[_PreviewKey, tuple[dict[str, Any], Pod]] = field(default_factory=dict)
     """The spec of the manifest and the pod that it stands for."""
 
     async def prepare(self, selection: Selection, *, more_types: Iterable[str] = ()) -> None:
         """Make the pods of a selection and of the same with other GPU types; :meth:`pod` needs them."""
         for slug in (selection.gpu, *more_types):
-            wanted = _with_type(selection, slug)
-            if _kind(wanted) not in self._pods and (found := await self._make(wanted)):
-                self._pods[_kind(wanted)] = found
+            wanted = _replace_type(selection, slug)
+            if _make_key(wanted) not in self._pods and (found := await self._make(wanted)):
+                self._pods[_make_key(wanted)] = found
 
-    def pod(self, selection: Selection) -> Pod | None:
+    def find_pod(self, selection: Selection) -> Pod | None:
         """Return the pod of a selection, None where that of its image and GPU type was not prepared."""
-        if _kind(selection) not in self._pods:
+        if _make_key(selection) not in self._pods:
             return None
-        spec, pod = self._pods[_kind(selection)]
-        chosen = amounts(selection, self.offer.catalogue)
-        return replace(pod, requests=decode.requested({**spec, "containers": self._containers(spec, chosen)}))
+        spec, pod = self._pods[_make_key(selection)]
+        chosen = calculate_resources(selection, self.offer.catalogue)
+        return replace(pod, requests=decode.decode_requests({**spec, "containers": self._containers(spec, chosen)}))
 
     async def _make(self, selection: Selection) -> tuple[dict[str, Any], Pod] | None:
         if self._manifest is None:
-            twin = twin_of(self.spawner)
+            twin = copy_spawner(self.spawner)
             twin.get_env = dict  # no scheduler looks at an environment, and an admin's functions may fill it
-            self._manifest = written(twin, await twin.get_pod_manifest())
+            self._manifest = serialize_pod(twin, await twin.get_pod_manifest())
         spec: dict[str, Any] = self._manifest["spec"]
         placement = place(selection, self.offer.catalogue)
         # Its own shared memory and runtime class do not matter to where it fits.
-        placing = pod_config({name: spec.get(name) for name in _PLACING}, placement, volumes=[])
+        placing = build_pod_config({name: spec.get(name) for name in _PLACING}, placement, volumes=[])
         spec = {**spec, **placing, "containers": self._containers(spec, placement)}
         if placement.priority is not None:
             spec["priority"] = placement.priority.value  # the API server looks it up when a pod is created
         metadata = self._manifest["metadata"]
         labels = {**placement.labels, **(metadata.get("labels") or {})}
-        pod = await self.offer.located({**self._manifest, "metadata": {**metadata, "labels": labels}, "spec": spec})
+        pod = await self.offer.add_volume_topology(
+            {**self._manifest, "metadata": {**metadata, "labels": labels}, "spec": spec}
+        )
         return None if pod is None else (spec, pod)
 
-    def _containers(self, spec: Mapping[str, Any], chosen: Amounts) -> list[Any]:
+    def _containers(self, spec: Mapping[str, Any], chosen: ContainerResources) -> list[Any]:
         """Return a pod's containers with the amounts chosen in the notebook's, which is the first."""
         notebook, *others = spec["containers"]
-        gpus = gpu_resources.of_catalogue(self.offer.catalogue)
-        resources = notebook_resources(notebook.get("resources") or {}, chosen, resources=gpus)
+        gpus = gpu_resources.list_gpu_resources(self.offer.catalogue)
+        resources = build_notebook_resources(notebook.get("resources") or {}, chosen, resources=gpus)
         return [{**notebook, "resources": resources}, *others]
 
 
-def _kind(selection: Selection) -> _Kind:
+def _make_key(selection: Selection) -> _PreviewKey:
     return selection.image, selection.gpu, selection.priority
 
 
-def _with_type(selection: Selection, slug: str | None) -> Selection:
+def _replace_type(selection: Selection, slug: str | None) -> Selection:
     return replace(selection, gpu=slug, gpu_count=0 if slug is None else selection.gpu_count or 1)

@@ -14,17 +14,17 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from gpuspawner.core.rawjson import mapping, whole
-from gpuspawner.core.request.placement import Placement
-from gpuspawner.core.request.time_limits import RUN_TIME, ends_at
-from gpuspawner.hub.pod.pod_overrides import run_time
+from gpuspawner.core.rawjson import as_dict, as_int
+from gpuspawner.core.request.placement import PodRequirements
+from gpuspawner.core.request.time_limits import RUN_TIME_ANNOTATION, find_end_time
+from gpuspawner.hub.pod.pod_overrides import find_run_time
 
 WARNING_S = 15 * 60
 """Before the end."""
 GRACE_S = 120
 """After the end, for Kubernetes and clocks that differ; more for a pod that has longer to end."""
 _MARGIN_S = 60
-VARIABLE = "GPUSPAWNER_RUN_TIME"
+RUN_TIME_VARIABLE = "GPUSPAWNER_RUN_TIME"
 """Holds the seconds that the server may run, for what runs in it."""
 
 SCHEMA_ID = "https://gpuspawner.jupyter.org/events/run-time-ending"
@@ -45,37 +45,37 @@ _SCHEMA = {
 }
 
 
-def told(placement: Placement, admins: Mapping[str, Any] | None) -> Placement:
+def add_run_time(placement: PodRequirements, admins: Mapping[str, Any] | None) -> PodRequirements:
     """Return a placement whose pod says how long it may run: in an annotation, and in a variable.
 
     :param admins: the admin's ``extra_pod_config``, whose run time may be shorter.
     """
-    seconds = run_time(admins, placement)
+    seconds = find_run_time(admins, placement)
     if seconds is None:
         return placement
     return replace(
         placement,
-        annotations={**placement.annotations, RUN_TIME: str(seconds)},
-        environment={**placement.environment, VARIABLE: str(seconds)},
+        annotations={**placement.annotations, RUN_TIME_ANNOTATION: str(seconds)},
+        environment={**placement.environment, RUN_TIME_VARIABLE: str(seconds)},
     )
 
 
-async def enforce(spawner: Any, *, now: datetime | None = None) -> int | None:
+async def enforce_run_time(spawner: Any, *, now: datetime | None = None) -> int | None:
     """Warn of the end of a server that runs, and end it when Kubernetes should have; called at each poll.
 
     :return: an exit code when the server was ended, None when it runs.
     """
     reflector = spawner.pod_reflector
     pod = reflector.pods.get(f"{spawner.namespace}/{spawner.pod_name}") if reflector is not None else None
-    end = ends_at(pod) if pod is not None else None
+    end = find_end_time(pod) if pod is not None else None
     if pod is None or end is None:
         return None
     left_s = (end - (now or datetime.now(UTC))).total_seconds()
     if left_s > WARNING_S:
         return None
     uid = pod["metadata"].get("uid", "")
-    if left_s > 0 and spawner._this_start.warned_of != uid:
-        spawner._this_start.warned_of = uid
+    if left_s > 0 and spawner._start_state.warned_pod_uid != uid:
+        spawner._start_state.warned_pod_uid = uid
         _warn(spawner, end, left_s=left_s)
     if left_s > -_grace_s(pod):
         return None
@@ -88,7 +88,7 @@ async def enforce(spawner: Any, *, now: datetime | None = None) -> int | None:
 
 def _grace_s(pod: Mapping[str, Any]) -> float:
     """Return how long after its end a pod may still be there."""
-    own_s = whole(mapping(pod.get("spec")).get("terminationGracePeriodSeconds"))
+    own_s = as_int(as_dict(pod.get("spec")).get("terminationGracePeriodSeconds"))
     return max(GRACE_S, (own_s or 0) + _MARGIN_S)
 
 

@@ -9,20 +9,20 @@ from __future__ import annotations
 import json
 from typing import Any
 
-HEADER = "Gpuspawner-Choice"
+CHOICE_HEADER = "Gpuspawner-Choice"
 
-_LONGEST = 2400
+_MAX_HEADER_CHARACTERS = 2400
 """Characters of the header that are read at all; the longest texts of all fields take three quarters of them."""
 
 
-def chosen(handler: Any) -> dict[str, str] | None:
+def read_choice_header(handler: Any) -> dict[str, str] | None:
     """Return field name → text, None where the request does not ask for anything.
 
     :param handler: tornado's, of the request for the form; None outside of one.
     """
     request = getattr(handler, "request", None)
-    text = None if request is None else request.headers.get(HEADER)
-    if text is None or len(text) > _LONGEST:
+    text = None if request is None else request.headers.get(CHOICE_HEADER)
+    if text is None or len(text) > _MAX_HEADER_CHARACTERS:
         return None
     try:
         values = json.loads(text)

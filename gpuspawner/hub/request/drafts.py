@@ -12,13 +12,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.request.checks import longest_text
+from gpuspawner.core.request.checks import find_max_length
 
 _QUERY_PREFIX = "opt-"
 
 
 @dataclass(slots=True, kw_only=True)
-class Draft:
+class FormDraft:
     """A form that was sent.
 
     :param typed: field name → text.
@@ -29,35 +29,35 @@ class Draft:
     problems: tuple[Problem, ...] = ()
 
 
-_draft: ContextVar[Draft | None] = ContextVar("gpuspawner_draft", default=None)
+_draft: ContextVar[FormDraft | None] = ContextVar("gpuspawner_draft", default=None)
 
 
-def keep(form: Mapping[str, object]) -> Draft:
+def keep_draft(form: Mapping[str, object]) -> FormDraft:
     """Remember what this request sent.
 
     To be called in the request's own task: a task it starts (every coroutine JupyterHub wraps) has a copy of the
     context, so what is set there is lost. The draft itself is shared, so problems may be noted from anywhere.
     """
-    draft = Draft(typed=dict(_texts(form)))
+    draft = FormDraft(typed=dict(_read_texts(form)))
     _draft.set(draft)
     return draft
 
 
-def note(problems: tuple[Problem, ...]) -> None:
+def note_problems(problems: tuple[Problem, ...]) -> None:
     """Note what is wrong with what this request sent, if it sent a form."""
     draft = _draft.get()
     if draft is not None:
         draft.problems = problems
 
 
-def take() -> Draft | None:
+def take_draft() -> FormDraft | None:
     """Return what this request sent and forget it."""
     draft = _draft.get()
     _draft.set(None)
     return draft
 
 
-def _texts(form: Mapping[str, object]) -> list[tuple[str, str]]:
+def _read_texts(form: Mapping[str, object]) -> list[tuple[str, str]]:
     found = []
     for name, value in form.items():
         values = value if isinstance(value, list) else [value]
@@ -65,5 +65,5 @@ def _texts(form: Mapping[str, object]) -> list[tuple[str, str]]:
         if texts:
             field = str(name).removeprefix(_QUERY_PREFIX)
             # What is cut off makes no sense in any field of the form.
-            found.append((field, texts[-1][: longest_text(field)]))
+            found.append((field, texts[-1][: find_max_length(field)]))
     return found

@@ -13,7 +13,7 @@ from typing import Any
 _is_admin: ContextVar[bool] = ContextVar("gpuspawner_is_admin", default=False)
 
 
-def note(handler: Any) -> None:
+def note_viewer(handler: Any) -> None:
     """Remember whose request this is; to be called in the request's own task.
 
     Not the handler itself: tasks that begin in a request keep its context for as long as they run.
@@ -22,6 +22,6 @@ def note(handler: Any) -> None:
     _is_admin.set(getattr(user, "admin", False) is True)
 
 
-def is_admin() -> bool:
+def is_viewer_admin() -> bool:
     """Tell whether an admin of the hub looks; not so where nobody said who does, as after a form that was wrong."""
     return _is_admin.get()

@@ -11,15 +11,15 @@ from urllib.parse import urlencode
 
 from jupyterhub.utils import url_escape_path, url_path_join
 
-from gpuspawner.core.form.formview_restore import FIELDS, values_of
+from gpuspawner.core.form.formview_restore import FORM_FIELDS, format_field_values
 from gpuspawner.core.request.selection import Selection
 from gpuspawner.hub.request import drafts
 
-PREFIX = "fill-"
+PREFILL_PREFIX = "fill-"
 """Comes before the name of each field."""
 
 
-def address(spawner: Any, selection: Selection) -> str:
+def build_prefill_url(spawner: Any, selection: Selection) -> str:
     """Return the address of a server's spawn page with a choice filled in.
 
     :param spawner: the server's.
@@ -28,11 +28,11 @@ def address(spawner: Any, selection: Selection) -> str:
         spawner.hub.base_url, "spawn", spawner.user.escaped_name, url_escape_path(spawner.name) if spawner.name else ""
     )
     # Also what is empty: the form would fill it in from the choice that was saved last.
-    values = {f"{PREFIX}{name}": value for name, value in values_of(selection).items()}
+    values = {f"{PREFILL_PREFIX}{name}": value for name, value in format_field_values(selection).items()}
     return f"{page}?{urlencode(values)}"
 
 
-def take(handler: Any) -> None:
+def take_prefill(handler: Any) -> None:
     """Have the form of this request filled in as its address says, where it does; to be called in its own task.
 
     :param handler: tornado's, of the request; None outside of one.
@@ -42,9 +42,9 @@ def take(handler: Any) -> None:
     if not isinstance(arguments, dict) or request is None or request.method != "GET":
         return
     values = {}
-    for name in [name for name in arguments if name.startswith(PREFIX)]:
+    for name in [name for name in arguments if name.startswith(PREFILL_PREFIX)]:
         texts = [each.decode(errors="replace") for each in arguments.pop(name)]
-        if name.removeprefix(PREFIX) in FIELDS:
-            values[name.removeprefix(PREFIX)] = texts
+        if name.removeprefix(PREFILL_PREFIX) in FORM_FIELDS:
+            values[name.removeprefix(PREFILL_PREFIX)] = texts
     if values:
-        drafts.keep(values)
+        drafts.keep_draft(values)

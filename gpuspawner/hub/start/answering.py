@@ -9,21 +9,21 @@ import asyncio
 import contextlib
 from urllib.parse import urlsplit
 
-PAUSE_S = 0.1
+LISTEN_POLL_S = 0.1
 _CONNECT_S = 1.0
 
 
-async def listening(address: object, *, timeout_s: float) -> None:
+async def wait_until_listening(address: object, *, timeout_s: float) -> None:
     """Return once a program listens at a server's address, or where nobody can tell.
 
     :param address: what KubeSpawner's start returned.
     :param timeout_s: seconds to wait at most.
     """
-    host, port = _place(address)
+    host, port = _parse_address(address)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(max(0.0, timeout_s)):
             while host and port and await _is_refused(host, port):  # noqa: ASYNC110  # a program elsewhere
-                await asyncio.sleep(PAUSE_S)
+                await asyncio.sleep(LISTEN_POLL_S)
 
 
 async def _is_refused(host: str, port: int) -> bool:
@@ -42,7 +42,7 @@ async def _is_refused(host: str, port: int) -> bool:
     return False
 
 
-def _place(address: object) -> tuple[str, int]:
+def _parse_address(address: object) -> tuple[str, int]:
     try:
         parts = urlsplit(address if isinstance(address, str) else "")
         host, port = parts.hostname or "", parts.port or 0

@@ -14,10 +14,10 @@ import jupyterhub
 from jupyterhub.utils import url_escape_path, url_path_join
 from markupsafe import Markup
 
-from gpuspawner.core.progress.pod_status import containers, phase
+from gpuspawner.core.progress.pod_status import read_containers, read_phase
 from gpuspawner.core.text.language import gettext
 
-_HAS_OWN = jupyterhub.version_info >= (6,)
+_HAS_STOP_BUTTON = jupyterhub.version_info >= (6,)
 """JupyterHub's page has a button that stops the default server."""
 
 _HIDDEN = Markup("<style>#progress-log .gs-cancel,#stop-server-btn{display:none}</style>")
@@ -32,44 +32,44 @@ _BUTTON = Markup(
 )
 
 
-def with_cancel(spawner: Any, sentence: str) -> str:
+def add_cancel_button(spawner: Any, sentence: str) -> str:
     """Return a sentence as HTML with a button that stops the server; empty where JupyterHub's own button does.
 
     :param spawner: the server's.
     """
-    if _HAS_OWN and not spawner.name:
+    if _HAS_STOP_BUTTON and not spawner.name:
         return ""
     failed = gettext("That did not work. Try again, or reload the page.")
-    button = _BUTTON.format(_api_of(spawner), failed, gettext("Cancel"))
+    button = _BUTTON.format(_build_api_path(spawner), failed, gettext("Cancel"))
     return str(Markup("{}{}{}").format(sentence, button, _HIDDEN))
 
 
-def may_be_left(spawner: Any) -> bool:
+def can_have_left_pod(spawner: Any) -> bool:
     """Tell whether a start that was cut off, or failed, may have left a pod, in whatever state.
 
     A start that is cut off can have sent a pod of which the watch does not know yet.
 
     :param spawner: the server's.
     """
-    is_cut_off = _did_not_start(spawner) and spawner._start_future.cancelled()
-    return (is_cut_off and spawner._this_start.following.is_sent) or (
-        _did_not_start(spawner) and pod_of(spawner) is not None
+    is_cut_off = _has_failed_start(spawner) and spawner._start_future.cancelled()
+    return (is_cut_off and spawner._start_state.feed.is_sent) or (
+        _has_failed_start(spawner) and find_pod(spawner) is not None
     )
 
 
-def has_not_run(spawner: Any) -> bool:
+def has_never_run(spawner: Any) -> bool:
     """Tell whether nothing has run in the pod of such a start, so that it needs no time to end.
 
     :param spawner: the server's.
     """
-    if not _did_not_start(spawner):
+    if not _has_failed_start(spawner):
         return False
-    pod = pod_of(spawner) or {}
+    pod = find_pod(spawner) or {}
     # A pod is Pending as long as one that prepares it runs, which may be writing to the person's disk.
-    return phase(pod) != "Running" and not any(each.is_running or each.ended for each in containers(pod))
+    return read_phase(pod) != "Running" and not any(each.is_running or each.end_reason for each in read_containers(pod))
 
 
-def pod_of(spawner: Any) -> Mapping[str, object] | None:
+def find_pod(spawner: Any) -> Mapping[str, object] | None:
     """Return the pod of a server as the watch has it, None for none.
 
     :param spawner: the server's.
@@ -81,12 +81,12 @@ def pod_of(spawner: Any) -> Mapping[str, object] | None:
     return pod
 
 
-def _did_not_start(spawner: Any) -> bool:
+def _has_failed_start(spawner: Any) -> bool:
     start = spawner._start_future
     return start is not None and start.done() and (start.cancelled() or start.exception() is not None)
 
 
-def _api_of(spawner: Any) -> str:
+def _build_api_path(spawner: Any) -> str:
     """Return the address of a server in JupyterHub's REST API."""
     server = ("servers", url_escape_path(spawner.name)) if spawner.name else ("server",)
     return str(url_path_join(spawner.hub.base_url, "api/users", spawner.user.escaped_name, *server))

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 from gpuspawner.core.catalog.catalogue import GPUType
 from gpuspawner.core.progress.stages import Report
-from gpuspawner.core.rawjson import mapping, text
-from gpuspawner.core.text.language import Language, spoken
+from gpuspawner.core.rawjson import as_dict, as_text
+from gpuspawner.core.text.language import Language, get_language
 
 
 @dataclass(slots=True, eq=False)
-class Following:
+class ProgressFeed:
     """One start of one server, from its request on.
 
     :param gpu: the type chosen, None until that is known and for a server without one.
@@ -39,22 +39,22 @@ class Following:
     reports: list[Report] = field(default_factory=list)
     percent: int = 0
     is_over: bool = False
-    language: Language = field(default_factory=spoken)
+    language: Language = field(default_factory=get_language)
     _began: float | None = None
     _news: asyncio.Future[None] | None = None
 
-    def send(self, former: Mapping[str, object] | None) -> None:
+    def note_pod_sent(self, former: Mapping[str, object] | None) -> None:
         """Note that the pod is being sent, and which pod of its name is there already: that one will be removed."""
         self.is_sent = True
-        self.former_pod = uid_of(former or {})
+        self.former_pod = read_uid(former or {})
 
     def begin(self) -> None:
         """Count seconds from now on: the hub's own timer of the start begins now as well."""
         self._began = self.clock()
-        self.language = spoken()
+        self.language = get_language()
 
     @property
-    def is_ahead(self) -> bool:
+    def has_not_begun(self) -> bool:
         """Whether it has not begun: pages that are open already wait for it."""
         return self._began is None and not self.is_over
 
@@ -68,7 +68,7 @@ class Following:
         """Seconds since it began, 0 before."""
         return 0.0 if self._began is None else self.clock() - self._began
 
-    def tell(self, reports: Iterable[Report], *, percent: int) -> None:
+    def publish(self, reports: Iterable[Report], *, percent: int) -> None:
         """Tell everybody who waits, where there is something to tell."""
         before = len(self.reports), self.percent
         self.reports += reports
@@ -76,12 +76,12 @@ class Following:
         if (len(self.reports), self.percent) != before:
             self._wake()
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Let nobody wait any longer."""
         self.is_over = True
         self._wake()
 
-    async def news(self, *, timeout_s: float | None) -> None:
+    async def wait_for_news(self, *, timeout_s: float | None) -> None:
         """Wait until there is something new, or for some seconds."""
         if self.is_over:
             return
@@ -95,6 +95,6 @@ class Following:
             news.set_result(None)
 
 
-def uid_of(pod: Mapping[str, object]) -> str:
+def read_uid(pod: Mapping[str, object]) -> str:
     """Return a pod's uid, empty where it has none."""
-    return text(mapping(pod.get("metadata")).get("uid"))
+    return as_text(as_dict(pod.get("metadata")).get("uid"))

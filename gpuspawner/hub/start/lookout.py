@@ -11,42 +11,42 @@ from typing import Any
 from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.progress.stages import Facts
-from gpuspawner.core.rawjson import mapping, text
-from gpuspawner.core.verdict.verdict import FRESH_S, Outcome, Verdict, verdict
+from gpuspawner.core.rawjson import as_dict, as_text
+from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S, Outcome, Verdict, predict_verdict
 from gpuspawner.hub.config.offers import Offer
-from gpuspawner.hub.kubespawner.pod_events import Event, PodEvents
-from gpuspawner.hub.start.cancelling import pod_of
-from gpuspawner.hub.start.following import Following, uid_of
-from gpuspawner.hub.start.turns import Turns
+from gpuspawner.hub.kubespawner.pod_events import PodEvent, PodEventIndex
+from gpuspawner.hub.start.cancelling import find_pod
+from gpuspawner.hub.start.following import ProgressFeed, read_uid
+from gpuspawner.hub.start.turns import WorkThrottle
 
-QUIET_S = 3.0
+RECHECK_S = 3.0
 """Seconds after which time alone may have moved something, and it is looked at again."""
 
 _VERDICT_S = 5.0
 """Seconds between two verdicts on one pod at least."""
 
-_STALE_S = 15.0
+_VERDICT_MAX_AGE_S = 15.0
 """Seconds after which a verdict says nothing any more."""
 
-_EARLY_S = 10.0
+_NEW_NODE_S = 10.0
 """Seconds for which a node may yet be unknown, or not ready for a moment, that a pod has just got."""
 
-_SHARE = 0.05
+_VERDICT_SHARE = 0.05
 """Part of the hub's time that verdicts on all servers that wait may take."""
 
 
-class Lookout:
+class StartObserver:
     """One start, as far as it can be seen.
 
     :param spawner: the person's; not changed.
     """
 
-    _events = PodEvents()
-    _turns = Turns(_SHARE)
+    _events = PodEventIndex()
+    _throttle = WorkThrottle(_VERDICT_SHARE)
 
-    def __init__(self, spawner: Any, following: Following) -> None:
+    def __init__(self, spawner: Any, feed: ProgressFeed) -> None:
         self._spawner = spawner
-        self._following = following
+        self._feed = feed
         self._seen: object = None
         self._looked_at = float("-inf")
         self._verdict: Verdict | None = None
@@ -56,24 +56,24 @@ class Lookout:
         self._bound_at = 0.0
         self._was_ready = False
 
-    async def look(self, *, whatever: bool = False) -> Facts | None:
+    async def observe(self, *, even_if_unchanged: bool = False) -> Facts | None:
         """Return what is known, None when that is what it was the last time.
 
-        :param whatever: also when it is.
+        :param even_if_unchanged: also when it is.
         """
         pod = self._pod()
         reflector = self._spawner.event_reflector
-        events = [] if reflector is None else self._events.of(reflector, self._spawner.pod_name)
-        seen, now = _versions(pod, events), self._following.elapsed_s
-        if not whatever and seen == self._seen and now - self._looked_at < QUIET_S:
+        events = [] if reflector is None else self._events.list_events(reflector, self._spawner.pod_name)
+        seen, now = _read_versions(pod, events), self._feed.elapsed_s
+        if not even_if_unchanged and seen == self._seen and now - self._looked_at < RECHECK_S:
             return None
         self._seen, self._looked_at = seen, now
-        gpu, node = self._following.gpu, text(mapping((pod or {}).get("spec")).get("nodeName"))
+        gpu, node = self._feed.gpu, as_text(as_dict((pod or {}).get("spec")).get("nodeName"))
         if node and node != self._node:
             self._node, self._bound_at, self._was_ready = node, now, False
         # The pod of a node that is gone may have gone with it.
-        offer = None if pod is None and not self._node else await self._spawner._offer()
-        judged = None if pod is None or offer is None or node else await self._judged(pod, offer)
+        offer = None if pod is None and not self._node else await self._spawner._make_offer()
+        judged = None if pod is None or offer is None or node else await self._predict_verdict(pod, offer)
         return Facts(
             pod=pod,
             events=events,
@@ -81,52 +81,52 @@ class Lookout:
             timeout_s=float(self._spawner.start_timeout),
             verdict=judged,
             judged_at_s=None if judged is None else self._judged_at,
-            queue=None if pod is None or offer is None else await offer.queue_place(pod),
+            queue=None if pod is None or offer is None else await offer.find_queue_place(pod),
             gpu_name="" if gpu is None else gpu.display_name,
-            lacks_events=self._following.lacks_events,
+            lacks_events=self._feed.lacks_events,
             is_node_ready=None if offer is None or (pod is not None and not node) else self._is_ready(offer.inventory),
         )
 
     def _pod(self) -> Mapping[str, object] | None:
         """Return the pod of this very start: one that was there before is on its way out, or was left by the last."""
-        if not self._following.is_sent:
+        if not self._feed.is_sent:
             return None
-        pod = pod_of(self._spawner)
-        return None if pod is None or uid_of(pod) == self._following.former_pod else pod
+        pod = find_pod(self._spawner)
+        return None if pod is None or read_uid(pod) == self._feed.former_pod else pod
 
     def _is_ready(self, inventory: Inventory) -> bool | None:
         """Tell whether the pod's node is well; None where that is not known, or it may be too new to be known."""
-        if not self._node or inventory.age_s is None or inventory.age_s > FRESH_S:
+        if not self._node or inventory.age_s is None or inventory.age_s > MAX_DATA_AGE_S:
             return None
         is_ready = _is_ready(self._node, inventory)
         self._was_ready = self._was_ready or is_ready is True
-        is_early = self._following.elapsed_s - self._bound_at < _EARLY_S
+        is_early = self._feed.elapsed_s - self._bound_at < _NEW_NODE_S
         return None if is_ready is False and (is_early or not self._was_ready) else is_ready
 
-    async def _judged(self, pod: Mapping[str, object], offer: Offer) -> Verdict | None:
+    async def _predict_verdict(self, pod: Mapping[str, object], offer: Offer) -> Verdict | None:
         """Return the verdict on a pod that waits, an older one where all verdicts together took long enough."""
-        now = self._following.elapsed_s
+        now = self._feed.elapsed_s
         # What looks hopeless is looked at again before others are looked at at all, as it takes two verdicts to end it.
         is_doubted = self._verdict is not None and self._verdict.outcome is Outcome.NEVER
         patience_s = _VERDICT_S if is_doubted else 0
-        if now - self._judged_at < _VERDICT_S or not await self._turns.wait(patience_s=patience_s):
-            return self._verdict if now - self._judged_at < _STALE_S else None
-        located: Pod | None = await offer.located(pod)
+        if now - self._judged_at < _VERDICT_S or not await self._throttle.wait(patience_s=patience_s):
+            return self._verdict if now - self._judged_at < _VERDICT_MAX_AGE_S else None
+        located: Pod | None = await offer.add_volume_topology(pod)
         if located is None:
             return None
-        self._judged_at = self._following.elapsed_s
-        with self._turns.taken():
-            self._verdict = verdict(located, offer.inventory, gpu=self._following.gpu)
+        self._judged_at = self._feed.elapsed_s
+        with self._throttle.measure():
+            self._verdict = predict_verdict(located, offer.inventory, gpu=self._feed.gpu)
         return self._verdict
 
 
-def _versions(pod: Mapping[str, object] | None, events: list[Event]) -> object:
+def _read_versions(pod: Mapping[str, object] | None, events: list[PodEvent]) -> object:
     """Return what is another value when a pod or one of its events has changed."""
-    return [_version(each) for each in (pod or {}, *events)]
+    return [_read_version(each) for each in (pod or {}, *events)]
 
 
-def _version(each: Mapping[str, object]) -> tuple[object, object]:
-    metadata = mapping(each.get("metadata"))
+def _read_version(each: Mapping[str, object]) -> tuple[object, object]:
+    metadata = as_dict(each.get("metadata"))
     return metadata.get("uid"), metadata.get("resourceVersion")
 
 
@@ -135,7 +135,7 @@ def _is_ready(name: str, inventory: Inventory) -> bool | None:
     if inventory.nodes is None:
         return None
     if inventory.occupancy is not None:
-        node = inventory.occupancy.node(name)
+        node = inventory.occupancy.get_node(name)
     else:
         node = next((each for each in inventory.nodes if each.name == name), None)
     return node is not None and node.ready

@@ -7,36 +7,36 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuspawner.hub.metrics.spawn_meter import SpawnMeter
-from gpuspawner.hub.start.following import Following
+from gpuspawner.hub.start.following import ProgressFeed
 
 
 @dataclass(slots=True, eq=False)
-class OneStart:
+class StartState:
     """One start, from before it begins until its server has stopped.
 
-    :param following: what is said of it.
+    :param feed: what is said of it.
     :param meter: what measures it, None before it has begun.
     :param removed_environment: names of variables that its pod must not have.
-    :param unrehearsed: looks at its pod before anything is created, None once that is done.
+    :param pending_preflight: looks at its pod before anything is created, None once that is done.
     :param is_refused: it was refused before anything was created.
-    :param is_pardoned: it failed by what was chosen, not by the hub.
+    :param is_forgivable: it failed by what was chosen, not by the hub.
     :param is_removing: its pod is being deleted.
-    :param warned_of: uid of the pod whose end was announced.
+    :param warned_pod_uid: uid of the pod whose end was announced.
     """
 
-    following: Following = field(default_factory=Following)
+    feed: ProgressFeed = field(default_factory=ProgressFeed)
     meter: SpawnMeter | None = None
     removed_environment: tuple[str, ...] = ()
-    unrehearsed: Callable[[Any], Awaitable[None]] | None = None
+    pending_preflight: Callable[[Any], Awaitable[None]] | None = None
     is_refused: bool = False
-    is_pardoned: bool = False
+    is_forgivable: bool = False
     is_removing: bool = False
-    warned_of: str = ""
+    warned_pod_uid: str = ""
 
-    def next(self) -> OneStart:
+    def make_next(self) -> StartState:
         """Return the start after this one."""
         # A page may have been opened a moment before this, for the start that is about to begin.
-        waited_for = self.following if self.following.is_ahead and not self.following.is_sent else Following()
+        waited_for = self.feed if self.feed.has_not_begun and not self.feed.is_sent else ProgressFeed()
         waited_for.gpu = None
         # A pod that is being deleted still is, and one whose end was announced needs no second word.
-        return OneStart(following=waited_for, is_removing=self.is_removing, warned_of=self.warned_of)
+        return StartState(feed=waited_for, is_removing=self.is_removing, warned_pod_uid=self.warned_pod_uid)

@@ -11,43 +11,45 @@ from textwrap import dedent
 from typing import Any
 
 from gpuspawner.core.progress.stages import Report
-from gpuspawner.core.text.language import ngettext, speaking
-from gpuspawner.core.text.sentences import paragraph
-from gpuspawner.hub.start.cancelling import with_cancel
-from gpuspawner.hub.start.following import Following
+from gpuspawner.core.text.language import ngettext, use_language
+from gpuspawner.core.text.sentences import join_sentences
+from gpuspawner.hub.start.cancelling import add_cancel_button
+from gpuspawner.hub.start.following import ProgressFeed
 
-Event = dict[str, Any]
+ProgressEvent = dict[str, Any]
 """What JupyterHub sends to the page: ``progress``, ``message``, ``html_message``, ``raw_event``."""
 
 
-async def told(spawner: Any, following: Following) -> AsyncGenerator[Event]:
+async def stream_progress(spawner: Any, feed: ProgressFeed) -> AsyncGenerator[ProgressEvent]:
     """Yield what was said so far, and what is said until the start is over.
 
     :param spawner: the server's.
     """
-    patience = _Patience(spawner)
+    patience = _SlowStartReminder(spawner)
     seen, percent = 0, 0
     while True:
-        is_over = following.is_over
-        for report in following.reports[seen:]:
+        is_over = feed.is_over
+        for report in feed.reports[seen:]:
             percent = report.percent
-            with speaking(following.language):
-                event = _event(spawner, report)
+            with use_language(feed.language):
+                event = _build_event(spawner, report)
             yield event
-        seen = len(following.reports)
-        if following.percent > percent:
-            percent = following.percent
+        seen = len(feed.reports)
+        if feed.percent > percent:
+            percent = feed.percent
             yield {"progress": percent}
         if is_over:
             return
-        if patience.is_due(following.elapsed_s):
-            with speaking(following.language):
-                event = _message(spawner, paragraph(_last(following), patience.text(following.elapsed_s)))
+        if patience.is_due(feed.elapsed_s):
+            with use_language(feed.language):
+                event = _build_message(
+                    spawner, join_sentences(_find_last_sentence(feed), patience.text(feed.elapsed_s))
+                )
             yield event
-        await following.news(timeout_s=patience.left_s(following.elapsed_s))
+        await feed.wait_for_news(timeout_s=patience.left_s(feed.elapsed_s))
 
 
-class _Patience:
+class _SlowStartReminder:
     """When a page is told again that it takes a while, with the words of the site where it has some.
 
     :param spawner: says after how many seconds and how often.
@@ -78,23 +80,23 @@ class _Patience:
         )
 
 
-def _last(following: Following) -> str:
-    return following.last.sentence if following.last else ""
+def _find_last_sentence(feed: ProgressFeed) -> str:
+    return feed.last.sentence if feed.last else ""
 
 
-def _event(spawner: Any, report: Report) -> Event:
-    event = {"progress": report.percent, **_message(spawner, report.sentence)}
+def _build_event(spawner: Any, report: Report) -> ProgressEvent:
+    event = {"progress": report.percent, **_build_message(spawner, report.sentence)}
     if report.raw_event is None:
         return event
-    return {**event, "raw_event": dict(report.raw_event), **_of_the_site(spawner, report)}
+    return {**event, "raw_event": dict(report.raw_event), **_apply_site_formatter(spawner, report)}
 
 
-def _message(spawner: Any, sentence: str) -> Event:
-    html = with_cancel(spawner, sentence)
+def _build_message(spawner: Any, sentence: str) -> ProgressEvent:
+    html = add_cancel_button(spawner, sentence)
     return {"message": sentence, "html_message": html} if html else {"message": sentence}
 
 
-def _of_the_site(spawner: Any, report: Report) -> Event:
+def _apply_site_formatter(spawner: Any, report: Report) -> ProgressEvent:
     """Return what the site's own formatter and hook make of an event, as KubeSpawner after 7.1 has them.
 
     KubeSpawner has a formatter whether or not anybody asked for one, so only one that is configured counts.
@@ -105,8 +107,8 @@ def _of_the_site(spawner: Any, report: Report) -> Event:
         return {}
     event = {"involvedObject": {}, "type": "Normal", "message": report.sentence, **(report.raw_event or {})}
     try:
-        text = _formatter(spawner).format_event(event) if has_words else report.sentence
-        return {**_message(spawner, text), **(hook(spawner, event, text) if hook else {})}
+        text = _find_site_formatter(spawner).format_event(event) if has_words else report.sentence
+        return {**_build_message(spawner, text), **(hook(spawner, event, text) if hook else {})}
     except Exception:  # the site's code; ours is as good
         spawner.log.exception("The site's words for an event of %s cannot be had", spawner._log_name)
         return {}
@@ -116,6 +118,6 @@ def _is_configured(spawner: Any, trait: str) -> bool:
     return spawner.has_trait(trait) and getattr(spawner, trait) not in (None, spawner.trait_defaults(trait))
 
 
-def _formatter(spawner: Any) -> Any:
+def _find_site_formatter(spawner: Any) -> Any:
     made = getattr(spawner, "event_formatter", None)
     return spawner.event_formatter_class(parent=spawner) if made is None else made

@@ -15,14 +15,14 @@ from jupyterhub.utils import maybe_future
 from kubernetes_asyncio.client.rest import ApiException
 
 from gpuspawner.core.catalog.catalogue import GPUType
-from gpuspawner.core.verdict.verdict import Outcome, Verdict, starts_now, verdict
-from gpuspawner.core.verdict.verdict_text import verdict_sentence
+from gpuspawner.core.verdict.verdict import Outcome, Verdict, predict_verdict, starts_now
+from gpuspawner.core.verdict.verdict_text import format_verdict
 from gpuspawner.hub.config.offers import Offer
 from gpuspawner.hub.errors import RefusedStart
-from gpuspawner.hub.pod.preview import written
-from gpuspawner.hub.start.instead import with_choices
+from gpuspawner.hub.pod.preview import serialize_pod
+from gpuspawner.hub.start.instead import add_alternatives
 
-_ALL = "All"
+_DRY_RUN_ALL = "All"
 """The only value of ``dryRun`` there is: https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run"""
 
 _REFUSALS = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY})
@@ -30,7 +30,7 @@ _REFUSALS = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.
 that helps, waits for a last pod that is still going (409) and makes a user's namespace (404)."""
 
 
-async def draft(spawner: Any) -> Any:
+async def draft_pod(spawner: Any) -> Any:
     """Return the pod as KubeSpawner will make it later, which calls the admin's ``modify_pod_hook`` once more.
 
     :param spawner: with the choice in its traits.
@@ -39,7 +39,7 @@ async def draft(spawner: Any) -> Any:
     return await maybe_future(spawner.modify_pod_hook(spawner, pod)) if spawner.modify_pod_hook else pod
 
 
-async def rehearse(spawner: Any, pod: Any, *, offer: Offer, gpu: GPUType | None) -> None:
+async def run_preflight(spawner: Any, pod: Any, *, offer: Offer, gpu: GPUType | None) -> None:
     """Look at the pod that is about to be created, and have the API server look at it.
 
     :param pod: with everything that hooks have put into it.
@@ -47,21 +47,21 @@ async def rehearse(spawner: Any, pod: Any, *, offer: Offer, gpu: GPUType | None)
     :raises RefusedStart: no node would ever take the pod.
     :raises ApiException: the API server would not take it.
     """
-    located = await offer.located(written(spawner, _without_environment(pod)))
+    located = await offer.add_volume_topology(serialize_pod(spawner, _drop_environment(pod)))
     if located is not None:
         # Most starts fit at once, which takes less to tell than why one would not.
         is_now = starts_now(located, offer.inventory)
-        found = Verdict(outcome=Outcome.NOW) if is_now else verdict(located, offer.inventory, gpu=gpu)
-        if spawner._this_start.meter is not None:
-            spawner._this_start.meter.foretell(found.outcome)
+        found = Verdict(outcome=Outcome.NOW) if is_now else predict_verdict(located, offer.inventory, gpu=gpu)
+        if spawner._start_state.meter is not None:
+            spawner._start_state.meter.note_verdict(found.outcome)
         if found.outcome is Outcome.NEVER:
-            refused = RefusedStart(verdict_sentence(found), reason="never_fits", status_code=HTTPStatus.CONFLICT)
-            raise await with_choices(refused, spawner)
+            refused = RefusedStart(format_verdict(found), reason="never_fits", status_code=HTTPStatus.CONFLICT)
+            raise await add_alternatives(refused, spawner)
     if spawner.dry_run:
         await _create_dry(spawner, pod)
 
 
-def _without_environment(pod: Any) -> Any:
+def _drop_environment(pod: Any) -> Any:
     """Return a pod without what no scheduler looks at, and what is most of the work of writing one out.
 
     :param pod: the client's model of it; what a hook has put in its place stays as it is.
@@ -81,7 +81,7 @@ def _without_environment(pod: Any) -> Any:
 async def _create_dry(spawner: Any, pod: Any) -> None:
     create = spawner.api.create_namespaced_pod
     try:
-        await create(spawner.namespace, pod, dry_run=_ALL, _request_timeout=spawner.k8s_api_request_timeout)
+        await create(spawner.namespace, pod, dry_run=_DRY_RUN_ALL, _request_timeout=spawner.k8s_api_request_timeout)
     except (TimeoutError, aiohttp.ClientError):
         return  # the start itself tries more often and for longer
     except ApiException as error:

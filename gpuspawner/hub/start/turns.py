@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
-class Turns:
+class WorkThrottle:
     """One kind of work.
 
     :param share: part of the time that it may take, above 0, at most 1.
@@ -37,7 +37,7 @@ class Turns:
         return True
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
+    def measure(self) -> Iterator[None]:
         """Note how long the work inside takes."""
         began = self._clock()
         try:

@@ -14,17 +14,17 @@ from typing import Any
 
 from kubernetes_asyncio.client import AuthorizationV1Api, CustomObjectsApi
 
-from gpuspawner.core.rawjson import mapping, mappings
-from gpuspawner.kube.client.requests import APIUnavailableError, body_of, send
+from gpuspawner.core.rawjson import as_dict, as_dicts
+from gpuspawner.kube.client.requests import APIUnavailableError, read_body, send_request
 
-VERBS = ("list", "watch")
+WATCH_VERBS = ("list", "watch")
 """What a watch takes: the list it begins with and whatever comes after."""
 NOT_SERVED = "find"
 """What nobody can do with a resource that the API server does not serve; no verb of Kubernetes."""
 
 
-async def missing_verb(
-    api_client: Any, resource: str, *, timeout_s: float, group: str = "", verbs: Sequence[str] = VERBS
+async def find_missing_verb(
+    api_client: Any, resource: str, *, timeout_s: float, group: str = "", verbs: Sequence[str] = WATCH_VERBS
 ) -> str:
     """Return which verb the hub may not use on a resource of the whole cluster, empty when it may use all.
 
@@ -50,10 +50,12 @@ async def _is_served(api_client: Any, attributes: dict[str, str], *, timeout_s: 
         return True
     ask: Any = CustomObjectsApi(api_client).get_api_resources
     try:
-        answer = json.loads(await body_of(await send(ask, group=group, version=version, _request_timeout=timeout_s)))
+        answer = json.loads(
+            await read_body(await send_request(ask, group=group, version=version, _request_timeout=timeout_s))
+        )
     except (APIUnavailableError, ValueError) as error:
         return getattr(error, "status", None) != HTTPStatus.NOT_FOUND
-    return any(each.get("name") == attributes["resource"] for each in mappings(mapping(answer).get("resources")))
+    return any(each.get("name") == attributes["resource"] for each in as_dicts(as_dict(answer).get("resources")))
 
 
 async def is_allowed(api_client: Any, attributes: Mapping[str, str], *, timeout_s: float) -> bool | None:
@@ -68,8 +70,8 @@ async def is_allowed(api_client: Any, attributes: Mapping[str, str], *, timeout_
     }
     ask: Any = AuthorizationV1Api(api_client).create_self_subject_access_review
     try:
-        answer = json.loads(await body_of(await send(ask, body=review, _request_timeout=timeout_s)))
+        answer = json.loads(await read_body(await send_request(ask, body=review, _request_timeout=timeout_s)))
     except (APIUnavailableError, ValueError):
         return None
-    allowed = mapping(mapping(answer).get("status")).get("allowed")
+    allowed = as_dict(as_dict(answer).get("status")).get("allowed")
     return allowed if isinstance(allowed, bool) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-LONGEST_LINE_BYTES = 16 * 1024 * 1024
+MAX_LINE_BYTES = 16 * 1024 * 1024
 """An object in etcd has 1.5 MiB at most (its ``--max-request-bytes``); as JSON it is a few times that at worst."""
 
 
@@ -12,10 +12,10 @@ class LineTooLongError(Exception):
     """A line does not end; it is no event of a watch."""
 
 
-class Lines:
+class LineSplitter:
     """Collects bytes until a line is complete. What is left when the stream ends is no line."""
 
-    def __init__(self, *, longest_bytes: int = LONGEST_LINE_BYTES) -> None:
+    def __init__(self, *, longest_bytes: int = MAX_LINE_BYTES) -> None:
         self._longest_bytes = longest_bytes
         self._begun: list[bytes] = []
         self._begun_bytes = 0

@@ -7,11 +7,11 @@ from contextlib import aclosing
 from typing import Any
 
 from gpuspawner.kube.client.pacing import Pacer
-from gpuspawner.kube.client.page_items import members
-from gpuspawner.kube.client.requests import APIUnavailableError, ListMethod, send, text_of
+from gpuspawner.kube.client.page_items import parse_members
+from gpuspawner.kube.client.requests import APIMethod, APIUnavailableError, send_request, stream_text
 
 
-async def list_each(method: ListMethod, keep: Callable[[object], object], *, pacer: Pacer, **arguments: Any) -> str:
+async def list_each(method: APIMethod, keep: Callable[[object], object], *, pacer: Pacer, **arguments: Any) -> str:
     """Hand each object that a list method finds to ``keep`` and return the list's ``resourceVersion``.
 
     Asked for without a ``resourceVersion`` it is the most recent one, and all pages belong to the same moment:
@@ -24,10 +24,10 @@ async def list_each(method: ListMethod, keep: Callable[[object], object], *, pac
     token = ""
     while True:
         more = {"_continue": token} if token else {}
-        response = await send(method, **arguments, **more)
-        pacer.begin()
-        async with aclosing(text_of(response)) as pieces:
-            metadata = await _take(pieces, keep, pacer=pacer)
+        response = await send_request(method, **arguments, **more)
+        pacer.reset()
+        async with aclosing(stream_text(response)) as pieces:
+            metadata = await _parse_page(pieces, keep, pacer=pacer)
         version = metadata.get("resourceVersion")
         if not isinstance(version, str) or not version:
             raise APIUnavailableError("the list has no resourceVersion")
@@ -37,12 +37,14 @@ async def list_each(method: ListMethod, keep: Callable[[object], object], *, pac
         token = following
 
 
-async def _take(pieces: AsyncIterator[str], keep: Callable[[object], object], *, pacer: Pacer) -> dict[str, object]:
+async def _parse_page(
+    pieces: AsyncIterator[str], keep: Callable[[object], object], *, pacer: Pacer
+) -> dict[str, object]:
     """Hand over a page's objects and return its metadata."""
     metadata: object = None
     has_items = False
     try:
-        async with aclosing(members(pieces)) as found:
+        async with aclosing(parse_members(pieces)) as found:
             async for name, value in found:
                 if name == "metadata":
                     metadata = value
@@ -50,7 +52,7 @@ async def _take(pieces: AsyncIterator[str], keep: Callable[[object], object], *,
                     has_items = True
                     if isinstance(value, dict):
                         keep(value)
-                await pacer.turn()
+                await pacer.yield_if_due()
     except ValueError as error:
         raise APIUnavailableError("the answer is no JSON") from error
     if not has_items or not isinstance(metadata, dict):

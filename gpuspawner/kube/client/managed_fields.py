@@ -6,7 +6,7 @@ https://kubernetes.io/docs/reference/using-api/server-side-apply/#managed-fields
 from __future__ import annotations
 
 
-def without_managers(text: bytes) -> bytes:
+def strip_managed_fields(text: bytes) -> bytes:
     """Return an object, or an event with one, without ``metadata.managedFields``.
 
     The API server writes it as the last of the metadata, and ``spec`` next. Neither text can stand inside of a JSON

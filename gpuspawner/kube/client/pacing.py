@@ -21,15 +21,15 @@ class Pacer:
         self._clock = clock
         self._since = clock()
 
-    def begin(self) -> None:
+    def reset(self) -> None:
         """Note that the loop had a turn just now: the task was waiting for something."""
         self._since = self._clock()
 
-    async def turn(self) -> None:
+    async def yield_if_due(self) -> None:
         """Let other tasks run when a slice's time has passed; called after each piece of work."""
         if self._clock() - self._since >= self._slice_s:
             await asyncio.sleep(0)
-            self.begin()
+            self.reset()
 
 
 class Backoff:
@@ -48,7 +48,7 @@ class Backoff:
         self._random = random
         self._limit_s = first_s
 
-    def next_s(self) -> float:
+    def draw_delay_s(self) -> float:
         """Return how long to pause now, in seconds."""
         pause_s = self._random() * self._limit_s
         self._limit_s = min(self._limit_s * 2, self._longest_s)

@@ -11,8 +11,8 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
-from gpuspawner.kube.client.lines import LONGEST_LINE_BYTES
-from gpuspawner.kube.client.managed_fields import without_managers
+from gpuspawner.kube.client.lines import MAX_LINE_BYTES
+from gpuspawner.kube.client.managed_fields import strip_managed_fields
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _DECODER = json.JSONDecoder()
@@ -22,7 +22,7 @@ _LONGEST_END = len("e+")
 """Of a number that is cut: what may stand there that is none without what follows."""
 
 
-async def members(pieces: AsyncIterator[str]) -> AsyncGenerator[tuple[str, object], None]:
+async def parse_members(pieces: AsyncIterator[str]) -> AsyncGenerator[tuple[str, object], None]:
     """Yield the members of a JSON object in their order; those of the array ``items`` one by one, all under that name.
 
     An array ``items`` without elements is yielded as ``("items", [])``: a list that is empty is something else than an
@@ -33,43 +33,43 @@ async def members(pieces: AsyncIterator[str]) -> AsyncGenerator[tuple[str, objec
     :param pieces: the text, cut anywhere.
     :raises ValueError: it is no JSON object; what was before the mistake has been yielded then.
     """
-    text = _Text(pieces)
-    await text.take("{")
-    is_over = await text.follows("}")
+    text = _JSONReader(pieces)
+    await text.expect("{")
+    is_over = await text.is_next("}")
     while not is_over:
-        name = await text.value()
+        name = await text.read_value()
         if not isinstance(name, str):
-            raise text.error("a name is no text")
-        await text.take(":")
-        if name == "items" and await text.follows("["):
+            raise text.make_error("a name is no text")
+        await text.expect(":")
+        if name == "items" and await text.is_next("["):
             has_any = False
-            async with aclosing(_elements(text)) as elements:
+            async with aclosing(_parse_elements(text)) as elements:
                 async for element in elements:
                     yield name, element
                     has_any = True
             if not has_any:
                 yield name, []
         else:
-            yield name, await text.value()
-        is_over = await text.follows("}")
+            yield name, await text.read_value()
+        is_over = await text.is_next("}")
         if not is_over:
-            await text.take(",")
-    await text.take("}")
-    await text.end()
+            await text.expect(",")
+    await text.expect("}")
+    await text.expect_end()
 
 
-async def _elements(text: _Text) -> AsyncGenerator[object, None]:
-    await text.take("[")
-    is_over = await text.follows("]")
+async def _parse_elements(text: _JSONReader) -> AsyncGenerator[object, None]:
+    await text.expect("[")
+    is_over = await text.is_next("]")
     while not is_over:
-        yield await text.value()
-        is_over = await text.follows("]")
+        yield await text.read_value()
+        is_over = await text.is_next("]")
         if not is_over:
-            await text.take(",")
-    await text.take("]")
+            await text.expect(",")
+    await text.expect("]")
 
 
-class _Text:
+class _JSONReader:
     """A text as far as it has arrived, without what was taken of it."""
 
     def __init__(self, pieces: AsyncIterator[str]) -> None:
@@ -77,57 +77,57 @@ class _Text:
         self._text = ""
         self._at = 0
 
-    async def value(self) -> object:
+    async def read_value(self) -> object:
         """Take the next JSON value."""
-        await self._next()
+        await self._peek()
         while True:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
             except RecursionError:
-                return await self._deep()
+                return await self._read_deep_value()
             except ValueError:
-                if not await self._read_on():
+                if not await self._read_more():
                     raise
                 continue
             # A number may go on in the next piece.
             is_cut = isinstance(value, int | float) and end + _LONGEST_END >= len(self._text)
-            if is_cut and await self._read_on():
+            if is_cut and await self._read_more():
                 continue
             self._at = end
             return value
 
-    async def follows(self, character: str) -> bool:
+    async def is_next(self, character: str) -> bool:
         """Tell whether this is what comes next, besides spaces."""
-        return await self._next() == character
+        return await self._peek() == character
 
-    async def take(self, character: str) -> None:
+    async def expect(self, character: str) -> None:
         """Take a character that has to come next."""
-        if await self._next() != character:
-            raise self.error(f"no {character!r}")
+        if await self._peek() != character:
+            raise self.make_error(f"no {character!r}")
         self._at += 1
 
-    async def end(self) -> None:
+    async def expect_end(self) -> None:
         """Make sure that nothing more comes."""
-        if await self._next():
-            raise self.error("more after the end")
+        if await self._peek():
+            raise self.make_error("more after the end")
 
-    def error(self, problem: str) -> ValueError:
+    def make_error(self, problem: str) -> ValueError:
         """Return an error about the place that was reached."""
         return json.JSONDecodeError(problem, self._text, self._at)
 
-    async def _deep(self) -> object:
+    async def _read_deep_value(self) -> object:
         """Take a value of which Python cannot read all: without its managers if that will do, else as null."""
-        while (end := self._end()) is None:
-            if not await self._read_on():
-                raise self.error("nested too deeply")
+        while (end := self._find_end()) is None:
+            if not await self._read_more():
+                raise self.make_error("nested too deeply")
         written, self._at = self._text[self._at : end], end
         try:
-            value: object = json.loads(without_managers(written.encode(errors="replace")))
+            value: object = json.loads(strip_managed_fields(written.encode(errors="replace")))
         except (ValueError, RecursionError):
             return None
         return value
 
-    def _end(self) -> int | None:
+    def _find_end(self) -> int | None:
         """Return where the value ends that begins with a bracket here, None where that has not arrived."""
         depth = 0
         for found in _BRACKET.finditer(self._text, self._at):
@@ -139,15 +139,15 @@ class _Text:
                 return found.end()
         return None
 
-    async def _next(self) -> str:
+    async def _peek(self) -> str:
         """Return the next character that is no space, empty at the end."""
         while True:
             found = _SPACE.match(self._text, self._at)
             self._at = found.end() if found else self._at
-            if self._at < len(self._text) or not await self._read_on():
+            if self._at < len(self._text) or not await self._read_more():
                 return self._text[self._at : self._at + 1]
 
-    async def _read_on(self) -> bool:
+    async def _read_more(self) -> bool:
         """Read at least as much again as is there, so that a long value is not tried for each piece; False at the end.
 
         What was taken is dropped.
@@ -155,8 +155,8 @@ class _Text:
         :raises ValueError: what is there is longer than any object can be.
         """
         rest = self._text[self._at :]
-        if len(rest) > LONGEST_LINE_BYTES:
-            raise self.error("too long")
+        if len(rest) > MAX_LINE_BYTES:
+            raise self.make_error("too long")
         read, number = [rest], 0
         async for piece in self._pieces:
             read.append(piece)

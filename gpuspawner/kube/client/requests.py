@@ -18,7 +18,7 @@ _PIECE_BYTES = 64 * 1024
 _ANSWERED = frozenset({HTTPStatus.OK, HTTPStatus.CREATED})
 
 
-class ListMethod(Protocol):
+class APIMethod(Protocol):
     """A list method of a kubernetes_asyncio API class (``CoreV1Api.list_node``); it watches as well."""
 
     def __call__(self, **arguments: Any) -> Awaitable[Any]:
@@ -36,7 +36,7 @@ class APIUnavailableError(Exception):
         self.status = status
 
 
-async def send(method: ListMethod, **arguments: Any) -> aiohttp.ClientResponse:
+async def send_request(method: APIMethod, **arguments: Any) -> aiohttp.ClientResponse:
     """Send a request and return its response as soon as its headers are there; reading and closing is the caller's.
 
     :raises APIUnavailableError: no answer in time, or a refusal.
@@ -44,14 +44,14 @@ async def send(method: ListMethod, **arguments: Any) -> aiohttp.ClientResponse:
     try:
         response: aiohttp.ClientResponse = await method(_preload_content=False, **arguments)
     except (TimeoutError, aiohttp.ClientError, OSError) as error:
-        raise unavailable(error) from error
+        raise make_unavailable_error(error) from error
     if response.status not in _ANSWERED:
         response.close()
         raise APIUnavailableError(f"HTTP status {response.status}", status=response.status)
     return response
 
 
-async def body_of(response: aiohttp.ClientResponse) -> bytes:
+async def read_body(response: aiohttp.ClientResponse) -> bytes:
     """Read a response to its end.
 
     :raises APIUnavailableError: it does not end in time, or ends too early.
@@ -59,12 +59,12 @@ async def body_of(response: aiohttp.ClientResponse) -> bytes:
     try:
         return await response.read()
     except (TimeoutError, aiohttp.ClientError, OSError) as error:
-        raise unavailable(error) from error
+        raise make_unavailable_error(error) from error
     finally:
         response.close()
 
 
-async def text_of(response: aiohttp.ClientResponse) -> AsyncGenerator[str, None]:
+async def stream_text(response: aiohttp.ClientResponse) -> AsyncGenerator[str, None]:
     """Read a response of megabytes to its end, in pieces; to be closed by whoever does not.
 
     :raises APIUnavailableError: it does not end in time, ends too early, or is no text.
@@ -75,14 +75,14 @@ async def text_of(response: aiohttp.ClientResponse) -> AsyncGenerator[str, None]
             yield decoder.decode(piece)
         yield decoder.decode(b"", final=True)
     except (TimeoutError, aiohttp.ClientError, OSError) as error:
-        raise unavailable(error) from error
+        raise make_unavailable_error(error) from error
     except UnicodeDecodeError as error:
         raise APIUnavailableError("the answer is no text") from error
     finally:
         response.close()
 
 
-def unavailable(error: Exception) -> APIUnavailableError:
+def make_unavailable_error(error: Exception) -> APIUnavailableError:
     """Return what a failure of the connection means."""
     if isinstance(error, TimeoutError):
         return APIUnavailableError("no answer in time")

@@ -15,15 +15,15 @@ from typing import Any, Protocol, TypeVar
 from typing_extensions import override
 
 from gpuspawner.core.cluster import decode_devices
-from gpuspawner.core.cluster.device_counts import Counts, Offered
-from gpuspawner.core.cluster.devices import DeviceClaim, DeviceClass, DeviceSlice
+from gpuspawner.core.cluster.device_counts import DeviceCounter, OfferedDevices
+from gpuspawner.core.cluster.devices import DeviceClass, ResourceClaim, ResourceSlice
 from gpuspawner.core.cluster.occupancy import Occupancy
 from gpuspawner.kube.client.access import NOT_SERVED
-from gpuspawner.kube.watch.follower import Follower
-from gpuspawner.kube.watch.targets import Key, Target
+from gpuspawner.kube.watch.follower import WatchLoop
+from gpuspawner.kube.watch.targets import ObjectCache, ObjectKey
 
-GROUP = "resource.k8s.io"
-CLASSES, SLICES, CLAIMS = "deviceclasses", "resourceslices", "resourceclaims"
+DRA_GROUP = "resource.k8s.io"
+DEVICE_CLASSES, RESOURCE_SLICES, RESOURCE_CLAIMS = "deviceclasses", "resourceslices", "resourceclaims"
 
 
 class _Named(Protocol):
@@ -31,53 +31,53 @@ class _Named(Protocol):
     def name(self) -> str: ...
 
 
-T = TypeVar("T", bound=_Named)
+_T = TypeVar("_T", bound=_Named)
 
 
-class Kept(Target[T]):
+class VersionedCache(ObjectCache[_T]):
     """Keeps objects as they are read.
 
     :ivar version: grows with each change.
     """
 
-    def __init__(self, read: Callable[[object], T]) -> None:
+    def __init__(self, read: Callable[[object], _T]) -> None:
         self.version = 0
         self._read = read
-        self._values: dict[Key, T] = {}
+        self._values: dict[ObjectKey, _T] = {}
 
     @override
-    def read(self, raw: object) -> T | None:
+    def decode(self, raw: object) -> _T | None:
         return self._read(raw)
 
     @override
-    def put(self, value: T) -> None:
-        key = self.key(value)
+    def put(self, value: _T) -> None:
+        key = self.make_key(value)
         if self._values.get(key) != value:
             self._values[key] = value
             self.version += 1
 
     @override
-    def drop(self, key: Key) -> None:
+    def drop(self, key: ObjectKey) -> None:
         if self._values.pop(key, None) is not None:
             self.version += 1
 
     @override
-    def held(self) -> Sequence[T]:
+    def list_values(self) -> Sequence[_T]:
         return tuple(self._values.values())
 
     @override
-    def key(self, value: T) -> Key:
+    def make_key(self, value: _T) -> ObjectKey:
         return (getattr(value, "namespace", ""), value.name)
 
 
-class _Classes(Kept[DeviceClass]):
+class _DeviceClassCache(VersionedCache[DeviceClass]):
     """Keeps device classes.
 
     :param found: called with the first one that an extended resource stands for.
     """
 
     def __init__(self, found: Callable[[], None]) -> None:
-        super().__init__(decode_devices.device_class)
+        super().__init__(decode_devices.decode_device_class)
         self._found = found
 
     @override
@@ -87,37 +87,37 @@ class _Classes(Kept[DeviceClass]):
             self._found()
 
 
-class Devices:
+class DRADevices:
     """Follows classes, and slices and claims once they matter, and keeps an occupancy's devices up to date.
 
-    :param follow: begins to follow a resource of :data:`GROUP` by its plural.
+    :param follow: begins to follow a resource of :data:`DRA_GROUP` by its plural.
     :ivar resources: extended resources that stand for devices, None while that is not known.
-    :ivar changes: grows when they are others.
+    :ivar generation: grows when they are others.
     """
 
-    def __init__(self, follow: Callable[[str, Target[Any]], Follower], *, occupancy: Occupancy) -> None:
+    def __init__(self, follow: Callable[[str, ObjectCache[Any]], WatchLoop], *, occupancy: Occupancy) -> None:
         self._follow = follow
         self._occupancy = occupancy
-        self._classes = _Classes(self._begin)
-        self._slices: Kept[DeviceSlice] = Kept(decode_devices.device_slice)
-        self._claims: Kept[DeviceClaim] = Kept(decode_devices.device_claim)
-        self._followers: list[Follower] = []
+        self._classes = _DeviceClassCache(self._begin)
+        self._slices: VersionedCache[ResourceSlice] = VersionedCache(decode_devices.decode_resource_slice)
+        self._claims: VersionedCache[ResourceClaim] = VersionedCache(decode_devices.decode_resource_claim)
+        self._followers: list[WatchLoop] = []
         self.resources: frozenset[str] | None = None
-        self.changes = 0
+        self.generation = 0
         self._last_resources: frozenset[str] = frozenset()
-        self._counts = Counts()
-        self._offered = Offered()
+        self._counts = DeviceCounter()
+        self._offered = OfferedDevices()
         self._seen: tuple[object, ...] = ()
 
     def start(self) -> None:
         """Begin with the classes."""
-        self._followers.append(self._follow(CLASSES, self._classes))
+        self._followers.append(self._follow(DEVICE_CLASSES, self._classes))
 
-    async def tried(self) -> None:
+    async def wait_for_first_attempt(self) -> None:
         """Wait until there is something to say of all that matters."""
         # The first list of classes tells whether there is more.
         for follower in self._followers:
-            await follower.tried.wait()
+            await follower.first_attempt.wait()
 
     def update(self, *, since: float) -> None:
         """Bring the occupancy's devices to what is known now.
@@ -132,23 +132,28 @@ class Devices:
         if seen == self._seen:
             return
         if offer != self._seen[: len(offer)]:
-            self._offered = self._counts.offered(self._classes.held(), self._slices.held())
+            self._offered = self._counts.count_devices(self._classes.list_values(), self._slices.list_values())
         found, is_all = self._offered, classes_known and slices_known
         if not is_all:
-            found = replace(found, anywhere=found.anywhere | self._last_resources)
-        self._occupancy.put_devices(found.held_by(self._claims.held() if is_all and claims_known else None))
+            found = replace(found, on_unknown_nodes=found.on_unknown_nodes | self._last_resources)
+        self._occupancy.put_devices(
+            found.subtract_claims(self._claims.list_values() if is_all and claims_known else None)
+        )
         self._seen = seen
 
     def _keep_resources(self, *, is_known: bool) -> None:
         before, self.resources = self.resources, None
         if is_known:
-            self.resources = frozenset(each.resource for each in self._classes.held() if each.resource)
-        elif any(each.lacks == NOT_SERVED for each in self._followers[:1]):
+            self.resources = frozenset(each.resource for each in self._classes.list_values() if each.resource)
+        elif any(each.missing_right == NOT_SERVED for each in self._followers[:1]):
             self.resources = frozenset()
         if self.resources is not None:
             self._last_resources = self.resources
-        self.changes += self.resources != before
+        self.generation += self.resources != before
 
     def _begin(self) -> None:
         if len(self._followers) == 1:
-            self._followers += [self._follow(SLICES, self._slices), self._follow(CLAIMS, self._claims)]
+            self._followers += [
+                self._follow(RESOURCE_SLICES, self._slices),
+                self._follow(RESOURCE_CLAIMS, self._claims),
+            ]

@@ -16,17 +16,17 @@ from typing import Any
 
 from kubernetes_asyncio.client import CustomObjectsApi
 
-from gpuspawner.core.autoscaling.nodepools import pools
-from gpuspawner.core.cluster.model import Growth
-from gpuspawner.kube.client.access import NOT_SERVED, missing_verb
+from gpuspawner.core.autoscaling.nodepools import decode_node_pools
+from gpuspawner.core.cluster.model import ScalableNodePool
+from gpuspawner.kube.client.access import NOT_SERVED, find_missing_verb
 from gpuspawner.kube.client.listing import list_each
 from gpuspawner.kube.client.pacing import Pacer
 from gpuspawner.kube.client.requests import APIUnavailableError
 
-GROUP, VERSION, PLURAL = "karpenter.sh", "v1", "nodepools"
+KARPENTER_GROUP, KARPENTER_VERSION, NODE_POOLS_PLURAL = "karpenter.sh", "v1", "nodepools"
 
-EVERY_S = 10.0
-KEPT_S = 90.0
+NODE_POOLS_INTERVAL_S = 10.0
+NODE_POOLS_MAX_AGE_S = 90.0
 """Age in seconds from which on what was read is not relied on."""
 
 _PER_PAGE = 100
@@ -35,7 +35,7 @@ _REFUSALS = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
 _log = logging.getLogger(__name__)
 
 
-class NodePools:
+class KarpenterNodePools:
     """What the NodePools say, as of the last list.
 
     :param api_client: the hub's ``kubernetes_asyncio.client.ApiClient``.
@@ -50,14 +50,14 @@ class NodePools:
         api_client: Any,
         *,
         clock: Callable[[], float],
-        every_s: float = EVERY_S,
+        every_s: float = NODE_POOLS_INTERVAL_S,
         absent_s: float = 60.0,
         answer_s: float = 10.0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self.tried = asyncio.Event()
+        self.first_attempt = asyncio.Event()
         """Set once there is something to say."""
-        self.changes = 0
+        self.generation = 0
         """Grows when what is known changes."""
         self._api_client = api_client
         self._clock = clock
@@ -66,12 +66,12 @@ class NodePools:
         self._answer_s = answer_s
         self._sleep = sleep
         self._read_at = 0.0
-        self._growths: tuple[Growth, ...] | None = None
+        self._scalable_node_pools: tuple[ScalableNodePool, ...] | None = None
 
     @property
-    def growths(self) -> tuple[Growth, ...] | None:
+    def scalable_node_pools(self) -> tuple[ScalableNodePool, ...] | None:
         """What may be added, None while that is not known."""
-        return self._growths if self._clock() - self._read_at <= KEPT_S else None
+        return self._scalable_node_pools if self._clock() - self._read_at <= NODE_POOLS_MAX_AGE_S else None
 
     async def run(self) -> None:
         """List them until cancelled; nothing else ends this."""
@@ -84,7 +84,7 @@ class NodePools:
             except Exception as error:  # noqa: BLE001  # whatever a server sends must not end this, nor the hub
                 _log.warning("Capacity: NodePools could not be read: %s", type(error).__name__)
                 pause_s = self._absent_s
-            self.tried.set()
+            self.first_attempt.set()
             await self._sleep(pause_s)
 
     async def _read(self) -> float:
@@ -94,13 +94,13 @@ class NodePools:
         """
         asked_at = self._clock()
         # Asked first, as a refusal is a line in the audit log; of what was there a moment ago it is not needed.
-        if not self.growths and (verb := await self._missing_verb()):
-            return self._keep(_unlisted(verb), asked_at)
+        if not self.scalable_node_pools and (verb := await self._missing_verb()):
+            return self._keep(_explain_unlisted(verb), asked_at)
         found: list[object] = []
         method = CustomObjectsApi(self._api_client).list_cluster_custom_object
         try:
             await list_each(
-                partial(method, group=GROUP, version=VERSION, plural=PLURAL),
+                partial(method, group=KARPENTER_GROUP, version=KARPENTER_VERSION, plural=NODE_POOLS_PLURAL),
                 found.append,
                 pacer=Pacer(),
                 limit=_PER_PAGE,
@@ -111,22 +111,24 @@ class NodePools:
                 raise
             verb = await self._missing_verb()
             # What was there is not taken for gone at once: an API server that has just started refuses everybody.
-            if self.growths and not verb:
+            if self.scalable_node_pools and not verb:
                 raise
-            return self._keep(_unlisted(verb), asked_at)
-        return self._keep(pools(found), asked_at)
+            return self._keep(_explain_unlisted(verb), asked_at)
+        return self._keep(decode_node_pools(found), asked_at)
 
     async def _missing_verb(self) -> str:
-        return await missing_verb(self._api_client, PLURAL, group=GROUP, verbs=("list",), timeout_s=self._answer_s)
+        return await find_missing_verb(
+            self._api_client, NODE_POOLS_PLURAL, group=KARPENTER_GROUP, verbs=("list",), timeout_s=self._answer_s
+        )
 
-    def _keep(self, growths: tuple[Growth, ...] | None, read_at: float) -> float:
-        is_lost = growths is None and bool(self._growths)
-        self.changes += growths != self._growths
-        self._growths, self._read_at = growths, read_at
+    def _keep(self, scalable_pools: tuple[ScalableNodePool, ...] | None, read_at: float) -> float:
+        is_lost = scalable_pools is None and bool(self._scalable_node_pools)
+        self.generation += scalable_pools != self._scalable_node_pools
+        self._scalable_node_pools, self._read_at = scalable_pools, read_at
         # Right after a start an API server refuses everybody, and says that it does so rightly.
-        return self._every_s if growths or is_lost else self._absent_s
+        return self._every_s if scalable_pools or is_lost else self._absent_s
 
 
-def _unlisted(verb: str) -> tuple[Growth, ...] | None:
+def _explain_unlisted(verb: str) -> tuple[ScalableNodePool, ...] | None:
     """Return what is known of what cannot be listed: that there are none, only if nobody serves them."""
     return () if verb == NOT_SERVED else None

@@ -17,39 +17,39 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-from gpuspawner.core.rawjson import mapping, mappings, text, whole
-from gpuspawner.kube.client.requests import APIUnavailableError, ListMethod, body_of, send
+from gpuspawner.core.rawjson import as_dict, as_dicts, as_int, as_text
+from gpuspawner.kube.client.requests import APIMethod, APIUnavailableError, read_body, send_request
 
 _GROUP = "visibility.kueue.x-k8s.io"
 _VERSIONS = ("v1beta2", "v1beta1")
 """The newest first; Kueue has served the second one since 0.9."""
 _PATH = "/apis/{group}/{version}/namespaces/{namespace}/localqueues/{queue}/pendingworkloads"
 
-KEPT_S = 5.0
+QUEUE_CACHE_S = 5.0
 """For as long a queue is not asked after again, however many wait in it."""
-DENIED_S = 60.0
+QUEUE_DENIED_S = 60.0
 """The same where it cannot be read."""
 
 _REFUSALS = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
 
-_Places = Mapping[str, int]
+_Positions = Mapping[str, int]
 """Workloads, and pods by their uid, → how many come first."""
 
 
 @dataclass(slots=True)
-class _Queue:
+class _CachedQueue:
     """What is known of one queue.
 
     :param until: steady seconds until which it is good.
     :param reading: the request that is under way.
     """
 
-    places: _Places | None = None
+    places: _Positions | None = None
     until: float = 0.0
     reading: asyncio.Task[None] | None = field(default=None, repr=False)
 
 
-class QueuePlaces:
+class QueuePositions:
     """The queues that somebody has asked after.
 
     :param api_client: the hub's ``kubernetes_asyncio.client.ApiClient``.
@@ -61,27 +61,27 @@ class QueuePlaces:
         self._api_client = api_client
         self._timeout_s = timeout_s
         self._clock = clock
-        self._queues: dict[tuple[str, str], _Queue] = {}
+        self._queues: dict[tuple[str, str], _CachedQueue] = {}
 
-    async def place(self, pod: Mapping[str, object], *, queue: str) -> int | None:
+    async def find_position(self, pod: Mapping[str, object], *, queue: str) -> int | None:
         """Return how many come before a pod that waits in a queue; None where it does not, or where that is not known.
 
         :param pod: as the API server sends it.
         :param queue: name of the LocalQueue.
         """
-        metadata = mapping(pod.get("metadata"))
-        places = await self._read(text(metadata.get("namespace")), queue)
+        metadata = as_dict(pod.get("metadata"))
+        places = await self._read(as_text(metadata.get("namespace")), queue)
         if places is None:
             return None
-        found = places.get(text(metadata.get("uid")))
+        found = places.get(as_text(metadata.get("uid")))
         if found is not None:
             return found
         # Kueue names a Workload after its pod, with a hash behind it.
-        name = re.compile(rf"pod-{re.escape(text(metadata.get('name')))}-[0-9a-f]{{5}}")
+        name = re.compile(rf"pod-{re.escape(as_text(metadata.get('name')))}-[0-9a-f]{{5}}")
         return next((place for workload, place in places.items() if name.fullmatch(workload)), None)
 
-    async def _read(self, namespace: str, queue: str) -> _Places | None:
-        known = self._queues.setdefault((namespace, queue), _Queue())
+    async def _read(self, namespace: str, queue: str) -> _Positions | None:
+        known = self._queues.setdefault((namespace, queue), _CachedQueue())
         if self._clock() >= known.until:
             if known.reading is None:
                 known.reading = asyncio.create_task(self._update(known, namespace, queue=queue))
@@ -89,18 +89,18 @@ class QueuePlaces:
             await asyncio.shield(known.reading)
         return known.places
 
-    async def _update(self, known: _Queue, namespace: str, *, queue: str) -> None:
-        kept_s = KEPT_S
+    async def _update(self, known: _CachedQueue, namespace: str, *, queue: str) -> None:
+        kept_s = QUEUE_CACHE_S
         try:
             known.places = await self._ask(namespace, queue)
         except APIUnavailableError as error:
             known.places = None
-            kept_s = DENIED_S if error.status in _REFUSALS else KEPT_S
+            kept_s = QUEUE_DENIED_S if error.status in _REFUSALS else QUEUE_CACHE_S
         finally:
             known.until = self._clock() + kept_s
             known.reading = None
 
-    async def _ask(self, namespace: str, queue: str) -> _Places:
+    async def _ask(self, namespace: str, queue: str) -> _Positions:
         """Return the places of all who wait in a queue.
 
         :raises APIUnavailableError: they cannot be read.
@@ -113,9 +113,9 @@ class QueuePlaces:
                     raise
         return await self._list(_VERSIONS[-1], namespace, queue=queue)
 
-    async def _list(self, version: str, namespace: str, *, queue: str) -> _Places:
+    async def _list(self, version: str, namespace: str, *, queue: str) -> _Positions:
         path = {"group": _GROUP, "version": version, "namespace": namespace, "queue": queue}
-        method: ListMethod = partial(
+        method: APIMethod = partial(
             self._api_client.call_api,
             _PATH,
             "GET",
@@ -123,23 +123,23 @@ class QueuePlaces:
             header_params={"Accept": "application/json"},
             auth_settings=["BearerToken"],
         )
-        response = await send(method, _request_timeout=self._timeout_s)
+        response = await send_request(method, _request_timeout=self._timeout_s)
         try:
-            answer = json.loads(await body_of(response))
+            answer = json.loads(await read_body(response))
         except (ValueError, RecursionError) as error:
             raise APIUnavailableError("the answer is no JSON") from error
-        return _places(answer)
+        return _parse_positions(answer)
 
 
-def _places(answer: object) -> dict[str, int]:
+def _parse_positions(answer: object) -> dict[str, int]:
     """Return the places of all Workloads, under their own name and under the uids of what they stand for."""
     found: dict[str, int] = {}
-    for workload in mappings(mapping(answer).get("items")):
-        metadata = mapping(workload.get("metadata"))
+    for workload in as_dicts(as_dict(answer).get("items")):
+        metadata = as_dict(workload.get("metadata"))
         # What decides is the order of the cluster's queue, which other local queues may lead to as well.
-        place = whole(workload.get("positionInClusterQueue"))
+        place = as_int(workload.get("positionInClusterQueue"))
         if place is None:
             continue
-        owners = (text(owner.get("uid")) for owner in mappings(metadata.get("ownerReferences")))
-        found |= dict.fromkeys(filter(None, (text(metadata.get("name")), *owners)), place)
+        owners = (as_text(owner.get("uid")) for owner in as_dicts(metadata.get("ownerReferences")))
+        found |= dict.fromkeys(filter(None, (as_text(metadata.get("name")), *owners)), place)
     return found

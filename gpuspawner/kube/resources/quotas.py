@@ -13,40 +13,40 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import NamedTuple, Protocol
 
-from gpuspawner.core.policy.quotas import quota_of
-from gpuspawner.core.policy.usage import Quota
-from gpuspawner.core.rawjson import mapping
-from gpuspawner.kube.client.requests import APIUnavailableError, ListMethod, body_of, send
+from gpuspawner.core.policy.quotas import read_remaining_quota
+from gpuspawner.core.policy.usage import RemainingQuota
+from gpuspawner.core.rawjson import as_dict
+from gpuspawner.kube.client.requests import APIMethod, APIUnavailableError, read_body, send_request
 
-KEPT_S = 3.0
-UNREAD_S = 10.0
+QUOTA_CACHE_S = 3.0
+QUOTA_RETRY_S = 10.0
 """After a failure nobody waits for another one for so long."""
-FORBIDDEN_S = 60.0
+QUOTA_DENIED_S = 60.0
 """The same after a refusal, each of which is a line in the audit log."""
-_MOST_KEPT = 4096
+_MAX_CACHED = 4096
 
 
 class QuotasAPI(Protocol):
     """What is used of ``kubernetes_asyncio.client.CoreV1Api``."""
 
     @property
-    def list_namespaced_resource_quota(self) -> ListMethod:
+    def list_namespaced_resource_quota(self) -> APIMethod:
         """List the quotas of a namespace."""
 
 
-class _Reading(NamedTuple):
+class _CachedQuota(NamedTuple):
     """What was found.
 
     :param at: when it was asked for.
     :param holds_s: seconds until it is asked for again, whoever asks; None where those who ask say so.
     """
 
-    quota: Quota | None
+    quota: RemainingQuota | None
     at: float
     holds_s: float | None = None
 
 
-class Quotas:
+class ResourceQuotas:
     """Remembers what quotas leave, for everybody in this process.
 
     :param timeout_s: seconds for a request.
@@ -57,16 +57,16 @@ class Quotas:
         self._api = api
         self._timeout_s = timeout_s
         self._clock = clock
-        self._read: dict[str, _Reading] = {}
-        self._asking: dict[str, asyncio.Task[_Reading]] = {}
+        self._read: dict[str, _CachedQuota] = {}
+        self._asking: dict[str, asyncio.Task[_CachedQuota]] = {}
 
-    async def left(self, namespace: str, *, within_s: float = KEPT_S) -> Quota | None:
+    async def read_remaining(self, namespace: str, *, max_age_s: float = QUOTA_CACHE_S) -> RemainingQuota | None:
         """Return what quotas leave in a namespace; None where there are none, or none can be read.
 
-        :param within_s: how old an answer may be, in seconds.
+        :param max_age_s: how old an answer may be, in seconds.
         """
         known = self._read.get(namespace)
-        if known is not None and self._clock() - known.at < (within_s if known.holds_s is None else known.holds_s):
+        if known is not None and self._clock() - known.at < (max_age_s if known.holds_s is None else known.holds_s):
             return known.quota
         if namespace not in self._asking:
             task = self._asking[namespace] = asyncio.ensure_future(self._ask(namespace))
@@ -74,21 +74,23 @@ class Quotas:
         # Shielded: whoever gives up waiting does not take the answer from the others.
         return (await asyncio.shield(self._asking[namespace])).quota
 
-    async def _ask(self, namespace: str) -> _Reading:
+    async def _ask(self, namespace: str) -> _CachedQuota:
         asked_at = self._clock()
         try:
-            found = _Reading(await self._list(namespace), asked_at)
+            found = _CachedQuota(await self._list(namespace), asked_at)
         except APIUnavailableError as error:
-            found = _Reading(None, asked_at, FORBIDDEN_S if error.status == HTTPStatus.FORBIDDEN else UNREAD_S)
-        if len(self._read) >= _MOST_KEPT:
+            found = _CachedQuota(
+                None, asked_at, QUOTA_DENIED_S if error.status == HTTPStatus.FORBIDDEN else QUOTA_RETRY_S
+            )
+        if len(self._read) >= _MAX_CACHED:
             self._read.clear()
         self._read[namespace] = found
         return found
 
-    async def _list(self, namespace: str) -> Quota | None:
+    async def _list(self, namespace: str) -> RemainingQuota | None:
         method = self._api.list_namespaced_resource_quota
-        response = await send(method, namespace=namespace, _request_timeout=self._timeout_s)
+        response = await send_request(method, namespace=namespace, _request_timeout=self._timeout_s)
         try:
-            return quota_of(mapping(json.loads(await body_of(response))).get("items"))
+            return read_remaining_quota(as_dict(json.loads(await read_body(response))).get("items"))
         except (ValueError, RecursionError) as error:
             raise APIUnavailableError("the answer is no JSON") from error

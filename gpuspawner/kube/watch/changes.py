@@ -10,12 +10,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from gpuspawner.kube.client.managed_fields import without_managers
+from gpuspawner.kube.client.managed_fields import strip_managed_fields
 from gpuspawner.kube.client.pacing import Pacer
-from gpuspawner.kube.watch.targets import Key, Target, key_of, read
+from gpuspawner.kube.watch.targets import ObjectCache, ObjectKey, decode_object, find_object_key
 
-_CHANGES = ("ADDED", "MODIFIED", "DELETED")
-_CHANGE = re.compile(
+_EVENT_TYPES = ("ADDED", "MODIFIED", "DELETED")
+_EVENT_START = re.compile(
     rb'\{"type":"(?P<kind>ADDED|MODIFIED|DELETED)","object":\{"kind":"\w+","apiVersion":"v1","metadata":\{'
     rb'"name":"(?P<name>[-.a-z0-9]+)"(?:,"generateName":"[-.a-z0-9]*")?(?:,"namespace":"(?P<namespace>[-a-z0-9]+)")?'
     rb',"uid":"[-\w]+","resourceVersion":"(?P<version>\d+)"'
@@ -23,7 +23,7 @@ _CHANGE = re.compile(
 """How the API server begins an event. One that begins in another way is read to find the same, and once more later."""
 
 
-MOST_BYTES = 512 * 1024
+MAX_PENDING_BYTES = 512 * 1024
 """Of events that may wait while nobody asks: about fifty pods, which are read in a few milliseconds."""
 
 
@@ -31,57 +31,57 @@ class RelistError(Exception):
     """The watch cannot be taken up again where it ended: what is in memory has to be compared with a new list."""
 
 
-class Changes:
+class PendingEvents:
     """Events that wait to be read, and how far the target has come.
 
     :ivar version: ``resourceVersion`` up to which everything is in the target; empty when that is not known.
     """
 
-    def __init__(self, target: Target[Any]) -> None:
+    def __init__(self, cache: ObjectCache[Any]) -> None:
         self.version = ""
-        self._target = target
-        self._last: dict[Key, tuple[str, bytes]] = {}
+        self._cache = cache
+        self._last: dict[ObjectKey, tuple[str, bytes]] = {}
         """The last event of each object, with its version, in the order they came in; empty for one that is gone."""
         self._bytes = 0
         self._bookmark = ""
 
     @property
-    def are_none(self) -> bool:
+    def is_empty(self) -> bool:
         """Tell whether nothing waits."""
         return not self._last
 
     @property
-    def are_many(self) -> bool:
+    def is_full(self) -> bool:
         """Tell whether no more should wait."""
-        return self._bytes >= MOST_BYTES
+        return self._bytes >= MAX_PENDING_BYTES
 
-    def begin(self, version: str) -> None:
+    def reset(self, version: str) -> None:
         """Forget what waits, and go on from a version."""
         self.version = version
         self._last.clear()
         self._bytes = 0
         self._bookmark = ""
 
-    def take(self, line: bytes) -> bool:
+    def add_line(self, line: bytes) -> bool:
         """Take note of one line of a watch; tell whether it is a bookmark.
 
         :raises RelistError: the API server ended the watch for good, or what it sends is no watch.
         """
-        if match := _CHANGE.match(line):
+        if match := _EVENT_START.match(line):
             known = ((match["namespace"] or b"").decode(), match["name"].decode())
             self._note(known, b"" if match["kind"] == b"DELETED" else line, version=match["version"].decode())
             return False
-        event = _event(line)
+        event = _parse_event(line)
         kind = event.get("type")
         if kind == "ERROR":
             # 410 Gone mostly: the version is too old. What the others mean for the next watch, nobody says.
             raise RelistError("the API server ended the watch with an error")
         if kind == "BOOKMARK":
-            self._bookmark = _version(event) or self._bookmark
+            self._bookmark = _read_version(event) or self._bookmark
             return True
         # Something new stays without effect, and the version where it is.
-        if kind in _CHANGES and (key := key_of(event.get("object"))):
-            self._note(key, b"" if kind == "DELETED" else line, version=_version(event))
+        if kind in _EVENT_TYPES and (key := find_object_key(event.get("object"))):
+            self._note(key, b"" if kind == "DELETED" else line, version=_read_version(event))
         return False
 
     async def apply(self, pacer: Pacer) -> None:
@@ -90,35 +90,35 @@ class Changes:
         :raises RelistError: what the API server sends is no watch.
         """
         for key, (version, line) in self._last.items():
-            self._put(key, line)
+            self._apply_line(key, line)
             self.version = version or self.version
-            await pacer.turn()
-        self.begin(self._bookmark or self.version)
+            await pacer.yield_if_due()
+        self.reset(self._bookmark or self.version)
 
-    def _note(self, key: Key, line: bytes, *, version: str) -> None:
+    def _note(self, key: ObjectKey, line: bytes, *, version: str) -> None:
         _, before = self._last.pop(key, ("", b""))
         self._bytes += len(line) - len(before)
         self._last[key] = (version, line)
         # A bookmark counts only behind all changes; which of two versions is the later one cannot be told from them.
         self._bookmark = ""
 
-    def _put(self, key: Key, line: bytes) -> None:
-        found = read(_event(line).get("object"), self._target) if line else None
+    def _apply_line(self, key: ObjectKey, line: bytes) -> None:
+        found = decode_object(_parse_event(line).get("object"), self._cache) if line else None
         if found is None or found[1] is None:
-            self._target.drop(key)
+            self._cache.drop(key)
         else:
-            self._target.put(found[1])
+            self._cache.put(found[1])
 
 
-def _event(line: bytes) -> Mapping[str, object]:
+def _parse_event(line: bytes) -> Mapping[str, object]:
     try:
-        event = json.loads(without_managers(line))
+        event = json.loads(strip_managed_fields(line))
     except (ValueError, RecursionError) as error:
         raise RelistError("an event is no JSON") from error
     return event if isinstance(event, dict) else {}
 
 
-def _version(event: Mapping[str, object]) -> str:
+def _read_version(event: Mapping[str, object]) -> str:
     raw = event.get("object")
     metadata = raw.get("metadata") if isinstance(raw, dict) else None
     version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None

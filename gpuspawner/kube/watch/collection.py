@@ -12,10 +12,10 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_NEVER = 2**31 - 1
+_NEVER_COLLECT = 2**31 - 1
 
 
-class Collector:
+class GCTuning:
     """The garbage collector of this process, for several readers at a time."""
 
     def __init__(self) -> None:
@@ -24,11 +24,11 @@ class Collector:
         self._thresholds = gc.get_threshold()
 
     @contextmanager
-    def spared(self) -> Iterator[None]:
+    def pause_full_collections(self) -> Iterator[None]:
         """Have no full collection as long as this is open; young objects are collected as ever."""
         if not self._readers:
             self._thresholds = gc.get_threshold()
-            gc.set_threshold(*self._thresholds[:2], _NEVER)
+            gc.set_threshold(*self._thresholds[:2], _NEVER_COLLECT)
         self._readers += 1
         try:
             yield
@@ -37,15 +37,15 @@ class Collector:
             if not self._readers:
                 gc.set_threshold(*self._thresholds)
 
-    def settle(self, number: int) -> None:
+    def freeze(self, object_count: int) -> None:
         """Leave everything that is in memory now out of full collections, where this many objects came to stay.
 
         They still go when nobody refers to them any more. Only garbage in cycles that is waiting at this moment is kept
         for good, so it happens again only for twice as many: https://docs.python.org/3/library/gc.html#gc.freeze
         """
-        if number > self._settled:
-            self._settled = 2 * number
+        if object_count > self._settled:
+            self._settled = 2 * object_count
             gc.freeze()
 
 
-COLLECTOR = Collector()
+GC_TUNING = GCTuning()

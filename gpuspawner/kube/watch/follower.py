@@ -11,14 +11,14 @@ from http import HTTPStatus
 from gpuspawner.kube.client.pacing import Backoff
 from gpuspawner.kube.client.requests import APIUnavailableError
 from gpuspawner.kube.watch.changes import RelistError
-from gpuspawner.kube.watch.reasons import NOT_UNDERSTOOD, explain, forbidden
+from gpuspawner.kube.watch.reasons import NOT_UNDERSTOOD, describe_failure, describe_missing_right
 from gpuspawner.kube.watch.watch import Watch
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pauses:
+class RetryDelays:
     """How long it takes until something is tried again, in seconds.
 
     :param first_s: longest pause after a failure; doubled by each one that follows.
@@ -33,40 +33,41 @@ class Pauses:
     never_had_s: float = 60.0
 
 
-class Follower:
+class WatchLoop:
     """Runs one watch for ever.
 
     ``is_known`` tells whether the target holds everything there is, as of ``confirmed_at`` (steady seconds); ``reason``
-    says what is wrong right now, a sentence, empty while nothing is. ``lacks`` is what ``missing_verb`` said last.
+    says what is wrong right now, a sentence, empty while nothing is. ``missing_right`` is what ``find_missing_verb``
+    said last.
     ``restarts`` counts how often reading failed and began again; a watch that ends in time is none.
 
-    :param what: for people, as in "The hub may not list … .".
-    :param missing_verb: asks which right is missing.
-    :param changed: called when one of the public values may have changed.
+    :param description: for people, as in "The hub may not list … .".
+    :param find_missing_verb: asks which right is missing.
+    :param on_change: called when one of the public values may have changed.
     """
 
     def __init__(
         self,
-        what: str,
+        description: str,
         *,
-        missing_verb: Callable[[], Awaitable[str]],
-        pauses: Pauses,
+        find_missing_verb: Callable[[], Awaitable[str]],
+        pauses: RetryDelays,
         random: Callable[[], float],
-        changed: Callable[[], None],
+        on_change: Callable[[], None],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.is_known = False
         self.confirmed_at: float | None = None
         self.reason = ""
-        self.lacks = ""
+        self.missing_right = ""
         self.restarts = 0
-        self.tried = asyncio.Event()
+        self.first_attempt = asyncio.Event()
         """Set once there is something to say: the first list, or why there is none."""
-        self._what = what
-        self._missing_verb = missing_verb
+        self._what = description
+        self._missing_verb = find_missing_verb
         self._pauses = pauses
         self._random = random
-        self._changed = changed
+        self._changed = on_change
         self._sleep = sleep
         self._backoff = Backoff(first_s=pauses.first_s, longest_s=pauses.longest_s, random=random)
         # A list again and again is dear in a large cluster, so it has pauses of its own, which a list does not end.
@@ -88,27 +89,27 @@ class Follower:
             try:
                 pause_s = await self._attempt(watch)
             except APIUnavailableError as error:
-                pause_s = self._failed(error.status, verb="list" if watch.needs_list else "watch")
+                pause_s = self._note_failure(error.status, verb="list" if watch.needs_list else "watch")
             except Exception as error:  # noqa: BLE001  # whatever a server or a proxy sends must not end this, nor the hub
                 self.restarts += 1
                 self._log_once(error)
                 watch.forget()
-                self._say(NOT_UNDERSTOOD)
-                pause_s = self._list_backoff.next_s()
+                self._set_reason(NOT_UNDERSTOOD)
+                pause_s = self._list_backoff.draw_delay_s()
             await self._sleep(pause_s)
 
     async def _attempt(self, watch: Watch) -> float:
         """Do the next step; returns the pause after it, in seconds."""
         if watch.needs_list or self._is_suspect:
-            self.lacks = await self._missing_verb()
-            if self.lacks:
-                return await self._deny(self.lacks, watch)
+            self.missing_right = await self._missing_verb()
+            if self.missing_right:
+                return await self._deny(self.missing_right, watch)
             self._is_suspect = False
         if watch.needs_list:
             await watch.relist()
             self._backoff.reset()
             self.is_known = self._was_known = True
-            self.tried.set()
+            self.first_attempt.set()
             self._changed()
         before = self.confirmed_at
         try:
@@ -117,7 +118,7 @@ class Follower:
             self.restarts += 1
             _log.debug("Capacity: %s are listed again: %s", self._what, error)
             watch.forget()
-            return self._list_backoff.next_s()
+            return self._list_backoff.draw_delay_s()
         except APIUnavailableError:
             if self.confirmed_at != before:
                 self._backoff.reset()
@@ -129,25 +130,25 @@ class Follower:
     async def _deny(self, verb: str, watch: Watch) -> float:
         self.is_known = False
         self.confirmed_at = None
-        self._say(forbidden(verb, what=self._what))
+        self._set_reason(describe_missing_right(verb, what=self._what))
         await watch.clear()
         longest_s = self._pauses.lost_s if self._was_known else self._pauses.never_had_s
         return longest_s * (1 + self._random()) / 2
 
-    def _failed(self, status: int | None, *, verb: str) -> float:
+    def _note_failure(self, status: int | None, *, verb: str) -> float:
         self.restarts += 1
         if status == HTTPStatus.FORBIDDEN:
             # An API server that has just started refuses everybody until it has read its roles: asked before believed.
             self._is_suspect = True
-        self._say(explain(status, forbidden=forbidden(verb, what=self._what)))
-        return self._backoff.next_s()
+        self._set_reason(describe_failure(status, missing_right=describe_missing_right(verb, what=self._what)))
+        return self._backoff.draw_delay_s()
 
     def _log_once(self, error: Exception) -> None:
         level = logging.DEBUG if type(error) in self._logged else logging.WARNING
         self._logged.add(type(error))
         _log.log(level, "Capacity: %s could not be read", self._what, exc_info=error)
 
-    def _say(self, reason: str) -> None:
+    def _set_reason(self, reason: str) -> None:
         self.reason = reason
-        self.tried.set()
+        self.first_attempt.set()
         self._changed()

@@ -11,25 +11,25 @@ import asyncio
 import contextlib
 from typing import Protocol
 
-MOST_BYTES = 192 * 1024
+MAX_UNREAD_BYTES = 192 * 1024
 """What may pile up unread: less than asyncio keeps of a TLS connection that is not read from (256 KiB,
 ``sslproto.SSLProtocol._set_read_buffer_limits``), so that all of it is at hand when somebody asks."""
 
-SHORTEST_S = 0.005
+MIN_PAUSE_S = 0.005
 """So that a pause can grow again."""
 
-_NOT_NOW = (AttributeError, NotImplementedError, RuntimeError)
+_NOT_PAUSABLE = (AttributeError, NotImplementedError, RuntimeError)
 """What transports raise that are closed already, or that cannot be paused."""
 
-FRESH_S = 0.2
+BATCH_FRESH_S = 0.2
 """What came in the last moment is taken in with what follows: servers that are started together ask together."""
 
-_TURNS = 3
+_LOOP_TURNS = 3
 """Turns of the event loop from a transport that is read from again to the bytes that it has: one for the transport, one
 for TLS, and one to be sure."""
 
 
-class Connection(Protocol):
+class PausableConnection(Protocol):
     """What is used of ``aiohttp.connector.Connection``."""
 
     @property
@@ -37,44 +37,46 @@ class Connection(Protocol):
         """The transport, None once it is closed."""
 
 
-class Gathering:
+class ReadBatcher:
     """When to read from one connection: what has come is taken in, then comes a pause, and so on.
 
-    :param longest_s: longest pause; the more comes, the shorter it is.
+    :param max_pause_s: longest pause; the more comes, the shorter it is.
     :param fresh_s: seconds in which nobody minds what is not taken in yet.
     """
 
-    def __init__(self, longest_s: float, *, fresh_s: float = FRESH_S) -> None:
-        self._longest_s = longest_s
+    def __init__(self, max_pause_s: float, *, fresh_s: float = BATCH_FRESH_S) -> None:
+        self._longest_s = max_pause_s
         self._fresh_s = fresh_s
-        self._pause_s = longest_s
+        self._pause_s = max_pause_s
         self._since = 0.0
         self._asked: asyncio.Event | None = None
         self._taken = asyncio.Event()
 
     @property
-    def is_asked(self) -> bool:
+    def is_requested(self) -> bool:
         """Tell whether somebody waits for what has piled up."""
         return self._asked is not None and self._asked.is_set()
 
-    async def pause(self, connection: Connection | None, *, after_bytes: int, is_all_taken: bool = True) -> None:
+    async def pause(
+        self, connection: PausableConnection | None, *, bytes_read: int, is_all_processed: bool = True
+    ) -> None:
         """Leave what comes where it is for a while.
 
         :param connection: None once everything has come.
-        :param after_bytes: came since the last pause.
-        :param is_all_taken: nothing waits to be taken in; False only where nobody has asked.
+        :param bytes_read: came since the last pause.
+        :param is_all_processed: nothing waits to be taken in; False only where nobody has asked.
         """
-        if is_all_taken:
-            self.end()
+        if is_all_processed:
+            self.mark_processed()
             self._since = asyncio.get_running_loop().time()
-        wanted_s = self._pause_s * MOST_BYTES / max(1, after_bytes)
-        self._pause_s = min(self._longest_s, max(SHORTEST_S, wanted_s))
+        wanted_s = self._pause_s * MAX_UNREAD_BYTES / max(1, bytes_read)
+        self._pause_s = min(self._longest_s, max(MIN_PAUSE_S, wanted_s))
         transport = connection.transport if connection else None
         if transport is None:
             return
         self._taken.clear()
         self._asked = asyncio.Event()
-        with contextlib.suppress(*_NOT_NOW):
+        with contextlib.suppress(*_NOT_PAUSABLE):
             transport.pause_reading()
         try:
             async with asyncio.timeout(self._pause_s):
@@ -82,12 +84,12 @@ class Gathering:
         except TimeoutError:
             pass
         finally:
-            with contextlib.suppress(*_NOT_NOW):
+            with contextlib.suppress(*_NOT_PAUSABLE):
                 transport.resume_reading()
-        for _ in range(_TURNS):
+        for _ in range(_LOOP_TURNS):
             await asyncio.sleep(0)
 
-    def end(self) -> None:
+    def mark_processed(self) -> None:
         """Note that everything that has piled up was taken in."""
         self._asked = None
         self._taken.set()

@@ -4,35 +4,35 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
-from gpuspawner.core.text.language import later
+from gpuspawner.core.text.language import gettext_lazy
 
-NOT_READ_YET = later("The cluster is still being read; open this page again in a few seconds.")
-READ_AGAIN = later("The cluster is being read again.")
-NOT_UNDERSTOOD = later("The Kubernetes API server's answer could not be understood.")
-STOPPED = later("The hub is shutting down.")
+NOT_READ_YET = gettext_lazy("The cluster is still being read; open this page again in a few seconds.")
+BEING_READ_AGAIN = gettext_lazy("The cluster is being read again.")
+NOT_UNDERSTOOD = gettext_lazy("The Kubernetes API server's answer could not be understood.")
+HUB_STOPPING = gettext_lazy("The hub is shutting down.")
 
 _STATUS_REASONS: dict[int, str] = {
-    HTTPStatus.UNAUTHORIZED: later("Kubernetes refused the hub's credentials."),
-    HTTPStatus.TOO_MANY_REQUESTS: later("The Kubernetes API server is overloaded."),
+    HTTPStatus.UNAUTHORIZED: gettext_lazy("Kubernetes refused the hub's credentials."),
+    HTTPStatus.TOO_MANY_REQUESTS: gettext_lazy("The Kubernetes API server is overloaded."),
 }
 
 
-def explain(status: int | None, *, forbidden: str) -> str:
+def describe_failure(status: int | None, *, missing_right: str) -> str:
     """Return why a request failed.
 
     :param status: HTTP status, None without an answer.
-    :param forbidden: the sentence for a missing right.
+    :param missing_right: the sentence for a missing right.
     """
     if status is None:
         # Which address was tried is the admin's business, so it is not part of the sentence.
-        return later("The Kubernetes API server cannot be reached.")
+        return gettext_lazy("The Kubernetes API server cannot be reached.")
     if status == HTTPStatus.FORBIDDEN:
-        return forbidden
-    return _STATUS_REASONS.get(status) or later(
+        return missing_right
+    return _STATUS_REASONS.get(status) or gettext_lazy(
         "The Kubernetes API server answered with an error ({status}).", status=status
     )
 
 
-def forbidden(verb: str, *, what: str) -> str:
+def describe_missing_right(verb: str, *, what: str) -> str:
     """Return that the hub has no right to do something: ``forbidden("list", what="the cluster's nodes")``."""
-    return later("The hub may not {verb} {what}.", verb=verb, what=what)
+    return gettext_lazy("The hub may not {verb} {what}.", verb=verb, what=what)

@@ -9,57 +9,57 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from gpuspawner.kube.client.pacing import Pacer
-from gpuspawner.kube.watch.targets import Key, Target, read
+from gpuspawner.kube.watch.targets import ObjectCache, ObjectKey, decode_object
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
-AT_ONCE = 1000
+MAX_CHANGES_AT_ONCE = 1000
 """Differences that are made in one go, some ten milliseconds of work; more are made in slices."""
 
 
-class Reconciliation(Generic[T]):
+class ListReconciler(Generic[_T]):
     """One list on its way into a target: :meth:`begin`, :meth:`keep` for each object, then :meth:`finish`.
 
     Nobody else may change what the target holds meanwhile.
     """
 
-    def __init__(self, target: Target[T], *, pacer: Pacer) -> None:
-        self._target = target
+    def __init__(self, cache: ObjectCache[_T], *, pacer: Pacer) -> None:
+        self._cache = cache
         self._pacer = pacer
-        self._unseen: dict[Key, T] = {}
+        self._unseen: dict[ObjectKey, _T] = {}
         self._is_first = True
-        self._changed: list[T] = []
+        self._changed: list[_T] = []
 
     async def begin(self) -> None:
         """Note what is held now."""
-        for value in self._target.held():
-            self._unseen[self._target.key(value)] = value
-            await self._pacer.turn()
+        for value in self._cache.list_values():
+            self._unseen[self._cache.make_key(value)] = value
+            await self._pacer.yield_if_due()
         # What nobody has seen yet can be built up in full view, and nothing has to be held twice.
         self._is_first = not self._unseen
 
-    def keep(self, raw: object) -> None:
+    def record(self, raw: object) -> None:
         """Take note of one object of the list."""
-        found = read(raw, self._target)
+        found = decode_object(raw, self._cache)
         if found is None:
             return
         key, value = found
         if value is None:
             return
         if self._is_first:
-            self._target.put(value)
+            self._cache.put(value)
         elif self._unseen.pop(key, None) != value:
             self._changed.append(value)
 
     async def finish(self) -> None:
         """Make the differences; what the list did not have is dropped."""
-        gone: list[Key] = list(self._unseen)
-        in_slices = len(gone) + len(self._changed) > AT_ONCE
+        gone: list[ObjectKey] = list(self._unseen)
+        in_slices = len(gone) + len(self._changed) > MAX_CHANGES_AT_ONCE
         for key in gone:
-            self._target.drop(key)
+            self._cache.drop(key)
             if in_slices:
-                await self._pacer.turn()
+                await self._pacer.yield_if_due()
         for value in self._changed:
-            self._target.put(value)
+            self._cache.put(value)
             if in_slices:
-                await self._pacer.turn()
+                await self._pacer.yield_if_due()

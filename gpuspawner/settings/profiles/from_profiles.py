@@ -10,13 +10,18 @@ from typing import Any
 
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.settings.parsing import Settings
-from gpuspawner.settings.profiles.profile_amounts import AMOUNT_TRAITS, ProfileAmounts, shown
-from gpuspawner.settings.profiles.profile_gpus import ProfileGPUs, lost_on_gpus, new_slug, unplaced
-from gpuspawner.settings.profiles.profile_variants import ImageChoice, Variant, variants_of
+from gpuspawner.settings.profiles.profile_amounts import AMOUNT_TRAITS, ProfileAmounts, format_setting_amount
+from gpuspawner.settings.profiles.profile_gpus import (
+    ProfileGPUs,
+    describe_lost_parts,
+    find_unplaced_traits,
+    make_unique_slug,
+)
+from gpuspawner.settings.profiles.profile_variants import ImageChoice, ProfileVariant, parse_profile_list
 
 _FINEST_STEP = {"cpu": 100, "memory": 256 << 20}
 """Millicores and bytes."""
-_UNDERSTOOD = {
+_CONVERTED_TRAITS = {
     "image",
     *(trait for traits in AMOUNT_TRAITS.values() for trait in traits),
     "extra_resource_limits",
@@ -32,11 +37,11 @@ _BY_SLUG = ("images", "gpus", "presets")
 
 _NAMED = 5
 """Profiles that a note names which is about several."""
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_NO_DEFAULTS: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Converted:
+class ConvertedProfiles:
     """Settings made of a profile list.
 
     :param settings: what goes below ``hub.config.GPUSpawner``.
@@ -47,7 +52,9 @@ class Converted:
     notes: tuple[str, ...]
 
 
-def convert(profile_list: object, *, default_image: str = "", usual: Mapping[str, Any] = _NOTHING) -> Converted:
+def convert_profile_list(
+    profile_list: object, *, default_image: str = "", defaults: Mapping[str, Any] = _NO_DEFAULTS
+) -> ConvertedProfiles:
     """Return settings that offer what a profile list offers.
 
     What profiles have in common becomes choices of the form: any image with any amounts and any GPU, and images that
@@ -55,11 +62,11 @@ def convert(profile_list: object, *, default_image: str = "", usual: Mapping[str
 
     :param profile_list: as ``c.KubeSpawner.profile_list`` or ``singleuser.profileList`` hold it.
     :param default_image: reference of KubeSpawner's own image, which profiles without one have; empty: not known.
-    :param usual: ``cpu_limit``, ``mem_limit`` and guarantees of KubeSpawner, which profiles without their own have.
+    :param defaults: ``cpu_limit``, ``mem_limit`` and guarantees of KubeSpawner, which profiles without their own have.
     :raises SettingsError: it is no profile list.
     """
-    found = variants_of(profile_list)
-    work = _Conversion(found.notes, default_image=default_image, usual=usual)
+    found = parse_profile_list(profile_list)
+    work = _Conversion(found.notes, default_image=default_image, usual=defaults)
     variants = sorted(found.variants, key=lambda variant: not variant.is_default)
     work.images(variants, found.images)
     for name in AMOUNT_TRAITS:
@@ -67,17 +74,17 @@ def convert(profile_list: object, *, default_image: str = "", usual: Mapping[str
     for variant in variants:
         work.preset(variant)
     work.note_unlimited()
-    settings = _settled(work.settings(custom_images=found.custom_images), work.notes)
-    return Converted(settings=settings, notes=tuple(dict.fromkeys(work.notes)))
+    settings = _drop_invalid(work.settings(custom_images=found.custom_images), work.notes)
+    return ConvertedProfiles(settings=settings, notes=tuple(dict.fromkeys(work.notes)))
 
 
-def _settled(settings: dict[str, Any], notes: list[str]) -> dict[str, Any]:
+def _drop_invalid(settings: dict[str, Any], notes: list[str]) -> dict[str, Any]:
     """Return settings without what would be refused as such, and note what that was."""
     while True:
         try:
             Settings.parse(settings)
         except SettingsError as error:
-            found = [problem for problem in error.problems if _take_out(settings, problem.field)]
+            found = [problem for problem in error.problems if _remove_path(settings, problem.field)]
             if not found:
                 raise
             notes += [f"{problem.field} {problem.message}: left out." for problem in found]
@@ -85,7 +92,7 @@ def _settled(settings: dict[str, Any], notes: list[str]) -> dict[str, Any]:
             return settings
 
 
-def _take_out(settings: dict[str, Any], path: str) -> bool:
+def _remove_path(settings: dict[str, Any], path: str) -> bool:
     """Remove what a path names, if it is there: a key of an entry, the entry where it names no key, or a section."""
     section, _, rest = path.partition(".")
     entries = settings.get(section, {})
@@ -131,7 +138,7 @@ class _Conversion:
             found["discover_gpus"] = False
         return found
 
-    def images(self, variants: Iterable[Variant], choices: Iterable[ImageChoice]) -> None:
+    def images(self, variants: Iterable[ProfileVariant], choices: Iterable[ImageChoice]) -> None:
         """Take in each image once; the name of a choice says more than that of a profile."""
         named = {choice.reference: choice.name for choice in choices}
         references = [self._reference(variant) for variant in variants]
@@ -144,24 +151,24 @@ class _Conversion:
                 self.notes.append(f"image {reference}: it is put together when a server starts, which is left out.")
                 continue
             short = reference.rsplit("/", 1)[-1]
-            slug = new_slug(named.get(reference) or short.partition("@")[0], self._images, fallback="image")
+            slug = make_unique_slug(named.get(reference) or short.partition("@")[0], self._images, fallback="image")
             self._images[slug] = {
                 "display_name": (named.get(reference) or short or reference)[:200],
                 "image": reference,
             }
             self._references[reference] = slug
 
-    def amounts(self, name: str, variants: Iterable[Variant]) -> None:
+    def amounts(self, name: str, variants: Iterable[ProfileVariant]) -> None:
         """Find bounds that hold what all variants have, in steps that reach each of it."""
-        found = {amount for variant in variants if (amount := self._amounts.amount(name, variant))}
+        found = {amount for variant in variants if (amount := self._amounts.read_limit(name, variant))}
         if not found:
             return
         step = max(math.gcd(*found), _FINEST_STEP[name])
         self._steps[name] = step
-        whole = [_up(amount, step) for amount in found]
+        whole = [_round_up(amount, step) for amount in found]
         bounds = {"min": min(step, *whole), "max": max(whole), "step": step}
-        self._bounds[name] = {key: shown(name, amount) for key, amount in bounds.items()}
-        parts = {part for variant in variants if (part := self._amounts.guaranteed(name, variant)) is not None}
+        self._bounds[name] = {key: format_setting_amount(name, amount) for key, amount in bounds.items()}
+        parts = {part for variant in variants if (part := self._amounts.compute_guarantee(name, variant)) is not None}
         if len(parts) == 1:
             self._bounds[name]["guarantee"] = float(next(iter(parts)))
         elif parts:
@@ -172,7 +179,7 @@ class _Conversion:
                 "the largest."
             )
 
-    def preset(self, variant: Variant) -> None:
+    def preset(self, variant: ProfileVariant) -> None:
         """Make a preset of a variant, with the GPU type that it takes."""
         preset: dict[str, Any] = {"display_name": variant.name[:200]}
         if variant.description:
@@ -180,17 +187,20 @@ class _Conversion:
         if image := self._references.get(self._reference(variant)):
             preset["image"] = image
         for name in AMOUNT_TRAITS:
-            amount = self._amounts.amount(name, variant)
+            amount = self._amounts.read_limit(name, variant)
             if not amount:
                 self._unlimited.setdefault(name, []).append(variant.name)
                 continue
-            rounded = _up(amount, self._steps[name])
+            rounded = _round_up(amount, self._steps[name])
             if rounded != amount:
-                self.notes.append(f"{variant.name}: {name} {shown(name, amount)} becomes {shown(name, rounded)}.")
-            preset[name] = shown(name, rounded)
-        preset |= self._gpus.of(variant)
+                self.notes.append(
+                    f"{variant.name}: {name} {format_setting_amount(name, amount)} becomes "
+                    f"{format_setting_amount(name, rounded)}."
+                )
+            preset[name] = format_setting_amount(name, rounded)
+        preset |= self._gpus.add_variant(variant)
         self._note_the_rest(variant, has_gpu="gpu" in preset)
-        self._presets[new_slug(variant.name, self._presets, fallback="preset")] = preset
+        self._presets[make_unique_slug(variant.name, self._presets, fallback="preset")] = preset
 
     def note_unlimited(self) -> None:
         """Say which presets have no amount of their own, in one sentence: it may be all of a hundred."""
@@ -201,19 +211,21 @@ class _Conversion:
                 "in the preset is what the form selects at first."
             )
 
-    def _reference(self, variant: Variant) -> str:
+    def _reference(self, variant: ProfileVariant) -> str:
         image = variant.overrides.get("image")
         return (image.strip() if isinstance(image, str) else "") or self._default_image
 
-    def _note_the_rest(self, variant: Variant, *, has_gpu: bool) -> None:
+    def _note_the_rest(self, variant: ProfileVariant, *, has_gpu: bool) -> None:
         """Say what of a variant is neither in its preset nor in its GPU type."""
         if has_gpu:
-            self.notes += lost_on_gpus(variant)
-        left = {name for name, value in variant.overrides.items() if name not in _UNDERSTOOD and value is not None}
-        if left := left | unplaced(variant, has_gpu=has_gpu):
+            self.notes += describe_lost_parts(variant)
+        left = {
+            name for name, value in variant.overrides.items() if name not in _CONVERTED_TRAITS and value is not None
+        }
+        if left := left | find_unplaced_traits(variant, has_gpu=has_gpu):
             names = ", ".join(sorted(left))
             self.notes.append(f"{variant.name}: {names} cannot differ by choice here; set it on KubeSpawner for all.")
 
 
-def _up(amount: int, step: int) -> int:
+def _round_up(amount: int, step: int) -> int:
     return -(-amount // step) * step

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from gpuspawner.core.catalog.node_gpus import slugify, vendor_of
-from gpuspawner.settings.accelerators import accelerator_table
-from gpuspawner.settings.profiles.profile_variants import Variant
+from gpuspawner.core.catalog.node_gpus import find_vendor, slugify
+from gpuspawner.settings.accelerators import build_accelerator_table
+from gpuspawner.settings.profiles.profile_variants import ProfileVariant
 
 _LONGEST_SLUG = 63
 _LONGEST_NAME = 200
@@ -28,24 +28,26 @@ class ProfileGPUs:
         self.types: dict[str, dict[str, Any]] = {}
         self._seen: list[tuple[str, dict[str, Any]]] = []
         self._notes = notes
-        self._table = accelerator_table({})
+        self._table = build_accelerator_table({})
 
-    def of(self, variant: Variant) -> dict[str, Any]:
+    def add_variant(self, variant: ProfileVariant) -> dict[str, Any]:
         """Return the GPU part of a variant's preset; its type is described if it is a new one."""
-        limits = mapping(variant.overrides.get("extra_resource_limits"))
-        asked = {name: count for name, value in limits.items() if vendor_of(str(name)) and (count := _count(value))}
+        limits = ensure_mapping(variant.overrides.get("extra_resource_limits"))
+        asked = {
+            name: count for name, value in limits.items() if find_vendor(str(name)) and (count := _parse_count(value))
+        }
         if not asked:
             return {}
         resource, *others = asked
         if others:
             self._notes.append(f"{variant.name}: asks for several GPU resources; only {resource} is kept.")
-        facts = _facts(resource, variant)
+        facts = _collect_type_facts(resource, variant)
         slug = next((slug for slug, known in self._seen if known == facts), None) or self._add(facts, variant)
         entry = self.types[slug]
         entry["max_count"] = max(asked[resource], entry.get("max_count", 1))
         return {"gpu": slug, "gpu_count": asked[resource]}
 
-    def _add(self, facts: dict[str, Any], variant: Variant) -> str:
+    def _add(self, facts: dict[str, Any], variant: ProfileVariant) -> str:
         resource, match = facts["resource"], facts.get("match", {})
         models = [self._table.find(key, value) for key, (value,) in match.items()]
         known = next((each.accelerator for each in models if each is not None), None)
@@ -55,7 +57,7 @@ class ProfileGPUs:
             base, name = resource.rpartition("/")[2], " ".join([resource, *(value for (value,) in match.values())])
         if any(other["display_name"] == name for other in self.types.values()):
             name = f"{name} ({variant.name})"  # the same nodes, and something else there: people must tell them apart
-        slug = new_slug(base, self.types, fallback="gpu")
+        slug = make_unique_slug(base, self.types, fallback="gpu")
         if not match:
             self._notes.append(f"{variant.name}: names no node, so its GPU type {slug} is any node with {resource}.")
         self.types[slug] = {"display_name": name[:_LONGEST_NAME], **facts}
@@ -63,28 +65,28 @@ class ProfileGPUs:
         return slug
 
 
-def lost_on_gpus(variant: Variant) -> Iterator[str]:
+def describe_lost_parts(variant: ProfileVariant) -> Iterator[str]:
     """Yield what of a variant with a GPU its type cannot hold, a sentence each."""
     overrides = variant.overrides
-    environment = mapping(overrides.get("environment"))
-    kept = _environment(environment)
+    environment = ensure_mapping(overrides.get("environment"))
+    kept = _filter_environment(environment)
     if lost := sorted(str(name) for name, value in environment.items() if value is not None and str(name) not in kept):
         reason = "with braces, or no text, which here is the same for everybody"
         yield f"{variant.name}: environment {', '.join(lost)} left out: {reason}; set it on KubeSpawner for all."
-    if any(not isinstance(each, Mapping) or set(each) - set(_TOLERATION) for each in _entries(overrides)):
+    if any(not isinstance(each, Mapping) or set(each) - set(_TOLERATION) for each in _list_tolerations(overrides)):
         yield f"{variant.name}: of tolerations only {', '.join(_TOLERATION)} are kept."
     readable = {
         "node_selector": lambda value: isinstance(value, Mapping),
         "environment": lambda value: isinstance(value, Mapping),
         "tolerations": lambda value: isinstance(value, Mapping | list | tuple),
-        "start_timeout": _timeout,
+        "start_timeout": _parse_timeout,
     }
     for name, reads in readable.items():
         if (value := overrides.get(name)) and not reads(value):
             yield f"{variant.name}: {name} is none that could be read, which is left out."
 
 
-def unplaced(variant: Variant, *, has_gpu: bool) -> set[str]:
+def find_unplaced_traits(variant: ProfileVariant, *, has_gpu: bool) -> set[str]:
     """Return the traits of a variant that its GPU type has no place for, or that have none for want of a GPU."""
     overrides = variant.overrides
     left = set() if has_gpu else {name for name in _OF_TYPES if overrides.get(name)}
@@ -95,32 +97,32 @@ def unplaced(variant: Variant, *, has_gpu: bool) -> set[str]:
         resources = overrides.get(trait)
         if resources and not isinstance(resources, Mapping):
             left.add(trait)
-        for name, value in mapping(resources).items():
-            if value is not None and str(value).strip() != "0" and not (vendor_of(str(name)) and _count(value)):
+        for name, value in ensure_mapping(resources).items():
+            if value is not None and str(value).strip() != "0" and not (find_vendor(str(name)) and _parse_count(value)):
                 left.add(f"{trait} of {name}")
     return left
 
 
-def _facts(resource: str, variant: Variant) -> dict[str, Any]:
+def _collect_type_facts(resource: str, variant: ProfileVariant) -> dict[str, Any]:
     """Return what makes a GPU type: its nodes, and what servers get there."""
     overrides = variant.overrides
-    pod = mapping(overrides.get("extra_pod_config"))
-    selector = mapping(overrides.get("node_selector"))
+    pod = ensure_mapping(overrides.get("extra_pod_config"))
+    selector = ensure_mapping(overrides.get("node_selector"))
     found = {
-        "match": {str(key): [_text(value)] for key, value in selector.items() if value is not None},
+        "match": {str(key): [_format_text(value)] for key, value in selector.items() if value is not None},
         "tolerations": [
             {key: str(each[key]) for key in _TOLERATION if each.get(key)}
-            for each in _entries(overrides)
+            for each in _list_tolerations(overrides)
             if isinstance(each, Mapping)
         ],
-        "environment": _environment(mapping(overrides.get("environment"))),
+        "environment": _filter_environment(ensure_mapping(overrides.get("environment"))),
         "runtime_class": next((str(pod[key]) for key in _RUNTIME_CLASS if pod.get(key)), ""),
-        "start_timeout": _timeout(overrides.get("start_timeout")),
+        "start_timeout": _parse_timeout(overrides.get("start_timeout")),
     }
     return {"resource": resource, **{key: value for key, value in found.items() if value}}
 
 
-def _entries(overrides: Mapping[str, Any]) -> list[Any]:
+def _list_tolerations(overrides: Mapping[str, Any]) -> list[Any]:
     """Return tolerations as a list; KubeSpawner also takes a dict of them."""
     value = overrides.get("tolerations")
     if isinstance(value, Mapping):
@@ -128,28 +130,28 @@ def _entries(overrides: Mapping[str, Any]) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else []
 
 
-def _environment(value: Mapping[str, Any]) -> dict[str, str]:
+def _filter_environment(value: Mapping[str, Any]) -> dict[str, str]:
     """Return the variables whose values are the same for everybody; KubeSpawner fills in what is in braces."""
-    plain = {str(key): _text(each) for key, each in value.items() if isinstance(each, str | int | float)}
+    plain = {str(key): _format_text(each) for key, each in value.items() if isinstance(each, str | int | float)}
     return {key: text for key, text in plain.items() if "{" not in text and "}" not in text}
 
 
-def _timeout(value: object) -> int | None:
+def _parse_timeout(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
-def _text(value: object) -> str:
+def _format_text(value: object) -> str:
     """Return a value as YAML writes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _count(value: object) -> int:
+def _parse_count(value: object) -> int:
     """Return a number of devices, 0 for what is none."""
     text = str(value).strip()
     return int(text) if len(text) <= 4 and text.isascii() and text.isdigit() else 0  # noqa: PLR2004 - thousands
 
 
-def new_slug(text: str, taken: Iterable[str], *, fallback: str) -> str:
+def make_unique_slug(text: str, taken: Iterable[str], *, fallback: str) -> str:
     """Return a slug for a text that none of those taken is."""
     used = set(taken)
     base = slugify(text)[: _LONGEST_SLUG - 5].strip("-.") or fallback
@@ -157,6 +159,6 @@ def new_slug(text: str, taken: Iterable[str], *, fallback: str) -> str:
     return next(name for name in names if name not in used)
 
 
-def mapping(value: object) -> Mapping[str, Any]:
+def ensure_mapping(value: object) -> Mapping[str, Any]:
     """Return a mapping as it is, and anything else as an empty one."""
     return value if isinstance(value, Mapping) else {}

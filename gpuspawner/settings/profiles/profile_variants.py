@@ -24,7 +24,7 @@ _ANYWHERE = ("docker.io/library/python:3.12", "ghcr.io/acme/lab:1", "registry.ex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Variant:
+class ProfileVariant:
     """One way to start a server.
 
     :param name: for people: the profile's, and those of the choices in its options.
@@ -46,7 +46,7 @@ class ImageChoice:
 
 
 @dataclass(slots=True)
-class Variants:
+class ProfileVariants:
     """A whole profile list, written out.
 
     :param images: those that are choices of an option, in the order they appear.
@@ -54,24 +54,24 @@ class Variants:
     :param notes: sentences about what a list of variants cannot hold.
     """
 
-    variants: list[Variant] = field(default_factory=list)
+    variants: list[ProfileVariant] = field(default_factory=list)
     images: list[ImageChoice] = field(default_factory=list)
     custom_images: bool = False
     notes: list[str] = field(default_factory=list)
 
 
-def variants_of(profile_list: object) -> Variants:
+def parse_profile_list(profile_list: object) -> ProfileVariants:
     """Return what a profile list offers.
 
     :raises SettingsError: it is no list or dict of profiles.
     """
-    found = Variants()
-    for place, profile in enumerate(_entries(profile_list, what="profile list"), start=1):
-        _read(profile, place=place, found=found)
+    found = ProfileVariants()
+    for place, profile in enumerate(_list_mappings(profile_list, what="profile list"), start=1):
+        _read_profile(profile, place=place, found=found)
     return found
 
 
-def _entries(value: object, *, what: str) -> list[Mapping[str, Any]]:
+def _list_mappings(value: object, *, what: str) -> list[Mapping[str, Any]]:
     """Return the mappings of a list, or of a dict in the order of its keys."""
     entries = [value[key] for key in sorted(value, key=str)] if isinstance(value, Mapping) else value
     if not isinstance(entries, list | tuple) or not all(isinstance(each, Mapping) for each in entries):
@@ -80,24 +80,24 @@ def _entries(value: object, *, what: str) -> list[Mapping[str, Any]]:
     return list(entries)
 
 
-def _unread(profile: Mapping[str, Any], *, name: str) -> Iterator[str]:
+def _describe_unread(profile: Mapping[str, Any], *, name: str) -> Iterator[str]:
     """Yield what of a profile means something else to others: to a hook of the site's, or to the page."""
     if strange := sorted(str(key) for key in profile if key not in _KEYS):
         # Large sites keep there who may have a profile: KubeSpawner passes over it, their hooks do not.
         yield f"{name}: {', '.join(strange)} is no key of KubeSpawner; what reads it in your hub will not find it here."
-    if _MARKUP.search(_text(profile.get("description"))):
+    if _MARKUP.search(_format_text(profile.get("description"))):
         yield f"{name}: the description has HTML in it, which is shown as it is written."
 
 
-def _read(profile: Mapping[str, Any], *, place: int, found: Variants) -> None:
-    name = _text(profile.get("display_name")) or _text(profile.get("slug")) or f"Profile {place}"
-    base = _mapping(profile.get("kubespawner_override"))
-    found.notes += _unread(profile, name=name)
+def _read_profile(profile: Mapping[str, Any], *, place: int, found: ProfileVariants) -> None:
+    name = _format_text(profile.get("display_name")) or _format_text(profile.get("slug")) or f"Profile {place}"
+    base = _ensure_mapping(profile.get("kubespawner_override"))
+    found.notes += _describe_unread(profile, name=name)
     ways: list[tuple[list[str], dict[str, Any]]] = [([], dict(base))]
-    for option in _options(profile):
-        title = _text(option.get("display_name")) or "an option"
-        _read_unlisted(_mapping(option.get("unlisted_choice")), who=f"{name}: {title}", found=found)
-        choices = [_Choice.read(key, each) for key, each in _mapping(option.get("choices")).items()]
+    for option in _list_options(profile):
+        title = _format_text(option.get("display_name")) or "an option"
+        _read_unlisted(_ensure_mapping(option.get("unlisted_choice")), who=f"{name}: {title}", found=found)
+        choices = [_Choice.read(key, each) for key, each in _ensure_mapping(option.get("choices")).items()]
         if not choices:
             continue
         default = next((each for each in choices if each.is_default), choices[0])
@@ -120,21 +120,21 @@ def _read(profile: Mapping[str, Any], *, place: int, found: Variants) -> None:
             ]
     for number, (names, overrides) in enumerate(ways):
         found.variants.append(
-            Variant(
+            ProfileVariant(
                 name=", ".join([name, *names]),
-                description=_text(profile.get("description")),
+                description=_format_text(profile.get("description")),
                 overrides=overrides,
                 is_default=bool(profile.get("default")) and number == 0,
             )
         )
 
 
-def _read_unlisted(unlisted: Mapping[str, Any], *, who: str, found: Variants) -> None:
+def _read_unlisted(unlisted: Mapping[str, Any], *, who: str, found: ProfileVariants) -> None:
     """Take in that people may write a value of their own, as far as that is any image's reference."""
     if not unlisted.get("enabled"):
         return
-    pattern = _text(unlisted.get("validation_regex"))
-    if _mapping(unlisted.get("kubespawner_override")) != {"image": "{value}"}:
+    pattern = _format_text(unlisted.get("validation_regex"))
+    if _ensure_mapping(unlisted.get("kubespawner_override")) != {"image": "{value}"}:
         found.notes.append(f"{who} lets people write a value of their own, which is left out.")
     elif not pattern:
         found.custom_images = True
@@ -162,21 +162,21 @@ class _Choice:
 
     @classmethod
     def read(cls, key: object, raw: object) -> _Choice:
-        choice = _mapping(raw)
+        choice = _ensure_mapping(raw)
         return cls(
-            name=_text(choice.get("display_name")) or str(key),
-            overrides=_mapping(choice.get("kubespawner_override")),
+            name=_format_text(choice.get("display_name")) or str(key),
+            overrides=_ensure_mapping(choice.get("kubespawner_override")),
             is_default=bool(choice.get("default")),
         )
 
 
-def _options(profile: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    return map(_mapping, _mapping(profile.get("profile_options")).values())
+def _list_options(profile: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    return map(_ensure_mapping, _ensure_mapping(profile.get("profile_options")).values())
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
+def _ensure_mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _text(value: object) -> str:
+def _format_text(value: object) -> str:
     return value.strip() if isinstance(value, str) else ""

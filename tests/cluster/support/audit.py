@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from devcluster import Cluster
 from devcluster.hub_rbac import SERVICE_ACCOUNT
-from gpuspawner.cli.cluster.rights import Right
+from gpuspawner.cli.cluster.rights import ResourceRight
 
 
 class Use(NamedTuple):
@@ -41,7 +41,7 @@ class Request:
     status: int
 
 
-def uses_of(rights: Iterable[Right]) -> set[Use]:
+def uses_of(rights: Iterable[ResourceRight]) -> set[Use]:
     """Return what rights are good for."""
     return {Use(verb, right.api_group, right.resource, right.is_namespaced) for right in rights for verb in right.verbs}
 

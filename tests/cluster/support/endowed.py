@@ -13,7 +13,7 @@ from devcluster import Cluster
 from devcluster.hub import Hub
 from devcluster.hub_config import HubSettings
 from devcluster.hub_rbac import SERVICE_ACCOUNT, apply, ensure_namespace, manifests
-from gpuspawner.cli.cluster.rights import shipped
+from gpuspawner.cli.cluster.rights import read_shipped_rights
 from tests.cluster.support.dra import node_with_devices
 from tests.cluster.support.fixtures import AS_ROOT, offer
 from tests.cluster.support.fleet import KINDS, WHOLE_CARD
@@ -105,7 +105,7 @@ class Site:
         return found
 
     def _may(self, part: str) -> bool:
-        right = next(each for each in shipped() if each.part == part)
+        right = next(each for each in read_shipped_rights() if each.part == part)
         resource, _, subresource = right.resource.partition("/")
         attributes = {
             "verb": right.verbs[0],

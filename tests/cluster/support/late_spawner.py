@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gpuspawner.hub.config.offers import Offers
+from gpuspawner.hub.config.offers import OfferFactory
 from gpuspawner.hub.spawner import GPUSpawner
-from gpuspawner.kube.store import ClusterStore, Pace
+from gpuspawner.kube.store import ClusterStore, StoreTiming
 
 SKEW = Path(__file__).with_name("skew_s")
 
@@ -22,9 +22,9 @@ def clock() -> float:
     return time.monotonic() + (float(SKEW.read_text()) if SKEW.exists() else 0.0)
 
 
-class LateOffers(Offers):
-    def store(self, api: Any, *, pace: Pace, **options: Any) -> ClusterStore:
-        return super().store(api, pace=replace(pace, clock=clock), **options)
+class LateOffers(OfferFactory):
+    def get_store(self, api: Any, *, pace: StoreTiming, **options: Any) -> ClusterStore:
+        return super().get_store(api, pace=replace(pace, clock=clock), **options)
 
 
 class LateSpawner(GPUSpawner):

@@ -15,8 +15,8 @@ from kubernetes.client import ApiClient, CoreV1Api, V1Pod
 from devcluster import Cluster
 from devcluster.hub import Hub
 from devcluster.hub_config import HubSettings
-from gpuspawner.cli.values.chart import at, spawner_config
-from gpuspawner.cli.values.values import Values
+from gpuspawner.cli.values.chart import build_spawner_config, get_chart_value
+from gpuspawner.cli.values.values import HelmValues
 from tests.cluster.support import cloud as clouds
 from tests.cluster.support.cloud import Cloud, pool_of
 from tests.cluster.support.pages import Page, Visitor
@@ -56,7 +56,7 @@ class Trial:
     :param add_nodes: plays the part of an autoscaler.
     """
 
-    values: Values
+    values: HelmValues
     cloud: Cloud
     visitor: Visitor
     servers: Servers
@@ -145,7 +145,7 @@ class Trial:
 
 @contextmanager
 def on_trial(
-    cluster: Cluster, api: ApiClient, *, namespace: str, values: Values, cloud: Cloud, folder: Path
+    cluster: Cluster, api: ApiClient, *, namespace: str, values: HelmValues, cloud: Cloud, folder: Path
 ) -> Iterator[Trial]:
     """Run a hub with these values on these nodes.
 
@@ -168,19 +168,19 @@ def on_trial(
     CoreV1Api(api).delete_collection_namespaced_pod(namespace, grace_period_seconds=0)
 
 
-def _settings(namespace: str, *, values: Values, cloud: Cloud) -> HubSettings:
+def _settings(namespace: str, *, values: HelmValues, cloud: Cloud) -> HubSettings:
     """Return the values as the chart would hand them on; everybody is in every group that refuses nobody."""
-    policy = at(values.settings, "policy.groups") or {}
+    policy = get_chart_value(values.settings, "policy.groups") or {}
     known = {group for group, rule in policy.items() if not rule.get("deny")}
     known |= {group for pool in (values.settings.get("pools") or {}).values() for group in pool.get("groups", ())}
     everybody = [READER, CPU_ONLY, *cloud.types]
     return HubSettings(
         namespace=namespace,
         gpuspawner=values.settings,
-        spawner_class=at(values.merged, "hub.config.JupyterHub.spawner_class") or "gpuspawner.GPUSpawner",
+        spawner_class=get_chart_value(values.merged, "hub.config.JupyterHub.spawner_class") or "gpuspawner.GPUSpawner",
         extra={
             "JupyterHub": {"load_groups": {group: {"users": everybody} for group in sorted(known)}},
-            "KubeSpawner": spawner_config(values.merged, namespace=namespace)["KubeSpawner"],
+            "KubeSpawner": build_spawner_config(values.merged, namespace=namespace)["KubeSpawner"],
         },
     )
 

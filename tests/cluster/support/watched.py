@@ -13,7 +13,7 @@ from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
 from devcluster import Cluster
 from devcluster.hub_rbac import SERVICE_ACCOUNT, apply_rbac, ensure_namespace
 from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.kube.store import ClusterStore, Pace
+from gpuspawner.kube.store import ClusterStore, StoreTiming
 
 
 def hub_kubeconfig(cluster: Cluster, api: AdminClient, namespace: str) -> Path:
@@ -24,7 +24,7 @@ def hub_kubeconfig(cluster: Cluster, api: AdminClient, namespace: str) -> Path:
 
 
 @asynccontextmanager
-async def watched(kubeconfig: Path, *, pace: Pace | None = None) -> AsyncIterator[ClusterStore]:
+async def watched(kubeconfig: Path, *, pace: StoreTiming | None = None) -> AsyncIterator[ClusterStore]:
     configuration = Configuration()
     await config.load_kube_config(config_file=str(kubeconfig), client_configuration=configuration)
     async with ApiClient(configuration) as connection:
@@ -39,4 +39,4 @@ def free(inventory: Inventory, nodes: tuple[str, ...], resource: str) -> tuple[i
     """Return what is free on each node, None where that is not known."""
     if inventory.occupancy is None:
         return None
-    return tuple(inventory.occupancy.free(name).get(resource, 0) for name in nodes)
+    return tuple(inventory.occupancy.get_free(name).get(resource, 0) for name in nodes)

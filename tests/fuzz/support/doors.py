@@ -20,7 +20,7 @@ from tornado.log import app_log
 from tornado.web import HTTPError
 
 from gpuspawner.hub.errors import RefusedStart
-from gpuspawner.hub.request.choice_header import HEADER
+from gpuspawner.hub.request.choice_header import CHOICE_HEADER
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.fuzz.support.judge import NOT_AN_OBJECT
 from tests.fuzz.support.writing import MULTIPART, URLENCODED
@@ -100,7 +100,7 @@ async def api(spawner: GPUSpawner, body: bytes) -> Answer:
 
 async def header(spawner: GPUSpawner, text: bytes) -> Answer:
     """Take what the script of an open form sends when it asks for a newer one."""
-    request = SimpleNamespace(headers=HTTPHeaders({HEADER: text.decode("latin1")}))
+    request = SimpleNamespace(headers=HTTPHeaders({CHOICE_HEADER: text.decode("latin1")}))
     spawner.user_options = {}
     spawner.handler = SimpleNamespace(request=request)
     page = await spawner.get_options_form()
@@ -144,7 +144,7 @@ async def _chosen(
 async def _pod(spawner: GPUSpawner, options: dict[str, Any]) -> dict[str, Any]:
     await begin(spawner, options)
     manifest = await spawner.get_pod_manifest()
-    await spawner._rehearse(manifest)
+    await spawner._run_preflight(manifest)
     pod: dict[str, Any] = spawner.api.api_client.sanitize_for_serialization(manifest)
     return pod
 
@@ -152,7 +152,7 @@ async def _pod(spawner: GPUSpawner, options: dict[str, Any]) -> dict[str, Any]:
 async def _straight(spawner: GPUSpawner, options: object) -> Answer:
     """Take options that are no object, which JupyterHub lets nobody send: whatever comes, the gate has to hold."""
     try:
-        await spawner._pass_gate(options, await spawner._offer())
+        await spawner._admit_start(options, await spawner._make_offer())
     except RefusedStart as refused:
         return Answer(names=frozenset({NOT_AN_OBJECT}), refused=refused)
     raise AssertionError(options)

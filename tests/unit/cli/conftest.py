@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuspawner.cli.cluster.looking import add_looking
+from gpuspawner.cli.cluster.looking import add_view_arguments
 from tests.unit.kube.watch_server import NODES, PODS, WatchServer, serve_watches
 
 Parsed = Callable[..., argparse.Namespace]
@@ -75,7 +75,7 @@ def parsed(kubeconfig: str, tmp_path: Path) -> Parsed:
 
     def parse(*arguments: str, values: Any = None) -> argparse.Namespace:
         parser = argparse.ArgumentParser()
-        add_looking(parser)
+        add_view_arguments(parser)
         return parser.parse_args([*calls(kubeconfig, tmp_path, values), *arguments])
 
     return parse

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from gpuspawner.cli.main import main
-from gpuspawner.cli.schema import other_traits
+from gpuspawner.cli.schema import build_trait_schemas
 
 ROOT = Path(__file__).parents[3]
 COMMITTED = ROOT / "helm-values" / "values.schema.json"
@@ -56,7 +56,7 @@ def test_the_section_alone_and_yaml_can_be_had(capsys: pytest.CaptureFixture[str
 
 
 def test_traits_may_stand_beside_settings_with_the_types_that_are_ours():
-    found = other_traits()
+    found = build_trait_schemas()
     assert found["dry_run"]["type"] == "boolean"
     assert found["capacity_timeout"] == {
         "description": "Seconds a form waits for the cluster before it is shown without numbers.",

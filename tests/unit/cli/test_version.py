@@ -8,11 +8,11 @@ import pytest
 
 from gpuspawner import __version__
 from gpuspawner.cli.main import main
-from gpuspawner.cli.version import versions
+from gpuspawner.cli.version import collect_versions
 
 
 def test_the_versions_are_those_of_what_runs():
-    assert versions() == {
+    assert collect_versions() == {
         "gpuspawner": __version__,
         "python": platform.python_version(),
         "jupyterhub": importlib.metadata.version("jupyterhub"),
@@ -25,4 +25,4 @@ def test_people_and_programs_can_read_them(capsys: pytest.CaptureFixture[str]):
     assert main(["version"]) == 0
     assert f"gpuspawner          {__version__}" in capsys.readouterr().out.splitlines()
     assert main(["version", "--output", "json"]) == 0
-    assert json.loads(capsys.readouterr().out) == versions()
+    assert json.loads(capsys.readouterr().out) == collect_versions()

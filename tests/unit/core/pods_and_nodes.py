@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from gpuspawner.core.cluster.model import (
-    Demands,
     HostPort,
     Node,
-    NodeTerm,
+    NodeSelectorTerm,
     Pod,
-    PodTerm,
-    Requirement,
+    PodAffinityTerm,
+    PodConstraints,
+    SelectorRequirement,
     SpreadConstraint,
     Taint,
     Toleration,
@@ -30,10 +30,10 @@ LABELS = st.sampled_from([{}, {"app": "web"}, {"app": "db"}])
 ZONES = st.sampled_from([{}, {"zone": "x"}, {"zone": "y"}, {"zone": "y", "rack": "1"}])
 KEYS = st.sampled_from(["zone", "rack", "host"])
 NODE_TERMS = st.builds(
-    NodeTerm,
+    NodeSelectorTerm,
     expressions=st.lists(
         st.builds(
-            Requirement,
+            SelectorRequirement,
             key=KEYS,
             operator=st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist", "Gt"]),
             values=st.sampled_from([(), ("x",), ("x", "y"), ("1",)]),
@@ -42,14 +42,14 @@ NODE_TERMS = st.builds(
     ).map(tuple),
 )
 SELECTORS = st.sampled_from(
-    [None, (), *((Requirement(key="app", operator="In", values=(app,)),) for app in ("web", "db"))]
+    [None, (), *((SelectorRequirement(key="app", operator="In", values=(app,)),) for app in ("web", "db"))]
 )
 POD_TERMS = st.builds(
-    PodTerm,
+    PodAffinityTerm,
     topology_key=KEYS,
     selector=SELECTORS,
     namespaces=st.sampled_from([frozenset({"n"}), frozenset({"m", "n"})]),
-    namespace_selector=st.sampled_from([None, None, (), (Requirement(key="team", operator="Exists"),)]),
+    namespace_selector=st.sampled_from([None, None, (), (SelectorRequirement(key="team", operator="Exists"),)]),
 )
 SPREAD = st.builds(
     SpreadConstraint,
@@ -79,12 +79,12 @@ OTHERS = st.builds(
     name=st.sampled_from("pqrst"),
     namespace=NAMESPACES,
     node=st.sampled_from(["a", "b", "c", "unknown", None, None]),
-    nominated=st.sampled_from(["a", "b", None]),
+    nominated_node=st.sampled_from(["a", "b", None]),
     priority=st.integers(0, 1),
     requests=REQUESTS,
     labels=LABELS,
-    deleting=st.booleans(),
-    demands=st.builds(Demands, anti_affinity=few(POD_TERMS), host_ports=PORTS),
+    terminating=st.booleans(),
+    constraints=st.builds(PodConstraints, anti_affinity=few(POD_TERMS), host_ports=PORTS),
 )
 
 ASKING = st.builds(
@@ -95,17 +95,17 @@ ASKING = st.builds(
     priority=st.integers(0, 1),
     requests=REQUESTS,
     labels=LABELS,
-    demands=st.builds(
-        Demands,
+    constraints=st.builds(
+        PodConstraints,
         node_selector=st.sampled_from([{}, {}, {"zone": "y"}]),
         node_terms=few(NODE_TERMS).map(lambda terms: terms or None) | st.sampled_from([None, None, ()]),
         volume_terms=few(st.lists(NODE_TERMS, min_size=1, max_size=2).map(tuple)),
         tolerations=st.sampled_from([(), (Toleration(operator="Exists"),)]),
         affinity=few(POD_TERMS),
         anti_affinity=few(POD_TERMS),
-        spread=few(SPREAD),
+        spread_constraints=few(SPREAD),
         host_ports=PORTS,
-        gated=st.sampled_from([*[False] * 9, True]),
+        is_gated=st.sampled_from([*[False] * 9, True]),
         undecided=st.sampled_from([*[()] * 6, ("a claim",)]),
     ),
 )

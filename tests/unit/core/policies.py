@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset
-from gpuspawner.core.catalog.policy_rules import Person, Policy, Pool, Rule
-from gpuspawner.core.policy.allowance import Allowance, allowance
-from gpuspawner.core.policy.usage import Quota, Server, usage_of
+from gpuspawner.core.catalog.catalogue import Bounds, Catalog, CustomImages, GPUType, Image, Preset
+from gpuspawner.core.catalog.policy_rules import GPUPool, Person, Policy, Rule
+from gpuspawner.core.policy.allowance import Allowance, resolve_allowance
+from gpuspawner.core.policy.usage import RemainingQuota, ServerUsage, sum_usage
 
 GIB = 1024**3
 HOUR_S = 3600
@@ -32,7 +32,7 @@ PRESETS = {
     "long": {"gpu": "t4", "run_time": "12h"},
     "plain": {"cpu": 1},
 }
-CATALOGUE = Catalogue(
+CATALOGUE = Catalog(
     images={slug: Image(slug=slug, display_name=slug.title(), image=slug) for slug in ("minimal", "torch", "r")},
     cpu=Bounds(min=500, max=16000, step=500, default=2000, guarantee=0.5),
     memory=Bounds(min=GIB, max=64 * GIB, step=GIB, default=8 * GIB),
@@ -43,23 +43,23 @@ CATALOGUE = Catalogue(
 )
 
 
-def catalogue(policy: Policy | None = None, **changed: Any) -> Catalogue:
+def catalogue(policy: Policy | None = None, **changed: Any) -> Catalog:
     return replace(CATALOGUE, policy=policy, **changed)
 
 
-def server(gpu_type: str | None = "t4", count: int = 1, **keys: Any) -> Server:
-    return Server(**{"owner": "ada", "name": "other", "gpu": gpu_type, "count": count, **keys})
+def server(gpu_type: str | None = "t4", count: int = 1, **keys: Any) -> ServerUsage:
+    return ServerUsage(**{"owner": "ada", "name": "other", "gpu": gpu_type, "count": count, **keys})
 
 
-def pool(slug: str = "physics", *, groups: Iterable[str] = ("physics",), most: int = 4, **keys: Any) -> Pool:
+def pool(slug: str = "physics", *, groups: Iterable[str] = ("physics",), most: int = 4, **keys: Any) -> GPUPool:
     gpus = keys.get("gpus", frozenset({"a100"}))
-    return Pool(slug=slug, display_name=slug.title(), groups=frozenset(groups), gpus=gpus, max_gpus=most)
+    return GPUPool(slug=slug, display_name=slug.title(), groups=frozenset(groups), gpus=gpus, max_gpus=most)
 
 
 def allowed(
     policy: Policy | Rule | None = None,
     *,
-    servers: Iterable[Server] = (),
+    servers: Iterable[ServerUsage] = (),
     groups: Iterable[str] | None = (),
     left: Mapping[str, int] | None = None,
     known: bool = True,
@@ -70,7 +70,9 @@ def allowed(
     :param left: by the namespace's quotas.
     :param changed: of the catalogue.
     """
-    usage = usage_of("ada", servers, but="", quota=None if left is None else Quota(left=left), known=known)
+    usage = sum_usage(
+        "ada", servers, excluding="", quota=None if left is None else RemainingQuota(left=left), known=known
+    )
     person = Person(name="ada", groups=None if groups is None else frozenset(groups))
     said = Policy(default=policy) if isinstance(policy, Rule) else policy
-    return allowance(catalogue(said, **changed), person, usage=usage)
+    return resolve_allowance(catalogue(said, **changed), person, usage=usage)

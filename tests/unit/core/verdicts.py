@@ -8,17 +8,25 @@ from typing import Any
 from hypothesis import strategies as st
 
 from gpuspawner.core.catalog.catalogue import GPUType, ScaleUp
-from gpuspawner.core.cluster.model import Demands, Growth, Machines, Node, Pod, Requirement, Taint
+from gpuspawner.core.cluster.model import (
+    MachineConstraints,
+    Node,
+    Pod,
+    PodConstraints,
+    ScalableNodePool,
+    SelectorRequirement,
+    Taint,
+)
 from gpuspawner.core.cluster.occupancy import Inventory, Occupancy
-from gpuspawner.core.verdict.verdict import Verdict, verdict
-from gpuspawner.core.verdict.verdict_text import verdict_sentence
+from gpuspawner.core.verdict.verdict import Verdict, predict_verdict
+from gpuspawner.core.verdict.verdict_text import format_verdict
 
 GIB = 1 << 30
 GPU = "nvidia.com/gpu"
 PRODUCT = "nvidia.com/gpu.product"
 T4 = GPUType(slug="t4", display_name="T4", resource=GPU, vendor="nvidia", match={PRODUCT: ("T4",)})
 GROWING = replace(T4, scale_up=ScaleUp(max_nodes=2, gpus_per_node=4, minutes=6))
-ON_T4 = Demands(node_selector={PRODUCT: "T4"})
+ON_T4 = PodConstraints(node_selector={PRODUCT: "T4"})
 
 
 def node(name: str = "n", gpus: int = 4, **changes: Any) -> Node:
@@ -28,19 +36,19 @@ def node(name: str = "n", gpus: int = 4, **changes: Any) -> Node:
 
 def pod(name: str = "mine", gpus: int = 1, on: str | None = None, **changes: Any) -> Pod:
     requests = {"cpu": 4000, "memory": 16 * GIB, GPU: gpus}
-    return replace(Pod(name=name, namespace="s", node=on, requests=requests, demands=ON_T4), **changes)
+    return replace(Pod(name=name, namespace="s", node=on, requests=requests, constraints=ON_T4), **changes)
 
 
 def inventory(*nodes: Node, pods: tuple[Pod, ...] = (), age_s: float | None = 1.0, **known: Any) -> Inventory:
-    return Inventory(nodes=nodes, occupancy=Occupancy.of(nodes, pods), age_s=age_s, **known)
+    return Inventory(nodes=nodes, occupancy=Occupancy.build(nodes, pods), age_s=age_s, **known)
 
 
 def judged(wanted: Pod, *nodes: Node, pods: tuple[Pod, ...] = (), gpu: GPUType = T4, **known: Any) -> Verdict:
-    return verdict(wanted, inventory(*nodes, pods=pods, **known), gpu=gpu)
+    return predict_verdict(wanted, inventory(*nodes, pods=pods, **known), gpu=gpu)
 
 
 def said(wanted: Pod, *nodes: Node, **options: Any) -> str:
-    return verdict_sentence(judged(wanted, *nodes, **options))
+    return format_verdict(judged(wanted, *nodes, **options))
 
 
 FULL = (pod("a", 3, on="n"), pod("b", 1, on="n"))
@@ -48,18 +56,22 @@ FULL = (pod("a", 3, on="n"), pod("b", 1, on="n"))
 
 def node_pool(
     *, sizes: Any = None, limits: Any = None, used: Any = None, product: tuple[str, ...] = ("T4",), **more: Any
-) -> Growth:
+) -> ScalableNodePool:
     """Return what a NodePool may add whose machines are picked to fit."""
     left = {name: number - (used or {}).get(name, 0) for name, number in (limits or {}).items()}
-    requirements = (Requirement(key=PRODUCT, operator="In", values=product),)
-    facts = Machines(sizes=sizes or {}, limits=limits or {}, left=left, requirements=requirements, **more)
-    return Growth(pool="np", minutes=None, shape={}, nodes_left=None, labels={PRODUCT: product}, machines=facts)
+    requirements = (SelectorRequirement(key=PRODUCT, operator="In", values=product),)
+    facts = MachineConstraints(
+        sizes=sizes or {}, limits=limits or {}, remaining=left, requirements=requirements, **more
+    )
+    return ScalableNodePool(
+        name="np", minutes=None, node_allocatable={}, max_new_nodes=None, labels={PRODUCT: product}, machines=facts
+    )
 
 
 pods = st.lists(
     st.builds(
         lambda gpus, cpu, on, gated: replace(
-            pod("", gpus, on), requests={GPU: gpus, "cpu": cpu * 1000}, demands=replace(ON_T4, gated=gated)
+            pod("", gpus, on), requests={GPU: gpus, "cpu": cpu * 1000}, constraints=replace(ON_T4, is_gated=gated)
         ),
         st.integers(0, 4),
         st.integers(0, 64),
@@ -86,7 +98,7 @@ nodes = st.lists(
 added = st.none() | st.lists(
     st.builds(
         lambda sizes, limit, used, product, is_clear: node_pool(
-            sizes=sizes, limits=limit and {GPU: limit}, used={GPU: used}, product=product, is_clear=is_clear
+            sizes=sizes, limits=limit and {GPU: limit}, used={GPU: used}, product=product, is_reliable=is_clear
         ),
         st.sampled_from([{}, {GPU: (1, 4)}, {GPU: range(2, 6), "cpu": (2000, 8000)}]),
         st.none() | st.integers(1, 8),

@@ -9,7 +9,7 @@ from babel.messages.mofile import read_mo
 
 from devcluster import catalogues
 from devcluster.catalogues import LOCALE, missing, read, template, update
-from gpuspawner.hub.request.languages import languages
+from gpuspawner.hub.request.languages import load_languages
 
 PLACEHOLDERS = re.compile(r"\{\w+\}")
 PATHS = sorted(LOCALE.glob("*.po"))
@@ -69,7 +69,7 @@ def test_what_people_see_is_what_stands_in_the_file(path: Path):
 
 
 def test_each_file_is_a_language_that_is_spoken():
-    assert ["en", *(path.stem.replace("_", "-") for path in PATHS)] == [each.tag for each in languages().values()]
+    assert ["en", *(path.stem.replace("_", "-") for path in PATHS)] == [each.tag for each in load_languages().values()]
 
 
 def test_a_new_language_is_one_file(tmp_path: Path):

@@ -16,11 +16,11 @@ from kubernetes_asyncio.client import Configuration
 from kubernetes_asyncio.config import kube_config
 from traitlets.config import Config
 
-from gpuspawner.hub.admission.allowances import Allowances
-from gpuspawner.hub.config.offers import Offers
-from gpuspawner.hub.config.settings_files import SettingsFiles
-from gpuspawner.hub.form.concerns import Concerns
-from gpuspawner.hub.kubespawner.event_rights import EventRights
+from gpuspawner.hub.admission.allowances import AdmissionService
+from gpuspawner.hub.config.offers import OfferFactory
+from gpuspawner.hub.config.settings_files import SettingsFilesCache
+from gpuspawner.hub.form.concerns import AdminWarnings
+from gpuspawner.hub.kubespawner.event_rights import EventsAccess
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.kube.watch_server import NODES, WatchServer, serve_watches
 
@@ -99,11 +99,11 @@ def use_api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], 
 @asynccontextmanager
 async def spawners(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MakeSpawner]:
     """Make spawners that share what a hub's process shares, and stop all of that in the end."""
-    monkeypatch.setattr(GPUSpawner, "_offers", Offers())
-    monkeypatch.setattr(GPUSpawner, "_concerns", Concerns())
-    monkeypatch.setattr(GPUSpawner, "_allowances", Allowances())
-    monkeypatch.setattr(GPUSpawner, "_event_rights", EventRights())
-    monkeypatch.setattr(GPUSpawner, "_settings_files", SettingsFiles())
+    monkeypatch.setattr(GPUSpawner, "_offer_factory", OfferFactory())
+    monkeypatch.setattr(GPUSpawner, "_admin_warnings", AdminWarnings())
+    monkeypatch.setattr(GPUSpawner, "_admission", AdmissionService())
+    monkeypatch.setattr(GPUSpawner, "_events_access", EventsAccess())
+    monkeypatch.setattr(GPUSpawner, "_settings_files", SettingsFilesCache())
 
     def make(*, settings: Any = SETTINGS, kubespawner: Any = None, name: str = "ada", **traits: Any) -> GPUSpawner:
         config = Config({"GPUSpawner": dict(settings or {}), "KubeSpawner": dict(kubespawner or {})})
@@ -113,7 +113,7 @@ async def spawners(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MakeSpawner
 
     yield make
     await GPUSpawner._stop_all_reflectors()
-    await GPUSpawner._offers.stop()
+    await GPUSpawner._offer_factory.stop()
 
 
 @pytest.fixture

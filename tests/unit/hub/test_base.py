@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpuspawner.hub.base import Base, fresh
+from gpuspawner.hub.base import TraitOverrides, copy_nested
 
 
 @pytest.fixture
@@ -15,33 +15,33 @@ def owner() -> SimpleNamespace:
 
 
 @pytest.fixture
-def base(owner: SimpleNamespace) -> Base:
-    return Base(owner)
+def base(owner: SimpleNamespace) -> TraitOverrides:
+    return TraitOverrides(owner)
 
 
-def test_without_an_assignment_the_base_is_what_is_there(base: Base):
+def test_without_an_assignment_the_base_is_what_is_there(base: TraitOverrides):
     assert base["image"] == "base"
 
 
-def test_what_was_assigned_is_not_the_base(owner: SimpleNamespace, base: Base):
+def test_what_was_assigned_is_not_the_base(owner: SimpleNamespace, base: TraitOverrides):
     base.assign({"image": "chosen"})
     assert (owner.image, base["image"]) == ("chosen", "base")
 
 
-def test_until_an_assignment_a_hook_changes_the_base(owner: SimpleNamespace, base: Base):
+def test_until_an_assignment_a_hook_changes_the_base(owner: SimpleNamespace, base: TraitOverrides):
     base.assign({"image": "chosen"})
     owner.volumes.append({"name": "hook"})
     assert [volume["name"] for volume in base["volumes"]] == ["home", "hook"]
 
 
-def test_an_assigned_value_can_be_changed_without_touching_the_base(owner: SimpleNamespace, base: Base):
+def test_an_assigned_value_can_be_changed_without_touching_the_base(owner: SimpleNamespace, base: TraitOverrides):
     base.assign({"volumes": base["volumes"]})
     owner.volumes[0]["name"] = "changed"
     base.restore()
     assert owner.volumes == [{"name": "home"}]
 
 
-def test_restoring_gives_back_the_value_before_the_first_assignment(owner: SimpleNamespace, base: Base):
+def test_restoring_gives_back_the_value_before_the_first_assignment(owner: SimpleNamespace, base: TraitOverrides):
     base.assign({"image": "first"})
     base.assign({"image": "second", "volumes": []})
     base.restore()
@@ -50,18 +50,18 @@ def test_restoring_gives_back_the_value_before_the_first_assignment(owner: Simpl
 
 def test_functions_and_models_are_not_copied():
     model = object()
-    assert fresh({"a": [model, len]}) == {"a": [model, len]}
+    assert copy_nested({"a": [model, len]}) == {"a": [model, len]}
 
 
 def test_dicts_and_lists_are_copied():
     value = {"a": [{"b": 1}]}
-    copy = fresh(value)
+    copy = copy_nested(value)
     copy["a"][0]["b"] = 2
     assert value == {"a": [{"b": 1}]}
 
 
-def test_a_twin_has_the_same_base_and_leaves_the_owner_alone(owner: SimpleNamespace, base: Base):
+def test_a_twin_has_the_same_base_and_leaves_the_owner_alone(owner: SimpleNamespace, base: TraitOverrides):
     base.assign({"image": "chosen"})
     twin = SimpleNamespace(**vars(owner))
-    base.of(twin).assign({"image": "other"})
-    assert (twin.image, base.of(twin)["image"], owner.image, base["image"]) == ("other", "base", "chosen", "base")
+    base.copy_for(twin).assign({"image": "other"})
+    assert (twin.image, base.copy_for(twin)["image"], owner.image, base["image"]) == ("other", "base", "chosen", "base")

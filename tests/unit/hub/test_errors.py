@@ -17,9 +17,9 @@ from gpuspawner.hub.errors import (
     ClusterFailure,
     RefusedStart,
     SlowStartError,
-    cluster_error,
-    refusal,
-    undecided,
+    explain_cluster_error,
+    make_refusal,
+    make_unread_cluster_failure,
 )
 
 PROBLEMS = (
@@ -36,31 +36,31 @@ def api_error(status: int, message: str = "") -> ApiException:
 
 
 def told(error: BaseException) -> tuple[int, str]:
-    explained = cluster_error(error)
+    explained = explain_cluster_error(error)
     assert explained is not None
     return explained.status_code, format_exception(explained)[0]
 
 
 def test_a_refusal_names_every_field():
-    error = refusal(SelectionError(*PROBLEMS))
+    error = make_refusal(SelectionError(*PROBLEMS))
     assert (error.status_code, error.reason) == (400, "off_step")
     assert format_exception(error) == (SENTENCE, None)
 
 
 @pytest.mark.parametrize(("code", "status"), [("gpu_quota", 403), ("policy_unreadable", 503)])
 def test_what_a_policy_refuses_is_forbidden_or_for_later(code: str, status: int):
-    error = refusal(PolicyError(Problem(field="", code=code, message="No more.")))
+    error = make_refusal(PolicyError(Problem(field="", code=code, message="No more.")))
     assert (error.status_code, error.reason, error.jupyterhub_message) == (status, code, "No more.")
 
 
 def test_a_refusal_of_many_fields_stays_readable():
     problems = [Problem(field=f"f{number}", code="unknown_field", message="No.") for number in range(500)]
-    message = refusal(SelectionError(*problems)).jupyterhub_message
+    message = make_refusal(SelectionError(*problems)).jupyterhub_message
     assert message.endswith("f9: No. And 490 more.")
 
 
 def test_the_rest_api_tells_the_same_sentence():
-    error = refusal(SelectionError(*PROBLEMS))
+    error = make_refusal(SelectionError(*PROBLEMS))
     # What JupyterHub 5 and JupyterHub 6 write into the answer.
     written = error.log_message % error.args if COUNTS_REFUSALS else error.message
     assert written == SENTENCE
@@ -81,11 +81,11 @@ def test_links_are_for_pages_and_words_for_everybody():
 def test_a_start_that_takes_too_long_is_a_timeout_to_the_hub():
     error = SlowStartError("It took too long.")
     assert isinstance(error, TimeoutError)
-    assert (cluster_error(error), format_exception(error)) == (None, ("It took too long.", None))
+    assert (explain_cluster_error(error), format_exception(error)) == (None, ("It took too long.", None))
 
 
 def test_a_cluster_that_cannot_be_read_is_no_mistake_of_the_user():
-    error = undecided("It is down.")
+    error = make_unread_cluster_failure("It is down.")
     sentence = "What the cluster has is not known right now, so nothing was started. It is down."
     assert (error.status_code, format_exception(error)[0]) == (503, sentence)
 
@@ -123,8 +123,8 @@ def test_what_kubernetes_refuses_is_told_in_one_sentence(error: Exception, statu
 
 
 def test_a_quota_is_no_failure_of_the_hub():
-    assert isinstance(cluster_error(api_error(403, "exceeded quota: gpus")), RefusedStart)
-    assert isinstance(cluster_error(api_error(403, "may not")), ClusterFailure)
+    assert isinstance(explain_cluster_error(api_error(403, "exceeded quota: gpus")), RefusedStart)
+    assert isinstance(explain_cluster_error(api_error(403, "may not")), ClusterFailure)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_quota_is_no_failure_of_the_hub():
 )
 @pytest.mark.parametrize("status", [400, 403, 422])
 def test_what_the_clusters_rules_refuse_is_no_failure_of_the_hub(answer: str, status: int):
-    error = cluster_error(api_error(status, answer))
+    error = explain_cluster_error(api_error(status, answer))
     assert isinstance(error, RefusedStart)
     assert (error.reason, error.status_code) == ("refused_by_admission", 409)
     assert format_exception(error)[0] == f"Kubernetes refused to create the server ({status}): {answer}"
@@ -156,4 +156,4 @@ def test_an_answer_without_a_message_is_told_by_its_reason(body: Any):
 
 @pytest.mark.parametrize("error", [ValueError("x"), TimeoutError("pod a/b did not start in 60 seconds!"), OSError("x")])
 def test_other_errors_are_left_alone(error: Exception):
-    assert cluster_error(error) is None
+    assert explain_cluster_error(error) is None

@@ -13,7 +13,7 @@ from bs4 import BeautifulSoup
 from jupyterhub.utils import maybe_future
 from tornado import web
 
-from gpuspawner.hub.form.concerns import Concerns
+from gpuspawner.hub.form.concerns import AdminWarnings
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import MakeSpawner, node
 from tests.unit.kube.watch_server import NODES, WatchServer, eventually
@@ -102,7 +102,7 @@ async def test_a_user_who_looks_at_the_same_time_as_an_admin_is_not_told(make_sp
 async def test_the_hubs_log_tells_it_once(
     make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    monkeypatch.setattr(GPUSpawner, "_concerns", Concerns(soon_s=0, pause_s=0))
+    monkeypatch.setattr(GPUSpawner, "_admin_warnings", AdminWarnings(soon_s=0, pause_s=0))
 
     def told() -> list[str]:
         return [record.getMessage() for record in caplog.records if "GPUs on" in record.getMessage()]

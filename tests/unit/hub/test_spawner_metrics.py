@@ -12,14 +12,14 @@ from prometheus_client import REGISTRY
 from tornado import web
 
 from gpuspawner.hub.errors import RefusedStart
-from gpuspawner.hub.metrics.metrics import PREFIX
+from gpuspawner.hub.metrics.metrics import METRICS_PREFIX
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import MakeSpawner
 from tests.unit.hub.starts import GPU_OPTIONS, begin
 
 
 def sample(name: str, **labels: str) -> float:
-    return REGISTRY.get_sample_value(f"{PREFIX}_{name}", labels) or 0.0
+    return REGISTRY.get_sample_value(f"{METRICS_PREFIX}_{name}", labels) or 0.0
 
 
 async def started(spawner: GPUSpawner, options: dict[str, Any]) -> BaseException | None:
@@ -27,7 +27,7 @@ async def started(spawner: GPUSpawner, options: dict[str, Any]) -> BaseException
 
     async def start() -> None:
         await begin(spawner, options)
-        await spawner._rehearse()
+        await spawner._run_preflight()
 
     future = spawner._spawn_future = asyncio.ensure_future(start())
     await asyncio.wait([future])
@@ -86,4 +86,4 @@ async def test_a_pod_that_was_taken_is_no_refusal_though_it_was_never_seen(
 
 def test_the_hubs_own_registry_tells_what_servers_hold_and_how_the_cluster_is_read():
     names = {metric.name for metric in REGISTRY.collect()}
-    assert {f"{PREFIX}_servers", f"{PREFIX}_gpus", f"{PREFIX}_inventory_age_seconds"} <= names
+    assert {f"{METRICS_PREFIX}_servers", f"{METRICS_PREFIX}_gpus", f"{METRICS_PREFIX}_inventory_age_seconds"} <= names

@@ -12,11 +12,11 @@ from traitlets.config import Config
 
 import gpuspawner
 from gpuspawner.core.errors import SettingsError
-from gpuspawner.hub.config.offers import Offers
-from gpuspawner.hub.config.settings_files import SettingsFiles
+from gpuspawner.hub.config.offers import OfferFactory
+from gpuspawner.hub.config.settings_files import SettingsFilesCache
 from gpuspawner.hub.config.traits import GPUSpawnerTraits
 from gpuspawner.hub.spawner import GPUSpawner
-from gpuspawner.hub.startup import check, configure
+from gpuspawner.hub.startup import check_config, configure
 
 BROKEN = {"gpus": {"a100": {"max_cnt": 3}}}
 
@@ -30,12 +30,12 @@ def hub(tmp_path: Path) -> Iterator[JupyterHub]:
 
 def fields(**sections: Any) -> list[str]:
     with pytest.raises(SettingsError) as wrong:
-        check(Config(sections))
+        check_config(Config(sections))
     return [problem.field for problem in wrong.value.problems]
 
 
 def test_right_settings_pass():
-    check(Config({"GPUSpawner": {"gpus": None, "cpu": {"max": 4}, "start_timeout": 5}}))
+    check_config(Config({"GPUSpawner": {"gpus": None, "cpu": {"max": 4}, "start_timeout": 5}}))
 
 
 def test_every_wrong_place_is_told():
@@ -48,18 +48,18 @@ def test_every_wrong_place_is_told():
 
 def test_an_unknown_key_is_told_with_the_nearest_one():
     with pytest.raises(SettingsError, match="Did you mean gpus"):
-        check(Config({"GPUSpawner": {"gpu": {}}}))
+        check_config(Config({"GPUSpawner": {"gpu": {}}}))
 
 
 def test_an_unknown_key_that_is_like_no_other_is_told_with_all_settings():
     with pytest.raises(SettingsError, match="images, cpu, memory"):
-        check(Config({"GPUSpawner": {"zzzzzz": {}}}))
+        check_config(Config({"GPUSpawner": {"zzzzzz": {}}}))
 
 
 def test_a_language_that_is_not_there_is_told_with_those_that_are():
-    check(Config({"GPUSpawner": {"language": "zh-CN"}}))
+    check_config(Config({"GPUSpawner": {"language": "zh-CN"}}))
     with pytest.raises(SettingsError, match=r"language: there is no 'xx'\. The languages are en, de, zh-CN"):
-        check(Config({"GPUSpawner": {"language": "xx"}}))
+        check_config(Config({"GPUSpawner": {"language": "xx"}}))
 
 
 def test_settings_in_the_section_of_a_base_class_count():
@@ -67,14 +67,14 @@ def test_settings_in_the_section_of_a_base_class_count():
 
 
 def test_unknown_keys_of_other_sections_are_theirs():
-    check(Config({"KubeSpawner": {"gpu": {}}}))
+    check_config(Config({"KubeSpawner": {"gpu": {}}}))
 
 
 def test_values_that_python_configuration_updates_are_checked():
     config = Config()
     config.GPUSpawner.gpus.update(BROKEN["gpus"])
     with pytest.raises(SettingsError, match="max_cnt"):
-        check(config)
+        check_config(config)
 
 
 def _load(hub: JupyterHub, folder: Path, text: str) -> None:
@@ -230,15 +230,15 @@ def test_files_count_when_the_hub_starts_and_the_wrong_one_is_named(tmp_path: Pa
     path = tmp_path / "a.yaml"
     section: dict[str, Any] = {"settings_files": [str(tmp_path)], "cpu": {"max": 4}}
     path.write_text("cpu: {default: 3, step: 1, min: 1}")
-    check(Config({"GPUSpawner": section}))
+    check_config(Config({"GPUSpawner": section}))
     path.write_text("cpu: {default: 5, step: 1, min: 1}")
     with pytest.raises(SettingsError, match=r"cpu\.default: must be 1 to 4, not 5 \(.*/a\.yaml\)"):
-        check(Config({"GPUSpawner": section}))
-    check(Config({"GPUSpawner": section}), with_files=False)
+        check_config(Config({"GPUSpawner": section}))
+    check_config(Config({"GPUSpawner": section}), with_files=False)
     section["settings_files"] = str(path)
     assert fields(GPUSpawner=section) == ["settings_files"]
     with pytest.raises(SettingsError, match="must be a list of paths"):
-        check(Config({"GPUSpawner": section}), with_files=False)
+        check_config(Config({"GPUSpawner": section}), with_files=False)
 
 
 def test_a_hub_whose_file_is_not_there_ends(hub: JupyterHub, tmp_path: Path, caplog: pytest.LogCaptureFixture):
@@ -253,7 +253,7 @@ def test_a_hub_whose_file_is_not_there_ends(hub: JupyterHub, tmp_path: Path, cap
 def test_files_that_were_right_when_the_hub_started_are_remembered(
     hub: JupyterHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(GPUSpawner, "_settings_files", followed := SettingsFiles())
+    monkeypatch.setattr(GPUSpawner, "_settings_files", followed := SettingsFilesCache())
     (tmp_path / "mount").mkdir()
     path = tmp_path / "mount" / "a.yaml"
     path.write_text("gpus: {t4: {resource: nvidia.com/gpu}}")
@@ -261,8 +261,10 @@ def test_files_that_were_right_when_the_hub_started_are_remembered(
     _load(hub, tmp_path, f"{text}\nc.GPUSpawner.images = {{'lab': {{'image': 'lab:1'}}}}")
     path.write_text("gpus: [")
     (settings,) = followed
-    as_in_a_spawner = GPUSpawnerTraits(config=Config({"GPUSpawnerTraits": hub.config.GPUSpawner})).raw_settings()
-    again = GPUSpawner._settings_files.of([str(path.parent)], as_in_a_spawner, parse=Offers().parse, log=hub.log)
+    as_in_a_spawner = GPUSpawnerTraits(config=Config({"GPUSpawnerTraits": hub.config.GPUSpawner})).collect_settings()
+    again = GPUSpawner._settings_files.get_settings(
+        [str(path.parent)], as_in_a_spawner, parse=OfferFactory().parse, log=hub.log
+    )
     assert again is settings
     configured = settings.parse(as_in_a_spawner).configured
     assert (list(configured.gpus), list(configured.images)) == (["t4"], ["lab"])

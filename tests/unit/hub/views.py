@@ -10,14 +10,14 @@ from gpuspawner.core.form.formview_policy_types import PolicyView, TimeView
 from gpuspawner.core.form.formview_types import (
     AlternativeView,
     FormView,
+    GPUTypeState,
     GPUTypeView,
     PresetView,
     PriorityView,
-    State,
     VendorView,
     VerdictView,
 )
-from gpuspawner.core.warnings.flags_view import FlagsView, FlagView
+from gpuspawner.core.warnings.flags_view import WarningsView, WarningView
 
 HOSTILE = (
     """</script><script>alert(1)</script><img src=x onerror=alert(1)>"'`{{ 7 * 7 }}{% raw %}${1}<!--""" + "x" * 2000
@@ -39,7 +39,7 @@ T4 = GPUTypeView(
     waiting=0,
     capacity_text="3 of 8 free",
     details_text="1 of 8 broken,\nup to 2 at once",
-    state=State.FREE,
+    state=GPUTypeState.FREE,
     reason="",
     shapes=((4000, 16 << 30, 2),),
     largest_shapes=((8000, 32 << 30, 4),),
@@ -47,7 +47,9 @@ T4 = GPUTypeView(
     note="Simulated.",
 )
 MI210 = replace(T4, slug="mi210", display_name="MI210", vendor="amd", max_count=2, total=None, healthy=None, free=None)
-NEVER = replace(T4, slug="h100", display_name="H100", state=State.NEVER, reason="There is none.", total=0, free=0)
+NEVER = replace(
+    T4, slug="h100", display_name="H100", state=GPUTypeState.NEVER, reason="There is none.", total=0, free=0
+)
 VALUES = {
     "image": "pytorch",
     "custom_image": "",
@@ -115,7 +117,7 @@ WRONG = replace(
     errors={"run_time": "Too long.", "shared_memory": "Too much.", "priority": "Too high."},
     notices={"run_time": "It is gone.", "shared_memory": "As well.", "priority": "As that."},
 )
-DENIED = replace(T4, slug="a100", display_name="A100", state=State.DENIED, reason="You have two already.")
+DENIED = replace(T4, slug="a100", display_name="A100", state=GPUTypeState.DENIED, reason="You have two already.")
 POLICY = PolicyView(
     in_use="2 of 4 GPUs in use by you\nPhysics: 16 GPUs for all members together.",
     times=(TimeView(slug="", longest="8h"), TimeView(slug="t4", longest="4h")),
@@ -196,6 +198,6 @@ def hostile_view() -> FormView:
             alternatives=(AlternativeView(sentence=HOSTILE, values=values),),
         ),
         age_text=HOSTILE,
-        flags=FlagsView(summary=HOSTILE, flags=(FlagView(HOSTILE, HOSTILE),), more=HOSTILE),
+        flags=WarningsView(summary=HOSTILE, flags=(WarningView(HOSTILE, HOSTILE),), more=HOSTILE),
         policy=HOSTILE_POLICY,
     )

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from gpuspawner._resources import data_dir
-from gpuspawner.core.text.language import Language, speaking
+from gpuspawner.core.text.language import Language, use_language
 from gpuspawner.hub.form.own_scripts import shortened
-from gpuspawner.hub.form.script_language import translated
-from gpuspawner.hub.request.languages import languages
+from gpuspawner.hub.form.script_language import translate_script
+from gpuspawner.hub.request.languages import load_languages
 from tests.unit.core.form.test_formview import CATALOGUE, INVENTORY
 from tests.unit.islands import TABLES, build_view, faults, tabled
 
@@ -48,9 +48,9 @@ def test_the_form_script_as_pages_get_it(file: Path, tmp_path: Path):
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js 20 or newer on PATH")
-@pytest.mark.parametrize("language", languages().values(), ids=lambda language: language.tag)
+@pytest.mark.parametrize("language", load_languages().values(), ids=lambda language: language.tag)
 def test_the_script_and_the_server_say_the_same_in_each_language(language: Language, tmp_path: Path):
-    with speaking(language):
+    with use_language(language):
         told = [
             {**case, "sentence": build_view(CATALOGUE, INVENTORY, typed=case["values"]).summary} for case in SENTENCES
         ]
@@ -65,7 +65,9 @@ def served(folder: Path) -> Path:
     sources = [(data_dir("templates") / name).read_text() for name in SCRIPTS]
     exported = [name for source in sources for name in re.findall(r"^export function (\w+)", source, re.MULTILINE)]
     script = folder / "served.mjs"
-    script.write_text("".join(translated(shortened(each)) for each in sources) + f"export {{ {', '.join(exported)} }};")
+    script.write_text(
+        "".join(translate_script(shortened(each)) for each in sources) + f"export {{ {', '.join(exported)} }};"
+    )
     return script
 
 

@@ -11,9 +11,9 @@ import pytest
 from kubernetes_asyncio.client import CoreV1Api
 
 from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.kube.store import STALE_S, ClusterStore, Pace
-from gpuspawner.kube.watch.follower import Pauses
-from gpuspawner.kube.watch.watch import Timing
+from gpuspawner.kube.store import STALE_AFTER_S, ClusterStore, StoreTiming
+from gpuspawner.kube.watch.follower import RetryDelays
+from gpuspawner.kube.watch.watch import WatchTiming
 from tests.unit.clocks import Clock
 from tests.unit.kube.watch_server import (
     HANG,
@@ -30,8 +30,8 @@ from tests.unit.kube.watch_server import (
 
 RESOURCE = "nvidia.com/gpu"
 UNREACHABLE = "The Kubernetes API server cannot be reached."
-TIMING = Timing(answer_s=5, watch_s=10, grace_s=5, settle_s=0.02, gather_s=0.02)
-PAUSES = Pauses(first_s=0.005, longest_s=0.02, lost_s=0.02, never_had_s=0.02)
+TIMING = WatchTiming(answer_s=5, watch_s=10, grace_s=5, settle_s=0.02, batch_s=0.02)
+PAUSES = RetryDelays(first_s=0.005, longest_s=0.02, lost_s=0.02, never_had_s=0.02)
 
 
 MakeStore = Callable[..., ClusterStore]
@@ -42,9 +42,9 @@ async def make_store(cluster_api: CoreV1Api, clock: Clock) -> AsyncIterator[Make
     stores: list[ClusterStore] = []
 
     def make(
-        api: CoreV1Api | None = None, *, first_sync_timeout_s: float = 5.0, timing: Timing = TIMING
+        api: CoreV1Api | None = None, *, first_sync_timeout_s: float = 5.0, timing: WatchTiming = TIMING
     ) -> ClusterStore:
-        pace = Pace(first_sync_timeout_s=first_sync_timeout_s, timing=timing, pauses=PAUSES, clock=clock)
+        pace = StoreTiming(first_sync_timeout_s=first_sync_timeout_s, timing=timing, pauses=PAUSES, clock=clock)
         stores.append(ClusterStore(api or cluster_api, pace=pace, log=logging.getLogger("test")))
         return stores[-1]
 
@@ -61,19 +61,19 @@ def store(cluster: WatchServer, make_store: MakeStore) -> ClusterStore:
 
 
 async def free(store: ClusterStore) -> int | None:
-    inventory = await store.inventory()
-    return None if inventory.occupancy is None else inventory.occupancy.free("n1")[RESOURCE]
+    inventory = await store.read_inventory()
+    return None if inventory.occupancy is None else inventory.occupancy.get_free("n1")[RESOURCE]
 
 
 def followers() -> list[object]:
     """List the running tasks that are a store's; the server's run in the same loop."""
-    return [task for task in asyncio.all_tasks() if "Follower" in getattr(task.get_coro(), "__qualname__", "")]
+    return [task for task in asyncio.all_tasks() if "WatchLoop" in getattr(task.get_coro(), "__qualname__", "")]
 
 
 async def until(store: ClusterStore, condition: Callable[[Inventory], object]) -> Inventory:
     """Ask until an answer is as expected."""
     async with asyncio.timeout(10):
-        while not condition(inventory := await store.inventory()):  # noqa: ASYNC110  # an answer is no event
+        while not condition(inventory := await store.read_inventory()):  # noqa: ASYNC110  # an answer is no event
             await asyncio.sleep(0.002)
     return inventory
 
@@ -83,38 +83,38 @@ async def test_nothing_is_asked_for_before_the_first_question(store: ClusterStor
 
 
 async def test_the_first_question_waits_for_the_cluster(store: ClusterStore):
-    inventory = await store.inventory()
+    inventory = await store.read_inventory()
     assert inventory.nodes is not None
     assert inventory.occupancy is not None
     assert [each.name for each in inventory.nodes] == ["n1"]
-    assert inventory.occupancy.free("n1")[RESOURCE] == 3
+    assert inventory.occupancy.get_free("n1")[RESOURCE] == 3
     assert (inventory.reason, inventory.age_s) == ("", 0.0)
 
 
 async def test_only_pods_that_are_not_finished_are_followed(store: ClusterStore, cluster: WatchServer):
-    await store.inventory()
+    await store.read_inventory()
     await eventually(lambda: cluster.asked(PODS, watch=True))
     asked = [each.query["fieldSelector"] for watch in (False, True) for each in cluster.asked(PODS, watch=watch)]
     assert asked == ["status.phase!=Succeeded,status.phase!=Failed"] * 2
 
 
 async def test_who_asks_at_the_same_time_shares_one_reading(store: ClusterStore, cluster: WatchServer):
-    await asyncio.gather(*(store.inventory() for _ in range(20)))
+    await asyncio.gather(*(store.read_inventory() for _ in range(20)))
     assert len(cluster.asked(NODES, watch=False)) == 1
 
 
 async def test_changes_show_without_another_list(store: ClusterStore, cluster: WatchServer):
-    before = (await store.inventory()).generation
+    before = (await store.read_inventory()).generation
     cluster.put(PODS, pod("p2", gpus=2))
-    await until(store, lambda inventory: inventory.occupancy.free("n1")[RESOURCE] == 1)
+    await until(store, lambda inventory: inventory.occupancy.get_free("n1")[RESOURCE] == 1)
     cluster.delete(PODS, pod("p1"))
-    inventory = await until(store, lambda inventory: inventory.occupancy.free("n1")[RESOURCE] == 2)
+    inventory = await until(store, lambda inventory: inventory.occupancy.get_free("n1")[RESOURCE] == 2)
     assert inventory.generation > before
     assert len(cluster.asked(PODS, watch=False)) == 1
 
 
 async def test_the_same_again_is_no_new_generation(store: ClusterStore, cluster: WatchServer):
-    before = (await store.inventory()).generation
+    before = (await store.read_inventory()).generation
     cluster.put(NODES, node("n1", gpus=4))
     cluster.put(NODES, node("n2"))
     inventory = await until(store, lambda inventory: len(inventory.nodes) == 2)
@@ -125,9 +125,9 @@ async def test_an_answer_does_not_wait_for_a_slow_first_reading(cluster: WatchSe
     cluster.open_.clear()
     store = make_store(first_sync_timeout_s=0.05)
     expected = "The cluster is still being read; open this page again in a few seconds."
-    assert (await store.inventory()).reason == expected
+    assert (await store.read_inventory()).reason == expected
     async with asyncio.timeout(0.04):
-        assert (await store.inventory()).reason == expected
+        assert (await store.read_inventory()).reason == expected
     cluster.open_.set()
     await until(store, lambda inventory: inventory.occupancy is not None)
 
@@ -135,27 +135,27 @@ async def test_an_answer_does_not_wait_for_a_slow_first_reading(cluster: WatchSe
 async def test_nodes_are_known_while_pods_are_still_being_read(cluster: WatchServer, make_store: MakeStore):
     cluster.put(NODES, node("n1"))
     cluster.status[PODS] = 500
-    inventory = await make_store().inventory()
+    inventory = await make_store().read_inventory()
     assert inventory.nodes is not None
     assert (inventory.occupancy, inventory.age_s) == (None, 0.0)
     assert inventory.reason == "The Kubernetes API server answered with an error (500)."
 
 
 async def test_without_an_api_server_nothing_is_known(make_api: Callable[[str], CoreV1Api], make_store: MakeStore):
-    inventory = await make_store(make_api("http://127.0.0.1:1")).inventory()
+    inventory = await make_store(make_api("http://127.0.0.1:1")).read_inventory()
     assert (inventory.nodes, inventory.occupancy, inventory.age_s, inventory.reason) == (None, None, None, UNREACHABLE)
 
 
 async def test_without_the_right_to_read_nodes_nothing_is_known(store: ClusterStore, cluster: WatchServer):
     cluster.denied = {("list", "nodes")}
-    inventory = await store.inventory()
+    inventory = await store.read_inventory()
     assert (inventory.nodes, inventory.occupancy) == (None, None)
     assert inventory.reason == "The hub may not list the cluster's nodes."
 
 
 async def test_without_the_right_to_read_pods_the_nodes_are_known(store: ClusterStore, cluster: WatchServer):
     cluster.denied = {("watch", "pods")}
-    inventory = await store.inventory()
+    inventory = await store.read_inventory()
     assert inventory.nodes is not None
     assert (inventory.occupancy, inventory.reason) == (None, "The hub may not watch the pods of all namespaces.")
     assert cluster.asked(PODS, watch=False) == []
@@ -163,20 +163,20 @@ async def test_without_the_right_to_read_pods_the_nodes_are_known(store: Cluster
 
 async def test_rights_are_found_out_where_they_cannot_be_asked_for(store: ClusterStore, cluster: WatchServer):
     cluster.status = {REVIEWS: 403, PODS: 403}
-    inventory = await store.inventory()
+    inventory = await store.read_inventory()
     assert (inventory.occupancy, inventory.reason) == (None, "The hub may not list the pods of all namespaces.")
 
 
 async def test_a_right_given_at_run_time_is_used(store: ClusterStore, cluster: WatchServer):
     cluster.denied = {("list", "pods")}
-    before = await store.inventory()
+    before = await store.read_inventory()
     cluster.denied.clear()
     after = await until(store, lambda inventory: inventory.occupancy is not None)
     assert (await free(store), after.generation > before.generation) == (3, True)
 
 
 async def test_a_right_taken_at_run_time_leaves_no_old_count(store: ClusterStore, cluster: WatchServer):
-    before = await store.inventory()
+    before = await store.read_inventory()
     await eventually(lambda: len(cluster.streams) == 2)
     cluster.denied = {("watch", "pods")}
     cluster.cut()
@@ -190,9 +190,9 @@ async def test_a_right_taken_at_run_time_leaves_no_old_count(store: ClusterStore
 
 
 async def test_age_grows_while_nothing_is_confirmed(store: ClusterStore, clock: Clock):
-    await store.inventory()
+    await store.read_inventory()
     clock.now += 7
-    assert (await store.inventory()).age_s == 7
+    assert (await store.read_inventory()).age_s == 7
 
 
 async def test_the_resource_that_was_confirmed_longer_ago_decides(
@@ -200,36 +200,36 @@ async def test_the_resource_that_was_confirmed_longer_ago_decides(
 ):
     cluster.scripts[NODES] = [[HANG]]
     cluster.lifetime_s = 0.05
-    await store.inventory()
+    await store.read_inventory()
     await eventually(lambda: cluster.asked(NODES, watch=True))
     clock.now += 30
     asked = len(cluster.asked(PODS, watch=True))
     await eventually(lambda: len(cluster.asked(PODS, watch=True)) > asked + 2)
-    inventory = await store.inventory()
+    inventory = await store.read_inventory()
     assert (inventory.age_s, inventory.reason) == (30, "")
 
 
 async def test_a_watch_confirms_again_and_again(cluster: WatchServer, make_store: MakeStore, clock: Clock):
     cluster.lifetime_s = 0.05
     store = make_store()
-    await store.inventory()
+    await store.read_inventory()
     clock.now += 1000
     inventory = await until(store, lambda inventory: inventory.age_s == 0)
     assert inventory.reason == ""
 
 
 async def test_what_is_old_is_served_with_its_age_and_a_reason(store: ClusterStore, cluster: WatchServer, clock: Clock):
-    await store.inventory()
+    await store.read_inventory()
     await eventually(lambda: len(cluster.streams) == 2)
     cluster.status = {NODES: 503, PODS: 503}
     cluster.cut()
     await eventually(lambda: len(cluster.asked(PODS, watch=True)) > 3)
-    assert (await store.inventory()).reason == ""
-    clock.now += STALE_S + 1
-    inventory = await store.inventory()
+    assert (await store.read_inventory()).reason == ""
+    clock.now += STALE_AFTER_S + 1
+    inventory = await store.read_inventory()
     assert inventory.occupancy is not None
     assert inventory.age_s is not None
-    assert inventory.age_s > STALE_S
+    assert inventory.age_s > STALE_AFTER_S
     assert inventory.reason == "The Kubernetes API server answered with an error (503)."
     # A request that was on its way would confirm nothing but the moment it was sent.
     for path in (NODES, PODS):
@@ -240,7 +240,7 @@ async def test_what_is_old_is_served_with_its_age_and_a_reason(store: ClusterSto
 
 
 async def test_a_list_that_is_read_again_leaves_no_gap(store: ClusterStore, cluster: WatchServer):
-    await store.inventory()
+    await store.read_inventory()
     await eventually(lambda: len(cluster.streams) == 2)
     cluster.delete(PODS, pod("p1"))
     cluster.put(PODS, pod("p2", gpus=4))
@@ -250,26 +250,26 @@ async def test_a_list_that_is_read_again_leaves_no_gap(store: ClusterStore, clus
     while len(cluster.asked(PODS, watch=False)) < 2 or len(cluster.streams) < 2:
         seen.add(await free(store))
         await asyncio.sleep(0)
-    await until(store, lambda inventory: inventory.occupancy.free("n1")[RESOURCE] == 0)
+    await until(store, lambda inventory: inventory.occupancy.get_free("n1")[RESOURCE] == 0)
     assert None not in seen
 
 
 async def test_a_clock_that_is_set_back_makes_nothing_fresh(store: ClusterStore, clock: Clock):
-    await store.inventory()
+    await store.read_inventory()
     clock.now += 20
-    await store.inventory()
+    await store.read_inventory()
     clock.now -= 3600
-    await store.inventory()
+    await store.read_inventory()
     clock.now += 20
-    assert (await store.inventory()).age_s == 40
+    assert (await store.read_inventory()).age_s == 40
 
 
 async def test_stopping_leaves_no_task(store: ClusterStore):
-    await store.inventory()
+    await store.read_inventory()
     assert len(followers()) == 3
     await store.stop()
     assert followers() == []
-    assert await store.inventory() == Inventory(reason="The hub is shutting down.")
+    assert await store.read_inventory() == Inventory(reason="The hub is shutting down.")
 
 
 async def test_a_store_that_was_never_asked_can_be_stopped(store: ClusterStore, cluster: WatchServer):
@@ -280,18 +280,18 @@ async def test_a_store_that_was_never_asked_can_be_stopped(store: ClusterStore, 
 
 async def test_who_stops_waiting_does_not_stop_the_reading(store: ClusterStore, cluster: WatchServer):
     cluster.open_.clear()
-    impatient = asyncio.create_task(store.inventory())
+    impatient = asyncio.create_task(store.read_inventory())
     await eventually(lambda: cluster.requests)
     impatient.cancel()
     cluster.open_.set()
-    assert (await store.inventory()).occupancy is not None
+    assert (await store.read_inventory()).occupancy is not None
 
 
 async def test_the_log_says_once_what_cannot_be_read_and_when_it_can_again(
     store: ClusterStore, cluster: WatchServer, caplog: pytest.LogCaptureFixture
 ):
     cluster.denied = {("list", "pods")}
-    await store.inventory()
+    await store.read_inventory()
     await eventually(lambda: len([each for each in cluster.requests if each.path == REVIEWS]) > 8)
     cluster.denied.clear()
     await until(store, lambda inventory: inventory.occupancy is not None)
@@ -304,13 +304,13 @@ async def test_the_log_says_once_what_cannot_be_read_and_when_it_can_again(
 async def test_the_log_says_once_that_what_is_known_is_old(
     store: ClusterStore, cluster: WatchServer, clock: Clock, caplog: pytest.LogCaptureFixture
 ):
-    await store.inventory()
+    await store.read_inventory()
     await eventually(lambda: len(cluster.streams) == 2)
     cluster.status = {NODES: 500, PODS: 500}
     cluster.cut()
     await eventually(lambda: len(cluster.asked(PODS, watch=True)) > 3)
     assert caplog.messages == []
-    clock.now += STALE_S + 1
+    clock.now += STALE_AFTER_S + 1
     asked = len(cluster.requests)
     await eventually(lambda: len(cluster.requests) > asked + 10)
     cluster.status = {}
@@ -325,54 +325,54 @@ async def test_whoever_asks_gets_what_has_arrived_however_long_changes_may_wait(
     cluster: WatchServer, make_store: MakeStore
 ):
     cluster.put(NODES, node("n1", gpus=8))
-    store = make_store(timing=Timing(answer_s=5, watch_s=60, grace_s=5, settle_s=0.02, gather_s=60))
-    await store.inventory()
+    store = make_store(timing=WatchTiming(answer_s=5, watch_s=60, grace_s=5, settle_s=0.02, batch_s=60))
+    await store.read_inventory()
     pods = store._watches[1]
     async with asyncio.timeout(10):
         # Once the first rush is over, nothing is read until somebody asks.
-        while not pods._gathering._asked:
+        while not pods._batcher._asked:
             cluster.put(PODS, pod("p0", gpus=1))
             await asyncio.sleep(0.03)
     for number in range(1, 8):
         cluster.put(PODS, pod(f"p{number}", gpus=1))
-        await until(store, lambda inventory, left=7 - number: inventory.occupancy.free("n1")[RESOURCE] == left)
-        await eventually(lambda: pods._gathering._asked)
+        await until(store, lambda inventory, left=7 - number: inventory.occupancy.get_free("n1")[RESOURCE] == left)
+        await eventually(lambda: pods._batcher._asked)
 
 
 async def test_what_may_be_added_is_known_with_the_first_answer(cluster: WatchServer, store: ClusterStore):
     cluster.put(NODE_POOLS, node_pool("p"))
-    inventory = await store.inventory()
-    assert inventory.growths is not None
-    assert [each.pool for each in inventory.growths] == ["p"]
+    inventory = await store.read_inventory()
+    assert inventory.scalable_pools is not None
+    assert [each.name for each in inventory.scalable_pools] == ["p"]
 
 
 @pytest.mark.parametrize(
-    ("path", "status", "growths"), [(NODE_POOLS.rpartition("/")[0], 404, ()), (NODE_POOLS, 500, None)]
+    ("path", "status", "scalable_pools"), [(NODE_POOLS.rpartition("/")[0], 404, ()), (NODE_POOLS, 500, None)]
 )
 async def test_what_may_be_added_may_be_unknown_and_nothing_else_suffers(
-    cluster: WatchServer, store: ClusterStore, path: str, status: int, growths: tuple[()] | None
+    cluster: WatchServer, store: ClusterStore, path: str, status: int, scalable_pools: tuple[()] | None
 ):
     cluster.status[path] = status
-    inventory = await store.inventory()
-    assert (inventory.growths, inventory.reason, inventory.age_s) == (growths, "", 0.0)
+    inventory = await store.read_inventory()
+    assert (inventory.scalable_pools, inventory.reason, inventory.age_s) == (scalable_pools, "", 0.0)
     assert inventory.occupancy is not None
 
 
 async def test_the_first_question_waits_for_what_may_be_added(cluster: WatchServer, make_store: MakeStore):
     cluster.held.add(NODE_POOLS)
     store = make_store(timing=replace(TIMING, answer_s=0.5))
-    question = asyncio.create_task(store.inventory())
-    await eventually(lambda: store._nodes.tried.is_set() and store._pods.tried.is_set())
+    question = asyncio.create_task(store.read_inventory())
+    await eventually(lambda: store._nodes.first_attempt.is_set() and store._pods.first_attempt.is_set())
     await asyncio.sleep(0)
     assert not question.done()
-    assert (await question).growths is None
+    assert (await question).scalable_pools is None
 
 
 async def test_age_and_restarts_are_there_to_be_read_at_any_time(
     store: ClusterStore, cluster: WatchServer, clock: Clock
 ):
     assert (store.age_s, store.restarts) == (None, {"nodes": 0, "pods": 0})
-    await store.inventory()
+    await store.read_inventory()
     clock.now += 3
     assert store.age_s == 3
     cluster.status[NODES] = 500

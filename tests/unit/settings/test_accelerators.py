@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.settings.accelerators import accelerator_table, builtin_accelerators
+from gpuspawner.settings.accelerators import build_accelerator_table, load_builtin_accelerators
 from gpuspawner.settings.gpu_entries import AcceleratorEntry
 
 GIB = 1 << 30
@@ -17,12 +17,12 @@ RAW = json.loads((files("gpuspawner") / "data" / "accelerators.json").read_text(
 
 def memory_of(changes: dict[str, Any], key: str, value: str) -> int | None:
     entries = {slug: change and AcceleratorEntry.model_validate(change) for slug, change in changes.items()}
-    known = accelerator_table(entries).find(key, value)
+    known = build_accelerator_table(entries).find(key, value)
     return None if known is None else known.memory_bytes
 
 
 def test_every_entry_has_a_slug_a_name_a_vendor_and_a_label():
-    for slug, accelerator in builtin_accelerators().items():
+    for slug, accelerator in load_builtin_accelerators().items():
         assert re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", slug)
         assert accelerator.slug == slug
         assert accelerator.name
@@ -33,7 +33,7 @@ def test_every_entry_has_a_slug_a_name_a_vendor_and_a_label():
 def test_no_label_but_karpenters_names_two_models():
     names = [
         (source, name)
-        for accelerator in builtin_accelerators().values()
+        for accelerator in load_builtin_accelerators().values()
         for source, values in accelerator.labels.items()
         for name in values
         if source != "karpenter"
@@ -43,16 +43,16 @@ def test_no_label_but_karpenters_names_two_models():
 
 def test_karpenters_memory_tells_models_of_one_name_apart():
     found = {
-        size: accelerator_table({}).find("karpenter.k8s.aws/instance-gpu-name", "a100", memory_mib=size)
+        size: build_accelerator_table({}).find("karpenter.k8s.aws/instance-gpu-name", "a100", memory_mib=size)
         for size in (40960, 81920)
     }
     assert [known and known.accelerator.slug for known in found.values()] == ["a100-40gb", "a100-80gb"]
 
 
 def test_products_that_nvlink_links_are_names_of_their_models():
-    linked = {slug: set(model.nvlink) for slug, model in builtin_accelerators().items() if model.nvlink}
+    linked = {slug: set(model.nvlink) for slug, model in load_builtin_accelerators().items() if model.nvlink}
     names = {
-        slug: {name for found in builtin_accelerators()[slug].labels.values() for name in found} for slug in linked
+        slug: {name for found in load_builtin_accelerators()[slug].labels.values() for name in found} for slug in linked
     }
     assert {slug: found - names[slug] for slug, found in linked.items() if found - names[slug]} == {}
 
@@ -70,12 +70,12 @@ def test_products_that_nvlink_links_are_names_of_their_models():
     ],
 )
 def test_what_is_made_for_nvlink_is_known_by_product(product: str, is_linked: bool):
-    assert accelerator_table({}).is_linked(PRODUCT, product) is is_linked
+    assert build_accelerator_table({}).has_nvlink(PRODUCT, product) is is_linked
 
 
 def test_memory_that_no_source_confirms_is_unknown():
     for slug, raw in RAW.items():
-        known = builtin_accelerators()[slug].memory_bytes
+        known = load_builtin_accelerators()[slug].memory_bytes
         confirmed = "memory_gib" in raw and "memory_gib" not in raw.get("unverified", ())
         assert known == (raw["memory_gib"] * GIB if confirmed else None)
 
@@ -103,7 +103,7 @@ def test_an_admin_adds_a_model():
 
 
 def test_an_admin_removes_a_model():
-    assert accelerator_table({"t4": None}).find(PRODUCT, "Tesla-T4") is None
+    assert build_accelerator_table({"t4": None}).find(PRODUCT, "Tesla-T4") is None
 
 
 def test_the_data_file_stays_small():
@@ -113,6 +113,6 @@ def test_the_data_file_stays_small():
 def test_a_compute_capability_is_known_only_where_a_source_confirms_it():
     known = {slug for slug, raw in RAW.items() if "compute_capability" in raw}
     doubtful = {slug for slug in known if "compute_capability" in RAW[slug].get("unverified", ())}
-    found = {slug: model.compute for slug, model in builtin_accelerators().items() if model.compute is not None}
+    found = {slug: model.compute for slug, model in load_builtin_accelerators().items() if model.compute is not None}
     assert set(found) == known - doubtful
     assert (found["t4"], found["h100-80gb"]) == ((7, 5), (9, 0))

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.accelerators import Accelerator, AcceleratorTable
-from gpuspawner.core.catalog.catalogue import Bounds, CustomImages, GPUType, Image, Preset, Priority, ScaleUp, Unit
-from gpuspawner.core.catalog.kueue import Queue
+from gpuspawner.core.catalog.catalogue import Bounds, CustomImages, GPUType, Image, Preset, Priority, ScaleUp, UnitKind
+from gpuspawner.core.catalog.kueue import KueueQueue
 from gpuspawner.core.cluster.model import Toleration
-from gpuspawner.core.discovery.assemble import Configured
-from gpuspawner.settings.conversion import to_configured
+from gpuspawner.core.discovery.assemble import ConfiguredCatalog
+from gpuspawner.settings.conversion import convert_settings
 from gpuspawner.settings.models import SettingsModel
 
 GIB = 1 << 30
@@ -22,8 +22,8 @@ TABLE = AcceleratorTable(
 )
 
 
-def configured(**raw: Any) -> Configured:
-    return to_configured(SettingsModel.model_validate(raw), TABLE)
+def configured(**raw: Any) -> ConfiguredCatalog:
+    return convert_settings(SettingsModel.model_validate(raw), TABLE)
 
 
 def gpu(**keys: Any) -> GPUType:
@@ -134,7 +134,7 @@ def test_a_gpu_keeps_what_was_said():
         display_name="G",
         resource="nvidia.com/gpu",
         vendor="amd",
-        unit=Unit.MIG,
+        unit=UnitKind.MIG,
         match={"pool": ("a", "b")},
         max_count=2,
         memory_bytes=5 * GIB,
@@ -170,14 +170,14 @@ def test_a_gpu_of_several_or_unknown_models_takes_nothing_from_the_table(product
 @pytest.mark.parametrize(
     ("keys", "unit"),
     [
-        ({}, Unit.CARD),
-        ({"resource": "nvidia.com/mig-1g.5gb"}, Unit.MIG),
-        ({"match": {PRODUCT: ["Tesla-T4-MIG-1g.5gb"]}}, Unit.MIG),
-        ({"resource": "nvidia.com/gpu.shared"}, Unit.SHARED),
-        ({"match": {PRODUCT: ["Tesla-T4-SHARED"]}}, Unit.SHARED),
+        ({}, UnitKind.CARD),
+        ({"resource": "nvidia.com/mig-1g.5gb"}, UnitKind.MIG),
+        ({"match": {PRODUCT: ["Tesla-T4-MIG-1g.5gb"]}}, UnitKind.MIG),
+        ({"resource": "nvidia.com/gpu.shared"}, UnitKind.SHARED),
+        ({"match": {PRODUCT: ["Tesla-T4-SHARED"]}}, UnitKind.SHARED),
     ],
 )
-def test_resource_and_product_tell_what_a_unit_is(keys: dict[str, Any], unit: Unit):
+def test_resource_and_product_tell_what_a_unit_is(keys: dict[str, Any], unit: UnitKind):
     assert gpu(**keys).unit is unit
 
 
@@ -318,10 +318,10 @@ def test_taints_of_gpu_nodes_are_tolerated_unless_the_admin_says_what_is(given: 
 
 def test_a_queue_is_for_all_types_unless_some_are_named():
     raw = {"local_queue": "q", "priority_class": "high", "timeout": 3600}
-    queue = Queue(local_queue="q", priority_class="high", timeout_s=3600)
+    queue = KueueQueue(local_queue="q", priority_class="high", timeout_s=3600)
     assert configured(queue=raw).queue == queue
     assert configured(queue={**raw, "gpus": ["t4", "*"]}).queue == queue
-    assert configured(queue={"local_queue": "q", "gpus": ["t4"]}).queue == Queue(
+    assert configured(queue={"local_queue": "q", "gpus": ["t4"]}).queue == KueueQueue(
         local_queue="q", gpus=frozenset({"t4"})
     )
     assert configured().queue is None

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.catalogue import Bounds, GPUType, Image, Preset
-from gpuspawner.core.catalog.unions import Union
-from gpuspawner.core.discovery.assemble import Configured
-from gpuspawner.settings.crosschecks import crosschecks, preset_problems
+from gpuspawner.core.catalog.unions import CombinedType
+from gpuspawner.core.discovery.assemble import ConfiguredCatalog
+from gpuspawner.settings.crosschecks import check_presets, check_settings
 from gpuspawner.settings.models import SettingsModel
 
 
 def found(**raw: Any) -> dict[str, str]:
-    problems = crosschecks(SettingsModel.model_validate(raw), frozenset({"a100"}))
+    problems = check_settings(SettingsModel.model_validate(raw), frozenset({"a100"}))
     return {problem.field: problem.message for problem in problems}
 
 
@@ -158,8 +158,8 @@ CONFIGURED = {
 
 def preset(options: dict[str, object], **changes: Any) -> dict[str, str]:
     presets = {"p": Preset(slug="p", display_name="P", options=options)}
-    configured = Configured(**{**CONFIGURED, "presets": presets, **changes})
-    return {problem.field: problem.code for problem in preset_problems(configured)}
+    configured = ConfiguredCatalog(**{**CONFIGURED, "presets": presets, **changes})
+    return {problem.field: problem.code for problem in check_presets(configured)}
 
 
 def test_a_preset_of_what_is_configured_is_fine():
@@ -227,9 +227,9 @@ def test_a_choice_of_several_types_is_checked_as_well(keys: dict[str, Any], path
     assert found(gpus={**gpu(), "any": keys}) == {path: message}
 
 
-def _either(*any_of: str, **changes: Any) -> dict[str, Union]:
+def _either(*any_of: str, **changes: Any) -> dict[str, CombinedType]:
     own = replace(T4, slug="any", **{"max_count": 0, **changes})
-    return {"any": Union(gpu=own, any_of=any_of)}
+    return {"any": CombinedType(gpu=own, any_of=any_of)}
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def _either(*any_of: str, **changes: Any) -> dict[str, Union]:
     ],
 )
 def test_a_preset_may_name_a_choice_of_several_types(
-    unions: dict[str, Union], changes: dict[str, Any], expected: dict[str, str]
+    unions: dict[str, CombinedType], changes: dict[str, Any], expected: dict[str, str]
 ):
     assert preset({"gpu": "any", "gpu_count": 8}, unions=unions, **changes) == expected
 

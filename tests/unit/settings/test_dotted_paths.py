@@ -32,7 +32,7 @@ TREE = {"gpus": {"l40.s": {"match": {"nvidia.com/gpu.product": ["x", "y"]}}, "l4
     ],
 )
 def test_a_path_leads_as_far_as_there_is_something(path: str, found: tuple[str | int, ...], rest: str):
-    assert DottedPaths(entries).followed(path, TREE) == (found, rest)
+    assert DottedPaths(entries).follow(path, TREE) == (found, rest)
 
 
 def test_for_many_paths_each_value_is_gone_through_once():
@@ -44,6 +44,6 @@ def test_for_many_paths_each_value_is_gone_through_once():
 
     paths = DottedPaths(counted)
     for _ in range(3):
-        paths.followed("gpus.l40.t", TREE)
-        paths.followed("gpus.l40.s.match", TREE)
+        paths.follow("gpus.l40.t", TREE)
+        paths.follow("gpus.l40.s.match", TREE)
     assert [id(value) for value in seen] == list(dict.fromkeys(id(value) for value in seen))

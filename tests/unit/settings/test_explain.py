@@ -5,14 +5,16 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from gpuspawner.settings.explain import explain
+from gpuspawner.settings.explain import explain_validation_errors
 from gpuspawner.settings.models import SettingsModel
 
 
 def messages(raw: dict[str, Any]) -> dict[str, str]:
     with pytest.raises(ValidationError) as caught:
         SettingsModel.model_validate(raw)
-    return {problem.field: problem.message for problem in explain(caught.value.errors(), SettingsModel)}
+    return {
+        problem.field: problem.message for problem in explain_validation_errors(caught.value.errors(), SettingsModel)
+    }
 
 
 def gpu(**keys: Any) -> dict[str, Any]:

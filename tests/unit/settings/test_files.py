@@ -9,13 +9,19 @@ import pytest
 
 from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.settings import Settings
-from gpuspawner.settings.files import SettingsFile, blamed, fingerprint, put_over, read
+from gpuspawner.settings.files import (
+    SettingsFile,
+    attribute_problems,
+    compute_fingerprint,
+    merge_settings_files,
+    read_settings_files,
+)
 from tests.unit.settings.mounts import Mount
 
 
 def told(*paths: Path) -> list[str]:
     with pytest.raises(SettingsError) as wrong:
-        read([str(path) for path in paths])
+        read_settings_files([str(path) for path in paths])
     return [f"{problem.field}: {problem.message}" for problem in wrong.value.problems]
 
 
@@ -33,9 +39,9 @@ BOMB = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]
 
 def test_files_are_read_in_their_order(tmp_path: Path):
     first, second = written(tmp_path, "cpu: {max: 4}", "b.yaml"), written(tmp_path, "", "a.yaml")
-    assert read([str(first), str(second)]) == [
-        SettingsFile(path=str(first), says={"cpu": {"max": 4}}),
-        SettingsFile(path=str(second), says={}),
+    assert read_settings_files([str(first), str(second)]) == [
+        SettingsFile(path=str(first), content={"cpu": {"max": 4}}),
+        SettingsFile(path=str(second), content={}),
     ]
 
 
@@ -44,12 +50,12 @@ def test_a_folder_stands_for_its_files_by_name(tmp_path: Path):
         written(tmp_path, "discover_gpus: false", name)
     (tmp_path / "folder").mkdir()
     names = ["10-a.yaml", "20-b.yml", "30-c.json"]
-    assert [file.path for file in read([str(tmp_path)])] == [str(tmp_path / name) for name in names]
+    assert [file.path for file in read_settings_files([str(tmp_path)])] == [str(tmp_path / name) for name in names]
 
 
 def test_helm_values_with_the_settings_alone_are_settings(tmp_path: Path):
     path = written(tmp_path, "hub: {config: {GPUSpawner: {cpu: {max: 4}}}}")
-    assert [file.says for file in read([str(path)])] == [{"cpu": {"max": 4}}]
+    assert [file.content for file in read_settings_files([str(path)])] == [{"cpu": {"max": 4}}]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +101,7 @@ def test_what_is_no_settings_is_told_with_its_file(tmp_path: Path, text: str | b
 def test_all_files_together_have_a_bound(tmp_path: Path, text: str, names: str, message: str):
     for name in names:
         written(tmp_path, text, f"{name}.yaml")
-    assert len(read([str(tmp_path)])) == len(names)
+    assert len(read_settings_files([str(tmp_path)])) == len(names)
     for name in "yz":
         written(tmp_path, text, f"{name}.yaml")
     assert told(tmp_path) == [f"settings_files: {tmp_path}/y.yaml brings the files to {message}"]
@@ -107,7 +113,7 @@ def test_of_thousands_of_mistakes_a_hundred_are_told(tmp_path: Path):
         str(written(tmp_path, "gpus: {" + "".join(f"{name}{n}: 1, " for n in range(900)) + "}", name)) for name in "abc"
     ]
     with pytest.raises(SettingsError) as wrong:
-        put_over({}, paths, parse=Settings.parse)
+        merge_settings_files({}, paths, parse=Settings.parse)
     first, *_, last = wrong.value.problems
     assert (len(wrong.value.problems), first.message, last) == (
         101,
@@ -136,14 +142,14 @@ def test_a_number_that_takes_minutes_to_read_is_refused_at_its_place(tmp_path: P
 
 def test_long_texts_and_numbers_of_a_hundred_characters_are_read(tmp_path: Path):
     text, number = "1:" * 100_000, "1" * 100
-    (file,) = read([str(written(tmp_path, f"a: '{text}'\nb: {number}\nc: {'x' * 100_000}"))])
-    assert (file.says["a"], file.says["b"], len(file.says["c"])) == (text, int(number), 100_000)
+    (file,) = read_settings_files([str(written(tmp_path, f"a: '{text}'\nb: {number}\nc: {'x' * 100_000}"))])
+    assert (file.content["a"], file.content["b"], len(file.content["c"])) == (text, int(number), 100_000)
 
 
 def test_anchors_are_as_good_as_what_they_stand_for(tmp_path: Path):
     path = written(tmp_path, "cpu: &bounds {max: 4}\nx: [*bounds, *bounds]\ny: {<<: *bounds, min: 1}")
-    (file,) = read([str(path)])
-    assert (file.says["x"], file.says["y"]) == ([{"max": 4}, {"max": 4}], {"max": 4, "min": 1})
+    (file,) = read_settings_files([str(path)])
+    assert (file.content["x"], file.content["y"]) == ([{"max": 4}, {"max": 4}], {"max": 4, "min": 1})
 
 
 def test_all_wrong_files_are_told_at_once(tmp_path: Path):
@@ -161,31 +167,31 @@ def test_all_wrong_files_are_told_at_once(tmp_path: Path):
 
 def test_what_is_written_anew_is_another(tmp_path: Path):
     path = written(tmp_path, "a: 1")
-    before = fingerprint([str(path)])
-    assert before == fingerprint([str(path)])
+    before = compute_fingerprint([str(path)])
+    assert before == compute_fingerprint([str(path)])
     os.utime(path, ns=(0, 1))
-    assert fingerprint([str(path)])[0] != before[0]
-    assert fingerprint([str(path)])[1] == 1e-9
+    assert compute_fingerprint([str(path)])[0] != before[0]
+    assert compute_fingerprint([str(path)])[1] == 1e-9
 
 
 def test_a_file_that_comes_or_goes_changes_its_folder(tmp_path: Path):
-    seen = [fingerprint([str(tmp_path / "mount")])[0]]
+    seen = [compute_fingerprint([str(tmp_path / "mount")])[0]]
     (tmp_path / "mount").mkdir()
-    seen.append(fingerprint([str(tmp_path / "mount")])[0])
+    seen.append(compute_fingerprint([str(tmp_path / "mount")])[0])
     path = written(tmp_path / "mount", "")
-    seen.append(fingerprint([str(tmp_path / "mount")])[0])
+    seen.append(compute_fingerprint([str(tmp_path / "mount")])[0])
     path.unlink()
-    assert fingerprint([str(tmp_path / "mount")])[0] == seen[1]
+    assert compute_fingerprint([str(tmp_path / "mount")])[0] == seen[1]
     assert len(set(seen)) == 3
 
 
 def test_a_mount_is_read_through_the_link_that_kubelet_swaps(tmp_path: Path):
     mount = Mount(tmp_path / "mount", {"a.yaml": "cpu: {max: 4}", "b.yaml": ""})
     paths = [str(mount.folder)]
-    before = fingerprint(paths)[0]
+    before = compute_fingerprint(paths)[0]
     mount.swap({"a.yaml": "cpu: {max: 5}", "c.yaml": "memory: {max: 1G}"}, finish=False)
-    assert fingerprint(paths)[0] != before
-    assert {file.path.removeprefix(f"{mount.folder}/"): file.says for file in read(paths)} == {
+    assert compute_fingerprint(paths)[0] != before
+    assert {file.path.removeprefix(f"{mount.folder}/"): file.content for file in read_settings_files(paths)} == {
         "a.yaml": {"cpu": {"max": 5}},
         "c.yaml": {"memory": {"max": "1G"}},
     }
@@ -194,9 +200,9 @@ def test_a_mount_is_read_through_the_link_that_kubelet_swaps(tmp_path: Path):
 def test_a_file_of_a_mount_changes_with_the_link(tmp_path: Path):
     mount = Mount(tmp_path / "mount", {"a.yaml": "cpu: {max: 4}"})
     paths = [str(mount.folder / "a.yaml")]
-    before = fingerprint(paths)[0]
+    before = compute_fingerprint(paths)[0]
     mount.swap({"a.yaml": "cpu: {max: 4}"})
-    assert fingerprint(paths)[0] != before
+    assert compute_fingerprint(paths)[0] != before
 
 
 # -- which one is to blame ---------------------------------------------------------------------------------------------
@@ -216,13 +222,13 @@ def test_a_file_of_a_mount_changes_with_the_link(tmp_path: Path):
 )
 def test_the_last_file_that_says_most_of_a_path_is_named(field: str, file: str):
     layers = [
-        SettingsFile(path="", says={"cpu": {"max": 4}, "gpus": {}}),
+        SettingsFile(path="", content={"cpu": {"max": 4}, "gpus": {}}),
         SettingsFile(
-            path="lower", says={"gpus": {"a": {"resource": 1}, "b.c": {"match": {"nvidia.com/gpu.product": []}}}}
+            path="lower", content={"gpus": {"a": {"resource": 1}, "b.c": {"match": {"nvidia.com/gpu.product": []}}}}
         ),
-        SettingsFile(path="upper", says={"gpus": {"a": {"max_count": 0}}, "images": {}}),
+        SettingsFile(path="upper", content={"gpus": {"a": {"max_count": 0}}, "images": {}}),
     ]
-    error = blamed(SettingsError(Problem(field=field, code="c", message="is wrong.")), layers)
+    error = attribute_problems(SettingsError(Problem(field=field, code="c", message="is wrong.")), layers)
     assert error.problems[0].message == (f"is wrong. ({file})" if file else "is wrong.")
 
 

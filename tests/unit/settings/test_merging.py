@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.errors import SettingsError
-from gpuspawner.settings.merging import changes, over, plain
+from gpuspawner.settings.merging import convert_to_plain, diff_values, merge_values
 
 KEYS = st.sampled_from(["a", "b", "c"])
 LEAVES = st.one_of(st.booleans(), st.integers(0, 2), st.lists(st.integers(0, 1), max_size=2), st.none())
@@ -27,37 +27,37 @@ def spoken(values: Any) -> Any:
 
 def test_mappings_are_merged_and_everything_else_is_taken_whole():
     lower = {"a": {"x": 1, "y": [1, 2]}, "b": 1, "c": {"z": 1}}
-    assert over(lower, {"a": {"y": [3]}, "c": 2, "d": {}}) == {"a": {"x": 1, "y": [3]}, "b": 1, "c": 2, "d": {}}
+    assert merge_values(lower, {"a": {"y": [3]}, "c": 2, "d": {}}) == {"a": {"x": 1, "y": [3]}, "b": 1, "c": 2, "d": {}}
     assert lower == {"a": {"x": 1, "y": [1, 2]}, "b": 1, "c": {"z": 1}}
 
 
 def test_a_null_stays_and_nothing_below_it_comes_back():
-    taken_out = over({"a": {"x": 1}}, {"a": None})
+    taken_out = merge_values({"a": {"x": 1}}, {"a": None})
     assert taken_out == {"a": None}
-    assert over(taken_out, {"a": {"y": 2}}) == {"a": {"y": 2}}
+    assert merge_values(taken_out, {"a": {"y": 2}}) == {"a": {"y": 2}}
 
 
 def test_a_mapping_takes_the_place_of_what_is_none():
-    assert over({"a": [1]}, {"a": {"x": None}}) == {"a": {"x": None}}
+    assert merge_values({"a": [1]}, {"a": {"x": None}}) == {"a": {"x": None}}
 
 
 @given(VALUES, VALUES)
 def test_changes_over_what_was_before_make_what_is_after(before: Any, after: Any):
-    assert spoken(over(before, changes(before, after))) == spoken(after)
+    assert spoken(merge_values(before, diff_values(before, after))) == spoken(after)
 
 
 def test_what_did_not_change_is_not_among_the_changes():
     before = {"a": {"x": 1, "y": 1}, "b": [1], "c": 1, "d": {"e": {}}}
     after = {"a": {"x": 1, "y": True}, "b": [1], "d": {"e": {}}}
-    assert changes(before, after) == {"a": {"y": True}, "c": None}
+    assert diff_values(before, after) == {"a": {"y": True}, "c": None}
 
 
 def test_a_mapping_that_holds_itself_is_refused():
     endless: dict[str, Any] = {}
     endless["a"] = endless
     with pytest.raises(SettingsError, match="nested more than"):
-        plain(endless)
+        convert_to_plain(endless)
 
 
 def test_whatever_is_a_mapping_or_a_sequence_becomes_a_dict_or_a_list():
-    assert plain({"a": ({"b": 1}, "text")}) == {"a": [{"b": 1}, "text"]}
+    assert convert_to_plain({"a": ({"b": 1}, "text")}) == {"a": [{"b": 1}, "text"]}

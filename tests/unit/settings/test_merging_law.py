@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gpuspawner.core.catalog.policy_rules import Policy
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.settings import Settings
-from gpuspawner.settings.merging import over
+from gpuspawner.settings.merging import merge_values
 
 ENTRY = {"order": st.integers(-1, 1), "enabled": st.booleans(), "display_name": st.sampled_from(["A", "B"])}
 COUNT = st.integers(0, 3)
@@ -108,7 +108,7 @@ def outcome(raw: Any) -> Any:
         settings = Settings.parse(raw)
     except SettingsError as error:
         return sorted((problem.field, problem.message) for problem in error.problems)
-    configured = settings.configured()
+    configured = settings.build_configured()
     # No rules, and rules that say nothing, are the same to everybody.
     return replace(configured, policy=None) if configured.policy == Policy() else configured
 
@@ -117,7 +117,7 @@ def outcome(raw: Any) -> Any:
 def test_every_key_is_what_the_last_layer_that_speaks_of_it_says(layers: list[Any]):
     merged: dict[str, Any] = {}
     for layer in layers:
-        merged = over(merged, layer)
+        merged = merge_values(merged, layer)
     found = outcome(merged)
     assume("null takes" not in repr(found))  # refused so that nothing is not taken for everything
     assert found == outcome(expected(layers))
@@ -138,6 +138,6 @@ def test_a_later_layer_sorts_hides_and_takes_out_entries_of_any_section(section:
     upper = {
         section: {"d": {"order": 1}, "c": {"order": 2}, "a": {"enabled": False}, "b": None, "e": SECTIONS[section]}
     }
-    configured = Settings.parse(over(lower, upper)).configured()
+    configured = Settings.parse(merge_values(lower, upper)).build_configured()
     found = configured.policy.pools if section == "pools" and configured.policy else getattr(configured, section, {})
     assert list(found) == ["d", "c", "e"]

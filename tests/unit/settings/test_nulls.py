@@ -9,9 +9,9 @@ import pytest
 from gpuspawner.core.catalog.accelerators import GFD_PRODUCT
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.settings import Settings
-from gpuspawner.settings.accelerators import accelerator_table
+from gpuspawner.settings.accelerators import build_accelerator_table
 from gpuspawner.settings.models import SettingsModel
-from gpuspawner.settings.nulls import emptied, without_nulls
+from gpuspawner.settings.nulls import drop_nulls, find_emptied_mappings
 
 IMAGE = {"image": "lab:1"}
 GPU = {"resource": "nvidia.com/gpu"}
@@ -81,18 +81,18 @@ def test_bounds_of_which_nothing_is_left_are_no_bounds():
 
 def test_a_model_of_the_table_that_is_null_is_taken_out():
     changes = Settings.parse({"accelerators": {"a100-40gb": None, "a100-80gb": {"enabled": False}}}).model.accelerators
-    table = accelerator_table(changes)
+    table = build_accelerator_table(changes)
     found = [table.find(GFD_PRODUCT, product) for product in PRODUCTS]
     assert [known.accelerator.slug for known in found if known] == ["h100-80gb"]
 
 
 def test_labels_that_are_all_null_do_not_stand_for_all_nodes():
-    (found,) = emptied({"gpus": {"t4": {"match": {"gpu.product": None}}, "a": {"match": {}}, "b": None}})
+    (found,) = find_emptied_mappings({"gpus": {"t4": {"match": {"gpu.product": None}}, "a": {"match": {}}, "b": None}})
     assert (found.field, found.code) == ("gpus.t4.match", "bad_value")
     assert "asks for no label, because null takes out gpu.product" in found.message
 
 
 def test_what_is_no_mapping_is_left_to_validation():
-    assert without_nulls({"images": [None]}, SettingsModel) == {"images": [None]}
-    assert not list(emptied({"gpus": [], "policy": {"groups": 3, "default": [1]}}))
-    assert not list(emptied(None))
+    assert drop_nulls({"images": [None]}, SettingsModel) == {"images": [None]}
+    assert not list(find_emptied_mappings({"gpus": [], "policy": {"groups": 3, "default": [1]}}))
+    assert not list(find_emptied_mappings(None))

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.policy_rules import UNLIMITED, Rule, TypeRule
+from gpuspawner.core.catalog.policy_rules import UNLIMITED, GPUTypeRule, Rule
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.settings import Settings
 
@@ -97,7 +97,7 @@ def problems(raw: Any) -> dict[str, str]:
 
 
 def test_the_documented_example_is_valid():
-    configured = Settings.parse(FULL).configured()
+    configured = Settings.parse(FULL).build_configured()
     assert (list(configured.images), list(configured.gpus), list(configured.presets)) == (
         ["pytorch"],
         ["a100-80gb"],
@@ -197,15 +197,15 @@ def test_settings_that_contain_themselves_are_refused():
 @given(NEAR_MISSES | JSON)
 def test_any_yaml_is_settings_or_a_settings_error(raw: Any):
     if not problems(raw):
-        assert Settings.parse(raw).configured().images is not None
+        assert Settings.parse(raw).build_configured().images is not None
 
 
 def test_what_is_null_in_rules_and_pools_is_not_said():
     policy = {"hide": None, "default": {"deny": None, "gpus": {"t4": None, "*": {}}}, "groups": {"ml": {"deny": None}}}
     pools = {"p": {"groups": ["ml"], "max_gpus": "unlimited", "gpus": None, "enabled": None}}
-    found = Settings.parse({"policy": policy, "pools": pools}).configured().policy
+    found = Settings.parse({"policy": policy, "pools": pools}).build_configured().policy
     assert found is not None
-    assert (found.default.gpus, found.groups) == ({"*": TypeRule()}, {"ml": Rule()})
+    assert (found.default.gpus, found.groups) == ({"*": GPUTypeRule()}, {"ml": Rule()})
     assert (found.pools["p"].gpus, found.pools["p"].max_gpus) == ({"*"}, UNLIMITED)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuspawner.core.catalog.policy_rules import UNLIMITED, Policy, Pool, Range, Rule, TypeRule
+from gpuspawner.core.catalog.policy_rules import UNLIMITED, AmountRange, GPUPool, GPUTypeRule, Policy, Rule
 from gpuspawner.settings import Settings
 
 FULL = yaml.safe_load("""
@@ -26,7 +26,7 @@ pools:
 
 
 def policy(raw: Any) -> Policy | None:
-    return Settings.parse(raw).configured().policy
+    return Settings.parse(raw).build_configured().policy
 
 
 def test_what_is_said_is_carried_over():
@@ -35,28 +35,30 @@ def test_what_is_said_is_carried_over():
         default=Rule(
             images=frozenset({"*"}),
             custom_images=True,
-            gpus={"*": TypeRule()},
+            gpus={"*": GPUTypeRule()},
             max_gpus=4,
             max_gpus_per_server=2,
             max_servers_with_gpu=2,
-            cpu=Range(min=1000, max=8000),
-            memory=Range(max=64 << 30),
+            cpu=AmountRange(min=1000, max=8000),
+            memory=AmountRange(max=64 << 30),
             max_runtime_s=8 * 3600,
         ),
         groups={
             "ml": Rule(
                 gpus={
-                    "a100-80gb": TypeRule(max_gpus=2, max_gpus_per_server=1, max_runtime_s=4 * 3600),
-                    "*": TypeRule(),
+                    "a100-80gb": GPUTypeRule(max_gpus=2, max_gpus_per_server=1, max_runtime_s=4 * 3600),
+                    "*": GPUTypeRule(),
                 },
                 max_gpus=UNLIMITED,
             ),
-            "probation": Rule(gpus={"t4": TypeRule()}, max_gpus=1, deny=True),
+            "probation": Rule(gpus={"t4": GPUTypeRule()}, max_gpus=1, deny=True),
         },
         users={"Ada": Rule(max_gpus=8)},
         pools={
-            "rest": Pool(slug="rest", display_name="rest", groups=frozenset({"art"}), gpus=frozenset("*"), max_gpus=1),
-            "physics": Pool(
+            "rest": GPUPool(
+                slug="rest", display_name="rest", groups=frozenset({"art"}), gpus=frozenset("*"), max_gpus=1
+            ),
+            "physics": GPUPool(
                 slug="physics",
                 display_name="The physicists",
                 groups=frozenset({"physics", "astro"}),
@@ -96,7 +98,7 @@ def test_null_removes_a_gpu_type_of_another_values_file(place: str):
     raw = {"policy": {place: rule if place == "default" else {"x": rule}}}
     found = policy(raw)
     assert found is not None
-    assert Rule(gpus={"t4": TypeRule()}) in (found.default, *found.groups.values(), *found.users.values())
+    assert Rule(gpus={"t4": GPUTypeRule()}) in (found.default, *found.groups.values(), *found.users.values())
 
 
 def test_null_removes_a_pool():
@@ -105,7 +107,7 @@ def test_null_removes_a_pool():
 
 def test_a_type_of_its_own_says_how_long_it_is_had():
     raw = {"gpus": {"t4": {"resource": "nvidia.com/gpu", "max_runtime": "12h"}}}
-    assert Settings.parse(raw).configured().gpus["t4"].max_runtime_s == 12 * 3600
+    assert Settings.parse(raw).build_configured().gpus["t4"].max_runtime_s == 12 * 3600
 
 
 def test_a_rule_that_is_not_enabled_is_not_there():

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.policy_rules import ANY, UNLIMITED, Person, Policy, Rule
-from gpuspawner.core.policy.policy import limits_of, pools_for
+from gpuspawner.core.policy.policy import find_gpu_pools, resolve_rule
 from gpuspawner.settings import Settings
 from tests.cluster.support.storm.claims import Claim, Claims
 from tests.cluster.support.storm.rules import Rules
@@ -23,15 +23,15 @@ IMAGE = "registry.example.org/lab:1"
 
 
 def parsed(world: World) -> tuple[Policy, dict[str, Any]]:
-    configured = Settings.parse(settings_of(world, image=IMAGE)).configured()
+    configured = Settings.parse(settings_of(world, image=IMAGE)).build_configured()
     assert configured.policy is not None
     return configured.policy, configured.gpus
 
 
 def denials(limits: Rule, choice: Choice) -> Iterator[str]:
     """Yield what a rule denies, named as the judge names it."""
-    may_have = limits.has_image(choice.image) if choice.image else limits.custom_images is not False
-    if not may_have or not any(limits.has_image(slug) for slug in IMAGES):
+    may_have = limits.allows_image(choice.image) if choice.image else limits.custom_images is not False
+    if not may_have or not any(limits.allows_image(slug) for slug in IMAGES):
         yield "image"
     for name, amount in (("cpu", round(choice.cpu * 1000)), ("memory", choice.memory * 1024**3)):
         bounds = getattr(limits, name)
@@ -40,7 +40,7 @@ def denials(limits: Rule, choice: Choice) -> Iterator[str]:
             yield name
     if choice.gpu is None:
         return
-    of_type = limits.of_type(choice.gpu)
+    of_type = limits.find_type_rule(choice.gpu)
     if of_type is None:
         yield "gpu"
         return
@@ -61,18 +61,18 @@ def test_the_judge_and_gpuspawner_come_to_the_same(seed: int):
     verdicts = set()
     for user in world.users:
         person = Person(name=user, groups=frozenset(world.groups_of(user)))
-        limits = limits_of(policy, person)
+        limits = resolve_rule(policy, person)
         for choice in (draw_choice(random) for _ in range(5)):
             assert rules.denials(user, choice) == list(denials(limits, choice)), (user, choice)
             verdicts.add(not rules.denials(user, choice))
         assert rules.most(("gpus", user)) == number(limits.max_gpus)
         assert rules.most(("servers", user)) == number(limits.max_servers_with_gpu)
         for slug, gpu in types.items():
-            of_type = limits.of_type(slug)
+            of_type = limits.find_type_rule(slug)
             if of_type is not None:
                 assert rules.most(("type", user, slug)) == number(of_type.max_gpus)
             pools = tuple(key[1] for key in rules.load(user, slug, count=1) if key[0] == "pool")
-            assert pools == pools_for(policy, person, gpu=gpu)
+            assert pools == find_gpu_pools(policy, person, gpu=gpu)
     assert verdicts == {True, False}
 
 

@@ -10,9 +10,9 @@ import yaml
 
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.settings import Settings
-from gpuspawner.settings.schema import settings_schema, values_schema
+from gpuspawner.settings.schema import build_settings_schema, build_values_schema
 
-SCHEMA = settings_schema()
+SCHEMA = build_settings_schema()
 T4 = "resource: nvidia.com/gpu"
 
 
@@ -122,7 +122,7 @@ def test_defaults_are_written_as_admins_write_them():
 
 
 def test_other_keys_may_stand_beside_the_settings():
-    schema = settings_schema({"dry_run": {"type": "boolean"}})
+    schema = build_settings_schema({"dry_run": {"type": "boolean"}})
     found = [is_valid({"dry_run": value, "cpu": {"max": 4}}, schema) for value in (True, "x")]
     assert (found, is_valid({"dry_run": True})) == ([True, False], False)
 
@@ -138,4 +138,4 @@ def test_other_keys_may_stand_beside_the_settings():
     ],
 )
 def test_values_hold_the_section(text: str, expected: bool):
-    assert is_valid(yaml.safe_load(text), values_schema(SCHEMA)) == expected
+    assert is_valid(yaml.safe_load(text), build_values_schema(SCHEMA)) == expected

@@ -5,7 +5,18 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from gpuspawner.settings.values import CPUs, LabelKey, LabelValue, Memory, Origin, Part, RunTime, Text, Title, Version
+from gpuspawner.settings.values import (
+    CPUs,
+    LabelKey,
+    LabelValue,
+    Memory,
+    Origin,
+    RunTime,
+    Text,
+    Title,
+    UnitFraction,
+    Version,
+)
 
 GIB = 1 << 30
 
@@ -18,7 +29,7 @@ GIB = 1 << 30
         (CPUs, "500m", 500),
         (Memory, "8G", 8 * GIB),
         (Memory, 1024, 1024),
-        (Part, 1, 1.0),
+        (UnitFraction, 1, 1.0),
         (RunTime, "2h30m", 9000),
         (RunTime, "24855d", 24855 * 86_400),
         (Version, "12.10", "12.10"),
@@ -40,10 +51,10 @@ def test_values_are_written_as_people_write_them(kind: Any, written: object, val
         (CPUs, True),
         (CPUs, "two"),
         (Memory, "8X"),
-        (Part, 0),
-        (Part, 1.01),
-        (Part, float("nan")),
-        (Part, "0.5"),
+        (UnitFraction, 0),
+        (UnitFraction, 1.01),
+        (UnitFraction, float("nan")),
+        (UnitFraction, "0.5"),
         (RunTime, 8),
         (RunTime, "8"),
         (RunTime, "0.5m"),

@@ -5,9 +5,9 @@ import pytest
 
 from gpuspawner.core.units.duration import parse_duration
 from gpuspawner.core.units.quantity import parse_cpu, parse_memory
-from gpuspawner.settings.written import CPUS, MEMORY, RUN_TIME, or_unlimited
+from gpuspawner.settings.written import CPU_SCHEMA, MEMORY_SCHEMA, RUN_TIME_SCHEMA, allow_unlimited
 
-PARSERS = ((CPUS, parse_cpu), (MEMORY, parse_memory), (RUN_TIME, parse_duration))
+PARSERS = ((CPU_SCHEMA, parse_cpu), (MEMORY_SCHEMA, parse_memory), (RUN_TIME_SCHEMA, parse_duration))
 WRITTEN = (
     *(4, 0.5, 0, -1, True, None, [], "", " ", "4", "0.5", ".5", "500m", "500M", "1.", "4 cores", "4000n"),
     *(
@@ -43,6 +43,6 @@ def test_the_schema_takes_what_the_parsers_take(value: object):
 
 
 def test_a_limit_may_be_none():
-    schema = or_unlimited(CPUS)
+    schema = allow_unlimited(CPU_SCHEMA)
     found = [jsonschema.Draft7Validator(schema).is_valid(value) for value in ("unlimited", 4, "none")]
     assert found == [True, True, False]

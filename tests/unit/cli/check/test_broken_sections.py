@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuspawner.cli.check.broken_sections import broken_sections
+from gpuspawner.cli.check.broken_sections import find_broken_sections
 from gpuspawner.cli.common.findings import Severity
 from tests.unit.cli_support import section, told, written
 
@@ -56,10 +56,10 @@ def test_what_the_chart_stumbles_over_is_an_error(beside: str, path: str, tmp_pa
 
 
 def test_right_values_are_left_alone(tmp_path: Path):
-    assert list(broken_sections(written(tmp_path, RIGHT))) == []
+    assert list(find_broken_sections(written(tmp_path, RIGHT))) == []
 
 
 def test_what_a_toleration_may_say_is_told(tmp_path: Path):
     given = "singleuser: {extraTolerations: [{key: a, operator: Exists, effect: ''}, {key: b, effect: Noschedule}]}"
-    (found,) = broken_sections(written(tmp_path, section("cpu: {max: 4}", beside=given)))
+    (found,) = find_broken_sections(written(tmp_path, section("cpu: {max: 4}", beside=given)))
     assert found.message == "must be one of NoSchedule, PreferNoSchedule, NoExecute, not 'Noschedule'"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuspawner.cli.check.chart_advice import chart_advice
+from gpuspawner.cli.check.chart_advice import find_chart_warnings
 from gpuspawner.cli.common.findings import Severity
 from tests.unit.cli_support import paths, section, written
 
@@ -13,7 +13,7 @@ CLASS = "hub.config.JupyterHub.spawner_class"
 
 
 def found(folder: Path, text: str) -> list[tuple[str, str]]:
-    return paths(list(chart_advice(written(folder, text))))
+    return paths(list(find_chart_warnings(written(folder, text))))
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def found(folder: Path, text: str) -> list[tuple[str, str]]:
 )
 def test_the_spawners_class_is_looked_at(given: str, told: list[tuple[Severity, str]], tmp_path: Path):
     values = written(tmp_path, f"hub: {{config: {{JupyterHub: {{spawner_class: {given}}}, GPUSpawner: {{{CPU}}}}}}}")
-    assert [(each.severity, each.message) for each in chart_advice(values)] == told
+    assert [(each.severity, each.message) for each in find_chart_warnings(values)] == told
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_what_the_base_class_is_told_in_vain_is_told(tmp_path: Path):
         tmp_path,
         f"hub: {{config: {{JupyterHub: {{spawner_class: gpu}}, GPUSpawner: {{{CPU}}}, Spawner: {spawner}}}}}",
     )
-    assert [(each.severity, each.path, each.message) for each in chart_advice(values)] == [
+    assert [(each.severity, each.path, each.message) for each in find_chart_warnings(values)] == [
         (
             Severity.WARNING,
             "hub.config.Spawner.start_timeout",

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuspawner.cli.check.check import findings
-from gpuspawner.cli.common.findings import Finding, Severity, dotted
-from gpuspawner.cli.values.values import read
+from gpuspawner.cli.check.check import collect_findings
+from gpuspawner.cli.common.findings import Finding, Severity, format_path
+from gpuspawner.cli.values.values import read_values
 from tests.unit.mutations import Mutation, mutations
 
 ROOT = Path(__file__).parents[4]
@@ -41,7 +41,11 @@ OF_YAML = {
 
 
 def found_in(*files: Path) -> list[Finding]:
-    return [each for each in findings(read([str(file) for file in files])) if each.severity is not Severity.HINT]
+    return [
+        each
+        for each in collect_findings(read_values([str(file) for file in files]))
+        if each.severity is not Severity.HINT
+    ]
 
 
 def kind_of(mutation: Mutation) -> str:
@@ -66,7 +70,7 @@ def is_told(mutation: Mutation, found: list[Finding]) -> bool:
     if kind_of(mutation) not in OF_YAML:
         # A least amount above the largest one is told of the largest, a step that leads nowhere of the default.
         is_beside = kind_of(mutation) == "impossible bound" and mutation.path[-1] in ("min", "step")
-        path = dotted(mutation.path[:-1] if is_beside else mutation.path)
+        path = format_path(mutation.path[:-1] if is_beside else mutation.path)
         at_lines = [each for each in at_lines if is_on_one_line(each.path, path)]
     return bool(at_lines) or any(each.path == ELSEWHERE.get(mutation.name) for each in found)
 

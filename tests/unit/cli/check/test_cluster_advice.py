@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.check.cluster_advice import beside_nodes, cluster_advice
+from gpuspawner.cli.check.cluster_advice import compare_with_nodes, find_cluster_warnings
 from gpuspawner.cli.cluster.cluster import ClusterError
-from gpuspawner.cli.values.values import merged_settings
-from gpuspawner.core.cluster.model import Growth, Node, Taint
+from gpuspawner.cli.values.values import merge_settings
+from gpuspawner.core.cluster.model import Node, ScalableNodePool, Taint
 from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.discovery.assemble import assemble
-from gpuspawner.hub.config.offers import Offer, Offers
+from gpuspawner.core.discovery.assemble import assemble_catalog
+from gpuspawner.hub.config.offers import Offer, OfferFactory
 from tests.unit.cli.conftest import Parsed, written_kubeconfig
 from tests.unit.cli_support import paths, section, written
 
@@ -24,12 +24,14 @@ def node(name: str = "n1", **facts: Any) -> Node:
     return Node(**{"name": name, "labels": A100, "allocatable": amounts, "capacity": amounts} | facts)
 
 
-def told(folder: Path, text: str, *nodes: Node, growths: tuple[Growth, ...] = ()) -> list[tuple[str, str]]:
+def told(
+    folder: Path, text: str, *nodes: Node, scalable_pools: tuple[ScalableNodePool, ...] = ()
+) -> list[tuple[str, str]]:
     values = written(folder, section(text))
-    settings = Offers().parse(merged_settings(values))
-    inventory = Inventory(nodes=nodes, growths=growths)
-    catalogue = assemble(settings.configured, inventory, table=settings.table, fallback_image="a/b")
-    return paths(list(beside_nodes(values, Offer(catalogue=catalogue, inventory=inventory), settings=settings)))
+    settings = OfferFactory().parse(merge_settings(values))
+    inventory = Inventory(nodes=nodes, scalable_pools=scalable_pools)
+    catalogue = assemble_catalog(settings.configured, inventory, table=settings.table, fallback_image="a/b")
+    return paths(list(compare_with_nodes(values, Offer(catalogue=catalogue, inventory=inventory), settings=settings)))
 
 
 @pytest.mark.parametrize(
@@ -60,9 +62,9 @@ def test_taints_that_no_type_tolerates_are_told(tmp_path: Path):
 
 
 def test_a_type_may_come_with_nodes_that_karpenter_makes(tmp_path: Path):
-    growth = Growth(pool="gpu", minutes=None, shape={}, nodes_left=None)
+    scalable_pool = ScalableNodePool(name="gpu", minutes=None, node_allocatable={}, max_new_nodes=None)
     text = "gpus: {a: {resource: nvidia.com/gpu, match: {pool: x}}}"
-    assert told(tmp_path, text, node(), growths=(growth,)) == []
+    assert told(tmp_path, text, node(), scalable_pools=(scalable_pool,)) == []
 
 
 def test_nodes_of_the_control_plane_hold_no_servers(tmp_path: Path):
@@ -77,4 +79,4 @@ async def test_a_cluster_that_cannot_be_read_is_told(parsed: Parsed, tmp_path: P
     arguments = parsed()
     arguments.kubeconfig = written_kubeconfig("http://127.0.0.9:1", tmp_path)
     with pytest.raises(ClusterError):
-        await cluster_advice(written(tmp_path, section("cpu: {max: 4}")), arguments, patience_s=1.0)
+        await find_cluster_warnings(written(tmp_path, section("cpu: {max: 4}")), arguments, timeout_s=1.0)

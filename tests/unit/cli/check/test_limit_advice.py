@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from gpuspawner.cli.check.limit_advice import limit_advice
+from gpuspawner.cli.check.limit_advice import find_oversized_limits
 from gpuspawner.settings import Settings
 
 GPU = "resource: nvidia.com/gpu"
@@ -38,4 +38,4 @@ GPU = "resource: nvidia.com/gpu"
 )  # fmt: skip
 def test_a_limit_that_nothing_can_hold_is_told(text: str, fields: list[str]):
     settings = Settings.parse(yaml.safe_load(text))
-    assert [problem.field for problem in limit_advice(settings.model, settings.configured())] == fields
+    assert [problem.field for problem in find_oversized_limits(settings.model, settings.build_configured())] == fields

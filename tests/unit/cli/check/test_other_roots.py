@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuspawner.cli.check.other_roots import other_roots
+from gpuspawner.cli.check.other_roots import find_misplaced_values
 from gpuspawner.cli.common.findings import Severity
 from tests.unit.cli_support import told, written
 
@@ -35,7 +35,7 @@ def test_values_that_the_chart_never_gets_are_told(
 ):
     found = [
         (each.path, Path(each.place.file).name, each.place.line, each.severity)
-        for each in other_roots(written(tmp_path, lower, upper))
+        for each in find_misplaced_values(written(tmp_path, lower, upper))
         if each.place
     ]
     assert found == expected
@@ -60,14 +60,14 @@ AWAY = "What files before say there is taken away"
 def test_a_key_of_a_chart_around_it_that_holds_no_values_is_told(
     lower: str, upper: str, path: str, severity: Severity, message: str, tmp_path: Path
 ):
-    (found,) = other_roots(written(tmp_path, lower, upper))
+    (found,) = find_misplaced_values(written(tmp_path, lower, upper))
     assert (found.path, found.severity, message in found.message) == (path, severity, True), found.message
     assert found.place
     assert (Path(found.place.file).name, found.place.line) == ("1.yaml", 2)
 
 
 def test_other_keys_may_be_anything(tmp_path: Path):
-    assert list(other_roots(written(tmp_path, f"tags: {{a: 1}}\n{TOP}", "tags: hello\nglobal: 3"))) == []
+    assert list(find_misplaced_values(written(tmp_path, f"tags: {{a: 1}}\n{TOP}", "tags: hello\nglobal: 3"))) == []
 
 
 def test_the_check_tells_it(tmp_path: Path):

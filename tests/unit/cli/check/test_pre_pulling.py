@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuspawner.cli.check.pre_pulling import unpulled_images
+from gpuspawner.cli.check.pre_pulling import find_unpulled_images
 from gpuspawner.core.catalog.catalogue import Image
 from tests.unit.cli_support import section, written
 
@@ -25,7 +25,7 @@ prePuller:
 
 
 def test_the_values_that_have_images_pulled_are_given(tmp_path: Path):
-    (found,) = unpulled_images(written(tmp_path, section("images: {a: {image: quay.io/x/a:1}}")), IMAGES)
+    (found,) = find_unpulled_images(written(tmp_path, section("images: {a: {image: quay.io/x/a:1}}")), IMAGES)
     assert (found.severity, found.more, found.place and found.place.line) == ("hint", BLOCK, 5)
 
 
@@ -38,4 +38,4 @@ def test_the_values_that_have_images_pulled_are_given(tmp_path: Path):
     ],
 )
 def test_nothing_is_said_of_what_is_pulled_or_where_nothing_is(beside: str, tmp_path: Path):
-    assert list(unpulled_images(written(tmp_path, section("", beside=beside)), {"a": IMAGES["a"]})) == []
+    assert list(find_unpulled_images(written(tmp_path, section("", beside=beside)), {"a": IMAGES["a"]})) == []

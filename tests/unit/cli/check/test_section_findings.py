@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuspawner.cli.check.section_findings import section_findings
+from gpuspawner.cli.check.section_findings import find_unread_keys
 from gpuspawner.cli.common.findings import Severity
 from tests.unit.cli_support import section, written
 
@@ -15,7 +15,7 @@ HERE = "is read by nobody here"
 def found(folder: Path, text: str) -> list[tuple[str, int, str]]:
     return [
         (each.path, each.place.line if each.place else 0, each.message)
-        for each in section_findings(written(folder, text))
+        for each in find_unread_keys(written(folder, text))
     ]
 
 
@@ -92,7 +92,7 @@ def test_what_admins_name_themselves_is_no_section_of_ours(text: str, tmp_path: 
     ],
 )
 def test_settings_of_a_class_that_is_not_known_here_are_said_to_be_unchecked(config: str, path: str, tmp_path: Path):
-    (told,) = section_findings(written(tmp_path, f"hub: {{config: {config}}}"))
+    (told,) = find_unread_keys(written(tmp_path, f"hub: {{config: {config}}}"))
     assert (told.path, told.severity, told.code) == (f"hub.config.{path}", Severity.WARNING, "unchecked")
     assert told.message.startswith("is not checked (cpu): ")
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuspawner.cli.check.setting_findings import idle_null_findings, located, setting_findings
+from gpuspawner.cli.check.setting_findings import find_redundant_nulls, find_setting_errors, locate_problems
 from gpuspawner.cli.common.findings import Severity
-from gpuspawner.cli.values.values import merged_settings
+from gpuspawner.cli.values.values import merge_settings
 from gpuspawner.core.errors import Problem
 from tests.unit.cli_support import section, written
 
@@ -24,7 +24,7 @@ cpu: {min: 8, max: 4}
 
 
 def test_each_problem_of_the_hub_has_its_place(tmp_path: Path):
-    found = {each.path: each for each in setting_findings(written(tmp_path, section(TYPES)))}
+    found = {each.path: each for each in find_setting_errors(written(tmp_path, section(TYPES)))}
     places = {path: (each.place.line, each.place.column) for path, each in found.items() if each.place}
     assert places == {
         "hub.config.GPUSpawner.gpus.l40.s.match.nvidia.com/gpu.product.1": (8, 57),
@@ -35,7 +35,7 @@ def test_each_problem_of_the_hub_has_its_place(tmp_path: Path):
 
 def test_what_settings_mean_together_is_told_at_its_place_too(tmp_path: Path):
     text = section(TYPES.replace(", 3]", "]").replace("    max_cuont: 4\n", ""))
-    found = [(each.path, each.place and each.place.line) for each in setting_findings(written(tmp_path, text))]
+    found = [(each.path, each.place and each.place.line) for each in find_setting_errors(written(tmp_path, text))]
     assert found == [
         ("hub.config.GPUSpawner.cpu.max", 12),
         ("hub.config.GPUSpawner.policy.default.gpus.1", 11),
@@ -44,7 +44,7 @@ def test_what_settings_mean_together_is_told_at_its_place_too(tmp_path: Path):
 
 def test_what_is_missing_is_told_at_what_lacks_it(tmp_path: Path):
     values = written(tmp_path, section("cpu: {min: 1}\nimages:\n  x:\n    cuda: '12.8'\n"))
-    (found,) = setting_findings(values)
+    (found,) = find_setting_errors(values)
     assert (found.path, found.place and (found.place.line, found.place.column)) == (
         "hub.config.GPUSpawner.cpu.max",
         (5, 7),
@@ -53,7 +53,7 @@ def test_what_is_missing_is_told_at_what_lacks_it(tmp_path: Path):
 
 def test_a_problem_is_found_in_the_file_that_said_it_last(tmp_path: Path):
     lower, upper = section("cpu: {min: 1, max: 4}"), "hub: {config: {GPUSpawner: {cpu: {max: 0.5}}}}"
-    (found,) = setting_findings(written(tmp_path, lower, upper))
+    (found,) = find_setting_errors(written(tmp_path, lower, upper))
     assert (Path(found.place.file).name if found.place else "", found.path) == (
         "1.yaml",
         "hub.config.GPUSpawner.cpu.max",
@@ -63,21 +63,23 @@ def test_a_problem_is_found_in_the_file_that_said_it_last(tmp_path: Path):
 def test_settings_of_a_base_class_are_settings(tmp_path: Path):
     text = "hub: {config: {KubeSpawner: {cpu: {max: 2}, gpus: {T4: {resource: a.b/c}}}, GPUSpawner: {cpu: {max: 4}}}}"
     values = written(tmp_path, text)
-    assert merged_settings(values) == {"cpu": {"max": 4}, "gpus": {"T4": {"resource": "a.b/c"}}}
-    assert "hub.config.KubeSpawner.gpus.T4" in [each.path for each in setting_findings(values)]
+    assert merge_settings(values) == {"cpu": {"max": 4}, "gpus": {"T4": {"resource": "a.b/c"}}}
+    assert "hub.config.KubeSpawner.gpus.T4" in [each.path for each in find_setting_errors(values)]
 
 
 def test_a_path_below_a_parent_charts_key_begins_with_it(tmp_path: Path):
     values = written(tmp_path, "jupyterhub: {hub: {config: {GPUSpawner: {cpu: {max: 0}}}}}")
-    assert [each.path for each in setting_findings(values)] == ["jupyterhub.hub.config.GPUSpawner.cpu.max"]
+    assert [each.path for each in find_setting_errors(values)] == ["jupyterhub.hub.config.GPUSpawner.cpu.max"]
 
 
 def test_files_in_the_hubs_pod_are_not_read_here(tmp_path: Path):
-    assert list(setting_findings(written(tmp_path, section("settings_files: [/nowhere]")))) == []
+    assert list(find_setting_errors(written(tmp_path, section("settings_files: [/nowhere]")))) == []
 
 
 def test_a_problem_with_a_path_that_nobody_wrote_is_told_at_the_section(tmp_path: Path):
-    (found,) = located([Problem(field="a.b", code="c", message="m")], written(tmp_path, section("cpu: {max: 4}")))
+    (found,) = locate_problems(
+        [Problem(field="a.b", code="c", message="m")], written(tmp_path, section("cpu: {max: 4}"))
+    )
     assert (found.path, found.place and found.place.line) == ("hub.config.GPUSpawner.a.b", 4)
 
 
@@ -92,10 +94,10 @@ def test_a_problem_with_a_path_that_nobody_wrote_is_told_at_the_section(tmp_path
 )
 def test_a_null_is_told_where_it_removes_nothing(lower: str, upper: str, paths: list[str], tmp_path: Path):
     files = [section(text) for text in (lower, upper) if text]
-    found = list(idle_null_findings(written(tmp_path, *files)))
+    found = list(find_redundant_nulls(written(tmp_path, *files)))
     assert [each.path.removeprefix("hub.config.GPUSpawner.") for each in found] == paths
     assert {each.severity for each in found} <= {Severity.WARNING}
 
 
 def test_a_null_of_the_chart_is_no_concern(tmp_path: Path):
-    assert list(idle_null_findings(written(tmp_path, "singleuser: {memory: {guarantee: null}}"))) == []
+    assert list(find_redundant_nulls(written(tmp_path, "singleuser: {memory: {guarantee: null}}"))) == []

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuspawner.cli.check.slug_advice import unknown_slugs
+from gpuspawner.cli.check.slug_advice import find_unknown_slugs
 from gpuspawner.settings import Settings
 
 
 def told(text: str) -> list[tuple[str, str]]:
     raw: Any = yaml.safe_load(text)
-    return [(problem.field, problem.message) for problem in unknown_slugs(Settings.parse(raw).model)]
+    return [(problem.field, problem.message) for problem in find_unknown_slugs(Settings.parse(raw).model)]
 
 
 @pytest.mark.parametrize(
@@ -41,5 +41,5 @@ def test_the_nearest_one_is_named():
 
 def test_a_type_that_a_file_takes_out_is_told_where_it_is_still_named():
     model = Settings.parse({"presets": {"p": {"gpu": "t4"}}, "gpus": {"t4": None}}).model
-    ((field, code),) = ((each.field, each.code) for each in unknown_slugs(model, taken_out={"t4"}))
+    ((field, code),) = ((each.field, each.code) for each in find_unknown_slugs(model, taken_out={"t4"}))
     assert (field, code) == ("presets.p.gpu", "taken_out")

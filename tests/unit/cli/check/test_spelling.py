@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.check.spelling import doubtful_names
+from gpuspawner.cli.check.spelling import find_misspelled_names
 from gpuspawner.settings import Settings
 
 T4 = {"resource": "nvidia.com/gpu", "match": {"nvidia.com/gpu.product": "Tesla-T4"}}
 
 
 def told(**raw: Any) -> list[tuple[str, str]]:
-    return [(problem.field, problem.message) for problem in doubtful_names(Settings.parse(raw).model)]
+    return [(problem.field, problem.message) for problem in find_misspelled_names(Settings.parse(raw).model)]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpuspawner.cli.check.told_taints import ToldTaints, is_tolerated
+from gpuspawner.cli.check.told_taints import ImpliedTaints, is_tolerated
 from gpuspawner.core.catalog.catalogue import GPUType
 from gpuspawner.core.cluster.model import Toleration
 from tests.unit.cli_support import written
@@ -26,12 +26,12 @@ def test_what_a_toleration_covers():
     assert not is_tolerated(equal, ())
 
 
-def keys(told: ToldTaints, one: GPUType) -> list[str]:
-    return [each.taint.key for each in told.of(one)]
+def keys(told: ImpliedTaints, one: GPUType) -> list[str]:
+    return [each.taint.key for each in told.list_taints(one)]
 
 
 def test_clouds_taint_by_rule(tmp_path: Path):
-    told = ToldTaints(written(tmp_path, "a: 1"), {})
+    told = ImpliedTaints(written(tmp_path, "a: 1"), {})
     on_gke = gpu("t4", match={"cloud.google.com/gke-accelerator": ("nvidia-tesla-t4",)})
     on_spot = gpu("t4", match={"kubernetes.azure.com/scalesetpriority": ("spot",)})
     assert keys(told, on_gke) == ["nvidia.com/gpu"]
@@ -42,22 +42,24 @@ def test_clouds_taint_by_rule(tmp_path: Path):
 def test_what_another_type_tolerates_is_on_the_same_nodes(tmp_path: Path):
     own = Toleration(key="team", operator="Exists")
     types = {"a": gpu("a", match=POOL, tolerations=(own,)), "b": gpu("b", match=POOL), "c": gpu("c")}
-    told = ToldTaints(written(tmp_path, "a: 1"), types)
-    assert [(each.taint, each.who) for each in told.of(types["b"])] == [(own, "'a' tolerates on the same nodes")]
+    told = ImpliedTaints(written(tmp_path, "a: 1"), types)
+    assert [(each.taint, each.source) for each in told.list_taints(types["b"])] == [
+        (own, "'a' tolerates on the same nodes")
+    ]
     assert keys(told, types["c"]) == []
-    assert all(is_tolerated(each.taint, types["a"].tolerations) for each in told.of(types["a"]))
+    assert all(is_tolerated(each.taint, types["a"].tolerations) for each in told.list_taints(types["a"]))
 
 
 def test_the_same_nodes_may_be_written_in_another_order(tmp_path: Path):
     one, other = {"a": ("x", "y"), "b": ("z",)}, {"b": ("z",), "a": ("y", "x")}
     types = {"a": gpu("a", match=one, tolerations=(EXISTS,)), "b": gpu("b", match=other)}
-    assert keys(ToldTaints(written(tmp_path, "a: 1"), types), types["b"]) == ["a"]
+    assert keys(ImpliedTaints(written(tmp_path, "a: 1"), types), types["b"]) == ["a"]
 
 
 def test_what_everybody_tolerates_by_convention_tells_of_no_taint(tmp_path: Path):
     usual = Toleration(key="nvidia.com/gpu", operator="Exists", effect="NoSchedule")
     types = {"a": gpu("a", match=POOL, tolerations=(usual,)), "b": gpu("b", match=POOL)}
-    assert keys(ToldTaints(written(tmp_path, "a: 1"), types), types["b"]) == []
+    assert keys(ImpliedTaints(written(tmp_path, "a: 1"), types), types["b"]) == []
 
 
 def test_what_profiles_tolerate_is_on_nodes_of_their_resource(tmp_path: Path):
@@ -70,6 +72,8 @@ def test_what_profiles_tolerate_is_on_nodes_of_their_resource(tmp_path: Path):
             - display_name: the same once more
               kubespawner_override: {extra_resource_limits: {nvidia.com/gpu: 2}, tolerations: [{key: team}]}
     """
-    told = ToldTaints(written(tmp_path, text), {})
-    assert [(each.taint.key, each.who) for each in told.of(gpu("a"))] == [("team", "the profile 'GPU' tolerates")]
+    told = ImpliedTaints(written(tmp_path, text), {})
+    assert [(each.taint.key, each.source) for each in told.list_taints(gpu("a"))] == [
+        ("team", "the profile 'GPU' tolerates")
+    ]
     assert keys(told, gpu("a", resource="amd.com/gpu")) == []

@@ -5,7 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from gpuspawner.cli.cluster.cluster import ClusterError, add_account, add_cluster, connected
+from gpuspawner.cli.cluster.cluster import (
+    ClusterError,
+    add_account_arguments,
+    add_cluster_arguments,
+    connect_to_cluster,
+)
 from tests.unit.kube.watch_server import WatchServer
 
 KUBECONFIG = """\
@@ -22,7 +27,7 @@ users: [{name: u, user: {token: t}}]
 
 def parsed(*arguments: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    add_cluster(parser)
+    add_cluster_arguments(parser)
     return parser.parse_args(arguments)
 
 
@@ -35,13 +40,13 @@ async def test_the_namespace_is_the_one_named_or_that_of_the_context(
 ):
     path = tmp_path / "kubeconfig"
     path.write_text(KUBECONFIG)
-    async with connected(parsed("--kubeconfig", str(path), *arguments)) as cluster:
+    async with connect_to_cluster(parsed("--kubeconfig", str(path), *arguments)) as cluster:
         assert (cluster.namespace, cluster.client.configuration.host) == (namespace, "https://127.0.0.1:1")
 
 
 async def test_no_cluster_is_told_in_a_sentence(caplog: pytest.LogCaptureFixture):
     with pytest.raises(ClusterError) as refused:
-        async with connected(parsed("--kubeconfig", "/no/such/file")):
+        async with connect_to_cluster(parsed("--kubeconfig", "/no/such/file")):
             pass
     assert refused.value.problems[0].message == (
         "There is no cluster to look at: there is no kubeconfig '/no/such/file'; --kubeconfig or $KUBECONFIG names "
@@ -52,7 +57,7 @@ async def test_no_cluster_is_told_in_a_sentence(caplog: pytest.LogCaptureFixture
 
 async def test_a_folder_in_the_place_of_a_kubeconfig_is_told(tmp_path: Path):
     with pytest.raises(ClusterError, match=f"There is no cluster to look at: {tmp_path}: Is a directory"):
-        async with connected(parsed("--kubeconfig", str(tmp_path))):
+        async with connect_to_cluster(parsed("--kubeconfig", str(tmp_path))):
             pass
 
 
@@ -68,7 +73,7 @@ async def test_a_broken_kubeconfig_is_told_in_a_sentence(tmp_path: Path, text: s
     path = tmp_path / "kubeconfig"
     path.write_text(text)
     with pytest.raises(ClusterError) as refused:
-        async with connected(parsed("--kubeconfig", str(path))):
+        async with connect_to_cluster(parsed("--kubeconfig", str(path))):
             pass
     message = refused.value.problems[0].message
     assert message.startswith(f"There is no cluster to look at: '{path}' is no kubeconfig, or a broken one (")
@@ -77,15 +82,15 @@ async def test_a_broken_kubeconfig_is_told_in_a_sentence(tmp_path: Path, text: s
 
 def as_whom(*arguments: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    add_cluster(parser)
-    add_account(parser)
+    add_cluster_arguments(parser)
+    add_account_arguments(parser)
     return parser.parse_args(arguments)
 
 
 async def test_every_request_is_made_as_the_account_that_is_named(kubeconfig: str, server: WatchServer):
     server.bodies["/api/v1/namespaces/jhub/serviceaccounts/mine"] = "{}"
     named = as_whom("--kubeconfig", kubeconfig, "--service-account", "jhub:mine")
-    async with connected(named) as cluster:
+    async with connect_to_cluster(named) as cluster:
         await cluster.core.list_node()
     assert cluster.account == "jhub:mine"
     assert [each.headers.get("Impersonate-User") for each in server.requests] == [
@@ -98,14 +103,14 @@ async def test_every_request_is_made_as_the_account_that_is_named(kubeconfig: st
 async def test_who_may_not_impersonate_is_told_so(kubeconfig: str, server: WatchServer):
     server.denied = {("impersonate", "serviceaccounts")}
     with pytest.raises(ClusterError, match="You may not impersonate the ServiceAccount hub of the namespace jhub"):
-        async with connected(as_whom("--kubeconfig", kubeconfig, "--as-hub")):
+        async with connect_to_cluster(as_whom("--kubeconfig", kubeconfig, "--as-hub")):
             pass
 
 
 async def test_an_account_that_is_not_there_is_told_so(kubeconfig: str, server: WatchServer):
     server.status["/api/v1/namespaces/jhub/serviceaccounts/hub"] = 404
     with pytest.raises(ClusterError, match="There is no ServiceAccount hub in the namespace jhub"):
-        async with connected(as_whom("--kubeconfig", kubeconfig, "--as-hub")):
+        async with connect_to_cluster(as_whom("--kubeconfig", kubeconfig, "--as-hub")):
             pass
 
 

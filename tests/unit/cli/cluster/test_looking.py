@@ -8,44 +8,44 @@ from typing import Any
 import pytest
 
 from gpuspawner.cli.cluster.cluster import ClusterError
-from gpuspawner.cli.cluster.looking import look, looking
+from gpuspawner.cli.cluster.looking import open_cluster_viewer, view_cluster_once
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.errors import SettingsError
-from gpuspawner.core.verdict.availability import availability
+from gpuspawner.core.verdict.availability import count_availability
 from tests.unit.cli.conftest import Parsed, gpu_pod, settings, written_kubeconfig
 from tests.unit.kube.watch_server import PODS, WatchServer, eventually
 
 
 async def test_what_is_there_is_put_together_with_the_settings_as_a_hub_does(parsed: Parsed):
-    seen = await look(parsed(values=settings(gpus={"big": {"resource": "amd.com/gpu", "max_count": 2}})))
+    seen = await view_cluster_once(parsed(values=settings(gpus={"big": {"resource": "amd.com/gpu", "max_count": 2}})))
     assert list(seen.catalogue.gpus) == ["big", "a100-80gb"]
-    _, a100 = availability(seen.catalogue.gpus.values(), seen.inventory, tolerations=seen.tolerations)
+    _, a100 = count_availability(seen.catalogue.gpus.values(), seen.inventory, tolerations=seen.tolerations)
     assert (a100.total, a100.free, seen.cluster.namespace) == (4, 3, "jhub")
 
 
 async def test_an_onlooker_sees_what_changes(parsed: Parsed, server: WatchServer):
-    async with looking(parsed()) as onlooker:
-        before = await onlooker.look()
+    async with open_cluster_viewer(parsed()) as onlooker:
+        before = await onlooker.read_view()
         server.put(PODS, gpu_pod("another", gpus=2))
         await eventually(lambda: onlooker.store.age_s is not None and len(server.streams) > 1)
         after = before
         async with asyncio.timeout(10):
             while after.inventory.generation == before.inventory.generation:
                 await asyncio.sleep(0.01)  # a look alone need not let anything else run
-                after = await onlooker.look()
-        (found,) = availability(after.catalogue.gpus.values(), after.inventory)
+                after = await onlooker.read_view()
+        (found,) = count_availability(after.catalogue.gpus.values(), after.inventory)
         assert found.free == 1
 
 
 async def test_wrong_settings_are_told_before_the_cluster_is_asked(parsed: Parsed, server: WatchServer):
     with pytest.raises(SettingsError, match=r"gpus\.big"):
-        await look(parsed(values=settings(gpus={"big": {"resorce": "amd.com/gpu"}})))
+        await view_cluster_once(parsed(values=settings(gpus={"big": {"resorce": "amd.com/gpu"}})))
     assert server.requests == []
 
 
 async def test_servers_tolerate_what_the_chart_and_the_values_say(parsed: Parsed):
     own = {"key": "mine", "operator": "Exists"}
-    seen = await look(parsed(values={"singleuser": {"extraTolerations": [own]}}))
+    seen = await view_cluster_once(parsed(values={"singleuser": {"extraTolerations": [own]}}))
     users = Toleration(key="hub.jupyter.org/dedicated", operator="Equal", value="user", effect="NoSchedule")
     other = replace(users, key="hub.jupyter.org_dedicated")
     assert seen.tolerations == (users, other, Toleration(key="mine", operator="Exists"))
@@ -54,16 +54,16 @@ async def test_servers_tolerate_what_the_chart_and_the_values_say(parsed: Parsed
 async def test_a_cluster_that_does_not_answer_is_no_empty_one(tmp_path: Path, parsed: Parsed):
     arguments = parsed()
     arguments.kubeconfig = written_kubeconfig("http://127.0.0.1:1", tmp_path)
-    seen = await look(arguments)
+    seen = await view_cluster_once(arguments)
     assert (seen.inventory.nodes, seen.inventory.reason) == (None, "The Kubernetes API server cannot be reached.")
 
 
 async def test_the_hubs_account_is_the_one_of_the_chart_or_of_the_values(parsed: Parsed, server: WatchServer):
     server.bodies["/api/v1/namespaces/jhub/serviceaccounts/hub"] = "{}"
-    assert (await look(parsed("--as-hub"))).cluster.account == "jhub:hub"
+    assert (await view_cluster_once(parsed("--as-hub"))).cluster.account == "jhub:hub"
     server.bodies["/api/v1/namespaces/jhub/serviceaccounts/mine"] = "{}"
     values = {"hub": {"serviceAccount": {"name": "mine"}}}
-    assert (await look(parsed("--as-hub", values=values))).cluster.account == "jhub:mine"
+    assert (await view_cluster_once(parsed("--as-hub", values=values))).cluster.account == "jhub:mine"
 
 
 async def test_settings_of_a_base_class_are_settings(parsed: Parsed):
@@ -71,7 +71,7 @@ async def test_settings_of_a_base_class_are_settings(parsed: Parsed):
         "KubeSpawner": {"gpus": {"big": {"resource": "amd.com/gpu", "max_count": 2}}, "discover_gpus": True},
         "GPUSpawner": {"discover_gpus": False},
     }
-    seen = await look(parsed(values={"hub": {"config": config}}))
+    seen = await view_cluster_once(parsed(values={"hub": {"config": config}}))
     assert list(seen.catalogue.gpus) == ["big"]
 
 
@@ -86,14 +86,14 @@ async def test_settings_of_a_base_class_are_settings(parsed: Parsed):
 )
 async def test_a_section_that_is_no_mapping_is_no_empty_one(parsed: Parsed, values: dict[str, Any], field: str):
     with pytest.raises(SettingsError) as refused:
-        await look(parsed(values=values))
+        await view_cluster_once(parsed(values=values))
     assert refused.value.field == field
 
 
 async def test_values_below_a_parent_charts_key_are_the_charts(parsed: Parsed, server: WatchServer):
     server.bodies["/api/v1/namespaces/jhub/serviceaccounts/mine"] = "{}"
     own = {"hub": {"serviceAccount": {"name": "mine"}}, "singleuser": {"extraTolerations": [{"key": "mine"}]}}
-    seen = await look(parsed("--as-hub", values={"jupyterhub": own}))
+    seen = await view_cluster_once(parsed("--as-hub", values={"jupyterhub": own}))
     assert seen.cluster.account == "jhub:mine"
     assert [each.key for each in seen.tolerations][2:] == ["mine"]
 
@@ -101,5 +101,5 @@ async def test_values_below_a_parent_charts_key_are_the_charts(parsed: Parsed, s
 async def test_an_account_that_is_no_name_is_refused(parsed: Parsed, server: WatchServer):
     values = {"hub": {"serviceAccount": {"name": "x\r\nImpersonate-User: admin"}}}
     with pytest.raises(ClusterError, match="is no ServiceAccount"):
-        await look(parsed("--as-hub", values=values))
+        await view_cluster_once(parsed("--as-hub", values=values))
     assert server.requests == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import yaml
 
 from gpuspawner._resources import data_dir
-from gpuspawner.cli.cluster.rights import Right, read, shipped
+from gpuspawner.cli.cluster.rights import ResourceRight, parse_shipped_rights, read_shipped_rights
 
 ROLE = """\
 # Reading things. It does no
@@ -34,7 +34,7 @@ metadata:
 """
 
 
-def right(resource: str, **more: object) -> Right:
+def right(resource: str, **more: object) -> ResourceRight:
     usual: dict[str, object] = {
         "part": "things",
         "api_group": "",
@@ -43,11 +43,11 @@ def right(resource: str, **more: object) -> Right:
         "purpose": "Reading things. It does no harm.",
         "lost": 'Without it there are none: the form says "none". Nothing else is lost.',
     }
-    return Right(resource=resource, **{**usual, **more})  # type: ignore[arg-type]
+    return ResourceRight(resource=resource, **{**usual, **more})  # type: ignore[arg-type]
 
 
 def test_each_resource_of_a_rule_is_a_right_with_the_comment_of_the_rule_or_else_of_its_part():
-    assert read(ROLE) == (
+    assert parse_shipped_rights(ROLE) == (
         right("things", verbs=("list",)),
         right("things", api_group="example.org", verbs=("list",)),
         right("others/log", verbs=("get",), purpose="", lost="For others, without it not."),
@@ -62,12 +62,12 @@ def test_each_resource_of_a_rule_is_a_right_with_the_comment_of_the_rule_or_else
 
 
 def test_a_right_for_the_whole_cluster_is_told_apart():
-    (first, *_) = read(ROLE.replace("kind: Role\n", "kind: ClusterRole\n"))
+    (first, *_) = parse_shipped_rights(ROLE.replace("kind: Role\n", "kind: ClusterRole\n"))
     assert not first.is_namespaced
 
 
 def test_the_packaged_file_says_of_every_right_what_it_is_for_and_what_is_lost():
-    assert [each for each in shipped() if not (each.purpose and each.lost)] == []
+    assert [each for each in read_shipped_rights() if not (each.purpose and each.lost)] == []
 
 
 def test_the_packaged_file_is_read_to_its_last_rule():
@@ -80,7 +80,9 @@ def test_the_packaged_file_is_read_to_its_last_rule():
         for resource in rule["resources"]
     ]
 
-    found = [(f"gpuspawner-{each.part}", each.resource, each.verbs) for each in shipped() if each.is_granted]
+    found = [
+        (f"gpuspawner-{each.part}", each.resource, each.verbs) for each in read_shipped_rights() if each.is_granted
+    ]
 
     assert found == granted
-    assert [each.resource for each in shipped() if not each.is_granted] == ["secrets", "services"]
+    assert [each.resource for each in read_shipped_rights() if not each.is_granted] == ["secrets", "services"]

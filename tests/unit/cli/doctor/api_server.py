@@ -10,7 +10,7 @@ from typing import Any
 from aiohttp import web
 from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
 
-from gpuspawner.cli.cluster.cluster import Cluster
+from gpuspawner.cli.cluster.cluster import ClusterConnection
 
 Answer = Callable[[Any], tuple[int, Any]]
 """From the body of a request, None without one, to status and body of the response."""
@@ -40,7 +40,7 @@ class APIServer:
 
 
 @asynccontextmanager
-async def serving() -> AsyncIterator[tuple[APIServer, Cluster]]:
+async def serving() -> AsyncIterator[tuple[APIServer, ClusterConnection]]:
     """Serve, and connect to it."""
     server = APIServer()
     app = web.Application()
@@ -51,6 +51,6 @@ async def serving() -> AsyncIterator[tuple[APIServer, Cluster]]:
     host, port = runner.addresses[0][:2]
     try:
         async with ApiClient(Configuration(host=f"http://{host}:{port}")) as client:
-            yield server, Cluster(client=client, core=CoreV1Api(client), namespace="jhub")
+            yield server, ClusterConnection(client=client, core=CoreV1Api(client), namespace="jhub")
     finally:
         await runner.cleanup()

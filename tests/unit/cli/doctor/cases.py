@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from gpuspawner.cli.doctor.facts import Facts, Kind
-from gpuspawner.cli.doctor.finding import Finding
+from gpuspawner.cli.doctor.facts import ClusterFacts, ObjectKind
+from gpuspawner.cli.doctor.finding import Diagnosis
 from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.discovery.assemble import assemble
+from gpuspawner.core.discovery.assemble import assemble_catalog
 from gpuspawner.settings.parsing import Settings
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -29,16 +29,16 @@ def node(name: str = "n", *, gpus: int = 4, labels: Mapping[str, str] | None = N
 def facts(
     *nodes: Node,
     settings: Mapping[str, Any] | None = None,
-    read: Mapping[Kind, Iterable[Any]] | None = None,
+    read: Mapping[ObjectKind, Iterable[Any]] | None = None,
     **more: Any,
-) -> Facts:
+) -> ClusterFacts:
     """Return what was read of a cluster; without nodes it has a good one."""
     parsed = Settings.parse(settings or {})
-    configured, table = parsed.configured(), parsed.table()
+    configured, table = parsed.build_configured(), parsed.build_table()
     own = nodes or (node(),)
-    catalogue = assemble(configured, Inventory(nodes=own), table=table, fallback_image="i")
+    catalogue = assemble_catalog(configured, Inventory(nodes=own), table=table, fallback_image="i")
     found = {kind: tuple(objects) for kind, objects in (read or {}).items()}
-    return Facts(
+    return ClusterFacts(
         **{"namespace": "jhub", "now": NOW, "nodes": own, "read": found} | more,
         catalogue=catalogue,
         configured=configured,
@@ -46,7 +46,9 @@ def facts(
     )
 
 
-def codes(rule: Callable[[Facts], Iterable[Finding]], found: Facts) -> list[tuple[str, str, tuple[str, ...]]]:
+def codes(
+    rule: Callable[[ClusterFacts], Iterable[Diagnosis]], found: ClusterFacts
+) -> list[tuple[str, str, tuple[str, ...]]]:
     """Return severity, code and objects of what a rule finds."""
     return [(each.severity.value, each.code, each.objects) for each in rule(found)]
 

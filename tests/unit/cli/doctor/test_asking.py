@@ -4,19 +4,25 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.cluster.grants import Account, Right
-from gpuspawner.cli.doctor.asking import NotServedError, allowed, kubernetes_version, listed, unanswered
+from gpuspawner.cli.cluster.grants import Permission, ServiceAccount
+from gpuspawner.cli.doctor.asking import (
+    NotServedError,
+    check_permissions,
+    describe_unanswered,
+    fetch_kubernetes_version,
+    fetch_objects,
+)
 from gpuspawner.kube.client.requests import APIUnavailableError
 from tests.unit.cli.doctor.api_server import serving
 
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-HUB = Account("jhub", "hub")
+HUB = ServiceAccount("jhub", "hub")
 
 
 async def test_a_list_is_read_by_its_path_and_selectors():
     async with serving() as (server, cluster):
         server.lists("/api/v1/x", {"metadata": {"name": "a"}})
-        assert await listed(cluster.client, "/api/v1/x", query={"labelSelector": "k=v"}) == (
+        assert await fetch_objects(cluster.client, "/api/v1/x", query={"labelSelector": "k=v"}) == (
             {"metadata": {"name": "a"}},
         )
     assert server.asked == [("GET", "/api/v1/x?labelSelector=k%3Dv&limit=200")]
@@ -25,17 +31,17 @@ async def test_a_list_is_read_by_its_path_and_selectors():
 async def test_of_secrets_only_the_names_are_asked_for():
     async with serving() as (server, cluster):
         server.lists("/api/v1/secrets")
-        assert await listed(cluster.client, "/api/v1/secrets", names_only=True) == ()
+        assert await fetch_objects(cluster.client, "/api/v1/secrets", names_only=True) == ()
     assert "PartialObjectMetadataList" in server.headers[0]["Accept"]
 
 
 async def test_what_is_not_served_is_told_from_what_may_not_be_read():
     async with serving() as (server, cluster):
         with pytest.raises(NotServedError):
-            await listed(cluster.client, "/apis/none/v1/x")
+            await fetch_objects(cluster.client, "/apis/none/v1/x")
         server.answers["GET", "/api/v1/x"] = lambda _: (403, {})
         with pytest.raises(APIUnavailableError):
-            await listed(cluster.client, "/api/v1/x")
+            await fetch_objects(cluster.client, "/api/v1/x")
 
 
 @pytest.mark.parametrize(
@@ -51,7 +57,7 @@ async def test_what_is_not_served_is_told_from_what_may_not_be_read():
 async def test_the_version_is_read_as_clouds_write_it(answer: Any, expected: tuple[int, int] | None):
     async with serving() as (server, cluster):
         server.answers["GET", "/version"] = lambda _: (200, answer)
-        assert await kubernetes_version(cluster.client) == expected
+        assert await fetch_kubernetes_version(cluster.client) == expected
 
 
 async def test_rights_are_asked_for_as_the_account():
@@ -63,13 +69,16 @@ async def test_rights_are_asked_for_as_the_account():
         return (500, {}) if verb == "watch" else (201, {"status": {"allowed": verb == "get"}})
 
     rights = [
-        Right("get", "localqueues/pendingworkloads", "g", "jhub"),
-        Right("list", "nodes"),
-        Right("watch", "nodes"),
+        Permission("get", "localqueues/pendingworkloads", "g", "jhub"),
+        Permission("list", "nodes"),
+        Permission("watch", "nodes"),
     ]
     async with serving() as (server, cluster):
         server.answers["POST", REVIEWS] = answer
-        assert await allowed(cluster.client, [*rights, rights[0]], account=HUB) == {rights[0]: True, rights[1]: False}
+        assert await check_permissions(cluster.client, [*rights, rights[0]], account=HUB) == {
+            rights[0]: True,
+            rights[1]: False,
+        }
     first = next(each for each in reviews if each["resourceAttributes"]["verb"] == "get")
     assert first["user"] == "system:serviceaccount:jhub:hub"
     assert "system:serviceaccounts:jhub" in first["groups"]
@@ -83,7 +92,7 @@ async def test_rights_are_asked_for_as_the_account():
 
 
 def test_rights_that_nobody_told_are_named():
-    asked = [Right("list", "nodes"), Right("watch", "nodes"), Right("get", "secrets")]
+    asked = [Permission("list", "nodes"), Permission("watch", "nodes"), Permission("get", "secrets")]
     answers = {asked[0]: True, asked[2]: False}
-    assert unanswered(asked, answers) == "no answer to 1 of 3 questions: watch nodes"
-    assert unanswered(asked[:1], answers) == ""
+    assert describe_unanswered(asked, answers) == "no answer to 1 of 3 questions: watch nodes"
+    assert describe_unanswered(asked[:1], answers) == ""

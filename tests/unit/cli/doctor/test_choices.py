@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.doctor.choices import drivers_too_old, limits_too_large, no_gpu, types_nowhere
-from gpuspawner.cli.doctor.facts import Facts, Kind
+from gpuspawner.cli.doctor.choices import check_any_gpu, check_bounds, check_drivers, check_types_exist
+from gpuspawner.cli.doctor.facts import ClusterFacts, ObjectKind
 from gpuspawner.core.cluster.model import Node, Taint
 from tests.unit.cli.doctor.cases import GPU, PRODUCT, T4, codes, facts, gpu_type, named, node
 
-ALONE: dict[Kind, list[Any]] = {Kind.DEPLOYMENTS: []}
+ALONE: dict[ObjectKind, list[Any]] = {ObjectKind.DEPLOYMENTS: []}
 """No autoscaler anywhere."""
 GROWING = {"max_nodes": 1, "gpus_per_node": 1, "minutes": 5}
 DRIVER = "nvidia.com/cuda.driver-version.major"
@@ -21,14 +21,14 @@ DRIVER = "nvidia.com/cuda.driver-version.major"
         (facts(), None),
         (facts(node(gpus=0, labels={}), read=ALONE), "fault"),
         (facts(node(gpus=0, labels={}), settings={"gpus": {"t": gpu_type(scale_up=GROWING)}}, read=ALONE), "note"),
-        (facts(node(gpus=0, labels={}), read={Kind.DEPLOYMENTS: [named("cluster-autoscaler")]}), "note"),
-        (facts(node(gpus=0, labels={}), read={**ALONE, Kind.NODE_POOLS: [named("gpus")]}), "note"),
+        (facts(node(gpus=0, labels={}), read={ObjectKind.DEPLOYMENTS: [named("cluster-autoscaler")]}), "note"),
+        (facts(node(gpus=0, labels={}), read={**ALONE, ObjectKind.NODE_POOLS: [named("gpus")]}), "note"),
         (facts(node(gpus=0, labels={"cloud.google.com/gke-nodepool": "cpus"}), read=ALONE), "note"),
-        (facts(node(gpus=0, labels={}, published=frozenset({"nvidia.com/gpu"}))), None),
+        (facts(node(gpus=0, labels={}, published_by_dra=frozenset({"nvidia.com/gpu"}))), None),
     ],
 )
-def test_a_cluster_without_a_gpu_is_told(found: Facts, expected: str | None):
-    assert codes(no_gpu, found) == ([] if expected is None else [(expected, "no-gpu", ())])
+def test_a_cluster_without_a_gpu_is_told(found: ClusterFacts, expected: str | None):
+    assert codes(check_any_gpu, found) == ([] if expected is None else [(expected, "no-gpu", ())])
 
 
 @pytest.mark.parametrize(
@@ -36,23 +36,25 @@ def test_a_cluster_without_a_gpu_is_told(found: Facts, expected: str | None):
     [
         ({}, ALONE, None),
         ({"match": {PRODUCT: "Tesla-T5"}}, ALONE, "fault"),
-        ({"match": {PRODUCT: "Tesla-T5"}}, {Kind.DEPLOYMENTS: [named("karpenter")]}, "warning"),
+        ({"match": {PRODUCT: "Tesla-T5"}}, {ObjectKind.DEPLOYMENTS: [named("karpenter")]}, "warning"),
         ({"match": {PRODUCT: "Tesla-T5"}, "scale_up": GROWING}, ALONE, None),
         ({"resource": "nvidia.com/mig-1g.5gb"}, ALONE, "fault"),
     ],
 )
-def test_a_type_that_no_node_has_is_told(entry: dict[str, Any], read: dict[Kind, list[Any]], expected: str | None):
+def test_a_type_that_no_node_has_is_told(
+    entry: dict[str, Any], read: dict[ObjectKind, list[Any]], expected: str | None
+):
     found = facts(settings={"gpus": {"t": gpu_type(**entry)}}, read=read)
-    assert codes(types_nowhere, found) == ([] if expected is None else [(expected, "type-without-node", ("t",))])
+    assert codes(check_types_exist, found) == ([] if expected is None else [(expected, "type-without-node", ("t",))])
 
 
 def test_the_nearest_value_of_the_label_is_named():
-    (found,) = types_nowhere(facts(settings={"gpus": {"t": gpu_type(match={PRODUCT: "Tesla-T5"})}}, read=ALONE))
+    (found,) = check_types_exist(facts(settings={"gpus": {"t": gpu_type(match={PRODUCT: "Tesla-T5"})}}, read=ALONE))
     assert found.what == "GPU type t: no node has nvidia.com/gpu.product = Tesla-T5. Did you mean 'Tesla-T4'?"
 
 
 def test_nodes_that_match_without_the_resource_are_named():
-    (found,) = types_nowhere(facts(settings={"gpus": {"t": gpu_type(resource="a.b/c", vendor="amd")}}, read=ALONE))
+    (found,) = check_types_exist(facts(settings={"gpus": {"t": gpu_type(resource="a.b/c", vendor="amd")}}, read=ALONE))
     assert found.what == "GPU type t: Node n match, and have no a.b/c."
 
 
@@ -70,7 +72,7 @@ def test_nodes_that_match_without_the_resource_are_named():
 def test_drivers_too_old_for_an_image_are_told(drivers: list[str], image: dict[str, Any], expected: Any):
     nodes = [node(f"n{number}", labels={**T4, DRIVER: driver}) for number, driver in enumerate(drivers)]
     settings = {"images": {"i": {"display_name": "I", "image": "i", **image}}}
-    found = codes(drivers_too_old, facts(*nodes, settings=settings))
+    found = codes(check_drivers, facts(*nodes, settings=settings))
     assert found == ([] if expected is None else [(expected[0], "driver-too-old", expected[1])])
 
 
@@ -93,7 +95,7 @@ def amounts(**more: Any) -> dict[str, Any]:
     ],
 )
 def test_bounds_beyond_every_node_are_told(settings: dict[str, Any], expected: list[Any]):
-    assert codes(limits_too_large, facts(settings=settings, read=ALONE)) == expected
+    assert codes(check_bounds, facts(settings=settings, read=ALONE)) == expected
 
 
 @pytest.mark.parametrize(
@@ -105,9 +107,7 @@ def test_bounds_beyond_every_node_are_told(settings: dict[str, Any], expected: l
     ],
 )
 def test_a_gpu_that_does_not_work_now_changes_no_setting(nodes: list[Node], expected: list[Any]):
-    assert codes(limits_too_large, facts(*nodes, settings={"gpus": {"t": gpu_type(max_count=8)}}, read=ALONE)) == (
-        expected
-    )
+    assert codes(check_bounds, facts(*nodes, settings={"gpus": {"t": gpu_type(max_count=8)}}, read=ALONE)) == (expected)
 
 
 def test_nodes_of_the_control_plane_hold_no_servers():
@@ -115,12 +115,12 @@ def test_nodes_of_the_control_plane_hold_no_servers():
     taint = Taint(key="node-role.kubernetes.io/control-plane", effect="NoSchedule")
     master = node("m", gpus=0, labels={}, capacity=large, allocatable=large, taints=(taint,))
     settings = {"cpu": {"max": 16, "guarantee": 1}, "memory": {"max": "64G"}}
-    assert codes(limits_too_large, facts(node(), master, settings=settings, read=ALONE)) == [
+    assert codes(check_bounds, facts(node(), master, settings=settings, read=ALONE)) == [
         ("warning", "limit-too-large", ("cpu",)),
         ("warning", "limit-too-large", ("memory",)),
     ]
-    assert codes(limits_too_large, facts(master, settings=settings, read=ALONE)) == []
+    assert codes(check_bounds, facts(master, settings=settings, read=ALONE)) == []
 
 
 def test_where_nodes_may_be_added_nobody_knows_how_large_they_are():
-    assert codes(limits_too_large, facts(settings=amounts(max=16))) == []
+    assert codes(check_bounds, facts(settings=amounts(max=16))) == []

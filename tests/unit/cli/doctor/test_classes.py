@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.doctor.classes import priority_classes, queues, runtime_classes, storage
-from gpuspawner.cli.doctor.facts import Kind
-from gpuspawner.cli.values.wishes import Wishes
+from gpuspawner.cli.doctor.classes import check_priority_classes, check_queues, check_runtime_classes, check_storage
+from gpuspawner.cli.doctor.facts import ObjectKind
+from gpuspawner.cli.values.wishes import ChartRequirements
 from tests.unit.cli.doctor.cases import T4, codes, facts, gpu_type, named, node
 
 
@@ -16,8 +16,11 @@ from tests.unit.cli.doctor.cases import T4, codes, facts, gpu_type, named, node
 )
 def test_runtime_classes_that_types_ask_for_have_to_be_there(there: list[str], expected: list[Any]):
     settings = {"gpus": {slug: gpu_type(runtime_class="nvidia", max_count=n) for n, slug in enumerate("ab", 1)}}
-    assert codes(runtime_classes, facts(settings=settings, read={Kind.RUNTIME_CLASSES: map(named, there)})) == expected
-    assert codes(runtime_classes, facts(settings=settings)) == []
+    assert (
+        codes(check_runtime_classes, facts(settings=settings, read={ObjectKind.RUNTIME_CLASSES: map(named, there)}))
+        == expected
+    )
+    assert codes(check_runtime_classes, facts(settings=settings)) == []
 
 
 PRIORITIES = {"priorities": {"p": {"display_name": "P", "class": "high", "value": 5}}}
@@ -32,13 +35,15 @@ PRIORITIES = {"priorities": {"p": {"display_name": "P", "class": "high", "value"
     ],
 )
 def test_priority_classes_have_to_be_there_and_worth_what_is_said(found: list[Any], expected: list[Any]):
-    assert codes(priority_classes, facts(settings=PRIORITIES, read={Kind.PRIORITY_CLASSES: found})) == expected
+    assert (
+        codes(check_priority_classes, facts(settings=PRIORITIES, read={ObjectKind.PRIORITY_CLASSES: found})) == expected
+    )
 
 
 def test_the_priority_class_of_all_servers_is_looked_for_as_well():
-    read = {Kind.PRIORITY_CLASSES: [named("there", value=9)]}
-    assert codes(priority_classes, facts(wishes=Wishes(priority_class="there"), read=read)) == []
-    assert codes(priority_classes, facts(wishes=Wishes(priority_class="gone"), read=read)) == [
+    read = {ObjectKind.PRIORITY_CLASSES: [named("there", value=9)]}
+    assert codes(check_priority_classes, facts(requirements=ChartRequirements(priority_class="there"), read=read)) == []
+    assert codes(check_priority_classes, facts(requirements=ChartRequirements(priority_class="gone"), read=read)) == [
         ("fault", "priority-class-missing", ("gone",))
     ]
 
@@ -50,23 +55,23 @@ INACTIVE = {"conditions": [{"type": "Active", "status": "False", "message": "sto
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        ({"read": {Kind.LOCAL_QUEUES: [named("q", status=ACTIVE)]}}, []),
-        ({"read": {Kind.LOCAL_QUEUES: [named("q", status=INACTIVE)]}}, ["queue-inactive"]),
-        ({"read": {Kind.LOCAL_QUEUES: [named("other")]}}, ["queue-missing"]),
-        ({"unserved": frozenset({Kind.LOCAL_QUEUES})}, ["kueue-missing"]),
+        ({"read": {ObjectKind.LOCAL_QUEUES: [named("q", status=ACTIVE)]}}, []),
+        ({"read": {ObjectKind.LOCAL_QUEUES: [named("q", status=INACTIVE)]}}, ["queue-inactive"]),
+        ({"read": {ObjectKind.LOCAL_QUEUES: [named("other")]}}, ["queue-missing"]),
+        ({"unserved": frozenset({ObjectKind.LOCAL_QUEUES})}, ["kueue-missing"]),
         ({}, []),
     ],
 )
 def test_the_queue_of_the_settings_has_to_be_there_and_active(more: dict[str, Any], expected: list[str]):
-    found = codes(queues, facts(settings={"queue": {"local_queue": "q"}}, **more))
+    found = codes(check_queues, facts(settings={"queue": {"local_queue": "q"}}, **more))
     assert found == [("fault", code, ("q",)) for code in expected]
 
 
 def test_so_has_its_priority_class():
     settings = {"queue": {"local_queue": "q", "priority_class": "p"}}
-    read = {Kind.LOCAL_QUEUES: [named("q")], Kind.QUEUE_PRIORITIES: []}
-    assert codes(queues, facts(settings=settings, read=read)) == [("fault", "queue-priority-missing", ("p",))]
-    assert codes(queues, facts(read=read)) == []
+    read = {ObjectKind.LOCAL_QUEUES: [named("q")], ObjectKind.QUEUE_PRIORITIES: []}
+    assert codes(check_queues, facts(settings=settings, read=read)) == [("fault", "queue-priority-missing", ("p",))]
+    assert codes(check_queues, facts(read=read)) == []
 
 
 def storage_class(name: str, *, is_default: bool = True, mode: str = "Immediate") -> dict[str, Any]:
@@ -89,35 +94,51 @@ ZONES = tuple(node(zone, labels={**T4, "topology.kubernetes.io/zone": zone}) for
     ],
 )
 def test_volumes_need_a_class_that_waits_for_the_server(classes: list[Any], named_class: str, expected: list[Any]):
-    wishes = Wishes(wants_claims=True, storage_class=named_class)
-    read = {Kind.STORAGE_CLASSES: classes}
-    assert codes(storage, facts(*ZONES, wishes=wishes, read=read)) == expected
-    assert codes(storage, facts(*ZONES, wishes=Wishes(), read=read)) == []
+    wishes = ChartRequirements(wants_claims=True, storage_class=named_class)
+    read = {ObjectKind.STORAGE_CLASSES: classes}
+    assert codes(check_storage, facts(*ZONES, requirements=wishes, read=read)) == expected
+    assert codes(check_storage, facts(*ZONES, requirements=ChartRequirements(), read=read)) == []
 
 
 def test_in_one_zone_a_volume_may_be_made_at_once():
-    read = {Kind.STORAGE_CLASSES: [storage_class("s")]}
-    assert codes(storage, facts(wishes=Wishes(wants_claims=True), read=read)) == []
+    read = {ObjectKind.STORAGE_CLASSES: [storage_class("s")]}
+    assert codes(check_storage, facts(requirements=ChartRequirements(wants_claims=True), read=read)) == []
 
 
 @pytest.mark.parametrize(
     ("wishes", "objects", "said"),
     [
-        (Wishes(database_class=""), [()], "The hub's database gets a volume, and there is no default StorageClass"),
-        (Wishes(database_class="t"), [("t",)], "The hub's database gets a volume, and there is no StorageClass t"),
-        (Wishes(database_class="s"), [], ""),
-        (Wishes(database_class="", wants_claims=True), [()], "Each user gets a volume, and the hub's database gets"),
-        (Wishes(database_class="", wants_claims=True, storage_class="s"), [()], "The hub's database gets a volume"),
+        (
+            ChartRequirements(database_class=""),
+            [()],
+            "The hub's database gets a volume, and there is no default StorageClass",
+        ),
+        (
+            ChartRequirements(database_class="t"),
+            [("t",)],
+            "The hub's database gets a volume, and there is no StorageClass t",
+        ),
+        (ChartRequirements(database_class="s"), [], ""),
+        (
+            ChartRequirements(database_class="", wants_claims=True),
+            [()],
+            "Each user gets a volume, and the hub's database gets",
+        ),
+        (
+            ChartRequirements(database_class="", wants_claims=True, storage_class="s"),
+            [()],
+            "The hub's database gets a volume",
+        ),
     ],
 )
-def test_the_hubs_database_needs_a_class_as_well(wishes: Wishes, objects: list[tuple[str, ...]], said: str):
-    read = {Kind.STORAGE_CLASSES: [storage_class("s", is_default=False)]}
-    found = list(storage(facts(wishes=wishes, read=read)))
+def test_the_hubs_database_needs_a_class_as_well(wishes: ChartRequirements, objects: list[tuple[str, ...]], said: str):
+    read = {ObjectKind.STORAGE_CLASSES: [storage_class("s", is_default=False)]}
+    found = list(check_storage(facts(requirements=wishes, read=read)))
     assert [each.objects for each in found] == objects
     assert all(each.what.startswith(said) and "hub.db.pvc.storageClassName" in each.fix for each in found)
 
 
 @pytest.mark.parametrize(("spec", "count"), [({"nodeName": "a"}, 0), ({}, 1)])
 def test_the_volume_of_a_hub_that_is_on_a_node_is_there(spec: dict[str, Any], count: int):
-    read = {Kind.STORAGE_CLASSES: [], Kind.HUB_PODS: [{"metadata": {"name": "hub"}, "spec": spec}]}
-    assert len(list(storage(facts(wishes=Wishes(database_class=""), read=read)))) == count
+    read = {ObjectKind.STORAGE_CLASSES: [], ObjectKind.HUB_PODS: [{"metadata": {"name": "hub"}, "spec": spec}]}
+    assert len(list(check_storage(facts(requirements=ChartRequirements(database_class=""), read=read)))) == count

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuspawner.cli.doctor.concerns import told_concerns
+from gpuspawner.cli.doctor.concerns import check_hub_flags
 from gpuspawner.core.cluster.model import Taint
 from tests.unit.cli.doctor.cases import GPU, PRODUCT, T4, codes, facts, gpu_type, node
 
@@ -13,7 +13,7 @@ TAINT = (Taint(key="team", value="x", effect="NoSchedule"),)
 
 
 def test_nothing_is_the_matter_with_a_good_node():
-    assert codes(told_concerns, facts()) == []
+    assert codes(check_hub_flags, facts()) == []
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_nothing_is_the_matter_with_a_good_node():
     ],
 )
 def test_concerns_of_nodes_name_them(changes: dict[str, Any], expected: tuple[str, str]):
-    assert codes(told_concerns, facts(node("x", **changes))) == [(*expected, ("x",))]
+    assert codes(check_hub_flags, facts(node("x", **changes))) == [(*expected, ("x",))]
 
 
 def test_types_that_are_not_offered_presets_and_rules_are_told():
@@ -38,12 +38,12 @@ def test_types_that_are_not_offered_presets_and_rules_are_told():
         "presets": {"gone": {"display_name": "Gone", "gpu": "h100"}},
         "policy": {"default": {"gpus": ["h100"]}},
     }
-    assert codes(told_concerns, facts(settings={**settings, "discover_gpus": True})) == [
+    assert codes(check_hub_flags, facts(settings={**settings, "discover_gpus": True})) == [
         ("fault", "preset-invalid", ("gone",)),
         ("warning", "policy-type-unknown", ("policy.default.gpus",)),
     ]
     del settings["presets"], settings["policy"]
-    assert codes(told_concerns, facts(settings=settings)) == [("warning", "gpu-not-offered", ("n",))]
+    assert codes(check_hub_flags, facts(settings=settings)) == [("warning", "gpu-not-offered", ("n",))]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_types_that_are_not_offered_presets_and_rules_are_told():
     ],
 )
 def test_values_that_tolerate_the_taint_are_offered(settings: dict[str, Any], place: tuple[str, ...]):
-    (found,) = told_concerns(facts(node(taints=TAINT), settings=settings))
+    (found,) = check_hub_flags(facts(node(taints=TAINT), settings=settings))
     values: Any = yaml.safe_load(found.fix)
     for key in place:
         values = values[key]
@@ -63,5 +63,5 @@ def test_values_that_tolerate_the_taint_are_offered(settings: dict[str, Any], pl
 
 
 def test_braces_of_json_come_through():
-    (found,) = told_concerns(facts(node(labels={PRODUCT: "T4-MIG-INVALID"}, gpus=0)))
+    (found,) = check_hub_flags(facts(node(labels={PRODUCT: "T4-MIG-INVALID"}, gpus=0)))
     assert """-p '{"spec": {"mig": {"strategy": "mixed"}}}'""" in found.fix

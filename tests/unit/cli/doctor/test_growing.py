@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.doctor.facts import Facts, Kind
-from gpuspawner.cli.doctor.growing import autoscaler_missing, may_grow, pools_exhausted
+from gpuspawner.cli.doctor.facts import ClusterFacts, ObjectKind
+from gpuspawner.cli.doctor.growing import can_scale_up, check_autoscaler, check_node_pools
 from tests.unit.cli.doctor.cases import T4, codes, facts, gpu_type, named, node
 
-ALONE: dict[Kind, list[Any]] = {Kind.DEPLOYMENTS: [named("hub")]}
+ALONE: dict[ObjectKind, list[Any]] = {ObjectKind.DEPLOYMENTS: [named("hub")]}
 
 
 @pytest.mark.parametrize(
@@ -16,23 +16,21 @@ ALONE: dict[Kind, list[Any]] = {Kind.DEPLOYMENTS: [named("hub")]}
     [
         (facts(read=ALONE), False),
         (facts(), True),
-        (facts(read={Kind.DEPLOYMENTS: [named("my-aws-cluster-autoscaler")]}), True),
-        (facts(read={**ALONE, Kind.NODE_POOLS: [named("p")]}), True),
+        (facts(read={ObjectKind.DEPLOYMENTS: [named("my-aws-cluster-autoscaler")]}), True),
+        (facts(read={**ALONE, ObjectKind.NODE_POOLS: [named("p")]}), True),
         (facts(node(labels={**T4, "cloud.google.com/gke-nodepool": "p"}), read=ALONE), True),
     ],
 )
-def test_a_cluster_may_grow_where_something_is_there_for_it_or_cannot_be_seen(found: Facts, expected: bool):
-    assert may_grow(found) is expected
+def test_a_cluster_may_grow_where_something_is_there_for_it_or_cannot_be_seen(found: ClusterFacts, expected: bool):
+    assert can_scale_up(found) is expected
 
 
 def test_a_scale_up_without_an_autoscaler_is_a_warning():
     growing = {"max_nodes": 1, "gpus_per_node": 1, "minutes": 5}
     settings = {"gpus": {"t": gpu_type(scale_up=growing)}}
-    assert codes(autoscaler_missing, facts(settings=settings, read=ALONE)) == [
-        ("warning", "autoscaler-missing", ("t",))
-    ]
-    assert codes(autoscaler_missing, facts(settings=settings)) == []
-    assert codes(autoscaler_missing, facts(settings={"gpus": {"t": gpu_type()}}, read=ALONE)) == []
+    assert codes(check_autoscaler, facts(settings=settings, read=ALONE)) == [("warning", "autoscaler-missing", ("t",))]
+    assert codes(check_autoscaler, facts(settings=settings)) == []
+    assert codes(check_autoscaler, facts(settings={"gpus": {"t": gpu_type()}}, read=ALONE)) == []
 
 
 def pool(*, ready: str = "True", used: str = "0", **limits: str) -> dict[str, Any]:
@@ -56,12 +54,12 @@ def pool(*, ready: str = "True", used: str = "0", **limits: str) -> dict[str, An
     ],
 )
 def test_pools_that_add_nothing_are_told(found: dict[str, Any], expected: list[Any]):
-    assert codes(pools_exhausted, facts(read={Kind.NODE_POOLS: [found]})) == expected
+    assert codes(check_node_pools, facts(read={ObjectKind.NODE_POOLS: [found]})) == expected
 
 
 def test_what_is_spent_and_why_is_in_the_sentence():
-    (spent,) = pools_exhausted(facts(read={Kind.NODE_POOLS: [pool(**{"nvidia.com/gpu": "2"}, used="2")]}))
+    (spent,) = check_node_pools(facts(read={ObjectKind.NODE_POOLS: [pool(**{"nvidia.com/gpu": "2"}, used="2")]}))
     assert spent.what == "NodePool p has reached its limits (nvidia.com/gpu: 2)."
     assert """-p '{"spec": {"limits": {"nvidia.com/gpu": "MORE"}}}'""" in spent.fix
-    (broken,) = pools_exhausted(facts(read={Kind.NODE_POOLS: [pool(ready="False")]}))
+    (broken,) = check_node_pools(facts(read={ObjectKind.NODE_POOLS: [pool(ready="False")]}))
     assert broken.what == "NodePool p is not ready: NodeClass not found."

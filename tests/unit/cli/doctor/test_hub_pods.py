@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.doctor.facts import name_of
-from gpuspawner.cli.doctor.hub_pods import hub_trouble, living
+from gpuspawner.cli.doctor.facts import get_object_name
+from gpuspawner.cli.doctor.hub_pods import find_hub_trouble, list_live_hub_pods
 from tests.unit.cli.doctor.cases import NOW, named
 
 
@@ -38,7 +38,7 @@ def pod(name: str, phase: str, *, ready: str = "", leaving: bool = False) -> dic
     ],
 )
 def test_pods_that_are_over_are_not_the_hub_where_there_is_another(pods: list[Any], expected: list[str]):
-    assert list(map(name_of, living(pods))) == expected
+    assert list(map(get_object_name, list_live_hub_pods(pods))) == expected
 
 
 UNPLACED = condition("PodScheduled", "False", reason="Unschedulable", message="0/3 nodes are available: taints.")
@@ -61,14 +61,14 @@ UNPLACED = condition("PodScheduled", "False", reason="Unschedulable", message="0
     ],
 )
 def test_it_is_told_why_a_hub_serves_nobody(phase: str, conditions: Any, expected: str):
-    assert hub_trouble(named("h", status={"phase": phase, "conditions": conditions}), now=NOW) == expected
+    assert find_hub_trouble(named("h", status={"phase": phase, "conditions": conditions}), now=NOW) == expected
 
 
 def test_a_pod_that_no_kubelet_took_is_as_old_as_itself():
     waiting: dict[str, Any] = {"metadata": {"creationTimestamp": ago(200)}, "status": {"phase": "Pending"}}
-    assert hub_trouble(waiting, now=NOW) == "Pending for 3 minutes"
+    assert find_hub_trouble(waiting, now=NOW) == "Pending for 3 minutes"
 
 
 def test_what_its_containers_tell_goes_first():
     status = {"phase": "Pending", "containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff"}}}]}
-    assert hub_trouble(named("h", status=status), now=NOW) == "ImagePullBackOff"
+    assert find_hub_trouble(named("h", status=status), now=NOW) == "ImagePullBackOff"

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.cli.doctor.isolation import leaks, unprobed
-from gpuspawner.cli.doctor.leaks import Sight
+from gpuspawner.cli.doctor.isolation import check_gpu_leaks, check_unprobed_nodes
+from gpuspawner.cli.doctor.leaks import ProbeResult
 from tests.unit.cli.doctor.cases import codes, facts
 
 
-def saw(way: str, *devices: str) -> Sight:
-    return Sight(node="n", way=way, devices=devices)
+def saw(way: str, *devices: str) -> ProbeResult:
+    return ProbeResult(node="n", way=way, devices=devices)
 
 
 @pytest.mark.parametrize(
@@ -19,17 +19,17 @@ def saw(way: str, *devices: str) -> Sight:
         ([saw("all", "/dev/nvidia0"), saw("void", "/dev/nvidia0")], "fault", "even with NVIDIA_VISIBLE_DEVICES=void."),
     ],
 )
-def test_a_leak_is_told_with_how_it_comes_about(seen: list[Sight], severity: str, told: str):
-    (found,) = leaks(facts(sights=tuple(seen)))
+def test_a_leak_is_told_with_how_it_comes_about(seen: list[ProbeResult], severity: str, told: str):
+    (found,) = check_gpu_leaks(facts(probe_results=tuple(seen)))
     assert (found.severity.value, found.code, found.objects) == (severity, "gpu-leak", ("n",))
     assert told in found.what
 
 
 def test_pods_that_saw_nothing_are_no_finding():
-    assert codes(leaks, facts(sights=(saw("unset"), saw("all"), saw("void")))) == []
-    assert codes(unprobed, facts(sights=(saw("unset"),))) == []
+    assert codes(check_gpu_leaks, facts(probe_results=(saw("unset"), saw("all"), saw("void")))) == []
+    assert codes(check_unprobed_nodes, facts(probe_results=(saw("unset"),))) == []
 
 
 def test_a_probe_that_could_not_look_is_noted():
-    found = facts(sights=(Sight(node="n", way="unset", trouble="ErrImagePull"),))
-    assert codes(unprobed, found) == [("note", "probe-failed", ("n",))]
+    found = facts(probe_results=(ProbeResult(node="n", way="unset", trouble="ErrImagePull"),))
+    assert codes(check_unprobed_nodes, found) == [("note", "probe-failed", ("n",))]

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.doctor.facts import Kind
-from gpuspawner.cli.doctor.namespaces import limit_ranges, namespace_missing, pull_secrets, quotas
-from gpuspawner.cli.values.wishes import Wishes
+from gpuspawner.cli.doctor.facts import ObjectKind
+from gpuspawner.cli.doctor.namespaces import check_limit_ranges, check_namespace, check_pull_secrets, check_quotas
+from gpuspawner.cli.values.wishes import ChartRequirements
 from tests.unit.cli.doctor.cases import codes, facts, named
 
 
@@ -22,7 +22,7 @@ from tests.unit.cli.doctor.cases import codes, facts, named
     ],
 )
 def test_a_namespace_that_is_not_there_is_a_fault(found: list[Any], expected: list[Any]):
-    assert codes(namespace_missing, facts(read={Kind.NAMESPACES: found})) == expected
+    assert codes(check_namespace, facts(read={ObjectKind.NAMESPACES: found})) == expected
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_namespace_that_is_not_there_is_a_fault(found: list[Any], expected: li
     ],
 )
 def test_quotas_that_leave_nothing_are_faults(spec: dict[str, Any], expected: list[str]):
-    found = codes(quotas, facts(read={Kind.QUOTAS: [named("q", spec=spec)]}))
+    found = codes(check_quotas, facts(read={ObjectKind.QUOTAS: [named("q", spec=spec)]}))
     assert found == [("fault", code, ("q",)) for code in expected]
 
 
@@ -62,12 +62,17 @@ def test_ranges_that_refuse_what_is_offered_are_told(item: dict[str, Any], expec
     settings = {"cpu": {"max": 4, "guarantee": 0.5}, "memory": {"max": "4G"}}
     found = named("r", spec={"limits": [{"type": "Container", **item}]})
     expected_findings = [(severity, "limit-range", ("r",)) for severity in expected]
-    assert codes(limit_ranges, facts(settings=settings, read={Kind.LIMIT_RANGES: [found]})) == expected_findings
+    assert (
+        codes(check_limit_ranges, facts(settings=settings, read={ObjectKind.LIMIT_RANGES: [found]}))
+        == expected_findings
+    )
 
 
 def test_pull_secrets_that_are_not_there_are_faults():
-    wishes = Wishes(pull_secrets=("there", "gone"))
-    read = {Kind.SECRETS: [named("there")]}
-    assert codes(pull_secrets, facts(wishes=wishes, read=read)) == [("fault", "pull-secret-missing", ("gone",))]
-    assert codes(pull_secrets, facts(wishes=wishes)) == []
-    assert codes(pull_secrets, facts(read=read)) == []
+    wishes = ChartRequirements(pull_secrets=("there", "gone"))
+    read = {ObjectKind.SECRETS: [named("there")]}
+    assert codes(check_pull_secrets, facts(requirements=wishes, read=read)) == [
+        ("fault", "pull-secret-missing", ("gone",))
+    ]
+    assert codes(check_pull_secrets, facts(requirements=wishes)) == []
+    assert codes(check_pull_secrets, facts(read=read)) == []

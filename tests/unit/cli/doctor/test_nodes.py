@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.doctor.facts import Kind
-from gpuspawner.cli.doctor.nodes import cordoned, in_trouble, not_ready
+from gpuspawner.cli.doctor.facts import ObjectKind
+from gpuspawner.cli.doctor.nodes import check_cordoned_nodes, check_node_conditions, check_nodes_ready
 from tests.unit.cli.doctor.cases import codes, facts, named, node
 
 CPU_ONLY = node("cpu", gpus=0, labels={}, ready=False, unschedulable=True)
@@ -16,17 +16,19 @@ def condition(kind: str, status: str, **more: str) -> list[Any]:
 
 
 def test_a_node_with_gpus_that_is_not_ready_is_told_with_the_reason():
-    read = {Kind.NODES: condition("Ready", "Unknown", reason="NodeStatusUnknown")}
-    (found,) = not_ready(facts(node(ready=False), node("m"), CPU_ONLY, read=read))
+    read = {ObjectKind.NODES: condition("Ready", "Unknown", reason="NodeStatusUnknown")}
+    (found,) = check_nodes_ready(facts(node(ready=False), node("m"), CPU_ONLY, read=read))
     assert (found.severity.value, found.what) == ("warning", "Node n: not Ready (NodeStatusUnknown).")
 
 
 def test_it_is_a_fault_where_no_other_is_left():
-    assert codes(not_ready, facts(node(ready=False), CPU_ONLY)) == [("fault", "node-not-ready", ("n",))]
+    assert codes(check_nodes_ready, facts(node(ready=False), CPU_ONLY)) == [("fault", "node-not-ready", ("n",))]
 
 
 def test_a_cordoned_node_is_told():
-    assert codes(cordoned, facts(node(unschedulable=True), CPU_ONLY)) == [("warning", "node-cordoned", ("n",))]
+    assert codes(check_cordoned_nodes, facts(node(unschedulable=True), CPU_ONLY)) == [
+        ("warning", "node-cordoned", ("n",))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -39,11 +41,11 @@ def test_a_cordoned_node_is_told():
     ],
 )
 def test_what_a_node_says_of_itself_is_told(kind: str, status: str, expected: str | None):
-    found = codes(in_trouble, facts(read={Kind.NODES: condition(kind, status)}))
+    found = codes(check_node_conditions, facts(read={ObjectKind.NODES: condition(kind, status)}))
     assert found == ([] if expected is None else [(expected, "node-in-trouble", ("n",))])
 
 
-@pytest.mark.parametrize("rule", [not_ready, cordoned, in_trouble])
+@pytest.mark.parametrize("rule", [check_nodes_ready, check_cordoned_nodes, check_node_conditions])
 def test_nodes_without_gpus_are_nobodys_business(rule: Any):
-    read = {Kind.NODES: [named("cpu", status={"conditions": [{"type": "DiskPressure", "status": "True"}]})]}
+    read = {ObjectKind.NODES: [named("cpu", status={"conditions": [{"type": "DiskPressure", "status": "True"}]})]}
     assert codes(rule, facts(node(), CPU_ONLY, read=read)) == []

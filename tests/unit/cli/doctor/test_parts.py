@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.doctor.parts import mig_states, mig_strategies, shared_counts
+from gpuspawner.cli.doctor.parts import check_mig_states, check_mig_strategies, check_shared_counts
 from tests.unit.cli.doctor.cases import GPU, PRODUCT, T4, codes, facts, gpu_type, node
 
 STATE = "nvidia.com/mig.config.state"
@@ -22,11 +22,11 @@ SLICE = "nvidia.com/mig-1g.5gb"
 )
 def test_a_layout_that_is_not_there_is_told(state: str, expected: list[Any]):
     labels = {**T4, STATE: state, "nvidia.com/mig.config": "all-1g.5gb"}
-    assert codes(mig_states, facts(node(labels=labels))) == expected
+    assert codes(check_mig_states, facts(node(labels=labels))) == expected
 
 
 def test_the_layout_is_asked_for_again():
-    (found,) = mig_states(facts(node(labels={STATE: "failed", "nvidia.com/mig.config": "all-1g.5gb"})))
+    (found,) = check_mig_states(facts(node(labels={STATE: "failed", "nvidia.com/mig.config": "all-1g.5gb"})))
     assert "kubectl label node n nvidia.com/mig.config=all-1g.5gb --overwrite" in found.fix
     assert "all-1g.5gb could not be made" in found.what
 
@@ -37,7 +37,7 @@ def test_the_layout_is_asked_for_again():
 def test_slices_by_name_under_the_strategy_single_are_a_warning(strategy: str, slices: int, is_found: bool):
     found = node(labels={**T4, "nvidia.com/mig.strategy": strategy}, capacity={GPU: 4, SLICE: slices})
     expected = [("warning", "mig-strategy-mismatch", ("n",))] if is_found else []
-    assert codes(mig_strategies, facts(found)) == expected
+    assert codes(check_mig_strategies, facts(found)) == expected
 
 
 SHARED = {PRODUCT: "Tesla-T4", "nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.count": "1"}
@@ -55,9 +55,9 @@ SHARED = {PRODUCT: "Tesla-T4", "nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.c
 )
 def test_several_shares_for_one_server_are_told(labels: dict[str, str], most: int, expected: str | None):
     found = facts(node(labels=labels), settings={"gpus": {"t4": gpu_type(max_count=most)}})
-    assert codes(shared_counts, found) == ([] if expected is None else [(expected, "shared-count", ("t4", "n"))])
+    assert codes(check_shared_counts, found) == ([] if expected is None else [(expected, "shared-count", ("t4", "n"))])
 
 
 def test_a_type_whose_number_is_counted_on_shared_nodes_is_told_as_well():
     found = facts(node(labels=SHARED), settings={"gpus": {"t4": gpu_type()}})
-    assert codes(shared_counts, found) == [("warning", "shared-count", ("t4", "n"))]
+    assert codes(check_shared_counts, found) == [("warning", "shared-count", ("t4", "n"))]

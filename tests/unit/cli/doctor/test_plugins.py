@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.doctor.facts import Kind
-from gpuspawner.cli.doctor.plugins import failing_plugins, is_plugin, missing_plugins, unlabelled_gpus
+from gpuspawner.cli.doctor.facts import ObjectKind
+from gpuspawner.cli.doctor.plugins import check_gpu_labels, check_plugins_exist, check_plugins_run, is_device_plugin
 from tests.unit.cli.doctor.cases import GPU, codes, facts, gpu_type, named, node
 
 NAME = "nvidia-device-plugin-daemonset"
@@ -28,12 +28,12 @@ CRASHING = {"containerStatuses": [{"state": {"waiting": {"reason": "CrashLoopBac
     ],
 )
 def test_daemon_sets_of_gpus_are_told_by_their_names(name: str):
-    assert is_plugin(named(name)) == (name != "gpu-operator-node-feature-discovery-worker")
+    assert is_device_plugin(named(name)) == (name != "gpu-operator-node-feature-discovery-worker")
 
 
 @pytest.mark.parametrize("name", ["calico-node", "ebs-csi-node", "aws-node", "damd-driver-x"])
 def test_others_are_not(name: str):
-    assert not is_plugin(named(name))
+    assert not is_device_plugin(named(name))
 
 
 def daemon_set(**status: Any) -> dict[str, Any]:
@@ -53,8 +53,8 @@ def plugin_pod(owner: str = "u", **status: Any) -> dict[str, Any]:
     ],
 )
 def test_a_plugin_that_does_not_run_is_a_fault(pod: dict[str, Any], expected: list[Any]):
-    read = {Kind.DAEMON_SETS: [daemon_set(desiredNumberScheduled=2)], Kind.PLUGIN_PODS: [pod]}
-    assert codes(failing_plugins, facts(read=read)) == expected
+    read = {ObjectKind.DAEMON_SETS: [daemon_set(desiredNumberScheduled=2)], ObjectKind.PLUGIN_PODS: [pod]}
+    assert codes(check_plugins_run, facts(read=read)) == expected
 
 
 @pytest.mark.parametrize(
@@ -72,13 +72,13 @@ def test_a_plugin_that_does_not_run_is_a_fault(pod: dict[str, Any], expected: li
 )
 def test_labels_of_hardware_without_a_resource_are_a_fault(labels: dict[str, str], is_found: bool):
     expected = [("fault", "device-plugin-missing", ("n",))] if is_found else []
-    assert codes(missing_plugins, facts(node(gpus=0, labels=labels))) == expected
-    assert codes(missing_plugins, facts(node(labels=labels))) == []
+    assert codes(check_plugins_exist, facts(node(gpus=0, labels=labels))) == expected
+    assert codes(check_plugins_exist, facts(node(labels=labels))) == []
 
 
 def test_gpus_that_no_label_names_are_a_warning_unless_settings_describe_them():
-    assert codes(unlabelled_gpus, facts(node(labels={}))) == [("warning", "gpu-unlabelled", ("n",))]
+    assert codes(check_gpu_labels, facts(node(labels={}))) == [("warning", "gpu-unlabelled", ("n",))]
     settings = {"gpus": {"mine": gpu_type(match={"pool": "a"})}}
-    assert codes(unlabelled_gpus, facts(node(labels={"pool": "a"}), settings=settings)) == []
-    assert codes(unlabelled_gpus, facts()) == []
-    assert GPU in next(iter(unlabelled_gpus(facts(node(labels={}))))).what
+    assert codes(check_gpu_labels, facts(node(labels={"pool": "a"}), settings=settings)) == []
+    assert codes(check_gpu_labels, facts()) == []
+    assert GPU in next(iter(check_gpu_labels(facts(node(labels={}))))).what

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.doctor.pod_troubles import trouble_of
+from gpuspawner.cli.doctor.pod_troubles import find_pod_trouble
 from tests.unit.cli.doctor.cases import NOW
 
 CRASHED = {"terminated": {"exitCode": 1}}
@@ -33,9 +33,9 @@ def running(*, for_s: int, restarts: int) -> dict[str, Any]:
 )
 @pytest.mark.parametrize("kind", ["containerStatuses", "initContainerStatuses"])
 def test_containers_tell_why_a_pod_does_not_run(container: dict[str, Any], expected: str, kind: str):
-    assert trouble_of({"status": {kind: [container]}}, now=NOW) == expected
+    assert find_pod_trouble({"status": {kind: [container]}}, now=NOW) == expected
 
 
 def test_a_pod_that_was_thrown_out_says_so():
-    assert trouble_of({"status": {"phase": "Failed", "reason": "Evicted"}}, now=NOW) == "Evicted"
-    assert trouble_of({}, now=NOW) == ""
+    assert find_pod_trouble({"status": {"phase": "Failed", "reason": "Evicted"}}, now=NOW) == "Evicted"
+    assert find_pod_trouble({}, now=NOW) == ""

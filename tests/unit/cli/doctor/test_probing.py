@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.doctor.leaks import Sight
-from gpuspawner.cli.doctor.probing import probe
+from gpuspawner.cli.doctor.leaks import ProbeResult
+from gpuspawner.cli.doctor.probing import run_probe_pods
 from tests.unit.cli.doctor.api_server import APIServer, serving
 
 PODS = "/api/v1/namespaces/jhub/pods"
@@ -43,15 +43,15 @@ async def test_what_a_pod_saw_is_told_and_the_pod_is_gone():
     async with serving() as (server, cluster):
         there = answering(server, "Pending", "Succeeded")
         left: list[str] = []
-        found = await probe(cluster, ["n"], image="i", left=left)
-    assert (found, there, left) == ((Sight(node="n", way="unset", devices=("/dev/nvidia0",)),), [], [])
+        found = await run_probe_pods(cluster, ["n"], image="i", leftover=left)
+    assert (found, there, left) == ((ProbeResult(node="n", way="unset", devices=("/dev/nvidia0",)),), [], [])
 
 
 async def test_whoever_is_cancelled_takes_the_pods_along():
     async with serving() as (server, cluster):
         all_there = asyncio.Event()
         there = answering(server, "Pending", asked=all_there)
-        task = asyncio.create_task(probe(cluster, ["n", "m"], image="i", left=[]))
+        task = asyncio.create_task(run_probe_pods(cluster, ["n", "m"], image="i", leftover=[]))
         async with asyncio.timeout(5):
             await all_there.wait()
         task.cancel()
@@ -63,16 +63,16 @@ async def test_whoever_is_cancelled_takes_the_pods_along():
 async def test_whoever_is_cancelled_twice_is_told_the_pods():
     left: list[str] = []
     async with serving() as (server, cluster):
-        all_there, deleting = asyncio.Event(), asyncio.Event()
+        all_there, terminating = asyncio.Event(), asyncio.Event()
         there = answering(server, "Pending", asked=all_there)
 
         def refuse(_: Any) -> tuple[int, Any]:
-            deleting.set()
+            terminating.set()
             return 500, {}
 
         server.answers["DELETE", PODS] = refuse
-        task = asyncio.create_task(probe(cluster, ["n", "m"], image="i", left=left))
-        for moment in (all_there, deleting):
+        task = asyncio.create_task(run_probe_pods(cluster, ["n", "m"], image="i", leftover=left))
+        for moment in (all_there, terminating):
             async with asyncio.timeout(5):
                 await moment.wait()
             task.cancel()
@@ -84,15 +84,15 @@ async def test_whoever_is_cancelled_twice_is_told_the_pods():
 async def test_patience_ends_and_so_do_the_pods():
     async with serving() as (server, cluster):
         there = answering(server, "Pending")
-        found = await probe(cluster, ["n"], image="i", left=[], patience_s=0.05)
+        found = await run_probe_pods(cluster, ["n"], image="i", leftover=[], timeout_s=0.05)
     assert (there, [each.node for each in found]) == ([], ["n"])
 
 
 async def test_a_pod_that_is_refused_is_told():
     async with serving() as (server, cluster):
         server.answers["POST", PODS] = lambda _: (403, {})
-        found = await probe(cluster, ["n"], image="i", left=[])
-    assert found == (Sight(node="n", way="unset", trouble="HTTP status 403"),)
+        found = await run_probe_pods(cluster, ["n"], image="i", leftover=[])
+    assert found == (ProbeResult(node="n", way="unset", trouble="HTTP status 403"),)
 
 
 async def test_a_pod_that_cannot_be_removed_is_named():
@@ -100,6 +100,6 @@ async def test_a_pod_that_cannot_be_removed_is_named():
     async with serving() as (server, cluster):
         there = answering(server, "Succeeded")
         server.answers["DELETE", PODS] = lambda _: (500, {})
-        await probe(cluster, ["n"], image="i", left=left)
+        await run_probe_pods(cluster, ["n"], image="i", leftover=left)
     assert left == there
     assert len(left) == 1

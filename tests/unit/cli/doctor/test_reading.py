@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from gpuspawner.cli.cluster.cluster import ClusterError
-from gpuspawner.cli.cluster.grants import Account
-from gpuspawner.cli.cluster.looking import looking
-from gpuspawner.cli.doctor.facts import Facts, Kind, name_of
+from gpuspawner.cli.cluster.grants import ServiceAccount
+from gpuspawner.cli.cluster.looking import open_cluster_viewer
+from gpuspawner.cli.doctor.facts import ClusterFacts, ObjectKind, get_object_name
 from gpuspawner.cli.doctor.reading import read_facts
 from tests.unit.cli.conftest import Parsed, settings
 from tests.unit.cli.doctor.cases import named
@@ -17,8 +17,10 @@ HUB_PODS = "/api/v1/namespaces/jhub/pods"
 DAEMON_SETS = "/apis/apps/v1/daemonsets"
 
 
-async def read(parsed: Parsed, *, values: Any = None, account: Account | None = None) -> tuple[Facts, list[Kind]]:
-    async with looking(parsed(values=values)) as onlooker:
+async def read(
+    parsed: Parsed, *, values: Any = None, account: ServiceAccount | None = None
+) -> tuple[ClusterFacts, list[ObjectKind]]:
+    async with open_cluster_viewer(parsed(values=values)) as onlooker:
         facts, unread = await read_facts(onlooker, account=account)
     return facts, list(unread)
 
@@ -29,39 +31,43 @@ async def test_what_there_is_is_read_as_the_hub_counts_it(server: WatchServer, p
     facts, unread = await read(parsed, values=settings(cpu={"max": 2}))
     assert (facts.namespace, facts.version, unread) == ("jhub", (1, 33), [])
     assert ([node.name for node in facts.nodes], list(facts.catalogue.gpus)) == (["gpu-1"], ["a100-80gb"])
-    assert (facts.configured.cpu is not None, facts.wishes is not None) == (True, True)
+    assert (facts.configured.cpu is not None, facts.requirements is not None) == (True, True)
 
 
 async def test_of_nodes_only_names_and_conditions_are_kept(parsed: Parsed):
     facts, _ = await read(parsed)
-    (node,) = facts.of(Kind.NODES)
-    assert (name_of(node), sorted(node)) == ("gpu-1", ["metadata", "status"])
+    (node,) = facts.list_objects(ObjectKind.NODES)
+    assert (get_object_name(node), sorted(node)) == ("gpu-1", ["metadata", "status"])
 
 
 async def test_the_hub_is_known_by_its_pod_and_its_account_by_that(server: WatchServer, parsed: Parsed):
     server.put(HUB_PODS, named("hub-1", spec={"serviceAccountName": "own"}))
     facts, _ = await read(parsed)
-    assert (facts.account, bool(facts.grants)) == (Account("jhub", "own"), True)
+    assert (facts.account, bool(facts.grants)) == (ServiceAccount("jhub", "own"), True)
 
 
 async def test_of_several_pods_the_one_that_runs_tells_the_account(server: WatchServer, parsed: Parsed):
     for name, phase in (("hub-1", "Failed"), ("hub-2", "Pending"), ("hub-3", "Running")):
         server.put(HUB_PODS, named(name, spec={"serviceAccountName": f"of-{name}"}, status={"phase": phase}))
     facts, _ = await read(parsed)
-    assert facts.account == Account("jhub", "of-hub-3")
+    assert facts.account == ServiceAccount("jhub", "of-hub-3")
 
 
 @pytest.mark.parametrize(
     ("values", "account", "expected"),
     [
         (None, None, None),
-        (None, Account("a", "b"), Account("a", "b")),
-        ({"hub": {"serviceAccount": {"name": "mine"}}}, None, Account("jhub", "mine")),
-        ({"z2jh": {"hub": {"serviceAccount": {"name": "mine"}}, "singleuser": {}}}, None, Account("jhub", "mine")),
+        (None, ServiceAccount("a", "b"), ServiceAccount("a", "b")),
+        ({"hub": {"serviceAccount": {"name": "mine"}}}, None, ServiceAccount("jhub", "mine")),
+        (
+            {"z2jh": {"hub": {"serviceAccount": {"name": "mine"}}, "singleuser": {}}},
+            None,
+            ServiceAccount("jhub", "mine"),
+        ),
     ],
 )
 async def test_without_a_hub_the_account_is_the_one_that_is_named(
-    parsed: Parsed, values: Any, account: Account | None, expected: Account | None
+    parsed: Parsed, values: Any, account: ServiceAccount | None, expected: ServiceAccount | None
 ):
     facts, _ = await read(parsed, values=values, account=account)
     assert facts.account == expected
@@ -71,8 +77,8 @@ async def test_what_may_not_be_read_is_named_and_what_is_not_served_known(server
     server.status["/apis/apps/v1/deployments"] = 403
     server.status["/apis/karpenter.sh/v1/nodepools"] = 404
     facts, unread = await read(parsed)
-    assert (unread, Kind.DEPLOYMENTS in facts.read) == ([Kind.DEPLOYMENTS], False)
-    assert facts.unserved == {Kind.NODE_POOLS}
+    assert (unread, ObjectKind.DEPLOYMENTS in facts.read) == ([ObjectKind.DEPLOYMENTS], False)
+    assert facts.unserved == {ObjectKind.NODE_POOLS}
 
 
 async def test_pods_of_device_plugins_are_read_by_their_selector(server: WatchServer, parsed: Parsed):
@@ -81,7 +87,7 @@ async def test_pods_of_device_plugins_are_read_by_their_selector(server: WatchSe
     server.put(DAEMON_SETS, {"metadata": metadata, "spec": selector})
     server.put("/api/v1/namespaces/gpu/pods", named("plugin"))
     facts, _ = await read(parsed)
-    assert list(map(name_of, facts.of(Kind.PLUGIN_PODS))) == ["plugin"]
+    assert list(map(get_object_name, facts.list_objects(ObjectKind.PLUGIN_PODS))) == ["plugin"]
     (request,) = server.asked("/api/v1/namespaces/gpu/pods", watch=False)
     assert request.query["labelSelector"] == "app=nvidia"
 
@@ -90,15 +96,19 @@ async def test_secrets_are_read_only_where_they_are_named(server: WatchServer, p
     path = "/api/v1/namespaces/jhub/secrets"
     server.status[path] = 403
     facts, unread = await read(parsed, values={"imagePullSecrets": ["a"]})
-    assert (unread, Kind.SECRETS in facts.read, len(server.asked(path, watch=False))) == ([Kind.SECRETS], False, 1)
+    assert (unread, ObjectKind.SECRETS in facts.read, len(server.asked(path, watch=False))) == (
+        [ObjectKind.SECRETS],
+        False,
+        1,
+    )
     await read(parsed)
     assert len(server.asked(path, watch=False)) == 1
 
 
 async def test_rights_that_could_not_be_asked_for_are_unread(server: WatchServer, parsed: Parsed):
     server.status["/apis/authorization.k8s.io/v1/subjectaccessreviews"] = 403
-    facts, unread = await read(parsed, account=Account("jhub", "hub"))
-    assert (unread, dict(facts.allowed)) == ([Kind.RIGHTS], {})
+    facts, unread = await read(parsed, account=ServiceAccount("jhub", "hub"))
+    assert (unread, dict(facts.allowed)) == ([ObjectKind.RIGHTS], {})
 
 
 async def test_a_cluster_that_shows_no_nodes_cannot_be_looked_at(server: WatchServer, parsed: Parsed):

@@ -17,7 +17,7 @@ from gpuspawner.cli.doctor.rules import RULES, diagnose
 from tests.unit.cli.doctor.cases import facts, node
 
 MODULES = (choices, classes, concerns, growing, isolation, namespaces, nodes, parts, plugins, release, rights)
-NO_RULES = {"may_grow", "is_plugin"}
+NO_RULES = {"can_scale_up", "is_device_plugin"}
 
 
 def test_every_rule_of_every_module_is_asked():

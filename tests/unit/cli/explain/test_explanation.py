@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.cluster.looking import looking
-from gpuspawner.cli.explain.explanation import Explanation, explain
-from gpuspawner.cli.explain.hubless import spawner_of
+from gpuspawner.cli.cluster.looking import open_cluster_viewer
+from gpuspawner.cli.explain.explanation import Explanation, explain_choice
+from gpuspawner.cli.explain.hubless import open_offline_spawner
 from gpuspawner.core.catalog.policy_rules import Person
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.core.verdict.verdict import Outcome
@@ -24,10 +24,10 @@ ONE = {"gpu": "a100-80gb", "gpu_count": 1}
 async def explained(
     parsed: Parsed, options: object, *, person: Person | None = None, values: Any = None
 ) -> Explanation:
-    async with looking(parsed(values=values or settings(**AMOUNTS))) as onlooker:
-        seen = await onlooker.look()
-        async with spawner_of(onlooker, person or Person(name="user")) as spawner:
-            return await explain(spawner, options, offer=seen.offer, asks_policy=person is not None)
+    async with open_cluster_viewer(parsed(values=values or settings(**AMOUNTS))) as onlooker:
+        seen = await onlooker.read_view()
+        async with open_offline_spawner(onlooker, person or Person(name="user")) as spawner:
+            return await explain_choice(spawner, options, offer=seen.offer, asks_policy=person is not None)
 
 
 def told(found: Explanation) -> list[tuple[int, str, tuple[str, ...]]]:
@@ -58,7 +58,7 @@ async def test_what_no_node_has_is_never(parsed: Parsed):
 async def test_what_is_not_valid_is_said_by_its_fields(parsed: Parsed):
     found = await explained(parsed, {"gpu": "a100", "cpu": 999})
     assert (found.outcome, [problem.field for problem in found.invalid]) == ("refused", ["cpu", "gpu"])
-    assert [each["field"] for each in found.document(manifest=True)["invalid"]] == ["cpu", "gpu"]
+    assert [each["field"] for each in found.serialize(manifest=True)["invalid"]] == ["cpu", "gpu"]
 
 
 @pytest.mark.parametrize("options", [None, [], "x", 3, {"gpu": {"$gt": 1}}, {"v": 99}])
@@ -145,7 +145,7 @@ async def test_the_pod_is_the_one_that_would_be_created(parsed: Parsed):
     assert spec["containers"][0]["resources"]["limits"] == {"cpu": 2.0, "memory": 8 * 2**30, "nvidia.com/gpu": "2"}
     assert [volume["emptyDir"]["sizeLimit"] for volume in spec["volumes"]] == [str(4 * 2**30)]
     assert told(found) == [(1, "no", ("the pod's node selector or affinity does not match",))]
-    assert "manifest" not in found.document(manifest=False)
+    assert "manifest" not in found.serialize(manifest=False)
 
 
 async def test_a_quota_of_the_namespace_holds_for_nobody_in_particular_as_well(parsed: Parsed, server: WatchServer):

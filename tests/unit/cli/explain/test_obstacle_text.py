@@ -2,18 +2,18 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.cli.explain.obstacle_text import _TEXTS, NodeGroup, node_groups
+from gpuspawner.cli.explain.obstacle_text import _OBSTACLE_TEXTS, NodeGroup, group_nodes
 from gpuspawner.core.cluster.model import Node, Pod, Taint
 from gpuspawner.core.cluster.occupancy import Occupancy
-from gpuspawner.core.cluster.overview import Overview
+from gpuspawner.core.cluster.overview import KnownOccupancy
 from gpuspawner.core.scheduling.obstacles import Answer, Reason
 
 AMOUNTS = {"cpu": 4000, "memory": 2**30, "pods": 10, "nvidia.com/gpu": 2}
 POD = Pod(name="p", namespace="n", node=None, requests={"cpu": 1000, "nvidia.com/gpu": 1})
 
 
-def known(*nodes: Node, pods: tuple[Pod, ...] = (), pods_known: bool = True) -> Overview:
-    return Overview(Occupancy.of(nodes, pods), pods_known=pods_known)
+def known(*nodes: Node, pods: tuple[Pod, ...] = (), pods_known: bool = True) -> KnownOccupancy:
+    return KnownOccupancy(Occupancy.build(nodes, pods), pods_known=pods_known)
 
 
 def test_nodes_stand_in_groups_those_that_take_the_pod_first_then_the_largest():
@@ -21,7 +21,7 @@ def test_nodes_stand_in_groups_those_that_take_the_pod_first_then_the_largest():
     full = [Node(name=f"full-{number}", allocatable=AMOUNTS) for number in range(2)]
     taken = tuple(Pod(name=node.name, namespace="n", node=node.name, requests={"nvidia.com/gpu": 2}) for node in full)
     tainted = Node(name="tainted", allocatable=AMOUNTS, taints=(Taint(key="team", effect="NoSchedule"),))
-    assert node_groups(POD, known(free, *full, tainted, pods=taken)) == (
+    assert group_nodes(POD, known(free, *full, tainted, pods=taken)) == (
         NodeGroup(names=("free",), answer=Answer.YES, why=()),
         NodeGroup(names=("full-0", "full-1"), answer=Answer.NO, why=("insufficient nvidia.com/gpu",)),
         NodeGroup(names=("tainted",), answer=Answer.NO, why=("untolerated taint team",)),
@@ -29,8 +29,8 @@ def test_nodes_stand_in_groups_those_that_take_the_pod_first_then_the_largest():
 
 
 def test_without_the_pods_that_are_there_no_node_is_said_to_take_it():
-    (group,) = node_groups(POD, known(Node(name="free", allocatable=AMOUNTS), pods_known=False))
-    assert group.document() == {
+    (group,) = group_nodes(POD, known(Node(name="free", allocatable=AMOUNTS), pods_known=False))
+    assert group.serialize() == {
         "number": 1,
         "names": ["free"],
         "answer": "unknown",
@@ -40,4 +40,4 @@ def test_without_the_pods_that_are_there_no_node_is_said_to_take_it():
 
 @pytest.mark.parametrize("reason", Reason)
 def test_there_are_words_for_every_reason(reason: Reason):
-    assert _TEXTS[reason]
+    assert _OBSTACLE_TEXTS[reason]

@@ -2,25 +2,25 @@ from __future__ import annotations
 
 import json
 
-from gpuspawner.cli.cluster.cluster import connected
+from gpuspawner.cli.cluster.cluster import connect_to_cluster
 from gpuspawner.cli.common.output import Paint
-from gpuspawner.cli.inventory.granted import granted, granted_table
+from gpuspawner.cli.inventory.granted import check_granted_rights, format_rights_table
 from tests.unit.cli.conftest import Parsed
 from tests.unit.kube.watch_server import REVIEWS, WatchServer
 
 
 async def test_what_is_missing_is_told_with_what_is_lost(parsed: Parsed, server: WatchServer):
     server.denied = {("watch", "nodes")}
-    async with connected(parsed()) as cluster:
-        found = {each.right.resource: each for each in await granted(cluster)}
-    assert found["nodes"].document() == {
+    async with connect_to_cluster(parsed()) as cluster:
+        found = {each.right.resource: each for each in await check_granted_rights(cluster)}
+    assert found["nodes"].serialize() == {
         "resource": "nodes",
         "api_group": "",
         "namespaced": False,
         "allowed": {"list": True, "watch": False},
         "lost": found["nodes"].right.lost,
     }
-    assert found["nodes"].cells()[:3] == ("nodes", "cluster", "list watch:no")
+    assert found["nodes"].format_cells()[:3] == ("nodes", "cluster", "list watch:no")
     assert "Without it no GPU type is found by itself" in found["nodes"].lost
     assert found["persistentvolumes"].lost == ""
 
@@ -29,16 +29,16 @@ async def test_a_right_that_nobody_tells_of_is_unknown_and_nothing_is_said_to_be
     parsed: Parsed, server: WatchServer
 ):
     server.status[REVIEWS] = 500
-    async with connected(parsed()) as cluster:
-        found = await granted(cluster)
+    async with connect_to_cluster(parsed()) as cluster:
+        found = await check_granted_rights(cluster)
     assert {answer for each in found for answer in each.allowed.values()} == {None}
     assert {each.lost for each in found} == {""}
-    assert any("list:? watch:?" in line for line in granted_table(found, paint=Paint(is_on=False)))
+    assert any("list:? watch:?" in line for line in format_rights_table(found, paint=Paint(is_on=False)))
 
 
 async def test_the_namespace_of_the_servers_is_asked_about_and_the_whole_cluster(parsed: Parsed, server: WatchServer):
-    async with connected(parsed()) as cluster:
-        await granted(cluster)
+    async with connect_to_cluster(parsed()) as cluster:
+        await check_granted_rights(cluster)
     asked = [json.loads(await each.text())["spec"]["resourceAttributes"] for each in server.requests]
     of_pods = {(each.get("namespace"), each["verb"]) for each in asked if each["resource"] == "pods"}
     assert of_pods == {

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.cluster.looking import look
+from gpuspawner.cli.cluster.looking import view_cluster_once
 from gpuspawner.cli.common.output import Paint
-from gpuspawner.cli.inventory.node_rows import NodeRow, node_rows, node_table
+from gpuspawner.cli.inventory.node_rows import NodeRow, build_node_rows, format_node_table
 from tests.unit.cli.conftest import A100, Parsed, gpu_node, settings
 from tests.unit.kube.watch_server import NODES, WatchServer
 
@@ -15,14 +15,14 @@ NO_RESOURCE = {"status": {"allocatable": {"cpu": "4"}, "conditions": [{"type": "
 
 
 async def rows(parsed: Parsed, values: Any = None) -> dict[str, NodeRow]:
-    return {row.name: row for row in node_rows(await look(parsed(values=values))) or ()}
+    return {row.name: row for row in build_node_rows(await view_cluster_once(parsed(values=values))) or ()}
 
 
 async def test_a_node_in_order_says_what_is_free(parsed: Parsed):
     row = (await rows(parsed))["gpu-1"]
-    assert list(row.cells()) == [("gpu-1", "a100-80gb", "nvidia.com/gpu", "3", "4", "ok")]
+    assert list(row.format_cells()) == [("gpu-1", "a100-80gb", "nvidia.com/gpu", "3", "4", "ok")]
     gpus = [{"resource": "nvidia.com/gpu", "types": ["a100-80gb"], "free": 3, "total": 4}]
-    assert row.document() == {"name": "gpu-1", "gpus": gpus, "why_not": []}
+    assert row.serialize() == {"name": "gpu-1", "gpus": gpus, "why_not": []}
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ async def test_what_the_settings_hide_is_told(parsed: Parsed):
 
 async def test_a_node_without_a_gpu_is_there_as_well(parsed: Parsed, server: WatchServer):
     server.put(NODES, {"metadata": {"name": "cpu"}, **NO_RESOURCE})
-    assert list((await rows(parsed))["cpu"].cells()) == [("cpu", "-", "-", "-", "-", "no GPU")]
+    assert list((await rows(parsed))["cpu"].format_cells()) == [("cpu", "-", "-", "-", "-", "no GPU")]
 
 
 async def test_a_plugin_that_is_not_there_leaves_the_number_unknown(parsed: Parsed, server: WatchServer):
@@ -76,16 +76,16 @@ async def test_a_plugin_that_is_not_there_leaves_the_number_unknown(parsed: Pars
 
 async def test_without_pods_what_is_free_is_unknown(parsed: Parsed, server: WatchServer):
     server.denied = {("list", "pods")}
-    assert next((await rows(parsed))["gpu-1"].cells())[3:5] == ("?", "4")
+    assert next((await rows(parsed))["gpu-1"].format_cells())[3:5] == ("?", "4")
 
 
 async def test_nodes_that_cannot_be_read_are_not_none(parsed: Parsed, server: WatchServer):
     server.denied = {("list", "nodes")}
-    assert node_rows(await look(parsed())) is None
+    assert build_node_rows(await view_cluster_once(parsed())) is None
 
 
 async def test_what_comes_from_a_cluster_controls_no_terminal(parsed: Parsed, server: WatchServer):
     taint = {"key": "a\x1b[2J", "effect": "NoSchedule"}
     server.put(NODES, gpu_node("evil", taints=[taint]))
-    lines = node_table(node_rows(await look(parsed())) or (), paint=Paint(is_on=False))
+    lines = format_node_table(build_node_rows(await view_cluster_once(parsed())) or (), paint=Paint(is_on=False))
     assert "\x1b" not in "".join(lines)

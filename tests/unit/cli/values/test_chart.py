@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.values.chart import configured, hub_account, left_out, set_by_chart, spawner_config
+from gpuspawner.cli.values.chart import (
+    build_spawner_config,
+    find_chart_path,
+    find_hub_account,
+    get_configured_trait,
+    list_omissions,
+)
 from gpuspawner.core.errors import SettingsError
 
 PURPOSE = {"matchExpressions": [{"key": "hub.jupyter.org/node-purpose", "operator": "In", "values": ["user"]}]}
@@ -13,7 +19,7 @@ OTHER = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}
 
 
 def said(values: dict[str, Any], trait: str) -> Any:
-    return configured(spawner_config(values, namespace="jhub"), trait)
+    return get_configured_trait(build_spawner_config(values, namespace="jhub"), trait)
 
 
 def test_what_the_chart_says_by_itself_holds_without_any_values():
@@ -83,7 +89,7 @@ def test_what_null_has_taken_away_is_not_named_as_left_out():
         "singleuser": {"storage": {"type": None}, "cloudMetadata": {"blockWithIptables": None}},
         "scheduling": {"userScheduler": {"enabled": None}},
     }
-    assert list(left_out(values)) == ["Addresses, tokens and labels are left out that only a running hub knows."]
+    assert list(list_omissions(values)) == ["Addresses, tokens and labels are left out that only a running hub knows."]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +149,7 @@ def test_a_default_of_the_chart_that_is_taken_away_leaves_the_base_class_its_say
     ],
 )
 def test_it_is_known_by_which_value_the_chart_sets_a_trait(values: dict[str, Any], trait: str, path: str):
-    assert set_by_chart(values, trait) == path
+    assert find_chart_path(values, trait) == path
 
 
 @pytest.mark.parametrize(
@@ -160,11 +166,11 @@ def test_it_is_known_by_which_value_the_chart_sets_a_trait(values: dict[str, Any
     ],
 )
 def test_the_hubs_account_is_called_as_the_chart_calls_it(values: dict[str, Any], name: str):
-    assert hub_account(values) == name
+    assert find_hub_account(values) == name
 
 
 def test_values_are_not_changed_by_what_is_made_of_them():
-    spawner_config({}, namespace="a").KubeSpawner.environment["A"] = "1"
+    build_spawner_config({}, namespace="a").KubeSpawner.environment["A"] = "1"
     assert said({}, "environment") == {}
 
 
@@ -179,7 +185,7 @@ def test_servers_are_called_after_the_chart_or_what_stands_for_its_name():
 
 def test_what_is_not_carried_over_is_named():
     told = list(
-        left_out({"hub": {"extraConfig": {"a": "c.x = 1"}, "config": {"JupyterHub": {"spawner_class": "kube"}}}})
+        list_omissions({"hub": {"extraConfig": {"a": "c.x = 1"}, "config": {"JupyterHub": {"spawner_class": "kube"}}}})
     )
     assert [each for each in told if "extraConfig" in each or "kube," in each] == [
         "Python is not run (hub.extraConfig): what it sets, and its hooks, are left out.",
@@ -196,7 +202,7 @@ def test_what_is_not_carried_over_is_named():
     ],
 )
 def test_what_the_chart_adds_of_its_own_is_named(values: dict[str, Any], named: str):
-    assert [named in each for each in {*left_out(values)} - {*left_out({})}] == [True]
+    assert [named in each for each in {*list_omissions(values)} - {*list_omissions({})}] == [True]
 
 
 def test_nothing_else_is_named_where_all_is_carried_over():
@@ -205,14 +211,14 @@ def test_nothing_else_is_named_where_all_is_carried_over():
         "scheduling": {"userScheduler": {"enabled": False}},
         "hub": {"config": {"JupyterHub": {"spawner_class": "gpuspawner.GPUSpawner"}}},
     }
-    assert list(left_out(values)) == ["Addresses, tokens and labels are left out that only a running hub knows."]
+    assert list(list_omissions(values)) == ["Addresses, tokens and labels are left out that only a running hub knows."]
 
 
 @pytest.mark.parametrize("section", ["GPUSpawner", "KubeSpawner"])
 def test_files_that_are_on_the_hub_are_named_and_not_read(section: str):
     values = {"hub": {"config": {section: {"settings_files": ["/etc/gpuspawner"]}}}}
     assert said(values, "settings_files") is None
-    assert [each for each in left_out(values) if "settings_files" in each] == [
+    assert [each for each in list_omissions(values) if "settings_files" in each] == [
         "Settings in files on the hub are not read (settings_files): name them with -f, as Helm values."
     ]
 
@@ -247,5 +253,5 @@ def test_what_others_refuse_says_nothing(strange: dict[str, Any]):
 )
 def test_what_is_no_mapping_list_or_text_is_refused_by_its_path(values: dict[str, Any], field: str):
     with pytest.raises(SettingsError) as refused:
-        spawner_config(values, namespace="jhub")
+        build_spawner_config(values, namespace="jhub")
     assert refused.value.field == field

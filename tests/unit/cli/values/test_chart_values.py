@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from gpuspawner.cli.values.chart_values import Said, expressions, pod_tolerations, required_terms, trait, warning
+from gpuspawner.cli.values.chart_values import (
+    TraitSource,
+    find_node_selector_terms,
+    find_trait_source,
+    list_match_expressions,
+    list_pod_tolerations,
+    make_warning,
+)
 from gpuspawner.core.cluster.model import Toleration
 from tests.unit.cli_support import written
 
@@ -14,18 +21,18 @@ USER = {"key": "hub.jupyter.org/node-purpose", "operator": "In", "values": ["use
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("singleuser: {nodeSelector: {a: b}}", Said(("singleuser", "nodeSelector"), {"a": "b"})),
+        ("singleuser: {nodeSelector: {a: b}}", TraitSource(("singleuser", "nodeSelector"), {"a": "b"})),
         (
             "{singleuser: {nodeSelector: {a: b}}, hub: {config: {KubeSpawner: {node_selector: {c: d}}}}}",
-            Said(("hub", "config", "KubeSpawner", "node_selector"), {"c": "d"}),
+            TraitSource(("hub", "config", "KubeSpawner", "node_selector"), {"c": "d"}),
         ),
-        ("j: {singleuser: {nodeSelector: {a: b}}}", Said(("j", "singleuser", "nodeSelector"), {"a": "b"})),
+        ("j: {singleuser: {nodeSelector: {a: b}}}", TraitSource(("j", "singleuser", "nodeSelector"), {"a": "b"})),
         ("singleuser: {nodeSelector: null}", None),
         ("singleuser: 3", None),
     ],
 )
-def test_what_hub_config_says_takes_the_place_of_the_charts_values(text: str, said: Said | None, tmp_path: Path):
-    assert trait(written(tmp_path, text), "node_selector") == said
+def test_what_hub_config_says_takes_the_place_of_the_charts_values(text: str, said: TraitSource | None, tmp_path: Path):
+    assert find_trait_source(written(tmp_path, text), "node_selector") == said
 
 
 @pytest.mark.parametrize(
@@ -34,18 +41,18 @@ def test_what_hub_config_says_takes_the_place_of_the_charts_values(text: str, sa
         ("hub: {config: {Spawner: {start_timeout: 900}}}", None),
         (
             "{singleuser: {startTimeout: 60}, hub: {config: {Spawner: {start_timeout: 900}}}}",
-            Said(("singleuser", "startTimeout"), 60),
+            TraitSource(("singleuser", "startTimeout"), 60),
         ),
         (
             "{singleuser: {startTimeout: null}, hub: {config: {Spawner: {start_timeout: 900}}}}",
-            Said(("hub", "config", "Spawner", "start_timeout"), 900),
+            TraitSource(("hub", "config", "Spawner", "start_timeout"), 900),
         ),
     ],
 )
 def test_the_section_of_the_base_class_counts_only_where_the_chart_says_nothing(
-    text: str, said: Said | None, tmp_path: Path
+    text: str, said: TraitSource | None, tmp_path: Path
 ):
-    assert trait(written(tmp_path, text), "start_timeout") == said
+    assert find_trait_source(written(tmp_path, text), "start_timeout") == said
 
 
 @pytest.mark.parametrize(
@@ -64,12 +71,12 @@ def test_the_section_of_the_base_class_counts_only_where_the_chart_says_nothing(
     ],
 )
 def test_tolerations_of_all_servers_are_those_of_the_chart(text: str, keys: list[str], tmp_path: Path):
-    assert [each.key for each in pod_tolerations(written(tmp_path, text))] == keys
+    assert [each.key for each in list_pod_tolerations(written(tmp_path, text))] == keys
 
 
 def test_a_toleration_is_read_whole(tmp_path: Path):
     text = "scheduling: {userPods: {tolerations: [{key: a, operator: Equal, value: b, effect: NoExecute}]}}"
-    assert pod_tolerations(written(tmp_path, text)) == (
+    assert list_pod_tolerations(written(tmp_path, text)) == (
         Toleration(key="a", operator="Equal", value="b", effect="NoExecute"),
     )
 
@@ -79,7 +86,7 @@ def test_the_charts_own_term_goes_beside_the_admins(tmp_path: Path):
         singleuser: {extraNodeAffinity: {required: [{matchExpressions: []}]}}
         scheduling: {userPods: {nodeAffinity: {matchNodePurpose: require}}}
     """
-    said = required_terms(written(tmp_path, text))
+    said = find_node_selector_terms(written(tmp_path, text))
     assert said is not None
     assert said.value == [{"matchExpressions": []}, {"matchExpressions": [USER]}]
 
@@ -93,22 +100,22 @@ def test_an_affinity_of_the_whole_pod_takes_the_place_of_others(tmp_path: Path):
               nodeAffinity:
                 requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [1, {key: k}]}]}
     """
-    said = required_terms(written(tmp_path, text))
+    said = find_node_selector_terms(written(tmp_path, text))
     assert said is not None
-    assert [expressions(term) for term in said.value] == [[{"key": "k"}]]
+    assert [list_match_expressions(term) for term in said.value] == [[{"key": "k"}]]
 
 
 @pytest.mark.parametrize(
     "within", ["{}", "{extraNodeAffinity: {required: []}}", "{extraPodConfig: 3}", "{extraNodeAffinity: {required: 3}}"]
 )
 def test_without_terms_there_are_none(within: str, tmp_path: Path):
-    assert required_terms(written(tmp_path, f"singleuser: {within}")) is None
+    assert find_node_selector_terms(written(tmp_path, f"singleuser: {within}")) is None
 
 
 def test_a_term_may_be_anything():
-    assert (expressions(3), expressions({"matchExpressions": {"a": 1}})) == ([], [])
+    assert (list_match_expressions(3), list_match_expressions({"matchExpressions": {"a": 1}})) == ([], [])
 
 
 def test_a_warning_has_the_place_of_its_path(tmp_path: Path):
-    found = warning(written(tmp_path, "a: {b: 1}"), ("a", "b"), code="c", message="m")
+    found = make_warning(written(tmp_path, "a: {b: 1}"), ("a", "b"), code="c", message="m")
     assert (found.path, found.place and found.place.column) == ("a.b", 8)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuspawner.cli.values.texts import LONGEST, is_too_long, no_text, read_text
+from gpuspawner.cli.values.texts import MAX_INPUT_SIZE, describe_decode_error, is_too_long, read_text
 
 
 def test_a_file_is_text_with_or_without_a_mark_of_its_order(tmp_path: Path):
@@ -25,9 +25,9 @@ def test_what_never_ends_is_read_no_further_than_is_allowed():
 
 def test_what_is_cut_off_within_a_character_is_too_long_and_no_wrong_text(tmp_path: Path):
     file = tmp_path / "a.yaml"
-    file.write_text("\ufeff" + "a" * (LONGEST - 1) + "\u20ac")
+    file.write_text("\ufeff" + "a" * (MAX_INPUT_SIZE - 1) + "\u20ac")
     assert is_too_long(read_text(str(file)))
-    file.write_text("a" * LONGEST)
+    file.write_text("a" * MAX_INPUT_SIZE)
     assert not is_too_long(read_text(str(file)))
 
 
@@ -36,4 +36,4 @@ def test_what_is_no_text_is_told_with_the_byte(tmp_path: Path):
     file.write_bytes(b"a: \xff")
     with pytest.raises(UnicodeDecodeError) as wrong:
         read_text(str(file))
-    assert no_text(wrong.value) == "is no text in UTF-8: byte 4 fits nowhere"
+    assert describe_decode_error(wrong.value) == "is no text in UTF-8: byte 4 fits nowhere"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuspawner.cli.common.findings import Place
-from gpuspawner.cli.values.values import load, read
+from gpuspawner.cli.common.findings import FilePosition
+from gpuspawner.cli.values.values import load_values, read_values
 from gpuspawner.core.errors import SettingsError
 
 
@@ -20,7 +20,7 @@ def files(folder: Path, *texts: str) -> list[str]:
 def test_files_are_merged_as_helm_does(tmp_path: Path):
     lower = "hub: {config: {GPUSpawner: {images: {a: {image: a}, b: {image: b}}, cpu: {max: 4}}}}\nlist: [1, 2]"
     upper = "hub: {config: {GPUSpawner: {images: {a: null, b: {order: 1}}}}}\nlist: [3]"
-    values = load(files(tmp_path, lower, upper))
+    values = load_values(files(tmp_path, lower, upper))
     assert values.settings == {"images": {"a": None, "b": {"image": "b", "order": 1}}, "cpu": {"max": 4}}
     assert values.merged["list"] == [3]
 
@@ -39,20 +39,26 @@ def test_files_are_merged_as_helm_does(tmp_path: Path):
 def test_what_is_no_mapping_in_both_is_taken_from_the_later_file(
     lower: str, upper: str, merged: object, tmp_path: Path
 ):
-    assert load(files(tmp_path, lower, upper)).merged == merged
+    assert load_values(files(tmp_path, lower, upper)).merged == merged
 
 
 def test_a_place_is_that_of_the_file_that_said_it_last(tmp_path: Path):
     lower, upper = paths = files(tmp_path, "a:\n  b: 1\n  c: 1\n", "\na: {c: 2, d: [x]}\n")
-    values = load(paths)
-    assert (values.where(("a", "b")), values.where(("a", "c"))) == (Place(lower, 2, 6), Place(upper, 2, 8))
-    assert (values.where(("a", "d", 0)), values.where(("a", "b", "z"))) == (Place(upper, 2, 15), Place(lower, 2, 6))
-    assert (values.where(("a", "c"), of_key=True), values.where(("z",))) == (Place(upper, 2, 5), None)
+    values = load_values(paths)
+    assert (values.locate(("a", "b")), values.locate(("a", "c"))) == (
+        FilePosition(lower, 2, 6),
+        FilePosition(upper, 2, 8),
+    )
+    assert (values.locate(("a", "d", 0)), values.locate(("a", "b", "z"))) == (
+        FilePosition(upper, 2, 15),
+        FilePosition(lower, 2, 6),
+    )
+    assert (values.locate(("a", "c"), of_key=True), values.locate(("z",))) == (FilePosition(upper, 2, 5), None)
 
 
 def test_a_null_that_removes_nothing_is_kept_in_mind(tmp_path: Path):
-    values = load(files(tmp_path, "a: {b: 1}", "a: {b: null, c: null, d: {e: }}"))
-    assert values.idle_nulls == (("a", "c"), ("a", "d", "e"))
+    values = load_values(files(tmp_path, "a: {b: 1}", "a: {b: null, c: null, d: {e: }}"))
+    assert values.redundant_nulls == (("a", "c"), ("a", "d", "e"))
 
 
 @pytest.mark.parametrize(
@@ -73,11 +79,11 @@ def test_a_null_that_removes_nothing_is_kept_in_mind(tmp_path: Path):
     ],
 )
 def test_values_below_a_parent_charts_key_are_found(text: str, root: tuple[str, ...], tmp_path: Path):
-    assert load(files(tmp_path, text)).root == root
+    assert load_values(files(tmp_path, text)).root == root
 
 
 def test_settings_below_a_parent_charts_key_are_the_settings(tmp_path: Path):
-    values = load(files(tmp_path, "jupyterhub: {hub: {config: {GPUSpawner: {cpu: {max: 4}}}}}"))
+    values = load_values(files(tmp_path, "jupyterhub: {hub: {config: {GPUSpawner: {cpu: {max: 4}}}}}"))
     assert (values.settings, values.chart["hub"] is not None) == ({"cpu": {"max": 4}}, True)
 
 
@@ -92,14 +98,14 @@ def test_settings_below_a_parent_charts_key_are_the_settings(tmp_path: Path):
 def test_what_is_no_values_file_is_refused_by_its_place(tmp_path: Path, text: str, place: str, told: str):
     (file,) = files(tmp_path, text)
     with pytest.raises(SettingsError, match=told) as refused:
-        load([file])
+        load_values([file])
     assert refused.value.field == f"{file}:{place}"
 
 
 def test_what_is_no_text_is_refused(tmp_path: Path):
     file = tmp_path / "0.yaml"
     file.write_bytes(b"a: \xff")
-    values = read([str(file)])
+    values = read_values([str(file)])
     assert ([flaw.message for flaw in values.flaws], values.is_read) == (
         ["is no text in UTF-8: byte 4 fits nowhere"],
         False,
@@ -107,14 +113,14 @@ def test_what_is_no_text_is_refused(tmp_path: Path):
 
 
 def test_every_file_that_cannot_be_read_is_told(tmp_path: Path):
-    assert len(read(files(tmp_path, "a: [", "b: 1", "c: {")).flaws) == 2
+    assert len(read_values(files(tmp_path, "a: [", "b: 1", "c: {")).flaws) == 2
 
 
 def test_an_empty_file_says_nothing(tmp_path: Path):
-    assert load(files(tmp_path, "", "# nothing")).settings == {}
+    assert load_values(files(tmp_path, "", "# nothing")).settings == {}
 
 
 def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("a: 1"))
-    values = load(["-"])
-    assert (values.merged, values.where(("a",))) == ({"a": 1}, Place("<stdin>", 1, 4))
+    values = load_values(["-"])
+    assert (values.merged, values.locate(("a",))) == ({"a": 1}, FilePosition("<stdin>", 1, 4))

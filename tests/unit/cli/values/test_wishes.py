@@ -4,42 +4,42 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.values.chart import spawner_config
-from gpuspawner.cli.values.wishes import Wishes, read_wishes
+from gpuspawner.cli.values.chart import build_spawner_config
+from gpuspawner.cli.values.wishes import ChartRequirements, read_chart_requirements
 
 
-def read(**values: Any) -> Wishes:
-    return read_wishes(values, spawner_config(values, namespace="jhub"))
+def read(**values: Any) -> ChartRequirements:
+    return read_chart_requirements(values, build_spawner_config(values, namespace="jhub"))
 
 
 def test_without_a_word_the_chart_makes_claims_of_the_default_class():
-    assert read() == Wishes(wants_claims=True, database_class="")
+    assert read() == ChartRequirements(wants_claims=True, database_class="")
 
 
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ({"singleuser": {"storage": {"type": "none"}}}, Wishes(database_class="")),
+        ({"singleuser": {"storage": {"type": "none"}}}, ChartRequirements(database_class="")),
         (
             {"singleuser": {"storage": {"dynamic": {"storageClass": "fast"}}}},
-            Wishes(wants_claims=True, database_class="", storage_class="fast"),
+            ChartRequirements(wants_claims=True, database_class="", storage_class="fast"),
         ),
-        ({"hub": {"config": {"KubeSpawner": {"storage_pvc_ensure": False}}}}, Wishes(database_class="")),
+        ({"hub": {"config": {"KubeSpawner": {"storage_pvc_ensure": False}}}}, ChartRequirements(database_class="")),
         (
             {"hub": {"config": {"GPUSpawner": {"storage_class": "own", "priority_class_name": "p"}}}},
-            Wishes(wants_claims=True, database_class="", storage_class="own", priority_class="p"),
+            ChartRequirements(wants_claims=True, database_class="", storage_class="own", priority_class="p"),
         ),
         (
             {"hub": {"config": {"KubeSpawner": {"events_enabled": False}}}},
-            Wishes(wants_claims=True, database_class="", reads_events=False),
+            ChartRequirements(wants_claims=True, database_class="", reads_events=False),
         ),
         (
             {"hub": {"config": {"KubeSpawner": {"enable_user_namespaces": True}}}},
-            Wishes(wants_claims=True, database_class="", has_user_namespaces=True),
+            ChartRequirements(wants_claims=True, database_class="", has_user_namespaces=True),
         ),
     ],
 )
-def test_what_values_say_is_read(values: dict[str, Any], expected: Wishes):
+def test_what_values_say_is_read(values: dict[str, Any], expected: ChartRequirements):
     assert read(**values) == expected
 
 

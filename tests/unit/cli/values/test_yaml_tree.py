@@ -5,25 +5,28 @@ import string
 
 import pytest
 
-from gpuspawner.cli.common.findings import Place, Severity
-from gpuspawner.cli.values.yaml_tree import Document, read_yaml
+from gpuspawner.cli.common.findings import FilePosition, Severity
+from gpuspawner.cli.values.yaml_tree import YAMLDocument, read_yaml
 
 SELF = "contains itself, by an alias of its own anchor"
 
 
-def flaws(document: Document) -> list[tuple[int, int, str, str]]:
+def flaws(document: YAMLDocument) -> list[tuple[int, int, str, str]]:
     return [(each.place.line, each.place.column, each.path, each.message) for each in document.flaws if each.place]
 
 
 def test_every_key_and_value_has_its_place():
     tree = read_yaml("a:\n  b: [1, {c: x}]\n", file="f").tree
     inner = tree.value["a"].value["b"].value[1].value["c"]
-    assert (inner.value, inner.place, inner.key) == ("x", Place("f", 2, 14), Place("f", 2, 11))
+    assert (inner.value, inner.place, inner.key) == ("x", FilePosition("f", 2, 14), FilePosition("f", 2, 11))
 
 
 def test_what_begins_below_its_key_is_found_by_the_key():
     tree = read_yaml("a:\n  b: 1\n", file="f").tree
-    assert (tree.value["a"].shown, tree.value["a"].value["b"].shown) == (Place("f", 1, 1), Place("f", 2, 6))
+    assert (tree.value["a"].shown, tree.value["a"].value["b"].shown) == (
+        FilePosition("f", 1, 1),
+        FilePosition("f", 2, 6),
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.autoscaling.autoscalers import Traces, traces
+from gpuspawner.core.autoscaling.autoscalers import AutoscalerTraces, find_autoscaler_traces
 from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.occupancy import Occupancy
 
@@ -10,16 +10,16 @@ from gpuspawner.core.cluster.occupancy import Occupancy
 @pytest.mark.parametrize(
     ("label", "expected"),
     [
-        ("karpenter.sh/nodepool", Traces(any_shape=True, pools=False)),
-        ("cloud.google.com/gke-nodepool", Traces(any_shape=False, pools=True)),
-        ("eks.amazonaws.com/nodegroup", Traces(any_shape=False, pools=True)),
-        ("pool", Traces(any_shape=False, pools=False)),
+        ("karpenter.sh/nodepool", AutoscalerTraces(any_size=True, fixed_size=False)),
+        ("cloud.google.com/gke-nodepool", AutoscalerTraces(any_size=False, fixed_size=True)),
+        ("eks.amazonaws.com/nodegroup", AutoscalerTraces(any_size=False, fixed_size=True)),
+        ("pool", AutoscalerTraces(any_size=False, fixed_size=False)),
     ],
 )
-def test_labels_tell_what_may_be_added(label: str, expected: Traces):
+def test_labels_tell_what_may_be_added(label: str, expected: AutoscalerTraces):
     nodes = (Node(name="a"), Node(name="b", labels={label: "x"}))
-    assert traces(Occupancy.of(nodes, ()).table) == expected
+    assert find_autoscaler_traces(Occupancy.build(nodes, ()).table) == expected
 
 
 def test_without_nodes_there_is_no_trace():
-    assert traces(Occupancy().table) == Traces(any_shape=False, pools=False)
+    assert find_autoscaler_traces(Occupancy().table) == AutoscalerTraces(any_size=False, fixed_size=False)

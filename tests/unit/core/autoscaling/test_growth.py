@@ -5,9 +5,25 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.autoscaling.growth import growths, has_room_after, may_bring, with_devices, would_take
+from gpuspawner.core.autoscaling.growth import (
+    add_gpu_sizes,
+    build_scale_up_pools,
+    check_new_node,
+    has_room_after,
+    may_add_gpu_type,
+)
 from gpuspawner.core.catalog.catalogue import GPUType, ScaleUp
-from gpuspawner.core.cluster.model import Demands, Growth, Machines, Node, NodeTerm, Pod, PodTerm, Requirement, Taint
+from gpuspawner.core.cluster.model import (
+    MachineConstraints,
+    Node,
+    NodeSelectorTerm,
+    Pod,
+    PodAffinityTerm,
+    PodConstraints,
+    ScalableNodePool,
+    SelectorRequirement,
+    Taint,
+)
 from gpuspawner.core.scheduling.obstacles import Answer
 
 GIB = 1 << 30
@@ -21,7 +37,7 @@ T4 = GPUType(
     match={PRODUCT: ("T4",)},
     scale_up=ScaleUp(max_nodes=3, gpus_per_node=4, minutes=6),
 )
-IN_ZONE_A = ((NodeTerm(expressions=(Requirement(key="zone", operator="In", values=("a",)),)),),)
+IN_ZONE_A = ((NodeSelectorTerm(expressions=(SelectorRequirement(key="zone", operator="In", values=("a",)),)),),)
 
 
 def node(name: str, gpus: int = 4, zone: str = "a", **changes: Any) -> Node:
@@ -29,41 +45,45 @@ def node(name: str, gpus: int = 4, zone: str = "a", **changes: Any) -> Node:
     return replace(Node(name=name, labels={PRODUCT: "T4", "zone": zone}, allocatable=has, capacity=has), **changes)
 
 
-def pod(gpus: int = 1, cpu: int = 1000, **demands: Any) -> Pod:
-    return Pod(name="p", namespace="n", node=None, requests={"cpu": cpu, GPU: gpus}, demands=Demands(**demands))
+def pod(gpus: int = 1, cpu: int = 1000, **constraints: Any) -> Pod:
+    return Pod(
+        name="p", namespace="n", node=None, requests={"cpu": cpu, GPU: gpus}, constraints=PodConstraints(**constraints)
+    )
 
 
-def growth(*nodes: Node, **changes: Any) -> Growth:
-    (found,) = growths(T4, nodes)
+def scalable_pool(*nodes: Node, **changes: Any) -> ScalableNodePool:
+    (found,) = build_scale_up_pools(T4, nodes)
     return replace(found, **changes)
 
 
 def test_what_the_admin_says_is_what_may_be_added():
-    assert growth() == Growth(pool="T4", minutes=6, shape={GPU: 4}, nodes_left=3, labels={PRODUCT: ("T4",)})
+    assert scalable_pool() == ScalableNodePool(
+        name="T4", minutes=6, node_allocatable={GPU: 4}, max_new_nodes=3, labels={PRODUCT: ("T4",)}
+    )
 
 
 def test_nodes_that_are_there_count_and_show_what_new_ones_are_like():
     nodes = (node("a"), node("b", 2), node("c", labels={PRODUCT: "A100"}))
-    found = growth(*nodes)
-    assert (found.nodes_left, found.shape, found.examples) == (1, nodes[0].allocatable, nodes[:1])
+    found = scalable_pool(*nodes)
+    assert (found.max_new_nodes, found.node_allocatable, found.examples) == (1, nodes[0].allocatable, nodes[:1])
 
 
 def test_a_node_that_is_starting_is_one_to_be_added():
-    assert growth(node("a", 0)).nodes_left == 3
+    assert scalable_pool(node("a", 0)).max_new_nodes == 3
 
 
 def test_more_nodes_than_the_admin_said_leave_none():
-    assert growth(*(node(str(number)) for number in range(5))).nodes_left == 0
+    assert scalable_pool(*(node(str(number)) for number in range(5))).max_new_nodes == 0
 
 
 def test_a_type_without_an_autoscaler_does_not_grow():
-    assert growths(replace(T4, scale_up=None), ()) == ()
+    assert build_scale_up_pools(replace(T4, scale_up=None), ()) == ()
 
 
 def test_any_of_several_types_grows_where_one_of_them_does():
     a100 = replace(T4, display_name="A100", match={PRODUCT: ("A100",)}, scale_up=None)
     either = replace(T4, display_name="Any", match={}, scale_up=None, members=(a100, T4))
-    assert [each.pool for each in growths(either, ())] == ["T4"]
+    assert [each.name for each in build_scale_up_pools(either, ())] == ["T4"]
 
 
 @pytest.mark.parametrize(
@@ -76,11 +96,11 @@ def test_any_of_several_types_grows_where_one_of_them_does():
         (pod(node_selector={PRODUCT: "A100"}), Answer.NO),
         (pod(volume_terms=IN_ZONE_A), Answer.UNKNOWN),
         (pod(undecided=("a resource claim",)), Answer.UNKNOWN),
-        (pod(affinity=(PodTerm(topology_key="zone", selector=(), namespaces=frozenset()),)), Answer.UNKNOWN),
+        (pod(affinity=(PodAffinityTerm(topology_key="zone", selector=(), namespaces=frozenset()),)), Answer.UNKNOWN),
     ],
 )
 def test_the_first_node_of_a_pool_is_what_the_admin_says(wanted: Pod, expected: Answer):
-    assert would_take(growth(), wanted) is expected
+    assert check_new_node(scalable_pool(), wanted) is expected
 
 
 @pytest.mark.parametrize(
@@ -94,21 +114,21 @@ def test_the_first_node_of_a_pool_is_what_the_admin_says(wanted: Pod, expected: 
     ],
 )
 def test_a_further_node_is_like_those_that_are_there(wanted: Pod, expected: Answer):
-    assert would_take(growth(node("n", unschedulable=True)), wanted) is expected
+    assert check_new_node(scalable_pool(node("n", unschedulable=True)), wanted) is expected
 
 
 def test_a_taint_that_is_not_tolerated_leaves_it_open():
     tainted = node("n", taints=(Taint(key="team", effect="NoSchedule"),))
-    assert would_take(growth(tainted), pod()) is Answer.UNKNOWN
+    assert check_new_node(scalable_pool(tainted), pod()) is Answer.UNKNOWN
 
 
 def test_a_pool_at_its_limit_takes_nothing():
-    assert would_take(growth(nodes_left=0), pod()) is Answer.NO
+    assert check_new_node(scalable_pool(max_new_nodes=0), pod()) is Answer.NO
 
 
 def test_a_resource_that_nobody_told_of_is_not_there():
     other = replace(pod(), requests={"example.com/fpga": 1})
-    assert would_take(growth(), other) is Answer.NO
+    assert check_new_node(scalable_pool(), other) is Answer.NO
 
 
 @pytest.mark.parametrize(
@@ -116,29 +136,40 @@ def test_a_resource_that_nobody_told_of_is_not_there():
     [([], True), ([4, 4], True), ([4, 4, 1], True), ([4, 4, 4], False), ([3, 3, 3], True), ([3, 3, 3, 3], False)],
 )
 def test_those_ahead_get_theirs_first(ahead: list[int], room: bool):
-    assert has_room_after(growth(), pod(1), ahead=[pod(gpus) for gpus in ahead]) is room
+    assert has_room_after(scalable_pool(), pod(1), ahead=[pod(gpus) for gpus in ahead]) is room
 
 
 def test_those_who_cannot_use_a_new_node_take_nothing_of_it():
-    assert has_room_after(growth(nodes_left=1), pod(4), ahead=[pod(8), pod(4, node_selector={PRODUCT: "A100"})])
+    assert has_room_after(
+        scalable_pool(max_new_nodes=1), pod(4), ahead=[pod(8), pod(4, node_selector={PRODUCT: "A100"})]
+    )
 
 
 def test_a_pool_without_a_limit_has_room():
-    assert has_room_after(growth(nodes_left=None), pod(4), ahead=[pod(4)] * 100)
+    assert has_room_after(scalable_pool(max_new_nodes=None), pod(4), ahead=[pod(4)] * 100)
 
 
 def test_a_node_holds_only_so_many_pods():
-    assert not has_room_after(growth(nodes_left=1, shape={GPU: 9, "pods": 2}), pod(1), ahead=[pod(1), pod(1)])
+    assert not has_room_after(
+        scalable_pool(max_new_nodes=1, node_allocatable={GPU: 9, "pods": 2}), pod(1), ahead=[pod(1), pod(1)]
+    )
 
 
-def chosen(sizes: Any = None, **labels: tuple[str, ...]) -> Growth:
+def chosen(sizes: Any = None, **labels: tuple[str, ...]) -> ScalableNodePool:
     """Return a pool whose machines are picked to fit the pods."""
     named = {PRODUCT if key == "product" else key: values for key, values in labels.items()}
-    return Growth(pool="p", minutes=None, shape={}, nodes_left=None, labels=named, machines=Machines(sizes=sizes or {}))
+    return ScalableNodePool(
+        name="p",
+        minutes=None,
+        node_allocatable={},
+        max_new_nodes=None,
+        labels=named,
+        machines=MachineConstraints(sizes=sizes or {}),
+    )
 
 
 @pytest.mark.parametrize(
-    ("growth", "gpu", "expected"),
+    ("scalable_pool", "gpu", "expected"),
     [
         (chosen(product=("T4", "L4")), T4, True),
         (chosen(product=("L4",)), T4, False),
@@ -151,18 +182,20 @@ def chosen(sizes: Any = None, **labels: tuple[str, ...]) -> Growth:
         (chosen(product=("T4",)), None, False),
     ],
 )
-def test_labels_that_go_with_a_type_tell_of_its_gpus(growth: Growth, gpu: GPUType | None, expected: bool):
+def test_labels_that_go_with_a_type_tell_of_its_gpus(
+    scalable_pool: ScalableNodePool, gpu: GPUType | None, expected: bool
+):
     wanted = replace(pod(), requests={(gpu or T4).resource: 1})
-    assert (would_take(with_devices(growth, gpu), wanted) is Answer.YES) is expected
+    assert (check_new_node(add_gpu_sizes(scalable_pool, gpu), wanted) is Answer.YES) is expected
 
 
 def test_labels_do_not_tell_more_than_the_number_of_gpus_does():
-    growth = chosen({GPU: (1,)}, product=("T4",))
-    assert with_devices(growth, T4) is growth
+    scalable_pool = chosen({GPU: (1,)}, product=("T4",))
+    assert add_gpu_sizes(scalable_pool, T4) is scalable_pool
 
 
 @pytest.mark.parametrize(
-    ("growth", "expected"),
+    ("scalable_pool", "expected"),
     [
         (chosen(), True),
         (chosen(product=("T4",)), True),
@@ -171,8 +204,8 @@ def test_labels_do_not_tell_more_than_the_number_of_gpus_does():
         (replace(chosen(), machines=None), False),
     ],
 )
-def test_a_pool_may_bring_gpus_that_it_does_not_rule_out(growth: Growth, expected: bool):
-    assert may_bring(growth, T4) is expected
+def test_a_pool_may_bring_gpus_that_it_does_not_rule_out(scalable_pool: ScalableNodePool, expected: bool):
+    assert may_add_gpu_type(scalable_pool, T4) is expected
 
 
 @pytest.mark.parametrize(
@@ -188,9 +221,16 @@ def test_a_pool_may_bring_gpus_that_it_does_not_rule_out(growth: Growth, expecte
     ],
 )
 def test_a_machine_is_picked_among_those_that_there_may_be(wanted: Pod, expected: Answer):
-    assert would_take(chosen({GPU: (1, 4), "cpu": (4000, 8000)}, zone=("a", "c")), wanted) is expected
+    assert check_new_node(chosen({GPU: (1, 4), "cpu": (4000, 8000)}, zone=("a", "c")), wanted) is expected
 
 
 def test_those_ahead_take_machines_of_their_own():
-    growth = replace(chosen(), machines=Machines(sizes={GPU: (2, 4)}, limits={GPU: 8}, left={GPU: 6}))
-    assert [has_room_after(growth, pod(1), ahead=[pod(1)] * number) for number in range(4)] == [True, True, True, False]
+    scalable_pool = replace(
+        chosen(), machines=MachineConstraints(sizes={GPU: (2, 4)}, limits={GPU: 8}, remaining={GPU: 6})
+    )
+    assert [has_room_after(scalable_pool, pod(1), ahead=[pod(1)] * number) for number in range(4)] == [
+        True,
+        True,
+        True,
+        False,
+    ]

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.autoscaling.growth import has_room_after, would_take
-from gpuspawner.core.autoscaling.machines import NODES
-from gpuspawner.core.autoscaling.nodepools import LABEL, more_like, pools
-from gpuspawner.core.cluster.model import Demands, Growth, Machines, Node, Pod, Taint
+from gpuspawner.core.autoscaling.growth import check_new_node, has_room_after
+from gpuspawner.core.autoscaling.machines import NODE_COUNT
+from gpuspawner.core.autoscaling.nodepools import NODE_POOL_LABEL, decode_node_pools, derive_pools_from_nodes
+from gpuspawner.core.cluster.model import MachineConstraints, Node, Pod, PodConstraints, ScalableNodePool, Taint
 from gpuspawner.core.scheduling.obstacles import Answer
 
 GIB = 1 << 30
@@ -45,26 +45,26 @@ def node_pool(*requirements: dict[str, Any], name: str = "gpus", **changes: Any)
     }
 
 
-def pool(*requirements: dict[str, Any], **changes: Any) -> Growth:
-    (found,) = pools([node_pool(*requirements, **changes)])
+def pool(*requirements: dict[str, Any], **changes: Any) -> ScalableNodePool:
+    (found,) = decode_node_pools([node_pool(*requirements, **changes)])
     return found
 
 
-def machines(*requirements: dict[str, Any], **changes: Any) -> Machines:
+def machines(*requirements: dict[str, Any], **changes: Any) -> MachineConstraints:
     found = pool(*requirements, **changes).machines
     assert found is not None
     return found
 
 
-def pod(gpus: int = 1, cpu: int = 1000, memory: int = GIB, **demands: Any) -> Pod:
+def pod(gpus: int = 1, cpu: int = 1000, memory: int = GIB, **constraints: Any) -> Pod:
     requests = {"cpu": cpu, "memory": memory, GPU: gpus}
-    return Pod(name="p", namespace="n", node=None, requests=requests, demands=Demands(**demands))
+    return Pod(name="p", namespace="n", node=None, requests=requests, constraints=PodConstraints(**constraints))
 
 
 def test_what_a_node_will_be_labelled_is_what_the_pool_says():
     found = pool(*T4, requirement("kept", "Exists"), requirement("gone", "DoesNotExist"), labels={"team": "a"})
     assert found.labels == {
-        LABEL: ("gpus",),
+        NODE_POOL_LABEL: ("gpus",),
         "team": ("a",),
         NAME: ("t4",),
         f"{AWS}-gpu-count": ("1", "4"),
@@ -90,7 +90,7 @@ def test_several_requirements_on_a_label_hold_together(more: dict[str, Any], val
     found = pool(requirement("size", "In", "1", "2", "9"), more)
     assert found.labels["size"] == values
     assert found.machines is not None
-    assert found.machines.is_clear
+    assert found.machines.is_reliable
 
 
 @pytest.mark.parametrize(
@@ -103,17 +103,19 @@ def test_several_requirements_on_a_label_hold_together(more: dict[str, Any], val
     ],
 )
 def test_a_pool_that_has_no_nodes_or_contradicts_itself_adds_nothing(changes: dict[str, Any]):
-    assert pools([node_pool(*T4, *changes.pop("requirements", ()), **changes)]) == ()
+    assert decode_node_pools([node_pool(*T4, *changes.pop("requirements", ()), **changes)]) == ()
 
 
 def test_a_pool_that_is_being_deleted_adds_nothing():
     raw = node_pool(*T4)
-    assert pools([{**raw, "metadata": {**raw["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}]) == ()
+    assert (
+        decode_node_pools([{**raw, "metadata": {**raw["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}]) == ()
+    )
 
 
 def test_the_pool_that_karpenter_prefers_comes_first():
     raws = [node_pool(name="none"), node_pool(name="light", weight=1), node_pool(name="heavy", weight=90)]
-    assert [each.pool for each in pools(raws)] == ["heavy", "light", "none"]
+    assert [each.name for each in decode_node_pools(raws)] == ["heavy", "light", "none"]
 
 
 @pytest.mark.parametrize(
@@ -143,14 +145,14 @@ def test_what_is_left_of_the_limits_is_what_is_not_used():
         resources={"cpu": "2500m", GPU: "2", "nodes": "2", "pods": "220"},
     )
     assert found.limits == {"cpu": 10_000, "memory": GIB, GPU: 2, "nodes": 5}
-    assert found.left == {"cpu": 7500, "memory": GIB, GPU: 0, "nodes": 3}
+    assert found.remaining == {"cpu": 7500, "memory": GIB, GPU: 0, "nodes": 3}
 
 
 def test_nodes_are_counted_where_the_status_has_them():
     raw = node_pool(limits={"nodes": 5})
-    (found,) = pools([{**raw, "status": {**raw["status"], "nodes": 4}}])
+    (found,) = decode_node_pools([{**raw, "status": {**raw["status"], "nodes": 4}}])
     assert found.machines is not None
-    assert found.machines.left == {"nodes": 1}
+    assert found.machines.remaining == {"nodes": 1}
 
 
 @pytest.mark.parametrize(
@@ -160,26 +162,26 @@ def test_nodes_are_counted_where_the_status_has_them():
         (pod(4, node_selector={NAME: "t4"}), Answer.YES),
         (pod(5, node_selector={NAME: "t4"}), Answer.NO),
         (pod(node_selector={NAME: "a100"}), Answer.NO),
-        (pod(node_selector={NAME: "t4", LABEL: "others"}), Answer.NO),
+        (pod(node_selector={NAME: "t4", NODE_POOL_LABEL: "others"}), Answer.NO),
         (pod(node_selector={NAME: "t4", "nvidia.com/gpu.product": "Tesla-T4"}), Answer.UNKNOWN),
         (pod(node_selector={NAME: "t4"}, undecided=("a resource claim",)), Answer.UNKNOWN),
     ],
 )
 def test_a_pod_gets_a_node_of_a_pool_that_is_all_it_asks_for(wanted: Pod, expected: Answer):
-    assert would_take(pool(*T4), wanted) is expected
+    assert check_new_node(pool(*T4), wanted) is expected
 
 
 def test_gpus_that_a_pool_does_not_speak_of_are_no_promise():
-    assert would_take(pool(requirement(f"{AWS}-category", "In", "g")), pod()) is Answer.UNKNOWN
+    assert check_new_node(pool(requirement(f"{AWS}-category", "In", "g")), pod()) is Answer.UNKNOWN
 
 
 def test_taints_that_stay_must_be_tolerated_and_others_pass():
     raw = node_pool(*T4)
     raw["spec"]["template"]["spec"]["startupTaints"] = [{"key": "starting", "effect": "NoSchedule"}]
-    (open_,) = pools([raw])
+    (open_,) = decode_node_pools([raw])
     closed = pool(*T4, taints=[{"key": "team", "effect": "NoSchedule"}])
     wanted = pod(node_selector={NAME: "t4"})
-    assert (would_take(open_, wanted), would_take(closed, wanted)) == (Answer.YES, Answer.NO)
+    assert (check_new_node(open_, wanted), check_new_node(closed, wanted)) == (Answer.YES, Answer.NO)
 
 
 @pytest.mark.parametrize(
@@ -197,14 +199,14 @@ def test_taints_that_stay_must_be_tolerated_and_others_pass():
 )
 def test_what_is_not_understood_is_no_promise_and_no_refusal(changes: dict[str, Any]):
     found = pool(*T4, *changes.pop("requirements", ()), **changes)
-    assert would_take(found, pod(node_selector={NAME: "t4"})) is Answer.UNKNOWN
+    assert check_new_node(found, pod(node_selector={NAME: "t4"})) is Answer.UNKNOWN
 
 
 def test_a_pool_whose_last_nodes_never_came_up_is_no_promise():
     raw = node_pool(*T4)
     raw["status"]["conditions"].append({"type": "NodeRegistrationHealthy", "status": "False"})
-    (found,) = pools([raw])
-    assert would_take(found, pod(node_selector={NAME: "t4"})) is Answer.UNKNOWN
+    (found,) = decode_node_pools([raw])
+    assert check_new_node(found, pod(node_selector={NAME: "t4"})) is Answer.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -213,35 +215,35 @@ def test_a_pool_whose_last_nodes_never_came_up_is_no_promise():
 )
 def test_a_pool_that_is_full_or_out_of_order_may_grow_again(changes: dict[str, Any]):
     wanted, found = pod(node_selector={NAME: "t4"}), pool(*T4, **changes)
-    assert (would_take(found, wanted), has_room_after(found, wanted, ahead=())) == (Answer.YES, False)
+    assert (check_new_node(found, wanted), has_room_after(found, wanted, ahead=())) == (Answer.YES, False)
 
 
 @pytest.mark.parametrize("replicas", [3, "many", None, True, False])
 def test_a_static_pool_may_be_replacing_a_node_and_promises_none(replicas: Any):
     raw = node_pool(*T4, replicas=replicas)
     raw["status"]["nodes"] = 3
-    (found,) = pools([raw])
+    (found,) = decode_node_pools([raw])
     expected = Answer.YES if replicas is None else Answer.UNKNOWN
-    assert would_take(found, pod(node_selector={NAME: "t4"})) is expected
+    assert check_new_node(found, pod(node_selector={NAME: "t4"})) is expected
     node = made(labels={**made().labels, f"{AWS}-gpu-count": "1"})
-    assert bool(list(more_like([found], [node]))) is (replicas is None)
+    assert bool(list(derive_pools_from_nodes([found], [node]))) is (replicas is None)
 
 
 def test_a_limit_for_another_vendors_gpus_is_no_limit_for_a_pod():
     any_gpu = (T4[0], requirement(f"{AWS}-gpu-count", "Gt", "0"))
     found, wanted = pool(*any_gpu, limits={GPU: 8, "amd.com/gpu": 0}), pod(node_selector={NAME: "t4"})
-    assert (would_take(found, wanted), has_room_after(found, wanted, ahead=())) == (Answer.YES, True)
+    assert (check_new_node(found, wanted), has_room_after(found, wanted, ahead=())) == (Answer.YES, True)
 
 
 def test_memory_that_a_machine_counts_for_less_of_is_no_reason_to_refuse():
     found = pool(*T4, requirement(f"{AWS}-memory", "In", "65536"), limits={"memory": "60Gi"})
-    assert would_take(found, pod(memory=50 * GIB, node_selector={NAME: "t4"})) is Answer.YES
+    assert check_new_node(found, pod(memory=50 * GIB, node_selector={NAME: "t4"})) is Answer.YES
 
 
 def made(name: str = "gpus", machine: str = "g4dn.xlarge", zone: str = "a", **changes: Any) -> Node:
     """Return a node that Karpenter made, with what others have put on it since."""
     has = {"cpu": 3900, "memory": 15 * GIB, "pods": 50, GPU: 1}
-    labels = {LABEL: name, TYPE: machine, ZONE: zone, NAME: "t4", "nvidia.com/gpu.product": "Tesla-T4"}
+    labels = {NODE_POOL_LABEL: name, TYPE: machine, ZONE: zone, NAME: "t4", "nvidia.com/gpu.product": "Tesla-T4"}
     facts = {"labels": labels, "allocatable": has, "capacity": {**has, "cpu": 4000}, **changes}
     return Node(name="n", **facts)
 
@@ -251,16 +253,16 @@ def test_another_machine_like_one_that_is_there_may_be_added():
         limits={"cpu": "15.8", GPU: 8}, resources={"cpu": "4", GPU: 1}, taints=[{"key": "k", "effect": "NoSchedule"}]
     )
     node = made(taints=(Taint(key="busy", effect="NoSchedule"),))
-    assert list(more_like([grown], [node])) == [
-        Growth(
-            pool="gpus",
+    assert list(derive_pools_from_nodes([grown], [node])) == [
+        ScalableNodePool(
+            name="gpus",
             minutes=None,
-            shape=node.allocatable,
-            nodes_left=2,
+            node_allocatable=node.allocatable,
+            max_new_nodes=2,
             examples=(
                 Node(
                     name="",
-                    labels={LABEL: "gpus", TYPE: "g4dn.xlarge", ZONE: "a", NAME: "t4"},
+                    labels={NODE_POOL_LABEL: "gpus", TYPE: "g4dn.xlarge", ZONE: "a", NAME: "t4"},
                     taints=(Taint(key="k", effect="NoSchedule"),),
                 ),
             ),
@@ -270,8 +272,8 @@ def test_another_machine_like_one_that_is_there_may_be_added():
 
 def test_machines_of_one_type_are_as_large_as_the_one_in_order_and_in_all_their_zones():
     starting = made(zone="b", allocatable={"cpu": 3900, "pods": 50})
-    (found,) = more_like([pool()], [starting, made()])
-    assert (found.shape, found.nodes_left) == (made().allocatable, None)
+    (found,) = derive_pools_from_nodes([pool()], [starting, made()])
+    assert (found.node_allocatable, found.max_new_nodes) == (made().allocatable, None)
     assert [each.labels[ZONE] for each in found.examples] == ["b", "a"]
 
 
@@ -293,8 +295,8 @@ def test_a_further_machine_has_what_karpenter_knows_of_before_it_is_there(
     changes: dict[str, Any], requests: dict[str, int], expected: Answer
 ):
     labels = {**made().labels, **changes.pop("labels", {})}
-    (found,) = more_like([pool()], [made(labels=labels, **changes)])
-    assert would_take(found, Pod(name="p", namespace="n", node=None, requests=requests)) is expected
+    (found,) = derive_pools_from_nodes([pool()], [made(labels=labels, **changes)])
+    assert check_new_node(found, Pod(name="p", namespace="n", node=None, requests=requests)) is expected
 
 
 @pytest.mark.parametrize(
@@ -304,11 +306,11 @@ def test_a_further_machine_has_what_karpenter_knows_of_before_it_is_there(
         (made(), pool(requirement(TYPE, "NotIn", "g4dn.xlarge"))),
         (made(), pool(labels={"new": "label"})),
         (made(), pool(ready="Unknown")),
-        (Node(name="n", labels={LABEL: "gpus"}), pool()),
+        (Node(name="n", labels={NODE_POOL_LABEL: "gpus"}), pool()),
     ],
 )
-def test_a_machine_that_the_pool_would_not_make_now_is_no_example(node: Node, grown: Growth):
-    assert list(more_like([grown], [node])) == []
+def test_a_machine_that_the_pool_would_not_make_now_is_no_example(node: Node, grown: ScalableNodePool):
+    assert list(derive_pools_from_nodes([grown], [node])) == []
 
 
 @pytest.mark.timeout(5)
@@ -351,9 +353,9 @@ def damaged(draw: st.DrawFn) -> object:
 @given(st.lists(damaged() | junk, max_size=3), st.integers(0, 9), st.integers(0, 10_000))
 def test_whatever_the_objects_hold_there_is_an_answer(raws: list[object], gpus: int, cpu: int):
     wanted = pod(gpus, cpu, node_selector={NAME: "t4"})
-    for found in pools(raws):
-        for each in (found, *more_like([found], [made(name=found.pool)])):
-            assert would_take(each, wanted) in Answer
+    for found in decode_node_pools(raws):
+        for each in (found, *derive_pools_from_nodes([found], [made(name=found.name)])):
+            assert check_new_node(each, wanted) in Answer
             assert has_room_after(each, wanted, ahead=[wanted]) in (True, False)
 
 
@@ -379,7 +381,7 @@ def test_sizes_are_the_numbers_that_fulfil_all_requirements(bounds: list[tuple[s
         for number in range(10)
         if (listed is None or number in listed) and all(OPERATORS[name](number, bound) for name, bound in bounds)
     ]
-    found = pools([node_pool(*told, vendor)])
+    found = decode_node_pools([node_pool(*told, vendor)])
     if listed is not None and not allowed:
         assert found == ()
     elif told:
@@ -388,4 +390,4 @@ def test_sizes_are_the_numbers_that_fulfil_all_requirements(bounds: list[tuple[s
 
 
 def test_a_pool_that_may_have_no_node_at_all_has_no_room():
-    assert would_take(pool(*T4, limits={NODES: "0"}), pod(node_selector={NAME: "t4"})) is Answer.NO
+    assert check_new_node(pool(*T4, limits={NODE_COUNT: "0"}), pod(node_selector={NAME: "t4"})) is Answer.NO

@@ -2,7 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.catalog.accelerators import Accelerator, AcceleratorTable, Known, base_product, reconcile
+from gpuspawner.core.catalog.accelerators import (
+    Accelerator,
+    AcceleratorMatch,
+    AcceleratorTable,
+    reconcile_memory,
+    strip_product_suffix,
+)
 
 GIB = 1 << 30
 A100_40 = Accelerator(
@@ -65,8 +71,10 @@ def test_what_labels_do_not_tell_is_not_guessed(key: str, value: str, memory_mib
 
 
 def test_a_label_that_also_stands_for_parts_tells_no_memory():
-    assert TABLE.find("cloud.google.com/gke-accelerator", "rtx-pro") == Known(accelerator=PRO, memory_bytes=None)
-    assert TABLE.find("nvidia.com/gpu.product", "RTX-PRO") == Known(accelerator=PRO, memory_bytes=96 * GIB)
+    assert TABLE.find("cloud.google.com/gke-accelerator", "rtx-pro") == AcceleratorMatch(
+        accelerator=PRO, memory_bytes=None
+    )
+    assert TABLE.find("nvidia.com/gpu.product", "RTX-PRO") == AcceleratorMatch(accelerator=PRO, memory_bytes=96 * GIB)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +92,7 @@ def test_a_label_that_also_stands_for_parts_tells_no_memory():
     ],
 )
 def test_the_table_says_which_products_are_linked(key: str, value: str, is_linked: bool):
-    assert TABLE.is_linked(key, value) is is_linked
+    assert TABLE.has_nvlink(key, value) is is_linked
 
 
 def test_an_unknown_label_names_no_model():
@@ -102,7 +110,7 @@ def test_an_unknown_label_names_no_model():
     ],
 )
 def test_a_product_loses_what_stands_for_slices_and_sharing(product: str, base: str):
-    assert base_product(product) == base
+    assert strip_product_suffix(product) == base
 
 
 @pytest.mark.parametrize(
@@ -122,4 +130,4 @@ def test_a_product_loses_what_stands_for_slices_and_sharing(product: str, base: 
 def test_the_measured_memory_wins_and_the_table_rounds_it(
     labelled_mib: int | None, known_bytes: int | None, expected: int | None
 ):
-    assert reconcile(labelled_mib, known_bytes) == expected
+    assert reconcile_memory(labelled_mib, known_bytes) == expected

@@ -4,21 +4,21 @@ from dataclasses import replace
 
 import pytest
 
-from gpuspawner.core.catalog.avoidance import MatchExpression, avoidance, fulfils
-from gpuspawner.core.catalog.catalogue import Catalogue, GPUType, Image
+from gpuspawner.core.catalog.avoidance import MatchExpression, build_gpu_node_exclusion, matches_expressions
+from gpuspawner.core.catalog.catalogue import Catalog, GPUType, Image
 
 PRODUCT = "nvidia.com/gpu.product"
 GKE = "cloud.google.com/gke-accelerator"
 
 
-def catalogue(*matches: dict[str, tuple[str, ...]]) -> Catalogue:
+def catalogue(*matches: dict[str, tuple[str, ...]]) -> Catalog:
     gpus = {
         str(number): GPUType(
             slug=str(number), display_name="G", resource="nvidia.com/gpu", vendor="nvidia", match=match
         )
         for number, match in enumerate(matches)
     }
-    return Catalogue(images={"i": Image(slug="i", display_name="I", image="i")}, cpu=None, memory=None, gpus=gpus)
+    return Catalog(images={"i": Image(slug="i", display_name="I", image="i")}, cpu=None, memory=None, gpus=gpus)
 
 
 def not_in(key: str, *values: str) -> MatchExpression:
@@ -43,25 +43,25 @@ def not_in(key: str, *values: str) -> MatchExpression:
 def test_gpu_nodes_are_avoided_by_the_labels_that_tell_them(
     matches: list[dict[str, tuple[str, ...]]], expected: tuple[MatchExpression, ...]
 ):
-    assert avoidance(catalogue(*matches)) == expected
+    assert build_gpu_node_exclusion(catalogue(*matches)) == expected
 
 
 @pytest.mark.parametrize(
     ("labels", "expected"), [({}, True), ({PRODUCT: "T4"}, True), ({PRODUCT: "A"}, False), ({PRODUCT: "B"}, False)]
 )
 def test_a_node_without_the_label_is_not_avoided(labels: dict[str, str], expected: bool):
-    assert fulfils(labels, (not_in(PRODUCT, "A", "B"),)) is expected
+    assert matches_expressions(labels, (not_in(PRODUCT, "A", "B"),)) is expected
 
 
 def test_nodes_without_a_type_are_avoided_as_well():
     found = replace(catalogue({PRODUCT: ("A",)}), untyped={GKE: ("k80",), PRODUCT: ("B", "A")})
-    assert avoidance(found) == (not_in(PRODUCT, "A", "B"), not_in(GKE, "k80"))
+    assert build_gpu_node_exclusion(found) == (not_in(PRODUCT, "A", "B"), not_in(GKE, "k80"))
 
 
 def test_types_that_nobody_may_pick_are_avoided_as_well():
     both = catalogue({PRODUCT: ("A",)}, {PRODUCT: ("B",)})
     one_hidden = replace(both, gpus={"0": both.gpus["0"]}, hidden=(both.gpus["1"],))
-    assert avoidance(one_hidden) == (not_in(PRODUCT, "A", "B"),)
+    assert build_gpu_node_exclusion(one_hidden) == (not_in(PRODUCT, "A", "B"),)
 
 
 @pytest.mark.parametrize(
@@ -74,4 +74,4 @@ def test_types_that_nobody_may_pick_are_avoided_as_well():
 )
 def test_expressions_are_fulfilled_as_kubernetes_decides(operator: str, values: tuple[str, ...], expected: list[bool]):
     expressions = (MatchExpression(key=PRODUCT, operator=operator, values=values),)
-    assert [fulfils(labels, expressions) for labels in ({}, {PRODUCT: "A"}, {PRODUCT: "B"})] == expected
+    assert [matches_expressions(labels, expressions) for labels in ({}, {PRODUCT: "A"}, {PRODUCT: "B"})] == expected

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Catalogue, CustomImages, GPUType, Priority
+from gpuspawner.core.catalog.catalogue import Catalog, CustomImages, GPUType, Priority
 from gpuspawner.core.catalog.image_reference import parse_reference
 
 PRODUCT = "nvidia.com/gpu.product"
@@ -29,23 +29,23 @@ GPU = GPUType(
     ],
 )
 def test_a_node_is_of_a_type_when_every_label_matches(labels: dict[str, str], expected: bool):
-    assert GPU.is_on(labels) is expected
+    assert GPU.matches_labels(labels) is expected
 
 
 def test_a_type_without_a_match_is_on_every_node():
-    assert GPUType(slug="g", display_name="G", resource="nvidia.com/gpu", vendor="nvidia").is_on({})
+    assert GPUType(slug="g", display_name="G", resource="nvidia.com/gpu", vendor="nvidia").matches_labels({})
 
 
 def test_any_of_several_types_is_on_the_nodes_of_each():
     t4 = replace(GPU, slug="t4", match={PRODUCT: ("T4",)})
     either = replace(GPU, match={}, members=(GPU, t4))
-    assert [either.is_on({PRODUCT: product}) for product in ("A100-SXM", "T4", "L4")] == [True, True, False]
+    assert [either.matches_labels({PRODUCT: product}) for product in ("A100-SXM", "T4", "L4")] == [True, True, False]
 
 
 def test_a_type_says_what_its_nodes_are_once_for_each_that_would_do():
     t4 = replace(GPU, slug="t4", match={PRODUCT: ("T4",)})
-    assert GPU.matches == (GPU.match,)
-    assert replace(GPU, match={}, members=(GPU, t4)).matches == (GPU.match, t4.match)
+    assert GPU.label_matches == (GPU.match,)
+    assert replace(GPU, match={}, members=(GPU, t4)).label_matches == (GPU.match, t4.match)
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,11 @@ def test_a_type_says_what_its_nodes_are_once_for_each_that_would_do():
 def test_an_image_may_be_named_where_any_of_the_registries_has_it(registries: tuple[str, ...], expected: bool):
     reference = parse_reference("quay.io/acme/own:1")
     assert reference is not None
-    assert CustomImages(registries=registries).allow(reference) is expected
+    assert CustomImages(registries=registries).allows(reference) is expected
 
 
 def test_the_first_priority_is_the_usual_one():
-    bare = Catalogue(images={}, cpu=None, memory=None)
+    bare = Catalog(images={}, cpu=None, memory=None)
     ranks = [Priority(slug=each, display_name=each, priority_class=each, value=1) for each in ("b", "a")]
     assert bare.default_priority is None
     assert replace(bare, priorities={each.slug: each for each in ranks}).default_priority == "b"

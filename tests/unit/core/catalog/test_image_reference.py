@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.catalog.image_reference import (
-    EXAMPLE,
-    LONGEST_REFERENCE,
+    EXAMPLE_REFERENCE,
+    MAX_REFERENCE_LENGTH,
     ImageReference,
     parse_origin,
     parse_reference,
@@ -47,7 +47,7 @@ def text_of(name: str, tag: str, digest: str) -> str:
         ("docker.io/python", "docker.io/library/python"),
         ("index.docker.io/python:3", "docker.io/library/python:3"),
         ("Docker.IO/jupyter/x", "docker.io/jupyter/x"),
-        (EXAMPLE, EXAMPLE),
+        (EXAMPLE_REFERENCE, EXAMPLE_REFERENCE),
         ("Quay.io/jupyter/x:TAG", "quay.io/jupyter/x:TAG"),
         ("localhost/devcluster/notebook:1", "localhost/devcluster/notebook:1"),
         ("localhost:5000", "docker.io/library/localhost:5000"),
@@ -129,7 +129,7 @@ def test_a_full_name_stands_for_itself_and_holds_nothing_that_could_be_expanded(
     if found is None:
         return
     assert parse_reference(found.full) == found
-    assert len(found.full) <= LONGEST_REFERENCE
+    assert len(found.full) <= MAX_REFERENCE_LENGTH
     assert found.full.isascii()
     assert found.full.isprintable()
     assert set(found.full).isdisjoint(" {}$<>&'\"\\")
@@ -139,7 +139,7 @@ def test_the_longest_reference_is_as_long_as_a_text_may_be():
     longest = f"quay.io/{'a' * 247}:{'t' * 128}@{SHA512}"
     found = parse_reference(longest)
     assert found is not None
-    assert (found.full, len(longest)) == (longest, LONGEST_REFERENCE)
+    assert (found.full, len(longest)) == (longest, MAX_REFERENCE_LENGTH)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_the_longest_reference_is_as_long_as_a_text_may_be():
 )
 def test_a_hostile_text_costs_no_more_than_any_other(part: str):
     # Where the grammar could match a text in more than one way, these would take longer than the universe is old.
-    hostile = (part * LONGEST_REFERENCE)[: LONGEST_REFERENCE - 1] + "!"
+    hostile = (part * MAX_REFERENCE_LENGTH)[: MAX_REFERENCE_LENGTH - 1] + "!"
     assert (parse_reference(hostile), parse_origin(hostile[-255:])) == (None, None)
 
 

@@ -6,10 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.avoidance import MatchExpression, fulfils
+from gpuspawner.core.catalog.avoidance import MatchExpression, matches_expressions
 from gpuspawner.core.catalog.catalogue import GPUType, Image, Platform
-from gpuspawner.core.catalog.image_use import Misfit, exclusions, made_for, misfit, misfit_text
-from gpuspawner.core.catalog.platforms import distinct, platform_of
+from gpuspawner.core.catalog.image_use import (
+    Misfit,
+    build_node_exclusions,
+    describe_vendors,
+    explain_misfit,
+    find_misfit,
+)
+from gpuspawner.core.catalog.platforms import deduplicate_platforms, read_platform
 
 DRIVER = "nvidia.com/cuda.driver-version.major"
 RUNTIME = "nvidia.com/cuda.runtime-version.major"
@@ -23,7 +29,7 @@ def image(**changes: Any) -> Image:
 
 
 def gpu(*nodes: dict[str, str], vendor: str = "nvidia") -> GPUType:
-    found = distinct(platform_of(labels) for labels in nodes)
+    found = deduplicate_platforms(read_platform(labels) for labels in nodes)
     return GPUType(slug="x", display_name="X", resource=f"{vendor}.com/gpu", vendor=vendor, platforms=found)
 
 
@@ -63,7 +69,7 @@ NEW_DRIVER = {DRIVER: "580"}
     ],
 )
 def test_what_an_image_cannot_use_is_said_with_the_reason(picked: Image, type_: GPUType, text: str):
-    assert misfit_text(picked, type_) == text
+    assert explain_misfit(picked, type_) == text
 
 
 @pytest.mark.parametrize(
@@ -85,7 +91,7 @@ def test_what_an_image_cannot_use_is_said_with_the_reason(picked: Image, type_: 
     ],
 )
 def test_what_an_image_can_use_or_nobody_knows_is_not_refused(picked: Image, type_: GPUType):
-    assert misfit_text(picked, type_) == ""
+    assert explain_misfit(picked, type_) == ""
 
 
 @pytest.mark.parametrize(
@@ -124,11 +130,11 @@ def test_what_an_image_can_use_or_nobody_knows_is_not_refused(picked: Image, typ
 def test_a_server_is_kept_off_the_nodes_of_a_type_that_its_image_cannot_use(
     nodes: list[dict[str, str]], expected: tuple[MatchExpression, ...]
 ):
-    assert exclusions(CUDA_13, gpu(*nodes)) == expected
+    assert build_node_exclusions(CUDA_13, gpu(*nodes)) == expected
 
 
 def test_the_architecture_is_no_exclusion_of_a_type():
-    assert exclusions(image(architectures=("amd64",)), gpu({ARCH: "arm64"}, {ARCH: "amd64"})) == ()
+    assert build_node_exclusions(image(architectures=("amd64",)), gpu({ARCH: "arm64"}, {ARCH: "amd64"})) == ()
 
 
 LABEL_VALUES = {
@@ -145,21 +151,21 @@ NODES = st.lists(st.fixed_dictionaries({}, optional=LABEL_VALUES), max_size=5)
 def test_no_usable_node_is_ever_excluded(nodes: list[dict[str, str]], cuda: str):
     picked = image(cuda=cuda)
     type_ = gpu(*nodes)
-    kept_off = [labels for labels in nodes if not fulfils(labels, exclusions(picked, type_))]
-    assert [labels for labels in kept_off if misfit(picked, platform_of(labels), vendor="nvidia") is None] == []
+    kept_off = [labels for labels in nodes if not matches_expressions(labels, build_node_exclusions(picked, type_))]
+    assert [labels for labels in kept_off if find_misfit(picked, read_platform(labels), vendor="nvidia") is None] == []
 
 
 @given(NODES, st.sampled_from(["11.8", "12.4", "13.0"]))
 def test_a_type_is_refused_exactly_where_no_node_can_be_used(nodes: list[dict[str, str]], cuda: str):
     picked, type_ = image(cuda=cuda), gpu(*nodes)
-    usable = [labels for labels in nodes if misfit(picked, platform_of(labels), vendor="nvidia") is None]
-    assert bool(misfit_text(picked, type_)) == (bool(nodes) and not usable)
+    usable = [labels for labels in nodes if find_misfit(picked, read_platform(labels), vendor="nvidia") is None]
+    assert bool(explain_misfit(picked, type_)) == (bool(nodes) and not usable)
 
 
 def test_the_first_reason_found_is_the_one_that_is_told():
     platform = Platform(architecture="arm64", driver=1, compute=(3, 5))
-    assert misfit(image(cuda="13.0", architectures=("amd64",)), platform, vendor="nvidia") is Misfit.ARCHITECTURE
-    assert misfit(CUDA_13, platform, vendor="nvidia") is Misfit.DRIVER
+    assert find_misfit(image(cuda="13.0", architectures=("amd64",)), platform, vendor="nvidia") is Misfit.ARCHITECTURE
+    assert find_misfit(CUDA_13, platform, vendor="nvidia") is Misfit.DRIVER
 
 
 @pytest.mark.parametrize(
@@ -167,4 +173,4 @@ def test_the_first_reason_found_is_the_one_that_is_told():
     [(None, ""), ((), "work without a GPU"), (("nvidia",), "NVIDIA GPUs"), (("nvidia", "amd"), "NVIDIA or AMD GPUs")],
 )
 def test_an_image_says_what_it_is_made_for(vendors: tuple[str, ...] | None, text: str):
-    assert made_for(vendors) == text
+    assert describe_vendors(vendors) == text

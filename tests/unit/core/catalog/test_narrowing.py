@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gpuspawner.core.catalog.catalogue import Bounds
-from gpuspawner.core.catalog.narrowing import least_of, within
+from gpuspawner.core.catalog.narrowing import find_lowest_limit, narrow_bounds
 
 BOUNDS = Bounds(min=500, max=8200, step=500, default=2000, guarantee=0.5)
 
@@ -28,18 +28,18 @@ BOUNDS = Bounds(min=500, max=8200, step=500, default=2000, guarantee=0.5)
 )
 def test_what_is_left_is_on_the_same_steps(least: int | None, most: int | None, expected: tuple[int, int, int]):
     low, high, default = expected
-    assert within(BOUNDS, least=least, most=most) == replace(BOUNDS, min=low, max=high, default=default)
+    assert narrow_bounds(BOUNDS, least=least, most=most) == replace(BOUNDS, min=low, max=high, default=default)
 
 
 @pytest.mark.parametrize(("least", "most"), [(None, 499), (None, 0), (None, -5), (8201, None), (3100, 3400)])
 def test_nothing_may_be_left(least: int | None, most: int | None):
-    assert within(BOUNDS, least=least, most=most) is None
+    assert narrow_bounds(BOUNDS, least=least, most=most) is None
 
 
 def test_what_cannot_be_chosen_cannot_be_narrowed():
-    assert within(None, most=1) is None
+    assert narrow_bounds(None, most=1) is None
 
 
 @pytest.mark.parametrize(("limits", "least"), [((), None), ((None,), None), ((None, 3, 2), 2), ((0, None), 0)])
 def test_the_least_of_limits_is_of_those_there_are(limits: tuple[int | None, ...], least: int | None):
-    assert least_of(*limits) == least
+    assert find_lowest_limit(*limits) == least

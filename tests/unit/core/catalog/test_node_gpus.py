@@ -4,14 +4,14 @@ import pytest
 
 from gpuspawner.core.catalog.accelerators import Accelerator, AcceleratorTable
 from gpuspawner.core.catalog.node_gpus import (
-    Offer,
-    divided_models,
-    karpenter_model,
-    mig_memory,
-    mig_profile,
-    read_offer,
+    NodeGPU,
+    find_divided_models,
+    find_vendor,
+    parse_mig_memory,
+    parse_mig_profile,
+    read_karpenter_model,
+    read_node_gpu,
     slugify,
-    vendor_of,
 )
 from gpuspawner.core.cluster.model import Node
 
@@ -37,13 +37,13 @@ GKE, PARTITION, SHARING, CLIENTS = (
 )
 
 
-def offer(resource: str, labels: dict[str, str], number: int = 4) -> Offer:
-    found = read_offer(Node(name="n", labels=labels, capacity={resource: number}), resource, table=TABLE)
+def offer(resource: str, labels: dict[str, str], number: int = 4) -> NodeGPU:
+    found = read_node_gpu(Node(name="n", labels=labels, capacity={resource: number}), resource, table=TABLE)
     assert found is not None
     return found
 
 
-def summary(found: Offer) -> tuple[str | None, str | None, bool, int | None]:
+def summary(found: NodeGPU) -> tuple[str | None, str | None, bool, int | None]:
     gib = None if found.memory_bytes is None else found.memory_bytes // GIB
     return found.model[0] if found.model else None, found.profile, found.shared, gib
 
@@ -66,7 +66,7 @@ def summary(found: Offer) -> tuple[str | None, str | None, bool, int | None]:
     ],
 )
 def test_only_gpu_resources_have_a_vendor(resource: str, vendor: str | None):
-    assert vendor_of(resource) == vendor
+    assert find_vendor(resource) == vendor
 
 
 @pytest.mark.parametrize(
@@ -130,13 +130,13 @@ def test_labels_say_what_one_unit_is(
 )
 def test_a_node_whose_labels_cannot_tell_offers_nothing(labels: dict[str, str], number: int):
     node = Node(name="n", labels=labels, capacity={"nvidia.com/gpu": number})
-    assert read_offer(node, "nvidia.com/gpu", table=TABLE) is None
+    assert read_node_gpu(node, "nvidia.com/gpu", table=TABLE) is None
 
 
 def test_a_node_with_several_amd_models_offers_nothing():
     labels = {"amd.com/gpu.product-name.AMD_A": "1", "amd.com/gpu.product-name.AMD_B": "1"}
     node = Node(name="n", labels=labels, capacity={"amd.com/gpu": 2})
-    assert read_offer(node, "amd.com/gpu", table=TABLE) is None
+    assert read_node_gpu(node, "amd.com/gpu", table=TABLE) is None
 
 
 def test_the_count_label_leaves_replicas_out():
@@ -215,29 +215,29 @@ def test_a_machine_is_ambiguous_when_one_of_its_nodes_counts_parts_as_cards():
     parts = Node(name="n", labels={**KARPENTER, PRODUCT: "A100-40-SHARED"}, capacity={"nvidia.com/gpu": 8})
     renamed = Node(name="n", labels={**KARPENTER, PRODUCT: "A100-40-SHARED"}, capacity={"nvidia.com/gpu.shared": 8})
     whole = Node(name="n", labels={**KARPENTER, PRODUCT: "A100-40"}, capacity={"nvidia.com/gpu": 8})
-    assert divided_models([whole, parts]) == {karpenter_model(KARPENTER)}
-    assert divided_models([whole, renamed]) == frozenset()
+    assert find_divided_models([whole, parts]) == {read_karpenter_model(KARPENTER)}
+    assert find_divided_models([whole, renamed]) == frozenset()
 
 
 def test_a_node_without_karpenters_labels_has_no_model_of_its():
-    assert karpenter_model({PRODUCT: "A100-40"}) is None
+    assert read_karpenter_model({PRODUCT: "A100-40"}) is None
 
 
 @pytest.mark.parametrize(
     ("resource", "profile"), [("nvidia.com/mig-1g.5gb", "1g.5gb"), ("nvidia.com/gpu", None), ("x", None)]
 )
 def test_a_mixed_resource_names_its_profile(resource: str, profile: str | None):
-    assert mig_profile(resource) == profile
+    assert parse_mig_profile(resource) == profile
 
 
 @pytest.mark.parametrize(("profile", "gib"), [("1g.5gb", 5), ("7g.141gb", 141), ("1g.24gb+me", 24)])
 def test_a_profile_is_named_by_its_memory(profile: str, gib: int):
-    assert mig_memory(profile) == gib * GIB
+    assert parse_mig_memory(profile) == gib * GIB
 
 
 @pytest.mark.parametrize("profile", [None, "", "cpx_nps4"])
 def test_what_is_no_profile_has_no_memory(profile: str | None):
-    assert mig_memory(profile) is None
+    assert parse_mig_memory(profile) is None
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.catalog.policy_rules import Person, Policy, Rule, TypeRule, compared
+from gpuspawner.core.catalog.policy_rules import GPUTypeRule, Person, Policy, Rule, normalize_group
 from tests.unit.core.policies import pool
 
 
@@ -13,27 +13,29 @@ from tests.unit.core.policies import pool
     [(None, True), (frozenset({"*"}), True), (frozenset({"torch"}), True), (frozenset({"r"}), False)],
 )
 def test_an_image_may_be_used_where_it_is_named_or_none_is(images: frozenset[str] | None, has: bool):
-    assert Rule(images=images).has_image("torch") is has
+    assert Rule(images=images).allows_image("torch") is has
 
 
 @pytest.mark.parametrize(
     ("gpus", "expected"),
     [
-        (None, TypeRule()),
+        (None, GPUTypeRule()),
         ({}, None),
-        ({"a100": TypeRule()}, None),
-        ({"*": TypeRule(max_gpus=2)}, TypeRule(max_gpus=2)),
-        ({"t4": TypeRule(max_gpus=1), "*": TypeRule(max_gpus=2)}, TypeRule(max_gpus=1)),
-        ({"t4": TypeRule(), "*": TypeRule(max_gpus=2)}, TypeRule()),
+        ({"a100": GPUTypeRule()}, None),
+        ({"*": GPUTypeRule(max_gpus=2)}, GPUTypeRule(max_gpus=2)),
+        ({"t4": GPUTypeRule(max_gpus=1), "*": GPUTypeRule(max_gpus=2)}, GPUTypeRule(max_gpus=1)),
+        ({"t4": GPUTypeRule(), "*": GPUTypeRule(max_gpus=2)}, GPUTypeRule()),
     ],
 )
-def test_a_star_stands_for_the_types_that_are_not_named(gpus: dict[str, TypeRule] | None, expected: TypeRule | None):
-    assert Rule(gpus=gpus).of_type("t4") == expected
+def test_a_star_stands_for_the_types_that_are_not_named(
+    gpus: dict[str, GPUTypeRule] | None, expected: GPUTypeRule | None
+):
+    assert Rule(gpus=gpus).find_type_rule("t4") == expected
 
 
 @pytest.mark.parametrize(("gpus", "has"), [({"*"}, True), ({"a100"}, True), ({"h100"}, False)])
 def test_a_pool_has_a_type_by_any_of_its_slugs(gpus: set[str], has: bool):
-    assert pool(gpus=frozenset(gpus)).has(("either", "t4", "a100")) is has
+    assert pool(gpus=frozenset(gpus)).covers_any(("either", "t4", "a100")) is has
 
 
 @pytest.mark.parametrize(
@@ -45,16 +47,16 @@ def test_a_pool_has_a_type_by_any_of_its_slugs(gpus: set[str], has: bool):
     ],
 )
 def test_groups_are_asked_for_only_where_something_depends_on_them(policy: Policy, asks: bool):
-    assert policy.asks_for_groups is asks
+    assert policy.depends_on_groups is asks
 
 
 @pytest.mark.parametrize(("groups", "compared"), [({"ML", "Straße"}, {"ml", "strasse"}), (set(), set()), (None, set())])
 def test_groups_are_compared_without_regard_to_case(groups: set[str] | None, compared: set[str]):
     person = Person(name="ada", groups=None if groups is None else frozenset(groups))
-    assert person.compared_groups == compared
+    assert person.normalized_groups == compared
 
 
 def test_groups_are_compared_without_case_and_however_accents_are_kept():
     person = Person(name="ada", groups=frozenset({"CAFE\u0301", "Stra\u00dfe"}))
-    assert person.compared_groups == {compared("caf\u00e9"), "strasse"}
-    assert compared("caf\u00e9") == "caf\u00e9"
+    assert person.normalized_groups == {normalize_group("caf\u00e9"), "strasse"}
+    assert normalize_group("caf\u00e9") == "caf\u00e9"

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.catalogue import GPUType, Unit
-from gpuspawner.core.catalog.unions import Union, one_match, unite
+from gpuspawner.core.catalog.catalogue import GPUType, UnitKind
+from gpuspawner.core.catalog.unions import CombinedType, combine_types, merge_matches
 from gpuspawner.core.cluster.model import Toleration
 
 GIB = 1 << 30
@@ -24,7 +24,7 @@ def gpu(slug: str, **changes: Any) -> GPUType:
 A100 = gpu("a100", memory_bytes=40 * GIB, max_count=8, tolerations=(Toleration(key="a"),))
 H100 = gpu("h100", memory_bytes=80 * GIB, max_count=4, tolerations=(Toleration(key="a"), Toleration(key="b")))
 T4 = gpu("t4", memory_bytes=16 * GIB)
-SHARED = gpu("a100-shared", memory_bytes=40 * GIB, unit=Unit.SHARED)
+SHARED = gpu("a100-shared", memory_bytes=40 * GIB, unit=UnitKind.SHARED)
 UNKNOWN = gpu("old")
 MI210 = gpu("mi210", resource="amd.com/gpu", vendor="amd", memory_bytes=64 * GIB)
 GPUS = {each.slug: each for each in (A100, H100, T4, SHARED, UNKNOWN, MI210)}
@@ -36,7 +36,7 @@ def own(**changes: Any) -> GPUType:
 
 def united(*any_of: str, min_gib: int | None = None, **changes: Any) -> GPUType | None:
     least = None if min_gib is None else min_gib * GIB
-    return unite(Union(gpu=own(**changes), any_of=any_of, min_memory_bytes=least), GPUS)
+    return combine_types(CombinedType(gpu=own(**changes), any_of=any_of, min_memory_bytes=least), GPUS)
 
 
 def members(found: GPUType | None) -> list[str]:
@@ -65,7 +65,7 @@ def test_a_memory_takes_what_has_at_least_as_much_and_is_known_to():
 
 
 def test_shared_gpus_are_a_choice_of_their_own():
-    found = united(min_gib=40, unit=Unit.SHARED)
+    found = united(min_gib=40, unit=UnitKind.SHARED)
     assert (members(found), found and found.display_name) == (["a100-shared"], "Any shared GPU with at least 40 GiB")
 
 
@@ -102,7 +102,7 @@ def test_what_the_types_say_is_kept_where_it_can_be():
         max_runtime_s=9,
     )
     other = replace(H100, environment={"A": "1", "B": "2"}, note="n", start_timeout_s=9, max_runtime_s=5)
-    found = unite(Union(gpu=own(), any_of=("a", "b")), {"a": one, "b": other})
+    found = combine_types(CombinedType(gpu=own(), any_of=("a", "b")), {"a": one, "b": other})
     assert found is not None
     kept = (found.environment, found.runtime_class, found.shm, found.note, found.start_timeout_s, found.max_runtime_s)
     assert kept == ({"A": "1"}, "nvidia", 0.5, "n", 9, 5)
@@ -120,7 +120,7 @@ def test_what_the_types_say_is_kept_where_it_can_be():
 )
 def test_a_choice_is_spot_where_all_types_are_or_the_admin_says_so(of_types: Any, own_word: Any, expected: Any):
     gpus = {slug: gpu(slug, spot=spot) for slug, spot in zip("ab", of_types, strict=True)}
-    found = unite(Union(gpu=own(spot=own_word), any_of=("a", "b")), gpus)
+    found = combine_types(CombinedType(gpu=own(spot=own_word), any_of=("a", "b")), gpus)
     assert found is not None
     assert found.spot is expected
 
@@ -136,7 +136,7 @@ def test_a_choice_is_spot_where_all_types_are_or_the_admin_says_so(of_types: Any
 )
 def test_a_choice_is_linked_as_all_types_are_or_the_admin_says(of_types: Any, own_word: Any, expected: Any):
     gpus = {slug: gpu(slug, interconnect=link) for slug, link in zip("ab", of_types, strict=True)}
-    found = unite(Union(gpu=own(interconnect=own_word), any_of=("a", "b")), gpus)
+    found = combine_types(CombinedType(gpu=own(interconnect=own_word), any_of=("a", "b")), gpus)
     assert found is not None
     assert found.interconnect == expected
 
@@ -156,7 +156,7 @@ def test_a_choice_is_linked_as_all_types_are_or_the_admin_says(of_types: Any, ow
 )
 def test_matches_are_put_together_where_one_label_differs(matches: list[Any], expected: Any):
     either = own(members=tuple(gpu(str(number), match=match) for number, match in enumerate(matches)))
-    assert one_match(either) == expected
+    assert merge_matches(either) == expected
 
 
 labels = st.dictionaries(st.sampled_from("pq"), st.sampled_from("abc"))
@@ -166,6 +166,6 @@ matches = st.dictionaries(st.sampled_from("pq"), st.lists(st.sampled_from("abc")
 @given(st.lists(matches, min_size=1, max_size=3), labels)
 def test_a_single_match_has_exactly_the_nodes_of_all(drawn: list[dict[str, tuple[str, ...]]], node: dict[str, str]):
     either = own(members=tuple(gpu(str(number), match=match) for number, match in enumerate(drawn)))
-    found = one_match(either)
+    found = merge_matches(either)
     if found is not None:
-        assert gpu("one", match=found).is_on(node) == either.is_on(node)
+        assert gpu("one", match=found).matches_labels(node) == either.matches_labels(node)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.cluster import decode
-from gpuspawner.core.cluster.model import NO_DEMANDS, Demands, HostPort, Node, Pod, Taint
+from gpuspawner.core.cluster.model import NO_CONSTRAINTS, HostPort, Node, Pod, PodConstraints, Taint
 
 GIB = 1 << 30
 JSON = st.recursive(
@@ -76,7 +76,7 @@ def test_a_node_keeps_what_matters():
             "conditions": READY,
         },
     }
-    assert decode.node(raw) == Node(
+    assert decode.decode_node(raw) == Node(
         name="gpu-1",
         labels={"zone": "a"},
         taints=(Taint(key="nvidia.com/gpu", value="present", effect="NoSchedule"),),
@@ -98,7 +98,7 @@ def test_a_node_keeps_what_matters():
     ],
 )
 def test_a_cordoned_or_unready_node_takes_no_pods(spec: dict[str, Any], conditions: Any):
-    assert decode.node({"spec": spec, "status": {"conditions": conditions}}).schedulable is False
+    assert decode.decode_node({"spec": spec, "status": {"conditions": conditions}}).schedulable is False
 
 
 def test_a_pod_keeps_where_it_is_and_what_it_requests():
@@ -107,26 +107,26 @@ def test_a_pod_keeps_where_it_is_and_what_it_requests():
         "spec": {"nodeName": "gpu-1", "containers": [container("500m"), container("1")]},
         "status": {"phase": "Running"},
     }
-    assert decode.pod(raw) == Pod(name="jupyter-ada", namespace="hub", node="gpu-1", requests={"cpu": 1500})
+    assert decode.decode_pod(raw) == Pod(name="jupyter-ada", namespace="hub", node="gpu-1", requests={"cpu": 1500})
 
 
 def test_what_a_spec_requests_is_what_its_pod_requests():
     container = {"name": "c", "resources": {"requests": {"cpu": "1500m"}, "limits": {"nvidia.com/gpu": "2"}}}
     spec = {"containers": [container], "initContainers": [{"name": "i", "resources": {"requests": {"memory": "1Gi"}}}]}
-    pod = decode.pod({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec})
+    pod = decode.decode_pod({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec})
     assert pod is not None
-    assert decode.requested(spec) == pod.requests == {"cpu": 1500, "memory": 1 << 30, "nvidia.com/gpu": 2}
+    assert decode.decode_requests(spec) == pod.requests == {"cpu": 1500, "memory": 1 << 30, "nvidia.com/gpu": 2}
 
 
 def test_a_waiting_pod_is_on_no_node():
-    pod = decode.pod({"metadata": {"name": "p"}, "spec": {"nodeName": ""}, "status": {"phase": "Pending"}})
+    pod = decode.decode_pod({"metadata": {"name": "p"}, "spec": {"nodeName": ""}, "status": {"phase": "Pending"}})
     assert pod is not None
     assert pod.node is None
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_a_finished_pod_holds_nothing(phase: str):
-    assert decode.pod({"status": {"phase": phase}}) is None
+    assert decode.decode_pod({"status": {"phase": phase}}) is None
 
 
 def test_a_pod_that_exists_keeps_what_others_and_the_queue_need():
@@ -142,32 +142,32 @@ def test_a_pod_that_exists_keeps_what_others_and_the_queue_need():
         "spec": {"priority": 100, "containers": [container("1")], "nodeSelector": {"zone": "a"}},
         "status": {"phase": "Pending", "nominatedNodeName": "gpu-1"},
     }
-    assert decode.pod(raw) == Pod(
+    assert decode.decode_pod(raw) == Pod(
         name="p",
         namespace="hub",
         node=None,
         requests={"cpu": 1000},
         labels={"app": "web"},
-        deleting=True,
+        terminating=True,
         priority=100,
         created="2026-11-21T12:00:00Z",
-        demands=Demands(node_selector={"zone": "a"}),
-        nominated="gpu-1",
+        constraints=PodConstraints(node_selector={"zone": "a"}),
+        nominated_node="gpu-1",
     )
 
 
 def test_a_bound_pod_demands_only_what_keeps_others_away():
     port = {"hostPort": 80}
     spec = {"nodeName": "a", "nodeSelector": {"zone": "a"}, "containers": [{"ports": [port]}]}
-    pod = decode.pod({"spec": spec})
+    pod = decode.decode_pod({"spec": spec})
     assert pod is not None
-    assert pod.demands == Demands(host_ports=frozenset({HostPort("0.0.0.0", "TCP", 80)}))
+    assert pod.constraints == PodConstraints(host_ports=frozenset({HostPort("0.0.0.0", "TCP", 80)}))
 
 
 def test_bound_pods_without_demands_share_one_object():
-    pod = decode.pod({"spec": {"nodeName": "a", "nodeSelector": {"zone": "a"}, "containers": [container("1")]}})
+    pod = decode.decode_pod({"spec": {"nodeName": "a", "nodeSelector": {"zone": "a"}, "containers": [container("1")]}})
     assert pod is not None
-    assert pod.demands is NO_DEMANDS
+    assert pod.constraints is NO_CONSTRAINTS
 
 
 def test_replicas_share_labels_requests_and_terms():
@@ -177,18 +177,18 @@ def test_replicas_share_labels_requests_and_terms():
         "metadata": {"namespace": "n", "labels": {"app": "web"}},
         "spec": {"nodeName": "a", "affinity": affinity, "containers": [container("1")]},
     }
-    one, other = (decode.pod(json.loads(json.dumps(raw))) for _ in range(2))
+    one, other = (decode.decode_pod(json.loads(json.dumps(raw))) for _ in range(2))
     assert one is not None
     assert other is not None
     assert one.labels is other.labels
     assert one.requests is other.requests
-    assert one.demands is other.demands
+    assert one.constraints is other.constraints
 
 
 def test_what_a_bound_pod_holds_while_it_is_resized_counts():
     main = {"name": "main", **container("1")}
     held = {"name": "main", "resources": {"requests": {"cpu": "3"}}}
-    pod = decode.pod({"spec": {"nodeName": "a", "containers": [main]}, "status": {"containerStatuses": [held]}})
+    pod = decode.decode_pod({"spec": {"nodeName": "a", "containers": [main]}, "status": {"containerStatuses": [held]}})
     assert pod is not None
     assert pod.requests == {"cpu": 3000}
 
@@ -196,14 +196,14 @@ def test_what_a_bound_pod_holds_while_it_is_resized_counts():
 def test_a_waiting_pod_holds_nothing_yet():
     main = {"name": "main", **container("1")}
     held = {"name": "main", "resources": {"requests": {"cpu": "3"}}}
-    pod = decode.pod({"spec": {"containers": [main]}, "status": {"containerStatuses": [held]}})
+    pod = decode.decode_pod({"spec": {"containers": [main]}, "status": {"containerStatuses": [held]}})
     assert pod is not None
     assert pod.requests == {"cpu": 1000}
 
 
 @given(OBJECTS | JSON)
 def test_whatever_the_api_sends_can_be_read(raw: object):
-    node, pod = decode.node(raw), decode.pod(raw)
+    node, pod = decode.decode_node(raw), decode.decode_pod(raw)
     assert all(number >= 0 for number in node.allocatable.values())
     assert pod is None or all(number >= 0 for number in pod.requests.values())
 
@@ -231,12 +231,12 @@ def with_devices(*resources: object, node: str | None = "a") -> dict[str, Any]:
     ],
 )
 def test_devices_that_a_claim_holds_are_not_counted_twice(raw: dict[str, Any], expected: dict[str, int]):
-    pod = decode.pod(raw)
+    pod = decode.decode_pod(raw)
     assert pod is not None
     assert pod.requests == expected
 
 
 def test_what_a_claim_holds_can_be_left_in():
-    found = decode.pod(with_devices("nvidia.com/gpu"), with_devices=True)
+    found = decode.decode_pod(with_devices("nvidia.com/gpu"), include_claimed=True)
     assert found is not None
     assert found.requests == {"cpu": 1000, "nvidia.com/gpu": 2, "example.com/nic": 1}

@@ -4,17 +4,25 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.cluster.decode_demands import demands, demands_on_others
-from gpuspawner.core.cluster.model import NO_DEMANDS, Demands, HostPort, NodeTerm, PodTerm, Requirement, Toleration
+from gpuspawner.core.cluster.decode_demands import decode_bound_constraints, decode_constraints
+from gpuspawner.core.cluster.model import (
+    NO_CONSTRAINTS,
+    HostPort,
+    NodeSelectorTerm,
+    PodAffinityTerm,
+    PodConstraints,
+    SelectorRequirement,
+    Toleration,
+)
 
 TERM = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}
 UNREADABLE = {"topologyKey": "zone", "labelSelector": {"matchExpressions": [{"key": "app", "operator": "Gt"}]}}
-IS_WEB = Requirement(key="app", operator="In", values=("web",))
-NEAR_WEB = PodTerm(topology_key="zone", selector=(IS_WEB,), namespaces=frozenset({"hub"}))
+IS_WEB = SelectorRequirement(key="app", operator="In", values=("web",))
+NEAR_WEB = PodAffinityTerm(topology_key="zone", selector=(IS_WEB,), namespaces=frozenset({"hub"}))
 
 
-def of(created: bool = True, requests: tuple[str, ...] = (), **spec: Any) -> Demands:
-    return demands(spec, namespace="hub", labels={}, requests=requests, created=created)
+def of(created: bool = True, requests: tuple[str, ...] = (), **spec: Any) -> PodConstraints:
+    return decode_constraints(spec, namespace="hub", labels={}, requests=requests, created=created)
 
 
 def required(kind: str, found: object) -> dict[str, Any]:
@@ -22,18 +30,22 @@ def required(kind: str, found: object) -> dict[str, Any]:
 
 
 def test_a_pod_without_demands_shares_them():
-    assert of(containers=[{"name": "main"}]) is NO_DEMANDS
+    assert of(containers=[{"name": "main"}]) is NO_CONSTRAINTS
 
 
 def test_replicas_choose_the_same_nodes_whatever_else_is_their_own():
-    def replica(name: str, zone: str = "a") -> Demands:
+    def replica(name: str, zone: str = "a") -> PodConstraints:
         volumes = [{"name": "home", "persistentVolumeClaim": {"claimName": f"claim-{name}"}}]
         term = {"matchExpressions": [{"key": "gpu", "operator": "In", "values": ["x", "y"]}]}
         affinity = required("nodeAffinity", {"nodeSelectorTerms": [term]})
         return of(nodeSelector={"zone": zone}, affinity=affinity, volumes=volumes)
 
     one, other, elsewhere = replica("ada"), replica("bob"), replica("ada", zone="b")
-    assert (one == other, one.choice == other.choice, one.choice == elsewhere.choice) == (False, True, False)
+    assert (
+        one == other,
+        one.node_affinity_key == other.node_affinity_key,
+        one.node_affinity_key == elsewhere.node_affinity_key,
+    ) == (False, True, False)
 
 
 @pytest.mark.parametrize("number", [10, 10_000])
@@ -55,9 +67,9 @@ def test_node_selector_affinity_and_tolerations_are_read():
         affinity=required("nodeAffinity", {"nodeSelectorTerms": [exists]}),
         tolerations=[{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}, {"key": "k", "value": "v"}],
     )
-    assert found == Demands(
+    assert found == PodConstraints(
         node_selector={"zone": "a"},
-        node_terms=(NodeTerm(expressions=(Requirement(key="gpu", operator="Exists"),)),),
+        node_terms=(NodeSelectorTerm(expressions=(SelectorRequirement(key="gpu", operator="Exists"),)),),
         tolerations=(
             Toleration(key="gpu", operator="Exists", effect="NoSchedule"),
             Toleration(key="k", operator="Equal", value="v"),
@@ -70,7 +82,7 @@ def test_required_rules_about_other_pods_are_read_and_wishes_are_not():
         **required("podAffinity", [TERM]),
         "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"podAffinityTerm": TERM}]},
     }
-    assert of(affinity=affinity) == Demands(affinity=(NEAR_WEB,))
+    assert of(affinity=affinity) == PodConstraints(affinity=(NEAR_WEB,))
 
 
 def test_a_rule_about_other_pods_that_cannot_be_read_is_undecided():
@@ -112,12 +124,12 @@ def test_the_api_server_adds_no_toleration_that_is_there():
 
 def test_gates_and_claims_are_read():
     found = of(schedulingGates=[{"name": "quota"}], volumes=[{"persistentVolumeClaim": {"claimName": "home"}}])
-    assert found == Demands(gated=True, claims=("home",))
+    assert found == PodConstraints(is_gated=True, unread_claims=("home",))
 
 
 def test_a_runtime_class_is_noted():
-    assert of(runtimeClassName="nvidia") == Demands(has_runtime_class=True)
-    assert of(runtimeClassName=3) is NO_DEMANDS
+    assert of(runtimeClassName="nvidia") == PodConstraints(has_runtime_class=True)
+    assert of(runtimeClassName=3) is NO_CONSTRAINTS
 
 
 @pytest.mark.parametrize(
@@ -137,14 +149,14 @@ def test_what_is_not_decided_is_said(spec: dict[str, Any]):
 
 
 def test_usual_volumes_demand_nothing():
-    assert of(volumes=[{"emptyDir": {}}, {"configMap": {"name": "c"}}, {"csi": {"driver": "d"}}]) is NO_DEMANDS
+    assert of(volumes=[{"emptyDir": {}}, {"configMap": {"name": "c"}}, {"csi": {"driver": "d"}}]) is NO_CONSTRAINTS
 
 
 def test_a_bound_pods_anti_affinity_still_matters():
-    found = demands_on_others({"affinity": required("podAntiAffinity", [TERM])}, namespace="hub", labels={})
-    assert found == Demands(anti_affinity=(NEAR_WEB,))
+    found = decode_bound_constraints({"affinity": required("podAntiAffinity", [TERM])}, namespace="hub", labels={})
+    assert found == PodConstraints(anti_affinity=(NEAR_WEB,))
 
 
 def test_a_bound_pods_unreadable_anti_affinity_does_not():
     spec = {"affinity": required("podAntiAffinity", [UNREADABLE]), "nodeSelector": {"zone": "a"}}
-    assert demands_on_others(spec, namespace="hub", labels={}) is NO_DEMANDS
+    assert decode_bound_constraints(spec, namespace="hub", labels={}) is NO_CONSTRAINTS

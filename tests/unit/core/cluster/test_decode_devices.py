@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.cluster.decode_devices import device_claim, device_class, device_slice
-from gpuspawner.core.cluster.device_counts import Counts
-from gpuspawner.core.cluster.device_selectors import Term
-from gpuspawner.core.cluster.devices import Device, DeviceClaim, DeviceClass, DeviceId, DeviceSlice
+from gpuspawner.core.cluster.decode_devices import decode_device_class, decode_resource_claim, decode_resource_slice
+from gpuspawner.core.cluster.device_counts import DeviceCounter
+from gpuspawner.core.cluster.device_selectors import AttributeTerm
+from gpuspawner.core.cluster.devices import Device, DeviceClass, DeviceId, ResourceClaim, ResourceSlice
 
 TYPE = "gpu.nvidia.com/type"
 JSON = st.recursive(
@@ -51,17 +51,17 @@ def device(**changes: object) -> dict[str, Any]:
 
 
 def read(raw: dict[str, Any]) -> Device:
-    (found,) = device_slice(slice_of(raw)).devices
+    (found,) = decode_resource_slice(slice_of(raw)).devices
     return found
 
 
 def test_a_slice_is_read():
-    assert device_slice(slice_of(device())) == DeviceSlice(
+    assert decode_resource_slice(slice_of(device())) == ResourceSlice(
         name="s",
         driver="gpu.nvidia.com",
         pool="node-1",
         generation=3,
-        slices=2,
+        slice_count=2,
         node="node-1",
         devices=(Device(name="gpu-0", attributes={TYPE: "gpu"}),),
     )
@@ -69,7 +69,7 @@ def test_a_slice_is_read():
 
 @pytest.mark.parametrize("spec", [{"allNodes": True}, {"nodeSelector": {}}, {"perDeviceNodeSelection": True}])
 def test_a_slice_of_several_nodes_is_on_none_by_its_name(spec: dict[str, Any]):
-    assert device_slice(slice_of(device(), nodeName=None, **spec)).node is None
+    assert decode_resource_slice(slice_of(device(), nodeName=None, **spec)).node is None
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_text_attributes_are_kept_under_their_full_name(attributes: dict[str, An
 
 
 def test_equal_attributes_are_one_object():
-    one, other = device_slice(slice_of(device(), device(name="gpu-1"))).devices
+    one, other = decode_resource_slice(slice_of(device(), device(name="gpu-1"))).devices
     assert one.attributes is other.attributes
 
 
@@ -112,7 +112,7 @@ def test_a_taint_keeps_pods_away_by_its_effect(effect: object, tainted: bool):
     ],
 )
 def test_a_device_that_is_more_than_taken_or_free_is_special(more: dict[str, Any]):
-    assert (read(device(**more)).special, read(device()).special) == (True, False)
+    assert (read(device(**more)).uncountable, read(device()).uncountable) == (True, False)
 
 
 def test_a_class_is_read():
@@ -123,17 +123,17 @@ def test_a_class_is_read():
             "selectors": [{"cel": {"expression": "device.driver == 'd'"}}, {"cel": {"expression": "true"}}, {}],
         },
     }
-    assert device_class(raw) == DeviceClass(
+    assert decode_device_class(raw) == DeviceClass(
         name="gpu.nvidia.com",
         created="2026-01-02T03:04:05Z",
         resource="nvidia.com/gpu",
-        selectors=((Term("", "d"),), None, None),
+        selectors=((AttributeTerm("", "d"),), None, None),
     )
 
 
 @pytest.mark.parametrize("resource", [None, "", "cpu", "pods", 3, ["nvidia.com/gpu"]])
 def test_a_class_without_an_extended_resource_stands_for_none(resource: object):
-    assert device_class({"spec": {"extendedResourceName": resource}}).resource == ""
+    assert decode_device_class({"spec": {"extendedResourceName": resource}}).resource == ""
 
 
 def test_a_claim_holds_the_devices_that_it_got_for_itself():
@@ -143,16 +143,22 @@ def test_a_claim_holds_the_devices_that_it_got_for_itself():
         "metadata": {"name": "c", "namespace": "n"},
         "status": {"allocation": {"devices": {"results": [mine, watched]}}},
     }
-    assert device_claim(raw) == DeviceClaim(name="c", namespace="n", held=frozenset({DeviceId("d", "p", "gpu-0")}))
+    assert decode_resource_claim(raw) == ResourceClaim(
+        name="c", namespace="n", held_devices=frozenset({DeviceId("d", "p", "gpu-0")})
+    )
 
 
 def test_a_claim_that_got_nothing_yet_holds_nothing():
-    assert device_claim({"metadata": {"name": "c", "namespace": "n"}, "status": {}}).held == frozenset()
+    assert (
+        decode_resource_claim({"metadata": {"name": "c", "namespace": "n"}, "status": {}}).held_devices == frozenset()
+    )
 
 
 @given(st.lists(CLASSES | JSON), st.lists(SLICES | JSON), st.lists(CLAIMS | JSON))
 def test_whatever_the_api_sends_can_be_read_and_counted(classes: list[Any], slices: list[Any], claims: list[Any]):
-    found = Counts().offered(map(device_class, classes), [device_slice(each) for each in slices])
-    for node in found.held_by(map(device_claim, claims)).nodes.values():
+    found = DeviceCounter().count_devices(
+        map(decode_device_class, classes), [decode_resource_slice(each) for each in slices]
+    )
+    for node in found.subtract_claims(map(decode_resource_claim, claims)).nodes.values():
         for resource, number in node.allocatable.items():
-            assert 0 <= node.taken.get(resource, 0) <= number <= node.capacity[resource]
+            assert 0 <= node.claimed.get(resource, 0) <= number <= node.capacity[resource]

@@ -4,19 +4,24 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.cluster.decode_terms import UnreadableSelectorError, node_terms, pod_terms, spread_constraints
-from gpuspawner.core.cluster.model import NodeTerm, PodTerm, Requirement, SpreadConstraint
+from gpuspawner.core.cluster.decode_terms import (
+    InvalidSelectorError,
+    decode_node_terms,
+    decode_pod_terms,
+    decode_spread_constraints,
+)
+from gpuspawner.core.cluster.model import NodeSelectorTerm, PodAffinityTerm, SelectorRequirement, SpreadConstraint
 
 APP = {"matchLabels": {"app": "web"}}
-IS_WEB = Requirement(key="app", operator="In", values=("web",))
+IS_WEB = SelectorRequirement(key="app", operator="In", values=("web",))
 
 
-def terms(*found: dict[str, Any], created: bool = True) -> tuple[PodTerm, ...]:
+def terms(*found: dict[str, Any], created: bool = True) -> tuple[PodAffinityTerm, ...]:
     raw = {"requiredDuringSchedulingIgnoredDuringExecution": list(found)}
-    return pod_terms(raw, namespace="hub", labels={"hash": "1"}, created=created)
+    return decode_pod_terms(raw, namespace="hub", labels={"hash": "1"}, created=created)
 
 
-def term(**found: Any) -> PodTerm:
+def term(**found: Any) -> PodAffinityTerm:
     (decoded,) = terms({"topologyKey": "zone", "labelSelector": APP, **found})
     return decoded
 
@@ -31,18 +36,18 @@ def test_node_terms_keep_expressions_and_fields():
             {},
         ]
     }
-    zone = Requirement(key="zone", operator="In", values=("a", "b"))
-    name = Requirement(key="metadata.name", operator="In", values=("n",))
-    assert node_terms(raw) == (NodeTerm(expressions=(zone,), fields=(name,)), NodeTerm())
+    zone = SelectorRequirement(key="zone", operator="In", values=("a", "b"))
+    name = SelectorRequirement(key="metadata.name", operator="In", values=("n",))
+    assert decode_node_terms(raw) == (NodeSelectorTerm(expressions=(zone,), fields=(name,)), NodeSelectorTerm())
 
 
 def test_no_node_selector_is_not_one_without_terms():
-    assert node_terms(None) is None
-    assert node_terms({}) == ()
+    assert decode_node_terms(None) is None
+    assert decode_node_terms({}) == ()
 
 
 def test_a_pod_term_that_names_no_namespace_means_the_pods_own():
-    assert term() == PodTerm(topology_key="zone", selector=(IS_WEB,), namespaces=frozenset({"hub"}))
+    assert term() == PodAffinityTerm(topology_key="zone", selector=(IS_WEB,), namespaces=frozenset({"hub"}))
 
 
 def test_a_pod_term_looks_where_it_says():
@@ -58,10 +63,13 @@ def test_no_selector_is_not_an_empty_one():
 
 def test_label_keys_are_merged_as_the_api_server_will():
     raw = {"topologyKey": "zone", "labelSelector": APP, "matchLabelKeys": ["hash"]}
-    same = Requirement(key="hash", operator="In", values=("1",))
+    same = SelectorRequirement(key="hash", operator="In", values=("1",))
     assert terms(raw, created=False)[0].selector == (IS_WEB, same)
     other = {"topologyKey": "zone", "labelSelector": APP, "mismatchLabelKeys": ["hash"]}
-    assert terms(other, created=False)[0].selector == (IS_WEB, Requirement(key="hash", operator="NotIn", values=("1",)))
+    assert terms(other, created=False)[0].selector == (
+        IS_WEB,
+        SelectorRequirement(key="hash", operator="NotIn", values=("1",)),
+    )
 
 
 def test_label_keys_of_a_pod_that_exists_are_merged_already():
@@ -79,13 +87,13 @@ def test_label_keys_of_a_pod_that_exists_are_merged_already():
     ],
 )
 def test_a_selector_of_pods_that_cannot_be_read_is_an_error(expression: Any):
-    with pytest.raises(UnreadableSelectorError):
+    with pytest.raises(InvalidSelectorError):
         term(labelSelector={"matchExpressions": [expression]})
 
 
 def test_spread_constraints_have_kubernetes_defaults():
     raw = [{"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": APP}]
-    assert spread_constraints(raw, labels={}) == (
+    assert decode_spread_constraints(raw, labels={}) == (
         SpreadConstraint(
             max_skew=2, topology_key="zone", selector=(IS_WEB,), min_domains=1, honor_affinity=True, honor_taints=False
         ),
@@ -103,11 +111,11 @@ def test_spread_constraints_keep_what_they_say():
         "nodeTaintsPolicy": "Honor",
         "matchLabelKeys": ["hash"],
     }
-    (found,) = spread_constraints([raw], labels={"hash": "1"})
+    (found,) = decode_spread_constraints([raw], labels={"hash": "1"})
     assert found == SpreadConstraint(
         max_skew=1,
         topology_key="zone",
-        selector=(IS_WEB, Requirement(key="hash", operator="In", values=("1",))),
+        selector=(IS_WEB, SelectorRequirement(key="hash", operator="In", values=("1",))),
         min_domains=3,
         honor_affinity=False,
         honor_taints=True,
@@ -116,4 +124,4 @@ def test_spread_constraints_keep_what_they_say():
 
 def test_a_wish_to_be_spread_is_no_constraint():
     raw = [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": APP}]
-    assert spread_constraints(raw, labels={}) == ()
+    assert decode_spread_constraints(raw, labels={}) == ()

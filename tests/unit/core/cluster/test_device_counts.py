@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.cluster.device_counts import Counts
-from gpuspawner.core.cluster.device_selectors import parse
+from gpuspawner.core.cluster.device_counts import DeviceCounter
+from gpuspawner.core.cluster.device_selectors import parse_cel_selector
 from gpuspawner.core.cluster.devices import (
+    ClusterDevices,
     Device,
-    DeviceClaim,
     DeviceClass,
     DeviceId,
-    Devices,
-    DeviceSlice,
     NodeDevices,
+    ResourceClaim,
+    ResourceSlice,
 )
 
 GPU = "nvidia.com/gpu"
@@ -24,9 +24,9 @@ CARDS = DeviceClass(
     name=DRIVER,
     created="2026-01-01T00:00:00Z",
     resource=GPU,
-    selectors=(parse(f"device.driver == '{DRIVER}' && device.attributes['{DRIVER}'].type == 'gpu'"),),
+    selectors=(parse_cel_selector(f"device.driver == '{DRIVER}' && device.attributes['{DRIVER}'].type == 'gpu'"),),
 )
-ODD = replace(CARDS, selectors=(parse("device.capacity['d'].memory.isGreaterThan(quantity('40Gi'))"),))
+ODD = replace(CARDS, selectors=(parse_cel_selector("device.capacity['d'].memory.isGreaterThan(quantity('40Gi'))"),))
 NOTHING = NodeDevices()
 
 
@@ -34,32 +34,32 @@ def device(number: int = 0, **changes: Any) -> Device:
     return Device(name=f"gpu-{number}", **{"attributes": WHOLE, **changes})
 
 
-def part(*devices: Device, node: str | None = "n", **changes: Any) -> DeviceSlice:
-    found = DeviceSlice(
-        name="s", driver=DRIVER, pool=node or "p", generation=1, slices=1, node=node, devices=tuple(devices)
+def part(*devices: Device, node: str | None = "n", **changes: Any) -> ResourceSlice:
+    found = ResourceSlice(
+        name="s", driver=DRIVER, pool=node or "p", generation=1, slice_count=1, node=node, devices=tuple(devices)
     )
     return replace(found, **changes)
 
 
-def claim(*numbers: int, pool: str = "n", driver: str = DRIVER) -> DeviceClaim:
-    return DeviceClaim(
-        name="c", namespace="m", held=frozenset(DeviceId(driver, pool, f"gpu-{number}") for number in numbers)
+def claim(*numbers: int, pool: str = "n", driver: str = DRIVER) -> ResourceClaim:
+    return ResourceClaim(
+        name="c", namespace="m", held_devices=frozenset(DeviceId(driver, pool, f"gpu-{number}") for number in numbers)
     )
 
 
-def found(*slices: DeviceSlice, classes: tuple[DeviceClass, ...] = (CARDS,), claims: Any = ()) -> Devices:
-    return Counts().offered(classes, slices).held_by(claims)
+def found(*slices: ResourceSlice, classes: tuple[DeviceClass, ...] = (CARDS,), claims: Any = ()) -> ClusterDevices:
+    return DeviceCounter().count_devices(classes, slices).subtract_claims(claims)
 
 
-def numbers(*slices: DeviceSlice, **options: Any) -> tuple[int | None, int | None]:
+def numbers(*slices: ResourceSlice, **options: Any) -> tuple[int | None, int | None]:
     """Return how many devices of node n there are, and how many can be given away."""
-    on_node = found(*slices, **options).on("n")
+    on_node = found(*slices, **options).get_node_devices("n")
     return on_node.capacity.get(GPU), on_node.allocatable.get(GPU)
 
 
 def test_devices_are_counted_by_node_and_resource():
     devices = found(part(device(0), device(1)), part(device(), node="m"))
-    assert devices == Devices(
+    assert devices == ClusterDevices(
         nodes={
             "n": NodeDevices(capacity={GPU: 2}, allocatable={GPU: 2}),
             "m": NodeDevices(capacity={GPU: 1}, allocatable={GPU: 1}),
@@ -69,11 +69,11 @@ def test_devices_are_counted_by_node_and_resource():
 
 def test_only_devices_that_the_class_means_are_counted():
     other = part(device(), driver="nic.example")
-    assert found(part(device(0), device(1, attributes=PART)), other).on("n").capacity == {GPU: 1}
+    assert found(part(device(0), device(1, attributes=PART)), other).get_node_devices("n").capacity == {GPU: 1}
 
 
 def test_without_an_extended_resource_nothing_is_counted():
-    assert found(part(device()), classes=(replace(CARDS, resource=""),)) == Devices()
+    assert found(part(device()), classes=(replace(CARDS, resource=""),)) == ClusterDevices()
 
 
 def test_a_class_without_selectors_means_every_device():
@@ -83,22 +83,24 @@ def test_a_class_without_selectors_means_every_device():
 
 def test_the_newest_class_with_a_resource_is_in_charge():
     newer = DeviceClass(
-        name="z", created="2026-02-01T00:00:00Z", resource=GPU, selectors=(parse("device.driver=='d'"),)
+        name="z", created="2026-02-01T00:00:00Z", resource=GPU, selectors=(parse_cel_selector("device.driver=='d'"),)
     )
     for classes in ((CARDS, newer), (newer, CARDS)):
-        assert found(part(device()), classes=classes) == Devices()
+        assert found(part(device()), classes=classes) == ClusterDevices()
 
 
 def test_of_equally_new_classes_the_first_by_name_is_in_charge():
-    later = replace(CARDS, name="z", selectors=(parse("device.driver == 'd'"),))
+    later = replace(CARDS, name="z", selectors=(parse_cel_selector("device.driver == 'd'"),))
     for classes in ((CARDS, later), (later, CARDS)):
         assert numbers(part(device()), classes=classes) == (1, 1)
 
 
 def test_one_device_may_stand_for_two_resources():
     other = replace(CARDS, name="other", resource="example.com/any", selectors=())
-    devices = found(part(device(0), device(1, attributes=PART)), classes=(CARDS, other), claims=[claim(0)]).on("n")
-    assert (devices.allocatable, devices.taken) == ({GPU: 1, "example.com/any": 2}, {GPU: 1, "example.com/any": 1})
+    devices = found(
+        part(device(0), device(1, attributes=PART)), classes=(CARDS, other), claims=[claim(0)]
+    ).get_node_devices("n")
+    assert (devices.allocatable, devices.claimed) == ({GPU: 1, "example.com/any": 2}, {GPU: 1, "example.com/any": 1})
 
 
 def test_slices_of_an_older_generation_are_out_of_date():
@@ -107,21 +109,21 @@ def test_slices_of_an_older_generation_are_out_of_date():
 
 
 def test_a_pool_may_have_several_slices():
-    assert numbers(part(device(0), slices=2), part(device(1), slices=2)) == (2, 2)
+    assert numbers(part(device(0), slice_count=2), part(device(1), slice_count=2)) == (2, 2)
 
 
 @pytest.mark.parametrize(
     "slices",
     [
-        (part(device(0), slices=2),),
-        (part(device(0), slices=0),),
-        (part(device(0), slices=2), part(slices=3)),
-        (part(device(0), generation=2, slices=2), part(device(1), generation=1, slices=2)),
+        (part(device(0), slice_count=2),),
+        (part(device(0), slice_count=0),),
+        (part(device(0), slice_count=2), part(slice_count=3)),
+        (part(device(0), generation=2, slice_count=2), part(device(1), generation=1, slice_count=2)),
     ],
 )
-def test_nothing_is_given_away_of_a_pool_that_is_not_complete(slices: tuple[DeviceSlice, ...]):
+def test_nothing_is_given_away_of_a_pool_that_is_not_complete(slices: tuple[ResourceSlice, ...]):
     assert numbers(*slices, claims=[claim(0)]) == (1, None)
-    assert found(*slices, claims=[claim(0)]).on("n").taken == {}
+    assert found(*slices, claims=[claim(0)]).get_node_devices("n").claimed == {}
 
 
 def test_nothing_is_given_away_of_a_pool_with_a_name_twice():
@@ -129,31 +131,31 @@ def test_nothing_is_given_away_of_a_pool_with_a_name_twice():
 
 
 def test_a_tainted_device_is_there_and_is_not_given_away():
-    devices = found(part(device(0, tainted=True), device(1)), claims=[claim(0)]).on("n")
-    assert (devices.capacity, devices.allocatable, devices.taken) == ({GPU: 2}, {GPU: 1}, {})
+    devices = found(part(device(0, tainted=True), device(1)), claims=[claim(0)]).get_node_devices("n")
+    assert (devices.capacity, devices.allocatable, devices.claimed) == ({GPU: 2}, {GPU: 1}, {})
 
 
 def test_what_claims_hold_is_taken_once():
     devices = found(part(device(0), device(1), device(2)), claims=[claim(0, 1), claim(1)])
-    assert devices.on("n").taken == {GPU: 2}
+    assert devices.get_node_devices("n").claimed == {GPU: 2}
 
 
 def test_what_claims_hold_elsewhere_does_not_matter():
     claims = [claim(0, pool="elsewhere"), claim(0, driver="nic.example"), claim(7)]
-    assert found(part(device(0)), claims=claims).on("n").taken == {}
+    assert found(part(device(0)), claims=claims).get_node_devices("n").claimed == {}
 
 
 @pytest.mark.parametrize(
     ("given", "classes"),
     [
-        (device(special=True), (CARDS,)),
+        (device(uncountable=True), (CARDS,)),
         (device(attributes={}), (CARDS,)),
         (device(), (ODD,)),
     ],
 )
 def test_what_is_not_sure_makes_the_number_on_its_node_unknown(given: Device, classes: tuple[DeviceClass, ...]):
     devices = found(part(given), part(node="m"), classes=classes)
-    assert (devices.on("n"), devices.on("m"), devices.anywhere) == (
+    assert (devices.get_node_devices("n"), devices.get_node_devices("m"), devices.on_unknown_nodes) == (
         NodeDevices(uncounted=frozenset({GPU})),
         NOTHING,
         frozenset(),
@@ -161,45 +163,47 @@ def test_what_is_not_sure_makes_the_number_on_its_node_unknown(given: Device, cl
 
 
 def test_a_special_device_that_is_not_meant_does_not_matter():
-    assert numbers(part(device(0), device(1, special=True, attributes=PART))) == (1, 1)
+    assert numbers(part(device(0), device(1, uncountable=True, attributes=PART))) == (1, 1)
 
 
 def test_devices_of_several_nodes_may_be_anywhere():
     devices = found(part(device(), node=None), part(device()))
-    assert (devices.anywhere, devices.on("n").capacity) == ({GPU}, {GPU: 1})
-    assert found(part(device(attributes=PART), node=None)).anywhere == frozenset()
+    assert (devices.on_unknown_nodes, devices.get_node_devices("n").capacity) == ({GPU}, {GPU: 1})
+    assert found(part(device(attributes=PART), node=None)).on_unknown_nodes == frozenset()
 
 
 def test_without_the_claims_nobody_can_tell_what_is_free():
     devices = found(part(device(), device(1, tainted=True)), claims=None)
-    assert devices == Devices(nodes={"n": NodeDevices(uncounted=frozenset({GPU}))})
+    assert devices == ClusterDevices(nodes={"n": NodeDevices(uncounted=frozenset({GPU}))})
 
 
 def test_a_node_may_have_devices_of_several_pools():
-    again = part(device(0), device(1, special=True), pool="other")
+    again = part(device(0), device(1, uncountable=True), pool="other")
     devices = found(
         part(device(0), device(1)), again, part(device(), node="m"), claims=[claim(0), claim(0, pool="other")]
     )
     assert devices.nodes == {
-        "n": NodeDevices(capacity={GPU: 3}, allocatable={GPU: 3}, taken={GPU: 2}, uncounted=frozenset({GPU})),
+        "n": NodeDevices(capacity={GPU: 3}, allocatable={GPU: 3}, claimed={GPU: 2}, uncounted=frozenset({GPU})),
         "m": NodeDevices(capacity={GPU: 1}, allocatable={GPU: 1}),
     }
 
 
 def test_a_change_counts_only_the_pools_it_is_in():
-    counts, slices = Counts(), [part(device(0)), part(device(0), node="m")]
-    before = counts.offered([CARDS], slices)
-    after = counts.offered([CARDS], [slices[0], part(device(0), device(1), node="m")])
-    is_same = {pool: before.given[pool] is after.given[pool] for pool in after.given}
+    counts, slices = DeviceCounter(), [part(device(0)), part(device(0), node="m")]
+    before = counts.count_devices([CARDS], slices)
+    after = counts.count_devices([CARDS], [slices[0], part(device(0), device(1), node="m")])
+    is_same = {
+        pool: before.allocatable_devices[pool] is after.allocatable_devices[pool] for pool in after.allocatable_devices
+    }
     assert is_same == {(DRIVER, "n"): True, (DRIVER, "m"): False}
     assert [after.nodes[name].capacity for name in ("n", "m")] == [{GPU: 1}, {GPU: 2}]
 
 
 def test_what_was_counted_before_is_not_kept():
-    counts, slices = Counts(), [part(device(0)), part(device(0), node="m")]
-    counts.offered([CARDS], slices)
+    counts, slices = DeviceCounter(), [part(device(0)), part(device(0), node="m")]
+    counts.count_devices([CARDS], slices)
     every = replace(CARDS, resource="example.com/any", selectors=())
-    assert counts.offered([CARDS], slices[:1]) == Counts().offered([CARDS], slices[:1])
-    assert counts.offered([every], slices) == Counts().offered([every], slices)
-    assert counts.offered([], slices) == Counts().offered([], slices)
-    assert counts.offered([CARDS], slices) == Counts().offered([CARDS], slices)
+    assert counts.count_devices([CARDS], slices[:1]) == DeviceCounter().count_devices([CARDS], slices[:1])
+    assert counts.count_devices([every], slices) == DeviceCounter().count_devices([every], slices)
+    assert counts.count_devices([], slices) == DeviceCounter().count_devices([], slices)
+    assert counts.count_devices([CARDS], slices) == DeviceCounter().count_devices([CARDS], slices)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.cluster.device_selectors import Term, parse, picks
+from gpuspawner.core.cluster.device_selectors import AttributeTerm, parse_cel_selector, selects_device
 
 NVIDIA = "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'"
 TYPE = "gpu.nvidia.com/type"
@@ -13,16 +13,16 @@ TYPE = "gpu.nvidia.com/type"
 @pytest.mark.parametrize(
     ("expression", "expected"),
     [
-        ("device.driver == 'd'", (Term("", "d"),)),
-        ('device.driver == "d"', (Term("", "d"),)),
-        ("  device.driver=='d'\n", (Term("", "d"),)),
-        (NVIDIA, (Term("", "gpu.nvidia.com"), Term(TYPE, "gpu"))),
-        (NVIDIA.replace("'", '"'), (Term("", "gpu.nvidia.com"), Term(TYPE, "gpu"))),
-        ("device.attributes[ 'd' ].a == ''&&device.driver == 'd'", (Term("d/a", ""), Term("", "d"))),
+        ("device.driver == 'd'", (AttributeTerm("", "d"),)),
+        ('device.driver == "d"', (AttributeTerm("", "d"),)),
+        ("  device.driver=='d'\n", (AttributeTerm("", "d"),)),
+        (NVIDIA, (AttributeTerm("", "gpu.nvidia.com"), AttributeTerm(TYPE, "gpu"))),
+        (NVIDIA.replace("'", '"'), (AttributeTerm("", "gpu.nvidia.com"), AttributeTerm(TYPE, "gpu"))),
+        ("device.attributes[ 'd' ].a == ''&&device.driver == 'd'", (AttributeTerm("d/a", ""), AttributeTerm("", "d"))),
     ],
 )
-def test_comparisons_with_texts_are_understood(expression: str, expected: tuple[Term, ...]):
-    assert parse(expression) == expected
+def test_comparisons_with_texts_are_understood(expression: str, expected: tuple[AttributeTerm, ...]):
+    assert parse_cel_selector(expression) == expected
 
 
 @pytest.mark.parametrize(
@@ -57,12 +57,12 @@ def test_comparisons_with_texts_are_understood(expression: str, expected: tuple[
     ],
 )
 def test_anything_else_is_not_understood(expression: str):
-    assert parse(expression) is None
+    assert parse_cel_selector(expression) is None
 
 
 @given(st.text(alphabet="device.rvatbu[]'\"=&|! \\\n") | st.text())
 def test_any_text_can_be_looked_at(expression: str):
-    assert parse(expression) is None or "==" in expression
+    assert parse_cel_selector(expression) is None or "==" in expression
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_any_text_can_be_looked_at(expression: str):
     ],
 )
 def test_a_device_is_meant_where_all_terms_hold(attributes: dict[str, str], driver: str, expected: bool | None):
-    assert picks([parse(NVIDIA)], attributes, driver=driver) is expected
+    assert selects_device([parse_cel_selector(NVIDIA)], attributes, driver=driver) is expected
 
 
 @pytest.mark.parametrize(
@@ -92,4 +92,4 @@ def test_a_device_is_meant_where_all_terms_hold(attributes: dict[str, str], driv
     ],
 )
 def test_the_first_selector_that_is_not_true_decides(selectors: list[str], expected: bool | None):
-    assert picks(map(parse, selectors), {}, driver="d") is expected
+    assert selects_device(map(parse_cel_selector, selectors), {}, driver="d") is expected

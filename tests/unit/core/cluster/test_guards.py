@@ -2,43 +2,43 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuspawner.core.cluster.guards import Guards
-from gpuspawner.core.cluster.model import Demands, Pod, PodTerm
+from gpuspawner.core.cluster.guards import AntiAffinityIndex
+from gpuspawner.core.cluster.model import Pod, PodAffinityTerm, PodConstraints
 
-APART = PodTerm(topology_key="zone", selector=(), namespaces=frozenset({"hub"}))
+APART = PodAffinityTerm(topology_key="zone", selector=(), namespaces=frozenset({"hub"}))
 BY_LABELS = replace(APART, namespaces=frozenset(), namespace_selector=())
 
 
-def pod(*terms: PodTerm, on: str | None = "a") -> Pod:
-    return Pod(name="p", namespace="elsewhere", node=on, demands=Demands(anti_affinity=terms))
+def pod(*terms: PodAffinityTerm, on: str | None = "a") -> Pod:
+    return Pod(name="p", namespace="elsewhere", node=on, constraints=PodConstraints(anti_affinity=terms))
 
 
-def found(guards: Guards, namespace: str = "hub") -> dict[PodTerm, dict[str, int]]:
-    return {term: dict(nodes) for term, nodes in guards.that_look_in(namespace)}
+def found(guards: AntiAffinityIndex, namespace: str = "hub") -> dict[PodAffinityTerm, dict[str, int]]:
+    return {term: dict(nodes) for term, nodes in guards.iter_terms(namespace)}
 
 
 def test_terms_are_found_by_the_namespace_they_look_in():
-    guards = Guards()
+    guards = AntiAffinityIndex()
     guards.add(pod(APART))
     assert found(guards) == {APART: {"a": 1}}
     assert found(guards, "elsewhere") == {}
 
 
 def test_terms_that_look_for_namespaces_by_labels_may_look_anywhere():
-    guards = Guards()
+    guards = AntiAffinityIndex()
     guards.add(pod(BY_LABELS))
     assert found(guards, "anywhere") == {BY_LABELS: {"a": 1}}
 
 
 def test_equal_terms_are_counted_together():
-    guards = Guards()
+    guards = AntiAffinityIndex()
     for node in ("a", "b", "b"):
         guards.add(pod(APART, on=node))
     assert found(guards) == {APART: {"a": 1, "b": 2}}
 
 
 def test_what_was_removed_is_gone():
-    guards = Guards()
+    guards = AntiAffinityIndex()
     guards.add(pod(APART, BY_LABELS))
     guards.add(pod(APART, on="b"))
     guards.remove(pod(APART, BY_LABELS))
@@ -48,6 +48,6 @@ def test_what_was_removed_is_gone():
 
 
 def test_a_pod_that_waits_keeps_nobody_away():
-    guards = Guards()
+    guards = AntiAffinityIndex()
     guards.add(pod(APART, on=None))
     assert found(guards) == {}

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpuspawner.core.cluster.model import Node, Taint, Toleration
-from gpuspawner.core.cluster.node_states import is_reserved, takes_servers
+from gpuspawner.core.cluster.node_states import accepts_pods, is_reserved_for_others
 
 GPU = Toleration(key="nvidia.com/gpu", operator="Exists")
 
@@ -29,9 +29,9 @@ def tainted(*keys: str, effect: str = "NoSchedule") -> Node:
     ],
 )
 def test_a_node_takes_servers_or_is_reserved_or_will_take_them(node: Node, takes: bool, reserved: bool):
-    assert (takes_servers(node, (GPU,)), is_reserved(node, (GPU,))) == (takes, reserved)
+    assert (accepts_pods(node, (GPU,)), is_reserved_for_others(node, (GPU,))) == (takes, reserved)
 
 
 def test_a_cordon_can_be_tolerated_as_a_taint():
     everything = (Toleration(operator="Exists"),)
-    assert takes_servers(Node(name="n", unschedulable=True), everything)
+    assert accepts_pods(Node(name="n", unschedulable=True), everything)

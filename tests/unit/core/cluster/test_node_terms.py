@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.cluster.model import Node, NodeTerm, Requirement
-from gpuspawner.core.cluster.node_terms import is_well_formed, matches, matches_any
+from gpuspawner.core.cluster.model import Node, NodeSelectorTerm, SelectorRequirement
+from gpuspawner.core.cluster.node_terms import is_valid_requirement, matches_any_term, matches_term
 
 NODE = Node(name="gpu-1", labels={"zone": "a", "gpus": "8", "empty": ""})
 
 
-def requirement(key: str, operator: str, *values: str) -> Requirement:
-    return Requirement(key=key, operator=operator, values=values)
+def requirement(key: str, operator: str, *values: str) -> SelectorRequirement:
+    return SelectorRequirement(key=key, operator=operator, values=values)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def requirement(key: str, operator: str, *values: str) -> Requirement:
     ],
 )
 def test_operators_mean_what_kubernetes_says(key: str, operator: str, values: list[str], expected: bool):
-    assert matches(NODE, NodeTerm(expressions=(requirement(key, operator, *values),))) is expected
+    assert matches_term(NODE, NodeSelectorTerm(expressions=(requirement(key, operator, *values),))) is expected
 
 
 @pytest.mark.parametrize(
@@ -54,25 +54,25 @@ def test_operators_mean_what_kubernetes_says(key: str, operator: str, values: li
         requirement("", "NotIn", "a"),
     ],
 )
-def test_a_term_with_a_malformed_requirement_matches_nothing(malformed: Requirement):
-    assert not is_well_formed(malformed)
-    assert not matches(NODE, NodeTerm(expressions=(malformed,)))
+def test_a_term_with_a_malformed_requirement_matches_nothing(malformed: SelectorRequirement):
+    assert not is_valid_requirement(malformed)
+    assert not matches_term(NODE, NodeSelectorTerm(expressions=(malformed,)))
 
 
 def test_all_requirements_of_a_term_must_hold():
     here, elsewhere = requirement("zone", "In", "a"), requirement("zone", "In", "b")
-    assert not matches(NODE, NodeTerm(expressions=(here, elsewhere)))
+    assert not matches_term(NODE, NodeSelectorTerm(expressions=(here, elsewhere)))
 
 
 def test_one_term_is_enough():
-    terms = [NodeTerm(expressions=(requirement("zone", "In", zone),)) for zone in "ab"]
-    assert matches_any(NODE, terms)
-    assert not matches_any(NODE, terms[1:])
+    terms = [NodeSelectorTerm(expressions=(requirement("zone", "In", zone),)) for zone in "ab"]
+    assert matches_any_term(NODE, terms)
+    assert not matches_any_term(NODE, terms[1:])
 
 
 def test_no_terms_and_an_empty_term_match_nothing():
-    assert not matches_any(NODE, ())
-    assert not matches_any(NODE, (NodeTerm(),))
+    assert not matches_any_term(NODE, ())
+    assert not matches_any_term(NODE, (NodeSelectorTerm(),))
 
 
 @pytest.mark.parametrize(
@@ -88,4 +88,4 @@ def test_no_terms_and_an_empty_term_match_nothing():
     ],
 )
 def test_a_field_is_the_nodes_name(key: str, operator: str, values: list[str], expected: bool):
-    assert matches(NODE, NodeTerm(fields=(requirement(key, operator, *values),))) is expected
+    assert matches_term(NODE, NodeSelectorTerm(fields=(requirement(key, operator, *values),))) is expected

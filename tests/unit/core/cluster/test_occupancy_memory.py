@@ -60,10 +60,10 @@ def measure() -> tuple[float, float]:
     occupancy = Occupancy()
     tracemalloc.start()
     for raw in nodes:
-        occupancy.put_node(decode.node(json.loads(raw)))
+        occupancy.put_node(decode.decode_node(json.loads(raw)))
     of_nodes = tracemalloc.get_traced_memory()[0]
     for raw in pods:
-        if (pod := decode.pod(json.loads(raw))) is not None:
+        if (pod := decode.decode_pod(json.loads(raw))) is not None:
             occupancy.put_pod(pod)
     of_pods = tracemalloc.get_traced_memory()[0] - of_nodes
     return of_nodes / NODES, of_pods / PODS

@@ -2,35 +2,35 @@ from __future__ import annotations
 
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.occupancy import Inventory, Occupancy
-from gpuspawner.core.cluster.overview import Overview, overview
+from gpuspawner.core.cluster.overview import KnownOccupancy, get_occupancy
 
 NODES = (Node(name="n", allocatable={"cpu": 8000}),)
 PODS = (Pod(name="p", namespace="s", node="n", requests={"cpu": 1000}),)
 
 
 def test_nothing_is_known_without_nodes():
-    assert overview(Inventory(pods=PODS)) is None
+    assert get_occupancy(Inventory(pods=PODS)) is None
 
 
 def test_what_is_kept_up_to_date_is_taken_as_it_is():
-    occupancy = Occupancy.of(NODES, PODS)
-    assert overview(Inventory(nodes=NODES, occupancy=occupancy)) == Overview(occupancy, pods_known=True)
+    occupancy = Occupancy.build(NODES, PODS)
+    assert get_occupancy(Inventory(nodes=NODES, occupancy=occupancy)) == KnownOccupancy(occupancy, pods_known=True)
 
 
 def test_nodes_alone_look_empty_and_are_said_not_to_be_known():
-    found = overview(Inventory(nodes=NODES))
+    found = get_occupancy(Inventory(nodes=NODES))
     assert found is not None
-    assert (found.pods_known, found.occupancy.free("n")) == (False, {"cpu": 8000})
+    assert (found.pods_known, found.occupancy.get_free("n")) == (False, {"cpu": 8000})
 
 
 def test_a_snapshot_is_counted():
-    found = overview(Inventory(nodes=NODES, pods=PODS))
+    found = get_occupancy(Inventory(nodes=NODES, pods=PODS))
     assert found is not None
-    assert (found.pods_known, found.occupancy.free("n")) == (True, {"cpu": 7000})
+    assert (found.pods_known, found.occupancy.get_free("n")) == (True, {"cpu": 7000})
 
 
 def test_one_snapshot_is_counted_once():
-    first, second = overview(Inventory(nodes=NODES)), overview(Inventory(nodes=NODES))
+    first, second = get_occupancy(Inventory(nodes=NODES)), get_occupancy(Inventory(nodes=NODES))
     assert first is not None
     assert second is not None
     assert first.occupancy is second.occupancy

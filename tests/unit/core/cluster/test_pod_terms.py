@@ -2,33 +2,40 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.cluster.model import PodTerm, Requirement, Selector
-from gpuspawner.core.cluster.pod_terms import concerns, looks_in, may_concern, may_look_in, selects, with_label_keys
+from gpuspawner.core.cluster.model import LabelSelector, PodAffinityTerm, SelectorRequirement
+from gpuspawner.core.cluster.pod_terms import (
+    covers_namespace,
+    may_cover_namespace,
+    may_select_pod,
+    merge_label_keys,
+    selects_labels,
+    selects_pod,
+)
 
-APP = (Requirement(key="app", operator="In", values=("web",)),)
+APP = (SelectorRequirement(key="app", operator="In", values=("web",)),)
 
 
-def term(*namespaces: str, by_labels: Selector = None, selector: Selector = APP) -> PodTerm:
-    return PodTerm(
+def term(*namespaces: str, by_labels: LabelSelector = None, selector: LabelSelector = APP) -> PodAffinityTerm:
+    return PodAffinityTerm(
         topology_key="zone", selector=selector, namespaces=frozenset(namespaces), namespace_selector=by_labels
     )
 
 
-def in_namespace(operator: str, *values: str) -> Requirement:
-    return Requirement(key="kubernetes.io/metadata.name", operator=operator, values=values)
+def in_namespace(operator: str, *values: str) -> SelectorRequirement:
+    return SelectorRequirement(key="kubernetes.io/metadata.name", operator=operator, values=values)
 
 
-TEAM = Requirement(key="team", operator="Exists")
+TEAM = SelectorRequirement(key="team", operator="Exists")
 
 
 def test_no_selector_selects_nothing_and_an_empty_one_all():
-    assert not selects(None, {"app": "web"})
-    assert selects((), {"app": "web"})
+    assert not selects_labels(None, {"app": "web"})
+    assert selects_labels((), {"app": "web"})
 
 
 def test_a_selector_selects_by_labels():
-    assert selects(APP, {"app": "web", "more": "yes"})
-    assert not selects(APP, {"app": "db"})
+    assert selects_labels(APP, {"app": "web", "more": "yes"})
+    assert not selects_labels(APP, {"app": "db"})
 
 
 @pytest.mark.parametrize(
@@ -45,36 +52,36 @@ def test_a_selector_selects_by_labels():
         (term(by_labels=(TEAM, in_namespace("In", "hub"))), None),
     ],
 )
-def test_a_term_looks_in_namespaces_it_names_or_that_carry_labels(found: PodTerm, expected: bool | None):
-    assert looks_in(found, "hub") is expected
+def test_a_term_looks_in_namespaces_it_names_or_that_carry_labels(found: PodAffinityTerm, expected: bool | None):
+    assert covers_namespace(found, "hub") is expected
 
 
 def test_a_waiting_pods_term_may_look_everywhere_where_versions_differ():
     unlike = term(by_labels=(in_namespace("NotIn", "hub"),))
-    assert (may_look_in(unlike, "hub"), may_look_in(unlike, "other")) == (None, True)
-    assert may_look_in(term(by_labels=(in_namespace("In", "other"),)), "hub") is False
-    assert may_look_in(term("other"), "hub") is False
-    assert may_concern(unlike, "hub", labels={"app": "web"}) is None
-    assert may_concern(unlike, "hub", labels={"app": "db"}) is False
+    assert (may_cover_namespace(unlike, "hub"), may_cover_namespace(unlike, "other")) == (None, True)
+    assert may_cover_namespace(term(by_labels=(in_namespace("In", "other"),)), "hub") is False
+    assert may_cover_namespace(term("other"), "hub") is False
+    assert may_select_pod(unlike, "hub", labels={"app": "web"}) is None
+    assert may_select_pod(unlike, "hub", labels={"app": "db"}) is False
 
 
 def test_a_term_concerns_pods_it_selects_where_it_looks():
-    assert concerns(term("hub"), "hub", labels={"app": "web"}) is True
-    assert concerns(term("hub"), "hub", labels={"app": "db"}) is False
-    assert concerns(term("other"), "hub", labels={"app": "web"}) is False
-    assert concerns(term(by_labels=(TEAM,)), "hub", labels={"app": "web"}) is None
-    assert concerns(term(by_labels=(TEAM,)), "hub", labels={"app": "db"}) is False
+    assert selects_pod(term("hub"), "hub", labels={"app": "web"}) is True
+    assert selects_pod(term("hub"), "hub", labels={"app": "db"}) is False
+    assert selects_pod(term("other"), "hub", labels={"app": "web"}) is False
+    assert selects_pod(term(by_labels=(TEAM,)), "hub", labels={"app": "web"}) is None
+    assert selects_pod(term(by_labels=(TEAM,)), "hub", labels={"app": "db"}) is False
 
 
 def test_label_keys_narrow_a_selector_to_the_pods_own_values():
-    found = with_label_keys(APP, ("hash", "missing"), labels={"hash": "1"}, same=True)
-    assert found == (*APP, Requirement(key="hash", operator="In", values=("1",)))
+    found = merge_label_keys(APP, ("hash", "missing"), labels={"hash": "1"}, same=True)
+    assert found == (*APP, SelectorRequirement(key="hash", operator="In", values=("1",)))
 
 
 def test_label_keys_can_leave_out_the_pods_own_values():
-    found = with_label_keys((), ("hash",), labels={"hash": "1"}, same=False)
-    assert found == (Requirement(key="hash", operator="NotIn", values=("1",)),)
+    found = merge_label_keys((), ("hash",), labels={"hash": "1"}, same=False)
+    assert found == (SelectorRequirement(key="hash", operator="NotIn", values=("1",)),)
 
 
 def test_label_keys_change_nothing_where_nothing_is_selected():
-    assert with_label_keys(None, ("hash",), labels={"hash": "1"}, same=True) is None
+    assert merge_label_keys(None, ("hash",), labels={"hash": "1"}, same=True) is None

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.cluster.requests import requests
+from gpuspawner.core.cluster.requests import compute_requests
 
 GIB = 1 << 30
 
@@ -27,27 +27,27 @@ def container(cpu: str, **extra: Any) -> dict[str, Any]:
     ],
 )
 def test_init_containers_count_as_kube_scheduler_counts_them(init: list[Any], millis: int):
-    assert requests({"containers": [container("1")], "initContainers": init}) == {"cpu": millis}
+    assert compute_requests({"containers": [container("1")], "initContainers": init}) == {"cpu": millis}
 
 
 def test_a_limit_without_a_request_stands_for_both():
     resources = {"limits": {"nvidia.com/gpu": "2", "cpu": "2"}, "requests": {"cpu": "1"}}
-    assert requests({"containers": [{"resources": resources}]}) == {"nvidia.com/gpu": 2, "cpu": 1000}
+    assert compute_requests({"containers": [{"resources": resources}]}) == {"nvidia.com/gpu": 2, "cpu": 1000}
 
 
 def test_the_api_server_rounds_each_amount_up_to_thousandths_before_they_are_added():
-    assert requests({"containers": [container("100.4m"), container("100.4m")]}) == {"cpu": 101 + 101}
+    assert compute_requests({"containers": [container("100.4m"), container("100.4m")]}) == {"cpu": 101 + 101}
 
 
 def test_nothing_of_a_resource_is_no_request():
     resources = {"requests": {"nvidia.com/gpu": "0", "cpu": "0"}}
-    assert requests({"containers": [{"resources": resources}]}) == {}
+    assert compute_requests({"containers": [{"resources": resources}]}) == {}
 
 
 def test_resources_that_kube_scheduler_does_not_count_are_left_out():
     names = ["pods", "storage", "gpu", "hugepages-2Mi", "ephemeral-storage", "example.com/card"]
     resources = {"requests": dict.fromkeys(names, "1")}
-    assert requests({"containers": [{"resources": resources}]}).keys() == set(names[3:])
+    assert compute_requests({"containers": [{"resources": resources}]}).keys() == set(names[3:])
 
 
 @pytest.mark.parametrize(
@@ -62,12 +62,12 @@ def test_resources_that_kube_scheduler_does_not_count_are_left_out():
     ],
 )
 def test_amounts_of_the_pod_itself_take_the_place_of_its_containers(on_pod: dict[str, Any], expected: dict[str, int]):
-    assert requests({"containers": [container("1")], "resources": on_pod}) == expected
+    assert compute_requests({"containers": [container("1")], "resources": on_pod}) == expected
 
 
 def test_overhead_is_added_to_all():
     spec = {"containers": [container("1")], "resources": {"requests": {"cpu": "2"}}}
-    assert requests({**spec, "overhead": {"cpu": "250m", "memory": "1Gi"}}) == {"cpu": 2250, "memory": GIB}
+    assert compute_requests({**spec, "overhead": {"cpu": "250m", "memory": "1Gi"}}) == {"cpu": 2250, "memory": GIB}
 
 
 @pytest.mark.parametrize(
@@ -81,20 +81,20 @@ def test_overhead_is_added_to_all():
 def test_while_a_bound_pod_is_resized_the_larger_amount_counts(conditions: list[Any], millis: int):
     spec = {"containers": [container("3", name="main")]}
     held = {"name": "main", "resources": {"requests": {"cpu": "1"}}, "allocatedResources": {"cpu": "2"}}
-    assert requests(spec, {"containerStatuses": [held], "conditions": conditions}) == {"cpu": millis}
+    assert compute_requests(spec, {"containerStatuses": [held], "conditions": conditions}) == {"cpu": millis}
 
 
 def test_what_a_container_still_holds_counts():
     spec = {"containers": [container("1", name="main")]}
     held = {"name": "main", "resources": {"requests": {"cpu": "2"}}, "allocatedResources": {"cpu": "1"}}
-    assert requests(spec, {"containerStatuses": [held]}) == {"cpu": 2000}
+    assert compute_requests(spec, {"containerStatuses": [held]}) == {"cpu": 2000}
 
 
 def test_what_a_resized_pod_still_holds_as_a_whole_counts():
     spec = {"containers": [container("1")], "resources": {"requests": {"cpu": "2"}}}
-    assert requests(spec, {"resources": {"requests": {"cpu": "4"}}}) == {"cpu": 4000}
+    assert compute_requests(spec, {"resources": {"requests": {"cpu": "4"}}}) == {"cpu": 4000}
 
 
 def test_what_is_no_quantity_is_left_out():
     resources = {"requests": {"cpu": "many", "memory": None, "example.com/card": [1], "nvidia.com/gpu": 2}}
-    assert requests({"containers": [{"resources": resources}, "no container", None]}) == {"nvidia.com/gpu": 2}
+    assert compute_requests({"containers": [{"resources": resources}, "no container", None]}) == {"nvidia.com/gpu": 2}

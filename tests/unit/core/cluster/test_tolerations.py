@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gpuspawner.core.cluster.model import Node, Taint, Toleration
-from gpuspawner.core.cluster.tolerations import tolerates, tolerates_cordon, untolerated
+from gpuspawner.core.cluster.tolerations import find_untolerated_taints, tolerates_cordon, tolerates_taints
 
 GPU = "nvidia.com/gpu"
 PRESENT = Taint(key=GPU, value="present", effect="NoSchedule")
@@ -30,13 +30,13 @@ PRESENT = Taint(key=GPU, value="present", effect="NoSchedule")
     ],
 )
 def test_taints_are_tolerated_as_kube_scheduler_decides(taint: Taint, toleration: Toleration | None, expected: bool):
-    assert tolerates(Node(name="a", taints=(taint,)), (toleration,) if toleration else ()) is expected
+    assert tolerates_taints(Node(name="a", taints=(taint,)), (toleration,) if toleration else ()) is expected
 
 
 def test_every_taint_needs_a_toleration():
     other = replace(PRESENT, key="other")
     node = Node(name="a", taints=(PRESENT, other))
-    assert list(untolerated(node, (Toleration(key=GPU, operator="Exists"),))) == [other]
+    assert list(find_untolerated_taints(node, (Toleration(key=GPU, operator="Exists"),))) == [other]
 
 
 def test_a_cordon_is_tolerated_like_its_taint():

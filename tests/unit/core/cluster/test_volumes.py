@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.cluster.model import Node
-from gpuspawner.core.cluster.node_terms import matches_any
-from gpuspawner.core.cluster.volumes import volume_terms
+from gpuspawner.core.cluster.node_terms import matches_any_term
+from gpuspawner.core.cluster.volumes import decode_volume_terms
 
 ZONE, OLD_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
 
 
 def takes(raw: object, labels: dict[str, str]) -> bool:
-    return all(matches_any(Node(name="n", labels=labels), terms) for terms in volume_terms(raw))
+    return all(matches_any_term(Node(name="n", labels=labels), terms) for terms in decode_volume_terms(raw))
 
 
 def test_a_volume_can_be_used_where_its_affinity_says():
@@ -46,4 +46,4 @@ def test_a_volume_stays_in_its_zone(on_volume: dict[str, str], on_node: dict[str
     "raw", [None, {}, {"spec": {"nodeAffinity": None}}, {"spec": {"nodeAffinity": {"required": 1}}}]
 )
 def test_a_volume_that_says_nothing_can_be_used_anywhere(raw: Any):
-    assert volume_terms(raw) == ()
+    assert decode_volume_terms(raw) == ()

@@ -6,17 +6,22 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.accelerators import Accelerator, AcceleratorTable
-from gpuspawner.core.catalog.avoidance import avoidance, fulfils
-from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Platform, Preset, ScaleUp
-from gpuspawner.core.catalog.platforms import platform_of
+from gpuspawner.core.catalog.avoidance import build_gpu_node_exclusion, matches_expressions
+from gpuspawner.core.catalog.catalogue import Bounds, Catalog, CustomImages, GPUType, Image, Platform, Preset, ScaleUp
+from gpuspawner.core.catalog.platforms import read_platform
 from gpuspawner.core.catalog.policy_rules import Policy, Rule
-from gpuspawner.core.catalog.unions import Union
+from gpuspawner.core.catalog.unions import CombinedType
 from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.discovery.assemble import Configured, assemble, default_cpu, default_memory
+from gpuspawner.core.discovery.assemble import (
+    ConfiguredCatalog,
+    assemble_catalog,
+    make_default_cpu_bounds,
+    make_default_memory_bounds,
+)
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.request.selection import validate
-from gpuspawner.core.warnings.flags import Concern, flagged
+from gpuspawner.core.warnings.flags import WarningKind, find_node_warnings
 
 GIB = 1 << 30
 GPU, PRODUCT = "nvidia.com/gpu", "nvidia.com/gpu.product"
@@ -35,12 +40,14 @@ def own(slug: str, **changes: Any) -> GPUType:
     )
 
 
-def made(configured: Configured, *nodes: Node) -> Catalogue:
-    return assemble(configured, Inventory(nodes=nodes), table=AcceleratorTable(), fallback_image="quay.io/some/base:1")
+def made(configured: ConfiguredCatalog, *nodes: Node) -> Catalog:
+    return assemble_catalog(
+        configured, Inventory(nodes=nodes), table=AcceleratorTable(), fallback_image="quay.io/some/base:1"
+    )
 
 
 def test_without_settings_everything_comes_from_the_cluster_and_the_spawner():
-    catalogue = made(Configured(), node("T4"))
+    catalogue = made(ConfiguredCatalog(), node("T4"))
     assert catalogue.images == {
         "default": Image(
             slug="default", display_name="base:1", image="quay.io/some/base:1", description="quay.io/some/base:1"
@@ -52,7 +59,7 @@ def test_without_settings_everything_comes_from_the_cluster_and_the_spawner():
 
 
 def test_while_nodes_are_unknown_so_are_bounds():
-    catalogue = assemble(Configured(), Inventory(), table=AcceleratorTable(), fallback_image="i")
+    catalogue = assemble_catalog(ConfiguredCatalog(), Inventory(), table=AcceleratorTable(), fallback_image="i")
     assert (catalogue.cpu, catalogue.memory, catalogue.gpus) == (None, None, {})
 
 
@@ -60,7 +67,9 @@ def test_what_the_admin_configured_stands():
     bounds = Bounds(min=1, max=2, step=1, default=1)
     image = Image(slug="i", display_name="I", image="i")
     custom = CustomImages(registries=("quay.io",))
-    catalogue = made(Configured(images={"i": image}, custom_images=custom, cpu=bounds, memory=bounds), node(None))
+    catalogue = made(
+        ConfiguredCatalog(images={"i": image}, custom_images=custom, cpu=bounds, memory=bounds), node(None)
+    )
     assert (catalogue.images, catalogue.cpu, catalogue.memory) == ({"i": image}, bounds, bounds)
     assert catalogue.custom_images == custom
 
@@ -68,14 +77,14 @@ def test_what_the_admin_configured_stands():
 @pytest.mark.parametrize(
     "configured",
     [
-        Configured(gpus={"t4": own("t4", match={"pool": ("x",)})}),
-        Configured(gpus={"mine": own("mine")}),
-        Configured(gpus={"mine": own("mine", match={"pool": ("small",)})}),
-        Configured(gpus={"mine": own("mine", match={})}),
-        Configured(hidden=frozenset({"t4"})),
-        Configured(hidden=frozenset({"mine"}), hidden_gpus=(own("mine"),)),
-        Configured(hidden=frozenset({"mine"}), hidden_gpus=(own("mine", match={"pool": ("small",)}),)),
-        Configured(discover=False),
+        ConfiguredCatalog(gpus={"t4": own("t4", match={"pool": ("x",)})}),
+        ConfiguredCatalog(gpus={"mine": own("mine")}),
+        ConfiguredCatalog(gpus={"mine": own("mine", match={"pool": ("small",)})}),
+        ConfiguredCatalog(gpus={"mine": own("mine", match={})}),
+        ConfiguredCatalog(hidden=frozenset({"t4"})),
+        ConfiguredCatalog(hidden=frozenset({"mine"}), hidden_gpus=(own("mine"),)),
+        ConfiguredCatalog(hidden=frozenset({"mine"}), hidden_gpus=(own("mine", match={"pool": ("small",)}),)),
+        ConfiguredCatalog(discover=False),
     ],
     ids=[
         "same slug",
@@ -88,23 +97,26 @@ def test_what_the_admin_configured_stands():
         "switched off",
     ],
 )
-def test_the_admin_wins_over_what_is_discovered(configured: Configured):
+def test_the_admin_wins_over_what_is_discovered(configured: ConfiguredCatalog):
     catalogue = made(configured, node("T4", pool="small"))
     assert {slug: replace(gpu, platforms=()) for slug, gpu in catalogue.gpus.items()} == dict(configured.gpus)
 
 
 def test_another_type_stays_beside_a_hidden_one():
-    configured = Configured(hidden=frozenset({"mine"}), hidden_gpus=(own("mine"),))
+    configured = ConfiguredCatalog(hidden=frozenset({"mine"}), hidden_gpus=(own("mine"),))
     assert list(made(configured, node("T4"), node("V100")).gpus) == ["v100"]
 
 
 @pytest.mark.parametrize(
     "configured",
-    [Configured(hidden=frozenset({"t4"})), Configured(hidden=frozenset({"mine"}), hidden_gpus=(own("mine"),))],
+    [
+        ConfiguredCatalog(hidden=frozenset({"t4"})),
+        ConfiguredCatalog(hidden=frozenset({"mine"}), hidden_gpus=(own("mine"),)),
+    ],
     ids=["by slug", "by label"],
 )
-def test_servers_without_a_gpu_avoid_nodes_of_hidden_types(configured: Configured):
-    (expression,) = avoidance(made(configured, node("T4")))
+def test_servers_without_a_gpu_avoid_nodes_of_hidden_types(configured: ConfiguredCatalog):
+    (expression,) = build_gpu_node_exclusion(made(configured, node("T4")))
     assert (expression.key, expression.operator, expression.values) == (PRODUCT, "NotIn", ("T4",))
 
 
@@ -112,13 +124,13 @@ def test_servers_without_a_gpu_avoid_nodes_of_hidden_types(configured: Configure
 def test_servers_without_a_gpu_avoid_gpu_nodes_that_have_no_type(admins: dict[str, tuple[str, ...]]):
     """Their driver is still being installed, so that nothing but a label says what they have."""
     starting = Node(name="a", labels={"nvidia.com/gpu.present": "true", "pool": "new"})
-    configured = Configured(gpus={"t4": own("t4", match=admins)} if admins else {}, discover=False)
-    avoided = avoidance(made(configured, starting, node(None, pool="cpu")))
-    assert [fulfils(labels, avoided) for labels in (starting.labels, {"pool": "cpu"})] == [False, True]
+    configured = ConfiguredCatalog(gpus={"t4": own("t4", match=admins)} if admins else {}, discover=False)
+    avoided = build_gpu_node_exclusion(made(configured, starting, node(None, pool="cpu")))
+    assert [matches_expressions(labels, avoided) for labels in (starting.labels, {"pool": "cpu"})] == [False, True]
 
 
 def test_a_discovered_type_joins_the_admins_others():
-    catalogue = made(Configured(gpus={"t4": own("t4")}), node("T4"), node("V100"))
+    catalogue = made(ConfiguredCatalog(gpus={"t4": own("t4")}), node("T4"), node("V100"))
     assert list(catalogue.gpus) == ["t4", "v100"]
 
 
@@ -132,10 +144,12 @@ def test_a_discovered_type_joins_the_admins_others():
 )
 def test_a_discovered_type_stays_on_the_nodes_that_the_admins_types_leave(taking: dict[str, Any]):
     nodes = node("T4", 8, pool="small"), node("T4", 4, pool="large")
-    catalogue = made(Configured(**taking), *nodes)
-    assert [slug for slug, gpu in catalogue.gpus.items() if gpu.is_on(nodes[0].labels)] == list(taking.get("gpus", ()))
+    catalogue = made(ConfiguredCatalog(**taking), *nodes)
+    assert [slug for slug, gpu in catalogue.gpus.items() if gpu.matches_labels(nodes[0].labels)] == list(
+        taking.get("gpus", ())
+    )
     left = catalogue.gpus["t4"]
-    assert (left.match, left.max_count, left.is_on(nodes[1].labels)) == (
+    assert (left.match, left.max_count, left.matches_labels(nodes[1].labels)) == (
         {PRODUCT: ("T4",), "pool": ("large",)},
         4,
         True,
@@ -143,11 +157,11 @@ def test_a_discovered_type_stays_on_the_nodes_that_the_admins_types_leave(taking
 
 
 def test_nodes_that_no_label_tells_from_the_admins_are_not_offered_and_said_to_be():
-    admins = Configured(gpus={"mine": own("mine", match={"pool": ("small",)})})
+    admins = ConfiguredCatalog(gpus={"mine": own("mine", match={"pool": ("small",)})})
     nodes = node("T4", pool="small"), replace(node("T4", pool="large"), name="a"), replace(node("T4"), name="b")
     catalogue = made(admins, *nodes)
-    (flag,) = flagged(nodes, catalogue, table=AcceleratorTable())
-    assert (list(catalogue.gpus), flag.concern, flag.nodes) == (["mine"], Concern.NO_TYPE, ("a", "b"))
+    (flag,) = find_node_warnings(nodes, catalogue, table=AcceleratorTable())
+    assert (list(catalogue.gpus), flag.kind, flag.nodes) == (["mine"], WarningKind.NO_TYPE, ("a", "b"))
     assert flag.message == (
         "nvidia.com/gpu (T4) is not offered: no GPU type of the settings matches the labels. "
         "Describe one in gpus, with a match that these nodes meet and those of other types do not."
@@ -156,17 +170,17 @@ def test_nodes_that_no_label_tells_from_the_admins_are_not_offered_and_said_to_b
 
 def test_another_resource_of_the_same_node_is_another_type():
     mig = own("mig", resource="nvidia.com/mig-1g.5gb")
-    assert list(made(Configured(gpus={"mig": mig}), node("T4")).gpus) == ["mig", "t4"]
+    assert list(made(ConfiguredCatalog(gpus={"mig": mig}), node("T4")).gpus) == ["mig", "t4"]
 
 
 def test_a_count_that_was_left_out_is_the_largest_on_one_node():
-    configured = Configured(gpus={"t4": own("t4")}, uncounted=frozenset({"t4"}))
+    configured = ConfiguredCatalog(gpus={"t4": own("t4")}, uncounted=frozenset({"t4"}))
     assert made(configured, node("T4", 2), node("T4", 8), node("V100", 16)).gpus["t4"].max_count == 8
 
 
 @pytest.mark.parametrize(("told", "most"), [("8", 8), ("many", 2), ("9999", 2)])
 def test_a_count_that_was_left_out_is_what_labels_tell_while_a_device_plugin_is_not_there(told: str, most: int):
-    configured = Configured(gpus={"t4": own("t4")}, uncounted=frozenset({"t4"}))
+    configured = ConfiguredCatalog(gpus={"t4": own("t4")}, uncounted=frozenset({"t4"}))
     silent = node("T4", 0)
     silent = replace(silent, labels={**silent.labels, "nvidia.com/gpu.count": told})
     counted = node("T4", 2)
@@ -175,13 +189,13 @@ def test_a_count_that_was_left_out_is_what_labels_tell_while_a_device_plugin_is_
 
 
 def test_a_count_that_was_left_out_is_one_while_no_node_is_known():
-    configured = Configured(gpus={"t4": own("t4")}, uncounted=frozenset({"t4"}))
+    configured = ConfiguredCatalog(gpus={"t4": own("t4")}, uncounted=frozenset({"t4"}))
     assert made(configured).gpus["t4"].max_count == 1
 
 
 def test_a_count_that_was_left_out_includes_nodes_that_may_be_added():
     scale_up = ScaleUp(max_nodes=4, gpus_per_node=8, minutes=6)
-    configured = Configured(gpus={"t4": own("t4", scale_up=scale_up)}, uncounted=frozenset({"t4"}))
+    configured = ConfiguredCatalog(gpus={"t4": own("t4", scale_up=scale_up)}, uncounted=frozenset({"t4"}))
     assert [made(configured, *nodes).gpus["t4"].max_count for nodes in ((), (node("T4", 2),), (node("T4", 16),))] == [
         8,
         8,
@@ -191,7 +205,9 @@ def test_a_count_that_was_left_out_includes_nodes_that_may_be_added():
 
 def test_while_nodes_are_unknown_presets_stay():
     presets = {"train": Preset(slug="train", display_name="T", options={"gpu": "t4"})}
-    catalogue = assemble(Configured(presets=presets), Inventory(), table=AcceleratorTable(), fallback_image="i")
+    catalogue = assemble_catalog(
+        ConfiguredCatalog(presets=presets), Inventory(), table=AcceleratorTable(), fallback_image="i"
+    )
     with pytest.raises(SelectionError) as caught:
         validate({"preset": "train"}, catalogue)
     assert [(problem.field, problem.code) for problem in caught.value.problems] == [("gpu", "unknown_choice")]
@@ -203,44 +219,46 @@ def test_a_preset_that_nobody_could_start_is_left_out():
         "train": Preset(slug="train", display_name="T", options={"gpu": "t4", "gpu_count": 8}),
         "gone": Preset(slug="gone", display_name="G", options={"gpu": "k80"}),
     }
-    assert list(made(Configured(presets=presets), node("T4", 4)).presets) == ["small"]
-    assert list(made(Configured(presets=presets), node("T4", 8)).presets) == ["small", "train"]
+    assert list(made(ConfiguredCatalog(presets=presets), node("T4", 4)).presets) == ["small"]
+    assert list(made(ConfiguredCatalog(presets=presets), node("T4", 8)).presets) == ["small", "train"]
 
 
 @pytest.mark.parametrize(
     ("millis", "expected"), [(499, None), (700, (500, 500)), (1000, (1000, 1000)), (9999, (9500, 2000))]
 )
 def test_cpu_bounds_end_at_whole_steps_of_the_largest_node(millis: int, expected: tuple[int, int] | None):
-    bounds = default_cpu(millis)
+    bounds = make_default_cpu_bounds(millis)
     assert (bounds and (bounds.max, bounds.default)) == expected
 
 
 @pytest.mark.parametrize(("size", "expected"), [(GIB - 1, None), (3 * GIB + 5, (3, 3)), (64 * GIB, (64, 8))])
 def test_memory_bounds_end_at_whole_gib_of_the_largest_node(size: int, expected: tuple[int, int] | None):
-    bounds = default_memory(size)
+    bounds = make_default_memory_bounds(size)
     assert (bounds and (bounds.max // GIB, bounds.default // GIB)) == expected
 
 
 def test_several_types_are_one_choice_beside_them():
-    either = Union(gpu=own("any", max_count=0), any_of=("t4", "l4"))
-    catalogue = made(Configured(gpus={"t4": own("t4", max_count=2)}, unions={"any": either}), node("L4"))
+    either = CombinedType(gpu=own("any", max_count=0), any_of=("t4", "l4"))
+    catalogue = made(ConfiguredCatalog(gpus={"t4": own("t4", max_count=2)}, unions={"any": either}), node("L4"))
     assert list(catalogue.gpus) == ["t4", "l4", "any"]
     assert [gpu.slug for gpu in catalogue.gpus["any"].members] == ["t4", "l4"]
     assert catalogue.gpus["any"].max_count == 4
 
 
 def test_a_choice_of_types_that_are_not_there_is_not_offered():
-    assert list(made(Configured(unions={"any": Union(gpu=own("any"), any_of=("l4",))})).gpus) == []
+    assert list(made(ConfiguredCatalog(unions={"any": CombinedType(gpu=own("any"), any_of=("l4",))})).gpus) == []
 
 
 def test_servers_without_a_gpu_avoid_the_same_nodes_with_and_without_a_choice_of_several():
-    both = Configured(unions={"any": Union(gpu=own("any"), any_of=("t4",))})
-    assert avoidance(made(both, node("T4"))) == avoidance(made(Configured(), node("T4")))
+    both = ConfiguredCatalog(unions={"any": CombinedType(gpu=own("any"), any_of=("t4",))})
+    assert build_gpu_node_exclusion(made(both, node("T4"))) == build_gpu_node_exclusion(
+        made(ConfiguredCatalog(), node("T4"))
+    )
 
 
 def test_a_type_of_the_admin_covers_devices_that_nobody_can_count():
     uncounted = Node(name="n", labels={PRODUCT: "T4"}, uncounted=frozenset({GPU}))
-    assert list(made(Configured(gpus={"mine": own("mine")}), uncounted).gpus) == ["mine"]
+    assert list(made(ConfiguredCatalog(gpus={"mine": own("mine")}), uncounted).gpus) == ["mine"]
 
 
 DRIVER = "nvidia.com/cuda.driver-version.major"
@@ -251,28 +269,28 @@ V100_TABLE = AcceleratorTable(
 
 def test_a_type_says_what_its_nodes_are_like_each_kind_once():
     old, new = node("T4", **{DRIVER: "535"}), node("T4", **{DRIVER: "580"})
-    catalogue = made(Configured(), old, new, new, node("V100", **{DRIVER: "470"}))
-    assert catalogue.gpus["t4"].platforms == (platform_of(old.labels), platform_of(new.labels))
+    catalogue = made(ConfiguredCatalog(), old, new, new, node("V100", **{DRIVER: "470"}))
+    assert catalogue.gpus["t4"].platforms == (read_platform(old.labels), read_platform(new.labels))
 
 
 def test_a_node_without_the_types_resource_says_nothing_of_it():
     broken = replace(node("T4", **{DRIVER: "535"}), allocatable={}, capacity={})
-    configured = Configured(gpus={"mine": own("mine")}, discover=False)
+    configured = ConfiguredCatalog(gpus={"mine": own("mine")}, discover=False)
     assert made(configured, broken).gpus["mine"].platforms == ()
 
 
 def test_while_a_type_has_no_node_the_table_of_models_says_what_it_can_compute():
-    configured = Configured(gpus={"mine": own("mine")})
+    configured = ConfiguredCatalog(gpus={"mine": own("mine")})
     for inventory in (Inventory(), Inventory(nodes=())):
-        catalogue = assemble(configured, inventory, table=V100_TABLE, fallback_image="i")
+        catalogue = assemble_catalog(configured, inventory, table=V100_TABLE, fallback_image="i")
         assert catalogue.gpus["mine"].platforms == (Platform(compute=(7, 0)),)
 
 
 def test_a_choice_of_several_types_has_the_platforms_of_all():
     one, other = node("T4", **{DRIVER: "535"}), node("V100", **{DRIVER: "580"})
-    union = Union(gpu=own("any", match={}), any_of=("t4", "v100"))
-    catalogue = made(Configured(unions={"any": union}), one, other)
-    assert catalogue.gpus["any"].platforms == (platform_of(one.labels), platform_of(other.labels))
+    union = CombinedType(gpu=own("any", match={}), any_of=("t4", "v100"))
+    catalogue = made(ConfiguredCatalog(unions={"any": union}), one, other)
+    assert catalogue.gpus["any"].platforms == (read_platform(one.labels), read_platform(other.labels))
 
 
 SPOT_LABEL = "karpenter.sh/capacity-type"
@@ -284,7 +302,7 @@ SXM_TABLE = AcceleratorTable(
 def test_a_type_is_spot_where_all_its_nodes_are():
     spot, bare = {SPOT_LABEL: "spot"}, {SPOT_LABEL: "on-demand"}
     nodes = (node("T4", **spot), node("T4", **spot), node("V100", **spot), node("V100", **bare), node("L4"))
-    assert {slug: gpu.spot for slug, gpu in made(Configured(), *nodes).gpus.items()} == {
+    assert {slug: gpu.spot for slug, gpu in made(ConfiguredCatalog(), *nodes).gpus.items()} == {
         "t4": True,
         "v100": None,
         "l4": None,
@@ -293,7 +311,7 @@ def test_a_type_is_spot_where_all_its_nodes_are():
 
 @pytest.mark.parametrize("said", [True, False])
 def test_what_the_admin_says_of_spot_and_links_stands(said: bool):
-    configured = Configured(gpus={"mine": own("mine", spot=said, interconnect="Own")})
+    configured = ConfiguredCatalog(gpus={"mine": own("mine", spot=said, interconnect="Own")})
     gpu = made(configured, node("T4", **{SPOT_LABEL: "spot" if not said else "on-demand"})).gpus["mine"]
     assert (gpu.spot, gpu.interconnect) == (said, "Own")
 
@@ -302,17 +320,17 @@ def test_a_type_is_linked_where_a_server_can_have_several_of_its_gpus():
     found = {}
     for number in (1, 4):
         inventory = Inventory(nodes=(node("V100-SXM2", number),))
-        catalogue = assemble(Configured(), inventory, table=SXM_TABLE, fallback_image="i")
+        catalogue = assemble_catalog(ConfiguredCatalog(), inventory, table=SXM_TABLE, fallback_image="i")
         found[number] = catalogue.gpus["v100"].interconnect
     assert found == {1: None, 4: "NVLink"}
 
 
 def test_a_choice_of_several_types_says_what_is_so_of_all():
-    union = Union(gpu=own("any", match={}), any_of=("t4", "v100"))
+    union = CombinedType(gpu=own("any", match={}), any_of=("t4", "v100"))
     nodes = (node("T4", **{SPOT_LABEL: "spot"}), node("V100", **{SPOT_LABEL: "spot"}))
-    assert made(Configured(unions={"any": union}), *nodes).gpus["any"].spot is True
+    assert made(ConfiguredCatalog(unions={"any": union}), *nodes).gpus["any"].spot is True
 
 
 def test_a_policy_goes_with_the_catalogue():
     policy = Policy(default=Rule(max_gpus=1))
-    assert (made(Configured(policy=policy)).policy, made(Configured()).policy) == (policy, None)
+    assert (made(ConfiguredCatalog(policy=policy)).policy, made(ConfiguredCatalog()).policy) == (policy, None)

@@ -7,18 +7,16 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.avoidance import MatchExpression
-from gpuspawner.core.catalog.catalogue import Catalogue, GPUType, Image
+from gpuspawner.core.catalog.catalogue import Catalog, GPUType, Image
 from gpuspawner.core.cluster.model import Node, Pod, Taint, Toleration
 from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.discovery.counting import cpu_node_has_room, largest_node
+from gpuspawner.core.discovery.counting import find_largest_node, has_room_on_cpu_node
 
 GIB = 1 << 30
 GPU = "nvidia.com/gpu"
 PRODUCT = "nvidia.com/gpu.product"
 T4 = GPUType(slug="t4", display_name="T4", resource=GPU, vendor="nvidia", match={PRODUCT: ("T4",)}, max_count=4)
-CATALOGUE = Catalogue(
-    images={"i": Image(slug="i", display_name="I", image="i")}, cpu=None, memory=None, gpus={"t4": T4}
-)
+CATALOGUE = Catalog(images={"i": Image(slug="i", display_name="I", image="i")}, cpu=None, memory=None, gpus={"t4": T4})
 PRESENT = Taint(key=GPU, value="present", effect="NoSchedule")
 
 
@@ -42,7 +40,7 @@ def pod(on: str | None, **requests: int) -> Pod:
 
 def room(cpu: int, memory: int, *nodes: Node, pods: tuple[Pod, ...] | None = (), **tolerated: Any) -> bool:
     inventory = Inventory(nodes=nodes, pods=pods)
-    return cpu_node_has_room(cpu, memory, inventory=inventory, catalogue=CATALOGUE, **tolerated)
+    return has_room_on_cpu_node(cpu, memory, inventory=inventory, catalogue=CATALOGUE, **tolerated)
 
 
 def test_a_cpu_node_with_room_has_room():
@@ -88,7 +86,7 @@ def test_the_node_of_a_hidden_type_is_no_room():
     hidden = replace(CATALOGUE, gpus={}, hidden=(T4,))
     for gpu_node in (node("a", labels={PRODUCT: "T4"}), node("a", 4, labels={})):
         inventory = Inventory(nodes=(gpu_node,), pods=())
-        assert not cpu_node_has_room(1000, GIB, inventory=inventory, catalogue=hidden)
+        assert not has_room_on_cpu_node(1000, GIB, inventory=inventory, catalogue=hidden)
 
 
 @pytest.mark.parametrize(("architecture", "expected"), [("arm64", True), ("amd64", False)])
@@ -115,24 +113,24 @@ def test_the_largest_node_is_the_one_with_the_most_memory():
         Node(name="a", allocatable={"cpu": 64_000, "memory": 32 * GIB}),
         Node(name="b", allocatable={"cpu": 8000, "memory": 64 * GIB}),
     )
-    assert largest_node(Inventory(nodes=nodes)) == (8000, 64 * GIB)
+    assert find_largest_node(Inventory(nodes=nodes)) == (8000, 64 * GIB)
 
 
 @pytest.mark.parametrize("nodes", [None, ()])
 def test_without_nodes_there_is_no_largest_one(nodes: tuple[Node, ...] | None):
-    assert largest_node(Inventory(nodes=nodes)) is None
+    assert find_largest_node(Inventory(nodes=nodes)) is None
 
 
 def test_the_control_plane_is_no_node_for_servers():
     taint = Taint(key="node-role.kubernetes.io/control-plane", effect="NoSchedule")
     nodes = (node("control", taints=(taint,), allocatable={"cpu": 64_000, "memory": 256 * GIB}), node("a"))
-    assert largest_node(Inventory(nodes=nodes)) == (8000, 32 * GIB)
+    assert find_largest_node(Inventory(nodes=nodes)) == (8000, 32 * GIB)
 
 
 def test_a_node_that_may_have_gpus_is_none_without():
     some, other = frozenset({GPU}), frozenset({"example.com/nic"})
-    assert not room(1000, GIB, node("a", uncounted=some, published=some))
-    assert room(1000, GIB, node("a", uncounted=other, published=other))
+    assert not room(1000, GIB, node("a", uncounted=some, published_by_dra=some))
+    assert room(1000, GIB, node("a", uncounted=other, published_by_dra=other))
 
 
 def test_a_node_without_signs_of_gpus_has_room_while_they_may_be_anywhere():

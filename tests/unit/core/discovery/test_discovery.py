@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.catalog.accelerators import Accelerator, AcceleratorTable
-from gpuspawner.core.catalog.catalogue import GPUType, Unit
+from gpuspawner.core.catalog.catalogue import GPUType, UnitKind
 from gpuspawner.core.cluster.model import Node, Toleration
-from gpuspawner.core.discovery.discovery import discover
+from gpuspawner.core.discovery.discovery import discover_gpu_types
 
 GIB = 1 << 30
 GPU, PRODUCT, GKE = "nvidia.com/gpu", "nvidia.com/gpu.product", "cloud.google.com/gke-accelerator"
@@ -38,11 +38,11 @@ def gpus(labels: dict[str, str], number: int = 4, resource: str = GPU) -> Node:
 
 
 def slugs(*nodes: Node) -> list[str]:
-    return [gpu.slug for gpu in discover(nodes, TABLE)]
+    return [gpu.slug for gpu in discover_gpu_types(nodes, TABLE)]
 
 
 def test_nodes_of_one_model_are_one_type():
-    found = discover([gpus({PRODUCT: "A100-SXM"}, 4), gpus({PRODUCT: "A100-PCIe"}, 8)], TABLE)
+    found = discover_gpu_types([gpus({PRODUCT: "A100-SXM"}, 4), gpus({PRODUCT: "A100-PCIe"}, 8)], TABLE)
     assert found == (
         GPUType(
             slug="a100",
@@ -65,16 +65,18 @@ def test_whole_cards_slices_and_shares_are_types_of_their_own():
         capacity={GPU: 4, "nvidia.com/mig-1g.5gb": 7},
     )
     shared = gpus({PRODUCT: "A100-SXM-SHARED", "nvidia.com/gpu.replicas": "4"}, 16)
-    found = [(gpu.slug, gpu.display_name, gpu.unit, gpu.max_count) for gpu in discover([shared, mixed], TABLE)]
+    found = [
+        (gpu.slug, gpu.display_name, gpu.unit, gpu.max_count) for gpu in discover_gpu_types([shared, mixed], TABLE)
+    ]
     assert found == [
-        ("a100", "A100", Unit.CARD, 4),
-        ("a100-mig-1g.5gb", "A100 (MIG 1g.5gb)", Unit.MIG, 7),
-        ("a100-shared", "A100 (shared)", Unit.SHARED, 1),
+        ("a100", "A100", UnitKind.CARD, 4),
+        ("a100-mig-1g.5gb", "A100 (MIG 1g.5gb)", UnitKind.MIG, 7),
+        ("a100-shared", "A100 (shared)", UnitKind.SHARED, 1),
     ]
 
 
 def test_a_shared_type_says_by_how_many():
-    (found,) = discover([gpus({PRODUCT: "A100-SXM-SHARED", "nvidia.com/gpu.replicas": "4"})], TABLE)
+    (found,) = discover_gpu_types([gpus({PRODUCT: "A100-SXM-SHARED", "nvidia.com/gpu.replicas": "4"})], TABLE)
     assert found.description == "One GPU for up to 4 servers at a time."
 
 
@@ -85,7 +87,7 @@ def test_vendors_come_in_a_fixed_order():
 
 
 def test_one_model_under_two_kinds_of_labels_is_two_types():
-    found = discover([gpus({GKE: "nvidia-tesla-a100"}), gpus({PRODUCT: "A100-SXM"})], TABLE)
+    found = discover_gpu_types([gpus({GKE: "nvidia-tesla-a100"}), gpus({PRODUCT: "A100-SXM"})], TABLE)
     assert [(gpu.slug, gpu.display_name) for gpu in found] == [("a100", "A100"), ("a100-gke", "A100 [GKE]")]
 
 
@@ -96,7 +98,7 @@ KARPENTER = {
 
 
 def test_a_karpenter_node_is_of_one_type_before_and_after_its_gpus_were_looked_at():
-    (found,) = discover(
+    (found,) = discover_gpu_types(
         [gpus(KARPENTER), gpus({**KARPENTER, PRODUCT: "A100-SXM", "nvidia.com/gpu.replicas": "1"})], TABLE
     )
     assert (found.slug, found.display_name, found.memory_bytes) == ("a100", "A100", 40 * GIB)
@@ -105,7 +107,7 @@ def test_a_karpenter_node_is_of_one_type_before_and_after_its_gpus_were_looked_a
 
 def test_whole_cards_of_a_machine_that_other_nodes_share_are_told_by_their_product():
     shared = gpus({**KARPENTER, PRODUCT: "A100-SXM-SHARED", "nvidia.com/gpu.replicas": "4"}, 16)
-    found = discover([shared, gpus({**KARPENTER, PRODUCT: "A100-SXM"})], TABLE)
+    found = discover_gpu_types([shared, gpus({**KARPENTER, PRODUCT: "A100-SXM"})], TABLE)
     assert [(gpu.slug, gpu.match[PRODUCT]) for gpu in found] == [
         ("a100", ("A100-SXM",)),
         ("a100-shared", ("A100-SXM-SHARED",)),
@@ -113,28 +115,28 @@ def test_whole_cards_of_a_machine_that_other_nodes_share_are_told_by_their_produ
 
 
 def test_nodes_without_labels_offer_any_model():
-    (found,) = discover([gpus({})], TABLE)
+    (found,) = discover_gpu_types([gpus({})], TABLE)
     assert (found.slug, found.display_name, found.match) == ("nvidia-gpu", "NVIDIA GPU (any model)", {})
 
 
 def test_a_slice_of_an_unknown_model_is_offered_by_its_profile():
-    (found,) = discover([gpus({}, resource="nvidia.com/mig-1g.5gb")], TABLE)
+    (found,) = discover_gpu_types([gpus({}, resource="nvidia.com/mig-1g.5gb")], TABLE)
     assert (found.slug, found.display_name) == ("nvidia-mig-1g.5gb", "NVIDIA MIG 1g.5gb")
 
 
 @pytest.mark.parametrize("nodes", [[], [gpus({PRODUCT: "A100-SXM"}, 0)], [gpus({}, resource="example.com/fpga")]])
 def test_without_gpus_there_are_no_types(nodes: list[Node]):
-    assert discover(nodes, TABLE) == ()
+    assert discover_gpu_types(nodes, TABLE) == ()
 
 
 def test_gpus_that_do_not_work_right_now_are_still_a_type():
     broken = Node(name="n", labels={PRODUCT: "A100-SXM"}, allocatable={GPU: 0}, capacity={GPU: 4}, ready=False)
-    (found,) = discover([broken], TABLE)
+    (found,) = discover_gpu_types([broken], TABLE)
     assert found.max_count == 1
 
 
 def test_a_slice_tolerates_the_taints_of_its_resource_and_of_whole_cards():
-    (found,) = discover([gpus({PRODUCT: "A100-SXM"}, resource="nvidia.com/mig-1g.5gb")], TABLE)
+    (found,) = discover_gpu_types([gpus({PRODUCT: "A100-SXM"}, resource="nvidia.com/mig-1g.5gb")], TABLE)
     assert [(item.key, item.operator, item.effect) for item in found.tolerations] == [
         ("nvidia.com/mig-1g.5gb", "Exists", "NoSchedule"),
         (GPU, "Exists", "NoSchedule"),
@@ -143,13 +145,13 @@ def test_a_slice_tolerates_the_taints_of_its_resource_and_of_whole_cards():
 
 def test_a_type_of_simulated_nodes_says_so():
     simulated = gpus({PRODUCT: "A100-SXM", "gpuspawner.jupyter.org/simulated": "true"})
-    (found,) = discover([simulated], TABLE)
+    (found,) = discover_gpu_types([simulated], TABLE)
     assert found.note.startswith("Simulated")
 
 
 def test_a_type_with_a_real_node_is_not_called_simulated():
     simulated = gpus({PRODUCT: "A100-SXM", "gpuspawner.jupyter.org/simulated": "true"})
-    (found,) = discover([simulated, gpus({PRODUCT: "A100-SXM"})], TABLE)
+    (found,) = discover_gpu_types([simulated, gpus({PRODUCT: "A100-SXM"})], TABLE)
     assert found.note == ""
 
 
@@ -184,14 +186,14 @@ NODES = st.lists(
 
 @given(NODES)
 def test_every_type_has_a_valid_slug_of_its_own_and_a_node_that_has_it(nodes: list[Node]):
-    found: Any = discover(nodes, TABLE)
+    found: Any = discover_gpu_types(nodes, TABLE)
     names = [gpu.slug for gpu in found]
     assert len(set(names)) == len(names)
     for gpu in found:
         assert SLUG.fullmatch(gpu.slug)
         assert gpu.max_count >= 1
         assert any(
-            gpu.is_on(node.labels) and (node.capacity.get(gpu.resource) or node.allocatable.get(gpu.resource))
+            gpu.matches_labels(node.labels) and (node.capacity.get(gpu.resource) or node.allocatable.get(gpu.resource))
             for node in nodes
         )
 
@@ -201,11 +203,11 @@ def test_types_do_not_depend_on_the_order_of_nodes(nodes: list[Node]):
     def essence(found: tuple[GPUType, ...]) -> list[tuple[Any, ...]]:
         return [(gpu.slug, gpu.max_count, {key: set(values) for key, values in gpu.match.items()}) for gpu in found]
 
-    assert essence(discover(nodes, TABLE)) == essence(discover(nodes[::-1], TABLE))
+    assert essence(discover_gpu_types(nodes, TABLE)) == essence(discover_gpu_types(nodes[::-1], TABLE))
 
 
 def test_a_node_with_devices_that_nobody_can_count_has_its_type():
-    (found,) = discover(
+    (found,) = discover_gpu_types(
         [Node(name="n", labels={PRODUCT: "A100-SXM"}, uncounted=frozenset({GPU, "example.com/nic"}))], TABLE
     )
     assert (found.slug, found.resource, found.max_count) == ("a100", GPU, 1)
@@ -214,7 +216,7 @@ def test_a_node_with_devices_that_nobody_can_count_has_its_type():
 def test_without_labels_only_devices_that_a_driver_shows_make_a_type():
     anywhere = frozenset({GPU})
     cpu_node = Node(name="c", labels={"zone": "x"}, uncounted=anywhere)
-    shown = Node(name="s", uncounted=anywhere, published=anywhere)
+    shown = Node(name="s", uncounted=anywhere, published_by_dra=anywhere)
     assert slugs(cpu_node) == []
     assert slugs(cpu_node, Node(name="n", labels={PRODUCT: "A100-SXM"}, uncounted=anywhere)) == ["a100"]
     assert slugs(cpu_node, shown) == ["nvidia-gpu"]

@@ -4,7 +4,7 @@ import pytest
 
 from gpuspawner.core.catalog.avoidance import MatchExpression
 from gpuspawner.core.cluster.model import Node
-from gpuspawner.core.discovery.gpu_nodes import telling_label, unavoided
+from gpuspawner.core.discovery.gpu_nodes import find_gpu_node_label, find_unexcluded_gpu_nodes
 
 PRESENT, PRODUCT = "nvidia.com/gpu.present", "nvidia.com/gpu.product"
 
@@ -31,14 +31,19 @@ def node(**labels: str) -> Node:
     ],
 )
 def test_clouds_and_vendors_label_nodes_with_gpus(labels: dict[str, str], expected: str | None):
-    assert telling_label(labels) == expected
+    assert find_gpu_node_label(labels) == expected
 
 
 def test_nodes_with_gpus_that_nothing_keeps_servers_off_are_told_by_one_label_each():
     nodes = (node(), node(pool="cpu"), node(product="T4", present="true"), node(gke="l4"), node(gke="t4"))
-    assert unavoided(nodes, ()) == {"cloud.google.com/gke-accelerator": ("l4", "t4"), PRESENT: ("true",)}
+    assert find_unexcluded_gpu_nodes(nodes, ()) == {
+        "cloud.google.com/gke-accelerator": ("l4", "t4"),
+        PRESENT: ("true",),
+    }
 
 
 def test_nodes_that_servers_are_kept_off_anyway_need_no_more():
     avoided = (MatchExpression(key=PRODUCT, operator="NotIn", values=("T4",)),)
-    assert unavoided((node(product="T4", present="true"), node(product="L4")), avoided) == {PRODUCT: ("L4",)}
+    assert find_unexcluded_gpu_nodes((node(product="T4", present="true"), node(product="L4")), avoided) == {
+        PRODUCT: ("L4",)
+    }

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.accelerators import Accelerator, AcceleratorTable
-from gpuspawner.core.catalog.catalogue import GPUType, Unit
-from gpuspawner.core.discovery.node_facts import interconnect, is_spot
+from gpuspawner.core.catalog.catalogue import GPUType, UnitKind
+from gpuspawner.core.discovery.node_facts import find_interconnect, is_spot
 
 PRODUCT, CLIQUE = "nvidia.com/gpu.product", "nvidia.com/gpu.clique"
 SXM, PCIE = "A100-SXM4", "A100-PCIE"
@@ -83,15 +83,17 @@ def test_what_the_match_asks_for_is_so_while_there_is_no_node(values: tuple[str,
     ],
 )
 def test_nvlink_is_said_where_each_node_is_known_to_have_it(nodes: list[dict[str, str]], link: str | None):
-    assert interconnect(gpu(), nodes, table=TABLE) == link
+    assert find_interconnect(gpu(), nodes, table=TABLE) == link
 
 
 @pytest.mark.parametrize(("values", "link"), [((SXM,), "NVLink"), ((SXM, PCIE), None)])
 def test_a_product_that_the_match_names_is_known_while_there_is_no_node(values: tuple[str, ...], link: str | None):
-    assert interconnect(gpu(match={PRODUCT: values, "pool": ("x",)}), [], table=TABLE) == link
+    assert find_interconnect(gpu(match={PRODUCT: values, "pool": ("x",)}), [], table=TABLE) == link
 
 
-@pytest.mark.parametrize("changes", [{"unit": Unit.MIG}, {"unit": Unit.SHARED}, {"max_count": 1}, {"vendor": "amd"}])
+@pytest.mark.parametrize(
+    "changes", [{"unit": UnitKind.MIG}, {"unit": UnitKind.SHARED}, {"max_count": 1}, {"vendor": "amd"}]
+)
 def test_parts_of_gpus_single_ones_and_those_of_others_are_not_linked(changes: dict[str, Any]):
     own = gpu(match={PRODUCT: (SXM,)}, **changes)
-    assert interconnect(own, [{PRODUCT: SXM, CLIQUE: "a.1"}], table=TABLE) is None
+    assert find_interconnect(own, [{PRODUCT: SXM, CLIQUE: "a.1"}], table=TABLE) is None

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 
 from gpuspawner.core.cluster.model import Node, Taint
-from gpuspawner.core.discovery.discovery import SIMULATED_LABEL, discover
-from gpuspawner.core.discovery.node_kinds import kinds
+from gpuspawner.core.discovery.discovery import SIMULATED_LABEL, discover_gpu_types
+from gpuspawner.core.discovery.node_kinds import group_nodes_by_kind
 from tests.unit.core.discovery.test_discovery import GPU, NODES, PRODUCT, TABLE
 
 CARDS = {GPU: 8, "cpu": 95_690}
@@ -27,7 +27,7 @@ FIRST = Node(name="a", labels={PRODUCT: "H100", "kubernetes.io/hostname": "a"}, 
     ],
 )
 def test_nodes_that_offer_the_same_are_of_one_kind(other: Node):
-    assert kinds([FIRST, other]) == ((FIRST, other),)
+    assert group_nodes_by_kind([FIRST, other]) == ((FIRST, other),)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_nodes_that_offer_the_same_are_of_one_kind(other: Node):
     ],
 )
 def test_nodes_that_offer_something_else_are_not(other: Node):
-    assert kinds([FIRST, other], labels={"pool"}) == ((FIRST,), (other,))
+    assert group_nodes_by_kind([FIRST, other], labels={"pool"}) == ((FIRST,), (other,))
 
 
 @given(NODES)
@@ -53,7 +53,7 @@ def test_the_types_of_all_nodes_are_those_of_their_kinds(nodes: list[Node]):
         for name in "abc"
         for number, node in enumerate(nodes)
     ]
-    found = kinds(cluster, labels={SIMULATED_LABEL})
+    found = group_nodes_by_kind(cluster, labels={SIMULATED_LABEL})
     assert len(found) <= len(nodes)
     assert sorted(node.name for kind in found for node in kind) == sorted(node.name for node in cluster)
-    assert discover([kind[0] for kind in found], TABLE) == discover(cluster, TABLE)
+    assert discover_gpu_types([kind[0] for kind in found], TABLE) == discover_gpu_types(cluster, TABLE)

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import GPUType, Unit
+from gpuspawner.core.catalog.catalogue import GPUType, UnitKind
 from gpuspawner.core.cluster.model import Node
-from gpuspawner.core.discovery.undescribed import left_over, nodes_of
+from gpuspawner.core.discovery.undescribed import find_nodes_of_type, subtract_described_types
 
 GPU = "nvidia.com/gpu"
 MODEL, SPOT, POOL = "cloud.google.com/gke-accelerator", "cloud.google.com/gke-spot", "pool"
@@ -28,18 +28,18 @@ L4_SPOT = gpu({MODEL: ("l4",), SPOT: ("true",)}, "l4-spot")
 
 
 def match_of(others: list[GPUType], *nodes: Node, found: GPUType = L4) -> Match | None:
-    left = left_over(found, others, nodes=nodes)
+    left = subtract_described_types(found, others, nodes=nodes)
     return None if left is None else dict(left.match)
 
 
 def test_a_type_that_shares_no_node_stays_as_it_is():
     nodes = (node(model="l4"), node(model="t4"))
-    assert left_over(L4, [gpu({MODEL: ("t4",)}), gpu({POOL: ("a",)})], nodes=nodes) is L4
+    assert subtract_described_types(L4, [gpu({MODEL: ("t4",)}), gpu({POOL: ("a",)})], nodes=nodes) is L4
 
 
 def test_types_of_another_resource_take_nothing_away():
     mig = replace(gpu({}), resource="nvidia.com/mig-1g.5gb")
-    assert left_over(L4, [mig], nodes=(node(model="l4"),)) is L4
+    assert subtract_described_types(L4, [mig], nodes=(node(model="l4"),)) is L4
 
 
 def test_a_type_whose_nodes_are_all_taken_is_gone():
@@ -102,23 +102,23 @@ def test_what_will_share_nodes_and_cannot_be_told_apart_takes_nothing_away_befor
 @pytest.mark.parametrize("found", [{MODEL: ("l4",), SPOT: ()}, {MODEL: ("t4",)}], ids=["missing label", "other model"])
 def test_what_can_share_no_node_takes_nothing_away(found: Match):
     own = gpu(found, "found")
-    assert left_over(own, [L4_SPOT], nodes=(node(model="l4"), node(model="t4"))) is own
+    assert subtract_described_types(own, [L4_SPOT], nodes=(node(model="l4"), node(model="t4"))) is own
 
 
 def test_nodes_without_labels_are_not_offered_beside_others():
     anything = gpu({}, "nvidia-gpu")
     assert match_of([L4_SPOT], node(), node(model="l4", spot="true"), found=anything) is None
-    assert left_over(anything, [L4_SPOT], nodes=(node(),)) is anything
+    assert subtract_described_types(anything, [L4_SPOT], nodes=(node(),)) is anything
 
 
-@pytest.mark.parametrize(("unit", "most"), [(Unit.CARD, 4), (Unit.SHARED, 1)])
-def test_the_most_in_one_server_is_that_of_the_nodes_that_are_left(unit: Unit, most: int):
+@pytest.mark.parametrize(("unit", "most"), [(UnitKind.CARD, 4), (UnitKind.SHARED, 1)])
+def test_the_most_in_one_server_is_that_of_the_nodes_that_are_left(unit: UnitKind, most: int):
     nodes = (node(8, model="l4", spot="true"), node(4, model="l4"))
-    left = left_over(replace(L4, unit=unit), [L4_SPOT], nodes=nodes)
+    left = subtract_described_types(replace(L4, unit=unit), [L4_SPOT], nodes=nodes)
     assert left is not None
     assert left.max_count == most
 
 
 def test_the_nodes_of_a_type_have_its_labels_and_its_gpus():
     nodes = (node(model="l4"), node(0, model="l4"), node(model="t4"))
-    assert nodes_of(L4, nodes) == nodes[:1]
+    assert find_nodes_of_type(L4, nodes) == nodes[:1]

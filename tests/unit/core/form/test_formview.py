@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset, Priority, Unit
-from gpuspawner.core.catalog.policy_rules import ANY, Person, Policy, Rule, TypeRule
+from gpuspawner.core.catalog.catalogue import Bounds, Catalog, CustomImages, GPUType, Image, Preset, Priority, UnitKind
+from gpuspawner.core.catalog.policy_rules import ANY, GPUTypeRule, Person, Policy, Rule
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.occupancy import Inventory, Occupancy
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.form.formview import as_json
-from gpuspawner.core.form.formview_live import Live
-from gpuspawner.core.policy.allowance import allowance
-from gpuspawner.core.policy.usage import Server, Usage
+from gpuspawner.core.form.formview import encode_view
+from gpuspawner.core.form.formview_live import LiveState
+from gpuspawner.core.policy.allowance import resolve_allowance
+from gpuspawner.core.policy.usage import ServerUsage, Usage
 from gpuspawner.core.request.selection import validate
 from gpuspawner.core.verdict.availability import Availability
-from gpuspawner.core.verdict.shapes import Shape
+from gpuspawner.core.verdict.shapes import FreeShape
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
-from gpuspawner.core.warnings.flags_view import FlagsView, FlagView
+from gpuspawner.core.warnings.flags_view import WarningsView, WarningView
 from tests.unit.islands import build_view, things
 
 GIB = 1 << 30
@@ -36,7 +36,7 @@ A100 = GPUType(
     memory_bytes=80 * GIB,
 )
 MI210 = GPUType(slug="mi210", display_name="MI210", resource="amd.com/gpu", vendor="amd", max_count=2)
-CATALOGUE = Catalogue(
+CATALOGUE = Catalog(
     images={
         "pytorch": Image(slug="pytorch", display_name="PyTorch", image="pytorch:1", vendors=("nvidia",)),
         "plain": Image(slug="plain", display_name="Plain Python", image="plain:1"),
@@ -70,8 +70,8 @@ NODES = (
     Node(name="b", allocatable={"amd.com/gpu": 2, "pods": 110}, capacity={"amd.com/gpu": 2}),
 )
 PODS = (Pod(name="p", namespace="n", node="a", requests={"nvidia.com/gpu": 3}),)
-INVENTORY = Inventory(occupancy=Occupancy.of(NODES, PODS), age_s=2.5)
-LIVE = Live(
+INVENTORY = Inventory(occupancy=Occupancy.build(NODES, PODS), age_s=2.5)
+LIVE = LiveState(
     availabilities=(
         Availability(
             total=5,
@@ -79,8 +79,8 @@ LIVE = Live(
             free=1,
             largest=1,
             waiting=2,
-            shapes=(Shape(count=1, cpu_millis=4000, memory_bytes=16 * GIB),),
-            largest_shapes=(Shape(count=4, cpu_millis=32_000, memory_bytes=256 * GIB),),
+            shapes=(FreeShape(count=1, cpu_millis=4000, memory_bytes=16 * GIB),),
+            largest_shapes=(FreeShape(count=4, cpu_millis=32_000, memory_bytes=256 * GIB),),
         ),
         Availability(
             total=2,
@@ -89,7 +89,7 @@ LIVE = Live(
             largest=0,
             waiting=0,
             shapes=(),
-            largest_shapes=(Shape(count=2, cpu_millis=16_000, memory_bytes=64 * GIB),),
+            largest_shapes=(FreeShape(count=2, cpu_millis=16_000, memory_bytes=64 * GIB),),
         ),
     ),
     verdict=Verdict(outcome=Outcome.WAITS, reason="Only 1 of 5 is free.", ahead=2),
@@ -97,8 +97,8 @@ LIVE = Live(
     presets={"small": Verdict(outcome=Outcome.NOW, places=3)},
 )
 
-POLICY = Policy(default=Rule(gpus={"mi210": TypeRule(max_runtime_s=24 * 3600), ANY: TypeRule()}, max_gpus=8))
-USAGE = Usage(own=(Server(owner="ada", name="other", gpu="mi210", count=1),))
+POLICY = Policy(default=Rule(gpus={"mi210": GPUTypeRule(max_runtime_s=24 * 3600), ANY: GPUTypeRule()}, max_gpus=8))
+USAGE = Usage(own=(ServerUsage(owner="ada", name="other", gpu="mi210", count=1),))
 DEFAULTS = {
     "image": "pytorch",
     "custom_image": "",
@@ -113,7 +113,7 @@ DEFAULTS = {
 LASTS = "for at most 8 hours"
 
 
-def types_of(catalogue: Catalogue, inventory: Inventory = INVENTORY):
+def types_of(catalogue: Catalog, inventory: Inventory = INVENTORY):
     view = build_view(catalogue, inventory)
     return {gpu.slug: gpu for vendor in view.vendors for gpu in vendor.types}
 
@@ -142,21 +142,21 @@ def test_the_fields_are_open_where_there_is_something_to_see(asked: dict[str, An
 def test_the_island_is_the_one_that_the_script_is_tested_with():
     island = json.loads((JS_TESTS / "island.json").read_text())
     catalogue = replace(CATALOGUE, policy=POLICY)
-    allowed = allowance(catalogue, Person(name="ada"), usage=USAGE)
+    allowed = resolve_allowance(catalogue, Person(name="ada"), usage=USAGE)
     asked = {"gpu": "a100-80gb", "gpu_count": 2}
     view = build_view(catalogue, INVENTORY, options=asked, live=LIVE, allowance=allowed)
-    assert json.loads(json.dumps(as_json(view))) == island
+    assert json.loads(json.dumps(encode_view(view))) == island
 
 
 def test_the_island_does_not_hold_what_is_for_admins():
     view = build_view(CATALOGUE, Inventory())
-    told = replace(view, flags=FlagsView(summary="GPUs", flags=(FlagView("node-1", "It is broken."),)))
-    assert as_json(told) == as_json(view)
+    told = replace(view, flags=WarningsView(summary="GPUs", flags=(WarningView("node-1", "It is broken."),)))
+    assert encode_view(told) == encode_view(view)
 
 
 def test_the_island_of_a_form_without_bounds_is_json():
     bare = replace(CATALOGUE, cpu=None, memory=None, run_time=None, shared_memory=None, priorities={})
-    island = json.loads(json.dumps(as_json(build_view(bare, Inventory()))))
+    island = json.loads(json.dumps(encode_view(build_view(bare, Inventory()))))
     assert [island[name] for name in ("cpu", "memory", "run_time", "shared_memory")] == [None] * 4
     assert (island["priorities"], things(island["gpus"])[0]["free"]) == ([], None)
 
@@ -182,14 +182,14 @@ def test_a_reference_that_was_written_stays_beside_another_image():
 def test_the_page_is_told_what_is_wrong_with_a_reference(written: str, is_wrong: bool):
     view = build_view(CATALOGUE, INVENTORY, typed={"image": "", "custom_image": written})
     assert view.custom_image is not None
-    island = as_json(view)["custom_image"]
+    island = encode_view(view)["custom_image"]
     assert (island, bool(view.custom_image.complaint)) == ({"complaint": view.custom_image.complaint}, is_wrong)
 
 
 def test_where_only_offered_images_are_allowed_the_form_has_no_field_for_another():
     catalogue = replace(CATALOGUE, custom_images=None)
     view = build_view(catalogue, INVENTORY, typed={"image": "plain", "custom_image": "python"})
-    assert (view.custom_image, as_json(view)["custom_image"]) == (None, None)
+    assert (view.custom_image, encode_view(view)["custom_image"]) == (None, None)
     assert view.summary == f"Plain Python with 2 CPUs, 8 GiB and no GPU {LASTS}"
     assert build_view(catalogue, INVENTORY, typed={"custom_image": "python"}).values["image"] == "pytorch"
     summary = build_view(catalogue, INVENTORY, typed={"image": ""}).summary
@@ -256,7 +256,7 @@ def test_the_largest_count_is_over_all_types():
         (INVENTORY, "1 of 4 free"),
         (Inventory(nodes=NODES), "4 in total"),
         (Inventory(), "capacity unknown"),
-        (Inventory(occupancy=Occupancy.of((), ())), "none at the moment"),
+        (Inventory(occupancy=Occupancy.build((), ())), "none at the moment"),
     ],
 )
 def test_capacity_says_what_is_known_and_no_more(inventory: Inventory, text: str):
@@ -290,10 +290,10 @@ def test_a_new_count_needs_no_words_about_its_age_and_an_old_one_has_them():
     assert [(view.age_s, view.age_text) for view in views] == [(None, ""), (2.5, ""), (130.0, "as of 2 min ago")]
 
 
-@pytest.mark.parametrize(("growths", "state"), [((), "never"), (None, "none")])
-def test_a_type_that_an_autoscaler_may_bring_can_be_picked(growths: Any, state: str):
-    inventory = Inventory(nodes=(), occupancy=Occupancy(), growths=growths, age_s=1.0)
-    gpus = things(as_json(build_view(CATALOGUE, inventory))["gpus"])
+@pytest.mark.parametrize(("scalable_pools", "state"), [((), "never"), (None, "none")])
+def test_a_type_that_an_autoscaler_may_bring_can_be_picked(scalable_pools: Any, state: str):
+    inventory = Inventory(nodes=(), occupancy=Occupancy(), scalable_pools=scalable_pools, age_s=1.0)
+    gpus = things(encode_view(build_view(CATALOGUE, inventory))["gpus"])
     assert {(gpu["state"], gpu["scales"]) for gpu in gpus} == {(state, state == "none")}
 
 
@@ -301,8 +301,10 @@ def test_a_form_without_live_capacity_has_no_verdict():
     assert build_view(CATALOGUE, INVENTORY).verdict is None
 
 
-@pytest.mark.parametrize(("unit", "text"), [(Unit.CARD, "card"), (Unit.MIG, "MIG slice"), (Unit.SHARED, "shared")])
-def test_the_unit_is_in_words(unit: Unit, text: str):
+@pytest.mark.parametrize(
+    ("unit", "text"), [(UnitKind.CARD, "card"), (UnitKind.MIG, "MIG slice"), (UnitKind.SHARED, "shared")]
+)
+def test_the_unit_is_in_words(unit: UnitKind, text: str):
     assert types_of(replace(CATALOGUE, gpus={"a100-80gb": replace(A100, unit=unit)}))["a100-80gb"].unit_text == text
 
 
@@ -324,9 +326,9 @@ def test_a_preset_whose_gpu_type_is_gone_is_not_offered():
 
 
 def test_a_type_whose_autoscaler_changed_is_shown_anew():
-    def scales(growths: Any) -> list[object]:
-        inventory = Inventory(nodes=(), occupancy=OCCUPANCY, growths=growths, age_s=1.0)
-        return [each["scales"] for each in things(as_json(build_view(CATALOGUE, inventory))["gpus"])]
+    def scales(scalable_pools: Any) -> list[object]:
+        inventory = Inventory(nodes=(), occupancy=OCCUPANCY, scalable_pools=scalable_pools, age_s=1.0)
+        return [each["scales"] for each in things(encode_view(build_view(CATALOGUE, inventory))["gpus"])]
 
     assert [any(scales(())), all(scales(None)), any(scales(()))] == [False, True, False]
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.catalogue import Image
-from gpuspawner.core.catalog.policy_rules import ANY, Policy, Range, Rule, TypeRule
-from gpuspawner.core.form.formview_filled import Filled, fill
+from gpuspawner.core.catalog.policy_rules import ANY, AmountRange, GPUTypeRule, Policy, Rule
+from gpuspawner.core.form.formview_filled import FilledFields, fill_fields
 from gpuspawner.core.request.selection import validate
 from tests.unit.core.form.test_formview import CATALOGUE, DEFAULTS
 from tests.unit.core.policies import GIB, HOUR_S, allowed, server
@@ -15,52 +15,52 @@ from tests.unit.core.policies import GIB, HOUR_S, allowed, server
 def test_what_is_typed_is_shown_as_it_was_typed_and_wins_over_what_was_saved():
     typed = {**DEFAULTS, "image": "plain", "cpu": " 64 cores", "memory": "<b>", "gpu": "a100-80gb", "gpu_count": "007"}
     typed |= {"run_time": "for ever", "shared_memory": "all", "priority": "first"}
-    filled = fill(CATALOGUE, options={"image": "gone", "cpu": 4}, typed=typed)
+    filled = fill_fields(CATALOGUE, options={"image": "gone", "cpu": 4}, typed=typed)
     assert (filled.values, filled.notices) == (typed, {})
 
 
 def test_a_field_that_was_not_sent_back_keeps_its_saved_value():
-    filled = fill(CATALOGUE, options={"cpu": 4}, typed={"memory": "16"})
+    filled = fill_fields(CATALOGUE, options={"cpu": 4}, typed={"memory": "16"})
     assert filled.values == {**DEFAULTS, "cpu": "4", "memory": "16"}
 
 
 def test_a_count_that_was_not_sent_does_not_stay_with_another_gpu_type():
     saved = {"gpu": "a100-80gb", "gpu_count": 3}
-    assert fill(CATALOGUE, options=saved, typed={"gpu": ""}).values["gpu_count"] == ""
-    assert fill(CATALOGUE, options=saved, typed={"gpu": "a100-80gb"}).values["gpu_count"] == "3"
+    assert fill_fields(CATALOGUE, options=saved, typed={"gpu": ""}).values["gpu_count"] == ""
+    assert fill_fields(CATALOGUE, options=saved, typed={"gpu": "a100-80gb"}).values["gpu_count"] == "3"
 
 
 def test_a_preset_in_a_link_fills_in_what_the_link_does_not_name():
-    filled = fill(CATALOGUE, options={"cpu": 4}, typed={"preset": "train", "memory": "x"})
+    filled = fill_fields(CATALOGUE, options={"cpu": 4}, typed={"preset": "train", "memory": "x"})
     changed = {"cpu": "8", "memory": "x", "gpu": "a100-80gb", "gpu_count": "2"}
     assert filled.values == {**DEFAULTS, **changed}
 
 
 def test_a_reference_in_a_link_takes_the_place_of_the_image_that_stands_there():
-    values = fill(CATALOGUE, typed={"preset": "small", "custom_image": "python"}).values
+    values = fill_fields(CATALOGUE, typed={"preset": "small", "custom_image": "python"}).values
     assert (values["image"], values["custom_image"], values["cpu"]) == ("", "python", "1")
 
 
 def test_the_selection_is_what_stands_in_the_fields():
     typed = {"image": "plain", "cpu": "1", "memory": "512M", "gpu": "mi210", "gpu_count": "", "run_time": "8"}
-    assert fill(CATALOGUE).selection == validate({}, CATALOGUE)
-    assert fill(CATALOGUE, options={"cpu": 4}).selection == validate({"cpu": 4}, CATALOGUE)
+    assert fill_fields(CATALOGUE).selection == validate({}, CATALOGUE)
+    assert fill_fields(CATALOGUE, options={"cpu": 4}).selection == validate({"cpu": 4}, CATALOGUE)
     wanted = validate({"image": "plain", "cpu": 1, "memory": "512M", "gpu": "mi210"}, CATALOGUE)
-    assert fill(CATALOGUE, options={"cpu": 4}, typed=typed).selection == wanted
-    assert fill(CATALOGUE, typed={"cpu": "lots"}).selection is None
+    assert fill_fields(CATALOGUE, options={"cpu": 4}, typed=typed).selection == wanted
+    assert fill_fields(CATALOGUE, typed={"cpu": "lots"}).selection is None
 
 
-def filled_for(policy: Any, *, options: Any = None, typed: Any = None, **more: Any) -> Filled:
+def filled_for(policy: Any, *, options: Any = None, typed: Any = None, **more: Any) -> FilledFields:
     allowance = allowed(policy, **more)
-    return fill(allowance.everything, options=options, typed=typed, allowance=allowance)
+    return fill_fields(allowance.full_catalog, options=options, typed=typed, allowance=allowance)
 
 
 LIMITED = Rule(
     images=frozenset({"torch"}),
     custom_images=False,
-    gpus={"t4": TypeRule(), "a100": TypeRule(max_gpus_per_server=2, max_runtime_s=4 * HOUR_S)},
-    cpu=Range(max=4000),
-    memory=Range(max=16 * GIB),
+    gpus={"t4": GPUTypeRule(), "a100": GPUTypeRule(max_gpus_per_server=2, max_runtime_s=4 * HOUR_S)},
+    cpu=AmountRange(max=4000),
+    memory=AmountRange(max=16 * GIB),
 )
 
 
@@ -108,7 +108,7 @@ def test_why_a_type_is_out_of_reach_does_not_depend_on_the_image_that_is_selecte
 
 
 def test_a_run_time_that_nobody_asked_for_is_shortened_without_a_word():
-    rule = Rule(gpus={"a100": TypeRule(max_runtime_s=4 * HOUR_S), ANY: TypeRule()})
+    rule = Rule(gpus={"a100": GPUTypeRule(max_runtime_s=4 * HOUR_S), ANY: GPUTypeRule()})
     filled = filled_for(rule, options={"gpu": "a100"})
     assert (filled.values["run_time"], filled.notices) == ("4h", {})
     assert filled_for(rule, options={"gpu": "t4"}).values["run_time"] == "8h"

@@ -4,17 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Catalogue, CustomImages, GPUType, Image
-from gpuspawner.core.catalog.platforms import platform_of
+from gpuspawner.core.catalog.catalogue import Catalog, CustomImages, GPUType, Image
+from gpuspawner.core.catalog.platforms import read_platform
 from gpuspawner.core.form.formview_image_types import CustomImageView, ImageView, MisfitView
-from gpuspawner.core.form.formview_images import custom_image_view, image_views
+from gpuspawner.core.form.formview_images import build_custom_image_view, build_image_views
 
-OLD = (platform_of({"nvidia.com/cuda.driver-version.major": "535"}),)
+OLD = (read_platform({"nvidia.com/cuda.driver-version.major": "535"}),)
 GPUS = {
     slug: GPUType(slug=slug, display_name=slug, resource="nvidia.com/gpu", vendor="nvidia", platforms=platforms)
     for slug, platforms in (("old-1", OLD), ("new", ()), ("old-2", OLD))
 } | {"mi210": GPUType(slug="mi210", display_name="MI210", resource="amd.com/gpu", vendor="amd")}
-CATALOGUE = Catalogue(
+CATALOGUE = Catalog(
     images={
         "new": Image(slug="new", display_name="New", image="n:1", description="D", cuda="13.0", vendors=("nvidia",)),
         "any": Image(slug="any", display_name="Any", image="a:1"),
@@ -26,7 +26,7 @@ CATALOGUE = Catalogue(
 
 
 def test_types_that_an_image_cannot_use_are_put_together_by_the_reason():
-    assert image_views(CATALOGUE) == (
+    assert build_image_views(CATALOGUE) == (
         ImageView(
             slug="new",
             display_name="New",
@@ -42,17 +42,17 @@ def test_types_that_an_image_cannot_use_are_put_together_by_the_reason():
 
 
 def test_another_catalogue_of_the_same_images_is_looked_at_anew():
-    image_views(CATALOGUE)
+    build_image_views(CATALOGUE)
     upgraded = replace(CATALOGUE, gpus={slug: replace(gpu, platforms=()) for slug, gpu in GPUS.items()})
-    assert [misfit.gpus for misfit in image_views(upgraded)[0].misfits] == [("mi210",)]
+    assert [misfit.gpus for misfit in build_image_views(upgraded)[0].misfits] == [("mi210",)]
 
 
 def test_a_catalogue_that_stays_is_looked_at_once():
-    assert image_views(CATALOGUE) is image_views(CATALOGUE)
+    assert build_image_views(CATALOGUE) is build_image_views(CATALOGUE)
 
 
 def test_the_image_that_a_person_names_is_one_more_card():
-    assert custom_image_view(CustomImages(), "") == CustomImageView(
+    assert build_custom_image_view(CustomImages(), "") == CustomImageView(
         card=ImageView(
             slug="",
             display_name="Another image",
@@ -63,7 +63,7 @@ def test_the_image_that_a_person_names_is_one_more_card():
 
 
 def test_it_says_what_the_admin_said_and_where_it_may_come_from():
-    view = custom_image_view(CustomImages(registries=("quay.io", "ghcr.io"), description="D"), "")
+    view = build_custom_image_view(CustomImages(registries=("quay.io", "ghcr.io"), description="D"), "")
     assert view is not None
     assert (view.card.description, view.help) == ("D", "Written as registry/name:tag, from quay.io or ghcr.io.")
 
@@ -77,10 +77,10 @@ def test_it_says_what_the_admin_said_and_where_it_may_come_from():
     ],
 )
 def test_it_says_what_is_wrong_with_what_is_written(written: str, complaint: str):
-    view = custom_image_view(CustomImages(registries=("quay.io",)), written)
+    view = build_custom_image_view(CustomImages(registries=("quay.io",)), written)
     assert view is not None
     assert view.complaint == complaint
 
 
 def test_where_that_is_not_allowed_there_is_no_such_card():
-    assert custom_image_view(None, "quay.io/x") is None
+    assert build_custom_image_view(None, "quay.io/x") is None

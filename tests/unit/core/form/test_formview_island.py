@@ -18,27 +18,27 @@ from jsonschema import Draft202012Validator
 from gpuspawner._resources import data_dir
 from gpuspawner.core.catalog.catalogue import (
     Bounds,
-    Catalogue,
+    Catalog,
     GPUType,
     Image,
     Platform,
     Preset,
     Priority,
     ScaleUp,
-    Unit,
+    UnitKind,
 )
-from gpuspawner.core.catalog.policy_rules import Person, Policy, Rule, TypeRule
-from gpuspawner.core.catalog.unions import Union, unite
+from gpuspawner.core.catalog.policy_rules import GPUTypeRule, Person, Policy, Rule
+from gpuspawner.core.catalog.unions import CombinedType, combine_types
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.occupancy import Inventory, Occupancy
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.form.formview_live import Live
-from gpuspawner.core.form.formview_restore import FIELDS
-from gpuspawner.core.policy.allowance import Allowance, allowance
-from gpuspawner.core.policy.usage import Server, usage_of
+from gpuspawner.core.form.formview_live import LiveState
+from gpuspawner.core.form.formview_restore import FORM_FIELDS
+from gpuspawner.core.policy.allowance import Allowance, resolve_allowance
+from gpuspawner.core.policy.usage import ServerUsage, sum_usage
 from gpuspawner.core.request.selection import validate
 from gpuspawner.core.verdict.availability import Availability
-from gpuspawner.core.verdict.shapes import Shape
+from gpuspawner.core.verdict.shapes import FreeShape
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from tests.unit.islands import SCHEMA, TABLES, build_view, faults, island_of, things
 
@@ -59,15 +59,17 @@ SLICE = GPUType(
     display_name="A100 (MIG 1g.5gb)",
     resource="nvidia.com/mig-1g.5gb",
     vendor="nvidia",
-    unit=Unit.MIG,
+    unit=UnitKind.MIG,
     memory_bytes=4864 << 20,
 )
-SHARED = GPUType(slug="part", display_name="T4", resource="nvidia.com/gpu.shared", vendor="own", unit=Unit.SHARED)
+SHARED = GPUType(slug="part", display_name="T4", resource="nvidia.com/gpu.shared", vendor="own", unit=UnitKind.SHARED)
 SCALING = replace(CARD, slug="h100", scale_up=ScaleUp(max_nodes=2, gpus_per_node=8, minutes=6))
-EITHER = unite(Union(gpu=replace(CARD, slug="any"), any_of=("a100", "h100")), {"a100": CARD, "h100": SCALING})
+EITHER = combine_types(
+    CombinedType(gpu=replace(CARD, slug="any"), any_of=("a100", "h100")), {"a100": CARD, "h100": SCALING}
+)
 TYPES = tuple(gpu for gpu in (CARD, SLICE, SHARED, SCALING, EITHER) if gpu is not None)
-BARE = Catalogue(images={"i": Image(slug="i", display_name="I", image="i:1")}, cpu=None, memory=None)
-FULL = Catalogue(
+BARE = Catalog(images={"i": Image(slug="i", display_name="I", image="i:1")}, cpu=None, memory=None)
+FULL = Catalog(
     images={
         "cuda": Image(slug="cuda", display_name="CUDA", image="c:1", cuda="13.0"),
         "cpu": Image(slug="cpu", display_name="CPU", image="p:1", vendors=()),
@@ -86,15 +88,15 @@ FULL = Catalogue(
 AMOUNTS = {"nvidia.com/gpu": 8, "nvidia.com/mig-1g.5gb": 7, "cpu": 64_000, "memory": 256 * GIB, "pods": 110}
 NODES = (Node(name="a", allocatable=AMOUNTS, capacity=AMOUNTS | {"nvidia.com/gpu": 9}),)
 PODS = (Pod(name="p", namespace="n", node="a", requests={"nvidia.com/gpu": 3, "memory": 300 * GIB}),)
-INVENTORY = Inventory(occupancy=Occupancy.of(NODES, PODS), age_s=0.5)
+INVENTORY = Inventory(occupancy=Occupancy.build(NODES, PODS), age_s=0.5)
 HUGE = Availability(
     total=10**15,
     healthy=10**15,
     free=10**15,
     largest=10**9,
     waiting=10**12,
-    shapes=(Shape(count=10**9, cpu_millis=10**12, memory_bytes=1 << 60),),
-    largest_shapes=(Shape(count=10**9, cpu_millis=10**12, memory_bytes=1 << 60),),
+    shapes=(FreeShape(count=10**9, cpu_millis=10**12, memory_bytes=1 << 60),),
+    largest_shapes=(FreeShape(count=10**9, cpu_millis=10**12, memory_bytes=1 << 60),),
 )
 LIMITED = replace(
     FULL,
@@ -102,39 +104,39 @@ LIMITED = replace(
         default=Rule(
             images=frozenset({"cuda"}),
             custom_images=False,
-            gpus={"h100": TypeRule(max_runtime_s=1800), "slice": TypeRule()},
+            gpus={"h100": GPUTypeRule(max_runtime_s=1800), "slice": GPUTypeRule()},
             max_gpus=6,
         ),
-        groups={"ml": Rule(gpus={"*": TypeRule()})},
+        groups={"ml": Rule(gpus={"*": GPUTypeRule()})},
     ),
 )
 ENDING = replace(FULL, gpus={"a100": replace(CARD, max_runtime_s=600)}, run_time=None)
 
 
-def limits_of(*servers: Server, groups: frozenset[str] | None = frozenset({"ml"})) -> Allowance:
-    usage = usage_of("ada", servers, but="")
-    return allowance(LIMITED, Person(name="ada", groups=groups), usage=usage)
+def limits_of(*servers: ServerUsage, groups: frozenset[str] | None = frozenset({"ml"})) -> Allowance:
+    usage = sum_usage("ada", servers, excluding="")
+    return resolve_allowance(LIMITED, Person(name="ada", groups=groups), usage=usage)
 
 
-FORMS: dict[str, tuple[Catalogue, Inventory, dict[str, Any]]] = {
+FORMS: dict[str, tuple[Catalog, Inventory, dict[str, Any]]] = {
     "nothing but an image": (BARE, Inventory(), {}),
-    "an empty cluster": (FULL, Inventory(occupancy=Occupancy.of((), ()), age_s=1.0), {}),
+    "an empty cluster": (FULL, Inventory(occupancy=Occupancy.build((), ()), age_s=1.0), {}),
     "nothing known": (FULL, Inventory(reason="The cluster cannot be reached."), {}),
     "nodes known, pods not": (FULL, Inventory(nodes=NODES, reason="The hub may not list pods."), {}),
     "cards, slices, shares and a choice of several": (FULL, INVENTORY, {}),
     "counts of a day ago": (FULL, replace(INVENTORY, age_s=86_400.0), {}),
-    "huge counts": (FULL, INVENTORY, {"live": Live(availabilities=(HUGE,) * len(TYPES))}),
+    "huge counts": (FULL, INVENTORY, {"live": LiveState(availabilities=(HUGE,) * len(TYPES))}),
     "presets with an outlook": (
         FULL,
         INVENTORY,
-        {"live": Live(presets={"small": Verdict(outcome=Outcome.NOW), "train": Verdict(outcome=Outcome.NEVER)})},
+        {"live": LiveState(presets={"small": Verdict(outcome=Outcome.NOW), "train": Verdict(outcome=Outcome.NEVER)})},
     ),
     "a verdict with alternatives": (
         FULL,
         INVENTORY,
         {
             "options": {"gpu": "a100", "gpu_count": 8},
-            "live": Live(
+            "live": LiveState(
                 verdict=Verdict(outcome=Outcome.WAITS, reason="All are taken.", ahead=2),
                 alternatives=(validate({"gpu": "slice"}, FULL), validate({}, FULL)),
             ),
@@ -145,19 +147,19 @@ FORMS: dict[str, tuple[Catalogue, Inventory, dict[str, Any]]] = {
         FULL,
         INVENTORY,
         {
-            "typed": dict.fromkeys(FIELDS, "'\"</script> "),
+            "typed": dict.fromkeys(FORM_FIELDS, "'\"</script> "),
             "problems": (Problem(field="cpu", code="bad_value", message="Odd."),),
         },
     ),
     "limits": (
         LIMITED,
         INVENTORY,
-        {"options": {"gpu": "h100"}, "allowance": limits_of(Server(owner="ada", name="b", gpu="a100", count=5))},
+        {"options": {"gpu": "h100"}, "allowance": limits_of(ServerUsage(owner="ada", name="b", gpu="a100", count=5))},
     ),
     "limits of which none is left": (
         LIMITED,
         INVENTORY,
-        {"allowance": limits_of(Server(owner="ada", name="b", gpu="a100", count=8))},
+        {"allowance": limits_of(ServerUsage(owner="ada", name="b", gpu="a100", count=8))},
     ),
     "nothing may be started": (LIMITED, INVENTORY, {"allowance": limits_of(groups=None)}),
     "a type that ends": (ENDING, INVENTORY, {}),
@@ -166,7 +168,7 @@ FORMS: dict[str, tuple[Catalogue, Inventory, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("catalogue", "inventory", "asked"), FORMS.values(), ids=FORMS)
-def test_the_script_gets_what_the_schema_says(catalogue: Catalogue, inventory: Inventory, asked: dict[str, Any]):
+def test_the_script_gets_what_the_schema_says(catalogue: Catalog, inventory: Inventory, asked: dict[str, Any]):
     assert faults(island_of(build_view(catalogue, inventory, **asked))) == []
 
 
@@ -181,7 +183,7 @@ def test_misfits_and_scaling_types_are_among_these_forms():
 COUNTS = st.none() | st.integers(0, 10**15)
 SHAPES = st.none() | st.lists(
     st.builds(
-        Shape, count=st.integers(1, 10**6), cpu_millis=st.integers(0, 10**9), memory_bytes=st.integers(0, 1 << 60)
+        FreeShape, count=st.integers(1, 10**6), cpu_millis=st.integers(0, 10**9), memory_bytes=st.integers(0, 1 << 60)
     ),
     max_size=3,
 ).map(tuple)
@@ -202,7 +204,7 @@ JSON = st.recursive(
 )
 CHOICES = st.sampled_from([validate({}, FULL), validate({"gpu": "a100", "gpu_count": 8}, FULL)])
 LIVES = st.builds(
-    Live,
+    LiveState,
     availabilities=st.tuples(*(AVAILABILITIES for _ in TYPES)),
     verdict=st.none() | VERDICTS,
     alternatives=st.lists(CHOICES, max_size=2).map(tuple),
@@ -211,12 +213,14 @@ LIVES = st.builds(
 
 
 @given(
-    options=JSON | st.dictionaries(st.sampled_from(["preset", *FIELDS]), JSON),
-    typed=st.none() | st.dictionaries(st.sampled_from(FIELDS), st.text(max_size=9)),
+    options=JSON | st.dictionaries(st.sampled_from(["preset", *FORM_FIELDS]), JSON),
+    typed=st.none() | st.dictionaries(st.sampled_from(FORM_FIELDS), st.text(max_size=9)),
     live=LIVES,
     age_s=st.none() | st.floats(0, 1e12),
 )
-def test_the_script_gets_what_the_schema_says_of_anything(options: Any, typed: Any, live: Live, age_s: float | None):
+def test_the_script_gets_what_the_schema_says_of_anything(
+    options: Any, typed: Any, live: LiveState, age_s: float | None
+):
     view = build_view(FULL, replace(INVENTORY, age_s=age_s), options=options, typed=typed, live=live)
     assert faults(island_of(view)) == []
 

@@ -8,22 +8,22 @@ from hypothesis import strategies as st
 from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.form.formview import build_view
-from gpuspawner.core.form.formview_filled import fill
-from gpuspawner.core.form.formview_types import FormView, State
-from gpuspawner.core.policy.allowance import Allowance, admitted
-from gpuspawner.core.request.options import from_form
+from gpuspawner.core.form.formview_filled import fill_fields
+from gpuspawner.core.form.formview_types import FormView, GPUTypeState
+from gpuspawner.core.policy.allowance import Allowance, admit_options
+from gpuspawner.core.request.options import parse_form
 from tests.unit.core.policy.test_allowance_law import ALLOWANCES, PARTIAL
 from tests.unit.islands import faults, island_of
 
 
 def form_of(limits: Allowance, options: object = None) -> FormView:
-    filled = fill(limits.everything, options=options if isinstance(options, dict) else None, allowance=limits)
-    return build_view(limits.everything, Inventory(), filled=filled, allowance=limits)
+    filled = fill_fields(limits.full_catalog, options=options if isinstance(options, dict) else None, allowance=limits)
+    return build_view(limits.full_catalog, Inventory(), filled=filled, allowance=limits)
 
 
 def passes(options: dict[str, object], limits: Allowance) -> bool:
     try:
-        admitted(options, limits)
+        admit_options(options, limits)
     except SelectionError:
         return False
     return True
@@ -42,7 +42,7 @@ def test_each_choice_that_can_be_picked_is_let_through_and_no_other(limits: Allo
     for preset in view.presets:
         assert passes({"preset": preset.slug}, limits) is not preset.is_denied
     for gpu in (each for vendor in view.vendors for each in vendor.types):
-        offered = range(1, gpu.max_count + 1) if gpu.state is not State.DENIED else ()
+        offered = range(1, gpu.max_count + 1) if gpu.state is not GPUTypeState.DENIED else ()
         counts = [count for count in range(1, 10) if passes({"gpu": gpu.slug, "gpu_count": count}, limits)]
         assert counts == list(offered)
 
@@ -53,9 +53,9 @@ def test_what_stands_in_a_form_that_opens_is_let_through(limits: Allowance, save
     assert faults(island_of(view)) == []
     if view.policy is not None and view.policy.blocked:
         return
-    bounds, longest = limits.everything.run_time, limits.longest_s(view.values["gpu"] or None)
+    bounds, longest = limits.full_catalog.run_time, limits.find_max_run_time_s(view.values["gpu"] or None)
     # With a type that ends before the shortest run time there is, none can be named; a form always names one.
     assume(bounds is None or longest is None or longest >= bounds.min)
     sent = {name: [text] for name, text in view.values.items() if text or name == "gpu"}
-    assert passes(from_form(sent), limits)
+    assert passes(parse_form(sent), limits)
     assert view.summary != ""

@@ -4,25 +4,25 @@ from dataclasses import replace
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Catalogue, GPUType, Image, ScaleUp
-from gpuspawner.core.cluster.model import Growth, Machines
-from gpuspawner.core.form.formview_live import Live, scales, state_of, verdict_view
-from gpuspawner.core.form.formview_text import details_text
-from gpuspawner.core.form.formview_types import State, VerdictView
+from gpuspawner.core.catalog.catalogue import Catalog, GPUType, Image, ScaleUp
+from gpuspawner.core.cluster.model import MachineConstraints, ScalableNodePool
+from gpuspawner.core.form.formview_live import LiveState, build_verdict_view, can_add_nodes, find_type_state
+from gpuspawner.core.form.formview_text import format_details
+from gpuspawner.core.form.formview_types import GPUTypeState, VerdictView
 from gpuspawner.core.request.selection import Selection
 from gpuspawner.core.verdict.availability import Availability
-from gpuspawner.core.verdict.shapes import Shape
+from gpuspawner.core.verdict.shapes import FreeShape
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 
 GIB = 1 << 30
 T4 = GPUType(slug="t4", display_name="T4", resource="nvidia.com/gpu", vendor="nvidia", max_count=4)
 SCALING = replace(T4, scale_up=ScaleUp(max_nodes=2, gpus_per_node=4, minutes=6))
-SHAPES = (Shape(count=4, cpu_millis=8000, memory_bytes=32 * GIB),)
+SHAPES = (FreeShape(count=4, cpu_millis=8000, memory_bytes=32 * GIB),)
 ALL_FREE = Availability(total=8, healthy=8, free=8, largest=4, waiting=0, shapes=SHAPES, largest_shapes=SHAPES)
 NONE_FREE = replace(ALL_FREE, free=0, largest=0, shapes=())
 GONE = replace(NONE_FREE, total=0, healthy=0, largest_shapes=())
 
-CATALOGUE = Catalogue(
+CATALOGUE = Catalog(
     images={"plain": Image(slug="plain", display_name="Plain", image="plain:1")}, cpu=None, memory=None, gpus={"t4": T4}
 )
 WANTED = Selection(image="plain", cpu_millis=4000, memory_bytes=8 * GIB, gpu="t4", gpu_count=4)
@@ -31,28 +31,28 @@ WANTED = Selection(image="plain", cpu_millis=4000, memory_bytes=8 * GIB, gpu="t4
 @pytest.mark.parametrize(
     ("gpu", "available", "state", "reason"),
     [
-        (T4, ALL_FREE, State.FREE, ""),
-        (T4, NONE_FREE, State.BUSY, "None is free right now."),
-        (T4, replace(NONE_FREE, total=1, healthy=1), State.BUSY, "Not free right now."),
-        (SCALING, NONE_FREE, State.BUSY, "None is free right now. A new node takes about 6 min."),
-        (T4, replace(NONE_FREE, healthy=0), State.NONE, "All are out of order right now."),
-        (T4, replace(NONE_FREE, total=1, healthy=0), State.NONE, "Out of order right now."),
-        (SCALING, GONE, State.NONE, "No node with this GPU is running. A new node takes about 6 min."),
-        (T4, GONE, State.NEVER, "The cluster has no node with this GPU."),
-        (T4, Availability(), State.UNKNOWN, ""),
-        (T4, Availability(total=8, healthy=8, largest_shapes=SHAPES), State.UNKNOWN, ""),
+        (T4, ALL_FREE, GPUTypeState.FREE, ""),
+        (T4, NONE_FREE, GPUTypeState.BUSY, "None is free right now."),
+        (T4, replace(NONE_FREE, total=1, healthy=1), GPUTypeState.BUSY, "Not free right now."),
+        (SCALING, NONE_FREE, GPUTypeState.BUSY, "None is free right now. A new node takes about 6 min."),
+        (T4, replace(NONE_FREE, healthy=0), GPUTypeState.NONE, "All are out of order right now."),
+        (T4, replace(NONE_FREE, total=1, healthy=0), GPUTypeState.NONE, "Out of order right now."),
+        (SCALING, GONE, GPUTypeState.NONE, "No node with this GPU is running. A new node takes about 6 min."),
+        (T4, GONE, GPUTypeState.NEVER, "The cluster has no node with this GPU."),
+        (T4, Availability(), GPUTypeState.UNKNOWN, ""),
+        (T4, Availability(total=8, healthy=8, largest_shapes=SHAPES), GPUTypeState.UNKNOWN, ""),
         (
             T4,
             Availability(total=0, healthy=0, largest_shapes=()),
-            State.NEVER,
+            GPUTypeState.NEVER,
             "The cluster has no node with this GPU.",
         ),
     ],
 )
 def test_a_type_says_whether_one_can_start_and_why_not(
-    gpu: GPUType, available: Availability, state: State, reason: str
+    gpu: GPUType, available: Availability, state: GPUTypeState, reason: str
 ):
-    assert state_of(gpu, available) == (state, reason)
+    assert find_type_state(gpu, available) == (state, reason)
 
 
 @pytest.mark.parametrize(
@@ -70,40 +70,55 @@ def test_a_type_says_whether_one_can_start_and_why_not(
     ],
 )
 def test_what_else_is_to_say_about_the_counts(available: Availability, text: str):
-    assert details_text(T4, available) == text
+    assert format_details(T4, available) == text
 
 
 def test_any_of_several_types_may_be_added_where_one_of_them_may():
     either = replace(T4, members=(T4, SCALING, replace(T4, scale_up=ScaleUp(max_nodes=1, gpus_per_node=1, minutes=2))))
-    assert (scales(T4), scales(either)) == (False, True)
-    assert state_of(either, NONE_FREE) == (State.BUSY, "None is free right now. A new node takes about 2 min.")
+    assert (can_add_nodes(T4), can_add_nodes(either)) == (False, True)
+    assert find_type_state(either, NONE_FREE) == (
+        GPUTypeState.BUSY,
+        "None is free right now. A new node takes about 2 min.",
+    )
 
 
 @pytest.mark.parametrize(
-    ("growths", "state"),
+    ("scalable_pools", "state"),
     [
-        ((), State.NEVER),
-        (None, State.NONE),
-        ((Growth(pool="p", minutes=None, shape={}, nodes_left=None, machines=Machines()),), State.NONE),
+        ((), GPUTypeState.NEVER),
+        (None, GPUTypeState.NONE),
+        (
+            (
+                ScalableNodePool(
+                    name="p", minutes=None, node_allocatable={}, max_new_nodes=None, machines=MachineConstraints()
+                ),
+            ),
+            GPUTypeState.NONE,
+        ),
     ],
 )
-def test_a_type_without_nodes_is_only_gone_where_none_may_be_added(growths: tuple[Growth, ...] | None, state: State):
-    assert (state_of(T4, GONE, growths=growths)[0], scales(T4, growths)) == (state, state is State.NONE)
+def test_a_type_without_nodes_is_only_gone_where_none_may_be_added(
+    scalable_pools: tuple[ScalableNodePool, ...] | None, state: GPUTypeState
+):
+    assert (find_type_state(T4, GONE, scalable_pools=scalable_pools)[0], can_add_nodes(T4, scalable_pools)) == (
+        state,
+        state is GPUTypeState.NONE,
+    )
 
 
 def test_without_a_verdict_there_is_none_to_show():
-    assert verdict_view(Live(), WANTED, catalogue=CATALOGUE) is None
+    assert build_verdict_view(LiveState(), WANTED, catalogue=CATALOGUE) is None
 
 
 def test_the_verdict_is_told_in_words():
     verdict = Verdict(outcome=Outcome.WAITS, reason="None of 8 is free.", ahead=2)
-    view = verdict_view(Live(verdict=verdict), WANTED, catalogue=CATALOGUE)
+    view = build_verdict_view(LiveState(verdict=verdict), WANTED, catalogue=CATALOGUE)
     assert view == VerdictView(outcome="waits", sentence="Waits: none of 8 is free, 2 servers are ahead of yours.")
 
 
 def test_an_alternative_says_what_differs_and_fills_in_every_field():
-    live = Live(verdict=Verdict(outcome=Outcome.NEVER), alternatives=(replace(WANTED, gpu_count=2),))
-    view = verdict_view(live, WANTED, catalogue=CATALOGUE)
+    live = LiveState(verdict=Verdict(outcome=Outcome.NEVER), alternatives=(replace(WANTED, gpu_count=2),))
+    view = build_verdict_view(live, WANTED, catalogue=CATALOGUE)
     assert view is not None
     assert [each.sentence for each in view.alternatives] == ["2 × T4"]
     assert dict(view.alternatives[0].values) == {

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.catalogue import Image
-from gpuspawner.core.catalog.policy_rules import ANY, UNLIMITED, Policy, Range, Rule, TypeRule
+from gpuspawner.core.catalog.policy_rules import ANY, UNLIMITED, AmountRange, GPUTypeRule, Policy, Rule
 from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.form.formview_image_types import MisfitView
-from gpuspawner.core.form.formview_live import Live
+from gpuspawner.core.form.formview_live import LiveState
 from gpuspawner.core.form.formview_numbers import NumberView
 from gpuspawner.core.form.formview_policy_types import PolicyView, TimeView
 from gpuspawner.core.form.formview_types import FormView, GPUTypeView
@@ -20,14 +20,14 @@ from tests.unit.core.policies import A100, CATALOGUE, GIB, HOUR_S, T4, allowed, 
 from tests.unit.islands import build_view, island_of, things
 
 FREE = Availability(total=8, healthy=8, free=8, largest=4, waiting=0)
-MINE = {"gpus": {"t4": TypeRule()}}
+MINE = {"gpus": {"t4": GPUTypeRule()}}
 THEIRS = "A100 is not among the GPUs that you may use."
 
 
 def view_for(allowance: Allowance, **asked: Any) -> FormView:
-    counts = (FREE,) * len(allowance.everything.gpus)
-    live = asked.pop("live", Live(availabilities=counts))
-    return build_view(allowance.everything, Inventory(), allowance=allowance, live=live, **asked)
+    counts = (FREE,) * len(allowance.full_catalog.gpus)
+    live = asked.pop("live", LiveState(availabilities=counts))
+    return build_view(allowance.full_catalog, Inventory(), allowance=allowance, live=live, **asked)
 
 
 def types(view: FormView) -> dict[str, GPUTypeView]:
@@ -44,7 +44,7 @@ def policy_of(view: FormView) -> PolicyView:
 
 
 def test_without_limits_the_form_is_the_same_as_ever():
-    without = build_view(CATALOGUE, Inventory(), live=Live(availabilities=(FREE,) * 3))
+    without = build_view(CATALOGUE, Inventory(), live=LiveState(availabilities=(FREE,) * 3))
     assert view_for(allowed()) == without
     assert (without.policy, island_of(without)["policy"]) == (None, None)
 
@@ -138,13 +138,13 @@ def test_pools_are_told_to_their_members_as_far_as_they_may_have_their_gpus():
 
 
 def test_bounds_are_those_of_the_person():
-    view = view_for(allowed(Rule(cpu=Range(max=4000), memory=Range(min=2 * GIB), max_runtime_s=2 * HOUR_S)))
+    view = view_for(allowed(Rule(cpu=AmountRange(max=4000), memory=AmountRange(min=2 * GIB), max_runtime_s=2 * HOUR_S)))
     bounds = [(each.min, each.max, each.default) for each in (view.cpu, view.memory, view.run_time) if each]
     assert bounds == [("0.5", "4", "2"), ("2", "64", "8"), ("15m", "2h", "2h")]
 
 
 def test_each_type_says_how_long_a_server_with_it_runs():
-    rule = Rule(gpus={"a100": TypeRule(max_runtime_s=4 * HOUR_S), ANY: TypeRule()})
+    rule = Rule(gpus={"a100": GPUTypeRule(max_runtime_s=4 * HOUR_S), ANY: GPUTypeRule()})
     view = view_for(allowed(rule))
     narrower = NumberView(min="15m", max="4h", step="15m", default="4h")
     assert {slug: gpu.longest_text for slug, gpu in types(view).items()} == {
@@ -182,7 +182,7 @@ def test_where_nobody_is_asked_for_the_run_time_the_end_is_told(gpu: str, ending
 def test_a_preset_out_of_reach_says_why_and_the_others_can_start():
     allowance = allowed(Rule(max_gpus=3))
     verdicts = {"plain": Verdict(outcome=Outcome.NOW), "big": Verdict(outcome=Outcome.NOW)}
-    view = view_for(allowance, live=Live(availabilities=(FREE,) * 3, presets=verdicts))
+    view = view_for(allowance, live=LiveState(availabilities=(FREE,) * 3, presets=verdicts))
     outlooks = {each.slug: each.outlook and (each.outlook.outcome, each.outlook.sentence) for each in view.presets}
     assert outlooks == {
         "big": ("never", "You may have 3 GPUs at a time."),
@@ -194,7 +194,7 @@ def test_a_preset_out_of_reach_says_why_and_the_others_can_start():
 
 
 def test_a_preset_holds_what_it_comes_to_for_the_person():
-    rule = Rule(cpu=Range(max=1000), max_runtime_s=4 * HOUR_S)
+    rule = Rule(cpu=AmountRange(max=1000), max_runtime_s=4 * HOUR_S)
     view = view_for(allowed(rule))
     held = {each.slug: (each.values["cpu"], each.values["run_time"], each.is_denied) for each in view.presets}
     assert held == {"big": ("1", "4h", False), "long": ("2", "12h", True), "plain": ("1", "4h", False)}

@@ -5,12 +5,18 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Catalogue, GPUType, Image, Priority
-from gpuspawner.core.form.formview_text import age_text, badges, caution, difference, gpu_memory_text
+from gpuspawner.core.catalog.catalogue import Catalog, GPUType, Image, Priority
+from gpuspawner.core.form.formview_text import (
+    describe_difference,
+    format_caution,
+    format_data_age,
+    format_gpu_memory,
+    list_badges,
+)
 from gpuspawner.core.request.selection import Selection
 
 GIB = 1 << 30
-CATALOGUE = Catalogue(
+CATALOGUE = Catalog(
     images={slug: Image(slug=slug, display_name=slug.title(), image=slug) for slug in ("plain", "torch")},
     cpu=None,
     memory=None,
@@ -24,7 +30,7 @@ WANTED = Selection(image="plain", cpu_millis=4000, memory_bytes=8 * GIB, gpu="t4
     [(None, ""), (80 * GIB, "80 GiB"), (4864 << 20, "4.75 GiB"), (11_441 << 20, "11.17 GiB"), (100 * GIB, "100 GiB")],
 )
 def test_gpu_memory_is_told_to_two_decimals(memory_bytes: int | None, text: str):
-    assert gpu_memory_text(memory_bytes) == text
+    assert format_gpu_memory(memory_bytes) == text
 
 
 @pytest.mark.parametrize(
@@ -36,12 +42,12 @@ def test_gpu_memory_is_told_to_two_decimals(memory_bytes: int | None, text: str)
     ],
 )
 def test_what_else_a_gpu_type_is_takes_a_word_each(facts: dict[str, Any], words: tuple[str, ...]):
-    assert badges(replace(CATALOGUE.gpus["t4"], **facts)) == words
+    assert list_badges(replace(CATALOGUE.gpus["t4"], **facts)) == words
 
 
 @pytest.mark.parametrize(("spot", "is_told"), [(None, False), (False, False), (True, True)])
 def test_what_spot_means_is_told_in_a_sentence(spot: bool | None, is_told: bool):
-    text = caution(replace(CATALOGUE.gpus["t4"], spot=spot))
+    text = format_caution(replace(CATALOGUE.gpus["t4"], spot=spot))
     assert (text.startswith("Spot: "), text.endswith("what is not saved on its volume is lost.")) == (is_told, is_told)
     assert is_told or text == ""
 
@@ -60,7 +66,7 @@ def test_what_spot_means_is_told_in_a_sentence(spot: bool | None, is_told: bool)
     ],
 )
 def test_counts_of_more_than_a_minute_are_told_with_their_age(age_s: float | None, text: str):
-    assert age_text(age_s) == text
+    assert format_data_age(age_s) == text
 
 
 @pytest.mark.parametrize(
@@ -77,7 +83,7 @@ def test_counts_of_more_than_a_minute_are_told_with_their_age(age_s: float | Non
     ],
 )
 def test_another_choice_is_told_by_what_differs(changes: dict[str, Any], text: str):
-    assert difference(replace(WANTED, **changes), WANTED, catalogue=CATALOGUE) == text
+    assert describe_difference(replace(WANTED, **changes), WANTED, catalogue=CATALOGUE) == text
 
 
 def test_a_priority_is_told_where_it_is_not_the_usual_one():
@@ -86,9 +92,9 @@ def test_a_priority_is_told_where_it_is_not_the_usual_one():
     }
     catalogue = replace(CATALOGUE, priorities=ranks)
     usual, low = replace(WANTED, priority="first"), replace(WANTED, priority="low")
-    assert difference(low, None, catalogue=catalogue) == "Plain with 4 CPUs, 8 GiB and 2 × T4, priority Low"
-    assert difference(usual, None, catalogue=catalogue) == "Plain with 4 CPUs, 8 GiB and 2 × T4"
-    assert [difference(*each, catalogue=catalogue) for each in ((low, usual), (usual, low))] == [
+    assert describe_difference(low, None, catalogue=catalogue) == "Plain with 4 CPUs, 8 GiB and 2 × T4, priority Low"
+    assert describe_difference(usual, None, catalogue=catalogue) == "Plain with 4 CPUs, 8 GiB and 2 × T4"
+    assert [describe_difference(*each, catalogue=catalogue) for each in ((low, usual), (usual, low))] == [
         "priority Low",
         "priority First",
     ]
@@ -96,22 +102,23 @@ def test_a_priority_is_told_where_it_is_not_the_usual_one():
 
 def test_a_run_time_that_stays_is_no_difference():
     timed = replace(WANTED, run_time_s=5400)
-    assert difference(replace(timed, gpu_count=1), timed, catalogue=CATALOGUE) == "1 × T4"
-    assert difference(timed, timed, catalogue=CATALOGUE).endswith("2 × T4 for at most 1 hour 30 minutes")
+    assert describe_difference(replace(timed, gpu_count=1), timed, catalogue=CATALOGUE) == "1 × T4"
+    assert describe_difference(timed, timed, catalogue=CATALOGUE).endswith("2 × T4 for at most 1 hour 30 minutes")
 
 
 def test_shared_memory_that_is_given_up_is_a_difference():
     shared = replace(WANTED, shared_memory_bytes=GIB)
-    assert difference(WANTED, shared, catalogue=CATALOGUE) == "shared memory as usual"
+    assert describe_difference(WANTED, shared, catalogue=CATALOGUE) == "shared memory as usual"
     assert (
-        difference(shared, shared, catalogue=CATALOGUE) == "Plain with 4 CPUs, 8 GiB, 1 GiB of shared memory and 2 × T4"
+        describe_difference(shared, shared, catalogue=CATALOGUE)
+        == "Plain with 4 CPUs, 8 GiB, 1 GiB of shared memory and 2 × T4"
     )
 
 
 def test_an_image_that_stays_is_no_difference_whoever_named_it():
     own = replace(WANTED, image="", custom_image="quay.io/x:1")
-    assert difference(replace(own, gpu_count=1), own, catalogue=CATALOGUE) == "1 × T4"
+    assert describe_difference(replace(own, gpu_count=1), own, catalogue=CATALOGUE) == "1 × T4"
 
 
 def test_another_choice_is_told_whole_where_there_is_none_to_differ_from():
-    assert difference(WANTED, None, catalogue=CATALOGUE) == "Plain with 4 CPUs, 8 GiB and 2 × T4"
+    assert describe_difference(WANTED, None, catalogue=CATALOGUE) == "Plain with 4 CPUs, 8 GiB and 2 × T4"

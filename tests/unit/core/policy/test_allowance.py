@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.avoidance import avoidance
-from gpuspawner.core.catalog.policy_rules import UNLIMITED, Policy, Range, Rule, TypeRule
+from gpuspawner.core.catalog.avoidance import build_gpu_node_exclusion
+from gpuspawner.core.catalog.policy_rules import UNLIMITED, AmountRange, GPUTypeRule, Policy, Rule
 from gpuspawner.core.errors import PolicyError, SelectionError
-from gpuspawner.core.policy.allowance import Allowance, admitted
-from gpuspawner.core.request.selection import to_options
+from gpuspawner.core.policy.allowance import Allowance, admit_options
+from gpuspawner.core.request.selection import build_options
 from tests.unit.core.policies import A100, CATALOGUE, EITHER, GIB, HOUR_S, T4, allowed, pool, server
 
 POOLED = Policy(pools={"physics": pool(most=4)})
-ONLY_T4 = Rule(gpus={"t4": TypeRule()})
+ONLY_T4 = Rule(gpus={"t4": GPUTypeRule()})
 
 
 def refused(allowance: Allowance, options: dict[str, Any]) -> list[tuple[str, str]]:
     try:
-        admitted(options, allowance)
+        admit_options(options, allowance)
     except PolicyError as error:
         return [(problem.field, problem.code) for problem in error.problems]
     return []
@@ -44,8 +44,8 @@ ONE_EACH = [
     (ONLY_T4, {}, {"gpu": "t4"}, None),
     (ONLY_T4, {}, {"gpu": "a100"}, ("gpu", "gpu_not_allowed")),
     (ONLY_T4, {}, {"gpu": "either"}, ("gpu", "gpu_not_allowed")),
-    (Rule(gpus={"*": TypeRule()}), {}, {"gpu": "a100"}, None),
-    (Rule(gpus={"either": TypeRule()}), {}, {"gpu": "either"}, None),
+    (Rule(gpus={"*": GPUTypeRule()}), {}, {"gpu": "a100"}, None),
+    (Rule(gpus={"either": GPUTypeRule()}), {}, {"gpu": "either"}, None),
     (Rule(gpus={}), {}, {"gpu": "t4"}, ("gpu", "gpu_not_allowed")),
     (Rule(gpus={}), {}, {}, None),
     (Rule(max_gpus=2), {}, two(), None),
@@ -60,27 +60,27 @@ ONE_EACH = [
     (Rule(max_gpus=UNLIMITED), {"servers": [server("a100", 99)]}, two(count=8), None),
     (Rule(max_gpus_per_server=1), {"servers": [server("t4", 5)]}, two(count=1), None),
     (Rule(max_gpus_per_server=1), {}, two(), ("gpu_count", "gpu_quota")),
-    (Rule(gpus={"t4": TypeRule(max_gpus=2)}), {"servers": [server("a100", 5)]}, two(), None),
-    (Rule(gpus={"t4": TypeRule(max_gpus=2)}), {"servers": [server("t4")]}, two(), ("gpu_count", "gpu_quota")),
-    (Rule(gpus={"t4": TypeRule(max_gpus=2)}), {"servers": [server("either", 2)]}, two(), ("gpu", "gpu_quota")),
-    (Rule(gpus={"t4": TypeRule(max_gpus_per_server=1)}), {}, two(), ("gpu_count", "gpu_quota")),
-    (Rule(gpus={"*": TypeRule(), "t4": TypeRule(max_gpus=1)}), {}, two("either"), ("gpu_count", "gpu_quota")),
+    (Rule(gpus={"t4": GPUTypeRule(max_gpus=2)}), {"servers": [server("a100", 5)]}, two(), None),
+    (Rule(gpus={"t4": GPUTypeRule(max_gpus=2)}), {"servers": [server("t4")]}, two(), ("gpu_count", "gpu_quota")),
+    (Rule(gpus={"t4": GPUTypeRule(max_gpus=2)}), {"servers": [server("either", 2)]}, two(), ("gpu", "gpu_quota")),
+    (Rule(gpus={"t4": GPUTypeRule(max_gpus_per_server=1)}), {}, two(), ("gpu_count", "gpu_quota")),
+    (Rule(gpus={"*": GPUTypeRule(), "t4": GPUTypeRule(max_gpus=1)}), {}, two("either"), ("gpu_count", "gpu_quota")),
     (Rule(max_servers_with_gpu=1), {"servers": [server(None, 0)]}, two(), None),
     (Rule(max_servers_with_gpu=1), {"servers": [server()]}, {"gpu": "a100"}, ("gpu", "server_quota")),
     (Rule(max_servers_with_gpu=1), {"servers": [server()]}, {}, None),
-    (Rule(cpu=Range(max=4000)), {}, {"cpu": 4}, None),
-    (Rule(cpu=Range(max=4000)), {}, {"cpu": 4.5}, ("cpu", "cpu_not_allowed")),
-    (Rule(cpu=Range(max=1000)), {}, {}, None),
-    (Rule(cpu=Range(min=4000)), {}, {"cpu": 3}, ("cpu", "cpu_not_allowed")),
-    (Rule(cpu=Range(min=4000, max=3000)), {}, {}, ("cpu", "cpu_not_allowed")),
-    (Rule(memory=Range(max=4 * GIB)), {}, {"memory": "5G"}, ("memory", "memory_not_allowed")),
-    (Rule(memory=Range(min=4 * GIB)), {}, {"memory": "4G"}, None),
+    (Rule(cpu=AmountRange(max=4000)), {}, {"cpu": 4}, None),
+    (Rule(cpu=AmountRange(max=4000)), {}, {"cpu": 4.5}, ("cpu", "cpu_not_allowed")),
+    (Rule(cpu=AmountRange(max=1000)), {}, {}, None),
+    (Rule(cpu=AmountRange(min=4000)), {}, {"cpu": 3}, ("cpu", "cpu_not_allowed")),
+    (Rule(cpu=AmountRange(min=4000, max=3000)), {}, {}, ("cpu", "cpu_not_allowed")),
+    (Rule(memory=AmountRange(max=4 * GIB)), {}, {"memory": "5G"}, ("memory", "memory_not_allowed")),
+    (Rule(memory=AmountRange(min=4 * GIB)), {}, {"memory": "4G"}, None),
     (Rule(max_runtime_s=HOUR_S), {}, {"run_time": "1h"}, None),
     (Rule(max_runtime_s=HOUR_S), {}, {"run_time": "2h"}, ("run_time", "run_time_not_allowed")),
     (Rule(max_runtime_s=HOUR_S), {}, {}, None),
-    (Rule(gpus={"t4": TypeRule(max_runtime_s=HOUR_S)}), {}, {"run_time": "2h"}, None),
+    (Rule(gpus={"t4": GPUTypeRule(max_runtime_s=HOUR_S)}), {}, {"run_time": "2h"}, None),
     (
-        Rule(gpus={"t4": TypeRule(max_runtime_s=HOUR_S)}),
+        Rule(gpus={"t4": GPUTypeRule(max_runtime_s=HOUR_S)}),
         {},
         {"run_time": "2h", "gpu": "t4"},
         ("run_time", "run_time_not_allowed"),
@@ -126,7 +126,7 @@ ONE_EACH = [
     (None, {"left": {"limits.cpu": 0}}, {}, ("cpu", "namespace_quota")),
     (None, {"left": {"limits.memory": 4 * GIB}}, {"memory": "5G"}, ("memory", "namespace_quota")),
     (None, {"left": {"requests.memory": 4 * GIB}}, {"memory": "5G"}, ("memory", "namespace_quota")),
-    (Rule(cpu=Range(max=2000)), {"left": {"limits.cpu": 4000}}, {"cpu": 8}, ("cpu", "cpu_not_allowed")),
+    (Rule(cpu=AmountRange(max=2000)), {"left": {"limits.cpu": 4000}}, {"cpu": 8}, ("cpu", "cpu_not_allowed")),
 ]
 
 
@@ -136,14 +136,14 @@ def test_every_rule(policy: Policy | Rule | None, case: dict[str, Any], options:
 
 
 def test_all_that_is_refused_is_said_at_once_and_nothing_that_was_not_asked_for():
-    rule = Rule(max_gpus=1, images=frozenset({"r"}), cpu=Range(max=1000), max_runtime_s=HOUR_S)
+    rule = Rule(max_gpus=1, images=frozenset({"r"}), cpu=AmountRange(max=1000), max_runtime_s=HOUR_S)
     found = refused(allowed(rule), {"image": "torch", "gpu": "t4", "gpu_count": 2})
     assert found == [("image", "image_not_allowed"), ("gpu_count", "gpu_quota")]
 
 
 def test_what_nobody_may_have_is_no_matter_of_policy():
     with pytest.raises(SelectionError) as caught:
-        admitted({"gpu": "h100", "cpu": 99}, allowed(ONLY_T4))
+        admit_options({"gpu": "h100", "cpu": 99}, allowed(ONLY_T4))
     assert not isinstance(caught.value, PolicyError)
     assert {problem.code for problem in caught.value.problems} == {"unknown_choice", "out_of_range"}
 
@@ -151,7 +151,7 @@ def test_what_nobody_may_have_is_no_matter_of_policy():
 def test_what_follows_from_a_default_of_the_person_is_said_as_it_is():
     shared = replace(CATALOGUE.memory, min=GIB, default=GIB)
     with pytest.raises(SelectionError, match="at most 4 GiB, not 8 GiB"):
-        admitted({"shared_memory": "8G"}, allowed(Rule(memory=Range(max=4 * GIB)), shared_memory=shared))
+        admit_options({"shared_memory": "8G"}, allowed(Rule(memory=AmountRange(max=4 * GIB)), shared_memory=shared))
 
 
 # -- what the form is told ---------------------------------------------------------------------------------------------
@@ -168,18 +168,27 @@ def test_what_follows_from_a_default_of_the_person_is_said_as_it_is():
 )
 def test_the_least_of_all_limits_counts(slug: str, most: int, text: str):
     limits = allowed(
-        Rule(max_gpus=4, gpus={"a100": TypeRule(max_gpus_per_server=2), "*": TypeRule()}), servers=[server("t4")]
+        Rule(max_gpus=4, gpus={"a100": GPUTypeRule(max_gpus_per_server=2), "*": GPUTypeRule()}), servers=[server("t4")]
     )
-    assert (limits.most(slug), limits.most_text(slug)) == (most, text)
+    assert (limits.find_max_count(slug), limits.explain_max_count(slug)) == (most, text)
 
 
 def test_what_the_type_itself_allows_needs_no_reason():
-    assert (allowed(Rule(max_gpus=9)).most("t4"), allowed(Rule(max_gpus=9)).most_text("t4")) == (8, "")
+    assert (allowed(Rule(max_gpus=9)).find_max_count("t4"), allowed(Rule(max_gpus=9)).explain_max_count("t4")) == (
+        8,
+        "",
+    )
 
 
 def test_each_choice_says_why_it_is_out_of_reach():
-    limits = allowed(Rule(gpus={"t4": TypeRule()}, images=frozenset({"r"}), custom_images=False))
-    found = (limits.gpu("a100"), limits.gpu("t4"), limits.image("torch"), limits.image("r"), limits.custom_image())
+    limits = allowed(Rule(gpus={"t4": GPUTypeRule()}, images=frozenset({"r"}), custom_images=False))
+    found = (
+        limits.check_gpu("a100"),
+        limits.check_gpu("t4"),
+        limits.check_image("torch"),
+        limits.check_image("r"),
+        limits.check_custom_image(),
+    )
     assert [each and each.message for each in found] == [
         "A100 is not among the GPUs that you may use.",
         None,
@@ -192,9 +201,14 @@ def test_each_choice_says_why_it_is_out_of_reach():
 def test_where_everything_is_blocked_so_is_each_choice():
     limits = allowed(POOLED, groups=None)
     assert limits.blocked is not None
-    every = (limits.gpu("t4"), limits.image("r"), limits.custom_image(), *limits.rule_on(admitted({}, allowed())))
+    every = (
+        limits.check_gpu("t4"),
+        limits.check_image("r"),
+        limits.check_custom_image(),
+        *limits.check_selection(admit_options({}, allowed())),
+    )
     assert set(every) == {limits.blocked}
-    assert (limits.most("t4"), dict(limits.catalogue.gpus), dict(limits.catalogue.presets)) == (0, {}, {})
+    assert (limits.find_max_count("t4"), dict(limits.catalogue.gpus), dict(limits.catalogue.presets)) == (0, {}, {})
 
 
 @pytest.mark.parametrize(
@@ -210,17 +224,22 @@ def test_where_everything_is_blocked_so_is_each_choice():
 )
 def test_what_is_in_use_is_told_where_there_is_a_limit(rule: Rule, known: bool, text: str):
     servers = [server("t4"), server("a100", 2, name="third"), server("t4", 5, name=""), server("t4", owner="bob")]
-    assert allowed(rule, servers=servers, known=known).in_use_text() == text
+    assert allowed(rule, servers=servers, known=known).describe_usage() == text
 
 
 def test_without_a_policy_and_a_quota_nothing_is_worked_out():
     limits = allowed(servers=[server("t4", 99)], known=False, groups=None)
-    assert limits.catalogue is limits.everything
-    assert (limits.most("t4"), limits.gpu("t4"), limits.blocked, limits.most_text("t4")) == (8, None, None, "")
+    assert limits.catalogue is limits.full_catalog
+    assert (limits.find_max_count("t4"), limits.check_gpu("t4"), limits.blocked, limits.explain_max_count("t4")) == (
+        8,
+        None,
+        None,
+        "",
+    )
 
 
 def test_what_is_in_reach_is_a_catalogue_of_its_own():
-    rule = Rule(images=frozenset({"torch"}), gpus={"t4": TypeRule(max_gpus_per_server=2)}, cpu=Range(max=4200))
+    rule = Rule(images=frozenset({"torch"}), gpus={"t4": GPUTypeRule(max_gpus_per_server=2)}, cpu=AmountRange(max=4200))
     found = allowed(replace(rule, custom_images=False, max_runtime_s=10 * HOUR_S)).catalogue
     assert (list(found.images), list(found.presets), found.custom_images) == (["torch"], ["plain"], None)
     assert {slug: each.max_count for slug, each in found.gpus.items()} == {"t4": 2}
@@ -231,13 +250,13 @@ def test_what_is_in_reach_is_a_catalogue_of_its_own():
 def test_servers_without_a_gpu_stay_off_nodes_of_types_out_of_reach():
     found = allowed(ONLY_T4).catalogue
     assert tuple(found.hidden) == (A100,)
-    assert avoidance(found) == avoidance(CATALOGUE)
+    assert build_gpu_node_exclusion(found) == build_gpu_node_exclusion(CATALOGUE)
 
 
 def test_a_preset_out_of_reach_can_still_be_changed_to_what_is_in_reach():
-    limits = allowed(Rule(gpus={"t4": TypeRule()}))
+    limits = allowed(Rule(gpus={"t4": GPUTypeRule()}))
     assert refused(limits, {"preset": "big"}) == [("gpu", "gpu_not_allowed")]
-    assert admitted({"preset": "big", "gpu": "t4"}, limits).image == "torch"
+    assert admit_options({"preset": "big", "gpu": "t4"}, limits).image == "torch"
 
 
 # -- how long a server runs --------------------------------------------------------------------------------------------
@@ -257,32 +276,32 @@ SHORT = {"gpus": {"t4": LIMITED_T4, "a100": A100, "either": replace(EITHER, memb
         (Rule(max_runtime_s=9 * HOUR_S), "t4", 4 * HOUR_S),
         (Rule(max_runtime_s=UNLIMITED), "t4", 4 * HOUR_S),
         (Rule(max_runtime_s=UNLIMITED), "a100", None),
-        (Rule(gpus={"a100": TypeRule(max_runtime_s=60)}), "a100", 60),
-        (Rule(gpus={"a100": TypeRule(max_runtime_s=60), "either": TypeRule()}), "either", 60),
-        (Rule(gpus={"*": TypeRule(max_runtime_s=UNLIMITED)}, max_runtime_s=60), "a100", 60),
+        (Rule(gpus={"a100": GPUTypeRule(max_runtime_s=60)}), "a100", 60),
+        (Rule(gpus={"a100": GPUTypeRule(max_runtime_s=60), "either": GPUTypeRule()}), "either", 60),
+        (Rule(gpus={"*": GPUTypeRule(max_runtime_s=UNLIMITED)}, max_runtime_s=60), "a100", 60),
     ],
 )
 def test_the_shortest_run_time_counts(rule: Rule, slug: str | None, longest_s: int | None):
-    assert allowed(rule, **SHORT).longest_s(slug) == longest_s
+    assert allowed(rule, **SHORT).find_max_run_time_s(slug) == longest_s
 
 
 @pytest.mark.parametrize("policy", [None, Rule()])
 def test_a_default_run_time_becomes_the_longest_of_the_type(policy: Rule | None):
     limits = allowed(policy, **SHORT)
-    assert admitted({}, limits).run_time_s == 8 * HOUR_S
-    assert admitted({"gpu": "t4"}, limits).run_time_s == 4 * HOUR_S
+    assert admit_options({}, limits).run_time_s == 8 * HOUR_S
+    assert admit_options({"gpu": "t4"}, limits).run_time_s == 4 * HOUR_S
     assert refused(limits, {"gpu": "t4", "run_time": "5h"}) == [("run_time", "run_time_not_allowed")]
 
 
 def test_what_was_let_through_is_let_through_again():
     limits = allowed(Rule(max_runtime_s=100 * 60), **SHORT)
-    selection = admitted({"gpu": "t4"}, limits)
+    selection = admit_options({"gpu": "t4"}, limits)
     assert selection.run_time_s == 90 * 60
-    assert admitted(to_options(selection, limits.catalogue), limits) == selection
+    assert admit_options(build_options(selection, limits.catalogue), limits) == selection
 
 
 def test_a_limit_below_what_can_be_chosen_leaves_nothing_to_choose():
     limits = allowed(Rule(max_runtime_s=60))
-    selection = admitted({}, limits)
+    selection = admit_options({}, limits)
     assert (selection.run_time_s, limits.catalogue.max_runtime_s) == (None, 60)
     assert refused(limits, {"run_time": "15m"}) == [("run_time", "run_time_not_allowed")]

@@ -8,15 +8,15 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.catalogue import Catalogue
-from gpuspawner.core.catalog.policy_rules import UNLIMITED, Person, Policy, Pool, Range, Rule, TypeRule
+from gpuspawner.core.catalog.catalogue import Catalog
+from gpuspawner.core.catalog.policy_rules import UNLIMITED, AmountRange, GPUPool, GPUTypeRule, Person, Policy, Rule
 from gpuspawner.core.errors import PolicyError, SelectionError
-from gpuspawner.core.policy.allowance import Allowance, admitted, allowance
-from gpuspawner.core.policy.policy import pools_for
-from gpuspawner.core.policy.policy_merge import of_member
-from gpuspawner.core.policy.usage import Quota, Server, Usage, usage_of
+from gpuspawner.core.policy.allowance import Allowance, admit_options, resolve_allowance
+from gpuspawner.core.policy.policy import find_gpu_pools
+from gpuspawner.core.policy.policy_merge import find_member_rule
+from gpuspawner.core.policy.usage import RemainingQuota, ServerUsage, Usage, sum_usage
 from gpuspawner.core.request.placement import place
-from gpuspawner.core.request.selection import Selection, invalid_presets, to_options, validate
+from gpuspawner.core.request.selection import Selection, build_options, find_invalid_presets, validate
 from tests.unit.core.policies import CATALOGUE, GIB, HOUR_S, catalogue
 
 CODES = {
@@ -27,13 +27,15 @@ GROUPS = ("ml", "physics", "art", "probation")
 SLUGS = st.sampled_from(["t4", "a100", "either", "*"])
 LIMIT = st.none() | st.integers(0, 6) | st.just(UNLIMITED)
 LENGTH = st.none() | st.sampled_from([60, 20 * 60, HOUR_S, 9 * HOUR_S, UNLIMITED])
-TYPE_RULES = st.builds(TypeRule, max_gpus=LIMIT, max_gpus_per_server=LIMIT, max_runtime_s=LENGTH)
+TYPE_RULES = st.builds(GPUTypeRule, max_gpus=LIMIT, max_gpus_per_server=LIMIT, max_runtime_s=LENGTH)
 SIZES = st.none() | st.integers(1, 20)
 
 
-def ranges(unit: int) -> st.SearchStrategy[Range]:
+def ranges(unit: int) -> st.SearchStrategy[AmountRange]:
     return st.builds(
-        lambda least, most: Range(min=least and least * unit, max=most and most * unit), SIZES, SIZES | st.just(None)
+        lambda least, most: AmountRange(min=least and least * unit, max=most and most * unit),
+        SIZES,
+        SIZES | st.just(None),
     )
 
 
@@ -53,14 +55,14 @@ def rules(*, deny: bool = False) -> st.SearchStrategy[Rule]:
     )
 
 
-def startable(full: Catalogue) -> Catalogue:
+def startable(full: Catalog) -> Catalog:
     """Return a catalogue without presets that nobody could start, as all of them are."""
-    wrong = invalid_presets(full.presets, full)
+    wrong = find_invalid_presets(full.presets, full)
     return replace(full, presets={slug: each for slug, each in full.presets.items() if slug not in wrong})
 
 
 POOLS = st.builds(
-    Pool,
+    GPUPool,
     slug=st.just("p"),
     display_name=st.just("P"),
     groups=st.frozensets(st.sampled_from(GROUPS), min_size=1),
@@ -88,7 +90,7 @@ POLICIES = st.builds(
 )
 SERVERS = st.lists(
     st.builds(
-        Server,
+        ServerUsage,
         owner=st.sampled_from(["ada", "bob"]),
         name=st.sampled_from(["", "second", "third"]),
         gpu=st.sampled_from(["t4", "a100", "either", "gone", ""]),
@@ -99,7 +101,7 @@ SERVERS = st.lists(
     unique_by=lambda server: (server.owner, server.name),
 )
 QUOTAS = st.none() | st.builds(
-    Quota,
+    RemainingQuota,
     left=st.fixed_dictionaries(
         {},
         optional={
@@ -128,8 +130,8 @@ CATALOGUES = st.builds(
 )
 PERSONS = st.builds(Person, name=st.just("ada"), groups=st.none() | st.frozensets(st.sampled_from(GROUPS)))
 ALLOWANCES = st.builds(
-    lambda full, person, servers, quota, known: allowance(
-        full, person, usage=usage_of("ada", servers, but="", quota=quota, known=known)
+    lambda full, person, servers, quota, known: resolve_allowance(
+        full, person, usage=sum_usage("ada", servers, excluding="", quota=quota, known=known)
     ),
     CATALOGUES,
     PERSONS,
@@ -138,10 +140,10 @@ ALLOWANCES = st.builds(
     st.sampled_from([True, True, True, False]),
 )
 COUNTED = st.builds(
-    lambda policy, pools, groups, servers: allowance(
+    lambda policy, pools, groups, servers: resolve_allowance(
         catalogue(replace(policy, pools=pools)),
         Person(name="ada", groups=groups),
-        usage=usage_of("ada", servers, but=""),
+        usage=sum_usage("ada", servers, excluding=""),
     ),
     PLAIN,
     TWO_POOLS,
@@ -169,7 +171,7 @@ PARTIAL = st.fixed_dictionaries(
 )
 
 
-def accepted(options: dict[str, Any], full: Catalogue) -> Selection | None:
+def accepted(options: dict[str, Any], full: Catalog) -> Selection | None:
     try:
         return validate(options, full)
     except SelectionError:
@@ -178,7 +180,7 @@ def accepted(options: dict[str, Any], full: Catalogue) -> Selection | None:
 
 def passed(options: dict[str, Any], limits: Allowance) -> Selection | None:
     try:
-        return admitted(options, limits)
+        return admit_options(options, limits)
     except SelectionError as error:
         if isinstance(error, PolicyError) and not {problem.code for problem in error.problems} <= CODES:
             raise
@@ -187,41 +189,43 @@ def passed(options: dict[str, Any], limits: Allowance) -> Selection | None:
 
 def adds_up(selection: Selection, limits: Allowance) -> bool:
     """Tell whether all counts are kept with one more server, by adding up what there would be."""
-    full, rule = limits.everything, limits.rule
+    full, rule = limits.full_catalog, limits.rule
     assert selection.gpu is not None
     assert full.policy is not None
-    new = Server(owner="ada", name="", gpu=selection.gpu, count=selection.gpu_count)
+    new = ServerUsage(owner="ada", name="", gpu=selection.gpu, count=selection.gpu_count)
     every = [*limits.usage.own, new]
 
-    def may_be(server: Server) -> set[str]:
+    def may_be(server: ServerUsage) -> set[str]:
         if server.gpu not in full.gpus:
             return set(full.gpus)  # its pod does not tell, or the type is gone
         return {server.gpu, *(each.slug for each in full.gpus[server.gpu].members)}
 
     kept = [
-        rule.of_type(selection.gpu) is not None,
+        rule.find_type_rule(selection.gpu) is not None,
         new.count <= (UNLIMITED if rule.max_gpus_per_server is None else rule.max_gpus_per_server),
         sum(each.count for each in every) <= (UNLIMITED if rule.max_gpus is None else rule.max_gpus),
         len(every) <= (UNLIMITED if rule.max_servers_with_gpu is None else rule.max_servers_with_gpu),
     ]
     for slug in may_be(new):
-        said = rule.of_type(slug) if slug == selection.gpu else of_member(rule, slug, choice=selection.gpu)
+        said = (
+            rule.find_type_rule(slug) if slug == selection.gpu else find_member_rule(rule, slug, combined=selection.gpu)
+        )
         if said is not None:
             total = sum(each.count for each in every if slug in may_be(each))
             kept.append(total <= (UNLIMITED if said.max_gpus is None else said.max_gpus))
             kept.append(new.count <= (UNLIMITED if said.max_gpus_per_server is None else said.max_gpus_per_server))
     kept += [
         limits.usage.pools.get(slug, 0) + new.count <= full.policy.pools[slug].max_gpus
-        for slug in pools_for(full.policy, limits.person, gpu=full.gpus[selection.gpu])
+        for slug in find_gpu_pools(full.policy, limits.person, gpu=full.gpus[selection.gpu])
     ]
     return all(kept)
 
 
 @given(ALLOWANCES, COMPLETE | CUSTOM)
 def test_what_validates_in_reach_is_what_no_rule_refuses(limits: Allowance, options: dict[str, Any]):
-    endless = {slug: replace(gpu, max_runtime_s=None) for slug, gpu in limits.everything.gpus.items()}
-    chosen = accepted(options, replace(limits.everything, gpus=endless))
-    may = chosen is not None and limits.rule_on(chosen) == ()
+    endless = {slug: replace(gpu, max_runtime_s=None) for slug, gpu in limits.full_catalog.gpus.items()}
+    chosen = accepted(options, replace(limits.full_catalog, gpus=endless))
+    may = chosen is not None and limits.check_selection(chosen) == ()
     assert (passed(options, limits) is not None) is may
     if limits.blocked is None:
         assert (accepted(options, limits.catalogue) is not None) is may
@@ -232,46 +236,48 @@ def test_what_is_left_out_is_filled_in_with_what_is_allowed(limits: Allowance, o
     selection = passed(options, limits)
     assume(selection is not None)
     assert selection is not None
-    assert limits.rule_on(selection) == ()
-    assert admitted(to_options(selection, limits.catalogue), limits) == selection
-    longest = limits.longest_s(selection.gpu)
+    assert limits.check_selection(selection) == ()
+    assert admit_options(build_options(selection, limits.catalogue), limits) == selection
+    longest = limits.find_max_run_time_s(selection.gpu)
     assert (place(selection, limits.catalogue).run_time_s or UNLIMITED) <= (longest or UNLIMITED)
 
 
 @given(ALLOWANCES)
 def test_the_most_is_the_largest_number_that_is_let_through(limits: Allowance):
-    for slug, gpu in limits.everything.gpus.items():
+    for slug, gpu in limits.full_catalog.gpus.items():
         counts = [count for count in range(1, 10) if passed({"gpu": slug, "gpu_count": count}, limits)]
-        assert counts == list(range(1, limits.most(slug) + 1))
-        assert (limits.gpu(slug) is None) is bool(counts)
-        assert bool(limits.most_text(slug)) is (limits.most(slug) < gpu.max_count)
+        assert counts == list(range(1, limits.find_max_count(slug) + 1))
+        assert (limits.check_gpu(slug) is None) is bool(counts)
+        assert bool(limits.explain_max_count(slug)) is (limits.find_max_count(slug) < gpu.max_count)
 
 
 @given(COUNTED)
 def test_a_number_is_let_through_exactly_when_all_adds_up(limits: Allowance):
-    for slug, gpu in limits.everything.gpus.items():
+    for slug, gpu in limits.full_catalog.gpus.items():
         for count in range(1, gpu.max_count + 1):
             asked = Selection(image="r", cpu_millis=None, memory_bytes=None, gpu=slug, gpu_count=count)
-            assert (count <= limits.most(slug)) is adds_up(asked, limits)
-            assert (limits.rule_on(asked) == ()) is adds_up(asked, limits)
+            assert (count <= limits.find_max_count(slug)) is adds_up(asked, limits)
+            assert (limits.check_selection(asked) == ()) is adds_up(asked, limits)
 
 
 @given(ALLOWANCES)
 def test_each_thing_in_reach_has_no_denial(limits: Allowance):
     if limits.blocked is not None:
         return
-    full = limits.everything
-    assert [slug for slug in full.images if limits.image(slug) is None] == list(limits.catalogue.images)
-    assert [slug for slug in full.gpus if limits.gpu(slug) is None] == list(limits.catalogue.gpus)
+    full = limits.full_catalog
+    assert [slug for slug in full.images if limits.check_image(slug) is None] == list(limits.catalogue.images)
+    assert [slug for slug in full.gpus if limits.check_gpu(slug) is None] == list(limits.catalogue.gpus)
     assert [slug for slug in full.presets if passed({"preset": slug}, limits)] == list(limits.catalogue.presets)
 
 
 @given(PLAIN, SERVERS, st.frozensets(st.sampled_from(["ml", "art"]), min_size=1))
-def test_another_group_never_takes_and_a_denying_one_never_gives(policy: Policy, servers: list[Server], groups: Any):
+def test_another_group_never_takes_and_a_denying_one_never_gives(
+    policy: Policy, servers: list[ServerUsage], groups: Any
+):
     def most(*more: str) -> list[int]:
-        usage: Usage = usage_of("ada", servers, but="")
-        found = allowance(catalogue(policy), Person(name="ada", groups=groups.union(more)), usage=usage)
-        return [found.most(slug) for slug in CATALOGUE.gpus]
+        usage: Usage = sum_usage("ada", servers, excluding="")
+        found = resolve_allowance(catalogue(policy), Person(name="ada", groups=groups.union(more)), usage=usage)
+        return [found.find_max_count(slug) for slug in CATALOGUE.gpus]
 
     assert all(before <= after for before, after in zip(most(), most("ml", "art"), strict=True))
     assert all(before >= after for before, after in zip(most(), most("probation"), strict=True))

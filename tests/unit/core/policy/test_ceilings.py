@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.catalog.policy_rules import UNLIMITED, Person, Policy, Rule, TypeRule
-from gpuspawner.core.policy.ceilings import ceilings, type_rules, used_of
-from gpuspawner.core.policy.usage import Quota, Server, Usage
+from gpuspawner.core.catalog.policy_rules import UNLIMITED, GPUTypeRule, Person, Policy, Rule
+from gpuspawner.core.policy.ceilings import count_used_gpus, list_gpu_limits, list_type_rules
+from gpuspawner.core.policy.usage import RemainingQuota, ServerUsage, Usage
 from tests.unit.core.policies import A100, EITHER, T4, catalogue, pool, server
 
 ADA = Person(name="ada", groups=frozenset({"physics"}))
 
 
 def found(gpu=T4, *, policy: Policy | None = None, usage: Usage | None = None, **rule) -> list[tuple[int, str]]:
-    every = ceilings(gpu, catalogue(policy), person=ADA, rule=Rule(**rule), usage=usage or Usage())
+    every = list_gpu_limits(gpu, catalogue(policy), person=ADA, rule=Rule(**rule), usage=usage or Usage())
     return [(each.left, each.code) for each in every]
 
 
@@ -28,12 +28,12 @@ def found(gpu=T4, *, policy: Policy | None = None, usage: Usage | None = None, *
         ({"max_gpus": 0}, [(-3, "gpu_not_allowed")]),
         ({"max_gpus_per_server": 0}, [(0, "gpu_not_allowed")]),
         ({"max_servers_with_gpu": 0}, [(0, "gpu_not_allowed")]),
-        ({"gpus": {"t4": TypeRule(max_gpus=0)}}, [(-1, "gpu_not_allowed")]),
+        ({"gpus": {"t4": GPUTypeRule(max_gpus=0)}}, [(-1, "gpu_not_allowed")]),
         ({"max_servers_with_gpu": 2}, [(0, "server_quota")]),
         ({"max_servers_with_gpu": 3}, [(UNLIMITED, "server_quota")]),
-        ({"gpus": {"t4": TypeRule(max_gpus_per_server=1)}}, [(1, "gpu_quota")]),
-        ({"gpus": {"t4": TypeRule(max_gpus=2)}}, [(1, "gpu_quota")]),
-        ({"gpus": {"t4": TypeRule(), "a100": TypeRule(max_gpus=0)}}, []),
+        ({"gpus": {"t4": GPUTypeRule(max_gpus_per_server=1)}}, [(1, "gpu_quota")]),
+        ({"gpus": {"t4": GPUTypeRule(max_gpus=2)}}, [(1, "gpu_quota")]),
+        ({"gpus": {"t4": GPUTypeRule(), "a100": GPUTypeRule(max_gpus=0)}}, []),
     ],
 )
 def test_each_limit_leaves_what_other_servers_do_not_hold(rule, expected):
@@ -42,10 +42,12 @@ def test_each_limit_leaves_what_other_servers_do_not_hold(rule, expected):
 
 
 def test_one_of_several_types_counts_as_each_of_them():
-    rule = {"gpus": {"either": TypeRule(max_gpus=9), "a100": TypeRule(max_gpus=2), "h100": TypeRule(max_gpus=1)}}
+    rule = {
+        "gpus": {"either": GPUTypeRule(max_gpus=9), "a100": GPUTypeRule(max_gpus=2), "h100": GPUTypeRule(max_gpus=1)}
+    }
     usage = Usage(own=(server("a100", 1), server("t4", 4)))
     assert found(EITHER, usage=usage, **rule) == [(9, "gpu_quota"), (1, "gpu_quota")]
-    assert [each.slug for each, _ in type_rules(EITHER, Rule(**rule))] == ["either", "a100"]
+    assert [each.slug for each, _ in list_type_rules(EITHER, Rule(**rule))] == ["either", "a100"]
 
 
 @pytest.mark.parametrize(
@@ -59,8 +61,8 @@ def test_one_of_several_types_counts_as_each_of_them():
         ((server(None, 0),), 0),
     ],
 )
-def test_what_may_be_of_a_type_is_taken_for_it(own: tuple[Server, ...], used: int):
-    assert used_of("t4", catalogue(), usage=Usage(own=own)) == used
+def test_what_may_be_of_a_type_is_taken_for_it(own: tuple[ServerUsage, ...], used: int):
+    assert count_used_gpus("t4", catalogue(), usage=Usage(own=own)) == used
 
 
 def test_pools_of_the_persons_groups_leave_what_all_together_do_not_hold():
@@ -71,8 +73,8 @@ def test_pools_of_the_persons_groups_leave_what_all_together_do_not_hold():
 
 
 def test_the_quota_of_the_namespace_leaves_what_it_leaves_of_the_resource():
-    assert found(usage=Usage(quota=Quota(left={"requests.nvidia.com/gpu": 3}))) == [(3, "namespace_quota")]
-    assert found(usage=Usage(quota=Quota(left={"requests.amd.com/gpu": 3}))) == []
+    assert found(usage=Usage(quota=RemainingQuota(left={"requests.nvidia.com/gpu": 3}))) == [(3, "namespace_quota")]
+    assert found(usage=Usage(quota=RemainingQuota(left={"requests.amd.com/gpu": 3}))) == []
 
 
 @pytest.mark.parametrize(
@@ -81,7 +83,7 @@ def test_the_quota_of_the_namespace_leaves_what_it_leaves_of_the_resource():
         ({"max_gpus": 4}, [(0, "policy_unreadable")]),
         ({"max_gpus": 0}, [(0, "gpu_not_allowed"), (0, "policy_unreadable")]),
         ({"max_servers_with_gpu": 4}, [(0, "policy_unreadable")]),
-        ({"gpus": {"t4": TypeRule(max_gpus=4)}}, [(0, "policy_unreadable")]),
+        ({"gpus": {"t4": GPUTypeRule(max_gpus=4)}}, [(0, "policy_unreadable")]),
         ({"max_gpus_per_server": 2}, [(2, "gpu_quota")]),
         ({}, []),
     ],

@@ -10,37 +10,40 @@ from gpuspawner.core.policy import denials
 @pytest.mark.parametrize(
     ("sentence", "expected"),
     [
-        (denials.per_server(1), "You may have 1 GPU in one server."),
-        (denials.per_server(2, gpu="A100"), "You may have 2 GPUs (A100) in one server."),
-        (denials.per_server(0), "You may not use GPUs."),
-        (denials.per_server(0, gpu="A100"), "A100 is not among the GPUs that you may use."),
-        (denials.in_total(4, used=0), "You may have 4 GPUs at a time."),
+        (denials.explain_per_server_limit(1), "You may have 1 GPU in one server."),
+        (denials.explain_per_server_limit(2, gpu="A100"), "You may have 2 GPUs (A100) in one server."),
+        (denials.explain_per_server_limit(0), "You may not use GPUs."),
+        (denials.explain_per_server_limit(0, gpu="A100"), "A100 is not among the GPUs that you may use."),
+        (denials.explain_total_limit(4, used=0), "You may have 4 GPUs at a time."),
         (
-            denials.in_total(4, used=1, held_by=("test",)),
+            denials.explain_total_limit(4, used=1, held_by=("test",)),
             "You may have 4 GPUs at a time. 1 is in use by your server test.",
         ),
         (
-            denials.in_total(1, used=3, held_by=("a", "b", "", "x\n" * 99), gpu="A100"),
+            denials.explain_total_limit(1, used=3, held_by=("a", "b", "", "x\n" * 99), gpu="A100"),
             "You may have 1 GPU (A100) at a time. 3 are in use by your server a, your server b, your default server"
             " and 1 more. Stop one of them first.",
         ),
-        (denials.in_total(0, used=3), "You may not use GPUs."),
-        (denials.servers(1, held_by=()), "You may have 1 server with a GPU at a time."),
+        (denials.explain_total_limit(0, used=3), "You may not use GPUs."),
+        (denials.explain_server_limit(1, held_by=()), "You may have 1 server with a GPU at a time."),
         (
-            denials.servers(1, held_by=("",)),
+            denials.explain_server_limit(1, held_by=("",)),
             "You may have 1 server with a GPU at a time. 1 of your other servers has one: your default server."
             " Stop it first.",
         ),
         (
-            denials.servers(2, held_by=("", "a", "b")),
+            denials.explain_server_limit(2, held_by=("", "a", "b")),
             "You may have 2 servers with a GPU at a time. 3 of your other servers have one:"
             " your default server, your server a, your server b. Stop one of them first.",
         ),
-        (denials.servers(0, held_by=()), "You may not use GPUs."),
-        (denials.in_pool(4, used=4, pool="Physics"), "Physics: 4 GPUs for all members together. 4 are in use."),
-        (denials.in_pool(1, used=0, pool="Physics"), "Physics: 1 GPU for all members together."),
-        (denials.in_namespace(1), "The cluster's quota leaves 1 GPU for one more server."),
-        (denials.in_namespace(0), "The cluster's quota leaves no GPU for one more server."),
+        (denials.explain_server_limit(0, held_by=()), "You may not use GPUs."),
+        (
+            denials.explain_pool_limit(4, used=4, pool="Physics"),
+            "Physics: 4 GPUs for all members together. 4 are in use.",
+        ),
+        (denials.explain_pool_limit(1, used=0, pool="Physics"), "Physics: 1 GPU for all members together."),
+        (denials.explain_namespace_quota(1), "The cluster's quota leaves 1 GPU for one more server."),
+        (denials.explain_namespace_quota(0), "The cluster's quota leaves no GPU for one more server."),
     ],
 )
 def test_a_sentence_says_the_limit_and_what_is_in_use(sentence: str, expected: str):
@@ -48,5 +51,5 @@ def test_a_sentence_says_the_limit_and_what_is_in_use(sentence: str, expected: s
 
 
 def test_what_cannot_be_told_is_told():
-    assert denials.uncounted().startswith("It is not known at the moment how many")
-    assert denials.ungrouped().startswith("What you may start depends on your groups")
+    assert denials.explain_usage_unknown().startswith("It is not known at the moment how many")
+    assert denials.explain_groups_unknown().startswith("What you may start depends on your groups")

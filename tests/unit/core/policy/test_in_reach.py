@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gpuspawner.core.catalog.catalogue import GPUType
-from gpuspawner.core.policy.in_reach import Beyond, InReach
+from gpuspawner.core.policy.in_reach import AllowedTypes, DeniedTypes
 from tests.unit.core.policies import A100, T4
 
 TYPES = {"t4": T4, "a100": A100}
@@ -20,12 +20,12 @@ def test_only_types_are_worked_out_that_are_asked_for():
         asked.append(gpu.slug)
         return replace(gpu, max_count=1)
 
-    found = InReach(TYPES, narrowed)
+    found = AllowedTypes(TYPES, narrowed)
     assert (found["t4"].max_count, "t4" in found, asked) == (1, True, ["t4"])
 
 
 def test_what_is_out_of_reach_is_not_there():
-    found = InReach(TYPES, lambda gpu: None if gpu is T4 else gpu)
+    found = AllowedTypes(TYPES, lambda gpu: None if gpu is T4 else gpu)
     assert (dict(found), len(found), found.get("t4"), found.get("none")) == ({"a100": A100}, 1, None, None)
     with pytest.raises(KeyError):
         found["t4"]
@@ -38,6 +38,6 @@ def test_types_beyond_are_looked_for_once():
         looks.append(None)
         return T4, A100
 
-    beyond = Beyond(find)
+    beyond = DeniedTypes(find)
     assert not looks
     assert (tuple(beyond), len(beyond), beyond[-1], beyond[:1], len(looks)) == ((T4, A100), 2, A100, (T4,), 1)

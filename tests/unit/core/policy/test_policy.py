@@ -6,16 +6,16 @@ from collections.abc import Iterable
 
 import pytest
 
-from gpuspawner.core.catalog.policy_rules import UNLIMITED, Person, Policy, Range, Rule, TypeRule
-from gpuspawner.core.policy.policy import limits_of, pools_for
+from gpuspawner.core.catalog.policy_rules import UNLIMITED, AmountRange, GPUTypeRule, Person, Policy, Rule
+from gpuspawner.core.policy.policy import find_gpu_pools, resolve_rule
 from tests.unit.core.policies import A100, EITHER, T4, pool
 
 POLICY = Policy(
-    default=Rule(max_gpus=1, max_servers_with_gpu=1, cpu=Range(max=4), max_runtime_s=60),
+    default=Rule(max_gpus=1, max_servers_with_gpu=1, cpu=AmountRange(max=4), max_runtime_s=60),
     groups={
-        "ml": Rule(max_gpus=4, gpus={"a100": TypeRule()}),
-        "vision": Rule(max_gpus=2, gpus={"t4": TypeRule()}, max_runtime_s=UNLIMITED),
-        "probation": Rule(max_gpus=1, gpus={"t4": TypeRule()}, deny=True),
+        "ml": Rule(max_gpus=4, gpus={"a100": GPUTypeRule()}),
+        "vision": Rule(max_gpus=2, gpus={"t4": GPUTypeRule()}, max_runtime_s=UNLIMITED),
+        "probation": Rule(max_gpus=1, gpus={"t4": GPUTypeRule()}, deny=True),
         "night": Rule(max_runtime_s=30, max_gpus=3, deny=True),
     },
     users={"ada": Rule(max_gpus=8), "bob": Rule(max_gpus=2, deny=True)},
@@ -24,7 +24,7 @@ POLICY = Policy(
 
 def limits(name: str, *groups: str) -> dict[str, object]:
     """Return what is said to a person beyond what is said to everybody."""
-    rule = limits_of(POLICY, Person(name=name, groups=frozenset(groups)))
+    rule = resolve_rule(POLICY, Person(name=name, groups=frozenset(groups)))
     keys = ("max_gpus", "gpus", "max_runtime_s", "deny")
     return {key: value for key in keys if (value := getattr(rule, key)) != getattr(POLICY.default, key)}
 
@@ -34,18 +34,18 @@ def limits(name: str, *groups: str) -> dict[str, object]:
     [
         ((), {}),
         (("unheard of",), {}),
-        (("ml",), {"max_gpus": 4, "gpus": {"a100": TypeRule()}}),
-        (("ML",), {"max_gpus": 4, "gpus": {"a100": TypeRule()}}),
-        (("ml", "unheard of"), {"max_gpus": 4, "gpus": {"a100": TypeRule()}}),
+        (("ml",), {"max_gpus": 4, "gpus": {"a100": GPUTypeRule()}}),
+        (("ML",), {"max_gpus": 4, "gpus": {"a100": GPUTypeRule()}}),
+        (("ml", "unheard of"), {"max_gpus": 4, "gpus": {"a100": GPUTypeRule()}}),
         (
             ("ml", "vision"),
-            {"max_gpus": 4, "gpus": {"a100": TypeRule(), "t4": TypeRule()}, "max_runtime_s": UNLIMITED},
+            {"max_gpus": 4, "gpus": {"a100": GPUTypeRule(), "t4": GPUTypeRule()}, "max_runtime_s": UNLIMITED},
         ),
         (("ml", "probation"), {"gpus": {}}),
-        (("vision", "probation"), {"gpus": {"t4": TypeRule()}, "max_runtime_s": UNLIMITED}),
-        (("ml", "night"), {"max_gpus": 3, "gpus": {"a100": TypeRule()}, "max_runtime_s": 30}),
+        (("vision", "probation"), {"gpus": {"t4": GPUTypeRule()}, "max_runtime_s": UNLIMITED}),
+        (("ml", "night"), {"max_gpus": 3, "gpus": {"a100": GPUTypeRule()}, "max_runtime_s": 30}),
         (("ml", "night", "probation"), {"gpus": {}, "max_runtime_s": 30}),
-        (("probation",), {"gpus": {"t4": TypeRule()}}),
+        (("probation",), {"gpus": {"t4": GPUTypeRule()}}),
     ],
 )
 def test_the_most_generous_group_wins_unless_one_denies(groups: Iterable[str], expected: dict[str, object]):
@@ -53,8 +53,8 @@ def test_the_most_generous_group_wins_unless_one_denies(groups: Iterable[str], e
 
 
 def test_a_group_changes_only_what_it_says():
-    rule = limits_of(POLICY, Person(name="eve", groups=frozenset({"ml"})))
-    assert (rule.max_servers_with_gpu, rule.cpu) == (1, Range(max=4))
+    rule = resolve_rule(POLICY, Person(name="eve", groups=frozenset({"ml"})))
+    assert (rule.max_servers_with_gpu, rule.cpu) == (1, AmountRange(max=4))
 
 
 @pytest.mark.parametrize(
@@ -69,11 +69,11 @@ def test_a_group_changes_only_what_it_says():
     ],
 )
 def test_what_is_said_of_one_person_comes_last(name: str, groups: Iterable[str], most: int):
-    assert limits_of(POLICY, Person(name=name, groups=frozenset(groups))).max_gpus == most
+    assert resolve_rule(POLICY, Person(name=name, groups=frozenset(groups))).max_gpus == most
 
 
 def test_groups_that_could_not_be_read_give_nothing():
-    assert limits_of(POLICY, Person(name="eve", groups=None)) == POLICY.default
+    assert resolve_rule(POLICY, Person(name="eve", groups=None)) == POLICY.default
 
 
 POOLED = Policy(
@@ -101,8 +101,8 @@ POOLED = Policy(
 )
 def test_a_server_counts_in_each_pool_of_its_persons_groups_that_has_its_type(groups, gpu, expected):
     person = Person(name="eve", groups=None if groups is None else frozenset(groups))
-    assert pools_for(POOLED, person, gpu=gpu) == expected
+    assert find_gpu_pools(POOLED, person, gpu=gpu) == expected
 
 
 def test_without_a_policy_there_are_no_pools():
-    assert pools_for(None, Person(name="eve", groups=frozenset({"physics"})), gpu=A100) == ()
+    assert find_gpu_pools(None, Person(name="eve", groups=frozenset({"physics"})), gpu=A100) == ()

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.policy_rules import UNLIMITED, Range, Rule, TypeRule
-from gpuspawner.core.policy.policy_merge import capped, most_generous, of_member, overlaid
+from gpuspawner.core.catalog.policy_rules import UNLIMITED, AmountRange, GPUTypeRule, Rule
+from gpuspawner.core.policy.policy_merge import cap_rule, find_member_rule, merge_most_generous, overlay_rule
 
-ANY, ONE, TWO = TypeRule(), TypeRule(max_gpus=1, max_runtime_s=60), TypeRule(max_gpus=2, max_gpus_per_server=1)
+ANY, ONE, TWO = GPUTypeRule(), GPUTypeRule(max_gpus=1, max_runtime_s=60), GPUTypeRule(max_gpus=2, max_gpus_per_server=1)
 
 
 def images(*slugs: str) -> frozenset[str]:
@@ -27,14 +27,14 @@ def images(*slugs: str) -> frozenset[str]:
         ("images", images("a"), images("b"), images("b")),
         ("gpus", {"t4": ONE}, {"a100": ANY}, {"a100": ANY}),
         ("gpus", {"t4": ONE}, {}, {}),
-        ("cpu", Range(min=1, max=8), Range(max=4), Range(min=1, max=4)),
-        ("cpu", Range(max=8), Range(min=2), Range(min=2, max=8)),
-        ("memory", None, Range(min=2), Range(min=2)),
-        ("memory", Range(min=2), None, Range(min=2)),
+        ("cpu", AmountRange(min=1, max=8), AmountRange(max=4), AmountRange(min=1, max=4)),
+        ("cpu", AmountRange(max=8), AmountRange(min=2), AmountRange(min=2, max=8)),
+        ("memory", None, AmountRange(min=2), AmountRange(min=2)),
+        ("memory", AmountRange(min=2), None, AmountRange(min=2)),
     ],
 )
 def test_what_is_said_takes_the_place_of_what_was(key: str, base: Any, own: Any, expected: Any):
-    assert overlaid(Rule(**{key: base}), Rule(**{key: own})) == Rule(**{key: expected})
+    assert overlay_rule(Rule(**{key: base}), Rule(**{key: own})) == Rule(**{key: expected})
 
 
 @pytest.mark.parametrize(
@@ -53,19 +53,24 @@ def test_what_is_said_takes_the_place_of_what_was(key: str, base: Any, own: Any,
         ("images", images("a"), images("*"), images("a", "*")),
         ("images", images("a"), None, None),
         ("gpus", {"t4": ONE}, {"a100": TWO}, {"t4": ONE, "a100": TWO}),
-        ("gpus", {"t4": ONE}, {"t4": TWO}, {"t4": TypeRule(max_gpus=2)}),
-        ("gpus", {"t4": ONE, "*": ANY}, {"t4": TypeRule(max_gpus=3)}, {"t4": TypeRule(max_gpus=3), "*": ANY}),
-        ("gpus", {"t4": ONE}, {"*": TypeRule(max_gpus=3)}, {"t4": TypeRule(max_gpus=3), "*": TypeRule(max_gpus=3)}),
+        ("gpus", {"t4": ONE}, {"t4": TWO}, {"t4": GPUTypeRule(max_gpus=2)}),
+        ("gpus", {"t4": ONE, "*": ANY}, {"t4": GPUTypeRule(max_gpus=3)}, {"t4": GPUTypeRule(max_gpus=3), "*": ANY}),
+        (
+            "gpus",
+            {"t4": ONE},
+            {"*": GPUTypeRule(max_gpus=3)},
+            {"t4": GPUTypeRule(max_gpus=3), "*": GPUTypeRule(max_gpus=3)},
+        ),
         ("gpus", {"t4": ONE}, {}, {"t4": ONE}),
         ("gpus", {"t4": ONE}, None, None),
-        ("cpu", Range(min=2, max=4), Range(min=1, max=8), Range(min=1, max=8)),
-        ("memory", Range(min=2, max=4), Range(max=2), Range(max=4)),
-        ("memory", Range(min=2, max=4), None, None),
+        ("cpu", AmountRange(min=2, max=4), AmountRange(min=1, max=8), AmountRange(min=1, max=8)),
+        ("memory", AmountRange(min=2, max=4), AmountRange(max=2), AmountRange(max=4)),
+        ("memory", AmountRange(min=2, max=4), None, None),
     ],
 )
 def test_the_more_generous_wins_and_nothing_said_is_no_limit(key: str, one: Any, other: Any, expected: Any):
     for pair in ((one, other), (other, one)):
-        assert most_generous([Rule(**{key: each}) for each in pair]) == Rule(**{key: expected})
+        assert merge_most_generous([Rule(**{key: each}) for each in pair]) == Rule(**{key: expected})
 
 
 @pytest.mark.parametrize(
@@ -87,54 +92,54 @@ def test_the_more_generous_wins_and_nothing_said_is_no_limit(key: str, one: Any,
         ("images", None, images("b"), images("b")),
         ("gpus", {"t4": ANY}, {"a100": ANY}, {}),
         ("gpus", None, {"t4": ONE}, {"t4": ONE}),
-        ("gpus", {"*": TWO}, {"t4": ONE}, {"t4": TypeRule(max_gpus=1, max_gpus_per_server=1, max_runtime_s=60)}),
+        ("gpus", {"*": TWO}, {"t4": ONE}, {"t4": GPUTypeRule(max_gpus=1, max_gpus_per_server=1, max_runtime_s=60)}),
         (
             "gpus",
             {"*": ANY, "t4": TWO},
             {"*": ONE, "a100": ANY},
-            {"*": ONE, "a100": ANY, "t4": TypeRule(max_gpus=1, max_gpus_per_server=1, max_runtime_s=60)},
+            {"*": ONE, "a100": ANY, "t4": GPUTypeRule(max_gpus=1, max_gpus_per_server=1, max_runtime_s=60)},
         ),
-        ("cpu", Range(min=1, max=8), Range(min=2, max=4), Range(min=2, max=4)),
-        ("cpu", Range(min=1, max=8), Range(max=16), Range(min=1, max=8)),
-        ("memory", None, Range(max=16), Range(max=16)),
+        ("cpu", AmountRange(min=1, max=8), AmountRange(min=2, max=4), AmountRange(min=2, max=4)),
+        ("cpu", AmountRange(min=1, max=8), AmountRange(max=16), AmountRange(min=1, max=8)),
+        ("memory", None, AmountRange(max=16), AmountRange(max=16)),
     ],
 )
 def test_a_cap_gives_nothing_and_takes_what_it_says(key: str, given: Any, cap: Any, expected: Any):
-    assert capped(Rule(**{key: given}), Rule(**{key: cap}, deny=True)) == Rule(**{key: expected})
+    assert cap_rule(Rule(**{key: given}), Rule(**{key: cap}, deny=True)) == Rule(**{key: expected})
 
 
-SLICED = {"t4": TypeRule(max_gpus=1), "either": TypeRule()}
+SLICED = {"t4": GPUTypeRule(max_gpus=1), "either": GPUTypeRule()}
 
 
-def said_of_t4(rule: Rule) -> TypeRule | None:
-    return of_member(rule, "t4", choice="either")
+def said_of_t4(rule: Rule) -> GPUTypeRule | None:
+    return find_member_rule(rule, "t4", combined="either")
 
 
 @pytest.mark.parametrize(
     ("one", "other", "expected"),
     [
-        (SLICED, {"a100": TypeRule()}, TypeRule(max_gpus=1)),
-        (SLICED, {"either": TypeRule()}, None),
-        ({"either": TypeRule()}, {"t4": TypeRule(max_gpus=0)}, None),
-        (SLICED, {"*": TypeRule(max_gpus=3)}, TypeRule(max_gpus=3)),
+        (SLICED, {"a100": GPUTypeRule()}, GPUTypeRule(max_gpus=1)),
+        (SLICED, {"either": GPUTypeRule()}, None),
+        ({"either": GPUTypeRule()}, {"t4": GPUTypeRule(max_gpus=0)}, None),
+        (SLICED, {"*": GPUTypeRule(max_gpus=3)}, GPUTypeRule(max_gpus=3)),
     ],
 )
 def test_a_type_in_a_choice_has_the_limits_of_the_most_generous_of_the_rules_that_give_the_choice(
-    one: dict[str, TypeRule], other: dict[str, TypeRule], expected: TypeRule | None
+    one: dict[str, GPUTypeRule], other: dict[str, GPUTypeRule], expected: GPUTypeRule | None
 ):
     rules = Rule(gpus=one), Rule(gpus=other)
-    assert [said_of_t4(most_generous(pair)) for pair in (rules, rules[::-1])] == [expected, expected]
+    assert [said_of_t4(merge_most_generous(pair)) for pair in (rules, rules[::-1])] == [expected, expected]
 
 
 @pytest.mark.parametrize(
     ("cap", "expected"),
     [
-        ({"either": TypeRule()}, TypeRule(max_gpus=1)),
-        ({"either": TypeRule(), "t4": TypeRule(max_gpus=0)}, TypeRule(max_gpus=0)),
-        ({"*": TypeRule(max_gpus_per_server=1)}, TypeRule(max_gpus=1, max_gpus_per_server=1)),
+        ({"either": GPUTypeRule()}, GPUTypeRule(max_gpus=1)),
+        ({"either": GPUTypeRule(), "t4": GPUTypeRule(max_gpus=0)}, GPUTypeRule(max_gpus=0)),
+        ({"*": GPUTypeRule(max_gpus_per_server=1)}, GPUTypeRule(max_gpus=1, max_gpus_per_server=1)),
     ],
 )
 def test_a_cap_that_does_not_name_a_type_keeps_its_limit_in_a_choice(
-    cap: dict[str, TypeRule], expected: TypeRule | None
+    cap: dict[str, GPUTypeRule], expected: GPUTypeRule | None
 ):
-    assert said_of_t4(capped(Rule(gpus=SLICED), Rule(gpus=cap, deny=True))) == expected
+    assert said_of_t4(cap_rule(Rule(gpus=SLICED), Rule(gpus=cap, deny=True))) == expected

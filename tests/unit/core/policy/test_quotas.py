@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.policy.quotas import quota_of
+from gpuspawner.core.policy.quotas import read_remaining_quota
 
 GPU = "requests.nvidia.com/gpu"
 
@@ -16,7 +16,7 @@ def quota(hard: dict[str, Any], used: dict[str, Any] | None = None, **spec: Any)
 
 
 def left(*quotas: Any) -> dict[str, int] | None:
-    found = quota_of(list(quotas))
+    found = read_remaining_quota(list(quotas))
     return None if found is None else dict(found.left)
 
 
@@ -91,4 +91,4 @@ def test_a_quota_for_pods_that_ask_for_something_counts_what_they_ask_for(spec: 
 
 @pytest.mark.parametrize("raw", [None, {}, "x", [None, 1, {"spec": 1, "status": {"hard": {GPU: "many"}}}]])
 def test_what_is_no_quota_says_nothing(raw: Any):
-    assert quota_of(raw) is None
+    assert read_remaining_quota(raw) is None

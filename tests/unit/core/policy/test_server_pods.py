@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Catalogue, GPUType, Image
-from gpuspawner.core.catalog.policy_rules import ANY, Policy, Pool
-from gpuspawner.core.policy.server_pods import ServerPod, noted_owner, server_of, server_pod
-from gpuspawner.core.policy.usage import Server
+from gpuspawner.core.catalog.catalogue import Catalog, GPUType, Image
+from gpuspawner.core.catalog.policy_rules import ANY, GPUPool, Policy
+from gpuspawner.core.policy.server_pods import ServerPod, build_server_usage, read_pod_owner, read_server_pod
+from gpuspawner.core.policy.usage import ServerUsage
 
 GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-1g.5gb"
 A100 = {"nvidia.com/gpu.product": "A100"}
@@ -21,7 +21,7 @@ def gpu_type(slug: str, *, resource: str = GPU, **match: str) -> GPUType:
     return GPUType(slug=slug, display_name=slug, resource=resource, vendor="nvidia", match=labels)
 
 
-CATALOGUE = Catalogue(
+CATALOGUE = Catalog(
     images={"base": Image(slug="base", display_name="Base", image="base")},
     cpu=None,
     memory=None,
@@ -49,20 +49,20 @@ def _full(name: str) -> str:
     return f"hub.jupyter.org/{name}" if name in {"username", "servername"} else f"gpuspawner.jupyter.org/{name}"
 
 
-def server(pod: dict[str, Any], *, catalogue: Catalogue = CATALOGUE, **more: Any) -> Server:
-    found = server_pod(pod)
+def server(pod: dict[str, Any], *, catalogue: Catalog = CATALOGUE, **more: Any) -> ServerUsage:
+    found = read_server_pod(pod)
     assert found is not None
-    return server_of(found, catalogue, **{"labels": None, "groups": frozenset(), **more})
+    return build_server_usage(found, catalogue, **{"labels": None, "groups": frozenset(), **more})
 
 
 def test_a_servers_pod_says_whose_it_is_and_what_was_chosen():
     notes = {"servername": "two", "gpu": "a100", "gpu-count": "2", "pools": "physics,all"}
-    assert server_pod(raw(notes, {GPU: "2", "cpu": "1"}, nodeName="n1", nodeSelector=A100)) == ServerPod(
+    assert read_server_pod(raw(notes, {GPU: "2", "cpu": "1"}, nodeName="n1", nodeSelector=A100)) == ServerPod(
         owner="ada",
         name="two",
         uid="u1",
-        noted_gpu="a100",
-        noted_count=2,
+        annotated_gpu="a100",
+        annotated_count=2,
         pools=("physics", "all"),
         devices={GPU: 2},
         node="n1",
@@ -74,14 +74,14 @@ def test_a_servers_pod_says_whose_it_is_and_what_was_chosen():
     ("notes", "pools"), [({}, None), ({"pools": ""}, ()), ({"pools": "a"}, ("a",)), ({"pools": "a,b"}, ("a", "b"))]
 )
 def test_a_pod_may_say_that_it_counts_towards_no_pool(notes: dict[str, str], pools: tuple[str, ...] | None):
-    found = server_pod(raw(notes))
+    found = read_server_pod(raw(notes))
     assert found is not None
     assert found.pools == pools
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_a_finished_pod_holds_nothing(phase: str):
-    assert server_pod(raw({"gpu": "a100"}, {GPU: "1"}, phase=phase)) is None
+    assert read_server_pod(raw({"gpu": "a100"}, {GPU: "1"}, phase=phase)) is None
 
 
 def test_a_pod_that_is_being_deleted_still_holds_its_gpus():
@@ -92,15 +92,15 @@ def test_a_pod_that_is_being_deleted_still_holds_its_gpus():
 
 @pytest.mark.parametrize("raw_pod", [None, {}, {"metadata": {"annotations": {"hub.jupyter.org/username": 3}}}])
 def test_what_belongs_to_no_user_is_no_server(raw_pod: Any):
-    assert server_pod(raw_pod) is None
+    assert read_server_pod(raw_pod) is None
 
 
 def test_a_server_without_a_gpu_has_none():
-    assert server(raw({}, {"cpu": "1", "example.com/fpga": "2"})) == Server(owner="ada", name="")
+    assert server(raw({}, {"cpu": "1", "example.com/fpga": "2"})) == ServerUsage(owner="ada", name="")
 
 
 def test_what_a_pod_really_asks_for_counts_not_what_it_notes():
-    assert server(raw({"gpu": "a100", "gpu-count": "1"}, {GPU: "3"})) == Server(
+    assert server(raw({"gpu": "a100", "gpu-count": "1"}, {GPU: "3"})) == ServerUsage(
         owner="ada", name="", gpu="a100", count=3
     )
 
@@ -111,7 +111,7 @@ def test_where_it_asks_for_no_known_gpu_what_it_notes_counts(noted: str, count: 
 
 
 def test_a_pod_that_asks_for_no_device_holds_nothing_whatever_it_notes():
-    assert server(raw({"gpu": "a100", "gpu-count": "99"}, {"cpu": "1"})) == Server(owner="ada", name="")
+    assert server(raw({"gpu": "a100", "gpu-count": "99"}, {"cpu": "1"})) == ServerUsage(owner="ada", name="")
 
 
 def test_of_a_type_that_is_gone_the_resource_and_the_node_tell():
@@ -147,8 +147,8 @@ def test_a_pod_of_another_spawner_is_told_by_its_resource_and_its_node(
     assert server(raw({}, limits, nodeSelector=selector), labels=labels).gpu == slug
 
 
-def pool(slug: str, *groups: str, gpus: frozenset[str] = frozenset({ANY})) -> Pool:
-    return Pool(slug=slug, display_name=slug, groups=frozenset(groups), gpus=gpus, max_gpus=1)
+def pool(slug: str, *groups: str, gpus: frozenset[str] = frozenset({ANY})) -> GPUPool:
+    return GPUPool(slug=slug, display_name=slug, groups=frozenset(groups), gpus=gpus, max_gpus=1)
 
 
 POOLS = {
@@ -186,10 +186,10 @@ def test_pools_that_a_pod_names_are_believed():
 
 def test_a_pod_notes_its_user_and_its_server():
     notes = {"hub.jupyter.org/username": "ada", "hub.jupyter.org/servername": "two"}
-    assert noted_owner({"metadata": {"annotations": notes}}) == ("ada", "two")
-    assert noted_owner({"metadata": {"annotations": {"hub.jupyter.org/username": "ada"}}}) == ("ada", "")
+    assert read_pod_owner({"metadata": {"annotations": notes}}) == ("ada", "two")
+    assert read_pod_owner({"metadata": {"annotations": {"hub.jupyter.org/username": "ada"}}}) == ("ada", "")
 
 
 @pytest.mark.parametrize("raw_pod", [None, {}, {"metadata": {"annotations": {"hub.jupyter.org/servername": "two"}}}])
 def test_a_pod_may_note_no_user(raw_pod: object):
-    assert noted_owner(raw_pod) == ("", "")
+    assert read_pod_owner(raw_pod) == ("", "")

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.progress.autoscaler_messages import Growing, scaling
-from gpuspawner.core.progress.event_sources import events_of
+from gpuspawner.core.progress.autoscaler_messages import ScaleUpState, parse_autoscaler_events
+from gpuspawner.core.progress.event_sources import parse_events
 from tests.unit.core.starts import event
 
 NOT_TRIGGERED = "pod didn't trigger scale-up: "
@@ -81,14 +81,19 @@ NOT_TRIGGERED = "pod didn't trigger scale-up: "
     ],
 )
 def test_what_an_autoscaler_does_is_read(component: str, reason: str, message: str, growing: str):
-    found = scaling(events_of([event(component, reason, message)]))
+    found = parse_autoscaler_events(parse_events([event(component, reason, message)]))
     assert found is not None
-    assert found.growing is Growing(growing)
+    assert found.state is ScaleUpState(growing)
     assert found.is_under_way == (growing in ("new-node", "node-found"))
 
 
 def test_the_scheduler_s_failure_is_not_karpenter_s():
-    assert scaling(events_of([event("default-scheduler", "FailedScheduling", "0/1 nodes are available")])) is None
+    assert (
+        parse_autoscaler_events(
+            parse_events([event("default-scheduler", "FailedScheduling", "0/1 nodes are available")])
+        )
+        is None
+    )
 
 
 def test_the_last_word_counts():
@@ -97,6 +102,6 @@ def test_the_last_word_counts():
         event("cluster-autoscaler", "NotTriggerScaleUp", f"{NOT_TRIGGERED}1 in backoff after failed scale-up", at_s=9),
         event("default-scheduler", "FailedScheduling", at_s=12),
     ]
-    found = scaling(events_of(events))
+    found = parse_autoscaler_events(parse_events(events))
     assert found is not None
-    assert found.growing is Growing.BACKING_OFF
+    assert found.state is ScaleUpState.BACKING_OFF

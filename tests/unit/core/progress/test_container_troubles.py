@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.progress.container_troubles import container_trouble
-from gpuspawner.core.progress.event_sources import events_of
-from gpuspawner.core.progress.stages import Hopeless
+from gpuspawner.core.progress.container_troubles import find_container_trouble
+from gpuspawner.core.progress.event_sources import parse_events
+from gpuspawner.core.progress.stages import StartFailure
 from tests.unit.core.starts import IMAGE, Json, container, ended, event, pod, waits
 
 NOT_FOUND = f'rpc error: code = NotFound desc = failed to resolve reference "{IMAGE}": {IMAGE}: not found'
@@ -72,9 +72,9 @@ FAILED = "Failed to pull image"
     ],
 )
 def test_what_keeps_a_container_from_running(state: Json, code: str, after_s: float, sentence: str):
-    found = container_trouble(pod(node="n", containers=[container(state)]), ())
+    found = find_container_trouble(pod(node="n", containers=[container(state)]), ())
     assert found is not None
-    assert (found.hopeless, found.after_s, found.is_alarm) == (Hopeless(code=code, sentence=sentence), after_s, True)
+    assert (found.failure, found.after_s, found.is_alarm) == (StartFailure(code=code, sentence=sentence), after_s, True)
 
 
 @pytest.mark.parametrize(
@@ -82,9 +82,9 @@ def test_what_keeps_a_container_from_running(state: Json, code: str, after_s: fl
     ["toomanyrequests: You have reached your pull rate limit", "dial tcp: lookup x: no such host", "", "i/o timeout"],
 )
 def test_what_may_mend_itself_ends_nothing(message: str):
-    found = container_trouble(pod(containers=[container(waits("ErrImagePull", message))]), ())
+    found = find_container_trouble(pod(containers=[container(waits("ErrImagePull", message))]), ())
     assert found is not None
-    assert (found.hopeless, found.is_alarm) == (None, True)
+    assert (found.failure, found.is_alarm) == (None, True)
 
 
 @pytest.mark.parametrize("reason", ["CreateContainerError", "CreateContainerConfigError", "RunContainerError"])
@@ -92,20 +92,20 @@ def test_what_may_mend_itself_ends_nothing(message: str):
     "message", ["context deadline exceeded", 'failed to reserve container name "notebook_jupyter-ada_hub_1_0"']
 )
 def test_a_node_that_has_too_much_to_do_ends_nothing(reason: str, message: str):
-    found = container_trouble(pod(node="n", containers=[container(waits(reason, message))]), ())
+    found = find_container_trouble(pod(node="n", containers=[container(waits(reason, message))]), ())
     assert found is not None
-    assert (found.hopeless, found.is_alarm) == (None, True)
+    assert (found.failure, found.is_alarm) == (None, True)
     assert found.sentence == "The node cannot prepare your server yet; it tries again."
 
 
 @pytest.mark.parametrize(("restarts", "code"), [(1, None), (3, "crashed")])
 def test_too_little_memory_for_a_program_beside_the_server_is_not_the_servers(restarts: int, code: str | None):
     state = container(waits("CrashLoopBackOff"), last=ended("OOMKilled", 137), restarts=restarts, name="proxy")
-    found = container_trouble(pod(node="n", containers=[state]), ())
+    found = find_container_trouble(pod(node="n", containers=[state]), ())
     assert found is not None
-    assert (found.hopeless and found.hopeless.code, found.is_alarm) == (code, True)
+    assert (found.failure and found.failure.code, found.is_alarm) == (code, True)
     again = container({"running": {}}, last=ended("OOMKilled", 137), restarts=restarts, name="proxy")
-    assert container_trouble(pod(node="n", containers=[again]), ()) is None
+    assert find_container_trouble(pod(node="n", containers=[again]), ()) is None
 
 
 @pytest.mark.parametrize(("counts", "after_s"), [((1,), 20.0), ((2,), 0.0), ((1, 1), 0.0)])
@@ -116,22 +116,22 @@ def test_the_second_pull_that_fails_is_enough(counts: tuple[int, ...], after_s: 
     ]
     raw += [event("kubelet", "Failed", "Error: ErrImagePull", at_s=8), event("kubelet", "Pulling", at_s=9)]
     held_back = pod(containers=[container(waits("ImagePullBackOff", f'Back-off pulling image "{IMAGE}"'))])
-    found = container_trouble(held_back, events_of(raw))
+    found = find_container_trouble(held_back, parse_events(raw))
     assert found is not None
-    assert found.hopeless is not None
-    assert (found.hopeless.code, found.after_s) == ("image_not_found", after_s)
+    assert found.failure is not None
+    assert (found.failure.code, found.after_s) == ("image_not_found", after_s)
 
 
 def test_pulls_of_other_images_that_failed_do_not_count():
     raw = [event("kubelet", "Failed", f'{FAILED} "other": {NOT_FOUND}', count=5)]
-    found = container_trouble(pod(containers=[container(waits("ErrImagePull", NOT_FOUND))]), events_of(raw))
+    found = find_container_trouble(pod(containers=[container(waits("ErrImagePull", NOT_FOUND))]), parse_events(raw))
     assert found is not None
     assert (found.after_s, found.event) == (20.0, None)
 
 
 def test_a_missing_secret_is_told_beside_an_image_that_is_denied():
     raw = [event("kubelet", "FailedToRetrieveImagePullSecret", "Unable to retrieve some image pull secrets (regcred)")]
-    found = container_trouble(pod(containers=[container(waits("ErrImagePull", DENIED))]), events_of(raw))
+    found = find_container_trouble(pod(containers=[container(waits("ErrImagePull", DENIED))]), parse_events(raw))
     assert found is not None
     assert found.sentence.endswith(" The secret for the image's registry is missing.")
 
@@ -140,26 +140,26 @@ def test_a_missing_secret_is_told_beside_an_image_that_is_denied():
 @pytest.mark.parametrize("kind", ["containers", "init_containers"])
 def test_too_little_memory_ends_a_start_at_once(is_running: bool, kind: str):
     state = {"running": {}} if is_running else waits("CrashLoopBackOff")
-    trouble = container_trouble(pod(**{kind: [container(state, last=ended("OOMKilled", 137), restarts=1)]}), ())
+    trouble = find_container_trouble(pod(**{kind: [container(state, last=ended("OOMKilled", 137), restarts=1)]}), ())
     assert trouble is not None
-    assert (trouble.hopeless and trouble.hopeless.code, trouble.after_s) == ("out_of_memory", 0.0)
+    assert (trouble.failure and trouble.failure.code, trouble.after_s) == ("out_of_memory", 0.0)
 
 
 @pytest.mark.parametrize(("restarts", "code"), [(0, None), (2, None), (3, "crashed"), (9, "crashed")])
 def test_a_program_that_ends_has_three_more_tries(restarts: int, code: str | None):
     state = container(waits("CrashLoopBackOff"), last=ended("Error", 3), restarts=restarts)
-    trouble = container_trouble(pod(containers=[state]), ())
+    trouble = find_container_trouble(pod(containers=[state]), ())
     assert trouble is not None
-    assert (trouble.hopeless.code if trouble.hopeless else None) == code
+    assert (trouble.failure.code if trouble.failure else None) == code
     assert "with exit code 3." in trouble.sentence
 
 
 @pytest.mark.parametrize("state", [ended("Error", 127), ended("StartError", 128, "no such file or directory")])
 def test_an_image_without_the_program_is_not_tried_for_long(state: Json):
-    trouble = container_trouble(pod(containers=[container(waits("CrashLoopBackOff"), last=state, restarts=1)]), ())
+    trouble = find_container_trouble(pod(containers=[container(waits("CrashLoopBackOff"), last=state, restarts=1)]), ())
     assert trouble is not None
-    assert trouble.hopeless is not None
-    assert (trouble.hopeless.code, trouble.after_s) == ("container_config", 20.0)
+    assert trouble.failure is not None
+    assert (trouble.failure.code, trouble.after_s) == ("container_config", 20.0)
     assert trouble.sentence == f"The image {IMAGE} does not hold the program that a server starts with."
 
 
@@ -175,11 +175,11 @@ def test_an_image_without_the_program_is_not_tried_for_long(state: Json):
     ],
 )
 def test_what_goes_on_as_it_should_is_no_trouble(state: Json):
-    assert container_trouble(pod(containers=[state]), ()) is None
+    assert find_container_trouble(pod(containers=[state]), ()) is None
 
 
 def test_the_worst_is_told():
     states = [container(waits("ErrImagePull", "i/o timeout"), name="a"), container(waits("InvalidImageName"))]
-    found = container_trouble(pod(containers=states), ())
+    found = find_container_trouble(pod(containers=states), ())
     assert found is not None
-    assert found.hopeless is not None
+    assert found.failure is not None

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.progress.endings import ending, taken_away
-from gpuspawner.core.progress.event_sources import events_of
+from gpuspawner.core.progress.endings import explain_removal, find_ending
+from gpuspawner.core.progress.event_sources import parse_events
 from gpuspawner.core.progress.stages import Stage
 from tests.unit.core.starts import Json, container, ended, event, pod
 
@@ -113,10 +113,10 @@ ALLOCATE = "Allocate failed due to "
 )
 def test_why_a_pod_failed(reason: str, message: str, code: str, sentence: str):
     raw = pod(node="n", phase="Failed", reason=reason, message=message)
-    found = ending(raw, events_of([event("kubelet", reason, message)]), gpu_name="A100")
+    found = find_ending(raw, parse_events([event("kubelet", reason, message)]), gpu_name="A100")
     assert found is not None
-    assert found.hopeless is not None
-    assert (found.stage, found.hopeless.code, found.sentence) == (Stage.FAILED, code, sentence)
+    assert found.failure is not None
+    assert (found.stage, found.failure.code, found.sentence) == (Stage.FAILED, code, sentence)
 
 
 @pytest.mark.parametrize(
@@ -128,10 +128,10 @@ def test_why_a_pod_failed(reason: str, message: str, code: str, sentence: str):
     ],
 )
 def test_a_pod_whose_containers_are_not_started_again_says_why(state: Json, code: str):
-    found = ending(pod(phase="Failed", containers=[container(state)]), ())
+    found = find_ending(pod(phase="Failed", containers=[container(state)]), ())
     assert found is not None
-    assert found.hopeless is not None
-    assert found.hopeless.code == code
+    assert found.failure is not None
+    assert found.failure.code == code
 
 
 @pytest.mark.parametrize(
@@ -150,10 +150,10 @@ def test_a_pod_that_is_being_ended_says_by_whom(reason: str, code: str):
         pod(node="n", conditions={"DisruptionTarget": {"reason": reason}}),
         pod(phase="Failed", conditions={"DisruptionTarget": {"reason": reason}}),
     ):
-        found = ending(raw, ())
+        found = find_ending(raw, ())
         assert found is not None
-        assert found.hopeless is not None
-        assert found.hopeless.code == code
+        assert found.failure is not None
+        assert found.failure.code == code
 
 
 @pytest.mark.parametrize(
@@ -172,31 +172,31 @@ def test_a_pod_that_is_being_ended_says_by_whom(reason: str, code: str):
     ],
 )
 def test_a_pod_that_is_deleted_says_why_as_far_as_its_events_do(component: str, reason: str, message: str, code: str):
-    events = events_of([event(component, reason, message)])
+    events = parse_events([event(component, reason, message)])
     deleted = pod(metadata={"deletionTimestamp": "2026-05-04T08:00:00Z"})
-    found = ending(deleted, events)
+    found = find_ending(deleted, events)
     assert found is not None
-    assert found.hopeless is not None
-    assert (found.hopeless.code, taken_away(pod(), events).hopeless) == (code, found.hopeless)
+    assert found.failure is not None
+    assert (found.failure.code, explain_removal(pod(), events).failure) == (code, found.failure)
 
 
 @pytest.mark.parametrize(("is_node_lost", "code"), [(True, "node_lost"), (False, "evicted")])
 def test_a_pod_that_never_ran_is_taken_away_without_a_word(is_node_lost: bool, code: str):
     deleted = pod(node="n", metadata={"deletionTimestamp": "2026-05-04T08:00:00Z"})
-    found = ending(deleted, (), is_node_lost=is_node_lost)
+    found = find_ending(deleted, (), is_node_lost=is_node_lost)
     assert found is not None
-    assert found.hopeless is not None
-    assert found.hopeless.code == code
-    assert taken_away(deleted, (), is_node_lost=is_node_lost) == found
+    assert found.failure is not None
+    assert found.failure.code == code
+    assert explain_removal(deleted, (), is_node_lost=is_node_lost) == found
 
 
 def test_a_pod_that_ended_by_itself_is_over():
-    found = ending(pod(phase="Succeeded"), ())
+    found = find_ending(pod(phase="Succeeded"), ())
     assert found is not None
-    assert found.hopeless is not None
-    assert found.hopeless.code == "crashed"
+    assert found.failure is not None
+    assert found.failure.code == "crashed"
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Running", "Unknown", ""])
 def test_a_pod_that_lives_has_no_end(phase: str):
-    assert ending(pod(phase=phase), ()) is None
+    assert find_ending(pod(phase=phase), ()) is None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.progress.event_sources import AUTOSCALERS, Source, events_of, newest
+from gpuspawner.core.progress.event_sources import AUTOSCALER_SOURCES, EventSource, find_newest_event, parse_events
 from tests.unit.core.starts import event
 
 JSON = st.recursive(
@@ -19,24 +19,24 @@ JSON = st.recursive(
 @pytest.mark.parametrize(
     ("component", "source"),
     [
-        ("default-scheduler", Source.SCHEDULER),
-        ("jhub-user-scheduler", Source.SCHEDULER),
-        ("gke.io/optimize-utilization-scheduler", Source.SCHEDULER),
-        ("volcano", Source.SCHEDULER),
-        ("cluster-autoscaler", Source.CLUSTER_AUTOSCALER),
-        ("karpenter", Source.KARPENTER),
-        ("eks-auto-mode/compute", Source.KARPENTER),
-        ("kubelet", Source.KUBELET),
-        ("pod-kueue-controller", Source.KUEUE),
-        ("kueue-admission", Source.KUEUE),
-        ("attachdetach-controller", Source.CONTROLLER),
-        ("taint-eviction-controller", Source.CONTROLLER),
-        ("horizontal-pod-autoscaler", Source.OTHER),
-        ("", Source.OTHER),
+        ("default-scheduler", EventSource.SCHEDULER),
+        ("jhub-user-scheduler", EventSource.SCHEDULER),
+        ("gke.io/optimize-utilization-scheduler", EventSource.SCHEDULER),
+        ("volcano", EventSource.SCHEDULER),
+        ("cluster-autoscaler", EventSource.CLUSTER_AUTOSCALER),
+        ("karpenter", EventSource.KARPENTER),
+        ("eks-auto-mode/compute", EventSource.KARPENTER),
+        ("kubelet", EventSource.KUBELET),
+        ("pod-kueue-controller", EventSource.KUEUE),
+        ("kueue-admission", EventSource.KUEUE),
+        ("attachdetach-controller", EventSource.CONTROLLER),
+        ("taint-eviction-controller", EventSource.CONTROLLER),
+        ("horizontal-pod-autoscaler", EventSource.OTHER),
+        ("", EventSource.OTHER),
     ],
 )
-def test_events_are_told_apart_by_who_wrote_them(component: str, source: Source):
-    (read,) = events_of([event(component, "FailedScheduling")], scheduler="volcano")
+def test_events_are_told_apart_by_who_wrote_them(component: str, source: EventSource):
+    (read,) = parse_events([event(component, "FailedScheduling")], scheduler="volcano")
     assert read.source is source
 
 
@@ -50,7 +50,7 @@ def test_events_are_told_apart_by_who_wrote_them(component: str, source: Source)
     ],
 )
 def test_whoever_recorded_an_event_who_wrote_it_is_read(raw: dict[str, Any]):
-    assert events_of([raw])[0].source is Source.KUBELET
+    assert parse_events([raw])[0].source is EventSource.KUBELET
 
 
 def test_an_event_of_the_newer_recorder_is_read_with_its_series():
@@ -65,36 +65,36 @@ def test_an_event_of_the_newer_recorder_is_read_with_its_series():
         "series": {"count": 7, "lastObservedTime": "2026-05-04T08:09:00.000000Z"},
     }
     later = event("kubelet", "Pulling", at_s=60)
-    first, last = events_of([raw, later])
+    first, last = parse_events([raw, later])
     assert (first.reason, last.reason, last.count, last.message) == ("Pulling", "FailedScheduling", 7, "no node")
 
 
 def test_events_are_in_the_order_of_their_times_and_stay_where_they_have_none():
     events = [event("a", "3", at_s=3), {"reason": "after-3"}, event("a", "1", at_s=1), event("a", "2", at_s=2)]
-    assert [each.reason for each in events_of(events)] == ["1", "2", "3", "after-3"]
+    assert [each.reason for each in parse_events(events)] == ["1", "2", "3", "after-3"]
 
 
 def test_whole_seconds_come_before_their_fractions():
     micro = {"reason": "later", "eventTime": "2026-05-04T08:00:01.500000Z"}
-    assert [each.reason for each in events_of([micro, event("a", "sooner", at_s=1)])] == ["sooner", "later"]
+    assert [each.reason for each in parse_events([micro, event("a", "sooner", at_s=1)])] == ["sooner", "later"]
 
 
 def test_events_of_an_earlier_pod_of_the_name_are_left_out():
     own, other = event("kubelet", "own"), event("kubelet", "other")
     other["involvedObject"]["uid"] = "0"
-    assert [each.reason for each in events_of([other, own], pod_uid="1")] == ["own"]
+    assert [each.reason for each in parse_events([other, own], pod_uid="1")] == ["own"]
 
 
 def test_the_newest_of_some_is_found():
-    events = events_of([event("karpenter", "Nominated"), event("kubelet", "Pulling"), event("karpenter", "Evicted")])
+    events = parse_events([event("karpenter", "Nominated"), event("kubelet", "Pulling"), event("karpenter", "Evicted")])
     found = (
-        newest(events, AUTOSCALERS),
-        newest(events, AUTOSCALERS, reasons={"Nominated"}),
-        newest(events, {Source.KUEUE}),
+        find_newest_event(events, AUTOSCALER_SOURCES),
+        find_newest_event(events, AUTOSCALER_SOURCES, reasons={"Nominated"}),
+        find_newest_event(events, {EventSource.KUEUE}),
     )
     assert [each.reason if each else None for each in found] == ["Evicted", "Nominated", None]
 
 
 @given(st.lists(JSON | st.dictionaries(st.sampled_from(["source", "series", "message", "involvedObject"]), JSON)))
 def test_any_json_is_read(raw: list[Any]):
-    assert len(events_of(raw)) == len(raw)
+    assert len(parse_events(raw)) == len(raw)

@@ -2,18 +2,20 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.progress.event_sources import events_of
-from gpuspawner.core.progress.node_steps import on_node, passed
-from gpuspawner.core.progress.stages import Facts, Saying, Stage
+from gpuspawner.core.progress.event_sources import parse_events
+from gpuspawner.core.progress.node_steps import describe_on_node, list_passed_steps
+from gpuspawner.core.progress.stages import Facts, ProgressMessage, Stage
 from tests.unit.core.starts import IMAGE, Json, container, ended, event, pod, waits
 
 CREATING = container(waits("ContainerCreating"))
 PULLED = f'Successfully pulled image "{IMAGE}" in 42s (42s including waiting). Image size: 5368709120 bytes.'
 
 
-def told(*events: Json, raw: Json | None = None, gpu_name: str = "A100", is_node_ready: bool | None = None) -> Saying:
+def told(
+    *events: Json, raw: Json | None = None, gpu_name: str = "A100", is_node_ready: bool | None = None
+) -> ProgressMessage:
     known = raw or pod(node="n", containers=[CREATING])
-    return on_node(Facts(pod=known, gpu_name=gpu_name, is_node_ready=is_node_ready), events_of(events))
+    return describe_on_node(Facts(pod=known, gpu_name=gpu_name, is_node_ready=is_node_ready), parse_events(events))
 
 
 @pytest.mark.parametrize(
@@ -70,12 +72,12 @@ RUNS = "The program of your server is starting."
     ],
 )
 def test_what_was_too_quick_to_be_seen_is_known(raw: Json, sentences: list[str]):
-    events = events_of([event("kubelet", "Pulled", PULLED)])
-    current = on_node(Facts(pod=pod(node="n", containers=[raw])), events)
-    ready = on_node(Facts(pod=pod(node="n", containers=[raw], conditions={"Ready": {}})), events)
-    assert [each.sentence for each in passed(current, events)] == sentences
-    assert [each.sentence for each in passed(ready, events)] == [FETCHED, RUNS]
-    assert [each.sentence for each in passed(ready, ())] == [RUNS]
+    events = parse_events([event("kubelet", "Pulled", PULLED)])
+    current = describe_on_node(Facts(pod=pod(node="n", containers=[raw])), events)
+    ready = describe_on_node(Facts(pod=pod(node="n", containers=[raw], conditions={"Ready": {}})), events)
+    assert [each.sentence for each in list_passed_steps(current, events)] == sentences
+    assert [each.sentence for each in list_passed_steps(ready, events)] == [FETCHED, RUNS]
+    assert [each.sentence for each in list_passed_steps(ready, ())] == [RUNS]
 
 
 def test_an_image_that_was_fetched_is_more_news_than_one_that_was_there():
@@ -161,7 +163,7 @@ def test_what_holds_a_start_up_is_an_alarm_until_it_goes_on(component: str, reas
 )
 def test_what_is_missing_is_given_up_after_a_while(message: str, code: str | None):
     found = told(event("kubelet", "FailedMount", message))
-    assert (found.hopeless.code if found.hopeless else None, found.after_s) == (code, 45.0 if code else 0.0)
+    assert (found.failure.code if found.failure else None, found.after_s) == (code, 45.0 if code else 0.0)
 
 
 def test_a_disk_that_was_attached_is_no_alarm_any_more():
@@ -175,7 +177,7 @@ def test_a_disk_that_was_attached_is_no_alarm_any_more():
 @pytest.mark.parametrize(("is_node_ready", "code"), [(None, None), (True, None), (False, "node_lost")])
 def test_a_node_that_does_not_answer_is_given_up_after_a_while(is_node_ready: bool | None, code: str | None):
     found = told(is_node_ready=is_node_ready)
-    assert (found.hopeless.code if found.hopeless else None, found.after_s) == (code, 45.0 if code else 0.0)
+    assert (found.failure.code if found.failure else None, found.after_s) == (code, 45.0 if code else 0.0)
 
 
 def test_a_server_that_is_ready_is_ready_whatever_went_before():
@@ -185,7 +187,7 @@ def test_a_server_that_is_ready_is_ready_whatever_went_before():
         containers=[container({"running": {}}, last=ended("OOMKilled", 137), restarts=9)],
     )
     found = told(event("kubelet", "FailedMount"), raw=raw, is_node_ready=False)
-    assert (found.stage, found.sentence, found.hopeless) == (
+    assert (found.stage, found.sentence, found.failure) == (
         Stage.READY,
         "Your server runs. Its page opens as soon as it answers.",
         None,
@@ -194,5 +196,5 @@ def test_a_server_that_is_ready_is_ready_whatever_went_before():
 
 def test_trouble_with_a_container_comes_first():
     found = told(raw=pod(node="n", containers=[container(waits("InvalidImageName"))]), is_node_ready=False)
-    assert found.hopeless is not None
-    assert found.hopeless.code == "invalid_image"
+    assert found.failure is not None
+    assert found.failure.code == "invalid_image"

@@ -3,22 +3,22 @@ from __future__ import annotations
 import pytest
 
 from gpuspawner.core.progress.pod_status import (
-    condition,
-    containers,
-    device_count,
-    gates,
-    images,
+    count_devices,
+    find_condition,
+    has_condition,
     is_bound,
     is_queued_by_kueue,
-    is_true,
-    phase,
+    list_images,
+    list_scheduling_gates,
+    read_containers,
+    read_phase,
 )
 from tests.unit.core.starts import IMAGE, container, ended, pod, waits
 
 
 def test_a_container_is_read_with_the_image_that_the_pod_asks_for():
     status = container(waits("ImagePullBackOff", "later"), restarts=2) | {"image": "docker.io/library/else:1"}
-    (read,) = containers(pod(containers=[status]))
+    (read,) = read_containers(pod(containers=[status]))
     assert (read.image, read.waiting, read.message, read.restarts, read.is_init, read.is_running) == (
         IMAGE,
         "ImagePullBackOff",
@@ -30,15 +30,15 @@ def test_a_container_is_read_with_the_image_that_the_pod_asks_for():
 
 
 def test_how_a_container_ended_last_is_read_while_it_waits_again():
-    (read,) = containers(pod(containers=[container(waits("CrashLoopBackOff"), last=ended("Error", 3))]))
-    assert (read.waiting, read.ended, read.exit_code) == ("CrashLoopBackOff", "Error", 3)
+    (read,) = read_containers(pod(containers=[container(waits("CrashLoopBackOff"), last=ended("Error", 3))]))
+    assert (read.waiting, read.end_reason, read.exit_code) == ("CrashLoopBackOff", "Error", 3)
 
 
 def test_containers_that_prepare_the_pod_come_first():
     raw = pod(
         init_containers=[container({"running": {}}, name="init")], containers=[container(waits("PodInitializing"))]
     )
-    assert [(each.name, each.is_init, each.is_running) for each in containers(raw)] == [
+    assert [(each.name, each.is_init, each.is_running) for each in read_containers(raw)] == [
         ("init", True, True),
         ("notebook", False, False),
     ]
@@ -46,12 +46,16 @@ def test_containers_that_prepare_the_pod_come_first():
 
 def test_a_condition_holds_or_not():
     raw = pod(conditions={"Ready": {"status": "False", "reason": "ContainersNotReady"}, "PodScheduled": {}})
-    assert (is_true(raw, "Ready"), is_true(raw, "PodScheduled"), is_true(raw, "Other")) == (False, True, False)
-    assert (condition(raw, "Ready")["reason"], condition(raw, "Other")) == ("ContainersNotReady", {})
+    assert (has_condition(raw, "Ready"), has_condition(raw, "PodScheduled"), has_condition(raw, "Other")) == (
+        False,
+        True,
+        False,
+    )
+    assert (find_condition(raw, "Ready")["reason"], find_condition(raw, "Other")) == ("ContainersNotReady", {})
 
 
 def test_gates_are_named():
-    assert gates(pod(gates=("example.org/a",))) == ("example.org/a",)
+    assert list_scheduling_gates(pod(gates=("example.org/a",))) == ("example.org/a",)
     assert [
         is_queued_by_kueue(pod(gates=each)) for each in ((), ("example.org/a",), ("kueue.x-k8s.io/admission",))
     ] == [
@@ -62,7 +66,7 @@ def test_gates_are_named():
 
 
 def test_a_pod_has_a_node_and_a_phase():
-    assert (is_bound(pod()), is_bound(pod(node="n1")), phase(pod(phase="Running")), phase({})) == (
+    assert (is_bound(pod()), is_bound(pod(node="n1")), read_phase(pod(phase="Running")), read_phase({})) == (
         False,
         True,
         "Running",
@@ -82,10 +86,10 @@ def test_a_pod_has_a_node_and_a_phase():
     ],
 )
 def test_devices_are_counted(limits: object, number: int):
-    assert device_count({"spec": {"containers": [{"resources": {"limits": limits}}]}}) == number
+    assert count_devices({"spec": {"containers": [{"resources": {"limits": limits}}]}}) == number
 
 
 def test_images_are_those_the_pod_asks_for():
     raw = pod()
     raw["spec"]["initContainers"] = [{"image": "busybox"}, {"image": 1}]
-    assert images(raw) == {IMAGE, "busybox"}
+    assert list_images(raw) == {IMAGE, "busybox"}

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.progress.progress import CALM_S, Progress
-from gpuspawner.core.progress.scrubbing import scrubbed
-from gpuspawner.core.progress.stages import HOPELESS_CODES, Facts, QueuePlace, Report, Stage
+from gpuspawner.core.progress.progress import QUIET_PERIOD_S, Tracker
+from gpuspawner.core.progress.scrubbing import scrub_event
+from gpuspawner.core.progress.stages import START_FAILURE_CODES, Facts, QueuePlace, Report, Stage
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from tests.unit.core.starts import IMAGE, Json, container, ended, event, pod, waits
 
@@ -21,7 +21,7 @@ class Start:
     """A start that is looked at again and again."""
 
     def __init__(self, **always: Any) -> None:
-        self.progress = Progress()
+        self.progress = Tracker()
         self.reports: list[Report] = []
         self._always = {"gpu_name": "A100", **always}
 
@@ -38,7 +38,7 @@ class Start:
 
     @property
     def code(self) -> str | None:
-        hopeless = self.reports[-1].hopeless
+        hopeless = self.reports[-1].failure
         return hopeless.code if hopeless else None
 
 
@@ -108,7 +108,7 @@ def test_how_long_it_goes_on_is_said_every_half_minute():
     told = {at_s: new[0] for at_s in range(40, 180, 2) if (new := start.at(at_s, pod(), FAILED_SCHEDULING))}
     waiting = "Your server waits for 1 × A100: 2 nodes have too little left. Your server waits for"
     assert told == {at_s: f"{waiting} {minutes} min more at most." for at_s, minutes in ((40, 10), (70, 9), (120, 8))}
-    assert min(after - before for before, after in pairwise(told)) >= CALM_S
+    assert min(after - before for before, after in pairwise(told)) >= QUIET_PERIOD_S
 
 
 def test_the_bar_moves_while_there_is_nothing_to_say():
@@ -145,7 +145,7 @@ def test_the_half_minute_counts_from_when_the_queue_has_let_it_go():
 def test_a_report_has_the_event_as_it_may_be_seen():
     start = Start()
     start.at(40, pod(), FAILED_SCHEDULING)
-    assert start.reports[-1].raw_event == scrubbed(FAILED_SCHEDULING)
+    assert start.reports[-1].raw_event == scrub_event(FAILED_SCHEDULING)
 
 
 def test_what_never_fits_has_to_hold_for_ten_seconds():
@@ -232,7 +232,7 @@ def test_what_is_sure_ends_a_start_at_once(raw: Json, code: str):
     start.at(1, CREATING)
     start.at(6, raw)
     assert (start.code, start.reports[-1].stage) == (code, Stage.FAILED)
-    assert code in HOPELESS_CODES
+    assert code in START_FAILURE_CODES
 
 
 def test_a_pod_that_is_gone_is_given_up_after_a_moment():

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.progress.progress import Progress
-from gpuspawner.core.progress.stages import HOPELESS_CODES, Facts, QueuePlace, Report, Stage
-from gpuspawner.core.text.language import speaking
+from gpuspawner.core.progress.progress import Tracker
+from gpuspawner.core.progress.stages import START_FAILURE_CODES, Facts, QueuePlace, Report, Stage
+from gpuspawner.core.text.language import use_language
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from tests.unit.core.progress.test_event_sources import JSON
 from tests.unit.core.starts import IMAGE, Json, container, ended, event, pod, waits
@@ -120,7 +120,7 @@ Sight = tuple[int, Json | None, list[Json], Verdict | None, QueuePlace | None, b
 
 
 def reports(sights: list[Sight]) -> list[Report]:
-    progress, found, since_s = Progress(), [], 0
+    progress, found, since_s = Tracker(), [], 0
     for later_s, raw, events, verdict, queue, is_node_ready in sights:
         since_s += later_s
         facts = Facts(
@@ -155,22 +155,22 @@ def test_nothing_is_said_twice_in_a_row_and_nothing_after_the_end(sights: list[S
     assert all(before != after for before, after in pairwise(said))
     assert all(report.sentence for report in found)
     assert [report.stage is Stage.FAILED for report in found[:-1]] == [False] * len(found[:-1])
-    assert [report.hopeless is not None for report in found] == [report.stage is Stage.FAILED for report in found]
-    assert {report.hopeless.code for report in found if report.hopeless} <= HOPELESS_CODES
+    assert [report.failure is not None for report in found] == [report.stage is Stage.FAILED for report in found]
+    assert {report.failure.code for report in found if report.failure} <= START_FAILURE_CODES
 
 
 @given(st.lists(SIGHTS, max_size=12))
 def test_nobody_else_is_named(sights: list[Sight]):
     for report in reports(sights):
         assert OTHER not in report.sentence
-        assert OTHER not in (report.hopeless.sentence if report.hopeless else "")
+        assert OTHER not in (report.failure.sentence if report.failure else "")
         assert f"jupyter-{OTHER}" not in str(report.raw_event)
 
 
 @pytest.mark.parametrize("raw", STARTING)
 @pytest.mark.parametrize("known", KNOWN)
 def test_what_an_event_says_of_others_is_in_no_report(raw: Json, known: tuple[str, str, str]):
-    for report in Progress().observe(Facts(pod=raw, events=[event(*known)], since_s=40.0)):
+    for report in Tracker().observe(Facts(pod=raw, events=[event(*known)], since_s=40.0)):
         assert OTHER not in report.sentence
         assert f"jupyter-{OTHER}" not in str(report.raw_event)
 
@@ -203,9 +203,9 @@ ENDED = tuple(
 
 @pytest.mark.parametrize("known", KNOWN)
 def test_all_that_is_said_is_translated(known: tuple[str, str, str]):
-    with speaking(PSEUDO):
+    with use_language(PSEUDO):
         for raw in (*STARTING, *TROUBLED, *ENDED):
-            told = Progress().observe(Facts(pod=raw, events=[event(*known)], since_s=40.0, timeout_s=600.0))
+            told = Tracker().observe(Facts(pod=raw, events=[event(*known)], since_s=40.0, timeout_s=600.0))
             assert told
             found = [re.search("[a-z]{3}", bare(report.sentence.replace(IMAGE, ""))) for report in told]
             assert found == [None] * len(told)
@@ -237,7 +237,7 @@ ANY_EVENT = shapes("source", "reason", "message", "count", "series", "involvedOb
 
 @given(st.lists(st.tuples(ANY_POD | JSON | PODS, st.lists(ANY_EVENT | EVENTS), st.floats()), max_size=3))
 def test_whatever_the_api_sends_something_can_be_said(sights: list[tuple[Any, Any, float]]):
-    progress = Progress()
+    progress = Tracker()
     said = [progress.observe(Facts(pod=raw, events=events, since_s=at)) for raw, events, at in sights]
     assert all(len(new) <= 3 for new in said)
 
@@ -245,5 +245,5 @@ def test_whatever_the_api_sends_something_can_be_said(sights: list[tuple[Any, An
 def test_the_image_that_the_person_has_chosen_is_named():
     own = pod(node="n", containers=[container(waits("ContainerCreating"))])
     pulling = event("kubelet", "Pulling", f'Pulling image "{IMAGE}"')
-    (report,) = Progress().observe(Facts(pod=own, events=[pulling]))
+    (report,) = Tracker().observe(Facts(pod=own, events=[pulling]))
     assert IMAGE in report.sentence

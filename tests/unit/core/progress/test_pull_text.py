@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.progress.pull_text import failure_sentence, pulled_sentence, pulling_sentence, so_far
-from gpuspawner.core.progress.pulls import Pulled, PullFailure
+from gpuspawner.core.progress.pull_text import format_elapsed, format_pull_failure, format_pulled, format_pulling
+from gpuspawner.core.progress.pulls import PulledImage, PullFailure
 
 
 def test_an_image_that_is_being_fetched_is_named_where_it_is_one_s_own():
-    assert pulling_sentence("quay.io/x:1") == "The image quay.io/x:1 is being fetched."
-    assert pulling_sentence("") == "An image that the server needs is being fetched."
+    assert format_pulling("quay.io/x:1") == "The image quay.io/x:1 is being fetched."
+    assert format_pulling("") == "An image that the server needs is being fetched."
 
 
 @pytest.mark.parametrize(
@@ -22,25 +22,28 @@ def test_an_image_that_is_being_fetched_is_named_where_it_is_one_s_own():
     ],
 )
 def test_how_long_it_has_taken_is_said_after_half_a_minute(seconds: float, sentence: str):
-    assert so_far(seconds) == sentence
+    assert format_elapsed(seconds) == sentence
 
 
 @pytest.mark.parametrize(
     ("known", "sentence"),
     [
-        (Pulled(was_there=True), "The image was on the node already."),
-        (Pulled(was_there=False), "The image has been fetched."),
-        (Pulled(was_there=False, seconds=0.2), "The image was fetched in 1 s."),
-        (Pulled(was_there=False, seconds=42.4, size_bytes=5 << 30), "The image was fetched in 42 s (5 GiB)."),
-        (Pulled(was_there=False, seconds=300, size_bytes=150 << 20), "The image was fetched in about 5 min (150 MiB)."),
+        (PulledImage(was_present=True), "The image was on the node already."),
+        (PulledImage(was_present=False), "The image has been fetched."),
+        (PulledImage(was_present=False, seconds=0.2), "The image was fetched in 1 s."),
+        (PulledImage(was_present=False, seconds=42.4, size_bytes=5 << 30), "The image was fetched in 42 s (5 GiB)."),
+        (
+            PulledImage(was_present=False, seconds=300, size_bytes=150 << 20),
+            "The image was fetched in about 5 min (150 MiB).",
+        ),
     ],
 )
-def test_an_image_that_was_fetched_is_told_with_time_and_size(known: Pulled, sentence: str):
-    assert pulled_sentence(known) == sentence
+def test_an_image_that_was_fetched_is_told_with_time_and_size(known: PulledImage, sentence: str):
+    assert format_pulled(known) == sentence
 
 
 @pytest.mark.parametrize("failure", PullFailure)
 def test_every_failure_names_the_image_and_says_something_of_its_own(failure: PullFailure):
-    sentence = failure_sentence(failure, "quay.io/x:1")
+    sentence = format_pull_failure(failure, "quay.io/x:1")
     assert "he image quay.io/x:1" in sentence
-    assert [each for each in PullFailure if failure_sentence(each, "quay.io/x:1") == sentence] == [failure]
+    assert [each for each in PullFailure if format_pull_failure(each, "quay.io/x:1") == sentence] == [failure]

@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.progress.pulls import Pulled, PullFailure, image_of, pull_failure, pulled
+from gpuspawner.core.progress.pulls import (
+    PulledImage,
+    PullFailure,
+    classify_pull_failure,
+    parse_image_name,
+    parse_pulled,
+)
 
 IMAGE = "quay.io/example/notebook:1"
 CONTAINERD = f'Failed to pull image "{IMAGE}": rpc error: code = '
@@ -81,13 +87,13 @@ CONTAINERD = f'Failed to pull image "{IMAGE}": rpc error: code = '
     ],
 )
 def test_why_an_image_cannot_be_had_is_read(message: str, failure: str):
-    assert pull_failure(message) is PullFailure(failure)
+    assert classify_pull_failure(message) is PullFailure(failure)
 
 
 def test_an_image_s_name_says_nothing():
     image = "registry.example/toomanyrequests/unauthorized/notfound:429"
     message = f'Failed to pull image "{image}": rpc error: code = Unknown desc = {image}: connection refused'
-    assert pull_failure(message) is PullFailure.UNREACHABLE
+    assert classify_pull_failure(message) is PullFailure.UNREACHABLE
 
 
 @pytest.mark.parametrize(
@@ -95,32 +101,36 @@ def test_an_image_s_name_says_nothing():
     [
         (
             f'Successfully pulled image "{IMAGE}" in 1m38.25s (2m1s including waiting). Image size: 5123456789 bytes.',
-            Pulled(was_there=False, seconds=98.25, size_bytes=5123456789),
+            PulledImage(was_present=False, seconds=98.25, size_bytes=5123456789),
         ),
         (
             f'Successfully pulled image "{IMAGE}" in 812ms (812ms including waiting)',
-            Pulled(was_there=False, seconds=0.812),
+            PulledImage(was_present=False, seconds=0.812),
         ),
-        (f'Successfully pulled image "{IMAGE}" in 1h0m2s', Pulled(was_there=False, seconds=3602.0)),
-        (f'Successfully pulled image "{IMAGE}"', Pulled(was_there=False)),
-        ('Successfully pulled image "x in 5s"', Pulled(was_there=False)),
-        ('Successfully pulled image "x" in 1.2.3s', Pulled(was_there=False)),
-        (f'Container image "{IMAGE}" already present on machine', Pulled(was_there=True)),
+        (f'Successfully pulled image "{IMAGE}" in 1h0m2s', PulledImage(was_present=False, seconds=3602.0)),
+        (f'Successfully pulled image "{IMAGE}"', PulledImage(was_present=False)),
+        ('Successfully pulled image "x in 5s"', PulledImage(was_present=False)),
+        ('Successfully pulled image "x" in 1.2.3s', PulledImage(was_present=False)),
+        (f'Container image "{IMAGE}" already present on machine', PulledImage(was_present=True)),
         (
             f'Container image "{IMAGE}" already present on machine and can be accessed by the pod',
-            Pulled(was_there=True),
+            PulledImage(was_present=True),
         ),
     ],
 )
-def test_time_and_size_of_an_image_are_read(message: str, known: Pulled):
-    assert pulled(message) == known
+def test_time_and_size_of_an_image_are_read(message: str, known: PulledImage):
+    assert parse_pulled(message) == known
 
 
 def test_the_image_is_read():
-    assert (image_of(f'Pulling image "{IMAGE}"'), image_of("Pulling"), image_of('"')) == (IMAGE, "", "")
+    assert (parse_image_name(f'Pulling image "{IMAGE}"'), parse_image_name("Pulling"), parse_image_name('"')) == (
+        IMAGE,
+        "",
+        "",
+    )
 
 
 @given(st.text())
 def test_any_text_is_read(message: str):
-    assert pull_failure(message) in PullFailure
-    assert pulled(f" in {message}s").seconds != -1
+    assert classify_pull_failure(message) in PullFailure
+    assert parse_pulled(f" in {message}s").seconds != -1

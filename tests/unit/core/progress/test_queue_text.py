@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.progress.event_sources import events_of
-from gpuspawner.core.progress.queue_text import queued
+from gpuspawner.core.progress.event_sources import parse_events
+from gpuspawner.core.progress.queue_text import describe_queue
 from gpuspawner.core.progress.stages import QueuePlace, Stage
 from tests.unit.core.starts import Json, event, pod
 
@@ -28,7 +28,7 @@ TOO_LARGE = "The queue has no place for it as things are."
     ],
 )
 def test_the_place_in_the_queue_is_told(place: QueuePlace | None, sentence: str, is_alarm: bool):
-    found = queued(GATED, (), place=place)
+    found = describe_queue(GATED, (), place=place)
     assert (found.stage, found.sentence, found.is_alarm) == (Stage.QUEUED, sentence, is_alarm)
 
 
@@ -58,14 +58,14 @@ def test_the_place_in_the_queue_is_told(place: QueuePlace | None, sentence: str,
     ],
 )
 def test_what_kueue_says_tells_a_queue_that_is_too_small(raw: Json, is_alarm: bool):
-    assert queued(GATED, events_of([raw]), place=None).is_alarm == is_alarm
+    assert describe_queue(GATED, parse_events([raw]), place=None).is_alarm == is_alarm
 
 
 def test_a_pod_that_kueue_cannot_take_is_an_alarm():
-    found = queued(GATED, events_of([event("pod-kueue-controller", "ErrWorkloadCompose", "…")]), place=None)
+    found = describe_queue(GATED, parse_events([event("pod-kueue-controller", "ErrWorkloadCompose", "…")]), place=None)
     assert (found.sentence, found.is_alarm) == ("The queue cannot take your server as it is set up.", True)
 
 
 def test_another_gate_is_no_queue():
-    found = queued(pod(gates=("example.org/hold",)), (), place=None)
+    found = describe_queue(pod(gates=("example.org/hold",)), (), place=None)
     assert (found.stage, found.sentence) == (Stage.QUEUED, "Another system decides when your server may start.")

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.progress.scheduler_messages import Refusals, Shortcoming, refusals
+from gpuspawner.core.progress.scheduler_messages import RefusalReason, SchedulerRefusals, parse_refusals
 
-S = Shortcoming
+S = RefusalReason
 
 
 @pytest.mark.parametrize(
@@ -105,14 +105,14 @@ S = Shortcoming
         pytest.param("", None, {}, id="nothing"),
     ],
 )
-def test_what_the_scheduler_says_is_read(message: str, nodes: int | None, counts: dict[Shortcoming, int]):
-    assert refusals(message) == Refusals(nodes=nodes, counts=counts)
+def test_what_the_scheduler_says_is_read(message: str, nodes: int | None, counts: dict[RefusalReason, int]):
+    assert parse_refusals(message) == SchedulerRefusals(nodes=nodes, counts=counts)
 
 
 def test_a_message_that_is_cut_says_what_it_says():
     taints = ", ".join(f"1 node(s) had untolerated taint {{team{i}: x}}" for i in range(60))
     cut = f"0/61 nodes are available: 1 Insufficient nvidia.com/gpu, {taints}"[:1024]
-    read = refusals(cut)
+    read = parse_refusals(cut)
     assert (read.nodes, read.counts[S.DEVICES]) == (61, 1)
 
 
@@ -120,9 +120,9 @@ def test_what_is_said_of_preemption_says_nothing_of_the_nodes():
     text = (
         "0/1 nodes are available: 1 Too many pods. preemption: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
     )
-    assert refusals(text).counts == {S.PODS: 1}
+    assert parse_refusals(text).counts == {S.PODS: 1}
 
 
 @given(st.text())
 def test_any_text_is_read(message: str):
-    assert all(number >= 0 for number in refusals(f"0/3 nodes are available: {message}").counts.values())
+    assert all(number >= 0 for number in parse_refusals(f"0/3 nodes are available: {message}").counts.values())

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.progress.scrubbing import scrubbed
+from gpuspawner.core.progress.scrubbing import scrub_event
 from tests.unit.core.progress.test_event_sources import JSON
 from tests.unit.core.starts import event
 
@@ -37,7 +37,7 @@ from tests.unit.core.starts import event
     ],
 )
 def test_what_is_about_the_pod_itself_is_kept(component: str, reason: str, message: str):
-    assert scrubbed(event(component, reason, message))["message"] == message
+    assert scrub_event(event(component, reason, message))["message"] == message
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_what_is_about_the_pod_itself_is_kept(component: str, reason: str, messa
     ],
 )
 def test_what_may_name_others_is_left_out(component: str, reason: str, message: str, kept: str):
-    assert scrubbed(event(component, reason, message))["message"] == kept
+    assert scrub_event(event(component, reason, message))["message"] == kept
 
 
 def test_when_and_by_whom_it_was_written_is_kept_and_nothing_else():
@@ -119,7 +119,7 @@ def test_when_and_by_whom_it_was_written_is_kept_and_nothing_else():
         "metadata": {"a": "b"},
     }
     raw["source"]["host"] = "n1"
-    assert scrubbed(raw) == {
+    assert scrub_event(raw) == {
         "type": "Normal",
         "reason": "Pulling",
         "message": 'Pulling image "x"',
@@ -135,4 +135,4 @@ def test_when_and_by_whom_it_was_written_is_kept_and_nothing_else():
 
 @given(st.dictionaries(st.sampled_from(["source", "reason", "message", "involvedObject", "count"]), JSON))
 def test_any_json_is_scrubbed(raw: dict[str, Any]):
-    assert scrubbed(raw)["message"] == "…"
+    assert scrub_event(raw)["message"] == "…"

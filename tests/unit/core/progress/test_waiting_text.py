@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.progress.event_sources import events_of
+from gpuspawner.core.progress.event_sources import parse_events
 from gpuspawner.core.progress.stages import Facts, Stage
-from gpuspawner.core.progress.waiting_text import being_set_up, left_sentence, waiting
+from gpuspawner.core.progress.waiting_text import describe_setup, describe_waiting, format_time_left
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from tests.unit.core.starts import event, pod
 
@@ -17,7 +17,7 @@ def told(message: str = FULL, *, is_early: bool = False, gpu_name: str = "A100",
     """Return what is said of a pod that kube-scheduler says something of."""
     raw = [event("default-scheduler", "FailedScheduling", message), *facts.pop("events", [])]
     values = {"pod": pod(), "gpu_name": gpu_name, **facts}
-    return waiting(Facts(**values), events_of(raw), is_early=is_early)
+    return describe_waiting(Facts(**values), parse_events(raw), is_early=is_early)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_what_a_server_waits_for(message: str, sentence: str):
 def test_a_server_without_a_gpu_waits_in_words_of_its_own():
     none = "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."
     assert told(none, gpu_name="").sentence == "There is no node right now that would do."
-    assert told("", gpu_name="", is_early=True).sentence == being_set_up().sentence
+    assert told("", gpu_name="", is_early=True).sentence == describe_setup().sentence
     assert told(FULL, gpu_name="", is_early=True).sentence == "A node for your server is being looked for."
     assert told(FULL, gpu_name="").sentence == "Your server waits for a free device: 2 nodes have too little left."
 
@@ -107,7 +107,7 @@ def test_what_the_condition_says_comes_before_an_event_that_may_be_cut():
     unschedulable = {"PodScheduled": {"status": "False", "reason": "Unschedulable", "message": FULL}}
     found = told("0/5 nodes are available: 5 Insuffic", pod=pod(conditions=unschedulable))
     assert found.sentence == "Your server waits for 1 × A100: 2 nodes have too little left."
-    alone = waiting(Facts(pod=pod(conditions=unschedulable), gpu_name="A100"), (), is_early=False)
+    alone = describe_waiting(Facts(pod=pod(conditions=unschedulable), gpu_name="A100"), (), is_early=False)
     assert (alone.sentence, alone.event) == (found.sentence, None)
 
 
@@ -137,7 +137,7 @@ def test_what_the_condition_says_comes_before_an_event_that_may_be_cut():
 )
 def test_what_is_known_of_the_cluster_is_told(verdict: Verdict, sentence: str):
     found = told(verdict=verdict)
-    assert (found.sentence, found.hopeless) == (sentence, None)
+    assert (found.sentence, found.failure) == (sentence, None)
     is_calm = told(verdict=verdict, is_early=True)
     assert is_calm.is_alarm is False
 
@@ -157,8 +157,8 @@ def test_what_is_known_of_the_cluster_is_told(verdict: Verdict, sentence: str):
 def test_what_never_fits_is_hopeless_after_a_while(message: str, code: str, sentence: str, is_early: bool):
     verdict = Verdict(outcome=Outcome.NEVER, reason="No node with an A100 has 96 CPUs.")
     found = told(message, verdict=verdict, is_early=is_early)
-    assert found.hopeless is not None
-    assert (found.hopeless.code, found.hopeless.sentence, found.after_s) == (code, sentence, 10.0)
+    assert found.failure is not None
+    assert (found.failure.code, found.failure.sentence, found.after_s) == (code, sentence, 10.0)
 
 
 @pytest.mark.parametrize("verdict", [None, Verdict(outcome=Outcome.NEVER), Verdict(outcome=Outcome.UNKNOWN)])
@@ -171,7 +171,7 @@ def test_what_never_fits_is_hopeless_after_a_while(message: str, code: str, sent
 )
 def test_a_new_node_on_its_way_is_no_alarm_whatever_else_is_said(verdict: Verdict | None, raw: dict[str, Any]):
     found = told(verdict=verdict, events=[raw])
-    assert (found.stage, found.sentence, found.is_alarm, found.hopeless) == (
+    assert (found.stage, found.sentence, found.is_alarm, found.failure) == (
         Stage.SCALING,
         "A new node is being added for your server.",
         False,
@@ -232,4 +232,4 @@ def test_that_no_pool_would_do_says_nothing_that_the_scheduler_did_not():
     ],
 )
 def test_how_long_it_waits_at_most_is_told(left_s: float | None, sentence: str):
-    assert left_sentence(left_s) == sentence
+    assert format_time_left(left_s) == sentence

@@ -4,11 +4,11 @@ import pytest
 
 from gpuspawner.core.catalog.catalogue import Bounds, CustomImages
 from gpuspawner.core.errors import SelectionError
-from gpuspawner.core.request.checks import Notation, Problems, longest_text
+from gpuspawner.core.request.checks import AmountNotation, Problems, find_max_length
 from gpuspawner.core.units.duration import format_duration, parse_duration
 from gpuspawner.core.units.quantity import format_cpu, parse_cpu
 
-CPU = Notation(title="CPU", parse=parse_cpu, show=format_cpu, unbounded="its bounds are not known")
+CPU = AmountNotation(title="CPU", parse=parse_cpu, show=format_cpu, unbounded="its bounds are not known")
 QUAY = CustomImages(registries=("quay.io", "ghcr.io/acme"))
 BOUNDS = Bounds(min=500, max=4000, step=500, default=1000)
 
@@ -58,19 +58,19 @@ def test_it_is_full_when_nothing_more_would_be_reported():
 )
 def test_a_choice_that_is_not_offered_is_noted(value: object, code: str, message: str):
     problems = Problems()
-    assert problems.choice("gpu", value, title="GPU type", offered=("t4", "a100")) is None
+    assert problems.check_choice("gpu", value, title="GPU type", offered=("t4", "a100")) is None
     assert noted(problems) == {"gpu": (code, message)}
 
 
 @pytest.mark.parametrize("value", [None, ""])
 def test_nothing_chosen_is_no_problem(value: object):
     problems = Problems()
-    assert problems.choice("gpu", value, title="GPU type", offered=("t4",)) is None
+    assert problems.check_choice("gpu", value, title="GPU type", offered=("t4",)) is None
     assert noted(problems) == {}
 
 
 def test_a_reference_may_be_longer_than_other_texts():
-    assert (longest_text("image"), longest_text("custom_image")) == (200, 520)
+    assert (find_max_length("image"), find_max_length("custom_image")) == (200, 520)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_reference_may_be_longer_than_other_texts():
 )
 def test_an_image_is_named_by_its_reference(value: object, allowed: CustomImages | None, full: str | None):
     problems = Problems()
-    assert problems.reference("custom_image", value, allowed=allowed) == full
+    assert problems.check_reference("custom_image", value, custom_images=allowed) == full
     assert noted(problems) == {}
 
 
@@ -113,19 +113,19 @@ def test_an_image_that_cannot_be_named_is_noted_with_what_can(
     value: object, allowed: CustomImages | None, code: str, message: str
 ):
     problems = Problems()
-    assert problems.reference("custom_image", value, allowed=allowed) is None
+    assert problems.check_reference("custom_image", value, custom_images=allowed) is None
     assert noted(problems) == {"custom_image": (code, message)}
 
 
 @pytest.mark.parametrize(("value", "millis"), [("2", 2000), (0.5, 500), (None, 1000)])
 def test_an_amount_is_read_and_null_means_the_default(value: object, millis: int):
-    assert Problems().amount("cpu", value, notation=CPU, bounds=BOUNDS) == millis
+    assert Problems().check_amount("cpu", value, notation=CPU, bounds=BOUNDS) == millis
 
 
 @pytest.mark.parametrize(("value", "codes"), [("0.8", []), ("0.5", ["off_step"]), ("4", ["off_step"])])
 def test_steps_count_from_the_lower_bound(value: str, codes: list[str]):
     problems = Problems()
-    problems.amount("cpu", value, notation=CPU, bounds=Bounds(min=300, max=4000, step=500, default=800))
+    problems.check_amount("cpu", value, notation=CPU, bounds=Bounds(min=300, max=4000, step=500, default=800))
     assert [code for code, _ in noted(problems).values()] == codes
 
 
@@ -144,26 +144,26 @@ def test_steps_count_from_the_lower_bound(value: str, codes: list[str]):
 )
 def test_an_amount_outside_its_bounds_is_noted_with_what_is_allowed(value: object, code: str, message: str):
     problems = Problems()
-    problems.amount("cpu", value, notation=CPU, bounds=BOUNDS)
+    problems.check_amount("cpu", value, notation=CPU, bounds=BOUNDS)
     assert noted(problems) == {"cpu": (code, message)}
 
 
 def test_an_amount_without_bounds_cannot_be_chosen():
     problems = Problems()
-    problems.amount("cpu", 2, notation=CPU, bounds=None)
+    problems.check_amount("cpu", 2, notation=CPU, bounds=None)
     assert noted(problems) == {"cpu": ("unknown_field", "CPU cannot be chosen here: its bounds are not known.")}
 
 
 def test_an_amount_that_nobody_is_asked_for_cannot_be_chosen_either():
     problems = Problems()
-    run_time = Notation(title="The run time", parse=parse_duration, show=format_duration)
-    problems.amount("run_time", "8h", notation=run_time, bounds=None)
+    run_time = AmountNotation(title="The run time", parse=parse_duration, show=format_duration)
+    problems.check_amount("run_time", "8h", notation=run_time, bounds=None)
     assert noted(problems) == {"run_time": ("unknown_field", "The run time cannot be chosen here.")}
 
 
 @pytest.mark.parametrize(("value", "number"), [(3, 3), (2.0, 2), (-1, -1)])
 def test_a_whole_number_is_one_however_json_writes_it(value: object, number: int):
-    assert Problems().whole("gpu_count", value, title="The number of GPUs") == number
+    assert Problems().check_whole_number("gpu_count", value, title="The number of GPUs") == number
 
 
 @pytest.mark.parametrize(
@@ -178,5 +178,5 @@ def test_a_whole_number_is_one_however_json_writes_it(value: object, number: int
 )
 def test_what_is_no_whole_number_is_noted(value: object, code: str):
     problems = Problems()
-    assert problems.whole("gpu_count", value, title="The number of GPUs") is None
+    assert problems.check_whole_number("gpu_count", value, title="The number of GPUs") is None
     assert noted(problems)["gpu_count"][0] == code

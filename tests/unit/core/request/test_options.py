@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.errors import SelectionError
-from gpuspawner.core.request.options import from_form, from_query
+from gpuspawner.core.request.options import parse_form, parse_query
 
 ANYTHING = st.dictionaries(
     st.sampled_from(["image", "custom_image", "cpu", "memory", "gpu", "gpu_count"])
@@ -36,49 +36,49 @@ def test_a_form_becomes_user_options():
         "gpu_count": ["2"],
         "_xsrf": ["secret"],
     }
-    assert from_form(form) == {"image": "pytorch", "cpu": "0.5", "memory": "8G", "gpu": "t4", "gpu_count": 2}
+    assert parse_form(form) == {"image": "pytorch", "cpu": "0.5", "memory": "8G", "gpu": "t4", "gpu_count": 2}
 
 
 @pytest.mark.parametrize(
     ("typed", "memory"), [("8", "8G"), ("1.5", "1.5G"), ("512M", "512M"), (" 16 GiB ", "16 GiB"), ("lots", "lots")]
 )
 def test_a_bare_memory_number_means_gib(typed: str, memory: str):
-    assert from_form({"memory": [typed]}) == {"memory": memory}
+    assert parse_form({"memory": [typed]}) == {"memory": memory}
 
 
 @pytest.mark.parametrize(
     ("typed", "run_time"), [("8", "8h"), ("1.5", "1.5h"), ("30m", "30m"), (" 2d ", "2d"), ("", "")]
 )
 def test_a_bare_run_time_means_hours(typed: str, run_time: str):
-    assert from_form({"run_time": [typed]}) == {"run_time": run_time}
-    assert from_query({"opt-run_time": [typed]}) == {"run_time": run_time}
+    assert parse_form({"run_time": [typed]}) == {"run_time": run_time}
+    assert parse_query({"opt-run_time": [typed]}) == {"run_time": run_time}
 
 
 @pytest.mark.parametrize(("typed", "shared"), [("2", "2G"), ("512M", "512M"), (" ", ""), ("x", "x")])
 def test_a_bare_number_of_shared_memory_means_gib_as_well(typed: str, shared: str):
-    assert from_form({"shared_memory": [typed]}) == {"shared_memory": shared}
+    assert parse_form({"shared_memory": [typed]}) == {"shared_memory": shared}
 
 
 def test_no_gpu_and_an_empty_count_are_none():
-    assert from_form({"gpu": [""], "gpu_count": [""]}) == {"gpu": None}
+    assert parse_form({"gpu": [""], "gpu_count": [""]}) == {"gpu": None}
 
 
 def test_the_count_beside_no_gpu_is_left_over_from_another_choice():
-    assert from_form({"gpu": [""], "gpu_count": ["2"]}) == {"gpu": None}
+    assert parse_form({"gpu": [""], "gpu_count": ["2"]}) == {"gpu": None}
 
 
 def test_a_reference_beside_another_image_is_left_over_from_another_choice():
-    assert from_form({"image": ["plain"], "custom_image": ["quay.io/x"]}) == {"image": "plain"}
+    assert parse_form({"image": ["plain"], "custom_image": ["quay.io/x"]}) == {"image": "plain"}
 
 
 def test_a_form_may_name_an_image_by_its_reference():
     form = {"image": [""], "custom_image": [" quay.io/x "]}
-    assert from_form(form) == {"image": "", "custom_image": "quay.io/x"}
+    assert parse_form(form) == {"image": "", "custom_image": "quay.io/x"}
 
 
 def test_another_image_without_a_reference_is_refused():
     with pytest.raises(SelectionError) as caught:
-        from_form({"image": [""], "custom_image": [" "]})
+        parse_form({"image": [""], "custom_image": [" "]})
     (problem,) = caught.value.problems
     assert (problem.field, problem.code, problem.message) == (
         "custom_image",
@@ -88,26 +88,26 @@ def test_another_image_without_a_reference_is_refused():
 
 
 def test_a_form_without_the_field_takes_the_default():
-    assert from_form({"image": [""]}) == {"image": ""}
+    assert parse_form({"image": [""]}) == {"image": ""}
 
 
 def test_a_link_that_names_two_images_keeps_both_for_the_validation():
     query = {"image": ["plain"], "opt-custom_image": ["quay.io/x"]}
-    assert from_query(query) == {"image": "plain", "custom_image": "quay.io/x"}
+    assert parse_query(query) == {"image": "plain", "custom_image": "quay.io/x"}
 
 
 def test_a_link_that_contradicts_itself_keeps_its_count_for_the_validation():
-    assert from_query({"gpu": [""], "gpu_count": ["2"]}) == {"gpu": None, "gpu_count": 2}
+    assert parse_query({"gpu": [""], "gpu_count": ["2"]}) == {"gpu": None, "gpu_count": 2}
 
 
 @pytest.mark.parametrize("typed", ["two", "-1", "1.5", "٢", "9999999999"])
 def test_a_count_that_is_no_small_number_stays_as_typed_for_the_validation(typed: str):
-    assert from_form({"gpu_count": [typed]}) == {"gpu_count": typed}
+    assert parse_form({"gpu_count": [typed]}) == {"gpu_count": typed}
 
 
 def test_a_preset_button_stands_for_its_preset_alone():
     form = {"start_preset": ["train"], "cpu": ["999"], "gpu": ["t4"], "image": [""], "custom_image": [""]}
-    assert from_form(form) == {"preset": "train"}
+    assert parse_form(form) == {"preset": "train"}
 
 
 @pytest.mark.parametrize(
@@ -123,26 +123,26 @@ def test_a_preset_button_stands_for_its_preset_alone():
     ],
 )
 def test_a_form_that_was_not_ours_is_refused_field_by_field(form: Any, expected: dict[str, str]):
-    assert codes(from_form, form) == expected
+    assert codes(parse_form, form) == expected
 
 
 def test_a_link_names_fields_bare_or_with_the_hubs_prefix():
     query = {"v": ["1"], "opt-preset": ["train"], "cpu": ["4"], "opt-memory": ["16"], "gpu": ["t4"], "gpu_count": ["1"]}
     expected = {"v": 1, "preset": "train", "cpu": "4", "memory": "16G", "gpu": "t4", "gpu_count": 1}
-    assert from_query(query) == expected
+    assert parse_query(query) == expected
 
 
 def test_a_field_named_both_ways_is_refused():
-    assert codes(from_query, {"gpu": ["t4"], "opt-gpu": ["t4"]}) == {"gpu": "conflict"}
+    assert codes(parse_query, {"gpu": ["t4"], "opt-gpu": ["t4"]}) == {"gpu": "conflict"}
 
 
 def test_an_unknown_argument_of_a_link_is_refused():
-    assert codes(from_query, {"opt-gpucount": ["1"]}) == {"gpucount": "unknown_field"}
+    assert codes(parse_query, {"opt-gpucount": ["1"]}) == {"gpucount": "unknown_field"}
 
 
 @given(ANYTHING)
 def test_whatever_is_sent_becomes_options_or_a_selection_error(sent: dict[str, object]):
-    for read in (from_form, from_query):
+    for read in (parse_form, parse_query):
         try:
             options = read(sent)
         except SelectionError:

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.catalog.avoidance import MatchExpression
-from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, GPUType, Image, Priority
-from gpuspawner.core.catalog.kueue import QUEUE_LABEL, Queue
-from gpuspawner.core.catalog.platforms import platform_of
+from gpuspawner.core.catalog.catalogue import Bounds, Catalog, GPUType, Image, Priority
+from gpuspawner.core.catalog.kueue import QUEUE_LABEL, KueueQueue
+from gpuspawner.core.catalog.platforms import read_platform
 from gpuspawner.core.cluster.model import Toleration
-from gpuspawner.core.request.placement import Placement, place
+from gpuspawner.core.request.placement import PodRequirements, place
 from gpuspawner.core.request.selection import Selection
 
 GIB = 1 << 30
@@ -30,7 +30,7 @@ A100 = GPUType(
     start_timeout_s=900,
 )
 MI210 = GPUType(slug="mi210", display_name="MI210", resource="amd.com/gpu", vendor="amd", match={"amd.com/gpu": ("x",)})
-CATALOGUE = Catalogue(
+CATALOGUE = Catalog(
     images={"pytorch": Image(slug="pytorch", display_name="PyTorch", image="registry/pytorch:1")},
     cpu=Bounds(min=500, max=32_000, step=500, default=2000, guarantee=0.3),
     memory=Bounds(min=GIB, max=256 * GIB, step=GIB, default=8 * GIB),
@@ -45,7 +45,7 @@ AVOIDED = (
 
 
 def test_a_server_with_gpus_asks_for_exactly_those():
-    assert place(GPU_SERVER, CATALOGUE) == Placement(
+    assert place(GPU_SERVER, CATALOGUE) == PodRequirements(
         image="registry/pytorch:1",
         cpu_limit_millis=4000,
         cpu_request_millis=1200,
@@ -113,7 +113,7 @@ def test_an_image_starts_only_on_nodes_it_was_built_for():
 
 def test_an_image_is_kept_off_the_nodes_of_its_gpu_type_that_it_cannot_use():
     driver = "nvidia.com/cuda.driver-version.major"
-    platforms = tuple(platform_of({driver: version}) for version in ("535", "580"))
+    platforms = tuple(read_platform({driver: version}) for version in ("535", "580"))
     catalogue = replace(
         CATALOGUE,
         images={"pytorch": replace(CATALOGUE.images["pytorch"], cuda="13.0")},
@@ -186,7 +186,7 @@ def test_any_of_several_types_becomes_alternatives_where_labels_differ():
     )
 
 
-def _placed_any(*members: GPUType) -> Placement:
+def _placed_any(*members: GPUType) -> PodRequirements:
     either = replace(MI210, slug="any", match={}, members=members)
     catalogue = replace(CATALOGUE, gpus={"any": either})
     return place(Selection(image="pytorch", cpu_millis=None, memory_bytes=None, gpu="any", gpu_count=1), catalogue)
@@ -226,7 +226,7 @@ def test_a_priority_that_was_picked_is_the_pods():
     assert place(CPU_SERVER, CATALOGUE).priority is None
 
 
-QUEUED = replace(CATALOGUE, queue=Queue(local_queue="gpu-queue", timeout_s=3600, gpus=frozenset({"a100"})))
+QUEUED = replace(CATALOGUE, queue=KueueQueue(local_queue="gpu-queue", timeout_s=3600, gpus=frozenset({"a100"})))
 
 
 def test_a_server_with_a_type_that_is_queued_says_so_and_may_wait_longer():
@@ -242,5 +242,5 @@ def test_no_other_server_is_queued(selection: Selection):
 
 @pytest.mark.parametrize(("timeout_s", "waits_s"), [(60, 900), (None, 900)])
 def test_a_types_own_timeout_is_never_made_shorter_by_the_queues(timeout_s: int | None, waits_s: int):
-    queued = replace(CATALOGUE, queue=Queue(local_queue="gpu-queue", timeout_s=timeout_s))
+    queued = replace(CATALOGUE, queue=KueueQueue(local_queue="gpu-queue", timeout_s=timeout_s))
     assert place(GPU_SERVER, queued).start_timeout_s == waits_s

@@ -9,13 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, CustomImages, GPUType, Image, Preset, Priority
-from gpuspawner.core.catalog.platforms import platform_of
+from gpuspawner.core.catalog.catalogue import Bounds, Catalog, CustomImages, GPUType, Image, Preset, Priority
+from gpuspawner.core.catalog.platforms import read_platform
 from gpuspawner.core.errors import SelectionError
-from gpuspawner.core.request.selection import Selection, image_of, is_given, summarise, to_options, validate
+from gpuspawner.core.request.selection import (
+    Selection,
+    build_options,
+    find_image,
+    is_given,
+    summarize_selection,
+    validate,
+)
 
 GIB = 1 << 30
-CATALOGUE = Catalogue(
+CATALOGUE = Catalog(
     images={
         "pytorch": Image(slug="pytorch", display_name="PyTorch", image="pytorch:1", vendors=("nvidia",)),
         "plain": Image(slug="plain", display_name="Plain", image="plain:1"),
@@ -46,9 +53,7 @@ RANKED = replace(
     },
 )
 OWN = "quay.io/acme/own:1"
-NOTHING_KNOWN = Catalogue(
-    images=CATALOGUE.images, cpu=None, memory=None, gpus=CATALOGUE.gpus, presets=CATALOGUE.presets
-)
+NOTHING_KNOWN = Catalog(images=CATALOGUE.images, cpu=None, memory=None, gpus=CATALOGUE.gpus, presets=CATALOGUE.presets)
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=300),
@@ -102,7 +107,7 @@ SELECTIONS = st.one_of(
 )
 
 
-def codes(options: object, catalogue: Catalogue = CATALOGUE) -> dict[str, str]:
+def codes(options: object, catalogue: Catalog = CATALOGUE) -> dict[str, str]:
     try:
         validate(options, catalogue)
     except SelectionError as error:
@@ -128,20 +133,20 @@ def test_any_json_is_a_selection_or_a_selection_error(options: object):
 
 @given(SELECTIONS, st.integers(1, 96))
 def test_a_selection_reads_back_from_its_options_also_through_json(selection: Selection, quarters: int):
-    options = json.loads(json.dumps(to_options(selection, CATALOGUE)))
+    options = json.loads(json.dumps(build_options(selection, CATALOGUE)))
     assert validate(options, CATALOGUE) == selection
     rank = "low" if quarters % 2 else "normal"
     more = replace(selection, run_time_s=quarters * 900, memory_bytes=128 * GIB, priority=rank)
     more = replace(more, shared_memory_bytes=quarters * GIB if quarters <= 64 else None)
-    assert validate(json.loads(json.dumps(to_options(more, RANKED))), RANKED) == more
+    assert validate(json.loads(json.dumps(build_options(more, RANKED))), RANKED) == more
 
 
 @given(NEAR_MISSES)
 def test_options_that_were_read_once_read_the_same_again(options: dict[str, object]):
     if codes(options, RANKED):
         return
-    first = to_options(validate(options, RANKED), RANKED)
-    assert to_options(validate(first, RANKED), RANKED) == first
+    first = build_options(validate(options, RANKED), RANKED)
+    assert build_options(validate(first, RANKED), RANKED) == first
 
 
 @pytest.mark.parametrize("nothing", [None, {}, {"profile": ["anything"]}, {"image": None, "cpu": None, "gpu": ""}])
@@ -214,8 +219,8 @@ def test_a_message_names_what_is_allowed_instead():
 def test_an_image_may_be_named_by_its_reference(none: object):
     selection = validate({"custom_image": OWN, "image": none}, CATALOGUE)
     assert (selection.image, selection.custom_image) == ("", OWN)
-    assert image_of(selection, CATALOGUE) == Image(slug="", display_name=OWN, image=OWN)
-    assert summarise(selection, CATALOGUE) == f"{OWN} · 2 CPUs · 8 GiB"
+    assert find_image(selection, CATALOGUE) == Image(slug="", display_name=OWN, image=OWN)
+    assert summarize_selection(selection, CATALOGUE) == f"{OWN} · 2 CPUs · 8 GiB"
 
 
 @pytest.mark.parametrize("none", [None, ""])
@@ -228,7 +233,7 @@ def test_no_reference_leaves_the_image_to_the_others(none: object):
 def test_a_reference_is_kept_by_its_full_name():
     anywhere = replace(CATALOGUE, custom_images=CustomImages())
     selection = validate({"custom_image": "python"}, anywhere)
-    assert to_options(selection, anywhere) == {
+    assert build_options(selection, anywhere) == {
         "v": 1,
         "custom_image": "docker.io/library/python",
         "cpu": 2,
@@ -273,7 +278,7 @@ def test_null_beside_a_preset_is_not_given(name: str):
 
 
 def test_a_choice_that_began_with_a_preset_outlives_it():
-    stored = to_options(validate({"preset": "train"}, CATALOGUE), CATALOGUE)
+    stored = build_options(validate({"preset": "train"}, CATALOGUE), CATALOGUE)
     selection = validate(stored, replace(CATALOGUE, presets={}))
     assert (selection.cpu_millis, selection.gpu, selection.gpu_count) == (8000, "t4", 2)
 
@@ -308,7 +313,7 @@ def test_without_bounds_an_amount_is_refused():
 
 def test_options_are_written_in_the_contracts_notation():
     selection = Selection(image="plain", cpu_millis=2500, memory_bytes=16 * GIB, gpu="t4", gpu_count=1)
-    assert to_options(selection, CATALOGUE) == {
+    assert build_options(selection, CATALOGUE) == {
         "v": 1,
         "image": "plain",
         "cpu": 2.5,
@@ -324,11 +329,11 @@ def test_options_are_written_in_the_contracts_notation():
     [(500, "Plain · 0.5 CPU · 8 GiB"), (1000, "Plain · 1 CPU · 8 GiB"), (2000, "Plain · 2 CPUs · 8 GiB")],
 )
 def test_the_summary_counts_cpus_in_words_people_use(millis: int, text: str):
-    assert summarise(Selection(image="plain", cpu_millis=millis, memory_bytes=8 * GIB), CATALOGUE) == text
+    assert summarize_selection(Selection(image="plain", cpu_millis=millis, memory_bytes=8 * GIB), CATALOGUE) == text
 
 
 def test_an_image_that_no_node_of_the_gpu_type_can_run_is_refused_with_the_reason():
-    platforms = (platform_of({"nvidia.com/cuda.driver-version.major": "535"}),)
+    platforms = (read_platform({"nvidia.com/cuda.driver-version.major": "535"}),)
     catalogue = replace(
         CATALOGUE,
         images={"new": Image(slug="new", display_name="New", image="new:1", cuda="13.0")},

@@ -7,9 +7,15 @@ from dataclasses import replace
 import pytest
 
 from gpuspawner.core.catalog.catalogue import Preset
-from gpuspawner.core.catalog.narrowing import least_of
+from gpuspawner.core.catalog.narrowing import find_lowest_limit
 from gpuspawner.core.errors import SelectionError
-from gpuspawner.core.request.selection import Selection, longest_run_s, summarise, to_options, validate
+from gpuspawner.core.request.selection import (
+    Selection,
+    build_options,
+    find_max_run_time_s,
+    summarize_selection,
+    validate,
+)
 from tests.unit.core.request.test_selection import CATALOGUE, GIB, RANKED, SHARING, TIMED, codes
 
 
@@ -66,9 +72,11 @@ def test_a_default_that_is_too_long_becomes_the_longest_that_may_be(
 ):
     gpus = {slug: replace(each, max_runtime_s=of_type_s) for slug, each in TIMED.gpus.items()}
     limited = replace(TIMED, gpus=gpus, max_runtime_s=longest_s)
-    assert longest_run_s(gpu, limited) == least_of(longest_s, of_type_s if gpu else None)
+    assert find_max_run_time_s(gpu, limited) == find_lowest_limit(longest_s, of_type_s if gpu else None)
     assert validate({"gpu": gpu}, limited).run_time_s == run_time_s
-    assert ("run_time" in codes({"gpu": gpu, "run_time": "9h"}, limited)) is (longest_run_s(gpu, limited) is not None)
+    assert ("run_time" in codes({"gpu": gpu, "run_time": "9h"}, limited)) is (
+        find_max_run_time_s(gpu, limited) is not None
+    )
 
 
 def test_where_servers_run_on_no_run_time_can_be_chosen():
@@ -78,9 +86,9 @@ def test_where_servers_run_on_no_run_time_can_be_chosen():
 
 def test_a_run_time_is_written_in_the_contracts_notation():
     selection = validate({"image": "plain", "run_time": "150m"}, TIMED)
-    options = to_options(selection, TIMED)
+    options = build_options(selection, TIMED)
     assert (options["run_time"], options["profile"]) == ("2h30m", "Plain · 2 CPUs · 8 GiB · at most 2 hours 30 minutes")
-    assert "run_time" not in to_options(replace(selection, run_time_s=None), CATALOGUE)
+    assert "run_time" not in build_options(replace(selection, run_time_s=None), CATALOGUE)
 
 
 @pytest.mark.parametrize(
@@ -161,9 +169,9 @@ def test_where_shared_memory_is_left_to_the_gpu_types_none_can_be_chosen(nothing
 
 def test_shared_memory_is_written_in_the_contracts_notation():
     selection = Selection(image="plain", cpu_millis=2000, memory_bytes=8 * GIB, shared_memory_bytes=2 * GIB)
-    assert to_options(selection, SHARING)["shared_memory"] == "2G"
-    assert summarise(selection, SHARING) == "Plain · 2 CPUs · 8 GiB · 2 GiB of shared memory"
-    assert "shared_memory" not in to_options(replace(selection, shared_memory_bytes=None), SHARING)
+    assert build_options(selection, SHARING)["shared_memory"] == "2G"
+    assert summarize_selection(selection, SHARING) == "Plain · 2 CPUs · 8 GiB · 2 GiB of shared memory"
+    assert "shared_memory" not in build_options(replace(selection, shared_memory_bytes=None), SHARING)
 
 
 @pytest.mark.parametrize(
@@ -197,5 +205,5 @@ def test_where_no_priority_is_offered_none_can_be_chosen():
 
 def test_only_an_unusual_priority_is_in_the_summary():
     usual, low = (validate({"image": "plain", "priority": each}, RANKED) for each in ("normal", "low"))
-    assert [to_options(each, RANKED)["priority"] for each in (usual, low)] == ["normal", "low"]
-    assert summarise(low, RANKED) == f"{summarise(usual, RANKED)} · priority Low"
+    assert [build_options(each, RANKED)["priority"] for each in (usual, low)] == ["normal", "low"]
+    assert summarize_selection(low, RANKED) == f"{summarize_selection(usual, RANKED)} · priority Low"

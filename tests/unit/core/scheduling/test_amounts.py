@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 from gpuspawner.core.cluster.model import Node, Pod
-from gpuspawner.core.scheduling.amounts import lacking, needs, shortage
+from gpuspawner.core.scheduling.amounts import compute_needs, find_shortages, make_shortage
 from gpuspawner.core.scheduling.obstacles import Obstacle, Reason
 
 NODE = Node(name="a", allocatable={"cpu": 1000, "memory": 10, "pods": 1})
 
 
 def wanted(**requests: int) -> tuple[tuple[str, int], ...]:
-    return needs(Pod(name="p", namespace="n", node=None, requests=requests))
+    return compute_needs(Pod(name="p", namespace="n", node=None, requests=requests))
 
 
 def test_a_pod_takes_one_of_the_pods_and_what_it_requests():
@@ -16,11 +16,11 @@ def test_a_pod_takes_one_of_the_pods_and_what_it_requests():
 
 
 def test_a_node_that_has_exactly_enough_lacks_nothing():
-    assert lacking(wanted(cpu=700), NODE, requested={"cpu": 300}) == ()
+    assert find_shortages(wanted(cpu=700), NODE, requested={"cpu": 300}) == ()
 
 
 def test_a_node_lacks_what_others_requested():
-    found = lacking(wanted(cpu=701, gpu=1), NODE, requested={"cpu": 300, "pods": 1})
+    found = find_shortages(wanted(cpu=701, gpu=1), NODE, requested={"cpu": 300, "pods": 1})
     assert found == (
         Obstacle(reason=Reason.TOO_MANY_PODS),
         Obstacle(reason=Reason.INSUFFICIENT, detail="cpu"),
@@ -29,9 +29,9 @@ def test_a_node_lacks_what_others_requested():
 
 
 def test_what_is_not_asked_for_is_not_lacking():
-    assert lacking(wanted(cpu=100), NODE, requested={"memory": 99}) == ()
+    assert find_shortages(wanted(cpu=100), NODE, requested={"memory": 99}) == ()
 
 
 def test_too_many_pods_are_no_lack_of_a_resource():
-    assert shortage("pods") == Obstacle(reason=Reason.TOO_MANY_PODS)
-    assert shortage("cpu") == Obstacle(reason=Reason.INSUFFICIENT, detail="cpu")
+    assert make_shortage("pods") == Obstacle(reason=Reason.TOO_MANY_PODS)
+    assert make_shortage("cpu") == Obstacle(reason=Reason.INSUFFICIENT, detail="cpu")

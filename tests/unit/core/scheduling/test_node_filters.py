@@ -6,35 +6,36 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.cluster.model import (
-    Demands,
     Node,
-    NodeTerm,
+    NodeSelectorTerm,
     Pod,
-    PodTerm,
-    Requirement,
+    PodAffinityTerm,
+    PodConstraints,
+    SelectorRequirement,
     SpreadConstraint,
     Taint,
     Toleration,
 )
-from gpuspawner.core.cluster.node_table import Layout
-from gpuspawner.core.scheduling.node_filters import layout, node_obstacles
+from gpuspawner.core.cluster.node_table import NodeGrouping
+from gpuspawner.core.scheduling.node_filters import build_node_grouping, find_node_obstacles
 from gpuspawner.core.scheduling.obstacles import Obstacle, Reason
 
 NODE = Node(name="a", labels={"zone": "x"})
 TAINTS = tuple(Taint(key=key, effect="NoSchedule") for key in ("gpu", "team"))
 HERE, ELSEWHERE = (
-    NodeTerm(expressions=(Requirement(key="zone", operator="In", values=(zone,)),)) for zone in ("x", "y")
+    NodeSelectorTerm(expressions=(SelectorRequirement(key="zone", operator="In", values=(zone,)),))
+    for zone in ("x", "y")
 )
 SPREAD = SpreadConstraint(max_skew=1, topology_key="rack", selector=())
-NEAR = PodTerm(topology_key="rack", selector=(), namespaces=frozenset({"n"}))
+NEAR = PodAffinityTerm(topology_key="rack", selector=(), namespaces=frozenset({"n"}))
 
 
-def pod(**demands: Any) -> Pod:
-    return Pod(name="p", namespace="n", node=None, demands=Demands(**demands))
+def pod(**constraints: Any) -> Pod:
+    return Pod(name="p", namespace="n", node=None, constraints=PodConstraints(**constraints))
 
 
 @pytest.mark.parametrize(
-    ("demands", "node", "expected"),
+    ("constraints", "node", "expected"),
     [
         ({}, NODE, []),
         ({}, replace(NODE, ready=False), []),
@@ -49,29 +50,31 @@ def pod(**demands: Any) -> Pod:
         ({"node_terms": ()}, NODE, [(Reason.NODE_AFFINITY, "")]),
         ({"volume_terms": ((HERE, ELSEWHERE), (HERE,))}, NODE, []),
         ({"volume_terms": ((HERE,), (ELSEWHERE,))}, NODE, [(Reason.VOLUME_NODE_AFFINITY, "")]),
-        ({"spread": (SPREAD,)}, NODE, [(Reason.SPREAD, "rack")]),
+        ({"spread_constraints": (SPREAD,)}, NODE, [(Reason.SPREAD, "rack")]),
         ({"affinity": (NEAR,)}, NODE, [(Reason.POD_AFFINITY, "rack")]),
         ({"anti_affinity": (NEAR,)}, NODE, []),
     ],
 )
-def test_a_node_may_be_none_for_a_pod(demands: dict[str, Any], node: Node, expected: list[tuple[Reason, str]]):
-    found = [(each.reason, each.detail) for each in node_obstacles(pod(**demands), node)]
+def test_a_node_may_be_none_for_a_pod(constraints: dict[str, Any], node: Node, expected: list[tuple[Reason, str]]):
+    found = [(each.reason, each.detail) for each in find_node_obstacles(pod(**constraints), node)]
     assert found == expected
 
 
 def test_a_pod_that_names_its_node_wants_no_other():
     named = replace(pod(), node="b")
-    assert node_obstacles(named, NODE) == (Obstacle(reason=Reason.NODE_NAME),)
-    assert node_obstacles(replace(named, node="a"), NODE) == ()
+    assert find_node_obstacles(named, NODE) == (Obstacle(reason=Reason.NODE_NAME),)
+    assert find_node_obstacles(replace(named, node="a"), NODE) == ()
 
 
 def test_nodes_are_alike_that_have_the_same_of_all_a_pod_looks_at():
-    found = layout(pod(node_selector={"arch": "amd64"}, node_terms=(HERE,), volume_terms=((HERE,),), spread=(SPREAD,)))
-    assert found == Layout(values=("arch", "zone"), presence=("rack",))
+    found = build_node_grouping(
+        pod(node_selector={"arch": "amd64"}, node_terms=(HERE,), volume_terms=((HERE,),), spread_constraints=(SPREAD,))
+    )
+    assert found == NodeGrouping(values=("arch", "zone"), presence=("rack",))
 
 
 def test_names_matter_to_a_pod_that_asks_for_them():
-    by_field = NodeTerm(fields=(Requirement(key="metadata.name", operator="In", values=("a",)),))
-    assert layout(pod(node_terms=(by_field,))).by_name
-    assert layout(replace(pod(), node="a")).by_name
-    assert not layout(pod(node_terms=(HERE,))).by_name
+    by_field = NodeSelectorTerm(fields=(SelectorRequirement(key="metadata.name", operator="In", values=("a",)),))
+    assert build_node_grouping(pod(node_terms=(by_field,))).by_name
+    assert build_node_grouping(replace(pod(), node="a")).by_name
+    assert not build_node_grouping(pod(node_terms=(HERE,))).by_name

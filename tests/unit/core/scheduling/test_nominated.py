@@ -5,32 +5,45 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.cluster.model import Demands, HostPort, Node, Pod, PodTerm, Requirement, Selector, SpreadConstraint
+from gpuspawner.core.cluster.model import (
+    HostPort,
+    LabelSelector,
+    Node,
+    Pod,
+    PodAffinityTerm,
+    PodConstraints,
+    SelectorRequirement,
+    SpreadConstraint,
+)
 from gpuspawner.core.cluster.occupancy import Occupancy
-from gpuspawner.core.scheduling.fit import check
-from gpuspawner.core.scheduling.nominated import Nominated
+from gpuspawner.core.scheduling.fit import check_node
+from gpuspawner.core.scheduling.nominated import NominatedPods
 from gpuspawner.core.scheduling.obstacles import Reason
-from gpuspawner.core.scheduling.spread import Spread
+from gpuspawner.core.scheduling.spread import SpreadCheck
 
 NODE = Node(name="a", labels={"zone": "x"}, allocatable={"cpu": 8, "pods": 5})
 HTTP = HostPort("0.0.0.0", "TCP", 80)
-WEB: Selector = (Requirement(key="app", operator="In", values=("web",)),)
-APART = PodTerm(topology_key="zone", selector=WEB, namespaces=frozenset({"n"}))
-OF_A_TEAM = replace(APART, namespaces=frozenset(), namespace_selector=(Requirement(key="team", operator="Exists"),))
+WEB: LabelSelector = (SelectorRequirement(key="app", operator="In", values=("web",)),)
+APART = PodAffinityTerm(topology_key="zone", selector=WEB, namespaces=frozenset({"n"}))
+OF_A_TEAM = replace(
+    APART, namespaces=frozenset(), namespace_selector=(SelectorRequirement(key="team", operator="Exists"),)
+)
 
 
 def pod(name: str = "own", cpu: int = 1, **changes: Any) -> Pod:
-    demands = Demands(**changes.pop("demands", {}))
-    made = Pod(name=name, namespace="n", node=None, requests={"cpu": cpu}, labels={"app": "web"}, demands=demands)
+    constraints = PodConstraints(**changes.pop("constraints", {}))
+    made = Pod(
+        name=name, namespace="n", node=None, requests={"cpu": cpu}, labels={"app": "web"}, constraints=constraints
+    )
     return replace(made, **changes)
 
 
 def nominated(cpu: int = 1, **changes: Any) -> Pod:
-    return pod("nominated", cpu, nominated="a", **changes)
+    return pod("nominated", cpu, nominated_node="a", **changes)
 
 
 def reasons(own: Pod, other: Pod) -> list[Reason]:
-    found = check(own, NODE, occupancy=Occupancy.of([NODE], [other]))
+    found = check_node(own, NODE, occupancy=Occupancy.build([NODE], [other]))
     return [each.reason for each in found.obstacles]
 
 
@@ -40,8 +53,8 @@ def reasons(own: Pod, other: Pod) -> list[Reason]:
         ({}, [Reason.INSUFFICIENT]),
         ({"priority": 5}, [Reason.INSUFFICIENT]),
         ({"priority": -1}, []),
-        ({"nominated": "b"}, []),
-        ({"nominated": None}, []),
+        ({"nominated_node": "b"}, []),
+        ({"nominated_node": None}, []),
         ({"name": "own"}, []),
     ],
 )
@@ -51,58 +64,60 @@ def test_a_place_is_kept_for_pods_that_go_first(changes: dict[str, Any], expecte
 
 def test_their_ports_are_taken():
     ports = {"host_ports": frozenset({HTTP})}
-    assert reasons(pod(demands=ports), nominated(demands=ports)) == [Reason.HOST_PORT]
+    assert reasons(pod(constraints=ports), nominated(constraints=ports)) == [Reason.HOST_PORT]
 
 
 def test_they_keep_pods_away_and_are_kept_away_from():
     apart = {"anti_affinity": (APART,)}
     elsewhere = {"anti_affinity": (replace(APART, namespaces=frozenset({"other"})),)}
-    assert reasons(pod(demands=elsewhere), nominated(demands=apart)) == [Reason.EXISTING_ANTI_AFFINITY]
-    assert reasons(pod(demands=apart), nominated()) == [Reason.POD_ANTI_AFFINITY]
-    assert reasons(pod(demands={"anti_affinity": (OF_A_TEAM,)}), nominated()) == [Reason.UNDECIDED]
+    assert reasons(pod(constraints=elsewhere), nominated(constraints=apart)) == [Reason.EXISTING_ANTI_AFFINITY]
+    assert reasons(pod(constraints=apart), nominated()) == [Reason.POD_ANTI_AFFINITY]
+    assert reasons(pod(constraints={"anti_affinity": (OF_A_TEAM,)}), nominated()) == [Reason.UNDECIDED]
 
 
 def test_their_rules_do_not_count_where_nobody_else_has_any():
-    assert reasons(pod(), nominated(demands={"anti_affinity": (APART,)})) == []
+    assert reasons(pod(), nominated(constraints={"anti_affinity": (APART,)})) == []
 
 
 def test_their_rules_count_with_those_of_pods_that_run():
     apart = {"anti_affinity": (APART,)}
     far = Node(name="b", labels={"zone": "y"}, allocatable={"cpu": 8, "pods": 5})
-    running = pod("running", node="b", demands=apart)
-    known = Occupancy.of([NODE, far], [running, nominated(demands=apart)])
-    assert [each.reason for each in check(pod(), NODE, occupancy=known).obstacles] == [Reason.EXISTING_ANTI_AFFINITY]
+    running = pod("running", node="b", constraints=apart)
+    known = Occupancy.build([NODE, far], [running, nominated(constraints=apart)])
+    assert [each.reason for each in check_node(pod(), NODE, occupancy=known).obstacles] == [
+        Reason.EXISTING_ANTI_AFFINITY
+    ]
 
 
 def test_they_make_no_place_to_be_near_to():
     near = {"affinity": (APART,)}
-    assert reasons(pod(demands=near, labels={}), nominated()) == [Reason.POD_AFFINITY]
+    assert reasons(pod(constraints=near, labels={}), nominated()) == [Reason.POD_AFFINITY]
 
 
 def test_pods_are_spread_with_and_without_them():
     constraint = SpreadConstraint(max_skew=1, topology_key="zone", selector=WEB, min_domains=2)
-    assert reasons(pod(demands={"spread": (constraint,)}), nominated()) == [Reason.SPREAD]
-    assert reasons(pod(demands={"spread": (constraint,)}), nominated(labels={})) == []
+    assert reasons(pod(constraints={"spread_constraints": (constraint,)}), nominated()) == [Reason.SPREAD]
+    assert reasons(pod(constraints={"spread_constraints": (constraint,)}), nominated(labels={})) == []
 
 
 def test_on_a_node_that_makes_no_domain_they_spread_nothing():
     elsewhere = {"node_selector": {"zone": "y"}}
     constraint = SpreadConstraint(max_skew=1, topology_key="zone", selector=WEB, min_domains=2)
-    own = pod(demands={"spread": (constraint,), **elsewhere})
-    spread = Spread(constraint, own, occupancy=Occupancy.of([NODE], []))
+    own = pod(constraints={"spread_constraints": (constraint,), **elsewhere})
+    spread = SpreadCheck(constraint, own, occupancy=Occupancy.build([NODE], []))
     assert spread.allows_with(NODE, [nominated(), nominated()])
 
 
 def test_what_is_requested_counts_them():
-    occupancy = Occupancy.of([NODE], [nominated(3), pod("bound", 2, node="a")])
-    assert Nominated(pod(), occupancy).requested("a") == {"cpu": 5, "pods": 2}
-    assert Nominated(pod(), occupancy).requested("b") == {}
-    assert Nominated(pod(priority=9), occupancy).requested("a") == {"cpu": 2, "pods": 1}
+    occupancy = Occupancy.build([NODE], [nominated(3), pod("bound", 2, node="a")])
+    assert NominatedPods(pod(), occupancy).get_requested("a") == {"cpu": 5, "pods": 2}
+    assert NominatedPods(pod(), occupancy).get_requested("b") == {}
+    assert NominatedPods(pod(priority=9), occupancy).get_requested("a") == {"cpu": 2, "pods": 1}
 
 
 def test_a_bound_pod_is_nominated_no_longer():
-    occupancy = Occupancy.of([NODE], [nominated(3)])
-    assert set(Nominated(pod(), occupancy).nodes) == {"a"}
+    occupancy = Occupancy.build([NODE], [nominated(3)])
+    assert set(NominatedPods(pod(), occupancy).nodes) == {"a"}
     occupancy.put_pod(replace(nominated(3), node="a"))
-    assert set(Nominated(pod(), occupancy).nodes) == set()
-    assert occupancy.requested("a") == {"cpu": 3, "pods": 1}
+    assert set(NominatedPods(pod(), occupancy).nodes) == set()
+    assert occupancy.get_requested("a") == {"cpu": 3, "pods": 1}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.scheduling.obstacles import Answer, Obstacle, Reason, answer_to, in_order
+from gpuspawner.core.scheduling.obstacles import Answer, Obstacle, Reason, derive_answer, sort_obstacles
 
 PORT = Obstacle(reason=Reason.HOST_PORT)
 CPU = Obstacle(reason=Reason.INSUFFICIENT, detail="cpu")
@@ -11,14 +11,14 @@ OPEN = Obstacle(reason=Reason.UNDECIDED, detail="a claim")
 
 
 def test_obstacles_are_in_the_order_of_the_filters_each_once():
-    assert in_order((CPU, MEMORY, PORT, CPU)) == (PORT, CPU, MEMORY)
+    assert sort_obstacles((CPU, MEMORY, PORT, CPU)) == (PORT, CPU, MEMORY)
 
 
 def test_what_is_undecided_does_not_matter_where_something_is_decided():
-    assert in_order((OPEN, CPU)) == (CPU,)
-    assert in_order((OPEN,)) == (OPEN,)
+    assert sort_obstacles((OPEN, CPU)) == (CPU,)
+    assert sort_obstacles((OPEN,)) == (OPEN,)
 
 
 @pytest.mark.parametrize(("obstacles", "expected"), [((), Answer.YES), ((CPU,), Answer.NO), ((OPEN,), Answer.UNKNOWN)])
 def test_obstacles_make_an_answer(obstacles: tuple[Obstacle, ...], expected: Answer):
-    assert answer_to(obstacles) is expected
+    assert derive_answer(obstacles) is expected

@@ -5,34 +5,46 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.cluster.model import Demands, HostPort, Node, Pod, PodTerm, Requirement, SpreadConstraint
+from gpuspawner.core.cluster.model import (
+    HostPort,
+    Node,
+    Pod,
+    PodAffinityTerm,
+    PodConstraints,
+    SelectorRequirement,
+    SpreadConstraint,
+)
 from gpuspawner.core.cluster.occupancy import Occupancy
 from gpuspawner.core.scheduling.obstacles import Reason
-from gpuspawner.core.scheduling.pod_filters import PodFilters, undecided
+from gpuspawner.core.scheduling.pod_filters import PodFilters, find_undecided
 
 NODES = [Node(name=name, labels={"zone": zone, "host": name}) for name, zone in (("a", "x"), ("b", "x"), ("c", "y"))]
-WEB, DB = ((Requirement(key="app", operator="In", values=(app,)),) for app in ("web", "db"))
-NEAR_WEB = PodTerm(topology_key="zone", selector=WEB, namespaces=frozenset({"n"}))
+WEB, DB = ((SelectorRequirement(key="app", operator="In", values=(app,)),) for app in ("web", "db"))
+NEAR_WEB = PodAffinityTerm(topology_key="zone", selector=WEB, namespaces=frozenset({"n"}))
 NEAR_DB = replace(NEAR_WEB, selector=DB)
-SOMEWHERE = replace(NEAR_DB, namespaces=frozenset(), namespace_selector=(Requirement(key="team", operator="Exists"),))
+SOMEWHERE = replace(
+    NEAR_DB, namespaces=frozenset(), namespace_selector=(SelectorRequirement(key="team", operator="Exists"),)
+)
 HTTP = HostPort("0.0.0.0", "TCP", 80)
 
 
-def pod(app: str = "web", on: str | None = None, **demands: Any) -> Pod:
-    return Pod(name=f"{app}-{on}", namespace="n", node=on, labels={"app": app}, demands=Demands(**demands))
+def pod(app: str = "web", on: str | None = None, **constraints: Any) -> Pod:
+    return Pod(
+        name=f"{app}-{on}", namespace="n", node=on, labels={"app": app}, constraints=PodConstraints(**constraints)
+    )
 
 
 def obstacles(own: Pod, *others: Pod) -> dict[str, list[Reason]]:
     """Return node → what is in the way there, of the nodes where something is."""
-    filters = PodFilters(own, Occupancy.of(NODES, others))
-    found = {node.name: [each.reason for each in filters.obstacles(node)] for node in NODES}
+    filters = PodFilters(own, Occupancy.build(NODES, others))
+    found = {node.name: [each.reason for each in filters.find_obstacles(node)] for node in NODES}
     return {name: reasons for name, reasons in found.items() if reasons}
 
 
 def test_a_pod_without_rules_has_no_obstacles():
-    filters = PodFilters(pod(), Occupancy.of(NODES, [pod("db", "a")]))
-    assert filters.idle
-    assert filters.obstacles(NODES[0]) == ()
+    filters = PodFilters(pod(), Occupancy.build(NODES, [pod("db", "a")]))
+    assert filters.is_inactive
+    assert filters.find_obstacles(NODES[0]) == ()
 
 
 @pytest.mark.parametrize(
@@ -104,14 +116,14 @@ def test_where_only_maybe_nobody_is_meant_the_first_pod_is_undecided():
 
 
 def test_a_selector_of_namespaces_that_versions_read_differently_is_undecided():
-    not_here = Requirement(key="kubernetes.io/metadata.name", operator="NotIn", values=("n",))
+    not_here = SelectorRequirement(key="kubernetes.io/metadata.name", operator="NotIn", values=("n",))
     own = pod(affinity=(replace(NEAR_WEB, namespaces=frozenset(), namespace_selector=(not_here,)),))
     assert obstacles(own) == {name: [Reason.UNDECIDED] for name in "abc"}
 
 
 def test_pods_are_spread():
     constraint = SpreadConstraint(max_skew=1, topology_key="zone", selector=WEB)
-    own = pod(spread=(constraint,))
+    own = pod(spread_constraints=(constraint,))
     assert obstacles(own, pod("web", "a")) == {"a": [Reason.SPREAD], "b": [Reason.SPREAD]}
 
 
@@ -123,5 +135,5 @@ def test_everything_in_the_way_is_found():
 
 
 def test_what_a_pod_demands_and_nobody_decides_is_said():
-    found = undecided(pod(claims=("home",), undecided=("something else",)))
+    found = find_undecided(pod(unread_claims=("home",), undecided=("something else",)))
     assert [each.detail for each in found] == ["something else", "a volume claim that nobody looked at"]

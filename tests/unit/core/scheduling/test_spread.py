@@ -5,11 +5,19 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.cluster.model import Demands, Node, Pod, Requirement, SpreadConstraint, Taint, Toleration
+from gpuspawner.core.cluster.model import (
+    Node,
+    Pod,
+    PodConstraints,
+    SelectorRequirement,
+    SpreadConstraint,
+    Taint,
+    Toleration,
+)
 from gpuspawner.core.cluster.occupancy import Occupancy
-from gpuspawner.core.scheduling.spread import Spread
+from gpuspawner.core.scheduling.spread import SpreadCheck
 
-WEB = (Requirement(key="app", operator="In", values=("web",)),)
+WEB = (SelectorRequirement(key="app", operator="In", values=("web",)),)
 EVEN = SpreadConstraint(max_skew=1, topology_key="zone", selector=WEB)
 X, Y, Z = (Node(name=zone, labels={"zone": zone, "rack": "1"}) for zone in "xyz")
 
@@ -21,9 +29,9 @@ def pods(*zones: str, **changes: Any) -> list[Pod]:
 
 def allowed(constraint: SpreadConstraint, *found: Pod, nodes: tuple[Node, ...] = (X, Y), **changes: Any) -> str:
     """Return the zones of the nodes that a pod with this constraint may go to."""
-    demands = Demands(spread=(constraint,), **changes.pop("demands", {}))
-    own = replace(Pod(name="own", namespace="n", node=None, labels={"app": "web"}, demands=demands), **changes)
-    spread = Spread(constraint, own, occupancy=Occupancy.of(nodes, found))
+    constraints = PodConstraints(spread_constraints=(constraint,), **changes.pop("constraints", {}))
+    own = replace(Pod(name="own", namespace="n", node=None, labels={"app": "web"}, constraints=constraints), **changes)
+    spread = SpreadCheck(constraint, own, occupancy=Occupancy.build(nodes, found))
     return "".join(node.name for node in nodes if "zone" in node.labels and spread.allows(node))
 
 
@@ -40,7 +48,7 @@ def test_a_pod_that_the_constraint_does_not_select_does_not_count_itself():
     assert allowed(EVEN, *pods("x", "x"), labels={}) == "y"
 
 
-@pytest.mark.parametrize("changes", [{"deleting": True}, {"namespace": "m"}, {"labels": {"app": "db"}}])
+@pytest.mark.parametrize("changes", [{"terminating": True}, {"namespace": "m"}, {"labels": {"app": "db"}}])
 def test_pods_that_go_or_are_others_do_not_count(changes: dict[str, Any]):
     assert allowed(EVEN, *pods("x", **changes)) == "xy"
 
@@ -57,7 +65,7 @@ def test_a_selector_that_selects_everything_counts_nothing_but_the_pod():
 
 
 def test_nodes_that_the_pod_may_not_use_make_no_domain():
-    selector = {"demands": {"node_selector": {"zone": "x"}}}
+    selector = {"constraints": {"node_selector": {"zone": "x"}}}
     assert allowed(EVEN, *pods("x"), **selector) == "x" + "y"  # y is no domain, so x is the emptiest
     assert allowed(replace(EVEN, honor_affinity=False), *pods("x"), **selector) == "y"
 
@@ -67,16 +75,16 @@ def test_tainted_nodes_make_domains_unless_taints_are_honored():
     honoring = replace(EVEN, honor_taints=True)
     assert allowed(EVEN, *pods("x"), nodes=(X, tainted)) == "y"
     assert "x" in allowed(honoring, *pods("x"), nodes=(X, tainted))
-    tolerant = {"demands": {"tolerations": (Toleration(operator="Exists"),)}}
+    tolerant = {"constraints": {"tolerations": (Toleration(operator="Exists"),)}}
     assert allowed(honoring, *pods("x"), nodes=(X, tainted), **tolerant) == "y"
 
 
 def test_nodes_need_the_labels_of_all_constraints_to_make_domains():
     by_rack = replace(EVEN, topology_key="rack")
-    demands = Demands(spread=(EVEN, by_rack))
-    own = Pod(name="own", namespace="n", node=None, labels={"app": "web"}, demands=demands)
+    constraints = PodConstraints(spread_constraints=(EVEN, by_rack))
+    own = Pod(name="own", namespace="n", node=None, labels={"app": "web"}, constraints=constraints)
     no_rack = replace(Z, labels={"zone": "z"})
-    spread = Spread(EVEN, own, occupancy=Occupancy.of([X, Y, no_rack], pods("x", "y")))
+    spread = SpreadCheck(EVEN, own, occupancy=Occupancy.build([X, Y, no_rack], pods("x", "y")))
     assert (spread.allows(X), spread.allows(Y)) == (True, True)
 
 

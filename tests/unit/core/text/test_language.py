@@ -8,14 +8,14 @@ import pytest
 from gpuspawner.core.text.language import (
     ENGLISH,
     Language,
-    Later,
+    LazyText,
+    get_language,
     gettext,
-    later,
+    gettext_lazy,
     ngettext,
-    said,
-    speak,
-    speaking,
-    spoken,
+    set_language,
+    translate_now,
+    use_language,
 )
 
 TEXTS = {"No {gpu}.": "Keine {gpu}.", "a free {gpu}": "eine freie {gpu}", "{free} left": "{frei} übrig", "": "header"}
@@ -35,11 +35,11 @@ class German(NullTranslations):
         )
 
 
-GERMAN = Language(tag="de", catalogue=German())
+GERMAN = Language(tag="de", translations=German())
 
 
 def test_english_is_spoken_at_first():
-    assert (spoken(), gettext("No {gpu}.", gpu="A100"), gettext("100 % {sure}")) == (
+    assert (get_language(), gettext("No {gpu}.", gpu="A100"), gettext("100 % {sure}")) == (
         ENGLISH,
         "No A100.",
         "100 % {sure}",
@@ -47,21 +47,21 @@ def test_english_is_spoken_at_first():
 
 
 def test_a_language_is_spoken_for_a_while():
-    with speaking(GERMAN):
-        assert (spoken().tag, gettext("No {gpu}.", gpu="A100")) == ("de", "Keine A100.")
+    with use_language(GERMAN):
+        assert (get_language().tag, gettext("No {gpu}.", gpu="A100")) == ("de", "Keine A100.")
     assert gettext("No {gpu}.", gpu="A100") == "No A100."
 
 
 def test_each_request_has_a_language_of_its_own():
     request = contextvars.copy_context()
-    request.run(speak, GERMAN)
-    assert (request.run(spoken), spoken()) == (GERMAN, ENGLISH)
+    request.run(set_language, GERMAN)
+    assert (request.run(get_language), get_language()) == (GERMAN, ENGLISH)
 
 
 @pytest.mark.parametrize(("number", "english", "german"), [(1, "1 place", "1 Platz"), (0, "0 places", "0 Plätze")])
 def test_a_number_has_its_plural_form(number: int, english: str, german: str):
     assert ngettext("{number} place", "{number} places", number=number) == english
-    with speaking(GERMAN):
+    with use_language(GERMAN):
         assert ngettext("{number} place", "{number} places", number=number) == german
 
 
@@ -74,23 +74,23 @@ def test_braces_in_what_is_filled_in_mean_nothing():
 
 
 def test_a_slip_in_a_catalogue_shows_the_english_text():
-    with speaking(GERMAN):
+    with use_language(GERMAN):
         assert gettext("{free} left", free=3) == "3 left"
 
 
 def test_nothing_is_said_in_no_language():
-    with speaking(GERMAN):
-        assert (gettext(""), said("")) == ("", "")
+    with use_language(GERMAN):
+        assert (gettext(""), translate_now("")) == ("", "")
 
 
 def test_what_is_kept_is_english_until_it_is_said():
-    text = later("No {gpu}.", gpu=later("a free {gpu}", gpu="A100"))
-    assert (text, isinstance(text, Later), said(text)) == ("No a free A100.", True, "No a free A100.")
-    with speaking(GERMAN):
-        assert (text, said(text)) == ("No a free A100.", "Keine eine freie A100.")
-        assert gettext("No {gpu}.", gpu=later("a free {gpu}", gpu="T4")) == "Keine eine freie T4."
+    text = gettext_lazy("No {gpu}.", gpu=gettext_lazy("a free {gpu}", gpu="A100"))
+    assert (text, isinstance(text, LazyText), translate_now(text)) == ("No a free A100.", True, "No a free A100.")
+    with use_language(GERMAN):
+        assert (text, translate_now(text)) == ("No a free A100.", "Keine eine freie A100.")
+        assert gettext("No {gpu}.", gpu=gettext_lazy("a free {gpu}", gpu="T4")) == "Keine eine freie T4."
 
 
 def test_what_somebody_wrote_is_left_as_it_is():
-    with speaking(GERMAN):
-        assert said("No {gpu}.") == "No {gpu}."
+    with use_language(GERMAN):
+        assert translate_now("No {gpu}.") == "No {gpu}."

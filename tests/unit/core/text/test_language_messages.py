@@ -10,28 +10,28 @@ import pytest
 
 from gpuspawner.core.catalog.catalogue import (
     Bounds,
-    Catalogue,
+    Catalog,
     CustomImages,
     GPUType,
     Image,
     Platform,
     Priority,
     ScaleUp,
-    Unit,
+    UnitKind,
 )
-from gpuspawner.core.catalog.image_reference import EXAMPLE
+from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE
 from gpuspawner.core.cluster.occupancy import Inventory
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.form.formview import build_view
-from gpuspawner.core.form.formview_filled import fill
-from gpuspawner.core.form.formview_live import Live, state_of
-from gpuspawner.core.form.formview_text import details_text
-from gpuspawner.core.request.options import from_form, from_query
-from gpuspawner.core.request.selection import FIELDS, validate
-from gpuspawner.core.text.language import speaking
+from gpuspawner.core.form.formview_filled import fill_fields
+from gpuspawner.core.form.formview_live import LiveState, find_type_state
+from gpuspawner.core.form.formview_text import format_details
+from gpuspawner.core.request.options import parse_form, parse_query
+from gpuspawner.core.request.selection import OPTION_FIELDS, validate
+from gpuspawner.core.text.language import use_language
 from gpuspawner.core.verdict.availability import Availability
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
-from gpuspawner.core.verdict.verdict_text import verdict_label, verdict_sentence
+from gpuspawner.core.verdict.verdict_text import format_verdict, format_verdict_label
 from tests.unit.core.verdicts import FULL, GROWING, T4, inventory, judged, node, pod
 from tests.unit.pseudo import PSEUDO, bare
 
@@ -43,7 +43,7 @@ ONE = GPUType(
     slug="one", display_name="1", resource="nvidia.com/gpu", vendor="nvidia", match={"k": ("1",)}, max_count=1
 )
 OLD = replace(ONE, slug="old", display_name="2", platforms=(Platform(driver=525, labels=(("k", "1"),)),))
-CATALOGUE = Catalogue(
+CATALOGUE = Catalog(
     images={
         "plain": Image(slug="plain", display_name="3", image="i"),
         "amd": Image(slug="amd", display_name="4", image="i", vendors=("amd", "intel")),
@@ -63,7 +63,17 @@ CATALOGUE = Catalogue(
 )
 BARE = replace(CATALOGUE, cpu=None, run_time=None, custom_images=None, gpus={})
 # Units, and the names of fields, values and offers as they are written in JSON.
-NAMES = (*FIELDS, "start_preset", "true", *CATALOGUE.images, *CATALOGUE.gpus, "AMD", "Intel", EXAMPLE, "quay.io")
+NAMES = (
+    *OPTION_FIELDS,
+    "start_preset",
+    "true",
+    *CATALOGUE.images,
+    *CATALOGUE.gpus,
+    "AMD",
+    "Intel",
+    EXAMPLE_REFERENCE,
+    "quay.io",
+)
 CODE = re.compile(rf"[KMGT]iB|\b[0-9][0-9dhmGT]*|\b({'|'.join(map(re.escape, NAMES))})\b")
 
 WRONG: list[dict[str, Any]] = [
@@ -100,8 +110,8 @@ def letters(text: str) -> str:
 @pytest.mark.parametrize(
     "catalogue", [CATALOGUE, replace(CATALOGUE, cpu=None, run_time=None, custom_images=None, gpus={})]
 )
-def test_every_refusal_is_a_message(options: dict[str, Any], catalogue: Catalogue):
-    with speaking(PSEUDO), pytest.raises(SelectionError) as refused:
+def test_every_refusal_is_a_message(options: dict[str, Any], catalogue: Catalog):
+    with use_language(PSEUDO), pytest.raises(SelectionError) as refused:
         validate(options, catalogue)
     assert {problem.field: letters(problem.message) for problem in refused.value.problems} == {
         problem.field: "" for problem in refused.value.problems
@@ -111,13 +121,13 @@ def test_every_refusal_is_a_message(options: dict[str, Any], catalogue: Catalogu
 @pytest.mark.parametrize(
     ("read", "sent"),
     [
-        (from_form, {"image": ["a", "b"], "cpu": [1], "colour": ["x"], "memory": ["9" * 900]}),
-        (from_form, {"image": [""], "custom_image": [""]}),
-        (from_query, {"opt-cpu": ["1"], "cpu": ["1"]}),
+        (parse_form, {"image": ["a", "b"], "cpu": [1], "colour": ["x"], "memory": ["9" * 900]}),
+        (parse_form, {"image": [""], "custom_image": [""]}),
+        (parse_query, {"opt-cpu": ["1"], "cpu": ["1"]}),
     ],
 )
 def test_every_refusal_of_a_form_is_a_message(read: Any, sent: dict[str, Any]):
-    with speaking(PSEUDO), pytest.raises(SelectionError) as refused:
+    with use_language(PSEUDO), pytest.raises(SelectionError) as refused:
         read(sent)
     assert [letters(problem.message) for problem in refused.value.problems] == [""] * len(refused.value.problems)
 
@@ -154,23 +164,27 @@ CASES = {
     "closed": (pod(), [node(unschedulable=True)], {"gpu": CARD}),
     "a new node": (pod(), [node()], {"pods": FULL, "gpu": replace(GROWING, display_name="7")}),
     "old": (pod(), [node()], {"age_s": 200.0}),
-    "undecided": (replace(pod(), demands=replace(pod().demands, claims=("c",))), [node()], {"gpu": CARD}),
+    "undecided": (
+        replace(pod(), constraints=replace(pod().constraints, unread_claims=("c",))),
+        [node()],
+        {"gpu": CARD},
+    ),
 }
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_every_reason_is_a_message(case: tuple[Any, Any, dict[str, Any]]):
     wanted, nodes, options = case
-    with speaking(PSEUDO):
+    with use_language(PSEUDO):
         found = judged(wanted, *nodes, **options)
-        assert (found.outcome is not Outcome.NOW, letters(verdict_sentence(found))) == (True, "")
+        assert (found.outcome is not Outcome.NOW, letters(format_verdict(found))) == (True, "")
 
 
 @pytest.mark.parametrize("found", VERDICTS, ids=repr)
 @pytest.mark.parametrize("reason", ["", "7."])
 def test_every_verdict_is_a_message(found: Verdict, reason: str):
-    with speaking(PSEUDO):
-        said = (verdict_sentence(replace(found, reason=reason)), verdict_label(found))
+    with use_language(PSEUDO):
+        said = (format_verdict(replace(found, reason=reason)), format_verdict_label(found))
     assert [letters(text) for text in said] == ["", ""]
 
 
@@ -180,8 +194,12 @@ def test_every_verdict_is_a_message(found: Verdict, reason: str):
 def test_every_count_is_a_message(total: int | None, healthy: int | None, free: int | None):
     available = Availability(total=total, healthy=healthy, free=free, largest=2, own=free, waiting=3)
     growing = replace(CARD, scale_up=ScaleUp(max_nodes=1, gpus_per_node=1, minutes=6))
-    with speaking(PSEUDO):
-        texts = [state_of(CARD, available)[1], state_of(growing, available)[1], details_text(CARD, available)]
+    with use_language(PSEUDO):
+        texts = [
+            find_type_state(CARD, available)[1],
+            find_type_state(growing, available)[1],
+            format_details(CARD, available),
+        ]
     assert [letters(text) for text in texts] == ["", "", ""]
 
 
@@ -195,14 +213,16 @@ SAVED: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("saved", SAVED)
-@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("unit", UnitKind)
 @pytest.mark.parametrize(
     "known", [inventory(node()), Inventory(reason=""), replace(inventory(node()), pods=None, age_s=99.0)]
 )
-def test_the_whole_form_is_in_messages(saved: dict[str, Any], unit: Unit, known: Inventory):
+def test_the_whole_form_is_in_messages(saved: dict[str, Any], unit: UnitKind, known: Inventory):
     catalogue = replace(CATALOGUE, gpus={**CATALOGUE.gpus, "t4": replace(CARD, unit=unit, vendor="nvidia")})
-    with speaking(PSEUDO):
-        view = build_view(catalogue, known, filled=fill(catalogue, options=saved), live=Live(verdict=VERDICTS[2]))
+    with use_language(PSEUDO):
+        view = build_view(
+            catalogue, known, filled=fill_fields(catalogue, options=saved), live=LiveState(verdict=VERDICTS[2])
+        )
     (vendor,) = view.vendors
     texts = [view.summary, view.capacity_notice, view.age_text, view.verdict.sentence if view.verdict else ""]
     texts += [*view.notices.values(), *(image.made_for for image in view.images)]

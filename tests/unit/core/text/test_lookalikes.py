@@ -4,7 +4,7 @@ from difflib import SequenceMatcher
 
 import pytest
 
-from gpuspawner.core.text.lookalikes import nearest
+from gpuspawner.core.text.lookalikes import find_closest_word
 
 MANY = [f"gpu-{number}" for number in range(2000)]
 
@@ -15,17 +15,17 @@ def likeness(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("words", [["gpu", "gpu_count"], [*MANY, "gpu", "gpu_count"]], ids=["few", "many"])
 def test_the_nearest_word_is_found_among_few_and_many(words: list[str]):
-    assert nearest("gpu_cuont", words) == "gpu_count"
+    assert find_closest_word("gpu_cuont", words) == "gpu_count"
 
 
 @pytest.mark.parametrize("words", [["gpu"], MANY], ids=["few", "many"])
 @pytest.mark.parametrize("word", ["", "zzz", "x" * 40])
 def test_nothing_is_near_what_resembles_nothing(word: str, words: list[str]):
-    assert nearest(word, words) == ""
+    assert find_closest_word(word, words) == ""
 
 
 @pytest.mark.parametrize("number", [0, 7, 99, 100, 777, 1000, 1234, 1999])
 @pytest.mark.parametrize("typo", ["gpx-{}", "gp-{}", "gpuu-{}", "gpu_{}", "gpu-{}x"])
 def test_among_many_none_is_nearer(typo: str, number: int):
     word = typo.format(number)
-    assert likeness(nearest(word, MANY), word) == max(likeness(each, word) for each in MANY)
+    assert likeness(find_closest_word(word, MANY), word) == max(likeness(each, word) for each in MANY)

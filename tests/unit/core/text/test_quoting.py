@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.text.quoting import listing, name_of, quote, suggest
+from gpuspawner.core.text.quoting import format_list, quote, sanitize_name, suggest_name
 
 
 @pytest.mark.parametrize(
@@ -34,17 +34,17 @@ def test_a_quoted_text_is_printable_and_short(value: str):
 
 
 def test_the_name_of_an_unknown_field_has_no_control_characters():
-    assert (name_of("a\nb"), name_of(3)) == ("a\\nb", "3")
+    assert (sanitize_name("a\nb"), sanitize_name(3)) == ("a\\nb", "3")
 
 
 def test_the_nearest_word_is_suggested():
-    assert suggest("gpu_cuont", ("gpu", "gpu_count")) == " Did you mean 'gpu_count'?"
+    assert suggest_name("gpu_cuont", ("gpu", "gpu_count")) == " Did you mean 'gpu_count'?"
 
 
 @pytest.mark.parametrize("wrong", ["zzz", 3, None, ["gpu"]])
 def test_nothing_is_suggested_for_what_resembles_nothing(wrong: object):
-    assert suggest(wrong, ("gpu", "gpu_count")) == ""
+    assert suggest_name(wrong, ("gpu", "gpu_count")) == ""
 
 
 def test_a_long_list_says_how_many_it_leaves_out():
-    assert listing(["a", "b", "c", "d"], longest=2) == "a, b and 2 more"
+    assert format_list(["a", "b", "c", "d"], max_items=2) == "a, b and 2 more"

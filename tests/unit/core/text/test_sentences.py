@@ -2,7 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.text.sentences import all_of, any_of, as_clause, as_sentence, paragraph, with_article
+from gpuspawner.core.text.sentences import (
+    add_article,
+    join_sentences,
+    join_with_and,
+    join_with_or,
+    make_clause,
+    make_sentence,
+)
 
 
 @pytest.mark.parametrize(
@@ -24,7 +31,7 @@ from gpuspawner.core.text.sentences import all_of, any_of, as_clause, as_sentenc
     ],
 )
 def test_the_article_is_as_the_name_is_read(name: str, article: str):
-    assert with_article(name) == f"{article} {name}"
+    assert add_article(name) == f"{article} {name}"
 
 
 @pytest.mark.parametrize(
@@ -36,27 +43,27 @@ def test_the_article_is_as_the_name_is_read(name: str, article: str):
     ],
 )
 def test_a_clause_becomes_a_sentence_and_back(clause: str, sentence: str):
-    assert (as_sentence(clause), as_clause(sentence)) == (sentence, clause)
+    assert (make_sentence(clause), make_clause(sentence)) == (sentence, clause)
 
 
 @pytest.mark.parametrize("sentence", ["RBAC is missing.", "A100 is missing."])
 def test_a_name_keeps_its_capital(sentence: str):
-    assert as_clause(sentence) == sentence.removesuffix(".")
+    assert make_clause(sentence) == sentence.removesuffix(".")
 
 
 def test_a_sentence_is_left_as_it_is():
-    assert as_sentence("The hub may not list nodes.") == "The hub may not list nodes."
+    assert make_sentence("The hub may not list nodes.") == "The hub may not list nodes."
 
 
 @pytest.mark.parametrize(
     ("names", "text"), [([], ""), (["A100"], "A100"), (["A100", "L4"], "A100 or L4"), (["A", "B", "C"], "A, B or C")]
 )
 def test_names_are_listed(names: list[str], text: str):
-    assert (any_of(names), all_of(names)) == (text, text.replace(" or ", " and "))
+    assert (join_with_or(names), join_with_and(names)) == (text, text.replace(" or ", " and "))
 
 
 def test_sentences_stand_one_after_the_other():
-    assert (paragraph("One.", "", "Two.", "Three."), paragraph("", "One."), paragraph()) == (
+    assert (join_sentences("One.", "", "Two.", "Three."), join_sentences("", "One."), join_sentences()) == (
         "One. Two. Three.",
         "One.",
         "",

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.units.duration import duration_option, format_duration, parse_duration
-from gpuspawner.core.units.quantity import QuantityError, TooFineError
+from gpuspawner.core.units.duration import format_duration, format_duration_option, parse_duration
+from gpuspawner.core.units.quantity import QuantityError, TooPreciseError
 
 MINUTE, HOUR, DAY = 60, 60 * 60, 24 * 60 * 60
 LENGTHS = st.integers(1, 10**7).map(lambda minutes: minutes * MINUTE)
@@ -15,7 +15,7 @@ LENGTHS = st.integers(1, 10**7).map(lambda minutes: minutes * MINUTE)
 
 @given(LENGTHS)
 def test_a_length_of_time_in_user_options_reads_back_as_the_same(length_s: int):
-    assert parse_duration(duration_option(length_s)) == length_s
+    assert parse_duration(format_duration_option(length_s)) == length_s
 
 
 @given(LENGTHS)
@@ -60,7 +60,7 @@ def test_what_is_no_length_of_time_is_refused(junk: object):
 
 @pytest.mark.parametrize("fine", ["0.5m", "0.01h", "0.001d"])
 def test_a_part_of_a_minute_is_too_fine(fine: str):
-    with pytest.raises(TooFineError):
+    with pytest.raises(TooPreciseError):
         parse_duration(fine)
 
 
@@ -90,4 +90,4 @@ def test_no_text_takes_long_to_read(text: str):
     ],
 )
 def test_days_are_counted_from_the_second_one_on(length_s: int, option: str, text: str):
-    assert (duration_option(length_s), format_duration(length_s)) == (option, text)
+    assert (format_duration_option(length_s), format_duration(length_s)) == (option, text)

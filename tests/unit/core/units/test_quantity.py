@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 
 from gpuspawner.core.units.quantity import (
     QuantityError,
-    TooFineError,
+    TooPreciseError,
     format_cpu,
+    format_gib,
     format_memory,
-    gib,
-    memory_option,
+    format_memory_option,
     parse_cpu,
-    parse_kubernetes,
     parse_memory,
-    to_millis,
-    to_units,
+    parse_millis,
+    parse_quantity,
+    parse_whole_units,
 )
 
 GIB = 1 << 30
@@ -48,12 +48,12 @@ def test_memory_for_people_reads_back_as_the_same_bytes(size: int):
 
 @given(AMOUNTS)
 def test_memory_in_user_options_reads_back_as_the_same_bytes(size: int):
-    assert parse_memory(memory_option(size)) == size
+    assert parse_memory(format_memory_option(size)) == size
 
 
 @given(AMOUNTS)
 def test_memory_of_a_form_field_reads_back_as_the_same_bytes(size: int):
-    assert parse_memory(f"{gib(size)}G") == size
+    assert parse_memory(f"{format_gib(size)}G") == size
 
 
 @given(st.integers(0, 2**40))
@@ -68,7 +68,7 @@ def test_a_json_number_of_cpus_is_read_exactly(millis: int):
 
 @given(AMOUNTS, AMOUNTS)
 def test_reading_kubernetes_quantities_keeps_their_order(one: int, other: int):
-    assert (parse_kubernetes(str(one)) < parse_kubernetes(str(other))) == (one < other)
+    assert (parse_quantity(str(one)) < parse_quantity(str(other))) == (one < other)
 
 
 @given(st.decimals(min_value=0, max_value=10**6, places=4), st.decimals(min_value=0, max_value=10**6, places=4))
@@ -80,9 +80,9 @@ def test_reading_memory_keeps_its_order(one: object, other: object):
 @given(st.decimals(min_value=0, max_value=10**5, places=6), st.sampled_from(sorted(SUFFIXES)))
 def test_kubernetes_quantities_agree_with_exact_fractions(number: object, suffix: str):
     expected = Fraction(str(number)) * SUFFIXES[suffix]
-    assert parse_kubernetes(f"{number}{suffix}") == expected
-    assert to_units(f"{number}{suffix}") == math.ceil(expected)
-    assert to_millis(f"{number}{suffix}") == math.ceil(expected * 1000)
+    assert parse_quantity(f"{number}{suffix}") == expected
+    assert parse_whole_units(f"{number}{suffix}") == math.ceil(expected)
+    assert parse_millis(f"{number}{suffix}") == math.ceil(expected * 1000)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_what_is_no_number_of_cpus_is_refused(junk: object):
 
 @pytest.mark.parametrize("fine", ["0.0001", "0.5m", 0.0001])
 def test_less_than_a_millicore_is_refused_as_too_fine(fine: object):
-    with pytest.raises(TooFineError):
+    with pytest.raises(TooPreciseError):
         parse_cpu(fine)
 
 
@@ -166,7 +166,7 @@ def test_less_than_a_millicore_is_refused_as_too_fine(fine: object):
     ],
 )
 def test_kubernetes_units_are_kubernetes_own(text: object, number: Fraction | int):
-    assert parse_kubernetes(text) == number
+    assert parse_quantity(text) == number
 
 
 @pytest.mark.parametrize(
@@ -174,17 +174,17 @@ def test_kubernetes_units_are_kubernetes_own(text: object, number: Fraction | in
 )
 def test_what_is_no_kubernetes_quantity_is_refused(junk: object):
     with pytest.raises(QuantityError):
-        parse_kubernetes(junk)
+        parse_quantity(junk)
 
 
 @pytest.mark.parametrize(("text", "millis"), [("1500m", 1500), ("1n", 1), ("0", 0), ("1100u", 2)])
 def test_millicores_are_rounded_up(text: str, millis: int):
-    assert to_millis(text) == millis
+    assert parse_millis(text) == millis
 
 
 @pytest.mark.parametrize(("text", "units"), [("1500m", 2), ("8", 8), ("1k", 1000)])
 def test_units_are_rounded_up(text: str, units: int):
-    assert to_units(text) == units
+    assert parse_whole_units(text) == units
 
 
 @pytest.mark.parametrize(
@@ -207,12 +207,12 @@ def test_memory_is_shown_in_the_largest_unit_that_is_exact(size: int, text: str)
     ("size", "text"), [(16 * GIB, "16G"), (3 * GIB // 2, "1536M"), (2048 * GIB, "2T"), (5, "5B"), (0, "0B")]
 )
 def test_memory_in_user_options_has_no_decimals(size: int, text: str):
-    assert memory_option(size) == text
+    assert format_memory_option(size) == text
 
 
 @given(JSON_SCALARS)
 def test_any_value_is_an_amount_or_refused(value: object):
-    for parse in (parse_memory, parse_cpu, parse_kubernetes):
+    for parse in (parse_memory, parse_cpu, parse_quantity):
         try:
             amount = parse(value)
         except QuantityError:

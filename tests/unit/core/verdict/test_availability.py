@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.catalogue import GPUType, Unit
-from gpuspawner.core.cluster.model import Demands, Node, Pod, Taint, Toleration
+from gpuspawner.core.catalog.catalogue import GPUType, UnitKind
+from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, Taint, Toleration
 from gpuspawner.core.cluster.occupancy import Inventory, Occupancy
-from gpuspawner.core.verdict.availability import UNKNOWN, Availability, availability
-from gpuspawner.core.verdict.shapes import Shape
+from gpuspawner.core.verdict.availability import UNKNOWN_AVAILABILITY, Availability, count_availability
+from gpuspawner.core.verdict.shapes import FreeShape
 
 GIB = 1 << 30
 GPU = "nvidia.com/gpu"
@@ -19,7 +19,7 @@ MIG = "nvidia.com/mig-1g.5gb"
 PRODUCT = "nvidia.com/gpu.product"
 T4 = GPUType(slug="t4", display_name="T4", resource=GPU, vendor="nvidia", match={PRODUCT: ("T4",)}, max_count=4)
 A100 = replace(T4, slug="a100", match={PRODUCT: ("A100",)})
-SLICE = replace(A100, slug="slice", resource=MIG, unit=Unit.MIG)
+SLICE = replace(A100, slug="slice", resource=MIG, unit=UnitKind.MIG)
 TEAM = Taint(key="team", effect="NoSchedule")
 
 
@@ -33,7 +33,7 @@ def pod(name: str, on: str | None, gpus: int = 0, **changes: Any) -> Pod:
 
 
 def found(*nodes: Node, pods: tuple[Pod, ...] = (), gpu: GPUType = T4, **options: Any) -> Availability:
-    (one,) = availability([gpu], Inventory(occupancy=Occupancy.of(nodes, pods)), **options)
+    (one,) = count_availability([gpu], Inventory(occupancy=Occupancy.build(nodes, pods)), **options)
     return one
 
 
@@ -46,23 +46,23 @@ def test_everything_is_said_of_a_type():
         free=3,
         largest=2,
         waiting=2,
-        shapes=(Shape(2, 8000, 32 * GIB),),
-        largest_shapes=(Shape(4, 8000, 32 * GIB),),
+        shapes=(FreeShape(2, 8000, 32 * GIB),),
+        largest_shapes=(FreeShape(4, 8000, 32 * GIB),),
     )
 
 
 def test_types_are_answered_in_their_order():
-    inventory = Inventory(occupancy=Occupancy.of((node("a", 4), node("b", 8, "A100")), ()))
-    assert [each.total for each in availability([A100, T4], inventory)] == [8, 4]
+    inventory = Inventory(occupancy=Occupancy.build((node("a", 4), node("b", 8, "A100")), ()))
+    assert [each.total for each in count_availability([A100, T4], inventory)] == [8, 4]
 
 
 def test_without_nodes_all_is_unknown():
-    assert availability([T4], Inventory(pods=())) == (UNKNOWN,)
+    assert count_availability([T4], Inventory(pods=())) == (UNKNOWN_AVAILABILITY,)
 
 
 def test_without_pods_what_is_free_is_unknown():
-    (one,) = availability([T4], Inventory(nodes=(node("a", 4),)))
-    assert one == Availability(total=4, healthy=4, largest_shapes=(Shape(4, 8000, 32 * GIB),))
+    (one,) = count_availability([T4], Inventory(nodes=(node("a", 4),)))
+    assert one == Availability(total=4, healthy=4, largest_shapes=(FreeShape(4, 8000, 32 * GIB),))
 
 
 def test_a_type_without_nodes_has_none_and_that_is_known():
@@ -121,16 +121,18 @@ def test_a_node_that_promised_too_much_takes_nothing_from_others():
 
 def test_cpu_and_memory_that_were_promised_twice_are_nothing():
     greedy = pod("1", "a", 1, requests={"cpu": 9000, "memory": 40 * GIB, GPU: 1})
-    assert found(node("a", 4), pods=(greedy,)).shapes == (Shape(3, 0, 0),)
+    assert found(node("a", 4), pods=(greedy,)).shapes == (FreeShape(3, 0, 0),)
 
 
 def test_nodes_that_change_are_counted_anew():
-    occupancy = Occupancy.of((node("a", 4),), (pod("1", None, 2, demands=Demands(node_selector={"zone": "b"})),))
+    occupancy = Occupancy.build(
+        (node("a", 4),), (pod("1", None, 2, constraints=PodConstraints(node_selector={"zone": "b"})),)
+    )
     inventory = Inventory(occupancy=occupancy)
     totals = []
     for labels in ({PRODUCT: "T4"}, {PRODUCT: "T4", "zone": "b"}, {PRODUCT: "A100"}):
         occupancy.put_node(node("a", 4, labels=labels))
-        (one,) = availability([T4], inventory)
+        (one,) = count_availability([T4], inventory)
         totals.append((one.total, one.free, one.waiting))
     assert totals == [(4, 4, 0), (4, 4, 2), (0, 0, 2)]
 
@@ -138,16 +140,16 @@ def test_nodes_that_change_are_counted_anew():
 def test_shapes_show_what_goes_together():
     small = {"cpu": 2000, "memory": 64 * GIB, "pods": 9, GPU: 1}
     one = found(node("a", 4), node("b", allocatable=small), pods=(pod("1", "a", 2),))
-    assert one.shapes == (Shape(2, 7000, 31 * GIB), Shape(1, 2000, 64 * GIB))
+    assert one.shapes == (FreeShape(2, 7000, 31 * GIB), FreeShape(1, 2000, 64 * GIB))
 
 
 @pytest.mark.parametrize(
     ("changes", "waiting"),
     [
         ({}, 2),
-        ({"demands": Demands(node_selector={PRODUCT: "T4"})}, 2),
-        ({"demands": Demands(node_selector={PRODUCT: "A100"})}, 0),
-        ({"demands": Demands(gated=True)}, 0),
+        ({"constraints": PodConstraints(node_selector={PRODUCT: "T4"})}, 2),
+        ({"constraints": PodConstraints(node_selector={PRODUCT: "A100"})}, 0),
+        ({"constraints": PodConstraints(is_gated=True)}, 0),
         ({"requests": {"cpu": 1}}, 0),
         ({"node": "a"}, 0),
     ],
@@ -159,7 +161,7 @@ def test_pods_wait_for_what_their_selector_allows(changes: dict[str, Any], waiti
 def test_where_device_plugins_are_not_there_nobody_knows_how_many_there_are():
     silent = node("a", 0)
     never_had = replace(silent, allocatable={"cpu": 8000, "pods": 4}, capacity={"cpu": 8000, "pods": 4})
-    assert found(silent) == UNKNOWN
+    assert found(silent) == UNKNOWN_AVAILABILITY
     assert found(never_had).total == 0
     assert found(silent, node("b", 4)).total == 4
 
@@ -167,7 +169,7 @@ def test_where_device_plugins_are_not_there_nobody_knows_how_many_there_are():
 def test_what_a_runtime_class_may_open_is_not_known():
     reserved = node("a", 4, taints=(TEAM,))
     assert found(reserved).total == 0
-    assert found(reserved, gpu=replace(T4, runtime_class="nvidia")) == UNKNOWN
+    assert found(reserved, gpu=replace(T4, runtime_class="nvidia")) == UNKNOWN_AVAILABILITY
 
 
 cluster = st.tuples(
@@ -196,12 +198,12 @@ def test_numbers_are_ordered_and_another_pod_never_frees_anything(
 ):
     kinds, asked = drawn
     nodes = [node(str(number), **changes) for number, changes in enumerate(kinds)]
-    occupancy = Occupancy.of(nodes, ())
+    occupancy = Occupancy.build(nodes, ())
     before: Availability | None = None
     for number, (on, gpus) in enumerate([(None, 0), *asked]):
         occupancy.put_pod(pod(str(number), on, gpus))
-        (one,) = availability([T4], Inventory(occupancy=occupancy))
-        if one == UNKNOWN:
+        (one,) = count_availability([T4], Inventory(occupancy=occupancy))
+        if one == UNKNOWN_AVAILABILITY:
             # Their device plugins may be about to say how many there are.
             assert [each for each in nodes if each.capacity[GPU] and TEAM not in each.taints] == []
             return
@@ -210,7 +212,7 @@ def test_numbers_are_ordered_and_another_pod_never_frees_anything(
         assert all(min(shape.cpu_millis, shape.memory_bytes, shape.count - 1) >= 0 for shape in one.shapes)
         if before is not None:
             assert (one.free <= before.free, one.largest <= before.largest) == (True, True)
-            assert all(any(old.holds(shape) for old in before.shapes) for shape in one.shapes)
+            assert all(any(old.covers(shape) for old in before.shapes) for shape in one.shapes)
         before = one
 
 
@@ -218,8 +220,8 @@ def test_numbers_are_ordered_and_another_pod_never_frees_anything(
 def test_a_snapshot_gives_what_is_kept_up_to_date(drawn: tuple[list[dict[str, Any]], list[tuple[str | None, int]]]):
     nodes = tuple(node(str(number), **changes) for number, changes in enumerate(drawn[0]))
     pods = tuple(pod(str(number), on, gpus) for number, (on, gpus) in enumerate(drawn[1]))
-    kept = Inventory(occupancy=Occupancy.of(reversed(nodes), pods))
-    assert availability([T4], Inventory(nodes=nodes, pods=pods)) == availability([T4], kept)
+    kept = Inventory(occupancy=Occupancy.build(reversed(nodes), pods))
+    assert count_availability([T4], Inventory(nodes=nodes, pods=pods)) == count_availability([T4], kept)
 
 
 @given(
@@ -232,7 +234,7 @@ def test_a_snapshot_gives_what_is_kept_up_to_date(drawn: tuple[list[dict[str, An
 )
 def test_after_each_change_it_is_what_a_count_from_scratch_gives(changes: list[tuple[str, str | None, int, bool]]):
     nodes = (node("a", 4), node("b", 4, "A100"), node("c", 2), node("d", 4))
-    kept = Occupancy.of(nodes, ())
+    kept = Occupancy.build(nodes, ())
     pods: dict[str, Pod] = {}
     for name, on, gpus, is_asked in changes:
         if gpus:
@@ -240,37 +242,37 @@ def test_after_each_change_it_is_what_a_count_from_scratch_gives(changes: list[t
             kept.put_pod(pods[name])
         else:
             pods.pop(name, None)
-            kept.drop_pod("s", name)
+            kept.remove_pod("s", name)
         if is_asked:
-            fresh = Occupancy.of(nodes, pods.values())
-            assert availability([T4, A100], Inventory(occupancy=kept)) == availability(
+            fresh = Occupancy.build(nodes, pods.values())
+            assert count_availability([T4, A100], Inventory(occupancy=kept)) == count_availability(
                 [T4, A100], Inventory(occupancy=fresh)
             )
 
 
 def test_very_many_changes_between_two_questions_are_all_counted():
-    occupancy = Occupancy.of([node("a", 4), node("b", 4, "A100")], ())
+    occupancy = Occupancy.build([node("a", 4), node("b", 4, "A100")], ())
     inventory = Inventory(occupancy=occupancy)
-    assert [each.free for each in availability([T4, A100], inventory)] == [4, 4]
+    assert [each.free for each in count_availability([T4, A100], inventory)] == [4, 4]
     occupancy.put_pod(pod("first", "a", 3))
     for number in range(1000):
         occupancy.put_pod(pod(f"{number}", "b"))
-        occupancy.drop_pod("s", f"{number}")
-    assert [each.free for each in availability([T4, A100], inventory)] == [1, 4]
+        occupancy.remove_pod("s", f"{number}")
+    assert [each.free for each in count_availability([T4, A100], inventory)] == [1, 4]
 
 
 def test_what_nobody_can_count_is_unknown_and_not_left_out():
     uncounted = node("b", allocatable={"cpu": 8000, "pods": 4}, capacity={}, uncounted=frozenset({GPU}))
-    assert found(node("a", 4), uncounted) == UNKNOWN
+    assert found(node("a", 4), uncounted) == UNKNOWN_AVAILABILITY
     assert found(node("a", 4), uncounted, gpu=replace(T4, match={PRODUCT: ("other",)})).total == 0
     assert found(node("a", 4), replace(uncounted, uncounted=frozenset({MIG}))).free == 4
 
 
 def test_pods_that_ask_for_other_nodes_are_not_waited_for_as_far_as_anybody_looks():
     nodes = (node("a", 4), node("b", 4, "A100"))
-    elsewhere = [Demands(node_selector={"pool": str(number)}) for number in range(12)]
-    others = tuple(pod(str(number), None, 1, demands=each) for number, each in enumerate(elsewhere))
+    elsewhere = [PodConstraints(node_selector={"pool": str(number)}) for number in range(12)]
+    others = tuple(pod(str(number), None, 1, constraints=each) for number, each in enumerate(elsewhere))
     assert found(*nodes, pods=others).waiting == 0
-    wanted = Demands(node_selector={PRODUCT: "T4"})
-    same = tuple(pod(f"t{number}", None, 1, demands=wanted) for number in range(50))
+    wanted = PodConstraints(node_selector={PRODUCT: "T4"})
+    same = tuple(pod(f"t{number}", None, 1, constraints=wanted) for number in range(50))
     assert found(*nodes, pods=(*same, *others)).waiting == 50

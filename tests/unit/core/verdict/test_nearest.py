@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.catalogue import Bounds, Catalogue, GPUType, Image, Unit
-from gpuspawner.core.catalog.platforms import platform_of
-from gpuspawner.core.request.selection import Selection, to_options, validate
-from gpuspawner.core.verdict.nearest import MOST_QUESTIONS, nearest, other_types
+from gpuspawner.core.catalog.catalogue import Bounds, Catalog, GPUType, Image, UnitKind
+from gpuspawner.core.catalog.platforms import read_platform
+from gpuspawner.core.request.selection import Selection, build_options, validate
+from gpuspawner.core.verdict.nearest import MAX_FIT_CHECKS, find_alternatives, list_other_types
 
 GIB = 1 << 30
 
@@ -21,7 +21,7 @@ def gpu(slug: str, **changes: Any) -> GPUType:
     return GPUType(slug=slug, **(values | changes))
 
 
-CATALOGUE = Catalogue(
+CATALOGUE = Catalog(
     images={
         "torch": Image(slug="torch", display_name="PyTorch", image="torch:1", vendors=("nvidia",)),
         "any": Image(slug="any", display_name="Any", image="any:1"),
@@ -33,7 +33,7 @@ CATALOGUE = Catalogue(
         "t4": gpu("t4", memory_bytes=16 * GIB, max_count=4),
         "h100": gpu("h100", memory_bytes=80 * GIB),
         "a100": gpu("a100", memory_bytes=40 * GIB),
-        "a100-mig": gpu("a100-mig", memory_bytes=40 * GIB, unit=Unit.MIG, max_count=1),
+        "a100-mig": gpu("a100-mig", memory_bytes=40 * GIB, unit=UnitKind.MIG, max_count=1),
         "l4": gpu("l4", memory_bytes=24 * GIB),
         "old": gpu("old"),
     },
@@ -43,7 +43,7 @@ WANTED = Selection(image="torch", cpu_millis=16_000, memory_bytes=64 * GIB, gpu=
 
 def found(wanted: Selection, fits: Callable[[Selection], bool], **options: Any) -> list[dict[str, object]]:
     """Return what differs from the selection in each choice."""
-    choices = nearest(wanted, CATALOGUE, fits=fits, **options)
+    choices = find_alternatives(wanted, CATALOGUE, fits=fits, **options)
     names = ("image", "cpu_millis", "memory_bytes", "gpu", "gpu_count")
     return [{n: getattr(c, n) for n in names if getattr(c, n) != getattr(wanted, n)} for c in choices]
 
@@ -75,24 +75,24 @@ def test_another_vendor_comes_last_and_only_where_the_image_can_use_it():
 def test_an_image_that_a_person_named_stays_and_goes_with_every_type():
     own = replace(WANTED, image="", custom_image="quay.io/x:1", gpu_count=1)
     assert found(own, lambda choice: choice.gpu == "mi210") == [{"gpu": "mi210"}]
-    (choice,) = nearest(own, CATALOGUE, fits=lambda choice: choice.gpu == "mi210")
+    (choice,) = find_alternatives(own, CATALOGUE, fits=lambda choice: choice.gpu == "mi210")
     assert choice.custom_image == "quay.io/x:1"
 
 
 def test_a_type_whose_nodes_cannot_run_the_image_is_not_among_the_choices():
-    platforms = (platform_of({"nvidia.com/cuda.driver-version.major": "535"}),)
+    platforms = (read_platform({"nvidia.com/cuda.driver-version.major": "535"}),)
     types = {slug: replace(gpu, platforms=platforms if slug == "h100" else ()) for slug, gpu in CATALOGUE.gpus.items()}
     new = replace(CATALOGUE.images["torch"], cuda="13.0")
     catalogue = replace(CATALOGUE, images={"torch": new}, gpus=types)
-    assert "h100" in {gpu.slug for gpu in other_types(WANTED, CATALOGUE)}
-    assert "h100" not in {gpu.slug for gpu in other_types(WANTED, catalogue)}
+    assert "h100" in {gpu.slug for gpu in list_other_types(WANTED, CATALOGUE)}
+    assert "h100" not in {gpu.slug for gpu in list_other_types(WANTED, catalogue)}
 
 
 def test_a_type_whose_servers_end_sooner_is_not_among_the_choices():
     ending = replace(CATALOGUE.gpus["h100"], max_runtime_s=3600)
     catalogue = replace(CATALOGUE, gpus={**CATALOGUE.gpus, "h100": ending})
     for run_time_s, is_one in ((None, True), (3600, True), (7200, False)):
-        others = other_types(replace(WANTED, run_time_s=run_time_s), catalogue)
+        others = list_other_types(replace(WANTED, run_time_s=run_time_s), catalogue)
         assert ("h100" in {gpu.slug for gpu in others}) is is_one
 
 
@@ -153,7 +153,7 @@ def test_a_range_of_any_size_is_searched_in_few_questions(steps: int):
     catalogue = replace(CATALOGUE, cpu=bounds, gpus={})
     wanted = Selection(image="any", cpu_millis=bounds.max, memory_bytes=GIB)
     asked: list[Selection] = []
-    (choice,) = nearest(wanted, catalogue, fits=lambda each: asked.append(each) or True)
+    (choice,) = find_alternatives(wanted, catalogue, fits=lambda each: asked.append(each) or True)
     assert choice.cpu_millis in range(bounds.max - 1 - steps // 32, bounds.max)
     assert len(asked) <= 8
 
@@ -190,12 +190,12 @@ def test_what_is_found_fits_is_new_is_valid_and_was_asked_for_seldom(
             and choice.gpu_count <= count // 8
         )
 
-    choices = nearest(wanted, CATALOGUE, fits=fits)
-    assert len(asked) == len(set(asked)) <= MOST_QUESTIONS
+    choices = find_alternatives(wanted, CATALOGUE, fits=fits)
+    assert len(asked) == len(set(asked)) <= MAX_FIT_CHECKS
     assert wanted not in asked
     assert len(choices) == len(set(choices)) <= 3
     assert [each for each in choices if not fits(each)] == []
-    assert [validate(to_options(each, CATALOGUE), CATALOGUE) for each in choices] == list(choices)
+    assert [validate(build_options(each, CATALOGUE), CATALOGUE) for each in choices] == list(choices)
 
 
 @given(selections, st.randoms(use_true_random=False))
@@ -207,4 +207,4 @@ def test_answers_that_make_no_sense_do_no_harm(wanted: Selection, random: Any):
         yes.extend([choice] if answer else [])
         return answer
 
-    assert set(nearest(wanted, CATALOGUE, fits=fits)) <= set(yes)
+    assert set(find_alternatives(wanted, CATALOGUE, fits=fits)) <= set(yes)

@@ -6,9 +6,18 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.catalogue import GPUType
-from gpuspawner.core.cluster.model import Demands, Growth, Node, NodeTerm, Pod, Requirement, SpreadConstraint, Taint
+from gpuspawner.core.cluster.model import (
+    Node,
+    NodeSelectorTerm,
+    Pod,
+    PodConstraints,
+    ScalableNodePool,
+    SelectorRequirement,
+    SpreadConstraint,
+    Taint,
+)
 from gpuspawner.core.cluster.occupancy import Occupancy
-from gpuspawner.core.verdict.shortage import candidates, never_clause, wait_clause
+from gpuspawner.core.verdict.shortage import explain_never, explain_wait, find_candidate_nodes
 
 GIB = 1 << 30
 GPU = "nvidia.com/gpu"
@@ -23,26 +32,26 @@ def node(name: str = "n", gpus: int = 4, cpu: int = 64, memory: int = 256, **cha
     return replace(Node(name=name, allocatable=has, capacity=has, labels={ARCH: "amd64"}), **changes)
 
 
-def pod(gpus: int = 1, cpu: int = 4, memory: int = 16, on: str | None = None, **demands: Any) -> Pod:
+def pod(gpus: int = 1, cpu: int = 4, memory: int = 16, on: str | None = None, **constraints: Any) -> Pod:
     requests = {"cpu": cpu * 1000, "memory": memory * GIB} | ({GPU: gpus} if gpus else {})
     name = f"{on}-{gpus}-{cpu}-{memory}"
-    return Pod(name=name, namespace="s", node=on, requests=requests, demands=Demands(**demands))
+    return Pod(name=name, namespace="s", node=on, requests=requests, constraints=PodConstraints(**constraints))
 
 
-def term(key: str, *values: str) -> NodeTerm:
-    return NodeTerm(expressions=(Requirement(key=key, operator="In", values=values),))
+def term(key: str, *values: str) -> NodeSelectorTerm:
+    return NodeSelectorTerm(expressions=(SelectorRequirement(key=key, operator="In", values=values),))
 
 
 def never(wanted: Pod, *nodes: Node, gpu: GPUType | None = A100, **options: Any) -> str:
     groups = [[each] for each in nodes]
-    assert candidates(wanted, groups) == []
-    return never_clause(wanted, groups, gpu=gpu, **options)
+    assert find_candidate_nodes(wanted, groups) == []
+    return explain_never(wanted, groups, gpu=gpu, **options)
 
 
 def waits(wanted: Pod, *nodes: Node, pods: tuple[Pod, ...] = (), gpu: GPUType | None = A100) -> str:
     named = tuple(replace(each, name=str(number)) for number, each in enumerate(pods))
-    could = candidates(wanted, [[each] for each in nodes])
-    return wait_clause(could, wanted, nodes=nodes, gpu=gpu, occupancy=Occupancy.of(nodes, named))
+    could = find_candidate_nodes(wanted, [[each] for each in nodes])
+    return explain_wait(could, wanted, nodes=nodes, gpu=gpu, occupancy=Occupancy.build(nodes, named))
 
 
 @pytest.mark.parametrize(
@@ -84,9 +93,9 @@ def test_without_a_gpu_it_is_about_nodes():
 
 
 def test_what_may_be_added_counts_as_there():
-    growth = Growth(pool="A100", minutes=6, shape={GPU: 8}, nodes_left=1)
-    assert never(pod(9), growths=[growth]) == "no node has 9 × A100; the most on one node is 8"
-    assert never(pod(9), node(), growths=[replace(growth, nodes_left=0)]) == (
+    scalable_pool = ScalableNodePool(name="A100", minutes=6, node_allocatable={GPU: 8}, max_new_nodes=1)
+    assert never(pod(9), scalable_pools=[scalable_pool]) == "no node has 9 × A100; the most on one node is 8"
+    assert never(pod(9), node(), scalable_pools=[replace(scalable_pool, max_new_nodes=0)]) == (
         "no node has 9 × A100; the most on one node is 4"
     )
 
@@ -163,7 +172,7 @@ def test_a_server_without_a_gpu_waits_for_room():
 
 def test_a_node_without_the_label_that_says_where_it_is_is_no_candidate():
     spread = (SpreadConstraint(max_skew=1, topology_key="zone", selector=()),)
-    assert candidates(pod(spread=spread), [[node()]]) == []
+    assert find_candidate_nodes(pod(spread_constraints=spread), [[node()]]) == []
 
 
 SOME = frozenset({GPU})
@@ -172,8 +181,8 @@ SOME = frozenset({GPU})
 @pytest.mark.parametrize("changes", [{}, {"unschedulable": True}, {"taints": (CORDONED,)}])
 def test_a_node_may_hold_what_nobody_can_count_on_it(changes: dict[str, Any]):
     uncounted = node(gpus=0, uncounted=SOME, **changes)
-    assert candidates(pod(8), [[uncounted]]) == [uncounted]
-    assert candidates(pod(8, cpu=96), [[uncounted]]) == []
+    assert find_candidate_nodes(pod(8), [[uncounted]]) == [uncounted]
+    assert find_candidate_nodes(pod(8, cpu=96), [[uncounted]]) == []
 
 
 def test_no_number_is_given_of_what_nobody_can_count():
@@ -196,10 +205,10 @@ def test_no_number_is_given_of_what_nobody_can_count():
     ("there", "could"),
     [
         (node(gpus=0), True),
-        (node(gpus=4, published=SOME), True),
+        (node(gpus=4, published_by_dra=SOME), True),
         (node(gpus=4), False),
         (node(gpus=0, cpu=2), False),
     ],
 )
 def test_a_node_may_hold_more_than_is_seen_unless_kubelet_counts_it(there: Node, could: bool):
-    assert candidates(pod(8), [[there]], unseen=SOME) == ([there] if could else [])
+    assert find_candidate_nodes(pod(8), [[there]], unseen=SOME) == ([there] if could else [])

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.cluster.model import Demands, Node, Pod
+from gpuspawner.core.cluster.model import Node, Pod, PodConstraints
 from gpuspawner.core.cluster.occupancy import Occupancy
-from gpuspawner.core.verdict.unseen import may_be_unseen
+from gpuspawner.core.verdict.unseen import may_need_unseen_devices
 
 GPU, NIC = "nvidia.com/gpu", "example.com/nic"
 SOME = frozenset({GPU})
@@ -27,12 +27,12 @@ def pod(gpus: int = 1, cpu: int = 1000, **more: int) -> Pod:
         namespace="s",
         node=None,
         requests={"cpu": cpu, GPU: gpus, **more},
-        demands=Demands(node_selector=LABELS),
+        constraints=PodConstraints(node_selector=LABELS),
     )
 
 
 def unseen(wanted: Pod, *nodes: Node, resources: frozenset[str] | None = SOME) -> bool:
-    return may_be_unseen(wanted, Occupancy.of(nodes, ()).table, resources=resources)
+    return may_need_unseen_devices(wanted, Occupancy.build(nodes, ()).table, dra_resources=resources)
 
 
 @pytest.mark.parametrize("resources", [SOME, None])
@@ -49,7 +49,7 @@ def test_devices_may_be_unseen_on_a_node_that_shows_none(resources: frozenset[st
 
 
 def test_a_driver_may_show_only_some_of_its_devices():
-    assert unseen(pod(8), node(gpus=4, published=SOME))
+    assert unseen(pod(8), node(gpus=4, published_by_dra=SOME))
 
 
 @pytest.mark.parametrize("resources", [SOME, None])

@@ -8,10 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.catalog.catalogue import GPUType, ScaleUp
-from gpuspawner.core.cluster.model import Demands, Growth, Node, NodeTerm, Pod, PodTerm, Requirement, Taint
+from gpuspawner.core.cluster.model import (
+    Node,
+    NodeSelectorTerm,
+    Pod,
+    PodAffinityTerm,
+    PodConstraints,
+    ScalableNodePool,
+    SelectorRequirement,
+    Taint,
+)
 from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.verdict.verdict import FRESH_S, Outcome, Verdict, starts_now, verdict
-from gpuspawner.core.verdict.verdict_text import verdict_sentence
+from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S, Outcome, Verdict, predict_verdict, starts_now
+from gpuspawner.core.verdict.verdict_text import format_verdict
 from tests.unit.core.verdicts import (
     FULL,
     GIB,
@@ -41,7 +50,7 @@ def test_more_places_than_anybody_needs_are_not_counted():
 
 
 def test_a_pod_waits_when_all_are_in_use():
-    waiting = (pod("c"), pod("d", 4), pod("e", demands=Demands(gated=True)))
+    waiting = (pod("c"), pod("d", 4), pod("e", constraints=PodConstraints(is_gated=True)))
     assert judged(pod(), node(), pods=(*FULL, *waiting)) == Verdict(
         outcome=Outcome.WAITS, ahead=2, reason="All 4 are in use.", age_s=1.0
     )
@@ -60,7 +69,7 @@ def test_the_next_one_is_told_so():
             "Can't start: no node with a T4 has 96 CPUs; the largest has 64.",
         ),
         (
-            pod(demands=Demands(node_selector={"x": "y"})),
+            pod(constraints=PodConstraints(node_selector={"x": "y"})),
             "Can't start: no node with a T4 is one that servers may use here.",
         ),
     ],
@@ -98,20 +107,20 @@ def test_a_node_reserved_for_others_does_not_come_back():
 
 
 def test_without_nodes_all_is_unknown():
-    found = verdict(pod(), Inventory(reason="The hub may not list nodes."), gpu=T4)
-    assert verdict_sentence(found) == "Unknown: the hub may not list nodes."
-    assert verdict(pod(), Inventory(), gpu=T4).reason == "The nodes of the cluster cannot be read."
+    found = predict_verdict(pod(), Inventory(reason="The hub may not list nodes."), gpu=T4)
+    assert format_verdict(found) == "Unknown: the hub may not list nodes."
+    assert predict_verdict(pod(), Inventory(), gpu=T4).reason == "The nodes of the cluster cannot be read."
 
 
 @pytest.mark.parametrize(("gpus", "outcome"), [(1, Outcome.UNKNOWN), (5, Outcome.NEVER)])
 def test_without_pods_only_never_can_be_told(gpus: int, outcome: Outcome):
-    assert verdict(pod(gpus=gpus), Inventory(nodes=(node(),), age_s=1.0), gpu=T4).outcome is outcome
+    assert predict_verdict(pod(gpus=gpus), Inventory(nodes=(node(),), age_s=1.0), gpu=T4).outcome is outcome
 
 
-@pytest.mark.parametrize("age_s", [FRESH_S + 1, None])
+@pytest.mark.parametrize("age_s", [MAX_DATA_AGE_S + 1, None])
 @pytest.mark.parametrize("gpus", [1, 5])
 def test_what_is_old_is_not_relied_on(age_s: float | None, gpus: int):
-    found = verdict(pod(gpus=gpus), inventory(node(), age_s=age_s), gpu=T4)
+    found = predict_verdict(pod(gpus=gpus), inventory(node(), age_s=age_s), gpu=T4)
     assert (found.outcome, found.age_s) == (Outcome.UNKNOWN, age_s)
 
 
@@ -119,36 +128,36 @@ def test_what_is_old_is_not_relied_on(age_s: float | None, gpus: int):
 @pytest.mark.parametrize(("has_class", "outcome"), [(False, Outcome.NEVER), (True, Outcome.UNKNOWN)])
 def test_what_a_runtime_class_tolerates_nobody_reads(has_class: bool, outcome: Outcome, gpus: int):
     reserved = node(gpus=gpus, taints=(Taint(key="team", effect="NoSchedule"),))
-    demands = replace(ON_T4, has_runtime_class=has_class)
-    assert judged(pod(demands=demands), reserved).outcome is outcome
-    assert judged(pod(gpus=5, demands=demands), node()).outcome is Outcome.NEVER
+    constraints = replace(ON_T4, has_runtime_class=has_class)
+    assert judged(pod(constraints=constraints), reserved).outcome is outcome
+    assert judged(pod(gpus=5, constraints=constraints), node()).outcome is Outcome.NEVER
 
 
 def test_what_is_not_decided_is_unknown_and_never_now():
-    wanted = pod(demands=replace(ON_T4, undecided=("a resource claim",)))
+    wanted = pod(constraints=replace(ON_T4, undecided=("a resource claim",)))
     assert said(wanted, node()) == "Unknown: it depends on a resource claim."
 
 
 def test_what_is_not_decided_does_not_hide_what_can_never_be():
-    wanted = pod(gpus=5, demands=replace(ON_T4, undecided=("a resource claim",)))
+    wanted = pod(gpus=5, constraints=replace(ON_T4, undecided=("a resource claim",)))
     assert judged(wanted, node()).outcome is Outcome.NEVER
 
 
 def test_a_pod_behind_a_gate_is_in_other_hands():
-    wanted = pod(gpus=9, demands=replace(ON_T4, gated=True))
+    wanted = pod(gpus=9, constraints=replace(ON_T4, is_gated=True))
     assert said(wanted, node()) == "Unknown: another system decides when it may start."
 
 
 def test_a_new_node_that_might_do_is_no_promise():
-    terms = (NodeTerm(expressions=(Requirement(key="zone", operator="In", values=("a",)),)),)
-    wanted = pod(demands=replace(ON_T4, volume_terms=(terms,)))
+    terms = (NodeSelectorTerm(expressions=(SelectorRequirement(key="zone", operator="In", values=("a",)),)),)
+    wanted = pod(constraints=replace(ON_T4, volume_terms=(terms,)))
     assert judged(wanted, gpu=GROWING).outcome is Outcome.UNKNOWN
     assert judged(wanted, node(labels={PRODUCT: "T4", "zone": "b"}), gpu=GROWING).outcome is Outcome.UNKNOWN
 
 
 def test_other_servers_may_keep_a_pod_away():
-    apart = PodTerm(topology_key=PRODUCT, selector=(), namespaces=frozenset({"s"}))
-    wanted = pod(demands=replace(ON_T4, anti_affinity=(apart,)))
+    apart = PodAffinityTerm(topology_key=PRODUCT, selector=(), namespaces=frozenset({"s"}))
+    wanted = pod(constraints=replace(ON_T4, anti_affinity=(apart,)))
     found = said(wanted, node(), pods=(pod("a", 1, on="n"),))
     assert found == "Waits: other servers keep it off the nodes with a free T4, yours is next."
 
@@ -175,23 +184,23 @@ def test_what_the_admin_says_of_a_type_is_all_there_is_to_it():
 
 
 def test_without_a_gpu_a_pool_without_nodes_may_do():
-    wanted = replace(pod(), requests={"cpu": 96_000}, demands=Demands())
-    found = verdict(wanted, inventory(node(labels={"eks.amazonaws.com/nodegroup": "x"})))
-    assert verdict_sentence(found) == ("Unknown: no node has 96 CPUs; the largest has 64; a new node may change that.")
+    wanted = replace(pod(), requests={"cpu": 96_000}, constraints=PodConstraints())
+    found = predict_verdict(wanted, inventory(node(labels={"eks.amazonaws.com/nodegroup": "x"})))
+    assert format_verdict(found) == ("Unknown: no node has 96 CPUs; the largest has 64; a new node may change that.")
 
 
 def test_a_pod_that_asks_for_other_nodes_than_its_types_waits_for_those():
-    wanted = pod(demands=Demands(node_selector={PRODUCT: "other"}))
+    wanted = pod(constraints=PodConstraints(node_selector={PRODUCT: "other"}))
     assert said(wanted, node(labels={PRODUCT: "other"}), pods=FULL) == (
         "Waits: all nodes that would do are taken, yours is next."
     )
 
 
 def test_a_server_without_a_gpu_is_judged_as_well():
-    wanted = replace(pod(), requests={"cpu": 32_000}, demands=Demands())
+    wanted = replace(pod(), requests={"cpu": 32_000}, constraints=PodConstraints())
     busy = replace(pod("a", on="n"), requests={"cpu": 60_000})
-    found = verdict(wanted, inventory(node(), pods=(busy,)))
-    assert verdict_sentence(found) == "Waits: no node has 32 CPUs left; the most is 4, yours is next."
+    found = predict_verdict(wanted, inventory(node(), pods=(busy,)))
+    assert format_verdict(found) == "Waits: no node has 32 CPUs left; the most is 4, yours is next."
 
 
 @given(nodes, pods, st.integers(1, 6), st.sampled_from([T4, GROWING]), st.booleans(), added)
@@ -201,13 +210,13 @@ def test_there_is_always_one_sentence_that_names_nobody(
     gpus: int,
     gpu: GPUType,
     stale: bool,
-    growths: tuple[Growth, ...] | None,
+    scalable_pools: tuple[ScalableNodePool, ...] | None,
 ):
     own = [node(f"n{number}", **changes) for number, changes in enumerate(drawn)]
     named = tuple(replace(each, name=f"somebody-{number}") for number, each in enumerate(others))
-    known = inventory(*own, pods=named, age_s=90.0 if stale else 1.0, growths=growths)
-    found = verdict(pod(gpus=gpus), known, gpu=gpu)
-    text = verdict_sentence(found)
+    known = inventory(*own, pods=named, age_s=90.0 if stale else 1.0, scalable_pools=scalable_pools)
+    found = predict_verdict(pod(gpus=gpus), known, gpu=gpu)
+    text = format_verdict(found)
     assert text.endswith(".")
     assert ".." not in text
     assert [name for name in (*(each.name for each in own), "somebody", "nvidia.com") if name in text] == []
@@ -222,7 +231,7 @@ def test_starting_now_is_what_the_verdict_says(
     own = [node(f"n{number}", **changes) for number, changes in enumerate(drawn)]
     named = tuple(replace(each, name=str(number)) for number, each in enumerate(others))
     known = inventory(*own, pods=named, age_s=age_s)
-    assert starts_now(pod(gpus=gpus), known) == (verdict(pod(gpus=gpus), known, gpu=T4).outcome is Outcome.NOW)
+    assert starts_now(pod(gpus=gpus), known) == (predict_verdict(pod(gpus=gpus), known, gpu=T4).outcome is Outcome.NOW)
 
 
 @pytest.mark.parametrize("unread", [Inventory(age_s=1.0), Inventory(nodes=(node(),), age_s=1.0)])
@@ -234,5 +243,5 @@ def test_what_is_not_known_does_not_start_now(unread: Inventory):
 def test_never_is_said_whoever_runs_there(drawn: list[dict[str, Any]], others: list[Pod], gpus: int):
     own = [node(f"n{number}", **changes) for number, changes in enumerate(drawn)]
     named = tuple(replace(each, name=str(number)) for number, each in enumerate(others))
-    empty, busy = (verdict(pod(gpus=gpus), inventory(*own, pods=some), gpu=T4).outcome for some in ((), named))
+    empty, busy = (predict_verdict(pod(gpus=gpus), inventory(*own, pods=some), gpu=T4).outcome for some in ((), named))
     assert (empty is Outcome.NEVER) == (busy is Outcome.NEVER)

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.cluster import decode
-from gpuspawner.core.cluster.devices import Devices, NodeDevices
+from gpuspawner.core.cluster.devices import ClusterDevices, NodeDevices
 from gpuspawner.core.cluster.model import Node, Taint
 from gpuspawner.core.cluster.occupancy import Inventory, Occupancy
-from gpuspawner.core.verdict.verdict import Outcome, verdict
+from gpuspawner.core.verdict.verdict import Outcome, predict_verdict
 from tests.unit.core.verdicts import (
     GIB,
     GPU,
@@ -61,19 +61,19 @@ def test_what_a_silent_node_may_have_is_for_whom_the_node_is(why_not: dict[str, 
 def test_devices_by_their_class_are_counted_by_nobody():
     asked = {"limits": {"deviceclass.resource.kubernetes.io/gpu.nvidia.com": "1"}}
     raw = {"metadata": {"name": "mine", "namespace": "s"}, "spec": {"containers": [{"resources": asked}]}}
-    wanted = decode.pod(raw)
+    wanted = decode.decode_pod(raw)
     assert wanted is not None
-    assert verdict(wanted, inventory(node())).outcome is Outcome.UNKNOWN
+    assert predict_verdict(wanted, inventory(node())).outcome is Outcome.UNKNOWN
 
 
 def test_devices_of_a_driver_start_a_pod_or_make_it_wait():
     has = {"cpu": 64_000, "memory": 256 * GIB, "pods": 10}
     both = NodeDevices(capacity={GPU: 2}, allocatable={GPU: 2})
-    occupancy = Occupancy.of([node(allocatable=has, capacity=has)], ())
+    occupancy = Occupancy.build([node(allocatable=has, capacity=has)], ())
     found = []
     for taken in (0, 1, 2):
-        occupancy.put_devices(Devices(nodes={"n": replace(both, taken={GPU: taken})}))
-        judgement = verdict(pod(), Inventory(nodes=occupancy.nodes, occupancy=occupancy, age_s=1.0), gpu=T4)
+        occupancy.put_devices(ClusterDevices(nodes={"n": replace(both, claimed={GPU: taken})}))
+        judgement = predict_verdict(pod(), Inventory(nodes=occupancy.nodes, occupancy=occupancy, age_s=1.0), gpu=T4)
         found.append((judgement.outcome, judgement.places, judgement.reason))
     assert found == [(Outcome.NOW, 2, ""), (Outcome.NOW, 1, ""), (Outcome.WAITS, None, "All 2 are in use.")]
 
@@ -93,17 +93,17 @@ def test_devices_that_nobody_can_count_may_come_back_with_their_node(changes: di
 @pytest.mark.parametrize("resources", [frozenset({GPU}), None])
 @pytest.mark.parametrize("nodes", [(), (BARE,), (BARE, node("other", labels={PRODUCT: "L4"}))])
 def test_devices_that_may_be_there_unseen_are_never_denied(nodes: tuple[Node, ...], resources: frozenset[str] | None):
-    found = judged(pod(), *nodes, device_resources=resources)
+    found = judged(pod(), *nodes, dra_resources=resources)
     reason = "There is no T4 in the cluster; devices that cannot be seen right now may change that."
     assert (found.outcome, found.reason) == (Outcome.UNKNOWN, reason)
 
 
 def test_what_stands_for_no_device_is_denied():
-    found = judged(pod(), BARE, device_resources=frozenset({"amd.com/gpu"}))
+    found = judged(pod(), BARE, dra_resources=frozenset({"amd.com/gpu"}))
     assert (found.outcome, found.reason) == (Outcome.NEVER, "There is no T4 in the cluster.")
 
 
 @pytest.mark.parametrize("resources", [frozenset({GPU}), None])
 def test_what_kubelet_counts_is_denied_beyond_that(resources: frozenset[str] | None):
-    found = judged(pod(gpus=8), node(), device_resources=resources)
+    found = judged(pod(gpus=8), node(), dra_resources=resources)
     assert (found.outcome, found.reason) == (Outcome.NEVER, "No node has 8 × T4; the most on one node is 4.")

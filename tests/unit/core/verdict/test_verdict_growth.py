@@ -10,9 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.catalog.catalogue import GPUType, ScaleUp
-from gpuspawner.core.cluster.model import Demands, Growth, NodeTerm, Pod, Requirement, Taint
+from gpuspawner.core.cluster.model import (
+    NodeSelectorTerm,
+    Pod,
+    PodConstraints,
+    ScalableNodePool,
+    SelectorRequirement,
+    Taint,
+)
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
-from gpuspawner.core.verdict.verdict_text import verdict_sentence
+from gpuspawner.core.verdict.verdict_text import format_verdict
 from tests.unit.core.verdicts import (
     FULL,
     GPU,
@@ -32,8 +39,8 @@ from tests.unit.core.verdicts import (
 
 
 def test_a_pool_that_is_as_large_as_it_may_be_grows_again_some_day():
-    terms = (NodeTerm(expressions=(Requirement(key="zone", operator="In", values=("b",)),)),)
-    wanted = pod(demands=replace(ON_T4, volume_terms=(terms,)))
+    terms = (NodeSelectorTerm(expressions=(SelectorRequirement(key="zone", operator="In", values=("b",)),)),)
+    wanted = pod(constraints=replace(ON_T4, volume_terms=(terms,)))
     full = replace(T4, scale_up=ScaleUp(max_nodes=1, gpus_per_node=4, minutes=6))
     elsewhere = node(labels={PRODUCT: "T4", "zone": "a"})
     assert judged(wanted, elsewhere, gpu=full).outcome is Outcome.UNKNOWN
@@ -71,10 +78,10 @@ def test_new_nodes_may_all_be_spoken_for_while_there_is_none():
 
 def test_the_quickest_pool_is_named():
     more = tuple(
-        Growth(pool=name, minutes=minutes, shape={GPU: 4}, nodes_left=1)
+        ScalableNodePool(name=name, minutes=minutes, node_allocatable={GPU: 4}, max_new_nodes=1)
         for name, minutes in (("slow", 9.0), ("quick", 3.0), ("unknown", None))
     )
-    found = judged(pod(), node(), pods=FULL, gpu=GROWING, growths=more)
+    found = judged(pod(), node(), pods=FULL, gpu=GROWING, scalable_pools=more)
     assert (found.pool, found.minutes) == ("quick", 3.0)
 
 
@@ -92,41 +99,41 @@ def test_those_ahead_are_gone_through_for_no_pool_after_the_first_with_room():
     waiting = tuple(pod(str(number)) for number in range(1000))
     later = Asked({GPU: 4})
     more = (
-        Growth(pool="slow", minutes=9.0, shape=later, nodes_left=300),
-        Growth(pool="quick", minutes=3.0, shape={GPU: 4}, nodes_left=300),
+        ScalableNodePool(name="slow", minutes=9.0, node_allocatable=later, max_new_nodes=300),
+        ScalableNodePool(name="quick", minutes=3.0, node_allocatable={GPU: 4}, max_new_nodes=300),
     )
-    assert judged(pod(), pods=waiting, growths=more).pool == "quick"
+    assert judged(pod(), pods=waiting, scalable_pools=more).pool == "quick"
     assert later.times < len(waiting)
 
 
 def test_a_pool_without_nodes_may_add_one_that_fits():
-    found = judged(pod(), growths=(node_pool(),))
+    found = judged(pod(), scalable_pools=(node_pool(),))
     assert found == Verdict(outcome=Outcome.AFTER_SCALE_UP, pool="np", is_sure=False, ahead=0, age_s=1.0)
-    assert verdict_sentence(found) == "Starts after a new node is added, if one that is large enough can be had."
+    assert format_verdict(found) == "Starts after a new node is added, if one that is large enough can be had."
 
 
 def test_a_pool_that_has_made_such_a_node_may_add_another():
     labels = {PRODUCT: "T4", "karpenter.sh/nodepool": "np", "node.kubernetes.io/instance-type": "g4dn.xlarge"}
-    found = judged(pod(), node(labels=labels), pods=FULL, growths=(node_pool(),))
+    found = judged(pod(), node(labels=labels), pods=FULL, scalable_pools=(node_pool(),))
     assert (found.outcome, found.pool, found.is_sure) == (Outcome.AFTER_SCALE_UP, "np", True)
-    assert verdict_sentence(found) == "Starts after a new node is added."
+    assert format_verdict(found) == "Starts after a new node is added."
 
 
 @pytest.mark.parametrize(("free", "outcome"), [(0, Outcome.WAITS), (1, Outcome.AFTER_SCALE_UP)])
 def test_a_pool_at_its_limit_is_waited_for(free: int, outcome: Outcome):
     grown = node_pool(limits={GPU: 4 + free}, used={GPU: 4})
-    assert judged(pod(), node(), pods=FULL, growths=(grown,)).outcome is outcome
+    assert judged(pod(), node(), pods=FULL, scalable_pools=(grown,)).outcome is outcome
 
 
 def test_a_pool_whose_limit_others_use_up_is_no_reason_to_refuse():
     grown = node_pool(limits={"cpu": 64_000}, used={"cpu": 64_000})
-    assert said(pod(), growths=(grown,)) == "Waits: no more nodes may be added right now, yours is next."
+    assert said(pod(), scalable_pools=(grown,)) == "Waits: no more nodes may be added right now, yours is next."
 
 
 def test_what_a_pool_has_left_goes_to_those_ahead_first():
     ahead = tuple(pod(str(number), 2) for number in range(2))
     grown = node_pool(limits={GPU: 4})
-    assert said(pod(), pods=ahead, growths=(grown,)) == (
+    assert said(pod(), pods=ahead, scalable_pools=(grown,)) == (
         "Waits: all nodes that may be added are spoken for, 2 servers are ahead of yours."
     )
 
@@ -144,24 +151,26 @@ def test_what_a_pool_has_left_goes_to_those_ahead_first():
         ),
     ],
 )
-def test_what_no_pool_could_ever_add_never_starts(wanted: Pod, grown: Growth, sentence: str):
-    assert said(wanted, growths=(grown,)) == sentence
+def test_what_no_pool_could_ever_add_never_starts(wanted: Pod, grown: ScalableNodePool, sentence: str):
+    assert said(wanted, scalable_pools=(grown,)) == sentence
 
 
 def test_a_pool_of_which_too_little_is_known_leaves_it_open():
-    grown = node_pool(is_clear=False)
-    assert said(pod(), growths=(grown,)) == "Unknown: whether a new node would do for it cannot be told beforehand."
+    grown = node_pool(is_reliable=False)
+    assert (
+        said(pod(), scalable_pools=(grown,)) == "Unknown: whether a new node would do for it cannot be told beforehand."
+    )
 
 
 def test_where_nobody_could_read_what_may_be_added_nothing_is_impossible():
-    found = judged(pod(gpus=5), node(), growths=None)
+    found = judged(pod(gpus=5), node(), scalable_pools=None)
     assert (
-        verdict_sentence(found) == "Unknown: no node has 5 × T4; the most on one node is 4; a new node may change that."
+        format_verdict(found) == "Unknown: no node has 5 × T4; the most on one node is 4; a new node may change that."
     )
 
 
 def test_node_pools_that_nobody_could_read_may_add_what_the_admin_does_not_say():
-    assert judged(pod(gpus=5), node(), gpu=GROWING, growths=None).outcome is Outcome.UNKNOWN
+    assert judged(pod(gpus=5), node(), gpu=GROWING, scalable_pools=None).outcome is Outcome.UNKNOWN
 
 
 L4 = replace(T4, slug="l4", display_name="L4", match={PRODUCT: ("L4",)})
@@ -178,23 +187,25 @@ def test_what_the_admin_says_of_one_of_several_types_is_not_all_there_is(other: 
 
 def test_what_the_admin_says_of_the_time_holds_for_any_new_node_of_the_type():
     pods = (*FULL, pod("c", 4, on="m"))
-    found = judged(pod(), node(), node("m"), pods=pods, gpu=GROWING, growths=(node_pool(),))
+    found = judged(pod(), node(), node("m"), pods=pods, gpu=GROWING, scalable_pools=(node_pool(),))
     assert (found.outcome, found.pool, found.minutes) == (Outcome.AFTER_SCALE_UP, "np", 6)
 
 
 def test_any_of_several_types_grows_where_one_does():
     either = replace(T4, slug="any", display_name="Any GPU", match={}, members=(L4, GROWING))
-    terms = (NodeTerm(expressions=(Requirement(key=PRODUCT, operator="In", values=("L4", "T4")),)),)
-    found = judged(pod(demands=Demands(node_terms=terms)), node(), pods=FULL, gpu=either)
+    terms = (NodeSelectorTerm(expressions=(SelectorRequirement(key=PRODUCT, operator="In", values=("L4", "T4")),)),)
+    found = judged(pod(constraints=PodConstraints(node_terms=terms)), node(), pods=FULL, gpu=either)
     assert (found.outcome, found.pool) == (Outcome.AFTER_SCALE_UP, "T4")
 
 
 @given(nodes, pods, st.integers(1, 6), added)
 def test_what_may_be_added_makes_nothing_impossible_and_nothing_start_at_once(
-    drawn: list[dict[str, Any]], others: list[Pod], gpus: int, growths: tuple[Growth, ...] | None
+    drawn: list[dict[str, Any]], others: list[Pod], gpus: int, scalable_pools: tuple[ScalableNodePool, ...] | None
 ):
     own = [node(f"n{number}", **changes) for number, changes in enumerate(drawn)]
     named = tuple(replace(each, name=str(number)) for number, each in enumerate(others))
-    without, beside = (judged(pod(gpus=gpus), *own, pods=named, growths=each).outcome for each in ((), growths))
+    without, beside = (
+        judged(pod(gpus=gpus), *own, pods=named, scalable_pools=each).outcome for each in ((), scalable_pools)
+    )
     assert without is Outcome.NEVER or beside is not Outcome.NEVER
     assert (without is Outcome.NOW) == (beside is Outcome.NOW)

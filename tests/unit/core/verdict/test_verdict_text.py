@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
-from gpuspawner.core.verdict.verdict_text import verdict_label, verdict_sentence
+from gpuspawner.core.verdict.verdict_text import format_verdict, format_verdict_label
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ from gpuspawner.core.verdict.verdict_text import verdict_label, verdict_sentence
     ],
 )
 def test_a_verdict_is_one_sentence(outcome: str, facts: dict[str, Any], sentence: str):
-    assert verdict_sentence(Verdict(outcome=Outcome(outcome), **facts)) == sentence
+    assert format_verdict(Verdict(outcome=Outcome(outcome), **facts)) == sentence
 
 
 @pytest.mark.parametrize(
@@ -75,4 +75,4 @@ def test_a_verdict_is_one_sentence(outcome: str, facts: dict[str, Any], sentence
     ],
 )
 def test_a_label_says_the_outcome_in_one_line(outcome: str, facts: dict[str, Any], label: str):
-    assert verdict_label(Verdict(outcome=Outcome(outcome), **facts)) == label
+    assert format_verdict_label(Verdict(outcome=Outcome(outcome), **facts)) == label

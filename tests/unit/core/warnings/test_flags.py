@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
-from gpuspawner.core.catalog.catalogue import Catalogue, GPUType, Image
+from gpuspawner.core.catalog.catalogue import Catalog, GPUType, Image
 from gpuspawner.core.cluster.model import Node, Taint, Toleration
-from gpuspawner.core.discovery.discovery import discover
-from gpuspawner.core.warnings.flags import Concern, Flag, flagged
+from gpuspawner.core.discovery.discovery import discover_gpu_types
+from gpuspawner.core.warnings.flags import AdminWarning, WarningKind, find_node_warnings
 
 GPU = "nvidia.com/gpu"
 PRODUCT = "nvidia.com/gpu.product"
@@ -24,9 +24,9 @@ def node(name: str = "n", gpus: int = 4, product: str = "T4", **changes: Any) ->
     return replace(Node(name=name, labels=labels, allocatable=has, capacity=has), **changes)
 
 
-def concerns(*nodes: Node, gpus: tuple[GPUType, ...] = (T4,), **options: Any) -> list[Concern]:
-    catalogue = Catalogue(images=IMAGES, cpu=None, memory=None, gpus={gpu.slug: gpu for gpu in gpus})
-    return [flag.concern for flag in flagged(nodes, catalogue, table=TABLE, **options)]
+def concerns(*nodes: Node, gpus: tuple[GPUType, ...] = (T4,), **options: Any) -> list[WarningKind]:
+    catalogue = Catalog(images=IMAGES, cpu=None, memory=None, gpus={gpu.slug: gpu for gpu in gpus})
+    return [flag.kind for flag in find_node_warnings(nodes, catalogue, table=TABLE, **options)]
 
 
 def test_nothing_is_the_matter_with_a_good_node():
@@ -36,55 +36,55 @@ def test_nothing_is_the_matter_with_a_good_node():
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"product": "A100-MIG-INVALID"}, Concern.MIG_INVALID),
-        ({"product": "L4", "gpus": 8}, Concern.MIXED_MODELS),
-        ({"product": "L4"}, Concern.NO_TYPE),
-        ({"gpus": 0}, Concern.NO_RESOURCE),
-        ({"product": "A100-MIG-INVALID", "gpus": 0}, Concern.MIG_INVALID),
-        ({"capacity": {GPU: 5}, "labels": {PRODUCT: "T4"}}, Concern.BROKEN),
-        ({"taints": (Taint(key="team", effect="NoSchedule"),)}, Concern.UNTOLERATED),
+        ({"product": "A100-MIG-INVALID"}, WarningKind.MIG_INVALID),
+        ({"product": "L4", "gpus": 8}, WarningKind.MIXED_MODELS),
+        ({"product": "L4"}, WarningKind.NO_TYPE),
+        ({"gpus": 0}, WarningKind.NO_RESOURCE),
+        ({"product": "A100-MIG-INVALID", "gpus": 0}, WarningKind.MIG_INVALID),
+        ({"capacity": {GPU: 5}, "labels": {PRODUCT: "T4"}}, WarningKind.BROKEN),
+        ({"taints": (Taint(key="team", effect="NoSchedule"),)}, WarningKind.UNTOLERATED),
     ],
 )
-def test_what_is_the_matter_is_told_apart(changes: dict[str, Any], expected: Concern):
+def test_what_is_the_matter_is_told_apart(changes: dict[str, Any], expected: WarningKind):
     assert concerns(node(**changes)) == [expected]
 
 
 def test_a_mixed_node_that_servers_of_a_type_may_land_on_is_flagged():
-    catalogue = Catalogue(images=IMAGES, cpu=None, memory=None, gpus={"t4": T4})
-    (flag,) = flagged([node(gpus=8)], catalogue, table=TABLE)
-    assert (flag.concern, flag.message.partition(":")[0]) == (
-        Concern.MIXED_MODELS,
+    catalogue = Catalog(images=IMAGES, cpu=None, memory=None, gpus={"t4": T4})
+    (flag,) = find_node_warnings([node(gpus=8)], catalogue, table=TABLE)
+    assert (flag.kind, flag.message.partition(":")[0]) == (
+        WarningKind.MIXED_MODELS,
         "nvidia.com/gpu may not be what t4 says",
     )
 
 
 def test_nodes_of_which_the_same_is_to_say_are_one_flag():
     alike = [node("b", product="L4", labels={PRODUCT: "L4", "host": "b"}), node("a", product="L4"), node("c")]
-    catalogue = Catalogue(images=IMAGES, cpu=None, memory=None, gpus={"t4": T4})
-    found = flagged(alike, catalogue, table=TABLE)
-    assert [(flag.concern, flag.nodes) for flag in found] == [(Concern.NO_TYPE, ("a", "b"))]
+    catalogue = Catalog(images=IMAGES, cpu=None, memory=None, gpus={"t4": T4})
+    found = find_node_warnings(alike, catalogue, table=TABLE)
+    assert [(flag.kind, flag.nodes) for flag in found] == [(WarningKind.NO_TYPE, ("a", "b"))]
 
 
 def test_flags_are_sorted_by_concern():
     nodes = [node("a", gpus=0), node("b", product="L4"), node("c", product="A100-MIG-INVALID")]
-    assert concerns(*nodes) == [Concern.MIG_INVALID, Concern.NO_TYPE, Concern.NO_RESOURCE]
+    assert concerns(*nodes) == [WarningKind.MIG_INVALID, WarningKind.NO_TYPE, WarningKind.NO_RESOURCE]
 
 
 def test_what_a_node_is_called_and_labelled_is_repeated_briefly_on_one_line():
     product, taint = "A\n" * 999 + "-MIG-INVALID", Taint(key="team\n" * 999, effect="NoSchedule")
-    catalogue = Catalogue(images=IMAGES, cpu=None, memory=None, gpus={"t4": T4})
-    for flag in flagged([node(product=product), node(taints=(taint,))], catalogue, table=TABLE):
+    catalogue = Catalog(images=IMAGES, cpu=None, memory=None, gpus={"t4": T4})
+    for flag in find_node_warnings([node(product=product), node(taints=(taint,))], catalogue, table=TABLE):
         assert flag.message.isprintable()
         assert len(flag.message) < 300
 
 
 def test_a_flag_says_what_helps():
-    catalogue = Catalogue(images=IMAGES, cpu=None, memory=None, gpus={"t4": T4})
-    assert flagged([node(taints=(Taint(key="team", effect="NoSchedule"),))], catalogue, table=TABLE) == (
-        Flag(
+    catalogue = Catalog(images=IMAGES, cpu=None, memory=None, gpus={"t4": T4})
+    assert find_node_warnings([node(taints=(Taint(key="team", effect="NoSchedule"),))], catalogue, table=TABLE) == (
+        AdminWarning(
             nodes=("n",),
             resource=GPU,
-            concern=Concern.UNTOLERATED,
+            kind=WarningKind.UNTOLERATED,
             message="Nobody gets nvidia.com/gpu: no GPU type there tolerates the taint team. "
             "Add a toleration to the type, unless the nodes are for others.",
         ),
@@ -113,18 +113,18 @@ def test_a_taint_that_every_server_tolerates_is_no_concern():
     "changes", [{}, {"taints": (Taint(key="team", effect="NoSchedule"),)}, {"gpus": 8}, {"allocatable": {GPU: 1}}]
 )
 def test_gpus_that_the_admin_took_out_are_no_concern(changes: dict[str, Any]):
-    catalogue = Catalogue(images=IMAGES, cpu=None, memory=None, hidden=(T4,))
-    assert flagged([node(**changes)], catalogue, table=TABLE) == ()
+    catalogue = Catalog(images=IMAGES, cpu=None, memory=None, hidden=(T4,))
+    assert find_node_warnings([node(**changes)], catalogue, table=TABLE) == ()
 
 
 @pytest.mark.parametrize("changes", [{}, {"product": "A100-MIG-INVALID"}, {"product": "L4", "gpus": 8}])
 def test_what_discovery_leaves_out_is_flagged_and_nothing_else(changes: dict[str, Any]):
-    found = {gpu.slug: gpu for gpu in discover([node(**changes)], TABLE)}
-    catalogue = Catalogue(images=IMAGES, cpu=None, memory=None, gpus=found)
-    assert bool(flagged([node(**changes)], catalogue, table=TABLE)) == (not found)
+    found = {gpu.slug: gpu for gpu in discover_gpu_types([node(**changes)], TABLE)}
+    catalogue = Catalog(images=IMAGES, cpu=None, memory=None, gpus=found)
+    assert bool(find_node_warnings([node(**changes)], catalogue, table=TABLE)) == (not found)
 
 
 def test_devices_that_nobody_can_count_are_flagged_once():
     nobody_knows = node(gpus=0, uncounted=frozenset({GPU, "example.com/nic"}))
-    assert concerns(nobody_knows) == [Concern.UNCOUNTED]
-    assert concerns(node(gpus=0, uncounted=frozenset({"example.com/nic"}))) == [Concern.NO_RESOURCE]
+    assert concerns(nobody_knows) == [WarningKind.UNCOUNTED]
+    assert concerns(node(gpus=0, uncounted=frozenset({"example.com/nic"}))) == [WarningKind.NO_RESOURCE]

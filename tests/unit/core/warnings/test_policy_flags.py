@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuspawner.core.catalog.policy_rules import ANY, Policy, Rule, TypeRule
-from gpuspawner.core.warnings.policy_flags import flagged_policy
+from gpuspawner.core.catalog.policy_rules import ANY, GPUTypeRule, Policy, Rule
+from gpuspawner.core.warnings.policy_flags import find_policy_warnings
 from tests.unit.core.policies import A100, catalogue, pool
 
 
 def told(policy: Policy | None) -> dict[tuple[str, ...], str]:
-    found = flagged_policy(policy, replace(catalogue(), gpus={"t4": catalogue().gpus["t4"]}, hidden=(A100,)))
+    found = find_policy_warnings(policy, replace(catalogue(), gpus={"t4": catalogue().gpus["t4"]}, hidden=(A100,)))
     return {flag.names: flag.message for flag in found}
 
 
 def test_types_that_there_are_need_no_word():
-    rule = Rule(gpus={"t4": TypeRule(), "a100": TypeRule(), ANY: TypeRule()})
+    rule = Rule(gpus={"t4": GPUTypeRule(), "a100": GPUTypeRule(), ANY: GPUTypeRule()})
     assert told(Policy(default=rule, pools={"physics": pool(gpus=frozenset({ANY}))})) == {}
     assert told(None) == {}
 
 
 def test_a_type_that_there_is_not_is_told_once_with_all_places_that_name_it():
-    wrong = Rule(gpus={"a10": TypeRule(), "t4": TypeRule()})
+    wrong = Rule(gpus={"a10": GPUTypeRule(), "t4": GPUTypeRule()})
     policy = Policy(groups={"ml": wrong}, users={"ada": wrong}, pools={"physics": pool(gpus=frozenset({"a10", "zzz"}))})
     assert told(policy) == {
         ("policy.groups.ml.gpus", "policy.users.ada.gpus", "pools.physics.gpus"): (

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from gpuspawner.core.catalog.policy_rules import Person
 from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.discovery.assemble import assemble
+from gpuspawner.core.discovery.assemble import assemble_catalog
 from gpuspawner.core.errors import PolicyError, SelectionError
-from gpuspawner.core.policy.allowance import Allowance, allowance
-from gpuspawner.core.policy.usage import Server, Usage
-from gpuspawner.hub.admission.gate import UnreadClusterError, admit
+from gpuspawner.core.policy.allowance import Allowance, resolve_allowance
+from gpuspawner.core.policy.usage import ServerUsage, Usage
+from gpuspawner.hub.admission.gate import UnreadClusterError, admit_choice
 from gpuspawner.hub.config.offers import Offer
 from gpuspawner.settings import Settings
 from tests.unit.hub.admission.test_room import BASE
@@ -22,7 +22,9 @@ from tests.unit.hub.conftest import SETTINGS
 
 PARSED = Settings.parse({**SETTINGS, "custom_images": {"allowed": True, "registries": ["quay.io"]}})
 OFFER = Offer(
-    catalogue=assemble(PARSED.configured(), Inventory(), table=PARSED.table(), fallback_image="base"),
+    catalogue=assemble_catalog(
+        PARSED.build_configured(), Inventory(), table=PARSED.build_table(), fallback_image="base"
+    ),
     inventory=Inventory(),
 )
 JSON = st.recursive(
@@ -33,7 +35,7 @@ FIELDS = st.sampled_from(["v", "preset", "image", "custom_image", "cpu", "memory
 
 
 def test_a_choice_is_let_through_in_the_form_it_is_stored_in():
-    admission = admit({"gpu": "a100"}, OFFER, base=BASE)
+    admission = admit_choice({"gpu": "a100"}, OFFER, base=BASE)
     assert {name: admission.options[name] for name in ("v", "gpu", "gpu_count")} == {
         "v": 1,
         "gpu": "a100",
@@ -42,23 +44,23 @@ def test_a_choice_is_let_through_in_the_form_it_is_stored_in():
 
 
 def test_the_stored_form_is_let_through_again():
-    options = admit({"gpu": "a100", "cpu": 4}, OFFER, base=BASE).options
-    assert admit(options, OFFER, base=BASE).options == options
+    options = admit_choice({"gpu": "a100", "cpu": 4}, OFFER, base=BASE).options
+    assert admit_choice(options, OFFER, base=BASE).options == options
 
 
 def test_an_image_that_a_person_names_is_let_through_by_its_full_name():
-    admission = admit({"custom_image": "QUAY.io/acme/own"}, OFFER, base=BASE)
+    admission = admit_choice({"custom_image": "QUAY.io/acme/own"}, OFFER, base=BASE)
     assert admission.choice.placement.image == "quay.io/acme/own"
-    assert admit(admission.options, OFFER, base=BASE).options == admission.options
+    assert admit_choice(admission.options, OFFER, base=BASE).options == admission.options
 
 
 def test_the_choice_knows_every_offered_resource():
-    assert admit({}, OFFER, base=BASE).choice.resources == {"nvidia.com/gpu", "amd.com/gpu"}
+    assert admit_choice({}, OFFER, base=BASE).choice.resources == {"nvidia.com/gpu", "amd.com/gpu"}
 
 
 def test_a_choice_that_is_not_offered_is_refused():
     with pytest.raises(SelectionError):
-        admit({"gpu": "h900"}, OFFER, base=BASE)
+        admit_choice({"gpu": "h900"}, OFFER, base=BASE)
 
 
 POLICED = Settings.parse(
@@ -69,19 +71,21 @@ POLICED = Settings.parse(
     }
 )
 POLICED_OFFER = Offer(
-    catalogue=assemble(POLICED.configured(), Inventory(), table=POLICED.table(), fallback_image="base"),
+    catalogue=assemble_catalog(
+        POLICED.build_configured(), Inventory(), table=POLICED.build_table(), fallback_image="base"
+    ),
     inventory=Inventory(),
 )
 
 
 def allowed(*, used: int = 0) -> Allowance:
-    own = (Server(owner="ada", name="old", gpu="a100", count=used),)
+    own = (ServerUsage(owner="ada", name="old", gpu="a100", count=used),)
     person = Person(name="ada", groups=frozenset({"ML"}))
-    return allowance(POLICED_OFFER.catalogue, person, usage=Usage(own=own if used else ()))
+    return resolve_allowance(POLICED_OFFER.catalogue, person, usage=Usage(own=own if used else ()))
 
 
 def test_what_a_person_may_have_is_let_through_with_its_limits_on_the_pod():
-    admission = admit({"gpu": "a100", "gpu_count": 2}, POLICED_OFFER, base=BASE, allowance=allowed())
+    admission = admit_choice({"gpu": "a100", "gpu_count": 2}, POLICED_OFFER, base=BASE, allowance=allowed())
     placement = admission.choice.placement
     assert (admission.gpu and admission.gpu.slug, admission.gpu_count, admission.pools) == ("a100", 2, ("all",))
     assert placement.annotations["gpuspawner.jupyter.org/pools"] == "all"
@@ -89,17 +93,17 @@ def test_what_a_person_may_have_is_let_through_with_its_limits_on_the_pod():
 
 
 def test_without_pools_no_pod_says_anything_of_them():
-    assert "gpuspawner.jupyter.org/pools" not in admit({}, OFFER, base=BASE).choice.placement.annotations
+    assert "gpuspawner.jupyter.org/pools" not in admit_choice({}, OFFER, base=BASE).choice.placement.annotations
 
 
 def test_a_server_that_may_have_no_gpu_still_avoids_the_nodes_of_all():
-    admission = admit({"gpu": None}, POLICED_OFFER, base=BASE, allowance=allowed(used=2))
+    admission = admit_choice({"gpu": None}, POLICED_OFFER, base=BASE, allowance=allowed(used=2))
     assert {each.key for each in admission.choice.placement.avoided} == {each.key for each in _avoided()}
     assert admission.choice.resources == {"nvidia.com/gpu", "amd.com/gpu"}
 
 
 def _avoided() -> Any:
-    return admit({"gpu": None}, OFFER, base=BASE).choice.placement.avoided
+    return admit_choice({"gpu": None}, OFFER, base=BASE).choice.placement.avoided
 
 
 @pytest.mark.parametrize(
@@ -112,20 +116,20 @@ def _avoided() -> Any:
 )
 def test_what_a_person_may_not_have_is_refused_with_the_reason(options: Any, used: int, codes: list[str]):
     with pytest.raises(PolicyError) as refused:
-        admit(options, POLICED_OFFER, base=BASE, allowance=allowed(used=used))
+        admit_choice(options, POLICED_OFFER, base=BASE, allowance=allowed(used=used))
     assert sorted(problem.code for problem in refused.value.problems) == codes
 
 
 def test_what_nobody_may_have_is_just_wrong():
     with pytest.raises(SelectionError) as wrong:
-        admit({"gpu": "h900"}, POLICED_OFFER, base=BASE, allowance=allowed())
+        admit_choice({"gpu": "h900"}, POLICED_OFFER, base=BASE, allowance=allowed())
     assert not isinstance(wrong.value, PolicyError)
 
 
 def unread(settings: dict[str, Any]) -> Offer:
     parsed, inventory = Settings.parse(settings), Inventory(reason="Down.")
-    configured = parsed.configured()
-    catalogue = assemble(configured, inventory, table=parsed.table(), fallback_image="base")
+    configured = parsed.build_configured()
+    catalogue = assemble_catalog(configured, inventory, table=parsed.build_table(), fallback_image="base")
     return Offer(catalogue=catalogue, inventory=inventory, uncounted=configured.uncounted)
 
 
@@ -146,7 +150,7 @@ PRESETS = {"new": {"gpu": "t4"}, "four": {"gpu": "own", "gpu_count": 4}}
 )
 def test_what_the_unread_cluster_may_make_right_is_not_called_wrong(options: Any):
     with pytest.raises(UnreadClusterError):
-        admit(options, unread({"gpus": {"own": UNCOUNTED}, "presets": PRESETS}), base=BASE)
+        admit_choice(options, unread({"gpus": {"own": UNCOUNTED}, "presets": PRESETS}), base=BASE)
 
 
 @pytest.mark.parametrize(
@@ -167,14 +171,14 @@ def test_what_the_unread_cluster_may_make_right_is_not_called_wrong(options: Any
 def test_what_no_cluster_can_make_right_is_wrong_while_it_is_unread(options: Any):
     offer = unread({"gpus": {"own": UNCOUNTED, "fixed": {**UNCOUNTED, "max_count": 2}}, "presets": PRESETS})
     with pytest.raises(SelectionError) as wrong:
-        admit(options, offer, base=BASE)
+        admit_choice(options, offer, base=BASE)
     assert type(wrong.value) is SelectionError
 
 
 @given(st.dictionaries(FIELDS, JSON, max_size=6) | JSON)
 def test_any_json_is_let_through_or_refused(options: Any):
     try:
-        image = admit(options, OFFER, base=BASE).choice.placement.image
+        image = admit_choice(options, OFFER, base=BASE).choice.placement.image
     except SelectionError:
         return
     assert image

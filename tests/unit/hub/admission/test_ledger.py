@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from kubernetes_asyncio.client.rest import ApiException
 
-from gpuspawner.core.catalog.catalogue import Catalogue, GPUType
-from gpuspawner.core.catalog.policy_rules import ANY, Policy, Pool
+from gpuspawner.core.catalog.catalogue import Catalog, GPUType
+from gpuspawner.core.catalog.policy_rules import ANY, GPUPool, Policy
 from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.policy.server_pods import server_pod
-from gpuspawner.core.policy.usage import Server
-from gpuspawner.hub.admission.ledger import OWNERS_S, UNSEEN_S, Ledger
+from gpuspawner.core.policy.server_pods import read_server_pod
+from gpuspawner.core.policy.usage import ServerUsage
+from gpuspawner.hub.admission.ledger import OWNERS_CACHE_S, UNSEEN_POD_S, Reservations
 from tests.unit.clocks import Clock
 
 T4 = {"nvidia.com/gpu.product": "T4"}
@@ -31,9 +31,11 @@ GPUS = {
     )
     for slug in ("a100", "t4")
 }
-PHYSICS = Pool(slug="physics", display_name="Physics", groups=frozenset({"physics"}), gpus=frozenset({ANY}), max_gpus=4)
-CATALOGUE = Catalogue(images={}, cpu=None, memory=None, gpus=GPUS, policy=Policy(pools={"physics": PHYSICS}))
-TWO = Server(owner="ada", name="", gpu="a100", count=2)
+PHYSICS = GPUPool(
+    slug="physics", display_name="Physics", groups=frozenset({"physics"}), gpus=frozenset({ANY}), max_gpus=4
+)
+CATALOGUE = Catalog(images={}, cpu=None, memory=None, gpus=GPUS, policy=Policy(pools={"physics": PHYSICS}))
+TWO = ServerUsage(owner="ada", name="", gpu="a100", count=2)
 
 
 class Hub:
@@ -46,7 +48,7 @@ class Hub:
         self.reflector = SimpleNamespace(first_load_future=loaded, pods=self.pods)
         self.clock = clock
         self.warned: list[object] = []
-        self.ledger = Ledger(clock=clock)
+        self.ledger = Reservations(clock=clock)
         self.groups: Mapping[str, frozenset[str]] | None = {}
         self.asked_for: list[set[str]] = []
         self.users: dict[int, Any] = {}
@@ -81,14 +83,14 @@ class Hub:
         return None if found is None else [(each.owner, each.name, each.gpu, each.count) for each in found]
 
     def read(
-        self, *, inventory: Inventory | None = None, catalogue: Catalogue = CATALOGUE
-    ) -> tuple[Server, ...] | None:
+        self, *, inventory: Inventory | None = None, catalogue: Catalog = CATALOGUE
+    ) -> tuple[ServerUsage, ...] | None:
         def groups_of(names: set[str]) -> Mapping[str, frozenset[str]] | None:
             self.asked_for.append(names)
             return self.groups
 
-        return self.ledger.servers(
-            self.spawner("anybody"), catalogue, inventory=inventory or Inventory(), groups_of=groups_of
+        return self.ledger.list_servers(
+            self.spawner("anybody"), catalogue, inventory=inventory or Inventory(), read_groups=groups_of
         )
 
 
@@ -126,8 +128,8 @@ async def test_a_pod_of_another_spawner_is_told_by_its_node_and_its_owners_group
     hub.put("bob", gpus=0, gpu="-", pools="-")
     inventory = Inventory(nodes=(Node(name="n1", labels=T4),))
     assert hub.read(inventory=inventory) == (
-        Server(owner="ada", name="", gpu="t4", count=1, pools=("physics",)),
-        Server(owner="bob", name=""),
+        ServerUsage(owner="ada", name="", gpu="t4", count=1, pools=("physics",)),
+        ServerUsage(owner="bob", name=""),
     )
     hub.read(inventory=inventory)
     assert hub.asked_for == [{"ada"}]
@@ -163,9 +165,9 @@ async def test_a_pod_that_cannot_be_understood_is_left_out_and_told_once(hub: Hu
     def read(raw: Any, **more: Any) -> Any:
         if "eve" in str(raw):
             raise ValueError("strange")
-        return server_pod(raw, **more)
+        return read_server_pod(raw, **more)
 
-    monkeypatch.setattr("gpuspawner.hub.admission.ledger.server_pod", read)
+    monkeypatch.setattr("gpuspawner.hub.admission.ledger.read_server_pod", read)
     for version in "12":
         hub.put("eve", version=version)
         assert hub.servers() == [("bob", "", "a100", 1)]
@@ -178,7 +180,7 @@ async def test_a_pod_belongs_to_whom_the_hub_knows_as_its_owner(hub: Hub):
     hub.users[1] = SimpleNamespace(name="ada", spawners={"": spawner})
     assert hub.servers() == [("ada", "", "a100", 1)]
     hub.users[1].name = "lovelace"
-    hub.clock.now += OWNERS_S + 0.1
+    hub.clock.now += OWNERS_CACHE_S + 0.1
     assert hub.servers() == [("lovelace", "", "a100", 1)]
 
 
@@ -241,13 +243,13 @@ async def test_a_start_that_ends_before_a_pod_was_asked_for_holds_nothing(hub: H
 
 def give_up(hub: Hub, spawner: Any) -> None:
     spawner._spawn_pending = False
-    hub.ledger.settle(spawner)
+    hub.ledger.release_seen(spawner)
 
 
 async def test_a_pod_that_was_asked_for_counts_until_it_is_seen(hub: Hub):
     spawner = hub.spawner()
     hub.ledger.reserve(spawner, TWO)
-    with hub.ledger.creating(spawner):
+    with hub.ledger.track_creation(spawner):
         pass
     give_up(hub, spawner)
     assert hub.servers() == [("ada", "", "a100", 2)]
@@ -262,7 +264,7 @@ async def test_the_pod_of_the_start_before_is_not_taken_for_it(hub: Hub):
     hub.read()
     spawner = hub.spawner()
     hub.ledger.reserve(spawner, TWO)
-    with hub.ledger.creating(spawner):
+    with hub.ledger.track_creation(spawner):
         pass
     give_up(hub, spawner)
     hub.pods.clear()
@@ -272,7 +274,7 @@ async def test_the_pod_of_the_start_before_is_not_taken_for_it(hub: Hub):
 async def test_a_pod_that_was_seen_and_is_gone_when_a_start_is_given_up_is_not_waited_for(hub: Hub):
     spawner = hub.spawner()
     hub.ledger.reserve(spawner, TWO)
-    with hub.ledger.creating(spawner):
+    with hub.ledger.track_creation(spawner):
         pass
     hub.put(gpus=2)
     give_up(hub, spawner)
@@ -283,10 +285,10 @@ async def test_a_pod_that_was_seen_and_is_gone_when_a_start_is_given_up_is_not_w
 async def test_a_pod_that_is_never_seen_is_waited_for_a_while(hub: Hub):
     spawner = hub.spawner()
     hub.ledger.reserve(spawner, TWO)
-    with hub.ledger.creating(spawner):
+    with hub.ledger.track_creation(spawner):
         pass
     give_up(hub, spawner)
-    hub.clock.now += UNSEEN_S - 1
+    hub.clock.now += UNSEEN_POD_S - 1
     assert hub.servers() == [("ada", "", "a100", 2)]
     hub.clock.now += 1.1
     assert hub.servers() == []
@@ -295,7 +297,7 @@ async def test_a_pod_that_is_never_seen_is_waited_for_a_while(hub: Hub):
 async def test_a_pod_that_the_api_server_refused_is_not_waited_for(hub: Hub):
     spawner = hub.spawner()
     hub.ledger.reserve(spawner, TWO)
-    with pytest.raises(ApiException), hub.ledger.creating(spawner):
+    with pytest.raises(ApiException), hub.ledger.track_creation(spawner):
         raise ApiException(status=403)
     give_up(hub, spawner)
     assert hub.servers() == []
@@ -306,16 +308,16 @@ async def test_a_request_without_an_answer_may_have_made_a_pod_whatever_comes_af
     spawner = hub.spawner()
     hub.ledger.reserve(spawner, TWO)
     for error in (unclear, ApiException(status=403)):
-        with pytest.raises(type(error)), hub.ledger.creating(spawner):
+        with pytest.raises(type(error)), hub.ledger.track_creation(spawner):
             raise error
     give_up(hub, spawner)
     assert hub.servers() == [("ada", "", "a100", 2)]
 
 
 async def test_without_a_policy_nothing_is_written_down(hub: Hub):
-    with hub.ledger.creating(hub.spawner()):
+    with hub.ledger.track_creation(hub.spawner()):
         pass
-    hub.ledger.settle(hub.spawner())
+    hub.ledger.release_seen(hub.spawner())
     assert hub.servers() == []
 
 

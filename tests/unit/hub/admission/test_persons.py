@@ -12,7 +12,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
 from gpuspawner.core.catalog.policy_rules import Person, Policy, Rule
-from gpuspawner.hub.admission.persons import Persons
+from gpuspawner.hub.admission.persons import UserGroups
 
 ASKING = Policy(groups={"ml": Rule(max_gpus=1)})
 
@@ -35,14 +35,14 @@ def spawner(db: Any, name: str = "ada") -> Any:
 
 
 def test_the_person_is_the_spawners_user_with_their_groups(db: Any):
-    assert Persons().of(spawner(db), ASKING) == Person(name="ada", groups=frozenset({"ML", "Straße"}))
+    assert UserGroups().read_person(spawner(db), ASKING) == Person(name="ada", groups=frozenset({"ML", "Straße"}))
 
 
 def test_names_that_nobody_has_are_told_once(db: Any, caplog: pytest.LogCaptureFixture):
-    found, persons = spawner(db), Persons()
+    found, persons = spawner(db), UserGroups()
     found.authenticator = SimpleNamespace(normalize_username=str.lower)
     for most in (1, 2):
-        persons.of(found, Policy(users={"Ada": Rule(max_gpus=most), "bob": Rule()}))
+        persons.read_person(found, Policy(users={"Ada": Rule(max_gpus=most), "bob": Rule()}))
     assert [record.message for record in caplog.records] == [
         "policy.users.Ada holds for nobody: this hub writes the name ada"
     ]
@@ -51,27 +51,27 @@ def test_names_that_nobody_has_are_told_once(db: Any, caplog: pytest.LogCaptureF
 def test_groups_nobody_asks_for_are_not_read(db: Any):
     found = spawner(db)
     found.user = SimpleNamespace(name="ada")
-    assert Persons().of(found, Policy()) == Person(name="ada")
+    assert UserGroups().read_person(found, Policy()) == Person(name="ada")
 
 
 def test_groups_of_several_people_are_read_at_once_and_casefolded(db: Any):
-    groups = Persons().groups({"ada", "bob", "eve", "nobody"}, spawner(db))
+    groups = UserGroups().read_groups({"ada", "bob", "eve", "nobody"}, spawner(db))
     assert groups == {"ada": {"ml", "strasse"}, "bob": {"ml"}}
 
 
 def test_groups_that_cannot_be_read_are_unknown_and_it_is_said_once(db: Any, caplog: pytest.LogCaptureFixture):
-    found, persons = spawner(db), Persons()
+    found, persons = spawner(db), UserGroups()
     db.expire_all()
     found.user = SimpleNamespace(name="ada", groups=_Failing(db))
     db.execute(orm.Base.metadata.tables["user_group_map"].delete())
     orm.Base.metadata.tables["user_group_map"].drop(db.connection())
-    assert [persons.of(found, ASKING).groups, persons.of(found, ASKING).groups] == [None, None]
-    assert persons.groups({"ada"}, found) is None
+    assert [persons.read_person(found, ASKING).groups, persons.read_person(found, ASKING).groups] == [None, None]
+    assert persons.read_groups({"ada"}, found) is None
     assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 
 def test_without_a_database_nothing_is_known_of_others():
-    assert Persons().groups({"ada"}, SimpleNamespace(db=None, log=logging.getLogger("hub"))) is None
+    assert UserGroups().read_groups({"ada"}, SimpleNamespace(db=None, log=logging.getLogger("hub"))) is None
 
 
 class _Failing:

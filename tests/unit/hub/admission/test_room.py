@@ -9,13 +9,13 @@ import pytest
 from kubernetes_asyncio.client import V1Container, V1ResourceRequirements
 
 from gpuspawner.core.catalog.avoidance import MatchExpression
-from gpuspawner.core.catalog.catalogue import Catalogue, GPUType, Image
+from gpuspawner.core.catalog.catalogue import Catalog, GPUType, Image
 from gpuspawner.core.cluster.model import Node, Taint
 from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.request.placement import Placement
-from gpuspawner.hub.admission.room import has_room
+from gpuspawner.core.request.placement import PodRequirements
+from gpuspawner.hub.admission.room import has_cpu_node_room
 
-CATALOGUE = Catalogue(
+CATALOGUE = Catalog(
     images={"a": Image(slug="a", display_name="A", image="a")},
     cpu=None,
     memory=None,
@@ -24,7 +24,7 @@ CATALOGUE = Catalogue(
     },
 )
 FREE = {"cpu": 4000, "memory": 8 * 2**30, "pods": 10}
-PLACEMENT = Placement(
+PLACEMENT = PodRequirements(
     image="a", cpu_limit_millis=2000, cpu_request_millis=1000, memory_limit_bytes=2**30, memory_request_bytes=2**30
 )
 BASE: dict[str, Any] = {
@@ -50,8 +50,8 @@ def inventory(*, labels: Any = None, taints: tuple[Taint, ...] = (), **allocatab
     )
 
 
-def room(found: Inventory, placement: Placement = PLACEMENT, **base: Any) -> bool:
-    return has_room(placement, CATALOGUE, inventory=found, base={**BASE, **base})
+def room(found: Inventory, placement: PodRequirements = PLACEMENT, **base: Any) -> bool:
+    return has_cpu_node_room(placement, CATALOGUE, inventory=found, base={**BASE, **base})
 
 
 def test_a_free_node_without_gpus_is_room():
@@ -131,7 +131,7 @@ def test_a_node_that_the_image_does_not_run_on_is_no_room():
 
 @pytest.mark.parametrize(("guarantee", "expected"), [(4.0, True), (4.5, False)])
 def test_what_nobody_chose_is_the_admins_guarantee(guarantee: float, expected: bool):
-    placement = Placement(
+    placement = PodRequirements(
         image="a", cpu_limit_millis=None, cpu_request_millis=None, memory_limit_bytes=None, memory_request_bytes=None
     )
     assert room(inventory(), placement, cpu_guarantee=guarantee) is expected

@@ -12,86 +12,86 @@ from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
 
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.core.progress.stages import QueuePlace
-from gpuspawner.hub.config.offers import Offers
+from gpuspawner.hub.config.offers import OfferFactory
 from gpuspawner.kube.store import ClusterStore
 from tests.unit.hub.conftest import GPU_NODE, SETTINGS
 from tests.unit.kube.watch_server import NODES, WatchServer
 
 
 @pytest.fixture
-def offers() -> Offers:
-    return Offers()
+def offers() -> OfferFactory:
+    return OfferFactory()
 
 
-def test_the_same_settings_are_parsed_once(offers: Offers):
+def test_the_same_settings_are_parsed_once(offers: OfferFactory):
     assert offers.parse(SETTINGS) is offers.parse(dict(SETTINGS))
 
 
-def test_entries_in_another_order_are_other_settings(offers: Offers):
+def test_entries_in_another_order_are_other_settings(offers: OfferFactory):
     swapped = {**SETTINGS, "images": dict(reversed(SETTINGS["images"].items()))}
     assert list(offers.parse(SETTINGS).configured.images) == ["pytorch", "minimal"]
     assert list(offers.parse(swapped).configured.images) == ["minimal", "pytorch"]
 
 
-def test_true_is_no_number(offers: Offers):
+def test_true_is_no_number(offers: OfferFactory):
     bounds = {"min": 1, "max": 8, "step": 1, "default": 1}
     offers.parse({"cpu": bounds})
     with pytest.raises(SettingsError):
         offers.parse({"cpu": {**bounds, "min": True}})
 
 
-def test_settings_may_be_of_classes_of_their_own(offers: Offers):
+def test_settings_may_be_of_classes_of_their_own(offers: OfferFactory):
     own = OrderedDict(SETTINGS["cpu"])
     assert offers.parse({**SETTINGS, "cpu": own}) is offers.parse({**SETTINGS, "cpu": own})
     assert offers.parse({"cpu": own}) is not offers.parse({**SETTINGS, "cpu": own})
     assert offers.parse({"cpu": own}).configured.cpu == offers.parse({"cpu": dict(own)}).configured.cpu
 
 
-def test_many_different_settings_do_not_pile_up(offers: Offers):
+def test_many_different_settings_do_not_pile_up(offers: OfferFactory):
     for number in range(1, 100):
         offers.parse({"cpu": {"min": 1, "max": number, "step": 1, "default": 1}})
     assert len(offers._settings) <= 32
 
 
-def test_wrong_settings_are_an_error_each_time(offers: Offers):
+def test_wrong_settings_are_an_error_each_time(offers: OfferFactory):
     for _ in range(2):
         with pytest.raises(SettingsError):
             offers.parse({"gpus": 3})
 
 
-def test_no_settings_are_empty(offers: Offers):
+def test_no_settings_are_empty(offers: OfferFactory):
     assert offers.parse({}).is_empty
     assert not offers.parse(SETTINGS).is_empty
 
 
 @pytest.fixture
-async def store(offers: Offers, server: WatchServer) -> AsyncIterator[ClusterStore]:
+async def store(offers: OfferFactory, server: WatchServer) -> AsyncIterator[ClusterStore]:
     async with ApiClient(Configuration(host=server.url)) as client:
-        yield offers.store(CoreV1Api(client))
+        yield offers.get_store(CoreV1Api(client))
         await offers.stop()
 
 
-async def test_an_offer_is_assembled_once_for_the_same_nodes(offers: Offers, store: ClusterStore):
+async def test_an_offer_is_assembled_once_for_the_same_nodes(offers: OfferFactory, store: ClusterStore):
     parsed = offers.parse({})
-    first = await offers.make(parsed, store, image="base:1")
-    assert (await offers.make(parsed, store, image="base:1")).catalogue is first.catalogue
-    other = await offers.make(parsed, store, image="base:2")
+    first = await offers.make_offer(parsed, store, image="base:1")
+    assert (await offers.make_offer(parsed, store, image="base:1")).catalogue is first.catalogue
+    other = await offers.make_offer(parsed, store, image="base:2")
     assert [image.image for image in other.catalogue.images.values()] == ["base:2"]
 
 
-async def test_other_nodes_make_another_offer(offers: Offers, store: ClusterStore, server: WatchServer):
+async def test_other_nodes_make_another_offer(offers: OfferFactory, store: ClusterStore, server: WatchServer):
     parsed = offers.parse({})
-    assert (await offers.make(parsed, store, image="base")).catalogue.gpus
+    assert (await offers.make_offer(parsed, store, image="base")).catalogue.gpus
     server.delete(NODES, GPU_NODE)
     async with asyncio.timeout(5):
-        while (await offers.make(parsed, store, image="base")).catalogue.gpus:  # noqa: ASYNC110 - it knows no event
+        while (await offers.make_offer(parsed, store, image="base")).catalogue.gpus:  # noqa: ASYNC110 - it knows no event
             await asyncio.sleep(0.01)
 
 
-async def test_one_client_has_one_store(offers: Offers, store: ClusterStore, server: WatchServer):
+async def test_one_client_has_one_store(offers: OfferFactory, store: ClusterStore, server: WatchServer):
     async with ApiClient(Configuration(host=server.url)) as client:
         other = CoreV1Api(client)
-        assert offers.store(other) is offers.store(other) is not store
+        assert offers.get_store(other) is offers.get_store(other) is not store
 
 
 QUEUE = "/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/hub/localqueues/gpu-queue/pendingworkloads"
@@ -106,27 +106,27 @@ GATED = {
 }
 
 
-async def test_a_pod_in_a_queue_has_a_place_there(offers: Offers, store: ClusterStore, server: WatchServer):
+async def test_a_pod_in_a_queue_has_a_place_there(offers: OfferFactory, store: ClusterStore, server: WatchServer):
     entry = {"metadata": {"name": "pod-jupyter-ada-1a2b3"}, "positionInClusterQueue": 2}
     server.bodies[QUEUE] = json.dumps({"items": [entry]})
-    offer = await offers.make(offers.parse({}), store, image="base")
-    assert await offer.queue_place(GATED) == QueuePlace(position=2, queue="gpu-queue")
+    offer = await offers.make_offer(offers.parse({}), store, image="base")
+    assert await offer.find_queue_place(GATED) == QueuePlace(position=2, queue="gpu-queue")
 
 
-async def test_without_the_right_a_pod_in_a_queue_is_in_that_queue(offers: Offers, store: ClusterStore):
-    offer = await offers.make(offers.parse({}), store, image="base")
-    assert await offer.queue_place(GATED) == QueuePlace(queue="gpu-queue")
+async def test_without_the_right_a_pod_in_a_queue_is_in_that_queue(offers: OfferFactory, store: ClusterStore):
+    offer = await offers.make_offer(offers.parse({}), store, image="base")
+    assert await offer.find_queue_place(GATED) == QueuePlace(queue="gpu-queue")
 
 
-async def test_a_pod_that_was_let_through_or_never_was_queued_has_no_place(offers: Offers, store: ClusterStore):
-    offer = await offers.make(offers.parse({}), store, image="base")
-    assert await offer.queue_place({**GATED, "spec": {"containers": []}}) is None
-    assert await offer.queue_place({**GATED, "metadata": {"name": "jupyter-ada", "namespace": "hub"}}) is None
+async def test_a_pod_that_was_let_through_or_never_was_queued_has_no_place(offers: OfferFactory, store: ClusterStore):
+    offer = await offers.make_offer(offers.parse({}), store, image="base")
+    assert await offer.find_queue_place({**GATED, "spec": {"containers": []}}) is None
+    assert await offer.find_queue_place({**GATED, "metadata": {"name": "jupyter-ada", "namespace": "hub"}}) is None
 
 
-async def test_a_pod_that_exists_is_gated_by_its_gates_alone(offers: Offers, store: ClusterStore):
-    offer = await offers.make(offers.parse({}), store, image="base")
+async def test_a_pod_that_exists_is_gated_by_its_gates_alone(offers: OfferFactory, store: ClusterStore):
+    offer = await offers.make_offer(offers.parse({}), store, image="base")
     draft = {**GATED, "metadata": {**GATED["metadata"], "uid": None}, "spec": {"containers": []}}
     admitted = {**GATED, "spec": {"containers": []}}
-    pods = [await offer.located(each) for each in (draft, GATED, admitted)]
-    assert [each.demands.gated for each in pods if each is not None] == [True, True, False]
+    pods = [await offer.add_volume_topology(each) for each in (draft, GATED, admitted)]
+    assert [each.constraints.is_gated for each in pods if each is not None] == [True, True, False]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.errors import SettingsError
-from gpuspawner.hub.config.offers import Offers, ParsedSettings
-from gpuspawner.hub.config.settings_files import FollowedSettings, SettingsFiles
+from gpuspawner.hub.config.offers import OfferFactory, ParsedSettings
+from gpuspawner.hub.config.settings_files import ReloadingSettings, SettingsFilesCache
 from tests.unit.settings.mounts import Mount
 
 LOG = logging.getLogger("settings-files")
@@ -32,7 +32,7 @@ class Hours:
         return self.now_s
 
 
-Follow = Callable[..., FollowedSettings]
+Follow = Callable[..., ReloadingSettings]
 
 
 @pytest.fixture
@@ -42,9 +42,9 @@ def hours() -> Hours:
 
 @pytest.fixture
 def follow(hours: Hours) -> Follow:
-    def make(*paths: Path, base: Any = BASE, parse: Any = None) -> FollowedSettings:
-        parse = parse or Offers().parse
-        return FollowedSettings([str(path) for path in paths], base, parse=parse, log=LOG, now=hours)
+    def make(*paths: Path, base: Any = BASE, parse: Any = None) -> ReloadingSettings:
+        parse = parse or OfferFactory().parse
+        return ReloadingSettings([str(path) for path in paths], base, parse=parse, log=LOG, now=hours)
 
     return make
 
@@ -53,7 +53,7 @@ def counts(parsed: ParsedSettings) -> dict[str, int]:
     return {slug: gpu.max_count for slug, gpu in parsed.configured.gpus.items()}
 
 
-def after(hours: Hours, settings: FollowedSettings, *, base: Any = BASE) -> dict[str, int]:
+def after(hours: Hours, settings: ReloadingSettings, *, base: Any = BASE) -> dict[str, int]:
     """Return the settings after a while."""
     hours.now_s += 10
     return counts(settings.parse(base))
@@ -117,7 +117,7 @@ def test_a_wrong_file_changes_nothing_and_is_told_once(
     os.utime(path, (1, 1))
     assert after(hours, settings) == {"a100": 1, "t4": 1}
     assert settings.parse(BASE) is parsed
-    assert (settings.is_good, settings.read_at) == (False, read_at)
+    assert (settings.is_valid, settings.read_at) == (False, read_at)
     ((level, message),) = told(caplog)
     assert (level, message.partition(": ")[0]) == (
         "ERROR",
@@ -137,7 +137,7 @@ def test_another_mistake_is_told_and_so_is_that_all_is_right_again(
         after(hours, settings)
     path.unlink()
     assert after(hours, settings) == {"a100": 1, "t4": 2, "l4": 1}
-    assert not settings.is_good
+    assert not settings.is_valid
     assert [level for level, _ in told(caplog)] == ["ERROR", "ERROR", "INFO", "ERROR"]
     assert told(caplog)[-1][1].endswith(f"settings_files: {path} cannot be read: No such file or directory")
 
@@ -185,7 +185,7 @@ def test_whatever_becomes_of_a_file_the_last_good_settings_stay(
     spoil(path)
     for _ in range(3):
         assert after(hours, settings) == {"a100": 1, "t4": 1}
-    assert not settings.is_good
+    assert not settings.is_valid
     ((level, message),) = told(caplog)
     assert (level, str(path) in message, reason in message) == ("ERROR", True, True), message
 
@@ -201,7 +201,7 @@ def test_a_file_of_a_folder_that_is_wrong_keeps_what_the_others_say(
     assert f"{mount.folder}/b.yaml is no YAML" in message
     mount.swap({"a.yaml": TWO, "b.yaml": ""})
     assert after(hours, settings) == {"a100": 1, "t4": 2, "l4": 1}
-    assert settings.is_good
+    assert settings.is_valid
 
 
 def test_an_empty_file_says_nothing_and_takes_back_what_it_said(follow: Follow, hours: Hours, tmp_path: Path):
@@ -210,7 +210,7 @@ def test_an_empty_file_says_nothing_and_takes_back_what_it_said(follow: Follow, 
     settings = follow(path)
     path.write_text("")
     assert after(hours, settings) == {"a100": 1}
-    assert settings.is_good
+    assert settings.is_valid
 
 
 def test_a_folder_that_vanishes_and_comes_back(follow: Follow, hours: Hours, tmp_path: Path):
@@ -218,10 +218,10 @@ def test_a_folder_that_vanishes_and_comes_back(follow: Follow, hours: Hours, tmp
     settings = follow(mount.folder)
     mount.folder.rename(tmp_path / "away")
     assert after(hours, settings) == {"a100": 1, "t4": 1}
-    assert not settings.is_good
+    assert not settings.is_valid
     (tmp_path / "away").rename(mount.folder)
     assert after(hours, settings) == {"a100": 1, "t4": 1}
-    assert settings.is_good
+    assert settings.is_valid
 
 
 def test_what_a_file_of_a_folder_said_goes_with_it(follow: Follow, hours: Hours, tmp_path: Path):
@@ -232,28 +232,28 @@ def test_what_a_file_of_a_folder_said_goes_with_it(follow: Follow, hours: Hours,
     assert after(hours, settings) == {"a100": 1, "t4": 1}
     mount.swap({})
     assert after(hours, settings) == {"a100": 1}
-    assert settings.is_good
+    assert settings.is_valid
 
 
 def test_what_changes_while_it_is_read_is_read_the_next_time(follow: Follow, hours: Hours, tmp_path: Path):
     mount = Mount(tmp_path / "mount", {"a.yaml": T4})
-    offers, swaps = Offers(), [{"a.yaml": BROKEN}, {"a.yaml": TWO}]
+    offers, swaps = OfferFactory(), [{"a.yaml": BROKEN}, {"a.yaml": TWO}]
 
     def parse(raw: Any) -> ParsedSettings:
         if settings and len(swaps) == 1:
             mount.swap(swaps.pop())
         return offers.parse(raw)
 
-    settings: FollowedSettings | None = None
+    settings: ReloadingSettings | None = None
     settings = follow(mount.folder, parse=parse)
     mount.swap(swaps.pop(0))
     assert after(hours, settings) == {"a100": 1, "t4": 1}
-    assert settings.is_good
+    assert settings.is_valid
     assert after(hours, settings) == {"a100": 1, "t4": 2, "l4": 1}
 
 
 def test_what_did_not_change_is_not_read_again(follow: Follow, hours: Hours, tmp_path: Path):
-    offers, parsed = Offers(), []
+    offers, parsed = OfferFactory(), []
 
     def parse(raw: Any) -> ParsedSettings:
         parsed.append(raw)
@@ -292,7 +292,7 @@ def test_a_wrong_change_for_a_person_is_wrong_for_that_person(follow: Follow, tm
     with pytest.raises(SettingsError, match="max_cnt"):
         settings.parse({**BASE, "gpus": {"a100": {"resource": "nvidia.com/gpu", "max_cnt": 1}}})
     assert counts(settings.parse(BASE)) == {"a100": 1}
-    assert settings.is_good
+    assert settings.is_valid
 
 
 def test_what_is_wrong_at_first_is_an_error_with_the_file(follow: Follow, tmp_path: Path):
@@ -302,15 +302,15 @@ def test_what_is_wrong_at_first_is_an_error_with_the_file(follow: Follow, tmp_pa
 
 
 def test_the_same_files_over_the_same_traits_are_followed_once(tmp_path: Path):
-    files, parse = SettingsFiles(), Offers().parse
-    first = files.of([str(tmp_path)], BASE, parse=parse, log=LOG)
+    files, parse = SettingsFilesCache(), OfferFactory().parse
+    first = files.get_settings([str(tmp_path)], BASE, parse=parse, log=LOG)
     (tmp_path / "a.yaml").write_text(BROKEN)
-    assert files.of([str(tmp_path)], dict(BASE), parse=parse, log=LOG) is first
+    assert files.get_settings([str(tmp_path)], dict(BASE), parse=parse, log=LOG) is first
     assert list(files) == [first]
 
 
 def test_few_of_many_are_remembered(tmp_path: Path):
-    files, parse = SettingsFiles(), Offers().parse
+    files, parse = SettingsFilesCache(), OfferFactory().parse
     for count in range(1, 100):
-        files.of([str(tmp_path)], {"cpu": {"max": count}}, parse=parse, log=LOG)
+        files.get_settings([str(tmp_path)], {"cpu": {"max": count}}, parse=parse, log=LOG)
     assert len(list(files)) == 32

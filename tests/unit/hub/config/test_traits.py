@@ -10,7 +10,7 @@ from traitlets.config import Config, SingletonConfigurable
 from gpuspawner.hub.config.file_traits import FileTraits
 from gpuspawner.hub.config.policy_traits import PolicyTraits
 from gpuspawner.hub.config.queue_traits import QueueTraits
-from gpuspawner.hub.config.traits import SETTINGS, GPUSpawnerTraits
+from gpuspawner.hub.config.traits import SETTING_TRAITS, GPUSpawnerTraits
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.settings import Settings
 
@@ -32,7 +32,7 @@ def example(name: str) -> object:
 
 
 def test_the_settings_are_traits():
-    assert set(SETTINGS) <= set(OWN)
+    assert set(SETTING_TRAITS) <= set(OWN)
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -50,11 +50,11 @@ def test_the_example_of_a_trait_can_be_set(name: str):
 
 
 def test_the_examples_are_right_together():
-    assert not Settings.parse({name: example(name) for name in SETTINGS}).is_empty
+    assert not Settings.parse({name: example(name) for name in SETTING_TRAITS}).is_empty
 
 
 def test_null_is_the_same_as_nothing():
-    assert GPUSpawnerTraits(gpus=None, cpu={"max": 4}).raw_settings() == {
+    assert GPUSpawnerTraits(gpus=None, cpu={"max": 4}).collect_settings() == {
         "images": {},
         "custom_images": {},
         "cpu": {"max": 4},
@@ -72,7 +72,7 @@ def test_null_is_the_same_as_nothing():
 
 
 def test_without_configuration_the_settings_are_empty():
-    assert Settings.parse(GPUSpawnerTraits().raw_settings()).is_empty
+    assert Settings.parse(GPUSpawnerTraits().collect_settings()).is_empty
 
 
 def test_no_name_of_ours_takes_the_place_of_one_of_kubespawners_by_accident():

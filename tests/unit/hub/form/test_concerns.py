@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Catalogue
+from gpuspawner.core.catalog.catalogue import Catalog
 from gpuspawner.core.cluster.model import Node, Taint, Toleration
 from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.discovery.assemble import assemble
-from gpuspawner.hub.config.offers import Offer, Offers
-from gpuspawner.hub.form.concerns import Concerns, Viewpoint
+from gpuspawner.core.discovery.assemble import assemble_catalog
+from gpuspawner.hub.config.offers import Offer, OfferFactory
+from gpuspawner.hub.form.concerns import AdminWarnings, WarningScope
 
 GPU = "nvidia.com/gpu"
-PARSED = Offers().parse({})
-VIEWPOINT = Viewpoint(PARSED, ())
-CATALOGUE = Catalogue(images={}, cpu=None, memory=None)
+PARSED = OfferFactory().parse({})
+VIEWPOINT = WarningScope(PARSED, ())
+CATALOGUE = Catalog(images={}, cpu=None, memory=None)
 INVALID = Node(name="n", labels={"nvidia.com/gpu.product": "A100-MIG-INVALID"})
 GOOD = Node(name="good")
 T4 = Node(name="t4", labels={"nvidia.com/gpu.product": "Tesla-T4"}, capacity={GPU: 1}, allocatable={GPU: 1})
-WITH_PRESETS = Offers().parse({"presets": {"train": {"gpu": "t4"}, "good": {"gpu": "t4"}}})
+WITH_PRESETS = OfferFactory().parse({"presets": {"train": {"gpu": "t4"}, "good": {"gpu": "t4"}}})
 LOG = logging.getLogger("test")
 
 
@@ -34,21 +34,21 @@ def offer(*nodes: Node) -> Offer:
 def assembled(*nodes: Node) -> Offer:
     """Return an offer with presets as far as these nodes have their GPUs."""
     inventory = Inventory(nodes=nodes)
-    catalogue = assemble(WITH_PRESETS.configured, inventory, table=WITH_PRESETS.table, fallback_image="i")
+    catalogue = assemble_catalog(WITH_PRESETS.configured, inventory, table=WITH_PRESETS.table, fallback_image="i")
     return Offer(catalogue=catalogue, inventory=inventory)
 
 
 @pytest.fixture
-def concerns() -> Concerns:
-    return Concerns(soon_s=0, pause_s=0)
+def concerns() -> AdminWarnings:
+    return AdminWarnings(soon_s=0, pause_s=0)
 
 
-async def told(concerns: Concerns, caplog: pytest.LogCaptureFixture, *nodes: Node, **changes: Any) -> list[str]:
+async def told(concerns: AdminWarnings, caplog: pytest.LogCaptureFixture, *nodes: Node, **changes: Any) -> list[str]:
     """Return what the log says for these nodes."""
     caplog.clear()
     viewpoint = VIEWPOINT._replace(**changes)
     seen = assembled(*nodes) if viewpoint.settings is WITH_PRESETS else offer(*nodes)
-    concerns.watch(seen, viewpoint, log=LOG)
+    concerns.schedule_log(seen, viewpoint, log=LOG)
     timer = concerns._timer
     async with asyncio.timeout(5):
         while timer is not None and concerns._timer is timer:  # noqa: ASYNC110 - a timer is no event
@@ -56,30 +56,30 @@ async def told(concerns: Concerns, caplog: pytest.LogCaptureFixture, *nodes: Nod
     return [record.getMessage().partition(" (")[0] for record in caplog.records]
 
 
-def test_for_the_same_nodes_and_settings_it_is_worked_out_once(concerns: Concerns):
+def test_for_the_same_nodes_and_settings_it_is_worked_out_once(concerns: AdminWarnings):
     seen = offer(INVALID)
-    first = concerns.of(seen, VIEWPOINT)
+    first = concerns.find_warnings(seen, VIEWPOINT)
     assert [flag.nodes for flag in first] == [("n",)]
-    assert concerns.of(replace(seen, uncounted=frozenset({"x"})), VIEWPOINT) is first
-    assert concerns.of(offer(GOOD), VIEWPOINT) == ()
+    assert concerns.find_warnings(replace(seen, uncounted=frozenset({"x"})), VIEWPOINT) is first
+    assert concerns.find_warnings(offer(GOOD), VIEWPOINT) == ()
 
 
-def test_what_every_server_tolerates_is_part_of_the_question(concerns: Concerns):
+def test_what_every_server_tolerates_is_part_of_the_question(concerns: AdminWarnings):
     tainted = Node(name="n", capacity={GPU: 1}, allocatable={GPU: 1}, taints=(Taint(key="k", effect="NoSchedule"),))
     gpus = {gpu.slug: gpu for gpu in _types(tainted)}
     seen = replace(offer(tainted), catalogue=replace(CATALOGUE, gpus=gpus))
     tolerated = (Toleration(key="k", operator="Exists"),)
-    found = [concerns.of(seen, Viewpoint(PARSED, each)) for each in ((), tolerated)]
+    found = [concerns.find_warnings(seen, WarningScope(PARSED, each)) for each in ((), tolerated)]
     assert [len(flags) for flags in found] == [1, 0]
 
 
 def _types(node: Node) -> Any:
-    from gpuspawner.core.discovery.discovery import discover  # noqa: PLC0415 - for this test alone
+    from gpuspawner.core.discovery.discovery import discover_gpu_types  # noqa: PLC0415 - for this test alone
 
-    return discover([node], PARSED.table)
+    return discover_gpu_types([node], PARSED.table)
 
 
-async def test_a_change_is_told_and_not_repeated(concerns: Concerns, caplog: pytest.LogCaptureFixture):
+async def test_a_change_is_told_and_not_repeated(concerns: AdminWarnings, caplog: pytest.LogCaptureFixture):
     sentence = "GPUs on n: No GPU is offered: the MIG layout is not the same on all cards"
     assert await told(concerns, caplog, INVALID) == [sentence]
     assert await told(concerns, caplog, INVALID, GOOD) == []
@@ -89,7 +89,7 @@ async def test_a_change_is_told_and_not_repeated(concerns: Concerns, caplog: pyt
     assert await told(concerns, caplog, other) == []
 
 
-async def test_that_all_is_well_again_is_told_once(concerns: Concerns, caplog: pytest.LogCaptureFixture):
+async def test_that_all_is_well_again_is_told_once(concerns: AdminWarnings, caplog: pytest.LogCaptureFixture):
     assert await told(concerns, caplog, GOOD) == []
     await told(concerns, caplog, INVALID)
     assert await told(concerns, caplog, GOOD) == ["GPUs and presets: All are offered and work again."]
@@ -97,7 +97,7 @@ async def test_that_all_is_well_again_is_told_once(concerns: Concerns, caplog: p
 
 
 async def test_what_broke_again_is_told_again_whoever_looked_in_between(
-    concerns: Concerns, caplog: pytest.LogCaptureFixture
+    concerns: AdminWarnings, caplog: pytest.LogCaptureFixture
 ):
     others = (Toleration(key="k"),)
     await told(concerns, caplog, INVALID)
@@ -109,37 +109,37 @@ async def test_what_broke_again_is_told_again_whoever_looked_in_between(
 
 
 async def test_what_was_told_for_some_users_is_not_repeated_for_others(
-    concerns: Concerns, caplog: pytest.LogCaptureFixture
+    concerns: AdminWarnings, caplog: pytest.LogCaptureFixture
 ):
     assert len(await told(concerns, caplog, INVALID)) == 1
     assert await told(concerns, caplog, INVALID, tolerations=(Toleration(key="k"),)) == []
 
 
-async def test_nodes_that_cannot_be_read_are_not_well_again(concerns: Concerns, caplog: pytest.LogCaptureFixture):
+async def test_nodes_that_cannot_be_read_are_not_well_again(concerns: AdminWarnings, caplog: pytest.LogCaptureFixture):
     await told(concerns, caplog, INVALID)
     caplog.clear()
-    concerns.watch(Offer(catalogue=CATALOGUE, inventory=Inventory(reason="Down.")), VIEWPOINT, log=LOG)
+    concerns.schedule_log(Offer(catalogue=CATALOGUE, inventory=Inventory(reason="Down.")), VIEWPOINT, log=LOG)
     assert concerns._timer is None
     assert await told(concerns, caplog, INVALID) == []
 
 
-async def test_nobody_waits_for_the_log(concerns: Concerns, caplog: pytest.LogCaptureFixture):
-    concerns.watch(offer(INVALID), VIEWPOINT, log=LOG)
+async def test_nobody_waits_for_the_log(concerns: AdminWarnings, caplog: pytest.LogCaptureFixture):
+    concerns.schedule_log(offer(INVALID), VIEWPOINT, log=LOG)
     assert (caplog.records, concerns._found) == ([], {})
 
 
 async def test_the_log_is_looked_after_at_most_once_in_a_while(caplog: pytest.LogCaptureFixture):
-    concerns = Concerns(soon_s=0, pause_s=3600)
+    concerns = AdminWarnings(soon_s=0, pause_s=3600)
     await told(concerns, caplog, INVALID)
-    concerns.watch(offer(GOOD), VIEWPOINT, log=LOG)
+    concerns.schedule_log(offer(GOOD), VIEWPOINT, log=LOG)
     assert concerns._timer is not None
     assert concerns._timer.when() - asyncio.get_running_loop().time() > 3500
 
 
-async def test_many_different_viewpoints_do_not_pile_up(concerns: Concerns, caplog: pytest.LogCaptureFixture):
+async def test_many_different_viewpoints_do_not_pile_up(concerns: AdminWarnings, caplog: pytest.LogCaptureFixture):
     for number in range(99):
-        viewpoint = Viewpoint(PARSED, (Toleration(key=str(number)),))
-        concerns.of(offer(INVALID), viewpoint)
+        viewpoint = WarningScope(PARSED, (Toleration(key=str(number)),))
+        concerns.find_warnings(offer(INVALID), viewpoint)
         await told(concerns, caplog, INVALID, tolerations=viewpoint.tolerations)
     assert max(map(len, (concerns._found, concerns._seen, concerns._waiting))) <= 32
     assert len(concerns._told) == 1
@@ -149,7 +149,7 @@ MISSING = "Presets train, good: Not in the form at the moment. There is no GPU t
 
 
 async def test_a_preset_that_is_left_out_is_told_once_and_again_when_it_was_back(
-    concerns: Concerns, caplog: pytest.LogCaptureFixture
+    concerns: AdminWarnings, caplog: pytest.LogCaptureFixture
 ):
     async def said(*nodes: Node, **changes: Any) -> list[str]:
         return await told(concerns, caplog, *nodes, settings=WITH_PRESETS, **changes)
@@ -166,28 +166,28 @@ async def test_a_preset_that_is_left_out_is_told_once_and_again_when_it_was_back
 
 
 async def test_what_is_said_of_nodes_begins_with_gpus_beside_presets_too(
-    concerns: Concerns, caplog: pytest.LogCaptureFixture
+    concerns: AdminWarnings, caplog: pytest.LogCaptureFixture
 ):
     said = await told(concerns, caplog, INVALID, settings=WITH_PRESETS)
     assert said == [MISSING, "GPUs on n: No GPU is offered: the MIG layout is not the same on all cards"]
 
 
-async def test_settings_without_a_preset_do_not_make_it_well(concerns: Concerns, caplog: pytest.LogCaptureFixture):
+async def test_settings_without_a_preset_do_not_make_it_well(concerns: AdminWarnings, caplog: pytest.LogCaptureFixture):
     await told(concerns, caplog, GOOD, settings=WITH_PRESETS)
     assert await told(concerns, caplog, GOOD) == []
     assert await told(concerns, caplog, replace(GOOD), settings=WITH_PRESETS) == []
 
 
 async def test_a_type_that_rules_name_and_that_there_is_not_is_told_once(
-    concerns: Concerns, caplog: pytest.LogCaptureFixture
+    concerns: AdminWarnings, caplog: pytest.LogCaptureFixture
 ):
-    settings = Offers().parse({"policy": {"default": {"gpus": ["t5"]}}})
+    settings = OfferFactory().parse({"policy": {"default": {"gpus": ["t5"]}}})
     assert await told(concerns, caplog, GOOD, settings=settings) == [
         "policy.default.gpus: There is no GPU type 't5' at the moment."
     ]
     assert await told(concerns, caplog, replace(GOOD), settings=settings) == []
 
 
-def test_while_no_node_can_be_read_no_preset_is_called_missing(concerns: Concerns):
+def test_while_no_node_can_be_read_no_preset_is_called_missing(concerns: AdminWarnings):
     viewpoint = VIEWPOINT._replace(settings=WITH_PRESETS)
-    assert concerns.of(Offer(catalogue=CATALOGUE, inventory=Inventory(reason="Down.")), viewpoint) == ()
+    assert concerns.find_warnings(Offer(catalogue=CATALOGUE, inventory=Inventory(reason="Down.")), viewpoint) == ()

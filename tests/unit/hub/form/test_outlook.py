@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.form.formview_live import Live
+from gpuspawner.core.form.formview_live import LiveState
 from gpuspawner.core.request.selection import Selection, validate
 from gpuspawner.core.verdict.verdict import Outcome
-from gpuspawner.hub.form.outlook import look, nearby
-from gpuspawner.hub.pod.preview import Previews
+from gpuspawner.hub.form.outlook import build_live, find_startable_alternatives
+from gpuspawner.hub.pod.preview import PodPreviews
 from tests.unit.hub.conftest import A100, GPU_NODE, SETTINGS, MakeSpawner, node
 from tests.unit.kube.watch_server import NODE_POOLS, NODES, PODS, WatchServer, eventually, node_pool, pod
 
 
-async def live(spawner: Any, options: dict[str, Any] | None) -> Live:
-    offer = await spawner._offer()
+async def live(spawner: Any, options: dict[str, Any] | None) -> LiveState:
+    offer = await spawner._make_offer()
     selection = None if options is None else validate(options, offer.catalogue)
-    return await look(spawner, offer, selection=selection)
+    return await build_live(spawner, offer, selection=selection)
 
 
 async def test_a_choice_that_fits_starts_now(make_spawner: MakeSpawner):
@@ -32,11 +32,11 @@ async def test_a_choice_that_fits_starts_now(make_spawner: MakeSpawner):
 
 async def test_a_choice_that_has_to_wait_comes_with_a_nearer_one(make_spawner: MakeSpawner, server: WatchServer):
     spawner = make_spawner()
-    await spawner._offer()
+    await spawner._make_offer()
     server.put(PODS, pod("other", on="gpu-1", gpus=2))
-    store = spawner._offers._store
+    store = spawner._offer_factory._store
     assert store is not None
-    await eventually(lambda: store._occupancy.requested("gpu-1"))
+    await eventually(lambda: store._occupancy.get_requested("gpu-1"))
     found = await live(spawner, {"gpu": "a100", "gpu_count": 4, "cpu": 1, "memory": "1G"})
     assert found.verdict is not None
     assert found.verdict.outcome is Outcome.WAITS
@@ -103,13 +103,13 @@ async def test_only_a_few_types_are_tried(
     server.put(PODS, pod("other", on="gpu-1", gpus=2))
     spawner = make_spawner(settings={**SETTINGS, "gpus": gpus})
     written: list[str | None] = []
-    original = Previews._make
+    original = PodPreviews._make
 
-    async def noted(previews: Previews, selection: Selection) -> Any:
+    async def noted(previews: PodPreviews, selection: Selection) -> Any:
         written.append(selection.gpu)
         return await original(previews, selection)
 
-    monkeypatch.setattr(Previews, "_make", noted)
+    monkeypatch.setattr(PodPreviews, "_make", noted)
     found = await live(spawner, {"gpu": "a100", "gpu_count": 4, "cpu": 1, "memory": "1G"})
     assert [(each.gpu, each.gpu_count) for each in found.alternatives] == [("a100", 2), ("x", 4), ("y", 4)]
     assert written == ["a100", "x", "y"]
@@ -187,9 +187,9 @@ async def test_only_the_first_presets_are_judged(make_spawner: MakeSpawner):
 async def test_what_is_near_to_a_choice_starts_now(make_spawner: MakeSpawner, server: WatchServer):
     server.put(PODS, pod("other", on="gpu-1", gpus=2))
     spawner = make_spawner()
-    offer = await spawner._offer()
+    offer = await spawner._make_offer()
     selection = validate({"gpu": "a100", "gpu_count": 4, "cpu": 1, "memory": "1G"}, offer.catalogue)
-    found = await nearby(spawner, offer, selection=selection)
+    found = await find_startable_alternatives(spawner, offer, selection=selection)
     assert [(each.gpu, each.gpu_count) for each in found] == [("a100", 2)]
 
 

@@ -10,8 +10,8 @@ import pytest
 from bs4 import BeautifulSoup, Tag
 
 from gpuspawner._resources import data_dir
-from gpuspawner.core.form.formview_types import FormView, State, VendorView
-from gpuspawner.core.warnings.flags_view import FlagsView, FlagView
+from gpuspawner.core.form.formview_types import FormView, GPUTypeState, VendorView
+from gpuspawner.core.warnings.flags_view import WarningsView, WarningView
 from gpuspawner.hub.form.own_templates import shortened
 from gpuspawner.hub.form.rendering import render
 from tests.unit.hub.views import (
@@ -50,7 +50,7 @@ def row(soup: BeautifulSoup, name: str, number: int) -> Tag:
     return found
 
 
-FLAGS = FlagsView(summary="GPUs of 2 nodes are not offered", flags=(FlagView("a, b", "No GPU is offered."),))
+FLAGS = WarningsView(summary="GPUs of 2 nodes are not offered", flags=(WarningView("a, b", "No GPU is offered."),))
 RARER = ("run_time", "shared_memory", "priority")
 EMPTY = replace(VIEW, cpu=None, memory=None, vendors=(), presets=())
 STATES = {
@@ -249,7 +249,7 @@ def test_old_counts_are_marked_with_their_age():
 
 
 def test_old_counts_are_no_reason_except_where_nothing_can_ever_start():
-    types = (replace(T4, state=State.BUSY, reason="None is free right now."), NEVER)
+    types = (replace(T4, state=GPUTypeState.BUSY, reason="None is free right now."), NEVER)
     soup = page(replace(STATES["old"], vendors=(VendorView(slug="x", display_name="X", types=types),)))
     assert [reason.text for reason in soup.select(".gs-vendor .gs-reason")] == ["There is none."]
     assert one(row(soup, "gpu", 2), ".gs-reason").text == "There is none."

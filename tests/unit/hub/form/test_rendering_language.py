@@ -10,14 +10,14 @@ from bs4 import BeautifulSoup
 from jinja2 import Environment, nodes
 
 from gpuspawner._resources import data_dir
-from gpuspawner.core.text.language import ENGLISH, Language, speaking
+from gpuspawner.core.text.language import ENGLISH, Language, use_language
 from gpuspawner.hub.form.rendering import render
-from gpuspawner.hub.request.languages import languages
+from gpuspawner.hub.request.languages import load_languages
 from tests.unit.hub.views import VIEW
 
 TEMPLATES = sorted(path for path in data_dir("templates").rglob("*.html") if path.name != "admin.html")
 every_template = pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
-every_language = pytest.mark.parametrize("language", languages().values(), ids=lambda language: language.tag)
+every_language = pytest.mark.parametrize("language", load_languages().values(), ids=lambda language: language.tag)
 UNITS = {"GiB"}
 
 
@@ -43,7 +43,7 @@ def test_no_word_inside_of_an_expression_is_none_of_a_message(path: Path):
 
 @every_language
 def test_a_page_says_which_language_it_is_in(language: Language):
-    with speaking(language):
+    with use_language(language):
         page = BeautifulSoup(render(VIEW), "html.parser")
     (root,) = page.select("#gpuspawner-form")
     sent = [field["value"] for field in page.select("input[name=_language]")]
@@ -53,8 +53,8 @@ def test_a_page_says_which_language_it_is_in(language: Language):
 def test_pages_of_two_languages_do_not_mix():
     """Rows and scripts are kept from one page to the next."""
     pages = []
-    for language in (*languages().values(), *languages().values()):
-        with speaking(language):
+    for language in (*load_languages().values(), *load_languages().values()):
+        with use_language(language):
             pages.append(render(VIEW))
     half = len(pages) // 2
     assert (pages[:half], len(set(pages))) == (pages[half:], half)

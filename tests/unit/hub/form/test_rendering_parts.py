@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.form.formview_types import FormView, GPUTypeView, State
+from gpuspawner.core.form.formview_types import FormView, GPUTypeState, GPUTypeView
 from gpuspawner.hub.form import rendering
 from tests.unit.hub.views import T4, VIEW, hostile_view
 
@@ -24,7 +24,7 @@ OTHER: dict[str, Any] = {
     "free": 2,
     "capacity_text": "2 of 16 free",
     "details_text": "",
-    "state": State.BUSY,
+    "state": GPUTypeState.BUSY,
     "reason": "All are taken.",
     "badges": ("NVLink", "spot"),
     "caution": "It may go.",

@@ -8,7 +8,7 @@ import pytest
 from bs4 import BeautifulSoup, Tag
 
 from gpuspawner.core.form.formview_policy_types import PolicyView
-from gpuspawner.core.form.formview_types import FormView, State, VendorView
+from gpuspawner.core.form.formview_types import FormView, GPUTypeState, VendorView
 from gpuspawner.hub.form.rendering import render
 from tests.unit.hub.form.test_rendering import one, page, row
 from tests.unit.hub.views import BLOCKED, DENIED, LIMITED, T4, VIEW
@@ -106,9 +106,9 @@ def test_where_nothing_may_be_started_it_is_said_first_and_enter_starts_nothing(
     assert not one(allowed, "button.visually-hidden").has_attr("disabled")
 
 
-@pytest.mark.parametrize("state", sorted(State))
-def test_only_what_is_denied_or_never_there_cannot_be_picked(state: State):
+@pytest.mark.parametrize("state", sorted(GPUTypeState))
+def test_only_what_is_denied_or_never_there_cannot_be_picked(state: GPUTypeState):
     gpu = replace(T4, state=state, reason="Why not.")
     view: FormView = replace(VIEW, vendors=(VendorView(slug="x", display_name="X", types=(gpu,)),))
     disabled = one(row(page(view), "gpu", 1), "input").has_attr("disabled")
-    assert disabled is (state in {State.DENIED, State.NEVER})
+    assert disabled is (state in {GPUTypeState.DENIED, GPUTypeState.NEVER})

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from gpuspawner._resources import data_dir
-from gpuspawner.core.text.language import Language, speaking
+from gpuspawner.core.text.language import Language, use_language
 from gpuspawner.hub.form.own_scripts import shortened
-from gpuspawner.hub.form.script_language import translated
+from gpuspawner.hub.form.script_language import translate_script
 
 SCRIPTS = sorted(data_dir("templates").glob("*.js"))
 # Two words in a row, or one with a capital that is nothing but a word: selectors and names have neither.
@@ -35,11 +35,11 @@ class Polish(NullTranslations):
         return ("{number} dzień", "{number} dni", "{number} dnia")[self.plural(number)]
 
 
-POLISH = Language(tag="pl", catalogue=Polish())
+POLISH = Language(tag="pl", translations=Polish())
 
 
 def test_an_english_script_is_sent_as_it_is():
-    assert translated('say(t("Starts now."));') == 'say(t("Starts now."));'
+    assert translate_script('say(t("Starts now."));') == 'say(t("Starts now."));'
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_an_english_script_is_sent_as_it_is():
     ],
 )
 def test_messages_and_plurals_are_those_of_the_language(source: str, sent: str):
-    with speaking(POLISH):
-        assert translated(source) == sent
+    with use_language(POLISH):
+        assert translate_script(source) == sent
 
 
 class French(Polish):
@@ -84,13 +84,13 @@ class Malicious(Polish):
 
 
 def test_each_form_that_a_rule_may_ask_for_is_there():
-    with speaking(Language(tag="fr", catalogue=French())):
-        assert translated('tn("a", "b", n)') == 'tn(["jour","de jours","jours"],0, n)'
+    with use_language(Language(tag="fr", translations=French())):
+        assert translate_script('tn("a", "b", n)') == 'tn(["jour","de jours","jours"],0, n)'
 
 
 def test_a_rule_that_is_more_than_arithmetic_is_left_out():
-    with speaking(Language(tag="xx", catalogue=Malicious())):
-        assert translated('Number(n != 1); tn("a", "b", n)') == 'Number(n != 1); tn("a", "b", n)'
+    with use_language(Language(tag="xx", translations=Malicious())):
+        assert translate_script('Number(n != 1); tn("a", "b", n)') == 'Number(n != 1); tn("a", "b", n)'
 
 
 def test_each_script_has_one_rule_for_plurals_at_most():

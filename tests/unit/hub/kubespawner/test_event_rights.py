@@ -10,8 +10,8 @@ import pytest
 from kubernetes_asyncio.client.rest import ApiException
 from tornado import web
 
-from gpuspawner.hub.kubespawner.event_rights import DENIED_S, EventRights
-from gpuspawner.hub.kubespawner.upkeep import give_up_dead
+from gpuspawner.hub.kubespawner.event_rights import EVENTS_DENIED_S, EventsAccess
+from gpuspawner.hub.kubespawner.upkeep import give_up_dead_reflectors
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.clocks import Clock
 from tests.unit.hub.conftest import MakeSpawner
@@ -26,7 +26,7 @@ EVERYWHERE = {"enable_user_namespaces": True}
 @pytest.fixture
 def clock(clock: Clock, make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch) -> Clock:
     """A clock that the rights to events go by."""
-    monkeypatch.setattr(GPUSpawner, "_event_rights", EventRights(clock=clock))
+    monkeypatch.setattr(GPUSpawner, "_events_access", EventsAccess(clock=clock))
     return clock
 
 
@@ -58,7 +58,7 @@ async def test_a_server_starts_without_events_and_its_person_is_told(
     spawner = make_spawner(kubespawner=kubespawner)
     server.status[events_path(spawner)] = 403
     start = await begun(spawner, server)
-    await eventually(lambda: (last := spawner._this_start.following.last) and UNTOLD in last.sentence)
+    await eventually(lambda: (last := spawner._start_state.feed.last) and UNTOLD in last.sentence)
     assert not start.done()
     assert spawner.events == []
     start.cancel()
@@ -68,8 +68,8 @@ async def test_a_server_starts_without_events_and_its_person_is_told(
 async def test_a_person_is_told_nothing_of_events_that_can_be_read(make_spawner: MakeSpawner, server: WatchServer):
     spawner = make_spawner()
     start = await begun(spawner, server)
-    await eventually(lambda: (last := spawner._this_start.following.last) and last.stage == "waiting")
-    assert not [each for each in spawner._this_start.following.reports if UNTOLD in each.sentence]
+    await eventually(lambda: (last := spawner._start_state.feed.last) and last.stage == "waiting")
+    assert not [each for each in spawner._start_state.feed.reports if UNTOLD in each.sentence]
     start.cancel()
     await asyncio.gather(start, return_exceptions=True)
 
@@ -83,8 +83,8 @@ async def test_the_admin_is_told_once_which_right_is_missing_and_where_it_stands
     for _ in range(3):
         assert await spawner._start_watching_events() is None
     assert len(server.asked(path, watch=False)) == 1
-    clock.now += DENIED_S + 0.1
-    give_up_dead(type(spawner).reflectors)  # as each start does
+    clock.now += EVENTS_DENIED_S + 0.1
+    give_up_dead_reflectors(type(spawner).reflectors)  # as each start does
     assert await spawner._start_watching_events() is None
     assert len(server.asked(path, watch=False)) == 2
     (warning,) = told()
@@ -112,7 +112,7 @@ async def test_the_hub_goes_on_where_a_watch_of_events_gives_up(
     reflector.watch_task.cancel()  # it would take half a minute to give up by itself
     await asyncio.gather(reflector.watch_task, return_exceptions=True)
     server.status[events_path(spawner)] = 403
-    give_up_dead(type(spawner).reflectors)  # as each start does
+    give_up_dead_reflectors(type(spawner).reflectors)  # as each start does
     assert await spawner._start_watching_events() is None
     assert len(told()) == 1
 
@@ -129,10 +129,10 @@ async def test_a_right_that_is_given_later_is_used_within_a_minute(
     server.status[events_path(spawner)] = 403
     await spawner._start_watching_events()
     server.status = {}
-    clock.now += DENIED_S + 0.1
-    give_up_dead(type(spawner).reflectors)  # as each start does
+    clock.now += EVENTS_DENIED_S + 0.1
+    give_up_dead_reflectors(type(spawner).reflectors)  # as each start does
     assert await spawner._start_watching_events() is spawner.event_reflector
-    assert not spawner._this_start.following.lacks_events
+    assert not spawner._start_state.feed.lacks_events
     assert told()[1:] == ["The hub may read events again."]
 
 

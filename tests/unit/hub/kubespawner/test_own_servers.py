@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.hub.kubespawner.own_servers import is_watched, pods_with, watch, watched_pods
+from gpuspawner.hub.kubespawner.own_servers import ensure_pods_watched, has_read_pods, list_pods_with, list_watched_pods
 from tests.unit.hub.conftest import MakeSpawner
 from tests.unit.kube.watch_server import WatchServer, pod
 
@@ -26,7 +26,7 @@ def spawner(*pods: dict[str, Any], loaded: asyncio.Future[None] | None = None) -
 async def test_pods_with_gpus_are_read():
     without = pod("without")
     without["spec"]["containers"] = [{"name": "c"}, {"name": "d", "resources": {"limits": {"cpu": "1"}}}]
-    found = pods_with(GPU, spawner(pod("a", gpus=2), without, pod("done", phase="Succeeded")))
+    found = list_pods_with(GPU, spawner(pod("a", gpus=2), without, pod("done", phase="Succeeded")))
     assert found is not None
     assert [(each.name, each.node, each.requests["nvidia.com/gpu"]) for each in found] == [("a", "n1", 2)]
 
@@ -35,13 +35,13 @@ async def test_gpus_that_a_server_has_by_a_claim_are_its_own():
     bound = pod("a", gpus=2)
     mappings = [{"containerName": "c", "resourceName": "nvidia.com/gpu", "requestName": "r"}]
     bound["status"]["extendedResourceClaimStatus"] = {"requestMappings": mappings, "resourceClaimName": "a-devices"}
-    (found,) = pods_with(GPU, spawner(bound)) or ()
+    (found,) = list_pods_with(GPU, spawner(bound)) or ()
     assert found.requests["nvidia.com/gpu"] == 2
 
 
 async def test_a_watch_that_has_not_begun_tells_nothing():
-    assert pods_with(GPU, SimpleNamespace(pod_reflector=None)) is None
-    assert pods_with(GPU, spawner(pod("a"), loaded=asyncio.get_running_loop().create_future())) is None
+    assert list_pods_with(GPU, SimpleNamespace(pod_reflector=None)) is None
+    assert list_pods_with(GPU, spawner(pod("a"), loaded=asyncio.get_running_loop().create_future())) is None
 
 
 @pytest.mark.parametrize("is_cancelled", [False, True])
@@ -51,7 +51,7 @@ async def test_a_watch_that_failed_tells_nothing(is_cancelled: bool):
         loaded.cancel()
     else:
         loaded.set_exception(OSError("refused"))
-    assert pods_with(GPU, spawner(pod("a"), loaded=loaded)) is None
+    assert list_pods_with(GPU, spawner(pod("a"), loaded=loaded)) is None
 
 
 class _Kind(SimpleNamespace):
@@ -81,10 +81,10 @@ async def test_a_watch_that_has_not_begun_is_begun_and_waited_for():
         found.reflectors["pods", "hub"] = reflector(pod("a"))
 
     found = kind(begin)
-    await watch(found, timeout_s=10)
-    assert is_watched(found)
+    await ensure_pods_watched(found, timeout_s=10)
+    assert has_read_pods(found)
     found.reflectors["events", "hub"] = reflector(pod("b"))
-    assert [list(pods) for pods, _ in watched_pods(found)] == [["a"]]
+    assert [list(pods) for pods, _ in list_watched_pods(found)] == [["a"]]
 
 
 async def test_a_watch_that_gave_up_is_begun_anew():
@@ -93,15 +93,15 @@ async def test_a_watch_that_gave_up_is_begun_anew():
 
     found = kind(begin)
     found.reflectors["pods", "hub"] = reflector(pod("old"), is_over=True)
-    await watch(found, timeout_s=10)
-    assert [list(pods) for pods, _ in watched_pods(found)] == [["new"]]
+    await ensure_pods_watched(found, timeout_s=10)
+    assert [list(pods) for pods, _ in list_watched_pods(found)] == [["new"]]
 
 
 async def test_a_watch_that_goes_on_is_left_alone():
     found = kind(None)
     found.reflectors["pods", "hub"] = reflector(pod("a"))
-    await watch(found, timeout_s=10)
-    assert is_watched(found)
+    await ensure_pods_watched(found, timeout_s=10)
+    assert has_read_pods(found)
 
 
 async def test_a_watch_that_cannot_begin_is_no_error():
@@ -109,8 +109,8 @@ async def test_a_watch_that_cannot_begin_is_no_error():
         raise OSError("refused")
 
     found = kind(begin)
-    await watch(found, timeout_s=10)
-    assert not is_watched(found)
+    await ensure_pods_watched(found, timeout_s=10)
+    assert not has_read_pods(found)
 
 
 async def test_pods_of_other_hubs_are_told_where_users_have_namespaces_of_their_own(make_spawner: MakeSpawner):
@@ -120,7 +120,7 @@ async def test_pods_of_other_hubs_are_told_where_users_have_namespaces_of_their_
         each["metadata"]["annotations"] = {"hub.jupyter.org/username": "ada"}
     type(own).reflectors["pods", None] = SimpleNamespace(pods=pods)
     try:
-        ((found, is_own),) = watched_pods(own)
+        ((found, is_own),) = list_watched_pods(own)
     finally:
         type(own).reflectors.clear()
     assert [(name, is_own(each)) for name, each in found.items()] == [
@@ -132,7 +132,7 @@ async def test_pods_of_other_hubs_are_told_where_users_have_namespaces_of_their_
 async def test_all_pods_of_the_hubs_one_namespace_are_its_own():
     found = kind(None)
     found.reflectors["pods", "hub"] = reflector(pod("a"))
-    ((_, is_own),) = watched_pods(found)
+    ((_, is_own),) = list_watched_pods(found)
     assert is_own(pod("a"))
 
 
@@ -141,11 +141,11 @@ async def test_no_form_ends_the_hub_where_all_namespaces_cannot_be_watched(
 ):
     own = make_spawner(kubespawner={"enable_user_namespaces": True})
     server.status["/api/v1/pods"] = 403
-    await watch(own, timeout_s=10)
-    assert not is_watched(own)
+    await ensure_pods_watched(own, timeout_s=10)
+    assert not has_read_pods(own)
     server.status = {}
-    await watch(own, timeout_s=10)
-    assert is_watched(own)
+    await ensure_pods_watched(own, timeout_s=10)
+    assert has_read_pods(own)
 
 
 async def test_a_slow_first_reading_goes_on_when_nobody_waits_any_more():
@@ -156,8 +156,8 @@ async def test_a_slow_first_reading_goes_on_when_nobody_waits_any_more():
 
     answered, done = asyncio.Event(), asyncio.Event()
     found = kind(begin)
-    await watch(found, timeout_s=0.01)
-    assert not is_watched(found)
+    await ensure_pods_watched(found, timeout_s=0.01)
+    assert not has_read_pods(found)
     answered.set()
     await done.wait()
-    assert is_watched(found)
+    assert has_read_pods(found)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kubespawner import KubeSpawner
 from kubespawner.spawner import EventReflector
 
-from gpuspawner.hub.kubespawner.pod_events import PodEvents, of_pod
+from gpuspawner.hub.kubespawner.pod_events import PodEventIndex, select_pod_events
 from tests.unit.clocks import Clock, uptimes
 from tests.unit.hub.conftest import MakeSpawner
 from tests.unit.hub.followed import Reflector
@@ -33,16 +33,16 @@ def uids(events: list[Any]) -> list[str]:
 
 def test_only_the_pods_own_events_count_in_the_order_they_happened():
     events = [event("c", second=2), event("x", "jupyter-bob"), event("b", second=1, is_new=True), event("a")]
-    assert uids(of_pod(events, "jupyter-ada", after=None)) == ["a", "b", "c"]
+    assert uids(select_pod_events(events, "jupyter-ada", after=None)) == ["a", "b", "c"]
 
 
 def test_what_came_before_the_start_is_left_out():
     events = [event("a"), event("b", second=1), event("c", second=2)]
-    assert uids(of_pod(events, "jupyter-ada", after="b")) == ["c"]
+    assert uids(select_pod_events(events, "jupyter-ada", after="b")) == ["c"]
 
 
 def test_all_count_when_the_last_one_is_gone():
-    assert uids(of_pod([event("a"), event("b")], "jupyter-ada", after="gone")) == ["a", "b"]
+    assert uids(select_pod_events([event("a"), event("b")], "jupyter-ada", after="gone")) == ["a", "b"]
 
 
 @given(
@@ -54,7 +54,7 @@ def test_kubespawner_says_the_same(drawn: list[tuple[str, int, bool]], after: st
     reflector = SimpleNamespace(resources={each["metadata"]["uid"]: each for each in events})
     reflector.events = EventReflector.events.fget(reflector)
     spawner = SimpleNamespace(event_reflector=reflector, pod_name="jupyter-ada", _last_event=after)
-    assert of_pod(events, "jupyter-ada", after=after) == KubeSpawner.events.fget(spawner)
+    assert select_pod_events(events, "jupyter-ada", after=after) == KubeSpawner.events.fget(spawner)
 
 
 async def test_a_spawner_knows_its_pods_events(make_spawner: MakeSpawner):
@@ -71,18 +71,18 @@ async def test_a_spawner_knows_its_pods_events(make_spawner: MakeSpawner):
 @given(uptime_s=uptimes)
 def test_events_are_sorted_by_pod_once_a_second_whatever_the_uptime(uptime_s: float):
     clock = Clock(uptime_s)
-    known = PodEvents(clock=clock)
+    known = PodEventIndex(clock=clock)
     resources = {"b": event("b", second=1), "a": event("a"), "x": event("x", "jupyter-bob")}
     reflector = Reflector(resources=resources)
-    assert uids(known.of(reflector, "jupyter-ada")) == ["a", "b"]
+    assert uids(known.list_events(reflector, "jupyter-ada")) == ["a", "b"]
     resources["c"] = event("c", second=2)
-    assert uids(known.of(reflector, "jupyter-ada")) == ["a", "b"]
+    assert uids(known.list_events(reflector, "jupyter-ada")) == ["a", "b"]
     clock.now += 1.0
-    assert uids(known.of(reflector, "jupyter-ada")) == ["a", "b", "c"]
-    assert known.of(reflector, "jupyter-eve") == []
+    assert uids(known.list_events(reflector, "jupyter-ada")) == ["a", "b", "c"]
+    assert known.list_events(reflector, "jupyter-eve") == []
 
 
 def test_each_watch_has_its_own():
-    known = PodEvents()
+    known = PodEventIndex()
     watches = [Reflector(resources={"a": event(uid)}) for uid in ("1", "2")]
-    assert [uids(known.of(watch, "jupyter-ada")) for watch in watches] == [["1"], ["2"]]
+    assert [uids(known.list_events(watch, "jupyter-ada")) for watch in watches] == [["1"], ["2"]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from gpuspawner.hub.kubespawner.pod_owners import owners_of_pods
+from gpuspawner.hub.kubespawner.pod_owners import read_pod_owners
 
 
 def user(name: str, **pods: bool) -> Any:
@@ -24,7 +24,7 @@ def asked(*users: Any) -> Any:
 def test_pods_belong_to_the_user_of_their_spawner_by_the_name_of_today():
     ada, bob = user("ada", one=True, two=False), user("bob", three=True)
     ada.name = "lovelace"
-    assert owners_of_pods(asked(ada, bob)) == {
+    assert read_pod_owners(asked(ada, bob)) == {
         "hub/jupyter-one": ("lovelace", "one"),
         "hub/jupyter-two": ("lovelace", "two"),
         "hub/jupyter-three": ("bob", "three"),
@@ -34,13 +34,13 @@ def test_pods_belong_to_the_user_of_their_spawner_by_the_name_of_today():
 def test_of_two_spawners_of_a_pod_the_active_one_has_it():
     idle, active = user("ada", one=False), user("lovelace", one=True)
     for users in ((idle, active), (active, idle)):
-        assert owners_of_pods(asked(*users)) == {"hub/jupyter-one": ("lovelace", "one")}
+        assert read_pod_owners(asked(*users)) == {"hub/jupyter-one": ("lovelace", "one")}
 
 
 def test_spawners_of_another_kind_have_no_pods():
     ada = SimpleNamespace(name="ada", spawners={"": SimpleNamespace(name="", active=True)})
-    assert owners_of_pods(asked(ada)) == {}
+    assert read_pod_owners(asked(ada)) == {}
 
 
 def test_without_a_hub_nobody_is_known():
-    assert owners_of_pods(SimpleNamespace(user=SimpleNamespace(name="ada"))) == {}
+    assert read_pod_owners(SimpleNamespace(user=SimpleNamespace(name="ada"))) == {}

@@ -13,14 +13,14 @@ from kubernetes_asyncio.client.rest import ApiException
 from tornado import web
 
 from gpuspawner.hub.errors import COUNTS_REFUSALS
-from gpuspawner.hub.kubespawner.own_servers import is_watched
+from gpuspawner.hub.kubespawner.own_servers import has_read_pods
 from gpuspawner.hub.kubespawner.upkeep import (
-    first_list,
-    forgive_refusal,
-    give_up_dead,
+    forgive_refused_start,
+    give_up_dead_reflectors,
     is_given_up,
-    no_abandoned_reflectors,
-    taking_over,
+    make_takeover_reflector,
+    unregister_failed_reflector,
+    wait_for_first_list,
 )
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import MakeSpawner
@@ -53,7 +53,7 @@ async def test_reflectors_that_load_or_watch_are_not_given_up():
         "gave up": reflector(watch=ended),
         "cancelled": reflector(loaded=False, cancelled=True),
     }
-    give_up_dead(reflectors)
+    give_up_dead_reflectors(reflectors)
     assert [name for name, each in reflectors.items() if not is_given_up(each)] == ["loading", "watching"]
     assert not is_given_up(None)
     watching.cancel()
@@ -62,7 +62,7 @@ async def test_reflectors_that_load_or_watch_are_not_given_up():
 async def test_nobody_waits_for_a_first_list_that_was_cancelled():
     reflectors: dict[str, Any] = {}
     made = reflector(loaded=False)
-    with suppress(asyncio.CancelledError), no_abandoned_reflectors(reflectors, "pods"):
+    with suppress(asyncio.CancelledError), unregister_failed_reflector(reflectors, "pods"):
         reflectors["pods"] = made
         raise asyncio.CancelledError
     assert reflectors == {}
@@ -86,14 +86,14 @@ async def test_looking_at_a_server_does_with_what_is_known_while_nothing_can_be_
 async def test_what_was_known_stays_where_the_next_first_list_was_cancelled():
     dead, made = reflector(error=ValueError("x")), reflector(loaded=False)
     reflectors = {"pods": dead}
-    with suppress(asyncio.CancelledError), no_abandoned_reflectors(reflectors, "pods"):
+    with suppress(asyncio.CancelledError), unregister_failed_reflector(reflectors, "pods"):
         reflectors["pods"] = made
         raise asyncio.CancelledError
     assert reflectors == {"pods": dead}
 
 
 def test_a_reflector_knows_what_the_dead_one_knew_until_it_has_read_more():
-    made = taking_over(SimpleNamespace, SimpleNamespace(resources={"a": 1}))(namespace="hub")
+    made = make_takeover_reflector(SimpleNamespace, SimpleNamespace(resources={"a": 1}))(namespace="hub")
     assert (made.namespace, made.resources) == ("hub", {"a": 1})
 
 
@@ -150,20 +150,20 @@ async def test_what_a_dead_watch_knew_is_not_certain_where_it_cannot_be_replaced
     server.status = {path: 500}
     with pytest.raises(ApiException, match="500"):
         await spawner._start_watching_pods(replace=True)
-    assert (await spawner.poll(), is_watched(spawner)) == (None, False)
+    assert (await spawner.poll(), has_read_pods(spawner)) == (None, False)
 
 
 async def test_whoever_gives_up_waiting_leaves_the_list_to_the_others():
     loading = reflector(loaded=False)
     reflectors = {"pods": loading}
-    with suppress(asyncio.CancelledError), no_abandoned_reflectors(reflectors, "pods"):
+    with suppress(asyncio.CancelledError), unregister_failed_reflector(reflectors, "pods"):
         raise asyncio.CancelledError
     assert (reflectors, loading.first_load_future.done()) == ({"pods": loading}, False)
 
 
 async def test_whoever_gives_up_waiting_for_a_first_list_does_not_end_it_for_others():
     loading = reflector(loaded=False)
-    fickle, patient = (asyncio.create_task(first_list({"pods": loading}, "pods")) for _ in range(2))
+    fickle, patient = (asyncio.create_task(wait_for_first_list({"pods": loading}, "pods")) for _ in range(2))
     await asyncio.sleep(0)
     fickle.cancel()
     with suppress(asyncio.CancelledError):
@@ -174,7 +174,7 @@ async def test_whoever_gives_up_waiting_for_a_first_list_does_not_end_it_for_oth
 
 async def test_whoever_waits_for_a_first_list_is_told_what_it_failed_with():
     loading = reflector(loaded=False)
-    waiting = asyncio.create_task(first_list({"pods": loading}, "pods"))
+    waiting = asyncio.create_task(wait_for_first_list({"pods": loading}, "pods"))
     await asyncio.sleep(0)
     loading.first_load_future.set_exception(ValueError("no list"))
     with pytest.raises(ValueError, match="no list"):
@@ -225,7 +225,7 @@ async def test_what_a_first_list_failed_with_is_not_told_again_when_the_hub_ends
 
 def test_a_refused_start_counts_for_nothing():
     user = SimpleNamespace(settings={"failure_count": 2})
-    forgive_refusal(user)
+    forgive_refused_start(user)
     # JupyterHub 5 adds one afterwards.
     assert user.settings["failure_count"] + (1 if COUNTS_REFUSALS else 0) == 2
 
@@ -236,6 +236,6 @@ def test_it_is_taken_from_the_count_of_the_hubs_handlers(monkeypatch: pytest.Mon
     hub = JupyterHub()
     hub.tornado_application = web.Application(**users)
     monkeypatch.setattr(JupyterHub, "_instance", hub if is_hub else None)
-    forgive_refusal(SimpleNamespace(settings=users))
+    forgive_refused_start(SimpleNamespace(settings=users))
     counts = hub.tornado_application.settings if is_hub else users
     assert counts["failure_count"] == (-1 if COUNTS_REFUSALS else 0)

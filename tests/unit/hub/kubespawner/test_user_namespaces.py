@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Catalogue
+from gpuspawner.core.catalog.catalogue import Catalog
 from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.hub.admission.ledger import Ledger
-from gpuspawner.hub.kubespawner.user_namespaces import own_pods
+from gpuspawner.hub.admission.ledger import Reservations
+from gpuspawner.hub.kubespawner.user_namespaces import make_own_pod_check
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import MakeSpawner
 
@@ -55,7 +55,7 @@ NAMES = ("ada", "Ada.Lovelace@example.org", "-x-", "1", "ünï", "a" * 80, "dev-
 @pytest.mark.parametrize("scheme", ["safe", "escape"])
 async def test_pods_of_all_users_of_the_hub_are_its_own(make: MakeSpawner, template: str, scheme: str):
     traits: dict[str, Any] = {"user_namespace_template": template, "slug_scheme": scheme, "namespace": "people"}
-    is_own = own_pods(make("jhub", **traits))
+    is_own = make_own_pod_check(make("jhub", **traits))
     pods = [pod(make("jhub", name=name, named=named, **traits)) for name in NAMES for named in ("", "two", "Gr0ß & co")]
     assert [each["metadata"] for each in pods if not is_own(each)] == []
 
@@ -64,20 +64,20 @@ async def test_pods_of_all_users_of_the_hub_are_its_own(make: MakeSpawner, templ
 @pytest.mark.parametrize("name", ["ada", "dev-ada", "dev"])
 async def test_pods_of_another_hub_are_not(make: MakeSpawner, hub: str, other: str, name: str):
     foreign = pod(make(other, name=name))
-    assert not own_pods(make(hub))(foreign)
+    assert not make_own_pod_check(make(hub))(foreign)
 
 
 async def test_the_number_of_a_user_is_a_number(make: MakeSpawner):
     template = "{hubnamespace}-{userid}"
     foreign = pod(make("jhub-dev", user_namespace_template=template))
-    assert not own_pods(make("jhub", user_namespace_template=template))(foreign)
+    assert not make_own_pod_check(make("jhub", user_namespace_template=template))(foreign)
 
 
 @pytest.mark.parametrize(
     "metadata", [None, {}, {"annotations": None}, {"annotations": {"hub.jupyter.org/username": 1}}]
 )
 async def test_a_pod_without_a_user_is_nobodys(make: MakeSpawner, metadata: object):
-    assert not own_pods(make("jhub"))({"metadata": metadata})
+    assert not make_own_pod_check(make("jhub"))({"metadata": metadata})
 
 
 async def test_limits_count_no_servers_of_another_hub_and_ask_once_for_each_pod(make: MakeSpawner):
@@ -88,10 +88,10 @@ async def test_limits_count_no_servers_of_another_hub_and_ask_once_for_each_pod(
     loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     loaded.set_result(None)
     type(own).reflectors["pods", None] = SimpleNamespace(pods=pods, first_load_future=loaded)
-    ledger, catalogue = Ledger(), Catalogue(images={}, cpu=None, memory=None)
+    ledger, catalogue = Reservations(), Catalog(images={}, cpu=None, memory=None)
 
     def counted() -> list[str]:
-        servers = ledger.servers(own, catalogue, inventory=Inventory(), groups_of=lambda _: {})
+        servers = ledger.list_servers(own, catalogue, inventory=Inventory(), read_groups=lambda _: {})
         return [each.owner for each in servers or ()]
 
     try:

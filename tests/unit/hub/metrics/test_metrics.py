@@ -5,27 +5,27 @@ from __future__ import annotations
 from prometheus_client import REGISTRY
 
 from gpuspawner.hub.metrics import metrics
-from gpuspawner.hub.metrics.metrics import OTHER, PREFIX, Label
+from gpuspawner.hub.metrics.metrics import METRICS_PREFIX, OTHER_LABEL, BoundedLabel
 
 
 def sample(name: str, **labels: str) -> float:
     """Return what a metric stands at."""
-    return REGISTRY.get_sample_value(f"{PREFIX}_{name}", labels) or 0.0
+    return REGISTRY.get_sample_value(f"{METRICS_PREFIX}_{name}", labels) or 0.0
 
 
 def test_names_begin_as_jupyterhubs_do():
-    assert PREFIX == "jupyterhub_gpuspawner"
+    assert METRICS_PREFIX == "jupyterhub_gpuspawner"
 
 
 def test_a_start_that_becomes_ready_is_counted_and_its_seconds_with_it():
     before = sample("spawn_ready_duration_seconds_sum", gpu="t4-metrics")
-    metrics.spawn_ended("t4-metrics", "ready", seconds=12.5)
+    metrics.count_spawn("t4-metrics", "ready", seconds=12.5)
     assert sample("spawns_total", gpu="t4-metrics", outcome="ready") == 1
     assert sample("spawn_ready_duration_seconds_sum", gpu="t4-metrics") - before == 12.5
 
 
 def test_the_seconds_of_a_start_that_failed_say_nothing_of_getting_ready():
-    metrics.spawn_ended("l4-metrics", "timeout", seconds=900)
+    metrics.count_spawn("l4-metrics", "timeout", seconds=900)
     assert sample("spawns_total", gpu="l4-metrics", outcome="timeout") == 1
     assert sample("spawn_ready_duration_seconds_count", gpu="l4-metrics") == 0
 
@@ -37,16 +37,16 @@ def test_stages_are_measured_by_type():
 
 def test_verdicts_stand_beside_what_came_of_them():
     before = sample("verdicts_total", verdict="now", outcome="no_node")
-    metrics.verdict_tested("now", "no_node")
+    metrics.count_verdict("now", "no_node")
     assert sample("verdicts_total", verdict="now", outcome="no_node") - before == 1
 
 
 def test_refusals_are_counted_by_their_reason():
     before = sample("refusals_total", reason="gpu_quota")
-    metrics.refused("gpu_quota")
+    metrics.count_refusal("gpu_quota")
     assert sample("refusals_total", reason="gpu_quota") - before == 1
 
 
 def test_a_label_has_so_many_values_at_most():
-    label = Label(most=2)
-    assert [label(value) for value in ("a", "b", "c", "a", "b", "d")] == ["a", "b", OTHER, "a", "b", OTHER]
+    label = BoundedLabel(most=2)
+    assert [label(value) for value in ("a", "b", "c", "a", "b", "d")] == ["a", "b", OTHER_LABEL, "a", "b", OTHER_LABEL]

@@ -18,19 +18,19 @@ def scraped(*followed: Any) -> dict[str, float]:
     return {name.removeprefix("jupyterhub_gpuspawner_settings_last_reload_"): float(value) for name, value in told}
 
 
-def settings(*, is_good: bool, read_at: float) -> Any:
+def settings(*, is_valid: bool, read_at: float) -> Any:
     """Return settings that know how they are only once they were looked at."""
     found = SimpleNamespace()
-    found.look = lambda: vars(found).update(is_good=is_good, read_at=read_at)
+    found.reload_if_changed = lambda: vars(found).update(is_valid=is_valid, read_at=read_at)
     return found
 
 
 def test_files_that_are_right_are_told_with_their_time():
-    assert scraped(settings(is_good=True, read_at=1700.5)) == {"successful": 1, "success_timestamp_seconds": 1700.5}
+    assert scraped(settings(is_valid=True, read_at=1700.5)) == {"successful": 1, "success_timestamp_seconds": 1700.5}
 
 
 def test_one_wrong_file_of_several_settings_is_told():
-    found = scraped(settings(is_good=True, read_at=1700), settings(is_good=False, read_at=1600))
+    found = scraped(settings(is_valid=True, read_at=1700), settings(is_valid=False, read_at=1600))
     assert found == {"successful": 0, "success_timestamp_seconds": 1600}
 
 

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
-from gpuspawner.core.catalog.catalogue import Catalogue, GPUType, Preset
+from gpuspawner.core.catalog.catalogue import Catalog, GPUType, Preset
 from gpuspawner.hub.errors import RefusedStart
-from gpuspawner.hub.metrics.metrics import PREFIX
-from gpuspawner.hub.metrics.spawn_meter import SpawnMeter, asked_gpu, begin, enter, note_pod
-from gpuspawner.hub.start.one_start import OneStart
+from gpuspawner.hub.metrics.metrics import METRICS_PREFIX
+from gpuspawner.hub.metrics.spawn_meter import SpawnMeter, begin_measuring, enter_stage, find_gpu_label, note_pod
+from gpuspawner.hub.start.one_start import StartState
 from tests.unit.clocks import Clock
 
 GPU = GPUType(slug="meter", display_name="M", resource="nvidia.com/gpu", vendor="nvidia")
-CATALOGUE = Catalogue(
+CATALOGUE = Catalog(
     images={},
     cpu=None,
     memory=None,
@@ -32,14 +32,18 @@ BOUND = {
 
 
 def sample(name: str, **labels: str) -> float:
-    return REGISTRY.get_sample_value(f"{PREFIX}_{name}", labels) or 0.0
+    return REGISTRY.get_sample_value(f"{METRICS_PREFIX}_{name}", labels) or 0.0
 
 
 def fake_spawner(pods: dict[str, Any] | None = None) -> Any:
     reflector = SimpleNamespace(pods=pods or {})
     future = asyncio.get_running_loop().create_future()
     return SimpleNamespace(
-        _this_start=OneStart(), _spawn_future=future, pod_reflector=reflector, namespace="hub", pod_name="jupyter-ada"
+        _start_state=StartState(),
+        _spawn_future=future,
+        pod_reflector=reflector,
+        namespace="hub",
+        pod_name="jupyter-ada",
     )
 
 
@@ -62,8 +66,8 @@ async def ended(spawner: Any, error: BaseException | None) -> None:
 async def test_a_start_is_counted_once_when_the_hubs_own_future_ends(error: BaseException | None, outcome: str):
     before = sample("spawns_total", gpu="meter", outcome=outcome)
     spawner = fake_spawner()
-    begin(spawner, {"gpu": "meter"}, catalogue=CATALOGUE)
-    begin(spawner, {"gpu": "meter"}, catalogue=CATALOGUE)
+    begin_measuring(spawner, {"gpu": "meter"}, catalogue=CATALOGUE)
+    begin_measuring(spawner, {"gpu": "meter"}, catalogue=CATALOGUE)
     await ended(spawner, error)
     assert sample("spawns_total", gpu="meter", outcome=outcome) - before == 1
 
@@ -71,7 +75,7 @@ async def test_a_start_is_counted_once_when_the_hubs_own_future_ends(error: Base
 async def test_a_choice_that_the_gate_refuses_is_a_start_that_ended_with_its_code():
     before = sample("refusals_total", reason="meter_quota")
     spawner = fake_spawner()
-    begin(spawner, {"gpu": "meter"}, catalogue=CATALOGUE)
+    begin_measuring(spawner, {"gpu": "meter"}, catalogue=CATALOGUE)
     await ended(spawner, RefusedStart("No.", reason="meter_quota", status_code=403))
     assert sample("spawns_total", gpu="meter", outcome="meter_quota") == 1
     assert sample("refusals_total", reason="meter_quota") - before == 1
@@ -80,7 +84,7 @@ async def test_a_choice_that_the_gate_refuses_is_a_start_that_ended_with_its_cod
 async def test_a_pod_that_is_given_up_is_no_refusal():
     before = sample("refusals_total", reason="meter_hopeless")
     spawner = fake_spawner({"hub/jupyter-ada": {"spec": {}}})
-    begin(spawner, {"gpu": "meter"}, catalogue=CATALOGUE)
+    begin_measuring(spawner, {"gpu": "meter"}, catalogue=CATALOGUE)
     note_pod(spawner)
     await ended(spawner, RefusedStart("No.", reason="meter_hopeless", status_code=409))
     assert sample("refusals_total", reason="meter_hopeless") == before
@@ -90,8 +94,8 @@ async def test_a_pod_that_was_there_and_has_gone_was_created():
     before = sample("refusals_total", reason="meter_vanished")
     failed = sample("verdicts_total", verdict="waits", outcome="failed")
     spawner = fake_spawner()
-    begin(spawner, {"gpu": "meter"}, catalogue=CATALOGUE)
-    spawner._this_start.meter.foretell("waits")
+    begin_measuring(spawner, {"gpu": "meter"}, catalogue=CATALOGUE)
+    spawner._start_state.meter.note_verdict("waits")
     note_pod(spawner, BOUND)
     note_pod(spawner)
     await ended(spawner, RefusedStart("No.", reason="meter_vanished", status_code=409))
@@ -101,7 +105,7 @@ async def test_a_pod_that_was_there_and_has_gone_was_created():
 
 def test_that_a_start_failed_lasts_no_time(clock: Clock):
     meter = SpawnMeter("meter", clock=clock)
-    meter.enter("failed")
+    meter.enter_stage("failed")
     meter.end(None)
     assert sample("spawn_stage_duration_seconds_count", gpu="meter", stage="failed") == 0
 
@@ -109,8 +113,8 @@ def test_that_a_start_failed_lasts_no_time(clock: Clock):
 async def test_what_was_foretold_is_held_against_what_came():
     before = sample("verdicts_total", verdict="waits", outcome="ready")
     spawner = fake_spawner({"hub/jupyter-ada": BOUND})
-    begin(spawner, {"gpu": "meter"}, catalogue=CATALOGUE)
-    spawner._this_start.meter.foretell("waits")
+    begin_measuring(spawner, {"gpu": "meter"}, catalogue=CATALOGUE)
+    spawner._start_state.meter.note_verdict("waits")
     note_pod(spawner)
     await ended(spawner, None)
     assert sample("verdicts_total", verdict="waits", outcome="ready") - before == 1
@@ -119,8 +123,8 @@ async def test_what_was_foretold_is_held_against_what_came():
 async def test_stages_of_a_start_end_with_it():
     before = sample("spawn_stage_duration_seconds_count", gpu="meter", stage="starting")
     spawner = fake_spawner()
-    begin(spawner, {"gpu": "meter"}, catalogue=CATALOGUE)
-    enter(spawner, "starting")
+    begin_measuring(spawner, {"gpu": "meter"}, catalogue=CATALOGUE)
+    enter_stage(spawner, "starting")
     await ended(spawner, None)
     assert sample("spawn_stage_duration_seconds_count", gpu="meter", stage="starting") - before == 1
 
@@ -128,16 +132,16 @@ async def test_stages_of_a_start_end_with_it():
 async def test_a_spawner_without_a_start_of_the_hubs_is_not_measured():
     spawner = fake_spawner()
     spawner._spawn_future = None
-    begin(spawner, {}, catalogue=CATALOGUE)
+    begin_measuring(spawner, {}, catalogue=CATALOGUE)
     note_pod(spawner)
-    enter(spawner, "starting")
-    assert spawner._this_start.meter is None
+    enter_stage(spawner, "starting")
+    assert spawner._start_state.meter is None
 
 
 def test_a_stage_lasts_until_the_next_one_and_the_last_until_the_end(clock: Clock):
     meter = SpawnMeter("meter", clock=clock)
     for stage, lasted_s in (("waiting", 5), ("waiting", 7), ("pulling", 30)):
-        meter.enter(stage)
+        meter.enter_stage(stage)
         clock.now += lasted_s
     meter.end(None)
     sums = [sample("spawn_stage_duration_seconds_sum", gpu="meter", stage=each) for each in ("waiting", "pulling")]
@@ -159,4 +163,4 @@ def test_a_stage_lasts_until_the_next_one_and_the_last_until_the_end(clock: Cloc
     ],
 )
 def test_only_types_that_are_offered_have_a_name(options: object, label: str):
-    assert asked_gpu(options, CATALOGUE) == label
+    assert find_gpu_label(options, CATALOGUE) == label

@@ -9,7 +9,7 @@ import pytest
 from tornado import web
 
 from gpuspawner.hub.errors import ClusterFailure, RefusedStart, SpawnException
-from gpuspawner.hub.metrics.spawn_outcomes import outcome_of, verdict_outcome, waited_s
+from gpuspawner.hub.metrics.spawn_outcomes import classify_outcome, classify_verdict, measure_wait_s
 
 
 @pytest.mark.parametrize(
@@ -27,13 +27,13 @@ from gpuspawner.hub.metrics.spawn_outcomes import outcome_of, verdict_outcome, w
     ],
 )
 def test_an_end_has_one_code_and_none_of_a_strangers(error: BaseException | None, outcome: str):
-    assert outcome_of(error) == outcome
+    assert classify_outcome(error) == outcome
 
 
 def test_a_refusal_keeps_its_code_where_the_hub_calls_each_one_an_error():
     refused = RefusedStart("No.", reason="gpu_quota", status_code=403)
     refused.reason = "error"  # as JupyterHub 5 does before its future of the start ends
-    assert outcome_of(refused) == "gpu_quota"
+    assert classify_outcome(refused) == "gpu_quota"
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_refusal_keeps_its_code_where_the_hub_calls_each_one_an_error():
     ],
 )
 def test_a_verdict_is_told_right_or_wrong_by_the_node(outcome: str, refused: bool, waited: float | None, came: str):
-    assert verdict_outcome(outcome, refused=refused, waited_s=waited) == came
+    assert classify_verdict(outcome, refused=refused, waited_s=waited) == came
 
 
 def pod(**more: Any) -> dict[str, Any]:
@@ -61,13 +61,13 @@ BOUND = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-1
 
 
 def test_a_pod_waited_until_it_had_a_node():
-    assert waited_s(pod(spec={"nodeName": "n"}, status={"conditions": [BOUND]})) == 90
+    assert measure_wait_s(pod(spec={"nodeName": "n"}, status={"conditions": [BOUND]})) == 90
 
 
 @pytest.mark.parametrize("waiting", [None, {}, pod(), pod(status={"conditions": [{**BOUND, "status": "False"}]})])
 def test_a_pod_without_a_node_still_waits(waiting: dict[str, Any] | None):
-    assert waited_s(waiting) is None
+    assert measure_wait_s(waiting) is None
 
 
 def test_a_pod_that_was_put_on_its_node_by_name_did_not_wait():
-    assert waited_s(pod(spec={"nodeName": "n"})) == 0
+    assert measure_wait_s(pod(spec={"nodeName": "n"})) == 0

@@ -11,8 +11,8 @@ from kubernetes_asyncio.client import V1NodeSelectorRequirement, V1NodeSelectorT
 from gpuspawner.core.catalog.avoidance import MatchExpression
 from gpuspawner.core.catalog.catalogue import Priority
 from gpuspawner.core.cluster.model import Toleration
-from gpuspawner.core.request.placement import Placement
-from gpuspawner.hub.pod.apply import Choice, trait_values
+from gpuspawner.core.request.placement import PodRequirements
+from gpuspawner.hub.pod.apply import PodChoice, build_trait_values
 
 EMPTY: dict[str, Any] = {
     "image": "base",
@@ -40,13 +40,15 @@ REQUIRED = (MatchExpression(key="product", operator="In", values=("a", "b")),)
 OWN = {"key": "pool", "operator": "Exists"}
 
 
-def placement(**changes: Any) -> Placement:
+def placement(**changes: Any) -> PodRequirements:
     amounts = {"cpu_limit_millis": 1500, "cpu_request_millis": 750, "memory_limit_bytes": 8, "memory_request_bytes": 4}
-    return Placement(**{"image": "chosen", **amounts, **changes})
+    return PodRequirements(**{"image": "chosen", **amounts, **changes})
 
 
 def values(admins: dict[str, Any] | None = None, *, resources: frozenset[str] = frozenset(), **changes: Any) -> Any:
-    return trait_values(Choice(placement=placement(**changes), resources=resources), {**EMPTY, **(admins or {})})
+    return build_trait_values(
+        PodChoice(placement=placement(**changes), resources=resources), {**EMPTY, **(admins or {})}
+    )
 
 
 def test_amounts_are_cores_and_bytes():
@@ -166,7 +168,7 @@ def test_the_timeout_is_not_among_the_values_of_a_start():
 
 
 def test_applying_twice_adds_nothing():
-    choice = Choice(
+    choice = PodChoice(
         placement=placement(
             required=REQUIRED,
             avoided=REQUIRED,
@@ -176,14 +178,14 @@ def test_applying_twice_adds_nothing():
             node_selector={"a": "b"},
         )
     )
-    once = trait_values(choice, EMPTY)
-    assert trait_values(choice, once) == once
+    once = build_trait_values(choice, EMPTY)
+    assert build_trait_values(choice, once) == once
 
 
 def test_the_admins_values_are_not_touched():
     admins = {**EMPTY, "node_affinity_required": [{"matchExpressions": [OWN]}], "tolerations": [{"key": "hub"}]}
     before = copy.deepcopy(admins)
-    trait_values(Choice(placement=placement(required=REQUIRED, shm_bytes=5)), admins)
+    build_trait_values(PodChoice(placement=placement(required=REQUIRED, shm_bytes=5)), admins)
     assert admins == before
 
 
@@ -196,7 +198,7 @@ def test_a_priority_nobody_picked_is_the_admins():
 def test_labels_of_a_queue_are_added_and_the_admins_own_stay():
     own = {"team": "{username}", "kueue.x-k8s.io/queue-name": "mine"}
     queued = placement(labels={"kueue.x-k8s.io/queue-name": "gpu-queue", "kueue.x-k8s.io/priority-class": "a{b}"})
-    assert trait_values(Choice(placement=queued), {**EMPTY, "extra_labels": own})["extra_labels"] == {
+    assert build_trait_values(PodChoice(placement=queued), {**EMPTY, "extra_labels": own})["extra_labels"] == {
         **own,
         "kueue.x-k8s.io/priority-class": "a{{b}}",
     }

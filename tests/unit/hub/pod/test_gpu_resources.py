@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Catalogue, GPUType, Image
-from gpuspawner.hub.pod.gpu_resources import of_catalogue, without_gpus
+from gpuspawner.core.catalog.catalogue import Catalog, GPUType, Image
+from gpuspawner.hub.pod.gpu_resources import drop_gpu_resources, list_gpu_resources
 
 
 def gpu(slug: str, resource: str) -> GPUType:
@@ -15,8 +15,8 @@ def gpu(slug: str, resource: str) -> GPUType:
 def test_a_catalogue_has_the_resources_of_all_its_types():
     image = Image(slug="a", display_name="A", image="a")
     offered, hidden = gpu("a", "nvidia.com/gpu"), gpu("b", "example.com/gpu")
-    catalogue = Catalogue(images={"a": image}, cpu=None, memory=None, gpus={"a": offered}, hidden=(hidden,))
-    assert of_catalogue(catalogue) == {"nvidia.com/gpu", "example.com/gpu"}
+    catalogue = Catalog(images={"a": image}, cpu=None, memory=None, gpus={"a": offered}, hidden=(hidden,))
+    assert list_gpu_resources(catalogue) == {"nvidia.com/gpu", "example.com/gpu"}
 
 
 @pytest.mark.parametrize(
@@ -32,8 +32,8 @@ def test_a_catalogue_has_the_resources_of_all_its_types():
     ],
 )
 def test_gpus_of_the_catalogue_and_of_known_vendors_are_taken_out(name: str, stays: bool):
-    assert (name in without_gpus({name: "1"}, {"example.com/gpu"})) is stays
+    assert (name in drop_gpu_resources({name: "1"}, {"example.com/gpu"})) is stays
 
 
 def test_nothing_is_without_gpus():
-    assert without_gpus(None, ()) == {}
+    assert drop_gpu_resources(None, ()) == {}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpuspawner.core.catalog.avoidance import MatchExpression
 from gpuspawner.core.cluster.model import Toleration
-from gpuspawner.hub.pod.merging import added, literal, required_terms, toleration_entries
+from gpuspawner.hub.pod.merging import append_entries, escape_braces, format_tolerations, merge_required_terms
 
 HOME, SHM = {"name": "home"}, {"name": "shm"}
 
@@ -26,16 +26,16 @@ HOME, SHM = {"name": "home"}, {"name": "shm"}
     ],
 )
 def test_an_entry_is_added_once_in_the_admins_shape(admins: Any, expected: Any):
-    assert added(admins, [SHM]) == expected
+    assert append_entries(admins, [SHM]) == expected
 
 
 def test_what_is_empty_in_a_toleration_is_left_out():
-    assert toleration_entries([Toleration(key="gpu", operator="Exists")]) == [{"key": "gpu", "operator": "Exists"}]
+    assert format_tolerations([Toleration(key="gpu", operator="Exists")]) == [{"key": "gpu", "operator": "Exists"}]
 
 
 @given(st.text())
 def test_a_literal_text_survives_formatting(text: str):
-    assert literal(text).format(username="ada") == text
+    assert escape_braces(text).format(username="ada") == text
 
 
 A = (MatchExpression(key="a", operator="In", values=("1",)),)
@@ -59,11 +59,11 @@ OWN = {"key": "own", "operator": "Exists"}
     ],
 )
 def test_every_term_is_repeated_with_each_alternative(admins: Any, expected: Any):
-    assert required_terms(admins, (), alternatives=(A, B)) == expected
+    assert merge_required_terms(admins, (), alternatives=(A, B)) == expected
 
 
 def test_every_alternative_has_what_is_required_in_any_case():
-    assert required_terms([], A, alternatives=(A, B)) == [
+    assert merge_required_terms([], A, alternatives=(A, B)) == [
         {"matchExpressions": [WANTED_A, WANTED_A]},
         {"matchExpressions": [WANTED_A, WANTED_B]},
     ]

@@ -20,8 +20,13 @@ from kubernetes_asyncio.client import (
 from gpuspawner.core.catalog.avoidance import MatchExpression
 from gpuspawner.core.catalog.catalogue import Priority
 from gpuspawner.core.cluster.model import Toleration
-from gpuspawner.core.request.placement import Placement
-from gpuspawner.hub.pod.pod_overrides import container_config, container_mounts, plain, pod_config
+from gpuspawner.core.request.placement import PodRequirements
+from gpuspawner.hub.pod.pod_overrides import (
+    build_container_config,
+    build_pod_config,
+    find_container_mounts,
+    serialize_models,
+)
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -32,18 +37,18 @@ PREFERENCE = {"weight": 100, "preference": {"matchExpressions": [WANTED]}}
 SHM = {"name": "gpuspawner-shm"}
 
 
-def placement(**changes: Any) -> Placement:
+def placement(**changes: Any) -> PodRequirements:
     amounts = {"cpu_limit_millis": 1500, "cpu_request_millis": 750, "memory_limit_bytes": 8, "memory_request_bytes": 4}
-    return Placement(**{"image": "chosen", **amounts, **changes})
+    return PodRequirements(**{"image": "chosen", **amounts, **changes})
 
 
 def pod(admins: dict[str, Any] | None, *, volumes: Any = (), **changes: Any) -> dict[str, Any]:
-    return pod_config(admins, placement(**changes), volumes=list(volumes))
+    return build_pod_config(admins, placement(**changes), volumes=list(volumes))
 
 
 def container(admins: dict[str, Any] | None, *, mounts: Any = (), **changes: Any) -> dict[str, Any]:
     resources = frozenset({"example.com/gpu"})
-    return container_config(admins, placement(**changes), mounts=list(mounts), resources=resources)
+    return build_container_config(admins, placement(**changes), mounts=list(mounts), resources=resources)
 
 
 # -- the pod ---------------------------------------------------------------------------------------------------------
@@ -210,7 +215,7 @@ def test_variables_are_taken_out_and_replaced(variable: Any):
     ("admins", "expected"), [(None, "trait"), ({}, "trait"), ({"volume_mounts": []}, []), ({"volumeMounts": [1]}, [1])]
 )
 def test_the_containers_mounts_are_the_ones_written_over_it(admins: Any, expected: Any):
-    assert container_mounts(admins, otherwise="trait") == expected
+    assert find_container_mounts(admins, otherwise="trait") == expected
 
 
 # -- both ------------------------------------------------------------------------------------------------------------
@@ -226,4 +231,4 @@ def test_the_admins_values_are_not_touched():
 
 
 def test_models_become_what_the_api_takes():
-    assert plain([_affinity_model(), 1]) == [AFFINITY, 1]
+    assert serialize_models([_affinity_model(), 1]) == [AFFINITY, 1]

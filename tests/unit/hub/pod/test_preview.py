@@ -11,9 +11,9 @@ from kubernetes_asyncio.client import V1NodeSelectorRequirement, V1NodeSelectorT
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.request.placement import place
 from gpuspawner.core.request.selection import Selection, validate
-from gpuspawner.hub.pod.apply import Choice, trait_values
-from gpuspawner.hub.pod.gpu_resources import of_catalogue
-from gpuspawner.hub.pod.preview import Previews, twin_of, written
+from gpuspawner.hub.pod.apply import PodChoice, build_trait_values
+from gpuspawner.hub.pod.gpu_resources import list_gpu_resources
+from gpuspawner.hub.pod.preview import PodPreviews, copy_spawner, serialize_pod
 from tests.unit.hub.conftest import A100, SETTINGS, MakeSpawner
 
 ADMINS: dict[str, Any] = {
@@ -29,8 +29,8 @@ TERM_AS_MODEL = V1NodeSelectorTerm(match_expressions=[V1NodeSelectorRequirement(
 REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [IN_ZONE]}}
 
 
-async def previews(spawner: Any, options: dict[str, Any], *more_types: str) -> tuple[Previews, Selection]:
-    found = Previews(spawner, await spawner._offer())
+async def previews(spawner: Any, options: dict[str, Any], *more_types: str) -> tuple[PodPreviews, Selection]:
+    found = PodPreviews(spawner, await spawner._make_offer())
     selection = validate(options, found.offer.catalogue)
     await found.prepare(selection, more_types=more_types)
     return found, selection
@@ -42,16 +42,16 @@ async def test_it_waits_in_line_by_the_priority_that_was_picked(
 ):
     ranks = {"normal": {"class": "site-normal", "value": 100}, "low": {"class": "site-low", "value": -10}}
     found, selection = await previews(make_spawner(settings={**SETTINGS, "priorities": ranks}), asked)
-    pods = [found.pod(each) for each in (selection, replace(selection, priority=None))]
+    pods = [found.find_pod(each) for each in (selection, replace(selection, priority=None))]
     assert (pods[0] and pods[0].priority, pods[1]) == (priority, None)
 
 
 async def test_it_has_what_the_choice_and_the_admin_demand(make_spawner: MakeSpawner):
     found, selection = await previews(make_spawner(kubespawner=ADMINS), {"gpu": "a100", "gpu_count": 2, "cpu": 4})
-    pod = found.pod(selection)
+    pod = found.find_pod(selection)
     assert pod is not None
-    assert pod.demands.node_selector == {"pool": "users", "nvidia.com/gpu.product": A100}
-    assert Toleration(key="users", operator="Exists", effect="NoSchedule") in pod.demands.tolerations
+    assert pod.constraints.node_selector == {"pool": "users", "nvidia.com/gpu.product": A100}
+    assert Toleration(key="users", operator="Exists", effect="NoSchedule") in pod.constraints.tolerations
     # Half of 4 CPUs is guaranteed, and the admin's other container has its own.
     assert (pod.requests["nvidia.com/gpu"], pod.requests["cpu"]) == (2, 2500)
 
@@ -85,9 +85,11 @@ async def test_it_is_the_pod_that_the_traits_of_the_choice_make(
     spawner = make_spawner(kubespawner=admins)
     found, selection = await previews(spawner, choice)
     catalogue = found.offer.catalogue
-    taken = Choice(placement=place(selection, catalogue), resources=of_catalogue(catalogue))
-    spawner._base.assign(trait_values(taken, spawner._base))
-    assert found.pod(selection) == await found.offer.located(written(spawner, await spawner.get_pod_manifest()))
+    taken = PodChoice(placement=place(selection, catalogue), resources=list_gpu_resources(catalogue))
+    spawner._trait_overrides.assign(build_trait_values(taken, spawner._trait_overrides))
+    assert found.find_pod(selection) == await found.offer.add_volume_topology(
+        serialize_pod(spawner, await spawner.get_pod_manifest())
+    )
 
 
 async def test_it_is_made_of_the_admins_values_while_a_choice_is_over_them(make_spawner: MakeSpawner):
@@ -96,38 +98,38 @@ async def test_it_is_made_of_the_admins_values_while_a_choice_is_over_them(make_
     spawner.user_options = {"gpu": "a100", "gpu_count": 2}
     await spawner.load_user_options()
     after, _ = await previews(spawner, {"image": "minimal"})
-    assert after.pod(selection) == before.pod(selection)
+    assert after.find_pod(selection) == before.find_pod(selection)
 
 
 async def test_other_amounts_take_no_other_manifest(make_spawner: MakeSpawner):
     found, selection = await previews(make_spawner(kubespawner=ADMINS), {"gpu": "a100", "gpu_count": 2, "cpu": 4})
     wanted = validate({"gpu": "a100", "gpu_count": 1, "cpu": 2, "memory": "1G"}, found.offer.catalogue)
-    changed, written = found.pod(wanted), (await previews(make_spawner(kubespawner=ADMINS), {}))[0]
+    changed, written = found.find_pod(wanted), (await previews(make_spawner(kubespawner=ADMINS), {}))[0]
     await written.prepare(wanted)
     assert selection != wanted
-    assert changed == written.pod(wanted)
+    assert changed == written.find_pod(wanted)
 
 
 async def test_images_that_people_name_need_one_manifest(make_spawner: MakeSpawner):
     settings = {**SETTINGS, "custom_images": {"allowed": True}}
     found, selection = await previews(make_spawner(settings=settings), {"custom_image": "quay.io/a", "gpu": "a100"})
     other = validate({"custom_image": "quay.io/b", "gpu": "a100"}, found.offer.catalogue)
-    assert found.pod(selection) is not None
-    assert found.pod(other) == found.pod(selection)
+    assert found.find_pod(selection) is not None
+    assert found.find_pod(other) == found.find_pod(selection)
 
 
 async def test_a_type_that_was_not_prepared_is_not_known(make_spawner: MakeSpawner):
     found, _ = await previews(make_spawner(), {"gpu": "a100", "gpu_count": 1, "image": "minimal"}, "mi210")
     catalogue = found.offer.catalogue
-    assert found.pod(validate({"gpu": "mi210", "gpu_count": 1, "image": "minimal"}, catalogue)) is not None
-    assert found.pod(validate({"image": "minimal"}, catalogue)) is None
+    assert found.find_pod(validate({"gpu": "mi210", "gpu_count": 1, "image": "minimal"}, catalogue)) is not None
+    assert found.find_pod(validate({"image": "minimal"}, catalogue)) is None
 
 
 async def test_nothing_of_one_type_is_left_in_the_next(make_spawner: MakeSpawner):
     spawner = make_spawner(kubespawner=ADMINS)
     found, _ = await previews(spawner, {"gpu": "a100", "gpu_count": 2, "image": "minimal"}, "mi210")
     wanted = validate({"gpu": "mi210", "gpu_count": 2, "image": "minimal"}, found.offer.catalogue)
-    alone = Previews(spawner, found.offer)
+    alone = PodPreviews(spawner, found.offer)
     await alone.prepare(wanted)
     assert found._pods["minimal", "mi210", None] == alone._pods["minimal", "mi210", None]
 
@@ -136,9 +138,9 @@ async def test_a_claim_that_does_not_exist_yet_demands_nothing(make_spawner: Mak
     spawner = make_spawner(kubespawner=ADMINS)
     server.status[f"/api/v1/namespaces/{spawner.namespace}/persistentvolumeclaims/claim-ada"] = 404
     found, selection = await previews(spawner, {})
-    pod = found.pod(selection)
+    pod = found.find_pod(selection)
     assert pod is not None
-    assert (pod.demands.claims, pod.demands.undecided, pod.demands.volume_terms) == ((), (), ())
+    assert (pod.constraints.unread_claims, pod.constraints.undecided, pod.constraints.volume_terms) == ((), (), ())
 
 
 async def test_the_spawner_keeps_its_values(make_spawner: MakeSpawner):
@@ -151,9 +153,9 @@ async def test_the_spawner_keeps_its_values(make_spawner: MakeSpawner):
 
 async def test_a_twin_knows_the_admins_values_and_keeps_its_own(make_spawner: MakeSpawner):
     spawner = make_spawner(kubespawner={"node_selector": {"pool": "users"}})
-    spawner._base.assign({"node_selector": {"pool": "some"}})
-    twin = twin_of(spawner)
+    spawner._trait_overrides.assign({"node_selector": {"pool": "some"}})
+    twin = copy_spawner(spawner)
     assert twin.node_selector == {"pool": "users"}
-    twin._base.assign({"node_selector": {"pool": "gpus"}})
-    assert (twin.node_selector, twin._base["node_selector"]) == ({"pool": "gpus"}, {"pool": "users"})
+    twin._trait_overrides.assign({"node_selector": {"pool": "gpus"}})
+    assert (twin.node_selector, twin._trait_overrides["node_selector"]) == ({"pool": "gpus"}, {"pool": "users"})
     assert spawner.node_selector == {"pool": "some"}

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 from jupyter_events.logger import EventLogger
 
-from gpuspawner.core.request.placement import Placement
-from gpuspawner.core.request.time_limits import RUN_TIME
-from gpuspawner.hub.pod.time_limits import SCHEMA_ID, VARIABLE, enforce, told
-from gpuspawner.hub.start.one_start import OneStart
+from gpuspawner.core.request.placement import PodRequirements
+from gpuspawner.core.request.time_limits import RUN_TIME_ANNOTATION
+from gpuspawner.hub.pod.time_limits import RUN_TIME_VARIABLE, SCHEMA_ID, add_run_time, enforce_run_time
+from gpuspawner.hub.start.one_start import StartState
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
 from tests.unit.hub.starts import environment, pod_of
 
 START = datetime(2026, 11, 22, 10, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-NOTHING = Placement(
+NOTHING = PodRequirements(
     image="i", cpu_limit_millis=None, cpu_request_millis=None, memory_limit_bytes=None, memory_request_bytes=None
 )
 
@@ -31,7 +31,7 @@ class FakeSpawner:
 
     def __init__(self, *, deadline: int | None = 3600, eventlog: Any = None) -> None:
         self.namespace, self.pod_name, self.name, self._log_name = "hub", "jupyter-ada", "lab", "ada:lab"
-        self._this_start = OneStart()
+        self._start_state = StartState()
         self.user = SimpleNamespace(name="ada", settings={"eventlog": eventlog} if eventlog else {})
         self.log = logging.getLogger("time-limits")
         self.stops: list[bool] = []
@@ -59,9 +59,9 @@ def eventlog(recorded: io.StringIO) -> EventLogger:
 
 async def test_a_server_runs_until_its_end_and_a_little_longer_and_is_then_deleted():
     spawner = FakeSpawner()
-    assert await enforce(spawner, now=START + HOUR + timedelta(seconds=119)) is None
+    assert await enforce_run_time(spawner, now=START + HOUR + timedelta(seconds=119)) is None
     assert spawner.stops == []
-    assert await enforce(spawner, now=START + HOUR + timedelta(seconds=121)) == 1
+    assert await enforce_run_time(spawner, now=START + HOUR + timedelta(seconds=121)) == 1
     assert spawner.stops == [True]
 
 
@@ -69,13 +69,15 @@ async def test_a_server_runs_until_its_end_and_a_little_longer_and_is_then_delet
 async def test_a_pod_that_has_longer_to_end_is_not_cut_off(own_s: int, ends_s: int):
     spawner = FakeSpawner()
     spawner.pod["spec"]["terminationGracePeriodSeconds"] = own_s
-    ended = [await enforce(spawner, now=START + HOUR + timedelta(seconds=each)) for each in (ends_s - 1, ends_s + 1)]
+    ended = [
+        await enforce_run_time(spawner, now=START + HOUR + timedelta(seconds=each)) for each in (ends_s - 1, ends_s + 1)
+    ]
     assert ended == [None, 1]
 
 
 async def test_a_server_without_an_end_runs_on():
     spawner = FakeSpawner(deadline=None)
-    assert await enforce(spawner, now=START + 1000 * HOUR) is None
+    assert await enforce_run_time(spawner, now=START + 1000 * HOUR) is None
     assert spawner.stops == []
 
 
@@ -83,13 +85,13 @@ async def test_a_server_without_an_end_runs_on():
 async def test_a_pod_that_nobody_sees_is_not_ended(reflector: Any):
     spawner = FakeSpawner()
     spawner.pod_reflector = reflector
-    assert await enforce(spawner, now=START + 1000 * HOUR) is None
+    assert await enforce_run_time(spawner, now=START + 1000 * HOUR) is None
 
 
 async def test_the_end_is_told_once_to_the_hubs_event_log(eventlog: EventLogger, recorded: io.StringIO):
     spawner = FakeSpawner(eventlog=eventlog)
     for minutes in (40, 44.9, 45, 50, 59):
-        await enforce(spawner, now=START + timedelta(minutes=minutes))
+        await enforce_run_time(spawner, now=START + timedelta(minutes=minutes))
     (event,) = map(json.loads, recorded.getvalue().splitlines())
     assert {name: value for name, value in event.items() if not name.startswith("__")} == {
         "username": "ada",
@@ -102,15 +104,15 @@ async def test_the_end_is_told_once_to_the_hubs_event_log(eventlog: EventLogger,
 
 async def test_each_servers_end_is_told(eventlog: EventLogger, recorded: io.StringIO):
     spawner = FakeSpawner(eventlog=eventlog)
-    await enforce(spawner, now=START + timedelta(minutes=50))
+    await enforce_run_time(spawner, now=START + timedelta(minutes=50))
     spawner.pod["metadata"]["uid"] = "2"
-    await enforce(spawner, now=START + timedelta(minutes=51))
+    await enforce_run_time(spawner, now=START + timedelta(minutes=51))
     assert len(recorded.getvalue().splitlines()) == 2
 
 
 async def test_the_end_is_told_in_the_log(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.INFO)
-    await enforce(FakeSpawner(), now=START + timedelta(minutes=50))
+    await enforce_run_time(FakeSpawner(), now=START + timedelta(minutes=50))
     assert [record.getMessage() for record in caplog.records] == [
         "ada:lab ends at 2026-11-22T11:00:00+00:00, when its run time is over"
     ]
@@ -129,7 +131,7 @@ async def test_the_end_is_told_in_the_log(caplog: pytest.LogCaptureFixture):
     ],
 )
 def test_a_pod_says_the_run_time_that_counts(chosen: int | None, admins: dict[str, Any] | None, seconds: str):
-    placement = Placement(
+    placement = PodRequirements(
         image="i",
         cpu_limit_millis=None,
         cpu_request_millis=None,
@@ -137,21 +139,21 @@ def test_a_pod_says_the_run_time_that_counts(chosen: int | None, admins: dict[st
         memory_request_bytes=None,
         run_time_s=chosen,
     )
-    said = told(placement, admins)
-    assert (said.annotations[RUN_TIME], said.environment[VARIABLE]) == (seconds, seconds)
+    said = add_run_time(placement, admins)
+    assert (said.annotations[RUN_TIME_ANNOTATION], said.environment[RUN_TIME_VARIABLE]) == (seconds, seconds)
 
 
 @pytest.mark.parametrize("admins", [None, {}, {"activeDeadlineSeconds": None}, {"activeDeadlineSeconds": "1h"}])
 def test_a_pod_that_runs_on_says_nothing(admins: dict[str, Any] | None):
-    assert told(NOTHING, admins) is NOTHING
+    assert add_run_time(NOTHING, admins) is NOTHING
 
 
 async def test_a_run_time_is_in_the_pod_for_kubernetes_for_people_and_for_programs(make_spawner: MakeSpawner):
     run_time = {"min": "1m", "max": "8h", "step": "1m", "default": "1h"}
     pod = await pod_of(make_spawner(settings={**SETTINGS, "run_time": run_time}), {"gpu": "a100", "run_time": "30m"})
     assert pod["spec"]["activeDeadlineSeconds"] == 1800
-    assert pod["metadata"]["annotations"][RUN_TIME] == "1800"
-    assert environment(pod)[VARIABLE] == "1800"
+    assert pod["metadata"]["annotations"][RUN_TIME_ANNOTATION] == "1800"
+    assert environment(pod)[RUN_TIME_VARIABLE] == "1800"
 
 
 async def test_a_poll_ends_a_server_whose_time_is_over(make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch):

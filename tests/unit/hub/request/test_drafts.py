@@ -14,32 +14,32 @@ PROBLEM = Problem(field="cpu", code="off_step", message="no")
 
 
 def test_what_was_kept_can_be_taken_once():
-    drafts.keep({"cpu": ["1"]})
-    first, second = drafts.take(), drafts.take()
+    drafts.keep_draft({"cpu": ["1"]})
+    first, second = drafts.take_draft(), drafts.take_draft()
     assert first is not None
     assert (dict(first.typed), second) == ({"cpu": "1"}, None)
 
 
 async def test_problems_noted_in_a_task_reach_the_request():
-    drafts.keep({})
+    drafts.keep_draft({})
 
     async def note() -> None:
-        drafts.note((PROBLEM,))
+        drafts.note_problems((PROBLEM,))
 
     await asyncio.create_task(note())
-    draft = drafts.take()
+    draft = drafts.take_draft()
     assert draft is not None
     assert draft.problems == (PROBLEM,)
 
 
 def test_another_request_has_another_draft():
-    copy_context().run(drafts.keep, {"cpu": ["1"]})
-    assert drafts.take() is None
+    copy_context().run(drafts.keep_draft, {"cpu": ["1"]})
+    assert drafts.take_draft() is None
 
 
 def test_without_a_form_problems_are_noted_nowhere():
-    drafts.note((PROBLEM,))
-    assert drafts.take() is None
+    drafts.note_problems((PROBLEM,))
+    assert drafts.take_draft() is None
 
 
 @pytest.mark.parametrize(
@@ -54,5 +54,5 @@ def test_without_a_form_problems_are_noted_nowhere():
     ],
 )
 def test_only_short_texts_are_kept(form: dict[str, object], typed: dict[str, str]):
-    assert drafts.keep(form).typed == typed
-    drafts.take()
+    assert drafts.keep_draft(form).typed == typed
+    drafts.take_draft()

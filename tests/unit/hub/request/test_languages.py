@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner._resources import data_dir
-from gpuspawner.core.text.language import spoken
-from gpuspawner.hub.request.languages import languages, note, preferred, recall
+from gpuspawner.core.text.language import get_language
+from gpuspawner.hub.request.languages import load_languages, note_request_language, pick_locale, recall_form_language
 
 
 def handler(accepted: str | None) -> SimpleNamespace:
@@ -22,11 +22,11 @@ def spoken_after(act, *args: object, **kwargs: object) -> str:
     """Return the tag of what is spoken in a request in which something was done."""
     request = contextvars.copy_context()
     request.run(act, *args, **kwargs)
-    return request.run(spoken).tag
+    return request.run(get_language).tag
 
 
 def test_english_german_and_chinese_are_there():
-    assert [language.tag for language in languages().values()] == ["en", "de", "zh-CN"]
+    assert [language.tag for language in load_languages().values()] == ["en", "de", "zh-CN"]
 
 
 @pytest.mark.parametrize(
@@ -51,17 +51,17 @@ def test_english_german_and_chinese_are_there():
     ],
 )
 def test_a_browser_gets_what_it_likes_best_of_what_is_there(accepted: str, tag: str):
-    assert preferred(accepted).tag == tag
-    assert spoken_after(note, handler(accepted)) == tag
+    assert pick_locale(accepted).tag == tag
+    assert spoken_after(note_request_language, handler(accepted)) == tag
 
 
 def test_the_admins_choice_comes_first():
-    assert spoken_after(note, handler("de"), choice="zh-cn") == "zh-CN"
+    assert spoken_after(note_request_language, handler("de"), choice="zh-cn") == "zh-CN"
 
 
 @pytest.mark.parametrize("nobody", [None, handler(None), SimpleNamespace()])
 def test_whoever_says_nothing_is_spoken_to_in_english(nobody: object):
-    assert spoken_after(note, nobody) == "en"
+    assert spoken_after(note_request_language, nobody) == "en"
 
 
 @pytest.mark.parametrize(
@@ -78,19 +78,19 @@ def test_whoever_says_nothing_is_spoken_to_in_english(nobody: object):
     ],
 )
 def test_a_form_says_which_language_it_was_in(sent: object, tag: str):
-    assert spoken_after(recall, sent) == tag
+    assert spoken_after(recall_form_language, sent) == tag
 
 
 def test_a_form_knows_better_than_the_browser_that_sent_it():
     def act() -> None:
-        recall("zh-CN")
-        note(handler("de"))  # JupyterHub names the request of a form once it starts the server
+        recall_form_language("zh-CN")
+        note_request_language(handler("de"))  # JupyterHub names the request of a form once it starts the server
 
     assert spoken_after(act) == "zh-CN"
 
 
 def test_a_choice_of_the_admins_that_is_not_there_is_none():
-    assert spoken_after(note, handler("de"), choice="xx") == "de"
+    assert spoken_after(note_request_language, handler("de"), choice="xx") == "de"
 
 
 def test_a_file_that_cannot_be_read_takes_no_language_away_but_its_own(
@@ -100,10 +100,10 @@ def test_a_file_that_cannot_be_read_takes_no_language_away_but_its_own(
     for name, content in {"de": whole, "fr": whole[:9], "it": whole[: len(whole) // 2], "pl": b""}.items():
         (tmp_path / f"{name}.mo").write_bytes(content)
     monkeypatch.setattr("gpuspawner.hub.request.languages.data_dir", lambda _: tmp_path)
-    assert list(languages.__wrapped__()) == ["en", "de"]
+    assert list(load_languages.__wrapped__()) == ["en", "de"]
     assert len(caplog.records) == 3
 
 
 @given(st.text(max_size=500))
 def test_any_header_has_an_answer(accepted: str):
-    assert preferred(accepted) in languages().values()
+    assert pick_locale(accepted) in load_languages().values()

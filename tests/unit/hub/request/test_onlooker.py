@@ -31,15 +31,15 @@ def handler(**user: Any) -> Any:
 )
 def test_only_an_admin_of_the_hub_is_one(looking: Any, expected: bool):
     def found() -> bool:
-        onlooker.note(looking)
-        return onlooker.is_admin()
+        onlooker.note_viewer(looking)
+        return onlooker.is_viewer_admin()
 
     assert copy_context().run(found) == expected
 
 
 def test_another_request_has_another_onlooker():
-    copy_context().run(onlooker.note, handler(admin=True))
-    assert not onlooker.is_admin()
+    copy_context().run(onlooker.note_viewer, handler(admin=True))
+    assert not onlooker.is_viewer_admin()
 
 
 def test_a_handler_is_not_kept_by_what_begins_in_its_request():
@@ -49,7 +49,7 @@ def test_a_handler_is_not_kept_by_what_begins_in_its_request():
     looking = Handler()
     gone = weakref.ref(looking)
     context = copy_context()
-    context.run(onlooker.note, looking)
+    context.run(onlooker.note_viewer, looking)
     del looking
     gc.collect()
-    assert (gone(), context.run(onlooker.is_admin)) == (None, True)
+    assert (gone(), context.run(onlooker.is_viewer_admin)) == (None, True)

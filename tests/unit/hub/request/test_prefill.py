@@ -10,7 +10,7 @@ import pytest
 
 from gpuspawner.core.request.selection import Selection
 from gpuspawner.hub.request import drafts
-from gpuspawner.hub.request.prefill import address, take
+from gpuspawner.hub.request.prefill import build_prefill_url, take_prefill
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
 
 CHOICE = Selection(image="pytorch", cpu_millis=2000, memory_bytes=4 << 30, gpu="a100", gpu_count=2)
@@ -29,28 +29,30 @@ def asked(link: str) -> dict[str, list[bytes]]:
 
 
 async def test_a_link_leads_to_the_servers_own_page(make_spawner: MakeSpawner):
-    assert address(make_spawner(), CHOICE).startswith("/spawn/ada?fill-image=pytorch&fill-custom_image=&fill-cpu=2")
+    assert build_prefill_url(make_spawner(), CHOICE).startswith(
+        "/spawn/ada?fill-image=pytorch&fill-custom_image=&fill-cpu=2"
+    )
     spawner = make_spawner(name="ada b")
     spawner.user.escaped_name = "ada%20b"
     spawner.orm_spawner = SimpleNamespace(name="my lab", server=None)
-    assert address(spawner, CHOICE).startswith("/spawn/ada%20b/my%20lab?fill-")
+    assert build_prefill_url(spawner, CHOICE).startswith("/spawn/ada%20b/my%20lab?fill-")
 
 
 async def test_what_a_link_names_stands_in_the_form_and_is_no_option_of_a_start(make_spawner: MakeSpawner):
     spawner = make_spawner()
-    query = {**asked(address(spawner, CHOICE)), "next": [b"/x"]}
+    query = {**asked(build_prefill_url(spawner, CHOICE)), "next": [b"/x"]}
     spawner.handler = handler(query)
     assert query == {"next": [b"/x"]}
     form = await spawner.get_options_form()
     assert '"gpu":"a100","gpu_count":"2"' in form
     # Only once.
-    assert drafts.take() is None
+    assert drafts.take_draft() is None
 
 
 async def test_what_was_saved_last_does_not_mix_with_a_link(make_spawner: MakeSpawner):
     spawner = make_spawner(settings={**SETTINGS, "custom_images": {"allowed": True}})
     spawner.user_options = {"custom_image": "acme/own:1"}
-    spawner.handler = handler(asked(address(spawner, CHOICE)))
+    spawner.handler = handler(asked(build_prefill_url(spawner, CHOICE)))
     form = await spawner.get_options_form()
     assert '"image":"pytorch"' in form
     assert "acme/own" not in form
@@ -67,14 +69,14 @@ async def test_what_was_saved_last_does_not_mix_with_a_link(make_spawner: MakeSp
     ],
 )
 def test_other_requests_are_left_alone(request_: Any):
-    take(request_)
-    assert drafts.take() is None
+    take_prefill(request_)
+    assert drafts.take_draft() is None
 
 
 def test_names_that_are_no_fields_and_bytes_that_are_no_text_do_no_harm():
     query = {"fill-nope": [b"1"], "fill-image": [b"\xff"]}
-    take(handler(query))
-    draft = drafts.take()
+    take_prefill(handler(query))
+    draft = drafts.take_draft()
     assert draft is not None
     assert (query, draft.typed) == ({}, {"image": "\ufffd"})
 

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from gpuspawner.hub.start import answering
-from gpuspawner.hub.start.answering import listening
+from gpuspawner.hub.start.answering import wait_until_listening
 
 
 @pytest.fixture
@@ -22,11 +22,11 @@ def port() -> int:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answering, "PAUSE_S", 0.01)
+    monkeypatch.setattr(answering, "LISTEN_POLL_S", 0.01)
 
 
 async def test_it_returns_once_the_program_listens(port: int):
-    waiting = asyncio.create_task(listening(f"http://127.0.0.1:{port}", timeout_s=20))
+    waiting = asyncio.create_task(wait_until_listening(f"http://127.0.0.1:{port}", timeout_s=20))
     await asyncio.sleep(0.1)
     assert not waiting.done()
     async with await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", port):
@@ -35,13 +35,13 @@ async def test_it_returns_once_the_program_listens(port: int):
 
 async def test_it_gives_up_when_the_time_is_over(port: int):
     began = time.monotonic()
-    await listening(f"http://127.0.0.1:{port}", timeout_s=0.2)
+    await wait_until_listening(f"http://127.0.0.1:{port}", timeout_s=0.2)
     assert 0.2 <= time.monotonic() - began < 5
 
 
 @pytest.mark.parametrize("address", ["", None, ("127.0.0.1", 1), "http://", "http://127.0.0.1", "http://[::1", 7])
 async def test_nobody_waits_where_there_is_no_address(address: object):
-    await asyncio.wait_for(listening(address, timeout_s=60), 5)
+    await asyncio.wait_for(wait_until_listening(address, timeout_s=60), 5)
 
 
 async def test_nobody_waits_for_what_cannot_be_reached(monkeypatch: pytest.MonkeyPatch):
@@ -49,4 +49,4 @@ async def test_nobody_waits_for_what_cannot_be_reached(monkeypatch: pytest.Monke
         await asyncio.sleep(60)
 
     monkeypatch.setattr(asyncio, "open_connection", swallowed)
-    await asyncio.wait_for(listening("http://127.0.0.1:1", timeout_s=60), 5)
+    await asyncio.wait_for(wait_until_listening("http://127.0.0.1:1", timeout_s=60), 5)

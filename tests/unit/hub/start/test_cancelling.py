@@ -10,7 +10,7 @@ import jupyterhub
 import pytest
 
 from gpuspawner.hub.spawner import GPUSpawner
-from gpuspawner.hub.start.cancelling import has_not_run, may_be_left, pod_of, with_cancel
+from gpuspawner.hub.start.cancelling import add_cancel_button, can_have_left_pod, find_pod, has_never_run
 from tests.unit.hub.conftest import MakeSpawner
 from tests.unit.hub.followed import Reflector
 
@@ -40,14 +40,14 @@ def ended(error: BaseException | None = None) -> Any:
 
 async def test_a_named_server_has_a_button_of_its_own_and_hides_the_one_that_stops_another(spawner: GPUSpawner):
     spawner.orm_spawner = SimpleNamespace(name="my lab", server=None)
-    html = with_cancel(spawner, "It <waits>.")
+    html = add_cancel_button(spawner, "It <waits>.")
     assert html.startswith('It &lt;waits&gt;.<span class="gs-cancel">')
     assert 'value="/api/users/ada/servers/my%20lab"' in html
     assert "#stop-server-btn{display:none}" in html
 
 
 async def test_the_default_server_has_one_where_jupyterhub_has_none(spawner: GPUSpawner):
-    html = with_cancel(spawner, "It waits.")
+    html = add_cancel_button(spawner, "It waits.")
     assert ('value="/api/users/ada/server"' in html) is IS_5
     assert bool(html) is IS_5
 
@@ -55,29 +55,29 @@ async def test_the_default_server_has_one_where_jupyterhub_has_none(spawner: GPU
 async def test_no_name_becomes_html(spawner: GPUSpawner):
     spawner.user.escaped_name = '"><script>'
     spawner.orm_spawner = SimpleNamespace(name='x"><script>', server=None)
-    assert "<script" not in with_cancel(spawner, "<script>")
+    assert "<script" not in add_cancel_button(spawner, "<script>")
 
 
 async def test_a_start_that_was_cut_off_may_have_sent_a_pod_that_is_not_seen_yet(spawner: GPUSpawner):
     spawner._start_future = ended()
-    assert may_be_left(spawner) is False
-    spawner._this_start.following.send(None)
-    assert may_be_left(spawner) is True
+    assert can_have_left_pod(spawner) is False
+    spawner._start_state.feed.note_pod_sent(None)
+    assert can_have_left_pod(spawner) is True
 
 
 async def test_a_start_that_failed_leaves_the_pod_that_is_there(spawner: GPUSpawner):
     spawner._start_future = ended(ValueError("x"))
-    spawner._this_start.following.send(None)
-    assert may_be_left(spawner) is False
+    spawner._start_state.feed.note_pod_sent(None)
+    assert can_have_left_pod(spawner) is False
     put(spawner, "Failed")
-    assert (may_be_left(spawner), await spawner.poll()) == (True, None)
+    assert (can_have_left_pod(spawner), await spawner.poll()) == (True, None)
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Failed"])
 async def test_a_pod_that_never_ran_needs_no_time_to_end(spawner: GPUSpawner, phase: str):
     put(spawner, phase)
     spawner._start_future = ended()
-    assert has_not_run(spawner) is True
+    assert has_never_run(spawner) is True
 
 
 @pytest.mark.parametrize("state", [{"running": {}}, {"terminated": {"reason": "Completed", "exitCode": 0}}])
@@ -86,21 +86,21 @@ async def test_what_prepares_a_server_is_given_time(spawner: GPUSpawner, state: 
     (pod,) = spawner.pod_reflector.pods.values()
     spawner._start_future = ended()
     pod["status"]["initContainerStatuses"] = [{"name": "copy", "state": {"waiting": {"reason": "PodInitializing"}}}]
-    assert has_not_run(spawner) is True
+    assert has_never_run(spawner) is True
     pod["status"]["initContainerStatuses"] = [{"name": "copy", "state": state}]
-    assert has_not_run(spawner) is False
+    assert has_never_run(spawner) is False
 
 
 async def test_what_runs_is_given_time(spawner: GPUSpawner):
     put(spawner, "Running")
     spawner._start_future = ended()
-    assert has_not_run(spawner) is False
+    assert has_never_run(spawner) is False
     spawner._start_future = asyncio.get_running_loop().create_future()
     spawner._start_future.set_result("http://x")
     put(spawner, "Pending")
-    assert has_not_run(spawner) is False
+    assert has_never_run(spawner) is False
 
 
 async def test_nothing_is_known_before_anything_is_watched(make_spawner: MakeSpawner):
     spawner = make_spawner()
-    assert (pod_of(spawner), may_be_left(spawner), has_not_run(spawner)) == (None, False, False)
+    assert (find_pod(spawner), can_have_left_pod(spawner), has_never_run(spawner)) == (None, False, False)

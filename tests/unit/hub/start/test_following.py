@@ -8,30 +8,30 @@ import pytest
 
 from gpuspawner.core.progress.stages import Report, Stage
 from gpuspawner.core.text.language import ENGLISH
-from gpuspawner.hub.start.following import Following, uid_of
+from gpuspawner.hub.start.following import ProgressFeed, read_uid
 from tests.unit.clocks import Clock
 
 REPORT = Report(stage=Stage.WAITING, sentence="It waits.", percent=10)
 
 
 async def test_all_who_wait_are_told_at_once():
-    following = Following()
-    waiting = [asyncio.create_task(following.news(timeout_s=None)) for _ in range(3)]
+    following = ProgressFeed()
+    waiting = [asyncio.create_task(following.wait_for_news(timeout_s=None)) for _ in range(3)]
     await asyncio.sleep(0)
-    following.tell([REPORT], percent=12)
+    following.publish([REPORT], percent=12)
     async with asyncio.timeout(1):
         await asyncio.gather(*waiting)
     assert (following.reports, following.percent) == ([REPORT], 12)
 
 
 async def test_nobody_is_woken_for_nothing():
-    following = Following()
+    following = ProgressFeed()
     assert following.last is None
-    following.tell([REPORT], percent=12)
+    following.publish([REPORT], percent=12)
     assert following.last == REPORT
-    waiting = asyncio.create_task(following.news(timeout_s=None))
+    waiting = asyncio.create_task(following.wait_for_news(timeout_s=None))
     await asyncio.sleep(0)
-    following.tell([], percent=12)
+    following.publish([], percent=12)
     await asyncio.sleep(0)
     assert not waiting.done()
     waiting.cancel()
@@ -39,29 +39,29 @@ async def test_nobody_is_woken_for_nothing():
 
 async def test_who_waits_for_some_seconds_waits_no_longer():
     async with asyncio.timeout(1):
-        await Following().news(timeout_s=0.01)
+        await ProgressFeed().wait_for_news(timeout_s=0.01)
 
 
 async def test_when_it_is_over_nobody_waits():
-    following = Following()
-    waiting = asyncio.create_task(following.news(timeout_s=None))
+    following = ProgressFeed()
+    waiting = asyncio.create_task(following.wait_for_news(timeout_s=None))
     await asyncio.sleep(0)
-    following.end()
+    following.close()
     async with asyncio.timeout(1):
         await waiting
-        await following.news(timeout_s=None)
+        await following.wait_for_news(timeout_s=None)
     assert following.is_over
 
 
 def test_the_bar_never_goes_back():
-    following = Following()
+    following = ProgressFeed()
     for percent in (40, 30):
-        following.tell([], percent=percent)
+        following.publish([], percent=percent)
     assert following.percent == 40
 
 
 def test_seconds_are_counted_from_the_beginning_on(clock: Clock):
-    following = Following(clock=clock)
+    following = ProgressFeed(clock=clock)
     assert following.elapsed_s == 0
     following.begin()
     clock.now += 2.5
@@ -69,13 +69,13 @@ def test_seconds_are_counted_from_the_beginning_on(clock: Clock):
 
 
 def test_a_pod_of_the_same_name_that_is_there_is_another_starts():
-    following = Following()
-    following.send({"metadata": {"uid": "old"}})
+    following = ProgressFeed()
+    following.note_pod_sent({"metadata": {"uid": "old"}})
     assert (following.is_sent, following.former_pod) == (True, "old")
-    following.send(None)
+    following.note_pod_sent(None)
     assert following.former_pod == ""
 
 
 @pytest.mark.parametrize("pod", [{}, {"metadata": None}, {"metadata": {"uid": 1}}])
 def test_a_pod_without_a_uid_has_none(pod: dict[str, object]):
-    assert uid_of(pod) == ""
+    assert read_uid(pod) == ""

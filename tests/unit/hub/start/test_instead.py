@@ -9,8 +9,8 @@ from jupyterhub.utils import format_exception
 
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.start import instead
-from gpuspawner.hub.start.instead import with_choices
-from gpuspawner.hub.start.turns import Turns
+from gpuspawner.hub.start.instead import add_alternatives
+from gpuspawner.hub.start.turns import WorkThrottle
 from tests.unit.clocks import Clock
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
 from tests.unit.hub.starts import GPU_OPTIONS, begin
@@ -24,7 +24,7 @@ IMAGES = {
 
 async def refused(spawner: Any, reason: str, options: dict[str, Any] = GPU_OPTIONS) -> RefusedStart:
     await begin(spawner, options)
-    return await with_choices(RefusedStart("It <failed>.", reason=reason, status_code=409), spawner)
+    return await add_alternatives(RefusedStart("It <failed>.", reason=reason, status_code=409), spawner)
 
 
 async def test_the_nearest_choices_that_start_now_are_links(make_spawner: MakeSpawner):
@@ -77,7 +77,7 @@ async def test_where_nothing_is_known_to_fit_nothing_is_named(make_spawner: Make
 async def test_a_choice_that_is_no_longer_offered_has_none_beside_it(make_spawner: MakeSpawner):
     spawner = make_spawner()
     spawner.user_options = {"gpu": "gone"}
-    error = await with_choices(RefusedStart("No.", reason="evicted", status_code=409), spawner)
+    error = await add_alternatives(RefusedStart("No.", reason="evicted", status_code=409), spawner)
     assert format_exception(error) == ("No.", None)
 
 
@@ -87,17 +87,17 @@ async def test_a_mistake_in_looking_for_others_hides_no_reason(make_spawner: Mak
     async def broken() -> None:
         raise ZeroDivisionError
 
-    spawner._offer = broken
-    error = await with_choices(RefusedStart("No.", reason="evicted", status_code=409), spawner)
+    spawner._make_offer = broken
+    error = await add_alternatives(RefusedStart("No.", reason="evicted", status_code=409), spawner)
     assert format_exception(error) == ("No.", None)
 
 
 async def test_where_many_starts_end_at_once_those_without_patience_get_none(
     make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ):
-    turns = Turns(0.2, clock=clock)
-    monkeypatch.setattr(instead, "_turns", turns)
-    with turns.taken():
+    turns = WorkThrottle(0.2, clock=clock)
+    monkeypatch.setattr(instead, "_throttle", turns)
+    with turns.measure():
         clock.now += 1.0
     error = await refused(make_spawner(), "evicted", {**GPU_OPTIONS, "gpu_count": 4})
     assert format_exception(error) == ("It <failed>.", None)

@@ -13,9 +13,9 @@ from gpuspawner.core.progress.stages import QueuePlace
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.start import lookout
-from gpuspawner.hub.start.following import Following
-from gpuspawner.hub.start.lookout import Lookout
-from gpuspawner.hub.start.turns import Turns
+from gpuspawner.hub.start.following import ProgressFeed
+from gpuspawner.hub.start.lookout import StartObserver
+from gpuspawner.hub.start.turns import WorkThrottle
 from tests.unit.clocks import Clock
 from tests.unit.hub.conftest import GPU_NODE, MakeSpawner
 from tests.unit.hub.followed import Reflector, pod_that_waits
@@ -34,11 +34,11 @@ class Seen:
         self.events: dict[str, Any] = {}
         monkeypatch.setattr(type(spawner), "pod_reflector", Reflector(pods=self.pods))
         monkeypatch.setattr(type(spawner), "event_reflector", Reflector(resources=self.events))
-        self.following = Following(clock=clock)
+        self.following = ProgressFeed(clock=clock)
         self.following.begin()
-        self.following.send(None)
-        self.lookout = Lookout(spawner, self.following)
-        monkeypatch.setattr(Lookout, "_turns", Turns(0.05, clock=clock))
+        self.following.note_pod_sent(None)
+        self.lookout = StartObserver(spawner, self.following)
+        monkeypatch.setattr(StartObserver, "_throttle", WorkThrottle(0.05, clock=clock))
 
     def put(self, pod: dict[str, Any], **changes: Any) -> None:
         metadata = {**pod["metadata"], "resourceVersion": str(id(changes))}
@@ -51,41 +51,41 @@ async def seen(make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch, clock
 
 
 async def test_before_its_pod_is_there_a_start_is_all_there_is(seen: Seen):
-    facts = await seen.lookout.look()
+    facts = await seen.lookout.observe()
     assert facts is not None
     assert (facts.pod, facts.verdict, facts.is_node_ready, facts.timeout_s) == (None, None, None, 60.0)
 
 
 async def test_what_has_not_changed_is_not_looked_at_again_at_once(seen: Seen):
     seen.put(await pod_that_waits(seen.spawner, GPU_OPTIONS))
-    assert await seen.lookout.look() is not None
-    seen.clock.now += lookout.QUIET_S - 0.1
-    assert await seen.lookout.look() is None
-    assert await seen.lookout.look(whatever=True) is not None
-    seen.clock.now += 2 * lookout.QUIET_S
-    assert await seen.lookout.look() is not None
+    assert await seen.lookout.observe() is not None
+    seen.clock.now += lookout.RECHECK_S - 0.1
+    assert await seen.lookout.observe() is None
+    assert await seen.lookout.observe(even_if_unchanged=True) is not None
+    seen.clock.now += 2 * lookout.RECHECK_S
+    assert await seen.lookout.observe() is not None
 
 
 async def test_a_change_of_the_pod_or_an_event_is_seen_at_once(seen: Seen, monkeypatch: pytest.MonkeyPatch):
     pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
-    monkeypatch.setattr(Lookout, "_events", SimpleNamespace(of=lambda *_: list(seen.events.values())))
+    monkeypatch.setattr(StartObserver, "_events", SimpleNamespace(list_events=lambda *_: list(seen.events.values())))
     seen.put(pod)
-    await seen.lookout.look()
+    await seen.lookout.observe()
     seen.put(pod, status={"phase": "Pending"})
-    assert await seen.lookout.look() is not None
+    assert await seen.lookout.observe() is not None
     seen.events["a"] = {"metadata": {"uid": "a", "resourceVersion": "1"}}
-    facts = await seen.lookout.look()
+    facts = await seen.lookout.observe()
     assert facts is not None
     assert len(facts.events) == 1
     seen.events["a"] = {"metadata": {"uid": "a", "resourceVersion": "2"}}
-    assert await seen.lookout.look() is not None
+    assert await seen.lookout.observe() is not None
 
 
 async def test_a_pod_that_was_there_before_is_not_the_starts(seen: Seen):
     pod = await pod_that_waits(seen.spawner, GPU_OPTIONS, uid="old")
     seen.put(pod)
-    seen.following.send(pod)
-    facts = await seen.lookout.look()
+    seen.following.note_pod_sent(pod)
+    facts = await seen.lookout.observe()
     assert facts is not None
     assert facts.pod is None
 
@@ -93,20 +93,20 @@ async def test_a_pod_that_was_there_before_is_not_the_starts(seen: Seen):
 async def test_a_pod_that_the_last_server_left_is_not_the_starts_before_its_own_is_sent(seen: Seen):
     seen.following.is_sent = False
     seen.put(await pod_that_waits(seen.spawner, GPU_OPTIONS, uid="old"), status={"phase": "Failed"})
-    facts = await seen.lookout.look()
+    facts = await seen.lookout.observe()
     assert facts is not None
     assert facts.pod is None
 
 
 async def test_a_pod_that_waits_has_a_verdict_and_the_name_of_its_type(seen: Seen, server: WatchServer):
     server.put(PODS, other_pod("other", on="gpu-1", gpus=4))
-    offer = await seen.spawner._offer()
+    offer = await seen.spawner._make_offer()
     seen.following.gpu = offer.catalogue.gpus["a100"]
-    store = seen.spawner._offers._store
+    store = seen.spawner._offer_factory._store
     assert store is not None
-    await eventually(lambda: store._occupancy.requested("gpu-1"))
+    await eventually(lambda: store._occupancy.get_requested("gpu-1"))
     seen.put(await pod_that_waits(seen.spawner, GPU_OPTIONS))
-    facts = await seen.lookout.look()
+    facts = await seen.lookout.observe()
     assert facts is not None
     assert facts.verdict is not None
     assert (facts.verdict.outcome, facts.gpu_name, facts.is_node_ready) == (Outcome.WAITS, "A100", None)
@@ -114,20 +114,20 @@ async def test_a_pod_that_waits_has_a_verdict_and_the_name_of_its_type(seen: See
 
 async def test_verdicts_are_given_no_more_often_than_the_hub_has_time_for(seen: Seen):
     seen.put(await pod_that_waits(seen.spawner, GPU_OPTIONS))
-    first = await seen.lookout.look()
+    first = await seen.lookout.observe()
     assert first is not None
     assert first.verdict is not None
-    with Lookout._turns.taken():  # by another server's
+    with StartObserver._throttle.measure():  # by another server's
         seen.clock.now += 10.0
-    again = await seen.lookout.look()
+    again = await seen.lookout.observe()
     assert again is not None
     assert (again.verdict, again.judged_at_s) == (first.verdict, 0.0)
     seen.clock.now += 5.0
-    stale = await seen.lookout.look()
+    stale = await seen.lookout.observe()
     assert stale is not None
     assert (stale.verdict, stale.judged_at_s) == (None, None)
     seen.clock.now += 191.0
-    later = await seen.lookout.look()
+    later = await seen.lookout.observe()
     assert later is not None
     assert later.verdict is not first.verdict
     assert later.judged_at_s == pytest.approx(206)
@@ -137,13 +137,13 @@ async def test_verdicts_are_given_no_more_often_than_the_hub_has_time_for(seen: 
 async def test_only_what_looks_hopeless_is_judged_again_though_others_have_the_turn(
     seen: Seen, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, age_s: float
 ):
-    monkeypatch.setattr(lookout, "verdict", lambda *_, **__: Verdict(outcome=outcome))
+    monkeypatch.setattr(lookout, "predict_verdict", lambda *_, **__: Verdict(outcome=outcome))
     seen.put(await pod_that_waits(seen.spawner, GPU_OPTIONS))
-    await seen.lookout.look()
+    await seen.lookout.observe()
     seen.clock.now += 10.0
-    with Lookout._turns.taken():  # by another server's, whose rest is a fifth of a second
+    with StartObserver._throttle.measure():  # by another server's, whose rest is a fifth of a second
         seen.clock.now += 0.01
-    again = await seen.lookout.look()
+    again = await seen.lookout.observe()
     assert again is not None
     assert seen.following.elapsed_s - (again.judged_at_s or 0.0) == pytest.approx(age_s)
 
@@ -152,20 +152,20 @@ async def test_a_pod_on_a_node_is_as_well_as_its_node(seen: Seen, server: WatchS
     pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
     pod["spec"]["nodeName"] = "gpu-1"
     seen.put(pod)
-    facts = await seen.lookout.look()
+    facts = await seen.lookout.observe()
     assert facts is not None
     assert (facts.verdict, facts.is_node_ready) == (None, True)
     server.delete(NODES, GPU_NODE)
 
-    store = seen.spawner._offers._store
+    store = seen.spawner._offer_factory._store
     assert store is not None
-    await eventually(lambda: store._occupancy.node("gpu-1") is None)
-    early = await seen.lookout.look(whatever=True)
+    await eventually(lambda: store._occupancy.get_node("gpu-1") is None)
+    early = await seen.lookout.observe(even_if_unchanged=True)
     seen.clock.now += 11.0
-    facts = await seen.lookout.look(whatever=True)
+    facts = await seen.lookout.observe(even_if_unchanged=True)
     assert (early and early.is_node_ready, facts and facts.is_node_ready) == (None, False)
     seen.pods.clear()
-    facts = await seen.lookout.look(whatever=True)
+    facts = await seen.lookout.observe(even_if_unchanged=True)
     assert facts is not None
     assert (facts.pod, facts.is_node_ready) == (None, False)
 
@@ -174,9 +174,9 @@ async def test_a_node_that_was_never_seen_well_is_not_lost(seen: Seen):
     pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
     pod["spec"]["nodeName"] = "new"
     seen.put(pod)
-    await seen.lookout.look()
+    await seen.lookout.observe()
     seen.clock.now += 60.0
-    facts = await seen.lookout.look()
+    facts = await seen.lookout.observe()
     assert facts is not None
     assert facts.is_node_ready is None
 
@@ -184,14 +184,14 @@ async def test_a_node_that_was_never_seen_well_is_not_lost(seen: Seen):
 async def test_what_is_known_of_nodes_and_old_says_nothing(seen: Seen, monkeypatch: pytest.MonkeyPatch):
     pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
     pod["spec"]["nodeName"] = "gpu-1"
-    offer = await seen.spawner._offer()
+    offer = await seen.spawner._make_offer()
 
     async def old() -> Any:
         return replace(offer, inventory=replace(offer.inventory, age_s=61.0))
 
-    monkeypatch.setattr(seen.spawner, "_offer", old)
+    monkeypatch.setattr(seen.spawner, "_make_offer", old)
     seen.put(pod)
-    facts = await seen.lookout.look()
+    facts = await seen.lookout.observe()
     assert facts is not None
     assert facts.is_node_ready is None
 
@@ -201,7 +201,7 @@ async def test_where_no_node_can_be_read_nobody_knows_how_it_is(seen: Seen, serv
     pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
     pod["spec"]["nodeName"] = "gpu-1"
     seen.put(pod)
-    facts = await seen.lookout.look()
+    facts = await seen.lookout.observe()
     assert facts is not None
     assert facts.is_node_ready is None
 
@@ -211,7 +211,7 @@ async def test_where_only_nodes_can_be_read_they_say_how_they_are(seen: Seen, se
     pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
     pod["spec"]["nodeName"] = "gpu-1"
     seen.put(pod)
-    facts = await seen.lookout.look()
+    facts = await seen.lookout.observe()
     assert facts is not None
     assert facts.is_node_ready is True
 
@@ -219,7 +219,7 @@ async def test_where_only_nodes_can_be_read_they_say_how_they_are(seen: Seen, se
 async def test_without_a_watch_of_events_there_are_none(seen: Seen, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(type(seen.spawner), "event_reflector", None)
     seen.put(await pod_that_waits(seen.spawner, GPU_OPTIONS))
-    facts = await seen.lookout.look()
+    facts = await seen.lookout.observe()
     assert facts is not None
     assert facts.events == []
 
@@ -232,10 +232,10 @@ async def test_a_pod_that_kueue_queues_has_its_place_until_it_is_let_through(see
     pod["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "gpu-queue"
     gates = {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
     seen.put(pod, spec={**pod["spec"], **gates})
-    facts = await seen.lookout.look()
+    facts = await seen.lookout.observe()
     assert facts is not None
     assert facts.queue == QueuePlace(position=4, queue="gpu-queue")
     seen.put(pod, spec=pod["spec"])
-    facts = await seen.lookout.look()
+    facts = await seen.lookout.observe()
     assert facts is not None
     assert facts.queue is None

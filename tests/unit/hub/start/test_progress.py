@@ -15,8 +15,8 @@ from traitlets import Type
 
 from gpuspawner.core.progress.stages import Report, Stage
 from gpuspawner.hub.spawner import GPUSpawner
-from gpuspawner.hub.start.following import Following
-from gpuspawner.hub.start.progress import told
+from gpuspawner.hub.start.following import ProgressFeed
+from gpuspawner.hub.start.progress import stream_progress
 from tests.unit.clocks import Clock
 from tests.unit.hub.conftest import MakeSpawner
 
@@ -47,8 +47,8 @@ async def spawner(make_spawner: MakeSpawner) -> GPUSpawner:
 
 
 async def test_a_page_that_comes_late_is_told_all_of_it(spawner: GPUSpawner):
-    spawner._this_start.following.tell([WAITING, PULLING], percent=50)
-    spawner._this_start.following.end()
+    spawner._start_state.feed.publish([WAITING, PULLING], percent=50)
+    spawner._start_state.feed.close()
     first, second = await all_of(spawner.progress())
     assert (first["progress"], first["message"], "raw_event" in first) == (10, "It waits.", False)
     assert (second["progress"], second["raw_event"]) == (50, RAW)
@@ -58,48 +58,48 @@ async def test_a_page_that_comes_late_is_told_all_of_it(spawner: GPUSpawner):
 @pytest.mark.skipif(jupyterhub.version_info < (6,), reason="JupyterHub 5 has no button of its own")
 async def test_the_default_servers_page_needs_no_html(make_spawner: MakeSpawner):
     spawner = make_spawner()
-    spawner._this_start.following.tell([WAITING], percent=10)
-    spawner._this_start.following.end()
+    spawner._start_state.feed.publish([WAITING], percent=10)
+    spawner._start_state.feed.close()
     assert await all_of(spawner.progress()) == [{"progress": 10, "message": "It waits."}]
 
 
 async def test_many_pages_are_told_what_comes(spawner: GPUSpawner):
-    following = spawner._this_start.following
+    following = spawner._start_state.feed
     pages = [asyncio.create_task(all_of(spawner.progress())) for _ in range(20)]
     await asyncio.sleep(0.01)
-    following.tell([WAITING], percent=10)
+    following.publish([WAITING], percent=10)
     await asyncio.sleep(0.01)
-    following.tell([PULLING], percent=50)
+    following.publish([PULLING], percent=50)
     await asyncio.sleep(0.01)
-    following.end()
+    following.close()
     async with asyncio.timeout(5):
         seen = await asyncio.gather(*pages)
     assert [messages(each) for each in seen] == [["It waits.", PULLING.sentence]] * 20
 
 
 async def test_the_bar_moves_without_words(spawner: GPUSpawner):
-    following = spawner._this_start.following
-    following.tell([WAITING], percent=10)
+    following = spawner._start_state.feed
+    following.publish([WAITING], percent=10)
     page = spawner.progress()
     await anext(page)
-    following.tell([], percent=17)
+    following.publish([], percent=17)
     assert await anext(page) == {"progress": 17}
     await page.aclose()
 
 
 @needs_patience
 async def test_patience_is_asked_for_after_a_while_again_and_again(spawner: GPUSpawner, clock: Clock):
-    following = Following(clock=clock)
+    following = ProgressFeed(clock=clock)
     following.begin()
-    following.tell([WAITING], percent=10)
-    page = told(spawner, following)
+    following.publish([WAITING], percent=10)
+    page = stream_progress(spawner, following)
     assert (await anext(page))["message"] == "It waits."
     clock.now += 61.25
-    following.tell([], percent=20)
+    following.publish([], percent=20)
     assert await anext(page) == {"progress": 20}
     assert (await anext(page))["message"] == "It waits. The start has taken 61 seconds so far."
     clock.now += 5.25
-    following.tell([], percent=21)
+    following.publish([], percent=21)
     await anext(page)
     assert (await anext(page))["message"] == "It waits. The start has taken 66 seconds so far."
     await page.aclose()
@@ -110,9 +110,9 @@ async def test_patience_is_asked_for_after_a_while_again_and_again(spawner: GPUS
 async def test_a_sites_own_words_of_patience_are_said_when_it_says(spawner: GPUSpawner, clock: Clock, threshold: int):
     spawner.slow_spawn_message = "  Coffee? {seconds} of {timeout}"
     spawner.slow_spawn_message_threshold = threshold
-    following = Following(clock=clock)
+    following = ProgressFeed(clock=clock)
     following.begin()
-    page = told(spawner, following)
+    page = stream_progress(spawner, following)
     clock.now += 2.25
     if threshold:
         assert (await anext(page))["message"] == "Coffee? 2 of 60"
@@ -143,8 +143,8 @@ def newer(spawner: GPUSpawner, **traits: Any) -> Any:
     made.orm_spawner = SimpleNamespace(name="lab", server=None)
     for name, value in traits.items():
         setattr(made, name, value)
-    made._this_start.following.tell([WAITING, PULLING], percent=50)
-    made._this_start.following.end()
+    made._start_state.feed.publish([WAITING, PULLING], percent=50)
+    made._start_state.feed.close()
     return made
 
 
@@ -176,5 +176,5 @@ async def test_what_nobody_configured_changes_nothing(spawner: GPUSpawner):
 
 async def test_a_site_without_our_settings_has_kubespawners(make_spawner: MakeSpawner):
     spawner = make_spawner(settings={}, kubespawner={"profile_list": [{"display_name": "A"}], "events_enabled": False})
-    spawner._this_start.following.tell([WAITING], percent=10)
+    spawner._start_state.feed.publish([WAITING], percent=10)
     assert await all_of(spawner.progress()) == []

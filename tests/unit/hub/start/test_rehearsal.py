@@ -9,8 +9,8 @@ from kubernetes_asyncio.client.rest import ApiException
 
 from gpuspawner.core.cluster import decode
 from gpuspawner.hub.errors import RefusedStart
-from gpuspawner.hub.pod.preview import written
-from gpuspawner.hub.start.rehearsal import draft, rehearse
+from gpuspawner.hub.pod.preview import serialize_pod
+from gpuspawner.hub.start.rehearsal import draft_pod, run_preflight
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner, node
 from tests.unit.kube.watch_server import NODE_POOLS, NODES, REVIEWS, WatchServer, eventually, node_pool
 
@@ -22,9 +22,9 @@ def pods_path(spawner: Any) -> str:
 
 
 async def rehearsed(spawner: Any, gpu: str | None = None) -> None:
-    offer = await spawner._offer()
+    offer = await spawner._make_offer()
     spawner.user_options = {} if gpu is None else {"gpu": gpu, "gpu_count": 1, "image": "minimal"}
-    await rehearse(spawner, await draft(spawner), offer=offer, gpu=offer.catalogue.gpus.get(gpu))
+    await run_preflight(spawner, await draft_pod(spawner), offer=offer, gpu=offer.catalogue.gpus.get(gpu))
 
 
 async def test_the_api_server_sees_the_very_pod_and_creates_nothing(make_spawner: MakeSpawner, server: WatchServer):
@@ -87,23 +87,23 @@ SIDECAR = {"name": "s", "image": "s", "env": [{"name": "A", "value": "1"}], "res
         pytest.param({"extra_container_config": {"ports": [{"containerPort": 1, "hostPort": 1}]}}, id="host port"),
         pytest.param({"extra_pod_config": {"hostNetwork": True, "overhead": {"cpu": "1"}}}, id="pod"),
         pytest.param({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, id="claim"),
-        pytest.param({"modify_pod_hook": written}, id="a hook that returns a dict"),
+        pytest.param({"modify_pod_hook": serialize_pod}, id="a hook that returns a dict"),
     ],
 )
 async def test_what_a_pod_needs_is_read_whole(
     make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch, admins: dict[str, Any]
 ):
     spawner, seen = make_spawner(settings={**SETTINGS, "dry_run": False}, kubespawner=admins), []
-    offer = await spawner._offer()
+    offer = await spawner._make_offer()
     spawner.user_options = {"gpu": "a100", "gpu_count": 1}
     await spawner.load_user_options()
 
     async def located(_: Any, manifest: Any) -> None:
-        seen.append(decode.pod(manifest))
+        seen.append(decode.decode_pod(manifest))
 
-    monkeypatch.setattr(type(offer), "located", located)
-    await rehearse(spawner, pod := await draft(spawner), offer=offer, gpu=None)
-    assert seen == [decode.pod(written(spawner, pod))]
+    monkeypatch.setattr(type(offer), "add_volume_topology", located)
+    await run_preflight(spawner, pod := await draft_pod(spawner), offer=offer, gpu=None)
+    assert seen == [decode.decode_pod(serialize_pod(spawner, pod))]
 
 
 HOME = {"storage_pvc_ensure": True, "storage_capacity": "1Gi"}
@@ -208,7 +208,7 @@ async def test_a_volume_that_was_found_under_another_name_is_the_one_that_is_mou
     spawner = make_spawner(kubespawner={**HOME, "volumes": [home]})
     await begun(spawner)
     spawner.pvc_name = "the-old-name"
-    pod = written(spawner, await spawner.get_pod_manifest())
+    pod = serialize_pod(spawner, await spawner.get_pod_manifest())
     assert pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] == "the-old-name"
 
 

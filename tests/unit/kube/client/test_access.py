@@ -7,14 +7,14 @@ import json
 import pytest
 from kubernetes_asyncio.client import CoreV1Api
 
-from gpuspawner.kube.client.access import NOT_SERVED, is_allowed, missing_verb
+from gpuspawner.kube.client.access import NOT_SERVED, find_missing_verb, is_allowed
 from tests.unit.kube.watch_server import REVIEWS, WatchServer
 
 SERVED = "/apis/resource.k8s.io/v1"
 
 
 async def missing(api: CoreV1Api, resource: str = "pods", group: str = "") -> str:
-    return await missing_verb(api.api_client, resource, timeout_s=5, group=group)
+    return await find_missing_verb(api.api_client, resource, timeout_s=5, group=group)
 
 
 async def test_with_all_rights_none_is_missing(cluster_api: CoreV1Api):
@@ -53,7 +53,7 @@ async def test_all_namespaces_of_the_core_api_are_asked_about(cluster: WatchServ
 
 
 async def test_another_group_is_asked_about_by_its_name(cluster: WatchServer, cluster_api: CoreV1Api):
-    await missing_verb(cluster_api.api_client, "nodepools", group="karpenter.sh", verbs=("list",), timeout_s=5)
+    await find_missing_verb(cluster_api.api_client, "nodepools", group="karpenter.sh", verbs=("list",), timeout_s=5)
     (asked,) = [json.loads(await each.text()) for each in cluster.requests if each.path == REVIEWS]
     assert asked["spec"]["resourceAttributes"] == {
         "verb": "list",

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.kube.client.lines import Lines, LineTooLongError
+from gpuspawner.kube.client.lines import LineSplitter, LineTooLongError
 
 
 def fed(*chunks: bytes, longest_bytes: int = 100) -> list[bytes]:
-    lines = Lines(longest_bytes=longest_bytes)
+    lines = LineSplitter(longest_bytes=longest_bytes)
     return [line for chunk in chunks for line in lines.feed(chunk)]
 
 
@@ -34,7 +34,7 @@ def test_what_is_left_at_the_end_is_no_line():
 
 
 def test_what_is_left_is_known():
-    lines = Lines()
+    lines = LineSplitter()
     assert list(lines.feed(b"a\nb")) == [b"a"]
     assert not lines.is_empty
     assert list(lines.feed(b"\n")) == [b"b"]

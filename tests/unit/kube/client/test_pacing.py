@@ -22,7 +22,7 @@ async def turns(pacer: Pacer, work: Callable[[], None]) -> int:
     task = asyncio.create_task(others())
     for _ in range(10):
         work()
-        await pacer.turn()
+        await pacer.yield_if_due()
     task.cancel()
     return count
 
@@ -43,27 +43,27 @@ async def test_waiting_counts_as_a_turn(clock: Clock):
 
     def wait() -> None:
         clock.now += 2
-        pacer.begin()
+        pacer.reset()
 
     assert await turns(pacer, wait) == 0
 
 
 def test_pauses_double_up_to_a_limit():
     backoff = Backoff(first_s=1, longest_s=5, random=lambda: 1.0)
-    assert [backoff.next_s() for _ in range(5)] == [1, 2, 4, 5, 5]
+    assert [backoff.draw_delay_s() for _ in range(5)] == [1, 2, 4, 5, 5]
 
 
 def test_pauses_are_anything_from_nothing_up_to_the_limit():
     numbers = iter([0.0, 0.5, 0.25])
     backoff = Backoff(first_s=4, longest_s=100, random=lambda: next(numbers))
-    assert [backoff.next_s() for _ in range(3)] == [0, 4, 4]
+    assert [backoff.draw_delay_s() for _ in range(3)] == [0, 4, 4]
 
 
 def test_pauses_begin_anew_after_a_success():
     backoff = Backoff(first_s=1, longest_s=5, random=lambda: 1.0)
-    backoff.next_s()
+    backoff.draw_delay_s()
     backoff.reset()
-    assert backoff.next_s() == 1
+    assert backoff.draw_delay_s() == 1
 
 
 def test_steady_seconds_pass_as_the_clock_goes(clock: Clock):

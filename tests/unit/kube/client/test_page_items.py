@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.kube.client import page_items
-from gpuspawner.kube.client.page_items import members
+from gpuspawner.kube.client.page_items import parse_members
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -30,7 +30,7 @@ async def pieces(text: str, at: Iterable[int] = ()) -> AsyncIterator[str]:
 
 
 async def listed(text: str, at: Iterable[int] = ()) -> list[tuple[str, object]]:
-    return [each async for each in members(pieces(text, at))]
+    return [each async for each in parse_members(pieces(text, at))]
 
 
 @given(st.dictionaries(st.text(), VALUES), st.lists(VALUES), st.sampled_from([None, 1, "\t"]), st.data())
@@ -68,7 +68,7 @@ async def test_an_object_is_handed_over_before_the_next_one_arrives():
             arrived.append(piece)
             yield piece
 
-    assert [(value, len(arrived)) async for _, value in members(arriving())] == [
+    assert [(value, len(arrived)) async for _, value in parse_members(arriving())] == [
         ({"a": 1}, 1),
         ({"a": 2}, 2),
         ({"a": 3}, 3),
@@ -121,7 +121,7 @@ async def test_deep_nesting_is_an_error_like_others():
 
 
 async def test_what_stands_before_the_mistake_is_found():
-    walk = members(pieces('{"items": [1, 2, ?]}'))
+    walk = parse_members(pieces('{"items": [1, 2, ?]}'))
     assert [await anext(walk), await anext(walk)] == [("items", 1), ("items", 2)]
 
 
@@ -141,7 +141,7 @@ async def test_what_is_nested_too_deeply_among_its_managers_is_left_out_of_an_ob
 
 
 async def test_a_value_that_does_not_end_is_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(page_items, "LONGEST_LINE_BYTES", 1000)
+    monkeypatch.setattr(page_items, "MAX_LINE_BYTES", 1000)
     read = 0
 
     async def endless() -> AsyncIterator[str]:
@@ -152,5 +152,5 @@ async def test_a_value_that_does_not_end_is_not_kept_for_ever(monkeypatch: pytes
             yield "x" * 100
 
     with pytest.raises(ValueError, match="too long"):
-        [each async for each in members(endless())]
+        [each async for each in parse_members(endless())]
     assert read < 50

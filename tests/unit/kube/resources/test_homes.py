@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
 
-from gpuspawner.core.cluster.model import Demands, NodeTerm, Requirement
-from gpuspawner.kube.resources.homes import KEPT_S, SOON_S, Homes
+from gpuspawner.core.cluster.model import NodeSelectorTerm, PodConstraints, SelectorRequirement
+from gpuspawner.kube.resources.homes import VOLUME_CACHE_S, VOLUME_RETRY_S, VolumeTopology
 from tests.unit.clocks import Clock
 from tests.unit.kube.list_server import ListServer, serve
 
 CLAIM = "/api/v1/namespaces/hub/persistentvolumeclaims/claim-ada"
 VOLUME = "/api/v1/persistentvolumes/pv-1"
 ZONE = "topology.kubernetes.io/zone"
-ASKS = Demands(claims=("claim-ada",))
+ASKS = PodConstraints(unread_claims=("claim-ada",))
 
 
 @pytest.fixture
@@ -45,19 +45,19 @@ def bound(server: ListServer) -> None:
     server.bodies[VOLUME] = f'{{"spec": {{"nodeAffinity": {{"required": {terms}}}}}}}'
 
 
-async def located(api: Any) -> Demands:
-    return await Homes(api).located(ASKS, namespace="hub")
+async def located(api: Any) -> PodConstraints:
+    return await VolumeTopology(api).resolve_claims(ASKS, namespace="hub")
 
 
 async def test_a_bound_claim_keeps_the_server_where_its_volume_is(server: ListServer, api: CoreV1Api):
     bound(server)
-    term = NodeTerm(expressions=(Requirement(key=ZONE, operator="In", values=("a",)),))
-    assert await located(api) == Demands(volume_terms=((term,),))
+    term = NodeSelectorTerm(expressions=(SelectorRequirement(key=ZONE, operator="In", values=("a",)),))
+    assert await located(api) == PodConstraints(volume_terms=((term,),))
 
 
 async def test_a_claim_that_is_still_to_be_made_demands_nothing(server: ListServer, api: CoreV1Api):
     server.status[CLAIM] = 404
-    assert await located(api) == Demands()
+    assert await located(api) == PodConstraints()
 
 
 @pytest.mark.parametrize(("path", "status"), [(CLAIM, 403), (CLAIM, 500), (VOLUME, 403), (VOLUME, 404)])
@@ -72,15 +72,15 @@ async def test_what_cannot_be_read_is_undecided(server: ListServer, api: CoreV1A
 async def test_a_claim_without_a_volume_is_undecided(server: ListServer, api: CoreV1Api, body: str):
     server.bodies[CLAIM] = body
     found = await located(api)
-    assert (found.claims, len(found.undecided)) == ((), 1)
+    assert (found.unread_claims, len(found.undecided)) == ((), 1)
 
 
 async def test_a_claim_is_asked_about_once_a_minute(server: ListServer, api: CoreV1Api, clock: Clock):
     bound(server)
-    homes = Homes(api, clock=clock)
-    for passed_s in (0.0, KEPT_S - 1, 2.0):
+    homes = VolumeTopology(api, clock=clock)
+    for passed_s in (0.0, VOLUME_CACHE_S - 1, 2.0):
         clock.now += passed_s
-        await homes.located(ASKS, namespace="hub")
+        await homes.resolve_claims(ASKS, namespace="hub")
     assert len(server.requests) == 4
 
 
@@ -90,20 +90,20 @@ async def test_a_claim_that_is_made_and_bound_while_a_server_waits_for_it_is_kno
 ):
     bound(server)
     known = await located(api)
-    homes = Homes(api, clock=clock)
+    homes = VolumeTopology(api, clock=clock)
     if isinstance(answer, int):
         server.status[CLAIM] = answer
     else:
         server.bodies[CLAIM] = json.dumps(claim(annotations={}))
-    before = await homes.located(ASKS, namespace="hub")
+    before = await homes.resolve_claims(ASKS, namespace="hub")
     server.status.clear()
     bound(server)
-    clock.now += SOON_S + 1
-    assert (before != known, await homes.located(ASKS, namespace="hub")) == (True, known)
+    clock.now += VOLUME_RETRY_S + 1
+    assert (before != known, await homes.resolve_claims(ASKS, namespace="hub")) == (True, known)
 
 
 async def test_without_claims_nothing_is_asked(server: ListServer, api: CoreV1Api):
-    await Homes(api).located(Demands(), namespace="hub")
+    await VolumeTopology(api).resolve_claims(PodConstraints(), namespace="hub")
     assert server.requests == []
 
 
@@ -129,12 +129,12 @@ async def test_what_could_not_be_read_is_asked_for_again_soon_and_what_may_not_b
     server: ListServer, api: CoreV1Api, clock: Clock, status: int, is_known: bool
 ):
     bound(server)
-    homes = Homes(api, clock=clock)
+    homes = VolumeTopology(api, clock=clock)
     server.status[CLAIM] = status
-    await homes.located(ASKS, namespace="hub")
+    await homes.resolve_claims(ASKS, namespace="hub")
     server.status.clear()
-    clock.now += SOON_S + 1
-    assert (not (await homes.located(ASKS, namespace="hub")).undecided) is is_known
+    clock.now += VOLUME_RETRY_S + 1
+    assert (not (await homes.resolve_claims(ASKS, namespace="hub")).undecided) is is_known
 
 
 async def test_a_claim_that_is_nested_too_deeply_is_undecided(server: ListServer, api: CoreV1Api):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kubernetes_asyncio.client import CoreV1Api
 
-from gpuspawner.kube.resources.nodepools import KEPT_S, NodePools
+from gpuspawner.kube.resources.nodepools import NODE_POOLS_MAX_AGE_S, KarpenterNodePools
 from tests.unit.kube.watch_server import NODE_POOLS as PATH
 from tests.unit.kube.watch_server import REVIEWS, WatchServer, eventually, node_pool
 
@@ -57,8 +57,8 @@ async def read(cluster_api: CoreV1Api, steps: Steps) -> AsyncIterator[Reading]:
     """Return what begins to read and waits for the first pause."""
     tasks: list[asyncio.Task[None]] = []
 
-    async def begin() -> NodePools:
-        found = NodePools(
+    async def begin() -> KarpenterNodePools:
+        found = KarpenterNodePools(
             cluster_api.api_client,
             clock=steps.clock,
             every_s=EVERY_S,
@@ -66,7 +66,7 @@ async def read(cluster_api: CoreV1Api, steps: Steps) -> AsyncIterator[Reading]:
             answer_s=5,
             sleep=steps.sleep,
         )
-        assert found.growths is None
+        assert found.scalable_node_pools is None
         tasks.append(asyncio.create_task(found.run()))
         await eventually(lambda: steps.asked)
         return found
@@ -77,20 +77,20 @@ async def read(cluster_api: CoreV1Api, steps: Steps) -> AsyncIterator[Reading]:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def names(found: NodePools) -> list[str] | None:
-    return None if found.growths is None else [each.pool for each in found.growths]
+def names(found: KarpenterNodePools) -> list[str] | None:
+    return None if found.scalable_node_pools is None else [each.name for each in found.scalable_node_pools]
 
 
 async def test_all_pages_are_read_and_read_again(cluster: WatchServer, read: Reading, steps: Steps):
     cluster.put(PATH, *(node_pool(f"p{number}") for number in range(101)))
     found = await read()
     assert len(names(found) or []) == 101
-    assert found.tried.is_set()
+    assert found.first_attempt.is_set()
     for number in range(101):
         cluster.delete(PATH, node_pool(f"p{number}"))
     cluster.put(PATH, node_pool("new"))
     await steps.go_on()
-    assert (names(found), steps.asked, found.changes) == (["new"], [EVERY_S, EVERY_S], 2)
+    assert (names(found), steps.asked, found.generation) == (["new"], [EVERY_S, EVERY_S], 2)
 
 
 def asked(cluster: WatchServer) -> list[str]:
@@ -112,7 +112,7 @@ async def test_without_the_right_nothing_is_listed_and_only_what_is_not_served_i
     cluster.status = {} if is_there else {VERSION: 404}
     cluster.put(PATH, node_pool("p"))
     found = await read()
-    assert (names(found), found.tried.is_set(), steps.asked) == (None if is_there else [], True, [ABSENT_S])
+    assert (names(found), found.first_attempt.is_set(), steps.asked) == (None if is_there else [], True, [ABSENT_S])
     assert PATH not in asked(cluster)
 
 
@@ -130,7 +130,7 @@ async def test_a_right_that_is_taken_away_is_noticed(cluster: WatchServer, read:
     found = await read()
     cluster.denied = {("list", "nodepools")}
     await steps.go_on()
-    assert (names(found), steps.asked, found.changes) == (None, [EVERY_S, EVERY_S], 2)
+    assert (names(found), steps.asked, found.generation) == (None, [EVERY_S, EVERY_S], 2)
     await steps.go_on()
     assert steps.asked == [EVERY_S, EVERY_S, ABSENT_S]
 
@@ -138,21 +138,21 @@ async def test_a_right_that_is_taken_away_is_noticed(cluster: WatchServer, read:
 async def test_a_cluster_without_karpenter_has_none(cluster: WatchServer, read: Reading, steps: Steps):
     cluster.status = {VERSION: 404, PATH: 404}
     found = await read()
-    assert (names(found), found.tried.is_set(), steps.asked) == ([], True, [ABSENT_S])
+    assert (names(found), found.first_attempt.is_set(), steps.asked) == ([], True, [ABSENT_S])
 
 
 @pytest.mark.parametrize("status", [403, 404])
 async def test_what_is_served_and_refused_is_unknown(cluster: WatchServer, read: Reading, steps: Steps, status: int):
     cluster.status[PATH] = status
     found = await read()
-    assert (names(found), found.tried.is_set(), steps.asked) == (None, True, [ABSENT_S])
+    assert (names(found), found.first_attempt.is_set(), steps.asked) == (None, True, [ABSENT_S])
 
 
 @pytest.mark.parametrize("status", [401, 429, 500, 503])
 async def test_a_list_that_fails_leaves_it_unknown(cluster: WatchServer, read: Reading, steps: Steps, status: int):
     cluster.status[PATH] = status
     found = await read()
-    assert (names(found), found.tried.is_set(), steps.asked) == (None, True, [EVERY_S])
+    assert (names(found), found.first_attempt.is_set(), steps.asked) == (None, True, [EVERY_S])
 
 
 @pytest.mark.parametrize("body", ["", "no JSON", "[]", '{"items": []}'])
@@ -176,7 +176,7 @@ async def test_what_was_read_is_kept_for_a_while(cluster: WatchServer, read: Rea
     found = await read()
     cluster.status[PATH] = status
     kept = []
-    for _ in range(int(KEPT_S / EVERY_S)):
+    for _ in range(int(NODE_POOLS_MAX_AGE_S / EVERY_S)):
         await steps.go_on()
         kept.append(names(found))
     assert kept == [["p"]] * 9
@@ -196,9 +196,9 @@ async def test_a_karpenter_that_is_removed_is_noticed(cluster: WatchServer, read
 
 async def test_nobody_waits_for_an_api_server_that_hangs(cluster: WatchServer, cluster_api: CoreV1Api, steps: Steps):
     cluster.held.add(PATH)
-    found = NodePools(cluster_api.api_client, clock=steps.clock, answer_s=0.05, sleep=steps.sleep)
+    found = KarpenterNodePools(cluster_api.api_client, clock=steps.clock, answer_s=0.05, sleep=steps.sleep)
     task = asyncio.create_task(found.run())
     await eventually(lambda: steps.asked)
-    assert (names(found), found.tried.is_set()) == (None, True)
+    assert (names(found), found.first_attempt.is_set()) == (None, True)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

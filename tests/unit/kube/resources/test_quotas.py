@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
 
-from gpuspawner.core.policy.usage import Quota
-from gpuspawner.kube.resources.quotas import FORBIDDEN_S, KEPT_S, UNREAD_S, Quotas
+from gpuspawner.core.policy.usage import RemainingQuota
+from gpuspawner.kube.resources.quotas import QUOTA_CACHE_S, QUOTA_DENIED_S, QUOTA_RETRY_S, ResourceQuotas
 from tests.unit.clocks import Clock
 from tests.unit.kube.list_server import ListServer, serve
 
@@ -32,16 +32,21 @@ async def api(server: ListServer) -> AsyncIterator[CoreV1Api]:
 
 
 async def test_what_is_left_is_read(api: CoreV1Api):
-    assert await Quotas(api).left("hub") == Quota(left={"requests.nvidia.com/gpu": 3})
+    assert await ResourceQuotas(api).read_remaining("hub") == RemainingQuota(left={"requests.nvidia.com/gpu": 3})
 
 
 async def test_a_namespace_without_quotas_has_none(api: CoreV1Api):
-    assert await Quotas(api).left("elsewhere") is None
+    assert await ResourceQuotas(api).read_remaining("elsewhere") is None
 
 
 @pytest.mark.parametrize(
     ("answer", "holds_s"),
-    [({}, KEPT_S), ({"status": 403}, FORBIDDEN_S), ({"status": 500}, UNREAD_S), ({"body": "no JSON"}, UNREAD_S)],
+    [
+        ({}, QUOTA_CACHE_S),
+        ({"status": 403}, QUOTA_DENIED_S),
+        ({"status": 500}, QUOTA_RETRY_S),
+        ({"body": "no JSON"}, QUOTA_RETRY_S),
+    ],
     ids=["read", "forbidden", "failed", "no JSON"],
 )
 async def test_an_answer_holds_for_a_while(
@@ -49,32 +54,32 @@ async def test_an_answer_holds_for_a_while(
 ):
     server.status |= {PATH: answer["status"]} if "status" in answer else {}
     server.bodies |= {PATH: answer["body"]} if "body" in answer else {}
-    quotas = Quotas(api, clock=clock)
+    quotas = ResourceQuotas(api, clock=clock)
     found = []
     for passed_s in (0.0, holds_s - 0.1, 0.2):
         clock.now += passed_s
-        found.append(await quotas.left("hub"))
-    left = None if answer else Quota(left={"requests.nvidia.com/gpu": 3})
+        found.append(await quotas.read_remaining("hub"))
+    left = None if answer else RemainingQuota(left={"requests.nvidia.com/gpu": 3})
     assert (found, len(server.requests)) == ([left] * 3, 2)
 
 
 async def test_whoever_needs_it_newer_has_it_read_again_but_for_a_refusal(server: ListServer, api: CoreV1Api):
-    quotas = Quotas(api)
-    await quotas.left("hub")
-    await quotas.left("hub", within_s=0)
+    quotas = ResourceQuotas(api)
+    await quotas.read_remaining("hub")
+    await quotas.read_remaining("hub", max_age_s=0)
     server.status[PATH] = 403
-    await quotas.left("hub", within_s=0)
-    await quotas.left("hub", within_s=0)
+    await quotas.read_remaining("hub", max_age_s=0)
+    await quotas.read_remaining("hub", max_age_s=0)
     assert len(server.requests) == 3
 
 
 async def test_many_share_one_request_and_one_who_leaves_does_not_end_it(server: ListServer, api: CoreV1Api):
     server.gate.clear()
-    quotas = Quotas(api)
-    waiting = [asyncio.ensure_future(quotas.left("hub")) for _ in range(3)]
+    quotas = ResourceQuotas(api)
+    waiting = [asyncio.ensure_future(quotas.read_remaining("hub")) for _ in range(3)]
     await server.asked.wait()
     waiting[0].cancel()
     server.gate.set()
     found = await asyncio.gather(*waiting, return_exceptions=True)
-    assert [type(each) for each in found] == [asyncio.CancelledError, Quota, Quota]
+    assert [type(each) for each in found] == [asyncio.CancelledError, RemainingQuota, RemainingQuota]
     assert len(server.requests) == 1

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from gpuspawner.core.cluster.occupancy import Occupancy
 from gpuspawner.kube.client.pacing import Pacer
 from gpuspawner.kube.watch import changes as module
-from gpuspawner.kube.watch.changes import Changes, RelistError
-from gpuspawner.kube.watch.targets import PodTarget
+from gpuspawner.kube.watch.changes import PendingEvents, RelistError
+from gpuspawner.kube.watch.targets import PodCache
 
 MANAGERS = [
     {
@@ -57,13 +57,13 @@ def mark(version: int) -> bytes:
 async def state_of(*lines: bytes, at_once: bool = True) -> tuple[dict[tuple[str, str], int], str]:
     """Return how many GPUs each pod holds after some events, and the version."""
     occupancy = Occupancy()
-    changes = Changes(PodTarget(occupancy))
+    changes = PendingEvents(PodCache(occupancy))
     for each in lines:
-        changes.take(each)
+        changes.add_line(each)
         if not at_once:
             await changes.apply(Pacer())
     await changes.apply(Pacer())
-    held = {(each.namespace, each.name): each.requests.get("nvidia.com/gpu", 0) for each in occupancy.pods()}
+    held = {(each.namespace, each.name): each.requests.get("nvidia.com/gpu", 0) for each in occupancy.iter_pods()}
     return held, changes.version
 
 
@@ -80,7 +80,7 @@ async def test_the_last_state_of_each_object_counts():
 
 async def test_states_in_between_are_not_read(monkeypatch: pytest.MonkeyPatch):
     read = []
-    monkeypatch.setattr(module, "read", lambda raw, target: read.append(raw["metadata"]["resourceVersion"]))
+    monkeypatch.setattr(module, "decode_object", lambda raw, target: read.append(raw["metadata"]["resourceVersion"]))
     await state_of(*(line("MODIFIED", pod("a", version=version)) for version in (1, 2, 3)))
     assert read == ["3"]
 
@@ -122,12 +122,12 @@ async def test_managed_fields_are_left_out_and_nothing_else():
     raw = pod("a", version=1, annotations={"x": ',"managedFields":[', "y": ']},"spec":{'}, labels={"l": "v"})
     seen: list[Any] = []
 
-    class Target(PodTarget):
-        def read(self, raw: Any) -> None:
+    class Target(PodCache):
+        def decode(self, raw: Any) -> None:
             seen.append(raw)
 
-    changes = Changes(Target(Occupancy()))
-    changes.take(line("ADDED", raw))
+    changes = PendingEvents(Target(Occupancy()))
+    changes.add_line(line("ADDED", raw))
     await changes.apply(Pacer())
     assert seen == [{**raw, "metadata": {name: each for name, each in raw["metadata"].items() if each is not MANAGERS}}]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpuspawner.kube.watch.collection import Collector
+from gpuspawner.kube.watch.collection import GCTuning
 
 
 @pytest.fixture(autouse=True)
@@ -20,9 +20,9 @@ def as_before() -> Iterator[None]:
 
 def test_full_collections_wait_until_the_last_reader_is_done():
     gc.set_threshold(600, 9, 8)
-    collector = Collector()
-    with collector.spared():
-        with collector.spared():
+    collector = GCTuning()
+    with collector.pause_full_collections():
+        with collector.pause_full_collections():
             assert gc.get_threshold() == (600, 9, 2**31 - 1)
         assert gc.get_threshold() == (600, 9, 2**31 - 1)
     assert gc.get_threshold() == (600, 9, 8)
@@ -30,17 +30,17 @@ def test_full_collections_wait_until_the_last_reader_is_done():
 
 def test_a_reading_that_fails_leaves_everything_as_it_was():
     before = gc.get_threshold()
-    collector = Collector()
-    with pytest.raises(ValueError, match="broken"), collector.spared():
+    collector = GCTuning()
+    with pytest.raises(ValueError, match="broken"), collector.pause_full_collections():
         raise ValueError("broken")
     assert gc.get_threshold() == before
 
 
 def test_what_came_to_stay_is_left_out_of_later_collections_and_more_of_it_only_when_it_has_doubled():
-    collector = Collector()
+    collector = GCTuning()
     frozen = []
     for number in (0, 10, 5, 20, 21, 42, 43):
-        collector.settle(number)
+        collector.freeze(number)
         frozen.append(gc.get_freeze_count() > 0)
         gc.unfreeze()
     assert frozen == [False, True, False, False, True, False, True]

@@ -10,10 +10,10 @@ import pytest
 
 from gpuspawner.kube.client.requests import APIUnavailableError
 from gpuspawner.kube.watch.changes import RelistError
-from gpuspawner.kube.watch.follower import Follower, Pauses
+from gpuspawner.kube.watch.follower import RetryDelays, WatchLoop
 from tests.unit.kube.watch_server import eventually
 
-PAUSES = Pauses(first_s=0.001, longest_s=0.002, lost_s=0.01, never_had_s=0.02)
+PAUSES = RetryDelays(first_s=0.001, longest_s=0.002, lost_s=0.01, never_had_s=0.02)
 
 
 class Script:
@@ -70,12 +70,12 @@ class Run:
         self.rights = Rights()
         self.reasons: list[str] = []
         self.pauses: list[float] = []
-        self.follower = Follower(
+        self.follower = WatchLoop(
             "the pods",
-            missing_verb=self.rights,
+            find_missing_verb=self.rights,
             pauses=PAUSES,
             random=lambda: 1.0,
-            changed=self._changed,
+            on_change=self._changed,
             sleep=self._sleep,
         )
         self.watch.confirm = self.follower.confirm
@@ -108,9 +108,13 @@ async def run() -> AsyncIterator[Run]:
 
 async def test_nothing_is_known_before_the_first_list(run: Run):
     run.watch.lists = [APIUnavailableError("no")]
-    assert (run.follower.is_known, run.follower.confirmed_at, run.follower.tried.is_set()) == (False, None, False)
+    assert (run.follower.is_known, run.follower.confirmed_at, run.follower.first_attempt.is_set()) == (
+        False,
+        None,
+        False,
+    )
     await run.until_idle()
-    assert (run.follower.is_known, run.follower.tried.is_set(), run.follower.reason) == (True, True, "")
+    assert (run.follower.is_known, run.follower.first_attempt.is_set(), run.follower.reason) == (True, True, "")
 
 
 async def test_a_watch_that_ended_is_followed_by_the_next(run: Run):
@@ -173,7 +177,7 @@ async def test_without_the_right_nothing_is_asked_for(run: Run):
     await eventually(lambda: run.rights.asked > 2)
     assert (run.watch.calls, run.follower.is_known) == ([], False)
     assert run.follower.reason == "The hub may not watch the pods."
-    assert run.follower.tried.is_set()
+    assert run.follower.first_attempt.is_set()
 
 
 async def test_a_right_that_is_given_later_is_used(run: Run):
@@ -227,11 +231,11 @@ async def test_a_list_that_works_ends_the_pauses_before_it(run: Run):
 async def test_what_is_missing_is_said_until_it_is_there(run: Run):
     run.rights.missing = "list"
     run.start()
-    await eventually(lambda: run.follower.lacks)
-    assert run.follower.lacks == "list"
+    await eventually(lambda: run.follower.missing_right)
+    assert run.follower.missing_right == "list"
     run.rights.missing = ""
     await eventually(lambda: run.watch.is_idle)
-    assert run.follower.lacks == ""
+    assert run.follower.missing_right == ""
 
 
 async def test_each_time_that_reading_failed_is_counted_and_a_watch_that_ends_in_time_is_none(run: Run):

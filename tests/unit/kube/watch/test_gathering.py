@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.kube.watch.gathering import MOST_BYTES, Gathering
+from gpuspawner.kube.watch.gathering import MAX_UNREAD_BYTES, ReadBatcher
 from tests.unit.kube.watch_server import eventually
 
 LONG_S = 60.0
@@ -43,9 +43,9 @@ async def connected() -> AsyncIterator[Line]:
     await server.wait_closed()
 
 
-async def paused(gathering: Gathering, line: Line, *, after_bytes: int = 1) -> asyncio.Task[None]:
+async def paused(gathering: ReadBatcher, line: Line, *, after_bytes: int = 1) -> asyncio.Task[None]:
     """Begin a pause."""
-    pause = asyncio.create_task(gathering.pause(line.connection, after_bytes=after_bytes))
+    pause = asyncio.create_task(gathering.pause(line.connection, bytes_read=after_bytes))
     await eventually(lambda: not line.connection.transport.is_reading() or pause.done())
     return pause
 
@@ -57,50 +57,50 @@ async def seconds(done: Awaitable[object]) -> float:
 
 
 async def test_a_question_ends_a_pause_with_everything_at_hand(connected: Line):
-    gathering = Gathering(LONG_S, fresh_s=0)
+    gathering = ReadBatcher(LONG_S, fresh_s=0)
     pause = await paused(gathering, connected)
     await connected.send(b"change")
     question = asyncio.create_task(gathering.catch_up())
     await pause
     assert connected.reader._buffer == bytearray(b"change")
     assert not question.done()
-    gathering.end()
+    gathering.mark_processed()
     await question
 
 
 async def test_a_pause_ends_by_itself(connected: Line):
-    assert 0.05 <= await seconds(Gathering(0.05).pause(connected.connection, after_bytes=1)) < LONG_S
+    assert 0.05 <= await seconds(ReadBatcher(0.05).pause(connected.connection, bytes_read=1)) < LONG_S
     assert connected.connection.transport.is_reading()
 
 
 async def test_nobody_waits_without_a_pause(connected: Line):
-    gathering = Gathering(LONG_S)
+    gathering = ReadBatcher(LONG_S)
     await gathering.catch_up()
-    await gathering.pause(None, after_bytes=1)
-    await gathering.pause(SimpleNamespace(transport=None), after_bytes=1)
+    await gathering.pause(None, bytes_read=1)
+    await gathering.pause(SimpleNamespace(transport=None), bytes_read=1)
     await gathering.catch_up()
 
 
 async def test_whoever_asks_does_not_wait_for_a_connection_that_broke(connected: Line):
-    gathering = Gathering(LONG_S, fresh_s=0)
+    gathering = ReadBatcher(LONG_S, fresh_s=0)
     pause = await paused(gathering, connected)
     question = asyncio.create_task(gathering.catch_up())
     pause.cancel()
     await asyncio.gather(pause, return_exceptions=True)
-    gathering.end()
+    gathering.mark_processed()
     await question
     assert connected.connection.transport.is_reading()
 
 
 async def test_the_more_comes_the_shorter_are_the_pauses(connected: Line):
-    gathering = Gathering(0.4)
-    shorter = await seconds(gathering.pause(connected.connection, after_bytes=MOST_BYTES * 10))
+    gathering = ReadBatcher(0.4)
+    shorter = await seconds(gathering.pause(connected.connection, bytes_read=MAX_UNREAD_BYTES * 10))
     assert 0.04 <= shorter < 0.4
-    assert await seconds(gathering.pause(connected.connection, after_bytes=1)) >= 0.4
+    assert await seconds(gathering.pause(connected.connection, bytes_read=1)) >= 0.4
 
 
 async def test_a_pause_that_has_only_begun_goes_on(connected: Line):
-    gathering = Gathering(LONG_S, fresh_s=LONG_S)
+    gathering = ReadBatcher(LONG_S, fresh_s=LONG_S)
     pause = await paused(gathering, connected)
     await gathering.catch_up()
     assert not connected.connection.transport.is_reading()
@@ -109,14 +109,14 @@ async def test_a_pause_that_has_only_begun_goes_on(connected: Line):
 
 
 async def test_a_pause_that_has_only_begun_ends_for_what_has_waited_longer(connected: Line):
-    gathering = Gathering(0.05, fresh_s=0.05)
-    await gathering.pause(connected.connection, after_bytes=1)
-    assert not gathering.is_asked
-    pause = asyncio.create_task(gathering.pause(connected.connection, after_bytes=1, is_all_taken=False))
+    gathering = ReadBatcher(0.05, fresh_s=0.05)
+    await gathering.pause(connected.connection, bytes_read=1)
+    assert not gathering.is_requested
+    pause = asyncio.create_task(gathering.pause(connected.connection, bytes_read=1, is_all_processed=False))
     await eventually(lambda: not connected.connection.transport.is_reading())
     question = asyncio.create_task(gathering.catch_up())
     await pause
-    assert (gathering.is_asked, question.done()) == (True, False)
-    gathering.end()
+    assert (gathering.is_requested, question.done()) == (True, False)
+    gathering.mark_processed()
     await question
-    assert not gathering.is_asked
+    assert not gathering.is_requested

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.kube.watch.reasons import explain, forbidden
+from gpuspawner.kube.watch.reasons import describe_failure, describe_missing_right
 
 
 @pytest.mark.parametrize(
@@ -19,8 +19,8 @@ from gpuspawner.kube.watch.reasons import explain, forbidden
     ],
 )
 def test_a_failure_is_told_in_one_sentence(status: int | None, reason: str):
-    assert explain(status, forbidden="No.") == reason
+    assert describe_failure(status, missing_right="No.") == reason
 
 
 def test_a_missing_right_is_named():
-    assert forbidden("watch", what="the cluster's nodes") == "The hub may not watch the cluster's nodes."
+    assert describe_missing_right("watch", what="the cluster's nodes") == "The hub may not watch the cluster's nodes."

@@ -8,34 +8,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.kube.client.pacing import Pacer
-from gpuspawner.kube.watch.reconcile import AT_ONCE, Reconciliation
-from gpuspawner.kube.watch.targets import Key, key_of
+from gpuspawner.kube.watch.reconcile import MAX_CHANGES_AT_ONCE, ListReconciler
+from gpuspawner.kube.watch.targets import ObjectKey, find_object_key
 
 
 class Kept:
     """A target that keeps numbers by name, and all states it was in."""
 
     def __init__(self) -> None:
-        self.objects: dict[Key, tuple[Key, int]] = {}
+        self.objects: dict[ObjectKey, tuple[ObjectKey, int]] = {}
         self.changes = 0
 
-    def read(self, raw: Any) -> tuple[Key, int] | None:
-        key = key_of(raw)
+    def decode(self, raw: Any) -> tuple[ObjectKey, int] | None:
+        key = find_object_key(raw)
         assert key is not None
         return (key, raw["number"]) if raw["number"] >= 0 else None
 
-    def put(self, value: tuple[Key, int]) -> None:
+    def put(self, value: tuple[ObjectKey, int]) -> None:
         self.changes += 1
         self.objects[value[0]] = value
 
-    def drop(self, key: Key) -> None:
+    def drop(self, key: ObjectKey) -> None:
         self.changes += 1
         del self.objects[key]
 
-    def held(self) -> list[tuple[Key, int]]:
+    def list_values(self) -> list[tuple[ObjectKey, int]]:
         return list(self.objects.values())
 
-    def key(self, value: tuple[Key, int]) -> Key:
+    def make_key(self, value: tuple[ObjectKey, int]) -> ObjectKey:
         return value[0]
 
     @property
@@ -48,15 +48,15 @@ class Turns(Pacer):
 
     count = 0
 
-    async def turn(self) -> None:
+    async def yield_if_due(self) -> None:
         self.count += 1
 
 
-async def listed(target: Kept, numbers: dict[str, int], *, pacer: Pacer | None = None) -> Reconciliation[Any]:
-    reconciliation = Reconciliation(target, pacer=pacer or Pacer())
+async def listed(target: Kept, numbers: dict[str, int], *, pacer: Pacer | None = None) -> ListReconciler[Any]:
+    reconciliation = ListReconciler(target, pacer=pacer or Pacer())
     await reconciliation.begin()
     for name, number in numbers.items():
-        reconciliation.keep({"metadata": {"name": name}, "number": number})
+        reconciliation.record({"metadata": {"name": name}, "number": number})
     return reconciliation
 
 
@@ -90,15 +90,15 @@ async def test_what_is_left_out_now_is_dropped():
 
 async def test_what_has_no_name_is_left_out():
     target = Kept()
-    reconciliation = Reconciliation(target, pacer=Pacer())
-    reconciliation.keep({"metadata": {}})
+    reconciliation = ListReconciler(target, pacer=Pacer())
+    reconciliation.record({"metadata": {}})
     await reconciliation.finish()
     assert target.numbers == {}
 
 
 async def test_few_differences_are_made_without_giving_way():
     target, pacer = Kept(), Turns()
-    await (await listed(target, {str(number): 1 for number in range(AT_ONCE + 10)})).finish()
+    await (await listed(target, {str(number): 1 for number in range(MAX_CHANGES_AT_ONCE + 10)})).finish()
     reconciliation = await listed(target, {str(number): 1 for number in range(10)}, pacer=pacer)
     pacer.count = 0
     await reconciliation.finish()
@@ -107,8 +107,8 @@ async def test_few_differences_are_made_without_giving_way():
 
 async def test_many_differences_are_made_in_slices():
     target, pacer = Kept(), Turns()
-    await (await listed(target, {str(number): 1 for number in range(AT_ONCE)})).finish()
-    reconciliation = await listed(target, {str(number): 2 for number in range(AT_ONCE + 1)}, pacer=pacer)
+    await (await listed(target, {str(number): 1 for number in range(MAX_CHANGES_AT_ONCE)})).finish()
+    reconciliation = await listed(target, {str(number): 2 for number in range(MAX_CHANGES_AT_ONCE + 1)}, pacer=pacer)
     pacer.count = 0
     await reconciliation.finish()
-    assert (pacer.count, len(target.numbers)) == (AT_ONCE + 1, AT_ONCE + 1)
+    assert (pacer.count, len(target.numbers)) == (MAX_CHANGES_AT_ONCE + 1, MAX_CHANGES_AT_ONCE + 1)

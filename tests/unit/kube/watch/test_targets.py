@@ -8,7 +8,7 @@ import pytest
 
 from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.occupancy import Occupancy
-from gpuspawner.kube.watch.targets import NodeTarget, PodTarget, key_of, read
+from gpuspawner.kube.watch.targets import NodeCache, PodCache, decode_object, find_object_key
 from tests.unit.kube.watch_server import node, pod
 
 
@@ -18,47 +18,47 @@ def occupancy() -> Occupancy:
 
 
 def test_a_node_is_kept_under_its_name(occupancy: Occupancy):
-    target = NodeTarget(occupancy)
-    found = read(node("n1", gpus=8), target)
+    target = NodeCache(occupancy)
+    found = decode_object(node("n1", gpus=8), target)
     assert found is not None
     key, value = found
     assert value is not None
     target.put(value)
-    assert (key, occupancy.nodes, list(target.held())) == (("", "n1"), (value,), [value])
-    assert (target.key(value), value.allocatable["nvidia.com/gpu"]) == (key, 8)
+    assert (key, occupancy.nodes, list(target.list_values())) == (("", "n1"), (value,), [value])
+    assert (target.make_key(value), value.allocatable["nvidia.com/gpu"]) == (key, 8)
 
 
 def test_a_node_is_forgotten(occupancy: Occupancy):
-    target = NodeTarget(occupancy)
-    target.put(decode.node(node("n1")))
+    target = NodeCache(occupancy)
+    target.put(decode.decode_node(node("n1")))
     target.drop(("", "n1"))
-    assert (occupancy.nodes, list(target.held())) == ((), [])
+    assert (occupancy.nodes, list(target.list_values())) == ((), [])
 
 
 def test_a_pod_is_kept_under_its_namespace_and_name(occupancy: Occupancy):
-    NodeTarget(occupancy).put(decode.node(node("n1", gpus=8)))
-    target = PodTarget(occupancy)
-    found = read(pod("p", gpus=3), target)
+    NodeCache(occupancy).put(decode.decode_node(node("n1", gpus=8)))
+    target = PodCache(occupancy)
+    found = decode_object(pod("p", gpus=3), target)
     assert found is not None
     key, value = found
     assert value is not None
     target.put(value)
-    assert (key, target.key(value), list(target.held())) == (("other", "p"), ("other", "p"), [value])
-    assert occupancy.free("n1")["nvidia.com/gpu"] == 5
+    assert (key, target.make_key(value), list(target.list_values())) == (("other", "p"), ("other", "p"), [value])
+    assert occupancy.get_free("n1")["nvidia.com/gpu"] == 5
 
 
 def test_a_pod_is_forgotten(occupancy: Occupancy):
-    target = PodTarget(occupancy)
-    value = decode.pod(pod("p"))
+    target = PodCache(occupancy)
+    value = decode.decode_pod(pod("p"))
     assert value is not None
     target.put(value)
     target.drop(("other", "p"))
-    assert list(target.held()) == []
+    assert list(target.list_values()) == []
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_a_pod_that_has_finished_is_left_out(occupancy: Occupancy, phase: str):
-    assert read(pod("p", phase=phase), PodTarget(occupancy)) == (("other", "p"), None)
+    assert decode_object(pod("p", phase=phase), PodCache(occupancy)) == (("other", "p"), None)
 
 
 class Unreadable(dict[str, Any]):
@@ -73,14 +73,14 @@ class Unreadable(dict[str, Any]):
         raise RuntimeError
 
 
-@pytest.mark.parametrize("target", [NodeTarget, PodTarget])
+@pytest.mark.parametrize("target", [NodeCache, PodCache])
 def test_what_cannot_be_read_is_left_out(occupancy: Occupancy, target: Any):
-    assert read(Unreadable(), target(occupancy)) == (("other", "p"), None)
+    assert decode_object(Unreadable(), target(occupancy)) == (("other", "p"), None)
 
 
-@pytest.mark.parametrize("target", [NodeTarget, PodTarget])
+@pytest.mark.parametrize("target", [NodeCache, PodCache])
 def test_what_has_no_name_is_nothing(occupancy: Occupancy, target: Any):
-    assert read({"metadata": {}}, target(occupancy)) is None
+    assert decode_object({"metadata": {}}, target(occupancy)) is None
 
 
 @pytest.mark.parametrize(
@@ -98,4 +98,4 @@ def test_what_has_no_name_is_nothing(occupancy: Occupancy, target: Any):
     ],
 )
 def test_an_object_is_known_by_namespace_and_name(raw: object, key: object):
-    assert key_of(raw) == key
+    assert find_object_key(raw) == key

@@ -15,9 +15,9 @@ from gpuspawner.kube.client.lines import LineTooLongError
 from gpuspawner.kube.client.requests import APIUnavailableError
 from gpuspawner.kube.watch import changes as changes_module
 from gpuspawner.kube.watch.changes import RelistError
-from gpuspawner.kube.watch.collection import COLLECTOR
-from gpuspawner.kube.watch.targets import Key, key_of
-from gpuspawner.kube.watch.watch import GAP_S, SILENT_WATCHES, Resource, Timing, Watch
+from gpuspawner.kube.watch.collection import GC_TUNING
+from gpuspawner.kube.watch.targets import ObjectKey, find_object_key
+from gpuspawner.kube.watch.watch import IDLE_GAP_S, MAX_SILENT_WATCHES, Watch, WatchedResource, WatchTiming
 from tests.unit.kube.watch_server import (
     CUT,
     HANG,
@@ -29,7 +29,7 @@ from tests.unit.kube.watch_server import (
     pod,
 )
 
-TIMING = {"answer_s": 5, "watch_s": 10, "grace_s": 5, "settle_s": 0.02, "gather_s": 0.02}
+TIMING = {"answer_s": 5, "watch_s": 10, "grace_s": 5, "settle_s": 0.02, "batch_s": 0.02}
 SELECTOR = "status.phase!=Succeeded"
 
 
@@ -37,25 +37,25 @@ class Kept:
     """A target that keeps each pod's name and node."""
 
     def __init__(self) -> None:
-        self.objects: dict[Key, tuple[Key, str]] = {}
+        self.objects: dict[ObjectKey, tuple[ObjectKey, str]] = {}
         self.puts = 0
 
-    def read(self, raw: Any) -> tuple[Key, str] | None:
-        key = key_of(raw)
+    def decode(self, raw: Any) -> tuple[ObjectKey, str] | None:
+        key = find_object_key(raw)
         assert key is not None
         return None if raw["status"]["phase"] == "Failed" else (key, raw["spec"]["nodeName"])
 
-    def put(self, value: tuple[Key, str]) -> None:
+    def put(self, value: tuple[ObjectKey, str]) -> None:
         self.puts += 1
         self.objects[value[0]] = value
 
-    def drop(self, key: Key) -> None:
+    def drop(self, key: ObjectKey) -> None:
         self.objects.pop(key, None)
 
-    def held(self) -> list[tuple[Key, str]]:
+    def list_values(self) -> list[tuple[ObjectKey, str]]:
         return list(self.objects.values())
 
-    def key(self, value: tuple[Key, str]) -> Key:
+    def make_key(self, value: tuple[ObjectKey, str]) -> ObjectKey:
         return value[0]
 
     @property
@@ -71,10 +71,12 @@ class Followed:
         self.confirmed: list[float] = []
         self.now = 1000.0
         self.watch = Watch(
-            Resource(method=api.list_pod_for_all_namespaces, page_size=2, selectors={"field_selector": SELECTOR}),
+            WatchedResource(
+                method=api.list_pod_for_all_namespaces, page_size=2, selectors={"field_selector": SELECTOR}
+            ),
             self.target,
             confirm=self.confirmed.append,
-            timing=Timing(**{**TIMING, **seconds}),
+            timing=WatchTiming(**{**TIMING, **seconds}),
             clock=lambda: self.now,
             random=lambda: 0.0,
         )
@@ -121,11 +123,11 @@ async def test_a_list_is_read_without_full_collections_and_settled_by_what_is_he
     thresholds: set[tuple[int, ...]] = set()
     put = followed.target.put
 
-    def noted(value: tuple[Key, str]) -> None:
+    def noted(value: tuple[ObjectKey, str]) -> None:
         thresholds.add(gc.get_threshold())
         put(value)
 
-    monkeypatch.setattr(COLLECTOR, "settle", settled.append)
+    monkeypatch.setattr(GC_TUNING, "freeze", settled.append)
     monkeypatch.setattr(followed.target, "put", noted)
     before = gc.get_threshold()
     await followed.watch.relist()
@@ -354,14 +356,14 @@ async def test_events_confirm_nothing(followed: Followed, cluster: WatchServer):
 
 
 async def test_what_goes_on_changing_waits_until_somebody_asks(cluster: WatchServer, cluster_api: CoreV1Api):
-    followed = Followed(cluster_api, gather_s=0.3)
+    followed = Followed(cluster_api, batch_s=0.3)
     await followed.watch.relist()
     pauses = set()
 
     def step() -> bool:
         if len(followed.confirmed) < 2:
             return False
-        pauses.add(followed.watch._gathering._asked)
+        pauses.add(followed.watch._batcher._asked)
         cluster.put(PODS, pod("d"))
         if len(pauses) < 4:
             return False
@@ -380,7 +382,7 @@ async def test_what_goes_on_changing_waits_until_somebody_asks(cluster: WatchSer
 async def test_what_becomes_much_is_taken_in_without_being_asked_for(
     followed: Followed, cluster: WatchServer, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(changes_module, "MOST_BYTES", 1000)
+    monkeypatch.setattr(changes_module, "MAX_PENDING_BYTES", 1000)
     await followed.watch.relist()
     number = iter(range(1000))
 
@@ -402,7 +404,7 @@ async def test_a_busy_watch_confirms_as_of_when_it_was_asked_for(followed: Follo
     def step() -> bool:
         nonlocal put_at
         # It never rests, and what comes is no rush: more than GAP_S apart.
-        if time() - put_at > 4 * GAP_S:
+        if time() - put_at > 4 * IDLE_GAP_S:
             put_at = time()
             cluster.put(PODS, pod("d"))
         return len(followed.confirmed) > 1
@@ -440,7 +442,7 @@ async def test_a_bookmark_confirms_at_once(cluster: WatchServer, cluster_api: Co
 async def test_a_server_that_never_says_anything_is_asked_for_a_list(followed: Followed, cluster: WatchServer):
     await followed.watch.relist()
     cluster.lifetime_s, cluster.sends_bookmarks = 0.05, False
-    for _ in range(SILENT_WATCHES - 1):
+    for _ in range(MAX_SILENT_WATCHES - 1):
         await followed.watch.stream()
     with pytest.raises(RelistError):
         await followed.watch.stream()

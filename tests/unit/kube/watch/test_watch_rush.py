@@ -9,8 +9,8 @@ import pytest
 
 from gpuspawner.core.cluster.occupancy import Occupancy
 from gpuspawner.kube.watch import watch as watch_module
-from gpuspawner.kube.watch.targets import PodTarget
-from gpuspawner.kube.watch.watch import Resource, Timing, Watch
+from gpuspawner.kube.watch.targets import PodCache
+from gpuspawner.kube.watch.watch import Watch, WatchedResource, WatchTiming
 from tests.unit.kube.watch_server import event, pod
 
 RUSH = 400
@@ -47,7 +47,7 @@ class Rush:
 
 
 async def test_a_rush_that_is_slower_than_the_hub_confirms_nothing_before_its_end(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(watch_module, "GAP_S", SETTLE_S)
+    monkeypatch.setattr(watch_module, "IDLE_GAP_S", SETTLE_S)
     rush, occupancy, done = Rush(), Occupancy(), asyncio.Event()
 
     async def method(**_: Any) -> Rush:
@@ -58,10 +58,10 @@ async def test_a_rush_that_is_slower_than_the_hub_confirms_nothing_before_its_en
         done.set()
 
     watch = Watch(
-        Resource(method=method, page_size=1),
-        PodTarget(occupancy),
+        WatchedResource(method=method, page_size=1),
+        PodCache(occupancy),
         confirm=confirm,
-        timing=Timing(settle_s=SETTLE_S),
+        timing=WatchTiming(settle_s=SETTLE_S),
         clock=lambda: 7.0,
         random=lambda: 0.0,
     )
@@ -71,4 +71,4 @@ async def test_a_rush_that_is_slower_than_the_hub_confirms_nothing_before_its_en
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert (set(rush.early), len(rush.early), rush.confirmed) == ({0}, RUSH, [7.0])
-    assert sum(1 for _ in occupancy.pods()) == RUSH
+    assert sum(1 for _ in occupancy.iter_pods()) == RUSH

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.settings import Settings
-from gpuspawner.settings.profiles.from_profiles import Converted, convert
+from gpuspawner.settings.profiles.from_profiles import ConvertedProfiles, convert_profile_list
 
 PRODUCT = "nvidia.com/gpu.product"
 T4 = {"extra_resource_limits": {"nvidia.com/gpu": "1"}, "node_selector": {PRODUCT: "Tesla-T4"}}
@@ -58,8 +58,8 @@ BOTH: dict[str, Any] = {
 }
 
 
-def converted(**override: Any) -> Converted:
-    return convert([{"display_name": "P", "kubespawner_override": override}], usual=USUAL)
+def converted(**override: Any) -> ConvertedProfiles:
+    return convert_profile_list([{"display_name": "P", "kubespawner_override": override}], defaults=USUAL)
 
 
 def test_profiles_become_images_bounds_gpu_types_and_presets():
@@ -77,19 +77,19 @@ def test_profiles_become_images_bounds_gpu_types_and_presets():
         "extra_pod_config": {"runtimeClassName": "nvidia"},
         "start_timeout": 900,
     }
-    found = convert(
+    found = convert_profile_list(
         [
             {"display_name": "With GPU", "kubespawner_override": big},
             {"display_name": "Small", "description": "CPU only", "default": True, "kubespawner_override": small},
         ]
     )
-    assert found == Converted(settings=BOTH, notes=())
+    assert found == ConvertedProfiles(settings=BOTH, notes=())
 
 
 def test_people_may_still_write_an_image_of_their_own():
     unlisted = {"enabled": True, "kubespawner_override": {"image": "{value}"}}
     profile = {"display_name": "P", "profile_options": {"image": {"unlisted_choice": unlisted}}}
-    assert convert([profile]) == Converted(
+    assert convert_profile_list([profile]) == ConvertedProfiles(
         settings={"custom_images": {"allowed": True}, "presets": {"p": {"display_name": "P"}}, "discover_gpus": False},
         notes=tuple(NO_LIMIT.format("P", name) for name in ("cpu", "memory")),
     )
@@ -98,25 +98,29 @@ def test_people_may_still_write_an_image_of_their_own():
 def test_the_same_gpu_in_several_profiles_is_one_type_with_the_largest_count():
     four = {**T4, "extra_resource_limits": {"nvidia.com/gpu": 4}}
     profiles = [{"display_name": str(n), "kubespawner_override": each} for n, each in enumerate((T4, four))]
-    assert {slug: gpu["max_count"] for slug, gpu in convert(profiles).settings["gpus"].items()} == {"t4": 4}
+    assert {slug: gpu["max_count"] for slug, gpu in convert_profile_list(profiles).settings["gpus"].items()} == {
+        "t4": 4
+    }
 
 
 def test_other_nodes_are_another_type():
     other = {**T4, "node_selector": {"pool": "a"}}
     profiles = [{"display_name": str(n), "kubespawner_override": each} for n, each in enumerate((T4, other))]
-    assert list(convert(profiles).settings["gpus"]) == ["t4", "gpu"]
+    assert list(convert_profile_list(profiles).settings["gpus"]) == ["t4", "gpu"]
 
 
 def test_the_same_nodes_with_something_else_there_are_another_type():
     other = {**T4, "tolerations": [{"key": "dedicated", "operator": "Exists"}], "environment": {"A": "1"}}
-    found = convert([{"display_name": str(n), "kubespawner_override": each} for n, each in enumerate((T4, other))])
+    found = convert_profile_list(
+        [{"display_name": str(n), "kubespawner_override": each} for n, each in enumerate((T4, other))]
+    )
     assert [preset["gpu"] for preset in found.settings["presets"].values()] == ["t4", "t4-2"]
     assert found.settings["gpus"]["t4-2"]["environment"] == {"A": "1"}
 
 
 def test_amounts_off_the_grid_are_rounded_up_and_said():
     profiles = [{"display_name": each, "kubespawner_override": {"cpu_limit": each}} for each in ("0.333", "2")]
-    found = convert(profiles, usual=USUAL)
+    found = convert_profile_list(profiles, defaults=USUAL)
     assert found.settings["cpu"] == {"min": 0.1, "max": 2, "step": 0.1}
     assert [preset["cpu"] for preset in found.settings["presets"].values()] == [0.4, 2]
     assert found.notes == ("0.333: cpu 0.333 becomes 0.4.",)
@@ -170,7 +174,7 @@ WITH_AND_WITHOUT = [
 
 
 def test_profiles_without_an_image_have_kubespawners():
-    found = convert(WITH_AND_WITHOUT, default_image="q/base:1", usual=USUAL)
+    found = convert_profile_list(WITH_AND_WITHOUT, default_image="q/base:1", defaults=USUAL)
     assert {slug: preset["image"] for slug, preset in found.settings["presets"].items()} == {
         "own": "torch-1",
         "usual": "base-1",
@@ -180,13 +184,13 @@ def test_profiles_without_an_image_have_kubespawners():
 
 def test_where_that_is_not_known_it_is_said():
     note = "Some profiles name no image: add KubeSpawner's own to images, and to their presets."
-    assert convert(WITH_AND_WITHOUT, usual=USUAL).notes == (note,)
-    assert convert(WITH_AND_WITHOUT[1:], usual=USUAL).notes == ()
+    assert convert_profile_list(WITH_AND_WITHOUT, defaults=USUAL).notes == (note,)
+    assert convert_profile_list(WITH_AND_WITHOUT[1:], defaults=USUAL).notes == ()
 
 
 def test_the_largest_of_different_guarantees_holds_and_that_is_said():
     profiles = [{"display_name": str(n), "kubespawner_override": {"cpu_limit": 2, "cpu_guarantee": n}} for n in (1, 2)]
-    found = convert(profiles, usual=USUAL)
+    found = convert_profile_list(profiles, defaults=USUAL)
     assert found.settings["cpu"]["guarantee"] == 1.0
     assert found.notes == (
         "cpu: profiles guarantee 0.50 to 1.00 of the limit; one fraction holds for all here, the largest.",
@@ -196,7 +200,7 @@ def test_the_largest_of_different_guarantees_holds_and_that_is_said():
 def test_profiles_without_amounts_have_kubespawners():
     small = {"cpu_limit": 1, "mem_limit": "2G", "mem_guarantee": None}
     profiles = [{"display_name": "Small", "kubespawner_override": small}, {"display_name": "GPU"}]
-    found = convert(profiles, usual={"cpu_limit": 8, "mem_limit": "16G", "mem_guarantee": "4G"})
+    found = convert_profile_list(profiles, defaults={"cpu_limit": 8, "mem_limit": "16G", "mem_guarantee": "4G"})
     assert found.settings == {
         "cpu": {"min": 1, "max": 8, "step": 1},
         "memory": {"min": "2G", "max": "16G", "step": "2G", "guarantee": 0.25},
@@ -210,13 +214,13 @@ def test_profiles_without_amounts_have_kubespawners():
 
 
 def test_a_profile_without_a_limit_beside_others_is_named():
-    found = convert([{"display_name": "Free"}, {"display_name": "Small", "kubespawner_override": USUAL}])
+    found = convert_profile_list([{"display_name": "Free"}, {"display_name": "Small", "kubespawner_override": USUAL}])
     assert found.settings["presets"]["free"] == {"display_name": "Free"}
     assert found.notes == tuple(NO_LIMIT.format("Free", name) for name in ("cpu", "memory"))
 
 
 def test_many_without_a_limit_are_told_in_one_sentence():
-    found = convert([{"display_name": str(n)} for n in range(7)], usual={"cpu_limit": 1})
+    found = convert_profile_list([{"display_name": str(n)} for n in range(7)], defaults={"cpu_limit": 1})
     assert found.notes == (NO_LIMIT.format("0; 1; 2; 3; 4 and 2 more", "memory"),)
 
 
@@ -301,4 +305,4 @@ PROFILES = st.lists(
 def test_whatever_stands_in_a_profile_list_the_result_is_valid_settings(
     profiles: list[dict[str, Any]], usual: dict[str, Any]
 ):
-    Settings.parse(convert(profiles, usual=usual).settings)
+    Settings.parse(convert_profile_list(profiles, defaults=usual).settings)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.settings.profiles.profile_amounts import AMOUNT_TRAITS, ProfileAmounts, shown
-from gpuspawner.settings.profiles.profile_variants import Variant
+from gpuspawner.settings.profiles.profile_amounts import AMOUNT_TRAITS, ProfileAmounts, format_setting_amount
+from gpuspawner.settings.profiles.profile_variants import ProfileVariant
 
 USUAL = {"cpu_limit": 8, "cpu_guarantee": "500m"}
 ONLY_A_GUARANTEE = (
@@ -17,8 +17,8 @@ ONLY_A_GUARANTEE = (
 def found(usual: dict[str, Any], **overrides: Any) -> tuple[int | None, Fraction | None, list[str]]:
     notes: list[str] = []
     amounts = ProfileAmounts(usual, notes)
-    variant = Variant(name="P", overrides=overrides)
-    return amounts.amount("cpu", variant), amounts.guaranteed("cpu", variant), list(dict.fromkeys(notes))
+    variant = ProfileVariant(name="P", overrides=overrides)
+    return amounts.read_limit("cpu", variant), amounts.compute_guarantee("cpu", variant), list(dict.fromkeys(notes))
 
 
 @pytest.mark.parametrize(
@@ -54,5 +54,9 @@ def test_what_is_no_amount_is_said():
 
 
 def test_amounts_are_shown_as_settings_have_them():
-    assert [shown("cpu", 500), shown("cpu", 2000), shown("memory", 1 << 30)] == [0.5, 2, "1G"]
+    assert [
+        format_setting_amount("cpu", 500),
+        format_setting_amount("cpu", 2000),
+        format_setting_amount("memory", 1 << 30),
+    ] == [0.5, 2, "1G"]
     assert list(AMOUNT_TRAITS) == ["cpu", "memory"]

@@ -4,8 +4,13 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.settings.profiles.profile_gpus import ProfileGPUs, lost_on_gpus, new_slug, unplaced
-from gpuspawner.settings.profiles.profile_variants import Variant
+from gpuspawner.settings.profiles.profile_gpus import (
+    ProfileGPUs,
+    describe_lost_parts,
+    find_unplaced_traits,
+    make_unique_slug,
+)
+from gpuspawner.settings.profiles.profile_variants import ProfileVariant
 
 T4 = {"extra_resource_limits": {"nvidia.com/gpu": 1}, "node_selector": {"nvidia.com/gpu.product": "Tesla-T4"}}
 TYPE = {
@@ -17,8 +22,8 @@ TYPE = {
 LEFT_OUT = "left out: with braces, or no text, which here is the same for everybody; set it on KubeSpawner for all."
 
 
-def variant(name: str = "P", **overrides: Any) -> Variant:
-    return Variant(name=name, overrides=overrides)
+def variant(name: str = "P", **overrides: Any) -> ProfileVariant:
+    return ProfileVariant(name=name, overrides=overrides)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +39,7 @@ def variant(name: str = "P", **overrides: Any) -> Variant:
 def test_what_differs_on_the_same_nodes_makes_a_type_of_its_own(override: dict[str, Any], told: dict[str, Any]):
     notes: list[str] = []
     gpus = ProfileGPUs(notes)
-    taken = [gpus.of(each)["gpu"] for each in (variant(**T4), variant("Q", **T4, **override), variant(**T4))]
+    taken = [gpus.add_variant(each)["gpu"] for each in (variant(**T4), variant("Q", **T4, **override), variant(**T4))]
     assert (taken, notes) == (["t4", "t4-2", "t4"], [])
     assert gpus.types == {"t4": TYPE, "t4-2": {**TYPE, "display_name": "T4 (Q)", **told}}
 
@@ -49,17 +54,17 @@ def test_what_is_null_is_passed_over():
         tolerations=None,
         start_timeout=None,
     )
-    assert (gpus.of(nothing), gpus.types) == ({"gpu": "t4", "gpu_count": 1}, {"t4": TYPE})
-    assert list(lost_on_gpus(nothing)) == []
+    assert (gpus.add_variant(nothing), gpus.types) == ({"gpu": "t4", "gpu_count": 1}, {"t4": TYPE})
+    assert list(describe_lost_parts(nothing)) == []
 
 
 def test_variables_that_are_made_at_the_start_are_named_without_their_values():
     environment = {"HOME": "/home/{username}", "B": {"valueFrom": {}}, "C": '{"a": "secret"}', "D": "d"}
     with_gpu = variant(**T4, environment=environment)
     gpus = ProfileGPUs([])
-    gpus.of(with_gpu)
+    gpus.add_variant(with_gpu)
     assert gpus.types["t4"]["environment"] == {"D": "d"}
-    assert list(lost_on_gpus(with_gpu)) == [f"P: environment B, C, HOME {LEFT_OUT}"]
+    assert list(describe_lost_parts(with_gpu)) == [f"P: environment B, C, HOME {LEFT_OUT}"]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +79,7 @@ def test_variables_that_are_made_at_the_start_are_named_without_their_values():
     ],
 )
 def test_what_a_type_cannot_hold_is_said(override: dict[str, Any], note: str):
-    (told,) = lost_on_gpus(variant(**{**T4, **override}))
+    (told,) = describe_lost_parts(variant(**{**T4, **override}))
     assert told.startswith(f"P: {note}")
 
 
@@ -103,13 +108,15 @@ def test_what_a_type_cannot_hold_is_said(override: dict[str, Any], note: str):
     ],
 )
 def test_what_has_no_place_is_named(override: dict[str, Any], has_gpu: bool, left: set[str]):
-    assert unplaced(variant(**override), has_gpu=has_gpu) == left
+    assert find_unplaced_traits(variant(**override), has_gpu=has_gpu) == left
 
 
 def test_a_slug_is_new():
-    assert [new_slug("Big one", taken, fallback="gpu") for taken in ((), ("big-one",), ("big-one", "big-one-2"))] == [
+    assert [
+        make_unique_slug("Big one", taken, fallback="gpu") for taken in ((), ("big-one",), ("big-one", "big-one-2"))
+    ] == [
         "big-one",
         "big-one-2",
         "big-one-3",
     ]
-    assert new_slug("  ", (), fallback="gpu") == "gpu"
+    assert make_unique_slug("  ", (), fallback="gpu") == "gpu"
