@@ -18,10 +18,9 @@ from playwright.async_api import Page, async_playwright
 from bench.render import busy_inventory, rich_catalogue
 from bench.result import Result
 from devcluster import chromium
-from gpuspawner.core.catalog.catalogue import Catalog
-from gpuspawner.core.form.formview import build_view
-from gpuspawner.core.form.formview_filled import fill_fields
-from gpuspawner.core.form.formview_live import LiveState
+from gpuspawner.core.catalog.model import Catalog
+from gpuspawner.core.form.build import LiveState, build_view
+from gpuspawner.core.form.fields import fill_fields
 from gpuspawner.core.verdict.availability import count_availability
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from gpuspawner.hub.form.rendering import render

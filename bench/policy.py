@@ -25,9 +25,9 @@ from sqlalchemy.orm import Session
 
 from bench.render import busy_inventory, rich_catalogue
 from bench.result import Result
-from gpuspawner.core.catalog.policy_rules import ANY, UNLIMITED, AmountRange, GPUPool, GPUTypeRule, Policy, Rule
-from gpuspawner.hub.admission.allowances import AdmissionService
-from gpuspawner.hub.config.offers import Offer
+from gpuspawner.core.catalog.policy_model import ANY, UNLIMITED, AmountRange, GPUPool, GPUTypeRule, Policy, Rule
+from gpuspawner.hub.admission.service import AdmissionService
+from gpuspawner.hub.config.offer import Offer
 
 SPAWNS = 1000
 WARM_UP = 20

@@ -12,12 +12,12 @@ import time
 from dataclasses import replace
 
 from bench.result import Result
-from gpuspawner.core.catalog.catalogue import Bounds, Catalog, GPUType, Image, Preset, UnitKind
+from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, Preset, UnitKind
 from gpuspawner.core.cluster.model import Node, Pod
-from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.form.formview import build_view
-from gpuspawner.core.form.formview_filled import fill_fields
-from gpuspawner.core.form.formview_types import FormView
+from gpuspawner.core.cluster.state import Inventory
+from gpuspawner.core.form.build import build_view
+from gpuspawner.core.form.fields import fill_fields
+from gpuspawner.core.form.views import FormView
 from gpuspawner.hub.form.rendering import render
 
 RENDERS = 1000

@@ -16,7 +16,7 @@ from docsite.written import model_in, notation
 from gpuspawner.hub.config.traits import SETTING_TRAITS
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.settings.models import SettingsModel
-from gpuspawner.settings.values import Entry
+from gpuspawner.settings.value_types import Entry
 
 _HEAD = """\
 # Configuration

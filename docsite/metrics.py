@@ -9,9 +9,8 @@ from prometheus_client import REGISTRY, Metric
 from prometheus_client.metrics import MetricWrapperBase
 
 from gpuspawner.hub.config.settings_files import ReloadingSettings
-from gpuspawner.hub.metrics import metrics
-from gpuspawner.hub.metrics.cluster_metrics import ClusterMetrics
-from gpuspawner.hub.metrics.settings_metrics import SettingsMetrics
+from gpuspawner.hub.metrics import registry
+from gpuspawner.hub.metrics.collectors import ClusterMetrics, SettingsMetrics
 
 _HEAD = """\
 # Metrics
@@ -45,7 +44,7 @@ def _rows() -> Iterator[tuple[str, ...]]:
     for collector in list(REGISTRY._collector_to_names):
         if isinstance(collector, MetricWrapperBase):
             for family in collector.describe():
-                if family.name.startswith(metrics.METRICS_PREFIX):
+                if family.name.startswith(registry.METRICS_PREFIX):
                     yield _row(family, labels=collector._labelnames)
     for asked in (ClusterMetrics(dict, lambda: None), SettingsMetrics([cast(ReloadingSettings, _Files())])):
         for family in asked.collect():

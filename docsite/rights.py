@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from gpuspawner.cli.cluster.rights import ResourceRight, read_shipped_rights
+from gpuspawner.cli.cluster.shipped_roles import ResourceRight, read_shipped_rights
 
 _HEAD = """\
 # Rights

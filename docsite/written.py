@@ -41,19 +41,19 @@ _TEXT = Notation("text")
 _NOTATIONS = {
     "gpuspawner.core.units.quantity.parse_cpu": _CPU,
     "gpuspawner.core.units.quantity.parse_memory": _MEMORY,
-    "gpuspawner.settings.values._parse_run_time": _LENGTH,
-    "gpuspawner.settings.values._require_quoted_version": Notation('version in quotes (`"12.8"`)'),
-    "gpuspawner.settings.values.require_quoted_text": _TEXT,
-    "gpuspawner.settings.values._parse_image_origin": Notation(
+    "gpuspawner.settings.value_types._parse_run_time": _LENGTH,
+    "gpuspawner.settings.value_types._require_quoted_version": Notation('version in quotes (`"12.8"`)'),
+    "gpuspawner.settings.value_types.require_quoted_text": _TEXT,
+    "gpuspawner.settings.value_types._parse_image_origin": Notation(
         "registry, or the beginning of names in one (`quay.io/jupyter`)"
     ),
-    "gpuspawner.settings.gpu_entries._parse_one_or_many": Notation("text or list of texts"),
-    "gpuspawner.settings.policy_entries._parse_count_limit": Notation(f"whole number from 0 on{_UNLIMITED}"),
-    "gpuspawner.settings.policy_entries._parse_run_time_limit": Notation(_LENGTH.words + _UNLIMITED),
-    "gpuspawner.settings.policy_entries._parse_cpu_limit": Notation(_CPU.words + _UNLIMITED),
-    "gpuspawner.settings.policy_entries._parse_memory_limit": Notation(_MEMORY.words + _UNLIMITED),
-    "gpuspawner.settings.policy_entries._parse_slugs": Notation("list of slugs, or `*` for all", _listed),
-    "gpuspawner.settings.policy_entries._parse_types": Notation("`*`, list of slugs, or mapping of slugs to limits"),
+    "gpuspawner.settings.gpu._parse_one_or_many": Notation("text or list of texts"),
+    "gpuspawner.settings.policy._parse_count_limit": Notation(f"whole number from 0 on{_UNLIMITED}"),
+    "gpuspawner.settings.policy._parse_run_time_limit": Notation(_LENGTH.words + _UNLIMITED),
+    "gpuspawner.settings.policy._parse_cpu_limit": Notation(_CPU.words + _UNLIMITED),
+    "gpuspawner.settings.policy._parse_memory_limit": Notation(_MEMORY.words + _UNLIMITED),
+    "gpuspawner.settings.policy._parse_slugs": Notation("list of slugs, or `*` for all", _listed),
+    "gpuspawner.settings.policy._parse_types": Notation("`*`, list of slugs, or mapping of slugs to limits"),
 }
 
 

@@ -11,11 +11,11 @@ from enum import StrEnum
 from bench.fit.oracle import Decision
 from bench.fit.scene import Case, Manifest, Scene
 from gpuspawner.core.cluster import decode
+from gpuspawner.core.cluster.decode_selectors import decode_volume_terms
 from gpuspawner.core.cluster.model import Pod
-from gpuspawner.core.cluster.occupancy import Occupancy
-from gpuspawner.core.cluster.volumes import decode_volume_terms
-from gpuspawner.core.scheduling import fit
-from gpuspawner.core.scheduling.obstacles import Answer, FitResult, ScanResult
+from gpuspawner.core.cluster.state import Occupancy
+from gpuspawner.core.scheduling import check
+from gpuspawner.core.scheduling.results import Answer, FitResult, ScanResult
 
 UNBOUND = "a volume that is chosen when the pod is placed"
 
@@ -66,8 +66,8 @@ def ask_ourselves(case: Case, known: Occupancy) -> Opinion:
     if pod is None:
         raise ValueError(f"case {case.seed} is no pod that may start")
     pod = _with_volumes(pod, case.scene)
-    nodes = {node.name: fit.check_node(pod, node, occupancy=known) for node in known.nodes}
-    return Opinion(nodes=nodes, survey=fit.survey(pod, known))
+    nodes = {node.name: check.check_node(pod, node, occupancy=known) for node in known.nodes}
+    return Opinion(nodes=nodes, survey=check.survey(pod, known))
 
 
 def _with_volumes(pod: Pod, scene: Scene) -> Pod:

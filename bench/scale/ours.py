@@ -20,13 +20,13 @@ from traitlets.config import Config
 from bench.scale import gauges, objects
 from bench.scale.subject import Commands
 from gpuspawner.core.cluster.model import Pod
-from gpuspawner.core.cluster.occupancy import Inventory
+from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.request.selection import validate
 from gpuspawner.core.verdict.verdict import predict_verdict
 from gpuspawner.hub.pod.preview import PodPreviews
 from gpuspawner.hub.spawner import GPUSpawner
-from gpuspawner.kube.client.page_items import parse_members
-from gpuspawner.kube.client.requests import stream_text
+from gpuspawner.kube.client.api_requests import stream_text
+from gpuspawner.kube.client.json_stream import parse_members
 from gpuspawner.kube.store import NODES_PER_PAGE, PODS_PER_PAGE, ClusterStore, StoreTiming
 
 PACE = StoreTiming(first_sync_timeout_s=100.0)

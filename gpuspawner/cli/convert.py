@@ -24,11 +24,9 @@ from traitlets.config.loader import PyFileConfigLoader
 from gpuspawner.cli.common.exits import OK
 from gpuspawner.cli.common.findings import Severity
 from gpuspawner.cli.common.output import sanitize
-from gpuspawner.cli.values.texts import describe_decode_error, read_text
-from gpuspawner.cli.values.yaml_tree import read_yaml
+from gpuspawner.cli.values.yaml_reader import describe_decode_error, read_text, read_yaml
 from gpuspawner.core.errors import Problem, SettingsError
-from gpuspawner.settings.profiles.from_profiles import convert_profile_list
-from gpuspawner.settings.profiles.profile_amounts import AMOUNT_TRAITS
+from gpuspawner.settings.profiles.profile_list import AMOUNT_TRAITS, convert_profile_list
 
 _PROFILE_LIST_PATHS = (
     ("singleuser", "profileList"),

@@ -9,19 +9,19 @@ from collections.abc import Sequence
 
 from gpuspawner import __version__
 from gpuspawner.cli import convert, demo, schema, version
-from gpuspawner.cli.check import check
+from gpuspawner.cli.check import command as check_command
 from gpuspawner.cli.common.exits import BAD, FAILED, INTERRUPTED
 from gpuspawner.cli.common.output import sanitize
-from gpuspawner.cli.doctor import doctor
-from gpuspawner.cli.explain import explain
-from gpuspawner.cli.inventory import inventory
+from gpuspawner.cli.doctor import command as doctor_command
+from gpuspawner.cli.explain import command as explain_command
+from gpuspawner.cli.inventory import command as inventory_command
 from gpuspawner.core.errors import GPUSpawnerError, SettingsError
 
 _COMMANDS = {
-    "check": check,
-    "inventory": inventory,
-    "explain": explain,
-    "doctor": doctor,
+    "check": check_command,
+    "inventory": inventory_command,
+    "explain": explain_command,
+    "doctor": doctor_command,
     "convert": convert,
     "schema": schema,
     "demo": demo,

@@ -26,7 +26,7 @@ from gpuspawner.cli.common.exits import OK
 from gpuspawner.cli.common.output import write_result
 from gpuspawner.hub.config.traits import SETTING_TRAITS
 from gpuspawner.hub.spawner import GPUSpawner
-from gpuspawner.settings.schema import build_settings_schema, build_values_schema
+from gpuspawner.settings.json_schema import build_settings_schema, build_values_schema
 
 _TYPES: tuple[tuple[type[TraitType[Any, Any]], str], ...] = (
     (Bool, "boolean"),

@@ -19,8 +19,8 @@ from tornado import web
 
 from gpuspawner.core.errors import GPUSpawnerError, PolicyError
 from gpuspawner.core.policy.denials import NAMESPACE_QUOTA, POLICY_UNREADABLE
-from gpuspawner.core.text.language import gettext, gettext_lazy, translate_now
-from gpuspawner.core.text.sentences import join_sentences
+from gpuspawner.core.text.i18n import gettext, gettext_lazy, translate_now
+from gpuspawner.core.text.wording import join_sentences
 
 try:
     from jupyterhub.spawner import SpawnException

@@ -18,45 +18,44 @@ from traitlets import default, observe
 from typing_extensions import override
 
 from gpuspawner.core.errors import SelectionError
-from gpuspawner.core.form.formview import build_view
-from gpuspawner.core.form.formview_filled import fill_fields
+from gpuspawner.core.form.build import build_view
+from gpuspawner.core.form.fields import fill_fields
 from gpuspawner.core.request.options import parse_form, parse_query
-from gpuspawner.core.text.language import ENGLISH, use_language
-from gpuspawner.core.warnings.flags_view import build_warnings_view
-from gpuspawner.hub.admission.allowances import AdmissionService
-from gpuspawner.hub.admission.gate import Admission, UnreadClusterError
-from gpuspawner.hub.admission.room import parse_admin_tolerations
-from gpuspawner.hub.base import TraitOverrides
-from gpuspawner.hub.config.offers import Offer, OfferFactory, ParsedSettings
+from gpuspawner.core.text.i18n import ENGLISH, use_language
+from gpuspawner.core.warnings.wording import build_warnings_view
+from gpuspawner.hub.admission.gate import Admission, UnreadClusterError, parse_admin_tolerations
+from gpuspawner.hub.admission.service import AdmissionService
+from gpuspawner.hub.config.offer import Offer, OfferFactory, ParsedSettings
 from gpuspawner.hub.config.settings_files import ReloadingSettings, SettingsFilesCache
 from gpuspawner.hub.config.traits import GPUSpawnerTraits
 from gpuspawner.hub.errors import RefusedStart, explain_cluster_error, make_refusal, make_unread_cluster_failure
-from gpuspawner.hub.form.concerns import AdminWarnings, WarningScope
-from gpuspawner.hub.form.outlook import build_live
+from gpuspawner.hub.form.live import build_live
 from gpuspawner.hub.form.rendering import render
-from gpuspawner.hub.kubespawner.event_rights import EventsAccess, make_nonfatal_reflector
-from gpuspawner.hub.kubespawner.pod_events import PodEvent, select_pod_events
-from gpuspawner.hub.kubespawner.upkeep import (
+from gpuspawner.hub.form.warnings import AdminWarnings, WarningScope
+from gpuspawner.hub.kubespawner.events import PodEvent, select_pod_events
+from gpuspawner.hub.kubespawner.reflectors import (
+    EventsAccess,
     forgive_refused_start,
     give_up_dead_reflectors,
     is_given_up,
+    make_nonfatal_reflector,
     make_takeover_reflector,
     unregister_failed_reflector,
     wait_for_first_list,
 )
-from gpuspawner.hub.metrics import metrics, spawn_meter
-from gpuspawner.hub.metrics.cluster_metrics import ClusterMetrics
-from gpuspawner.hub.metrics.settings_metrics import SettingsMetrics
-from gpuspawner.hub.pod import time_limits
-from gpuspawner.hub.pod.apply import build_trait_values
-from gpuspawner.hub.request import drafts, languages, onlooker, prefill
-from gpuspawner.hub.request.choice_header import read_choice_header
+from gpuspawner.hub.metrics import registry, starts
+from gpuspawner.hub.metrics.collectors import ClusterMetrics, SettingsMetrics
+from gpuspawner.hub.pod import run_time
+from gpuspawner.hub.pod.trait_values import build_trait_values
+from gpuspawner.hub.request import context, languages
+from gpuspawner.hub.request.context import read_choice_header
 from gpuspawner.hub.request.links import LINK_PREFIX
-from gpuspawner.hub.start import cancelling
-from gpuspawner.hub.start.deciding import supervise_start
-from gpuspawner.hub.start.one_start import StartState
-from gpuspawner.hub.start.progress import stream_progress
-from gpuspawner.hub.start.rehearsal import draft_pod, run_preflight
+from gpuspawner.hub.start import cancellation
+from gpuspawner.hub.start.preflight import draft_pod, run_preflight
+from gpuspawner.hub.start.state import StartState
+from gpuspawner.hub.start.stream import stream_progress
+from gpuspawner.hub.start.supervisor import supervise_start
+from gpuspawner.hub.trait_overrides import TraitOverrides
 from gpuspawner.kube.store import StoreTiming
 
 _OWN_FORM = ("options_form", "options_from_form")
@@ -100,9 +99,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     def _show_form(self, spawner: KubeSpawner) -> Awaitable[str]:
         # Not a coroutine itself: what this request sent is only to be found in the request's own task.
-        return self._render_form(drafts.take_draft(), read_choice_header(self.handler))
+        return self._render_form(context.take_draft(), read_choice_header(self.handler))
 
-    async def _render_form(self, draft: drafts.FormDraft | None, asked: Mapping[str, str] | None) -> str:
+    async def _render_form(self, draft: context.FormDraft | None, asked: Mapping[str, str] | None) -> str:
         offer = await self._make_offer()
         options = self.user_options if isinstance(self.user_options, Mapping) else None
         typed = draft.typed if draft else asked
@@ -119,7 +118,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         with use_language(ENGLISH):  # as in the hub's log
             flags = (
                 build_warnings_view(self._admin_warnings.find_warnings(offer, self._make_warning_scope()))
-                if onlooker.is_viewer_admin()
+                if context.is_viewer_admin()
                 else None
             )
         view = replace(view, flags=flags, link_prefix=LINK_PREFIX)
@@ -127,10 +126,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @observe("handler")
     def _note_viewer(self, change: Any) -> None:
-        onlooker.note_viewer(change.new)
+        context.note_viewer(change.new)
         languages.note_request_language(change.new, choice=self.language)
         if self._is_ours():
-            prefill.take_prefill(change.new)
+            context.take_prefill(change.new)
 
     # -- what was sent -------------------------------------------------------------------------------------------------
 
@@ -141,17 +140,17 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     def _read_form(self, form_data: Mapping[str, object]) -> Awaitable[dict[str, object]]:
         # Not a coroutine itself, for the same reason as the form.
         languages.recall_form_language(self.language or form_data.get(languages.LANGUAGE_FIELD))
-        return self._admit_form(form_data, parse_form, draft=drafts.keep_draft(form_data))
+        return self._admit_form(form_data, parse_form, draft=context.keep_draft(form_data))
 
     @override
     def options_from_query(self, query_data: Mapping[str, object]) -> Any:
         """Return the user options a link stands for; called by JupyterHub, which waits for the result."""
         if self.options_from_form != self._read_form:
             return super().options_from_query(query_data)
-        return self._admit_form(query_data, parse_query, draft=drafts.keep_draft(query_data))
+        return self._admit_form(query_data, parse_query, draft=context.keep_draft(query_data))
 
     async def _admit_form(
-        self, sent: Mapping[str, object], reader: Any, *, draft: drafts.FormDraft
+        self, sent: Mapping[str, object], reader: Any, *, draft: context.FormDraft
     ) -> dict[str, object]:
         offer = await self._make_offer()
         try:
@@ -160,7 +159,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             raise make_unread_cluster_failure(offer.unread_reason) from error
         except SelectionError as error:
             draft.problems = error.problems
-            metrics.count_refusal(error.code)
+            registry.count_refusal(error.code)
             raise make_refusal(error, beside_form=True) from error
 
     # -- the gate ------------------------------------------------------------------------------------------------------
@@ -187,14 +186,14 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self._start_state.pending_preflight = partial(run_preflight, self, offer=offer, gpu=admission.gpu)
 
     async def _admit_start(self, user_options: object, offer: Offer) -> Admission:
-        spawn_meter.begin_measuring(self, user_options, catalogue=offer.catalogue)
+        starts.begin_measuring(self, user_options, catalogue=offer.catalogue)
         try:
             return await self._admission.admit(self, user_options, offer=offer, is_start=True)
         except UnreadClusterError as error:
             self._start_state.is_refused = True
             raise make_unread_cluster_failure(offer.unread_reason) from error
         except SelectionError as error:
-            drafts.note_problems(error.problems)
+            context.note_problems(error.problems)
             self._start_state.is_refused = self._start_state.is_forgivable = True
             raise make_refusal(error) from error
 
@@ -293,11 +292,11 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @override
     async def _make_create_pod_request(self, pod: Any, request_timeout: float) -> Any:
         await self._run_preflight(pod)
-        self._start_state.feed.note_pod_sent(cancelling.find_pod(self))
+        self._start_state.feed.note_pod_sent(cancellation.find_pod(self))
         with self._admission.reservations.track_creation(self):
             is_made = await super()._make_create_pod_request(pod, request_timeout)
         if is_made:
-            spawn_meter.note_pod(self, {})
+            starts.note_pod(self, {})
         return is_made
 
     async def _run_preflight(self, pod: Any = None) -> None:
@@ -322,7 +321,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             self.log.exception("Starting %s failed in Kubernetes", self._log_name)
             raise explained from error
         finally:
-            spawn_meter.note_pod(self)
+            starts.note_pod(self)
 
     @override
     async def poll(self) -> int | None:
@@ -332,17 +331,17 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         """
         if self._start_state.is_refused:
             return 0
-        if cancelling.can_have_left_pod(self):
+        if cancellation.can_have_left_pod(self):
             return None
         status: int | None = await super().poll()
-        return await time_limits.enforce_run_time(self) if status is None else status
+        return await run_time.enforce_run_time(self) if status is None else status
 
     @override
     async def stop(self, now: bool = False) -> None:
         """Remove the pod; at once where nothing in it ran yet."""
         self._start_state.is_removing = True
         try:
-            await super().stop(now or cancelling.has_never_run(self))
+            await super().stop(now or cancellation.has_never_run(self))
         finally:
             self._start_state.is_removing = False
 

@@ -20,17 +20,16 @@ from typing import Any, Protocol
 
 from kubernetes_asyncio.client import CustomObjectsApi
 
-from gpuspawner.core.cluster.occupancy import Inventory, Occupancy
-from gpuspawner.core.text.language import gettext_lazy
+from gpuspawner.core.cluster.state import Inventory, Occupancy
+from gpuspawner.core.text.i18n import gettext_lazy
 from gpuspawner.kube.client.access import find_missing_verb
+from gpuspawner.kube.client.api_requests import APIMethod
 from gpuspawner.kube.client.pacing import SteadyClock
-from gpuspawner.kube.client.requests import APIMethod
-from gpuspawner.kube.resources import devices
-from gpuspawner.kube.resources.nodepools import KarpenterNodePools
-from gpuspawner.kube.watch.follower import RetryDelays, WatchLoop
-from gpuspawner.kube.watch.reasons import BEING_READ_AGAIN, HUB_STOPPING, NOT_READ_YET
-from gpuspawner.kube.watch.targets import NodeCache, ObjectCache, PodCache
+from gpuspawner.kube.resources import dra_devices
+from gpuspawner.kube.resources.karpenter_node_pools import KarpenterNodePools
+from gpuspawner.kube.watch.object_caches import NodeCache, ObjectCache, PodCache
 from gpuspawner.kube.watch.watch import Watch, WatchedResource, WatchTiming
+from gpuspawner.kube.watch.watch_loop import BEING_READ_AGAIN, HUB_STOPPING, NOT_READ_YET, RetryDelays, WatchLoop
 
 NODES_PER_PAGE = 100
 PODS_PER_PAGE = 500
@@ -100,7 +99,7 @@ class ClusterStore:
         self._nodes = self._make_watch_loop(gettext_lazy("the cluster's nodes"), "nodes")
         self._pods = self._make_watch_loop(gettext_lazy("the pods of all namespaces"), "pods")
         self._node_pools = KarpenterNodePools(api.api_client, clock=self._clock, answer_s=self._pace.timing.answer_s)
-        self._devices = devices.DRADevices(self._follow_devices, occupancy=self._occupancy)
+        self._devices = dra_devices.DRADevices(self._follow_devices, occupancy=self._occupancy)
         self._tasks: list[asyncio.Task[None]] = []
         self._watches: list[Watch] = []
         self._patient_until = 0.0
@@ -176,8 +175,10 @@ class ClusterStore:
     def _follow_devices(self, plural: str, cache: ObjectCache[Any]) -> WatchLoop:
         # In clients that are older than the API, too.
         method = CustomObjectsApi(self._api.api_client).list_cluster_custom_object
-        resource = WatchedResource(method=partial(method, devices.DRA_GROUP, "v1", plural), page_size=DEVICES_PER_PAGE)
-        follower = self._make_watch_loop(f"the cluster's {plural}", plural, group=devices.DRA_GROUP)
+        resource = WatchedResource(
+            method=partial(method, dra_devices.DRA_GROUP, "v1", plural), page_size=DEVICES_PER_PAGE
+        )
+        follower = self._make_watch_loop(f"the cluster's {plural}", plural, group=dra_devices.DRA_GROUP)
         self._tasks.append(self._run(follower, resource, cache=cache))
         return follower
 

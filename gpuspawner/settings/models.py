@@ -1,7 +1,9 @@
-"""The admin's settings, key by key. What keys mean together is checked in :mod:`gpuspawner.settings.crosschecks`.
+"""The admin's settings, key by key. What keys mean together is checked in :mod:`gpuspawner.settings.checks`.
 
 Every dict with slugs or names as keys may be merged from several values files: ``enabled: false`` takes an entry out,
 null removes it, and ``order`` sorts what is shown in an order.
+
+What an admin says about a queue of Kueue.
 """
 
 from __future__ import annotations
@@ -10,10 +12,9 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from gpuspawner.settings.gpu_entries import AcceleratorEntry, GPUEntry
-from gpuspawner.settings.policy_entries import PolicySetting, PoolEntry
-from gpuspawner.settings.queue_setting import QueueSetting
-from gpuspawner.settings.values import (
+from gpuspawner.settings.gpu import AcceleratorEntry, GPUEntry
+from gpuspawner.settings.policy import PolicySetting, PoolEntry
+from gpuspawner.settings.value_types import (
     DOMAIN_PATTERN,
     CPUs,
     Entry,
@@ -28,6 +29,25 @@ from gpuspawner.settings.values import (
     Vendor,
     Version,
 )
+
+QueueName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$")]
+"""A name that is the value of a label as well."""
+
+
+class QueueSetting(StrictModel):
+    """A queue of Kueue that servers with a GPU go through."""
+
+    local_queue: Annotated[QueueName, Field(description="Name of a LocalQueue in the namespace of the servers.")]
+    priority_class: QueueName | None = Field(
+        default=None, description="Name of a WorkloadPriorityClass of the cluster."
+    )
+    timeout: Annotated[int, Field(ge=1, le=7 * 24 * 3600)] | None = Field(
+        default=None, description="Seconds that the hub waits for a server that is queued."
+    )
+    gpus: Annotated[list[Slug], Field(min_length=1)] = Field(
+        default=["*"], description="GPU types whose servers are queued; * stands for all."
+    )
+
 
 _MIN, _MAX = "Least that may be asked for.", "Most that may be asked for."
 _STEP, _DEFAULT = "What may be asked for differs by whole steps.", "What is selected at first."

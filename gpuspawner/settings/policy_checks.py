@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 
-from gpuspawner.core.catalog.policy_rules import ANY, UNLIMITED, normalize_group
+from gpuspawner.core.catalog.policy_model import ANY, UNLIMITED, normalize_group
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.text.quoting import quote, sanitize_name, suggest_name
 from gpuspawner.core.units.quantity import format_cpu, format_memory
 from gpuspawner.settings.models import CPUSetting, MemorySetting, SettingsModel
-from gpuspawner.settings.policy_entries import CPURange, MemoryRange, PoolEntry, RuleEntry, TypeLimits
+from gpuspawner.settings.policy import CPURange, MemoryRange, PoolEntry, RuleEntry, TypeLimits
 
 SLUG_PATTERN = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
 _OWN_IMAGE = "default"

@@ -17,16 +17,14 @@ import pytest_asyncio
 from aiohttp import web
 from playwright.async_api import Locator, Page, expect
 
-from gpuspawner.core.catalog.catalogue import Bounds, Catalog, GPUType, Image, Preset
-from gpuspawner.core.cluster.occupancy import Inventory
+from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, Preset
+from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.errors import SelectionError
-from gpuspawner.core.form.formview import build_view
-from gpuspawner.core.form.formview_filled import fill_fields
-from gpuspawner.core.form.formview_live import LiveState
+from gpuspawner.core.form.build import LiveState, build_view
+from gpuspawner.core.form.fields import fill_fields
 from gpuspawner.core.request.options import parse_form
 from gpuspawner.core.request.selection import Selection, validate
-from gpuspawner.core.verdict.availability import Availability
-from gpuspawner.core.verdict.shapes import FreeShape
+from gpuspawner.core.verdict.availability import Availability, FreeShape
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from gpuspawner.hub.form.rendering import render
 from tests.browser.support.site import serving

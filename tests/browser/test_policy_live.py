@@ -14,16 +14,14 @@ import pytest_asyncio
 from aiohttp import web
 from playwright.async_api import Locator, Page, expect
 
-from gpuspawner.core.catalog.catalogue import Bounds, Catalog, CustomImages, GPUType, Image, Preset
-from gpuspawner.core.catalog.policy_rules import AmountRange, GPUTypeRule, Person, Policy, Rule
-from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.form.formview import build_view
-from gpuspawner.core.form.formview_filled import fill_fields
-from gpuspawner.core.form.formview_live import LiveState
+from gpuspawner.core.catalog.model import Bounds, Catalog, CustomImages, GPUType, Image, Preset
+from gpuspawner.core.catalog.policy_model import AmountRange, GPUTypeRule, Person, Policy, Rule
+from gpuspawner.core.cluster.state import Inventory
+from gpuspawner.core.form.build import LiveState, build_view
+from gpuspawner.core.form.fields import fill_fields
 from gpuspawner.core.policy.allowance import Allowance, resolve_allowance
 from gpuspawner.core.policy.usage import ServerUsage, sum_usage
-from gpuspawner.core.verdict.availability import Availability
-from gpuspawner.core.verdict.shapes import FreeShape
+from gpuspawner.core.verdict.availability import Availability, FreeShape
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from gpuspawner.hub.form.rendering import render
 from tests.browser.support.person import Person as Visitor

@@ -16,7 +16,7 @@ from kubernetes.dynamic import DynamicClient
 
 from devcluster import Cluster
 from docsite.markdown import Block
-from gpuspawner.cli.values.values import HelmValues
+from gpuspawner.cli.values.helm_values import HelmValues
 from tests.cluster.support.examples import cloud_of, hidden, named, priority_classes, runtime_classes
 from tests.cluster.support.karpenter import kinds_served
 from tests.cluster.support.trial import api, cluster, on_trial

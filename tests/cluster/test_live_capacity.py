@@ -13,7 +13,7 @@ from kubernetes.client import ApiClient
 
 from devcluster import Cluster
 from gpuspawner.core.cluster import decode
-from gpuspawner.core.cluster.occupancy import Inventory, Occupancy
+from gpuspawner.core.cluster.state import Inventory, Occupancy
 from gpuspawner.kube.store import ClusterStore
 from tests.cluster.support.nodes import simulated
 from tests.cluster.support.watched import hub_kubeconfig, watched

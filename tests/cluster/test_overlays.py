@@ -12,7 +12,7 @@ from kubernetes.client import ApiClient
 
 from devcluster import Cluster
 from devcluster.hub import CHECKOUT
-from gpuspawner.cli.values.values import load_values
+from gpuspawner.cli.values.helm_values import load_values
 from tests.cluster.support import cloud as clouds
 from tests.cluster.support.trial import Trial, api, cluster, image_for, on_trial
 

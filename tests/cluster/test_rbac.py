@@ -13,7 +13,7 @@ import pytest
 from kubernetes.client import ApiClient
 
 from devcluster import Cluster
-from gpuspawner.cli.cluster.rights import read_shipped_rights
+from gpuspawner.cli.cluster.shipped_roles import read_shipped_rights
 from tests.cluster.support.audit import Use, requests_of, uses_of
 from tests.cluster.support.endowed import IMPOSSIBLE, ONLY_DRA, PROMISED, QUEUE, QUEUED, QUOTA, SCALED, Site, endowed
 from tests.cluster.support.fleet import KINDS, WHOLE_CARD

@@ -19,7 +19,7 @@ from bench.fit.compare import Opinion, Outcome, compare
 from bench.fit.features import FEATURES, features
 from bench.fit.oracle import Decision
 from bench.fit.suite import UNKNOWN_BUDGET_PERCENT, Tally, run
-from gpuspawner.core.scheduling.obstacles import Answer, FitResult, Obstacle, ObstacleGroup, Reason, ScanResult
+from gpuspawner.core.scheduling.results import Answer, FitResult, Obstacle, ObstacleGroup, Reason, ScanResult
 
 SEEDS = range(500)
 

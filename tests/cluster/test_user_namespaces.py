@@ -17,7 +17,7 @@ from devcluster.hub import Hub
 from devcluster.hub_config import HubSettings
 from devcluster.hub_rbac import SERVICE_ACCOUNT, apply, manifests
 from docsite.markdown import blocks
-from gpuspawner.cli.cluster.rights import parse_shipped_rights, read_shipped_rights
+from gpuspawner.cli.cluster.shipped_roles import parse_shipped_rights, read_shipped_rights
 from tests.cluster.support.audit import requests_of, uses_of
 from tests.cluster.support.fixtures import AS_ROOT, offer
 from tests.cluster.support.fleet import WHOLE_CARD

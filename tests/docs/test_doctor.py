@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gpuspawner.cli.doctor.rights import LOSSES
+from gpuspawner.cli.doctor.hub_health import LOSSES
 from tests.docs.support.pages import ROOT
 
 RULES = ROOT / "gpuspawner" / "cli" / "doctor"

@@ -10,12 +10,12 @@ from bs4 import BeautifulSoup
 
 from devcluster.simulated import Pool, load
 from docsite.markdown import Block
-from gpuspawner.cli.values.values import HelmValues
-from gpuspawner.core.catalog.catalogue import GPUType
+from gpuspawner.cli.values.helm_values import HelmValues
+from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.cluster import decode
-from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.discovery.assemble import ConfiguredCatalog, assemble_catalog
-from gpuspawner.core.form.formview import build_view
+from gpuspawner.core.cluster.state import Inventory
+from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog
+from gpuspawner.core.form.build import build_view
 from gpuspawner.hub.config.traits import SETTING_TRAITS
 from gpuspawner.hub.form.rendering import render
 from gpuspawner.settings import Settings

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from docsite.markdown import Block
-from gpuspawner.core.catalog.catalogue import Catalog
-from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.discovery.assemble import assemble_catalog
+from gpuspawner.core.catalog.model import Catalog
+from gpuspawner.core.cluster.state import Inventory
+from gpuspawner.core.discovery.build_catalog import assemble_catalog
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.request.selection import validate
 from gpuspawner.settings import Settings

@@ -16,7 +16,7 @@ import yaml
 
 from docsite.markdown import Block
 from gpuspawner.cli.main import main
-from gpuspawner.cli.values.values import load_values
+from gpuspawner.cli.values.helm_values import load_values
 from gpuspawner.hub.startup import check_config
 from tests.docs.support import chart
 from tests.docs.support.pages import ROOT, examples

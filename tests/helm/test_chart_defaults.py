@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from gpuspawner.cli.values.chart import build_spawner_config
+from gpuspawner.cli.values.chart_config import build_spawner_config
 from tests.helm.support import chart
 
 pytestmark = pytest.mark.skipif(not chart.IS_THERE, reason=chart.MISSING)

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuspawner.cli.values.values import load_values
+from gpuspawner.cli.values.helm_values import load_values
 from gpuspawner.core.catalog.accelerators import AMD_PRODUCT, GFD_PRODUCT, GKE_ACCELERATOR, INTEL_PRODUCT
-from gpuspawner.core.catalog.node_gpus import find_vendor
+from gpuspawner.core.catalog.node_labels import find_vendor
 from gpuspawner.hub.config.traits import SETTING_TRAITS
-from gpuspawner.settings.accelerators import build_accelerator_table, load_builtin_accelerators
-from gpuspawner.settings.gpu_entries import GPUEntry
+from gpuspawner.settings.gpu import GPUEntry, build_accelerator_table, load_builtin_accelerators
 from tests.helm.support import chart
 from tests.helm.support.files import BASE, FOLDER, OVERLAYS, VALUES, documents, section, snippets
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpuspawner.cli.values.values import load_values, read_values
+from gpuspawner.cli.values.helm_values import load_values, read_values
 from tests.helm.support.files import BASE, FOLDER, OVERLAYS, Stack, name, stacks
 
 Helm = Callable[..., str]

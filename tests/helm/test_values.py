@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuspawner.cli import main as cli
-from gpuspawner.cli.values.values import load_values
+from gpuspawner.cli.values.helm_values import load_values
 from gpuspawner.hub.startup import check_config
 from gpuspawner.settings import Settings
 from tests.helm.support import chart

@@ -5,9 +5,9 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
-from gpuspawner.cli.check.check import collect_findings
+from gpuspawner.cli.check.command import collect_findings
 from gpuspawner.cli.common.findings import Finding, Severity
-from gpuspawner.cli.values.values import HelmValues, read_values
+from gpuspawner.cli.values.helm_values import HelmValues, read_values
 
 Told = list[tuple[str, str, str]]
 

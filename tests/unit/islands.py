@@ -8,11 +8,11 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from gpuspawner._resources import data_dir
-from gpuspawner.core.catalog.catalogue import Catalog
-from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.form import formview
-from gpuspawner.core.form.formview_filled import fill_fields
-from gpuspawner.core.form.formview_types import FormView
+from gpuspawner.core.catalog.model import Catalog
+from gpuspawner.core.cluster.state import Inventory
+from gpuspawner.core.form import build
+from gpuspawner.core.form.fields import fill_fields
+from gpuspawner.core.form.views import FormView
 from gpuspawner.core.policy.allowance import Allowance
 
 SCHEMA = json.loads((data_dir("templates") / "island.schema.json").read_text(encoding="utf-8"))
@@ -40,7 +40,7 @@ def things(table: Any) -> list[dict[str, Any]]:
 
 def island_of(view: FormView) -> Any:
     """Return what the page's script gets of a view."""
-    return json.loads(json.dumps(formview.encode_view(view), allow_nan=False))
+    return json.loads(json.dumps(build.encode_view(view), allow_nan=False))
 
 
 def build_view(
@@ -54,11 +54,11 @@ def build_view(
 ) -> FormView:
     """Build a view, of which the page's script gets what the schema says.
 
-    :param options: as for :func:`gpuspawner.core.form.formview_filled.fill_fields`; ``typed`` and ``allowance``, too.
-    :param others: for :func:`gpuspawner.core.form.formview.build_view`.
+    :param options: as for :func:`gpuspawner.core.form.fields.fill_fields`; ``typed`` and ``allowance``, too.
+    :param others: for :func:`gpuspawner.core.form.build.build_view`.
     """
     filled = fill_fields(catalogue, options=options, typed=typed, allowance=allowance)
-    view = formview.build_view(catalogue, inventory, filled=filled, allowance=allowance, **others)
+    view = build.build_view(catalogue, inventory, filled=filled, allowance=allowance, **others)
     found = faults(island_of(view))
     assert found == [], found
     return view

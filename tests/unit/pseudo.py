@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from gettext import NullTranslations
 
-from gpuspawner.core.text.language import Language
+from gpuspawner.core.text.i18n import Language
 
 LEFT, RIGHT = "⟦", "⟧"
 _PARTS = re.compile(r"\{\w+\}|[^{}]+")

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from gpuspawner.cli.cluster.grants import Permission, RoleGrant, ServiceAccount
-from gpuspawner.cli.doctor.leaks import ProbeResult
-from gpuspawner.cli.values.wishes import ChartRequirements
+from gpuspawner.cli.cluster.shipped_roles import Permission, RoleGrant, ServiceAccount
+from gpuspawner.cli.doctor.isolation_probe import ProbeResult
+from gpuspawner.cli.values.chart_requirements import ChartRequirements
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
-from gpuspawner.core.catalog.catalogue import Catalog
+from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.cluster.model import Node, Toleration
-from gpuspawner.core.discovery.assemble import ConfiguredCatalog
+from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
 
 KubernetesObject = Mapping[str, object]
 """An object of Kubernetes, as the API server sends it."""

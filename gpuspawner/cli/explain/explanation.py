@@ -1,26 +1,91 @@
-"""What becomes of one choice of one person, and why: the hub's own gate, policy, pod, verdict and advice."""
+"""What becomes of one choice of one person, and why: the hub's own gate, policy, pod, verdict and advice.
+
+Why nodes do not take a pod, for admins: with names of resources and taints, in words near to kube-scheduler's.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpuspawner.cli.explain.obstacle_text import NodeGroup, group_nodes
-from gpuspawner.core.catalog.policy_rules import Person
-from gpuspawner.core.cluster.overview import get_occupancy
+from gpuspawner.core.catalog.policy_model import Person
+from gpuspawner.core.cluster.model import Pod
+from gpuspawner.core.cluster.state import KnownOccupancy, get_occupancy
 from gpuspawner.core.errors import PolicyError, Problem, SelectionError, SettingsError
 from gpuspawner.core.policy.allowance import Allowance, admit_options
 from gpuspawner.core.policy.usage import Usage
 from gpuspawner.core.request.selection import build_options, validate
+from gpuspawner.core.scheduling.check import check_each_node
+from gpuspawner.core.scheduling.results import Answer, FitResult, Obstacle, Reason
+from gpuspawner.core.text.i18n import translate_now
 from gpuspawner.core.verdict.verdict import Outcome, Verdict, predict_verdict
-from gpuspawner.core.verdict.verdict_text import format_verdict
+from gpuspawner.core.verdict.wording import format_verdict
 from gpuspawner.hub.admission.gate import Admission, UnreadClusterError, admit_choice
-from gpuspawner.hub.config.offers import Offer
-from gpuspawner.hub.form.outlook import find_startable_alternatives
-from gpuspawner.hub.pod.apply import build_trait_values
+from gpuspawner.hub.config.offer import Offer
+from gpuspawner.hub.form.live import find_startable_alternatives
 from gpuspawner.hub.pod.preview import serialize_pod
-from gpuspawner.hub.start.rehearsal import draft_pod
+from gpuspawner.hub.pod.trait_values import build_trait_values
+from gpuspawner.hub.start.preflight import draft_pod
+
+_OBSTACLE_TEXTS = {
+    Reason.GATED: "a scheduling gate has to go first",
+    Reason.UNSCHEDULABLE: "cordoned",
+    Reason.NODE_NAME: "the pod names another node",
+    Reason.TAINT: "untolerated taint {detail}",
+    Reason.NODE_AFFINITY: "the pod's node selector or affinity does not match",
+    Reason.VOLUME_NODE_AFFINITY: "the pod's volume cannot be used there",
+    Reason.HOST_PORT: "a port of the host is taken",
+    Reason.TOO_MANY_PODS: "too many pods",
+    Reason.INSUFFICIENT: "insufficient {detail}",
+    Reason.SPREAD: "the pod's topology spread constraint on {detail}",
+    Reason.POD_AFFINITY: "the pod's affinity to other pods, by {detail}",
+    Reason.POD_ANTI_AFFINITY: "the pod's anti-affinity, by {detail}",
+    Reason.EXISTING_ANTI_AFFINITY: "the anti-affinity of pods that are there, by {detail}",
+    Reason.UNDECIDED: "not known: {detail}",
+}
+_PODS_UNREAD = "not known: pods that are there cannot be read"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeGroup:
+    """Nodes of which the same is to be said.
+
+    :param answer: whether they take the pod now.
+    :param why: what stands in its way, in a few words each; empty where they take it.
+    """
+
+    names: tuple[str, ...]
+    answer: Answer
+    why: tuple[str, ...]
+
+    def serialize(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {
+            "number": len(self.names),
+            "names": list(self.names),
+            "answer": self.answer.value,
+            "why": list(self.why),
+        }
+
+
+def group_nodes(pod: Pod, known: KnownOccupancy) -> tuple[NodeGroup, ...]:
+    """Return all nodes in groups: first those that take a pod, then the largest."""
+    names: dict[FitResult, list[str]] = {}
+    for node, fit in check_each_node(pod, known.occupancy):
+        names.setdefault(fit, []).append(node.name)
+    groups = [_make_group(fit, found, pods_known=known.pods_known) for fit, found in names.items()]
+    return tuple(sorted(groups, key=lambda group: (list(Answer).index(group.answer), -len(group.names), group.why)))
+
+
+def _make_group(fit: FitResult, names: Iterable[str], *, pods_known: bool) -> NodeGroup:
+    if fit.answer is Answer.YES and not pods_known:
+        return NodeGroup(names=tuple(names), answer=Answer.UNKNOWN, why=(_PODS_UNREAD,))
+    return NodeGroup(names=tuple(names), answer=fit.answer, why=tuple(map(_format_obstacle, fit.obstacles)))
+
+
+def _format_obstacle(obstacle: Obstacle) -> str:
+    return _OBSTACLE_TEXTS[obstacle.reason].format(detail=translate_now(obstacle.detail))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +151,7 @@ class Explanation:
 async def explain_choice(spawner: Any, options: object, *, offer: Offer, asks_policy: bool) -> Explanation:
     """Return what becomes of user options.
 
-    :param spawner: the person's, of :func:`gpuspawner.cli.explain.hubless.open_offline_spawner`.
+    :param spawner: the person's, of :func:`gpuspawner.cli.explain.offline_spawner.open_offline_spawner`.
     :param options: any JSON value.
     :param asks_policy: whether the settings' rules and limits are asked; not where nobody was named: only what holds
         for everybody is then.

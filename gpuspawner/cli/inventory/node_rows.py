@@ -6,18 +6,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpuspawner.cli.cluster.looking import ClusterView
+from gpuspawner.cli.cluster.cluster_view import ClusterView
 from gpuspawner.cli.common.output import Paint, format_columns
-from gpuspawner.cli.inventory.gpu_rows import format_count, list_hidden_types
-from gpuspawner.core.catalog.catalogue import Catalog, GPUType
-from gpuspawner.core.catalog.node_gpus import find_vendor
-from gpuspawner.core.catalog.stocks import count_units, has_silent_plugin, may_have_units
+from gpuspawner.cli.inventory.gpu_type_rows import format_count, list_hidden_types
+from gpuspawner.core.catalog.model import Catalog, GPUType
+from gpuspawner.core.catalog.node_labels import find_vendor
+from gpuspawner.core.catalog.nodes_by_type import count_units, has_silent_plugin, may_have_units
 from gpuspawner.core.cluster.model import Node, Toleration
-from gpuspawner.core.cluster.node_states import is_transient_taint
-from gpuspawner.core.cluster.occupancy import Occupancy
-from gpuspawner.core.cluster.overview import get_occupancy
-from gpuspawner.core.cluster.tolerations import find_untolerated_taints
-from gpuspawner.core.warnings.flags import AdminWarning, find_node_warnings
+from gpuspawner.core.cluster.state import Occupancy, get_occupancy
+from gpuspawner.core.cluster.taints import find_untolerated_taints, is_transient_taint
+from gpuspawner.core.warnings.nodes import AdminWarning, find_node_warnings
 
 _TITLES = ("NODE", "TYPE", "RESOURCE", "FREE", "TOTAL", "STATE")
 _CORDON_TAINT = "node.kubernetes.io/unschedulable"

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gpuspawner.core.catalog.catalogue import ComputeCapability
+from gpuspawner.core.catalog.model import ComputeCapability
 
 GFD_PRODUCT = "nvidia.com/gpu.product"
 GKE_ACCELERATOR = "cloud.google.com/gke-accelerator"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpuspawner.core.rawjson import as_dict, as_dicts, as_text
+from gpuspawner.core.json_access import as_dict, as_dicts, as_text
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"

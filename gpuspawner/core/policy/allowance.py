@@ -2,30 +2,83 @@
 
 What a form offers and what the gate lets through are the same by construction: both ask the same :class:`Allowance`,
 and its catalogue, to which everything out of reach does not belong, is what choices are checked against.
+
+GPU types in reach and out of it, each worked out when it is asked for: a start asks for one of many.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import overload
 
-from gpuspawner.core.catalog.catalogue import Bounds, Catalog, GPUType
-from gpuspawner.core.catalog.narrowing import find_lowest_limit, narrow_bounds
-from gpuspawner.core.catalog.policy_rules import UNLIMITED, AmountRange, Person, Rule
+from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, find_lowest_limit, narrow_bounds
+from gpuspawner.core.catalog.policy_model import UNLIMITED, AmountRange, Person, Rule
 from gpuspawner.core.errors import PolicyError, SelectionError
 from gpuspawner.core.policy import denials
-from gpuspawner.core.policy.ceilings import GPULimit, list_gpu_limits, list_type_rules
 from gpuspawner.core.policy.denials import Denial
-from gpuspawner.core.policy.in_reach import AllowedTypes, DeniedTypes
-from gpuspawner.core.policy.policy import resolve_rule
+from gpuspawner.core.policy.gpu_limits import GPULimit, list_gpu_limits, list_type_rules
+from gpuspawner.core.policy.rules import resolve_rule
 from gpuspawner.core.policy.usage import Usage
 from gpuspawner.core.request.selection import Selection, find_invalid_presets, validate
-from gpuspawner.core.text.language import gettext
+from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.units.duration import format_duration
+from gpuspawner.core.units.formatting import format_exact_cpus
 from gpuspawner.core.units.quantity import format_cpu, format_memory
-from gpuspawner.core.units.words import format_exact_cpus
+
+
+class AllowedTypes(Mapping[str, GPUType]):
+    """The types that a person may have, by slug, in the order of those there are.
+
+    :param all_types: all there are.
+    :param narrow: returns of a type what may be had, None for nothing.
+    """
+
+    def __init__(self, all_types: Mapping[str, GPUType], narrow: Callable[[GPUType], GPUType | None]) -> None:
+        self._types = all_types
+        self._narrowed = narrow
+        self._known: dict[str, GPUType | None] = {}
+
+    def __getitem__(self, slug: str) -> GPUType:
+        if slug not in self._known:
+            self._known[slug] = self._narrowed(self._types[slug])
+        found = self._known[slug]
+        if found is None:
+            raise KeyError(slug)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (slug for slug in self._types if slug in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class DeniedTypes(Sequence[GPUType]):
+    """The types out of a person's reach.
+
+    :param find_denied: yields them; called once, when somebody looks.
+    """
+
+    def __init__(self, find_denied: Callable[[], Iterable[GPUType]]) -> None:
+        self._find = find_denied
+
+    @cached_property
+    def _found(self) -> tuple[GPUType, ...]:
+        return tuple(self._find())
+
+    @overload
+    def __getitem__(self, index: int) -> GPUType: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[GPUType, ...]: ...
+    def __getitem__(self, index: int | slice) -> GPUType | tuple[GPUType, ...]:
+        return self._found[index]
+
+    def __len__(self) -> int:
+        return len(self._found)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.text.language import gettext, ngettext
+from gpuspawner.core.text.i18n import gettext, ngettext
 from gpuspawner.core.text.quoting import format_list, sanitize_name
-from gpuspawner.core.text.sentences import join_sentences
+from gpuspawner.core.text.wording import join_sentences
 
 Denial = Problem
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from gpuspawner.core.catalog.catalogue import Catalog
-from gpuspawner.core.catalog.node_gpus import find_vendor
-from gpuspawner.core.catalog.policy_rules import Policy
-from gpuspawner.core.cluster.requests import compute_requests
+from gpuspawner.core.catalog.model import Catalog
+from gpuspawner.core.catalog.node_labels import find_vendor
+from gpuspawner.core.catalog.policy_model import Policy
+from gpuspawner.core.cluster.pod_requests import compute_requests
+from gpuspawner.core.json_access import as_dict, as_text, as_text_map
 from gpuspawner.core.policy.usage import ServerUsage
-from gpuspawner.core.rawjson import as_dict, as_text, as_text_map
-from gpuspawner.core.request.placement import ANNOTATION_PREFIX
+from gpuspawner.core.request.pod_requirements import ANNOTATION_PREFIX
 
 POOLS_ANNOTATION = f"{ANNOTATION_PREFIX}pools"
 """Annotation of a server's pod: the pools that it counts towards, with commas between them; empty for none."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from gpuspawner.core.progress.container_troubles import explain_container_end
-from gpuspawner.core.progress.event_sources import AUTOSCALER_SOURCES, EventSource, SourcedEvent, find_newest_event
+from gpuspawner.core.json_access import as_dict, as_text
+from gpuspawner.core.progress.containers import explain_container_end
+from gpuspawner.core.progress.events import AUTOSCALER_SOURCES, EventSource, SourcedEvent, find_newest_event
+from gpuspawner.core.progress.model import ProgressMessage, Stage, StartFailure
 from gpuspawner.core.progress.pod_status import find_condition, has_condition, read_containers, read_phase
-from gpuspawner.core.progress.stages import ProgressMessage, Stage, StartFailure
-from gpuspawner.core.rawjson import as_dict, as_text
-from gpuspawner.core.text.language import gettext
+from gpuspawner.core.text.i18n import gettext
 
 _UNHEALTHY = re.compile(r"no healthy devices|unhealthy|no longer healthy")
 _PLUGIN_GONE = re.compile(r"unregistered device|has been stopped|code = (?:Unavailable|Canceled)")

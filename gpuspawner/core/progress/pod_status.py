@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from gpuspawner.core.rawjson import as_dict, as_dicts, as_int, as_text
+from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text
 
 _KUEUE_GATES = "kueue.x-k8s.io/"
 _BUILTIN_RESOURCES = "kubernetes.io/"

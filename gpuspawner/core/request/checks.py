@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from gpuspawner.core.catalog.catalogue import Bounds, CustomImages
 from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE, MAX_REFERENCE_LENGTH, parse_reference
+from gpuspawner.core.catalog.model import Bounds, CustomImages
 from gpuspawner.core.errors import Problem, SelectionError
-from gpuspawner.core.text.language import gettext, gettext_lazy, ngettext
+from gpuspawner.core.text.i18n import gettext, gettext_lazy, ngettext
 from gpuspawner.core.text.quoting import format_list, quote, suggest_name
-from gpuspawner.core.text.sentences import join_sentences, join_with_or
+from gpuspawner.core.text.wording import join_sentences, join_with_or
 from gpuspawner.core.units.quantity import QuantityError, TooPreciseError
 
 _MAX_TEXT_LENGTH = 200

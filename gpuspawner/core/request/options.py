@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE
 from gpuspawner.core.request.checks import Problems, find_max_length
-from gpuspawner.core.text.language import gettext, ngettext
+from gpuspawner.core.text.i18n import gettext, ngettext
 from gpuspawner.core.text.quoting import describe_unknown_field, quote, sanitize_name
 
 _FORM_FIELDS = (

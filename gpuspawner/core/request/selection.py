@@ -13,17 +13,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from gpuspawner.core.catalog.catalogue import Bounds, Catalog, GPUType, Image, Preset
-from gpuspawner.core.catalog.image_use import explain_misfit
-from gpuspawner.core.catalog.narrowing import find_lowest_limit, narrow_bounds
+from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, Preset, find_lowest_limit, narrow_bounds
+from gpuspawner.core.catalog.software import explain_misfit
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.request.checks import AmountNotation, Problems
-from gpuspawner.core.text.language import ENGLISH, gettext, gettext_lazy, use_language
+from gpuspawner.core.text.i18n import ENGLISH, gettext, gettext_lazy, use_language
 from gpuspawner.core.text.quoting import describe_unknown_field, quote, sanitize_name
-from gpuspawner.core.text.sentences import join_sentences
+from gpuspawner.core.text.wording import join_sentences
 from gpuspawner.core.units.duration import format_duration, format_duration_option, parse_duration
+from gpuspawner.core.units.formatting import format_exact_cpus
 from gpuspawner.core.units.quantity import format_cpu, format_memory, format_memory_option, parse_cpu, parse_memory
-from gpuspawner.core.units.words import format_exact_cpus
 
 OPTIONS_VERSION = 1
 """Version of the user options written by :func:`build_options`."""

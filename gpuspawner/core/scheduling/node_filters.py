@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuspawner.core.cluster.model import Node, Pod
-from gpuspawner.core.cluster.node_choice import matches_node_affinity
+from gpuspawner.core.cluster.node_affinity import matches_node_affinity
 from gpuspawner.core.cluster.node_table import NodeGrouping
-from gpuspawner.core.cluster.node_terms import matches_any_term
-from gpuspawner.core.cluster.tolerations import find_untolerated_taints, tolerates_cordon
-from gpuspawner.core.scheduling.obstacles import Obstacle, Reason
+from gpuspawner.core.cluster.selectors import matches_any_term
+from gpuspawner.core.cluster.taints import find_untolerated_taints, tolerates_cordon
+from gpuspawner.core.scheduling.results import Obstacle, Reason
 
 _NODE_AFFINITY_OBSTACLE = Obstacle(reason=Reason.NODE_AFFINITY)
 

@@ -1,6 +1,6 @@
 """Lengths of time that people choose, in exact seconds: how they are written and read, always whole minutes.
 
-How long something takes is another matter, and told roughly: :mod:`gpuspawner.core.units.words`.
+How long something takes is another matter, and told roughly: :mod:`gpuspawner.core.units.formatting`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
-from gpuspawner.core.text.language import gettext, gettext_lazy, ngettext
+from gpuspawner.core.text.i18n import gettext, gettext_lazy, ngettext
 from gpuspawner.core.units.quantity import QuantityError, TooPreciseError
 
 _MAX_LENGTH = 64

@@ -12,7 +12,7 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
-from gpuspawner.core.text.language import gettext_lazy
+from gpuspawner.core.text.i18n import gettext_lazy
 
 _MAX_LENGTH = 64
 """Characters: the longest text worth reading; nobody types more, and arithmetic on it would cost time."""

@@ -9,6 +9,10 @@ What counts:
 
 Nodes reserved for others, by a taint that neither the type nor the server tolerates, do not count at all: nobody here
 could ever get their units. Unknown stays unknown: None is never turned into 0.
+
+What single nodes can give a server: GPUs, CPU and memory together, without what another gives all of and more.
+
+What the hub's own servers hold: all that is known of what is taken while the pods of others cannot be read.
 """
 
 from __future__ import annotations
@@ -18,14 +22,55 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 
-from gpuspawner.core.catalog.catalogue import GPUType
-from gpuspawner.core.catalog.stocks import TypeNodes, count_units, group_nodes_by_type, has_silent_plugin
-from gpuspawner.core.cluster.model import PodConstraints, Toleration
-from gpuspawner.core.cluster.node_choice import may_match_node_affinity
+from gpuspawner.core.catalog.model import GPUType
+from gpuspawner.core.catalog.nodes_by_type import TypeNodes, count_units, group_nodes_by_type, has_silent_plugin
+from gpuspawner.core.cluster.model import Pod, PodConstraints, Toleration
+from gpuspawner.core.cluster.node_affinity import may_match_node_affinity
 from gpuspawner.core.cluster.node_table import EquivalentNodes, NodeTable
-from gpuspawner.core.cluster.occupancy import PODS, Inventory, Occupancy
-from gpuspawner.core.cluster.overview import get_occupancy
-from gpuspawner.core.verdict.shapes import FreeShape, ShapeAmounts, find_pareto_front
+from gpuspawner.core.cluster.state import PODS, Inventory, Occupancy, get_occupancy
+
+ShapeAmounts = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class FreeShape:
+    """What one node gives, or could give, to one server.
+
+    :param count: units of the GPU type's resource.
+    :param cpu_millis: millicores.
+    :param memory_bytes: bytes.
+    """
+
+    count: int
+    cpu_millis: int
+    memory_bytes: int
+
+    def covers(self, other: FreeShape) -> bool:
+        """Tell whether this is as much as another one, in everything."""
+        return (
+            self.count >= other.count
+            and self.cpu_millis >= other.cpu_millis
+            and self.memory_bytes >= other.memory_bytes
+        )
+
+
+def find_pareto_front(amounts: Iterable[ShapeAmounts]) -> tuple[FreeShape, ...]:
+    """Return the shapes that no other one holds (the Pareto front), the largest counts first.
+
+    A server fits into one of all the shapes exactly when it fits into one of these.
+
+    :param amounts: count, millicores and bytes of each shape; plain tuples, because there are as many as nodes.
+    """
+    kept: list[ShapeAmounts] = []
+    # What holds a shape is never sorted below it, so its count is not smaller.
+    for each in sorted(set(amounts), reverse=True):
+        _, cpu, memory = each
+        for _, other_cpu, other_memory in kept:
+            if other_cpu >= cpu and other_memory >= memory:
+                break
+        else:
+            kept.append(each)
+    return tuple(FreeShape(*each) for each in kept)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,3 +273,22 @@ def _select_ready(pool: EquivalentNodes, table: NodeTable, *, column: list[int])
     if not pool.cache["unready"]:
         return values
     return tuple(compress(values, (table.get_by_row(row).ready for row in pool.rows))) or (0,)
+
+
+def count_held_units(gpus: Iterable[GPUType], inventory: Inventory, *, pods: Iterable[Pod]) -> tuple[int | None, ...]:
+    """Return how many units of each GPU type some pods hold, None while nodes are not known.
+
+    :param pods: not finished; those without a node hold nothing yet.
+    """
+    wanted = tuple(gpus)
+    known = get_occupancy(inventory)
+    if known is None:
+        return (None,) * len(wanted)
+    total = [0] * len(wanted)
+    for pod in pods:
+        node = None if pod.node is None else known.occupancy.get_node(pod.node)
+        if node is not None:
+            for index, gpu in enumerate(wanted):
+                if number := pod.requests.get(gpu.resource):
+                    total[index] += number if gpu.matches_labels(node.labels) else 0
+    return tuple(total)

@@ -4,36 +4,117 @@ A verdict is advice. NEVER alone stops a start, so it is said only where what is
 would take the pod if it were empty and in order, nothing that the admin or an autoscaler says may be added would, no
 autoscaler left a trace from which one could not be sure, and no devices may be there unseen. All other doubts are
 UNKNOWN.
+
+Who waits for the same as a pod, and would be served before it.
+
+Devices that may be there although nothing is known of them.
+
+What DRA drivers publish of a node comes and goes: kubelet deletes it whenever it starts, because nobody could use the
+devices until their driver is back (pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go, ``wipeResourceSlices``). Of device
+plugins it says 0 for that time. And not every hub may read which resources stand for devices of a driver.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from gpuspawner.core.autoscaling.autoscalers import find_autoscaler_traces
-from gpuspawner.core.autoscaling.growth import (
+from gpuspawner.core.autoscaling.karpenter import derive_pools_from_nodes
+from gpuspawner.core.autoscaling.node_pools import (
     add_gpu_sizes,
     build_scale_up_pools,
     check_new_node,
+    find_autoscaler_traces,
     has_room_after,
     may_match_pool,
 )
-from gpuspawner.core.autoscaling.nodepools import derive_pools_from_nodes
-from gpuspawner.core.catalog.catalogue import GPUType
-from gpuspawner.core.catalog.stocks import group_nodes_by_type
-from gpuspawner.core.cluster.model import Node, Pod, ScalableNodePool
-from gpuspawner.core.cluster.occupancy import Inventory, Occupancy
-from gpuspawner.core.cluster.overview import get_occupancy
+from gpuspawner.core.catalog.model import GPUType
+from gpuspawner.core.catalog.nodes_by_type import group_nodes_by_type, may_have_units
+from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, ScalableNodePool
+from gpuspawner.core.cluster.node_affinity import matches_node_affinity, may_match_node_affinity
+from gpuspawner.core.cluster.node_table import NodeTable
+from gpuspawner.core.cluster.state import Inventory, Occupancy, get_occupancy
+from gpuspawner.core.cluster.taints import tolerates_taints
 from gpuspawner.core.scheduling.node_filters import build_node_grouping
-from gpuspawner.core.scheduling.obstacles import Answer, ScanResult
-from gpuspawner.core.scheduling.survey import fits_somewhere, scan_nodes
-from gpuspawner.core.text.language import gettext, gettext_lazy, translate_now
-from gpuspawner.core.text.sentences import join_with_and, make_sentence
-from gpuspawner.core.verdict.queue import find_pods_ahead
-from gpuspawner.core.verdict.shortage import explain_never, explain_wait, find_candidate_nodes
-from gpuspawner.core.verdict.unseen import may_need_unseen_devices
+from gpuspawner.core.scheduling.results import Answer, ScanResult
+from gpuspawner.core.scheduling.scan import fits_somewhere, scan_nodes
+from gpuspawner.core.text.i18n import gettext, gettext_lazy, translate_now
+from gpuspawner.core.text.wording import join_with_and, make_sentence
+from gpuspawner.core.verdict.reasons import explain_never, explain_wait, find_candidate_nodes
+
+_MAX_COMPARED_CHOICES = 64
+"""Different demands of pods that wait which are compared with each node: anybody may think of thousands."""
+
+
+def find_pods_ahead(
+    pod: Pod, waiting: Iterable[Pod], *, nodes: Sequence[Node], gpu: GPUType | None = None
+) -> tuple[Pod, ...]:
+    """Return pods that wait for the same as a pod and come before it, in no order.
+
+    They want one of its devices (or, like itself, none), and a node that would do for it. kube-scheduler takes those
+    of higher priority first, then those that have waited longer (queuesort/priority_sort.go); a pod that does not exist
+    yet comes after all of its priority.
+
+    :param nodes: those that would do for the pod.
+    :param gpu: the type that all of them are of; it says what a node will be like while there is none.
+    """
+    devices = _list_devices(pod)
+    shared: dict[tuple[int, ...], bool] = {}
+    found = []
+    for other in waiting:
+        if (other.namespace, other.name) == (pod.namespace, pod.name) or not _is_before(other, pod):
+            continue
+        theirs = _list_devices(other)
+        if devices.isdisjoint(theirs) if devices else theirs:
+            continue
+        key = (*other.constraints.node_affinity_key, id(other.constraints.tolerations))
+        if key not in shared:
+            known = nodes if len(shared) < _MAX_COMPARED_CHOICES else ()
+            shared[key] = _share_a_node(pod.constraints, other.constraints, nodes=known, gpu=gpu)
+        if shared[key]:
+            found.append(other)
+    return tuple(found)
+
+
+def _list_devices(pod: Pod) -> frozenset[str]:
+    """Return the extended resources that a pod asks for: what nodes have few of, and most have none."""
+    return frozenset(name for name, number in pod.requests.items() if number and "/" in name)
+
+
+def _is_before(other: Pod, pod: Pod) -> bool:
+    if other.terminating or other.constraints.is_gated or other.priority < pod.priority:
+        return False
+    return other.priority > pod.priority or not pod.created or other.created <= pod.created
+
+
+def _share_a_node(own: PodConstraints, other: PodConstraints, *, nodes: Sequence[Node], gpu: GPUType | None) -> bool:
+    if own is other or (own.node_selector == other.node_selector and own.node_terms == other.node_terms):
+        return True
+    # Said at once of nearly all who want another type, and all that can be said while there is no node.
+    if gpu is not None and not any(may_match_node_affinity(match, other) for match in gpu.label_matches):
+        return False
+    if not nodes:
+        return gpu is not None
+    return any(matches_node_affinity(node, other) and tolerates_taints(node, other.tolerations) for node in nodes)
+
+
+def may_need_unseen_devices(pod: Pod, table: NodeTable, *, dra_resources: frozenset[str] | None) -> bool:
+    """Tell whether a pod that no node would take may ask for devices that are there and not seen.
+
+    So it is where no node has the resource at all, and where all that a node lacks may be such devices.
+
+    :param dra_resources: as ``dra_resources`` of :class:`~gpuspawner.core.cluster.state.Inventory`.
+    """
+    extended = {name for name, number in pod.requests.items() if number and "/" in name}
+    if not extended:
+        return False
+    asked = extended if dra_resources is None else extended & dra_resources
+    if not all(any(may_have_units(node, name) for node in table) for name in asked):
+        return True
+    groups = ([table.get_by_row(row) for row in pool.rows] for pool in table.group_nodes(build_node_grouping(pod)))
+    return bool(find_candidate_nodes(pod, groups, unseen=asked))
+
 
 MAX_DATA_AGE_S = 60.0
 """Seconds: what is known of the cluster and older than this is not relied on."""

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gpuspawner.core.errors import SettingsError
-from gpuspawner.core.text.language import ENGLISH, use_language
-from gpuspawner.hub.base import copy_nested
-from gpuspawner.hub.config.offers import ParsedSettings, make_settings_key
+from gpuspawner.core.text.i18n import ENGLISH, use_language
+from gpuspawner.hub.config.offer import ParsedSettings, make_settings_key
+from gpuspawner.hub.trait_overrides import copy_nested
 from gpuspawner.settings.files import compute_fingerprint, merge_settings_files
 from gpuspawner.settings.merging import diff_values, merge_values
 

@@ -1,17 +1,14 @@
 """The traits of :class:`gpuspawner.GPUSpawner`: everything an admin can set, with examples as Helm values.
 
-What the structured ones may hold is checked by :mod:`gpuspawner.settings` alone, so they are plain dicts here.
+The structured ones are plain dicts here, because :mod:`gpuspawner.settings` alone checks what they hold.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from traitlets import Bool, Dict, Float, Unicode
-
-from gpuspawner.hub.config.file_traits import FileTraits
-from gpuspawner.hub.config.policy_traits import PolicyTraits
-from gpuspawner.hub.config.queue_traits import QueueTraits
+from traitlets import Bool, Dict, Float, List, Unicode
+from traitlets.config import LoggingConfigurable
 
 SETTING_TRAITS = (
     *("images", "custom_images", "cpu", "memory", "run_time", "shared_memory", "priorities"),
@@ -20,7 +17,7 @@ SETTING_TRAITS = (
 """Names of the traits that together are the settings."""
 
 
-class GPUSpawnerTraits(PolicyTraits, QueueTraits, FileTraits):
+class GPUSpawnerTraits(LoggingConfigurable):
     """What may be asked for, and how the cluster is read. Examples are Helm values of zero-to-jupyterhub."""
 
     images = Dict(
@@ -309,6 +306,112 @@ class GPUSpawnerTraits(PolicyTraits, QueueTraits, FileTraits):
               config:
                 GPUSpawner:
                   language: de
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    policy = Dict(
+        allow_none=True,
+        help="""
+        Who may have what. Left out: everybody may have all that is offered. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  policy:
+                    default:
+                      max_gpus: 1
+                      max_servers_with_gpu: 1
+                      cpu: {max: 8}
+                      memory: {max: 16G}
+                      max_runtime: 8h
+                    groups:
+                      ml:
+                        max_gpus: 4
+                        max_gpus_per_server: 2
+                        max_servers_with_gpu: 2
+                        gpus: {a100-80gb: {max_gpus: 2, max_runtime: 4h}, "*": {}}
+                      probation: {deny: true, gpus: [a100-80gb], max_gpus: 1}
+                    users:
+                      ada: {max_gpus: unlimited}
+
+        `default` holds for everybody. Each group of `groups` that a person is in puts its own keys in place of those;
+        of several groups the most generous wins, key by key. A group with `deny: true` caps the outcome. The keys of
+        `users` come last. `images`, `custom_images`, `gpus`, `max_gpus`, `max_gpus_per_server`, `max_servers_with_gpu`,
+        `cpu`, `memory` and `max_runtime` may be said; what nobody says has no limit. `null` removes a group, a person
+        or a GPU type of another values file, `enabled: false` a group's or a person's rule. `hide: true` leaves what is
+        out of reach out of the form, where it is greyed otherwise. How it all goes together: docs/policy.md.
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    pools = Dict(
+        allow_none=True,
+        help="""
+        GPUs that the people of some groups share, by slug: all their servers together hold at most so many. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  pools:
+                    physics:
+                      display_name: Physics
+                      groups: [physics, astro]
+                      gpus: [a100-80gb]
+                      max_gpus: 16
+
+        `gpus` left out stands for all types. Nobody else is kept from these types: that is for `policy` to say.
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    queue = Dict(
+        allow_none=True,
+        help="""
+        A queue of Kueue (https://kueue.sigs.k8s.io) that servers with a GPU go through. Left out: they ask the
+        scheduler for a node at once. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  queue: {local_queue: gpu-queue, priority_class: interactive, timeout: 3600, gpus: ["*"]}
+
+        `local_queue` is the name of a LocalQueue in the namespace of the servers, `priority_class` that of a
+        WorkloadPriorityClass. `timeout` is how long the hub waits for a server that is queued, in seconds; where its
+        type has a longer `start_timeout`, that counts. `gpus` holds the GPU types whose servers are queued, by slug.
+        Labels of yours in `KubeSpawner.extra_labels` stay as they are: docs/queue.md.
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    settings_files = List(
+        Unicode(),
+        help="""
+        YAML files with settings, or folders of such files, that are put over the settings here as Helm puts values
+        files over each other. When they change the hub reads them again, without a restart. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  settings_files: [/etc/gpuspawner]
+              extraVolumes:
+                - name: gpuspawner-settings
+                  configMap: {name: gpuspawner-settings}
+              extraVolumeMounts:
+                - name: gpuspawner-settings
+                  mountPath: /etc/gpuspawner
+                  readOnly: true
+
+        Each file holds settings as they stand below `hub.config.GPUSpawner`, by themselves or as the only thing in
+        Helm values; traits that are no settings (`dry_run`, `language` and KubeSpawner's) are set in Helm values alone.
+        Of a folder all `.yaml`, `.yml` and `.json` count, in the order of their names. A later file goes over an
+        earlier one: mappings are merged, `null` takes out, anything else is taken whole. What a group override or a
+        hook changes for a person goes over the files. A file mounted with `subPath` never changes. What happens when a
+        file is wrong, and how to see it: docs/operations.md.
 
         .. versionadded:: 0.1
         """,

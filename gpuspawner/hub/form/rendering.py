@@ -25,10 +25,9 @@ from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
 from gpuspawner._resources import data_dir
-from gpuspawner.core.form.formview import GPU_COLUMNS, encode_gpu_row, encode_view_without_gpus
-from gpuspawner.core.form.formview_image_types import ImageView
-from gpuspawner.core.form.formview_types import FormView, GPUTypeView
-from gpuspawner.core.text.language import get_language, gettext
+from gpuspawner.core.form.build import GPU_COLUMNS, encode_gpu_row, encode_view_without_gpus
+from gpuspawner.core.form.views import FormView, GPUTypeView, ImageView
+from gpuspawner.core.text.i18n import get_language, gettext
 from gpuspawner.hub.form.own_templates import OwnTemplates
 from gpuspawner.hub.form.script_language import translate_script
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from gettext import NullTranslations
 
-from gpuspawner.core.text.language import ENGLISH, get_language
+from gpuspawner.core.text.i18n import ENGLISH, get_language
 
 _TEXT = r'"((?:[^"\\\n]|\\.)*)"'
 _ONE = re.compile(rf"\bt\({_TEXT}")

@@ -13,11 +13,11 @@ from typing import Any
 
 from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Pod
-from gpuspawner.core.request.placement import ContainerResources, calculate_resources, place
+from gpuspawner.core.request.pod_requirements import ContainerResources, calculate_resources, place
 from gpuspawner.core.request.selection import Selection
-from gpuspawner.hub.config.offers import Offer
-from gpuspawner.hub.pod import gpu_resources
-from gpuspawner.hub.pod.pod_overrides import build_notebook_resources, build_pod_config
+from gpuspawner.hub.config.offer import Offer
+from gpuspawner.hub.pod import overrides
+from gpuspawner.hub.pod.overrides import build_notebook_resources, build_pod_config
 
 _PLACING = ("nodeSelector", "affinity", "tolerations")
 """Fields of a pod's spec that a GPU type and an image have a say in."""
@@ -104,7 +104,7 @@ class PodPreviews:
     def _containers(self, spec: Mapping[str, Any], chosen: ContainerResources) -> list[Any]:
         """Return a pod's containers with the amounts chosen in the notebook's, which is the first."""
         notebook, *others = spec["containers"]
-        gpus = gpu_resources.list_gpu_resources(self.offer.catalogue)
+        gpus = overrides.list_gpu_resources(self.offer.catalogue)
         resources = build_notebook_resources(notebook.get("resources") or {}, chosen, resources=gpus)
         return [{**notebook, "resources": resources}, *others]
 

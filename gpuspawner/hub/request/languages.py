@@ -15,7 +15,7 @@ from gettext import GNUTranslations
 from typing import Any
 
 from gpuspawner._resources import data_dir
-from gpuspawner.core.text.language import ENGLISH, Language, set_language
+from gpuspawner.core.text.i18n import ENGLISH, Language, set_language
 
 LANGUAGE_FIELD = "_language"
 """Name of the form's field that says which language the form was in: JupyterHub shows no request to who reads it."""

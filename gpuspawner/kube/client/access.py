@@ -14,8 +14,8 @@ from typing import Any
 
 from kubernetes_asyncio.client import AuthorizationV1Api, CustomObjectsApi
 
-from gpuspawner.core.rawjson import as_dict, as_dicts
-from gpuspawner.kube.client.requests import APIUnavailableError, read_body, send_request
+from gpuspawner.core.json_access import as_dict, as_dicts
+from gpuspawner.kube.client.api_requests import APIUnavailableError, read_body, send_request
 
 WATCH_VERBS = ("list", "watch")
 """What a watch takes: the list it begins with and whatever comes after."""

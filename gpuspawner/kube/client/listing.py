@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any
 
+from gpuspawner.kube.client.api_requests import APIMethod, APIUnavailableError, send_request, stream_text
+from gpuspawner.kube.client.json_stream import parse_members
 from gpuspawner.kube.client.pacing import Pacer
-from gpuspawner.kube.client.page_items import parse_members
-from gpuspawner.kube.client.requests import APIMethod, APIUnavailableError, send_request, stream_text
 
 
 async def list_each(method: APIMethod, keep: Callable[[object], object], *, pacer: Pacer, **arguments: Any) -> str:

@@ -13,15 +13,15 @@ from typing import Any
 
 import aiohttp
 
-from gpuspawner.kube.client.lines import LineSplitter
+from gpuspawner.kube.client.api_requests import APIMethod, APIUnavailableError, make_unavailable_error, send_request
+from gpuspawner.kube.client.json_stream import LineSplitter
 from gpuspawner.kube.client.listing import list_each
 from gpuspawner.kube.client.pacing import Pacer
-from gpuspawner.kube.client.requests import APIMethod, APIUnavailableError, make_unavailable_error, send_request
-from gpuspawner.kube.watch.changes import PendingEvents, RelistError
-from gpuspawner.kube.watch.collection import GC_TUNING
-from gpuspawner.kube.watch.gathering import ReadBatcher
-from gpuspawner.kube.watch.reconcile import ListReconciler
-from gpuspawner.kube.watch.targets import ObjectCache
+from gpuspawner.kube.watch.gc_tuning import GC_TUNING
+from gpuspawner.kube.watch.list_reconciler import ListReconciler
+from gpuspawner.kube.watch.object_caches import ObjectCache
+from gpuspawner.kube.watch.pending_events import PendingEvents, RelistError
+from gpuspawner.kube.watch.read_batching import ReadBatcher
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ class Watch:
         self._silent_watches = 0
 
     async def relist(self) -> None:
-        """Bring the target to the state of a new list, see :mod:`gpuspawner.kube.watch.reconcile`.
+        """Bring the target to the state of a new list, see :mod:`gpuspawner.kube.watch.list_reconciler`.
 
         :raises APIUnavailableError: the list could not be read to its end. Nothing was dropped then.
         """

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from gpuspawner.core.catalog.node_gpus import find_vendor, slugify
-from gpuspawner.settings.accelerators import build_accelerator_table
-from gpuspawner.settings.profiles.profile_variants import ProfileVariant
+from gpuspawner.core.catalog.node_labels import find_vendor, slugify
+from gpuspawner.settings.gpu import build_accelerator_table
+from gpuspawner.settings.profiles.variants import ProfileVariant
 
 _LONGEST_SLUG = 63
 _LONGEST_NAME = 200

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from devcluster import Cluster
 from devcluster.hub_rbac import SERVICE_ACCOUNT
-from gpuspawner.cli.cluster.rights import ResourceRight
+from gpuspawner.cli.cluster.shipped_roles import ResourceRight
 
 
 class Use(NamedTuple):

@@ -13,7 +13,7 @@ from devcluster import Cluster
 from devcluster.hub import Hub
 from devcluster.hub_config import HubSettings
 from devcluster.hub_rbac import SERVICE_ACCOUNT, apply, ensure_namespace, manifests
-from gpuspawner.cli.cluster.rights import read_shipped_rights
+from gpuspawner.cli.cluster.shipped_roles import read_shipped_rights
 from tests.cluster.support.dra import node_with_devices
 from tests.cluster.support.fixtures import AS_ROOT, offer
 from tests.cluster.support.fleet import KINDS, WHOLE_CARD

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gpuspawner.hub.config.offers import OfferFactory
+from gpuspawner.hub.config.offer import OfferFactory
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.kube.store import ClusterStore, StoreTiming
 

@@ -15,8 +15,8 @@ from kubernetes.client import ApiClient, CoreV1Api, V1Pod
 from devcluster import Cluster
 from devcluster.hub import Hub
 from devcluster.hub_config import HubSettings
-from gpuspawner.cli.values.chart import build_spawner_config, get_chart_value
-from gpuspawner.cli.values.values import HelmValues
+from gpuspawner.cli.values.chart_config import build_spawner_config, get_chart_value
+from gpuspawner.cli.values.helm_values import HelmValues
 from tests.cluster.support import cloud as clouds
 from tests.cluster.support.cloud import Cloud, pool_of
 from tests.cluster.support.pages import Page, Visitor

@@ -12,7 +12,7 @@ from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
 
 from devcluster import Cluster
 from devcluster.hub_rbac import SERVICE_ACCOUNT, apply_rbac, ensure_namespace
-from gpuspawner.core.cluster.occupancy import Inventory
+from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.kube.store import ClusterStore, StoreTiming
 
 

@@ -20,7 +20,7 @@ from tornado.log import app_log
 from tornado.web import HTTPError
 
 from gpuspawner.hub.errors import RefusedStart
-from gpuspawner.hub.request.choice_header import CHOICE_HEADER
+from gpuspawner.hub.request.context import CHOICE_HEADER
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.fuzz.support.judge import NOT_AN_OBJECT
 from tests.fuzz.support.writing import MULTIPART, URLENCODED

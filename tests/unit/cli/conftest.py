@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuspawner.cli.cluster.looking import add_view_arguments
+from gpuspawner.cli.cluster.cluster_view import add_view_arguments
 from tests.unit.kube.watch_server import NODES, PODS, WatchServer, serve_watches
 
 Parsed = Callable[..., argparse.Namespace]

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from gpuspawner.core.catalog.catalogue import Bounds, Catalog, CustomImages, GPUType, Image, Preset
-from gpuspawner.core.catalog.policy_rules import GPUPool, Person, Policy, Rule
+from gpuspawner.core.catalog.model import Bounds, Catalog, CustomImages, GPUType, Image, Preset
+from gpuspawner.core.catalog.policy_model import GPUPool, Person, Policy, Rule
 from gpuspawner.core.policy.allowance import Allowance, resolve_allowance
 from gpuspawner.core.policy.usage import RemainingQuota, ServerUsage, sum_usage
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.rawjson import as_dict, as_dicts, as_int, as_text, as_text_map, as_texts
+from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text, as_text_map, as_texts
 
 OTHERS = [None, True, 1, 1.5, "text", ["list"], {"object": 1}]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.catalogue import GPUType, ScaleUp
+from gpuspawner.core.catalog.model import GPUType, ScaleUp
 from gpuspawner.core.cluster.model import (
     MachineConstraints,
     Node,
@@ -17,9 +17,9 @@ from gpuspawner.core.cluster.model import (
     SelectorRequirement,
     Taint,
 )
-from gpuspawner.core.cluster.occupancy import Inventory, Occupancy
+from gpuspawner.core.cluster.state import Inventory, Occupancy
 from gpuspawner.core.verdict.verdict import Verdict, predict_verdict
-from gpuspawner.core.verdict.verdict_text import format_verdict
+from gpuspawner.core.verdict.wording import format_verdict
 
 GIB = 1 << 30
 GPU = "nvidia.com/gpu"

@@ -16,11 +16,11 @@ from kubernetes_asyncio.client import Configuration
 from kubernetes_asyncio.config import kube_config
 from traitlets.config import Config
 
-from gpuspawner.hub.admission.allowances import AdmissionService
-from gpuspawner.hub.config.offers import OfferFactory
+from gpuspawner.hub.admission.service import AdmissionService
+from gpuspawner.hub.config.offer import OfferFactory
 from gpuspawner.hub.config.settings_files import SettingsFilesCache
-from gpuspawner.hub.form.concerns import AdminWarnings
-from gpuspawner.hub.kubespawner.event_rights import EventsAccess
+from gpuspawner.hub.form.warnings import AdminWarnings
+from gpuspawner.hub.kubespawner.reflectors import EventsAccess
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.kube.watch_server import NODES, WatchServer, serve_watches
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpuspawner.hub.base import TraitOverrides, copy_nested
+from gpuspawner.hub.trait_overrides import TraitOverrides, copy_nested
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from bs4 import BeautifulSoup
 from jupyterhub.utils import maybe_future
 from tornado import web
 
-from gpuspawner.hub.form.concerns import AdminWarnings
+from gpuspawner.hub.form.warnings import AdminWarnings
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import MakeSpawner, node
 from tests.unit.kube.watch_server import NODES, WatchServer, eventually

@@ -12,7 +12,7 @@ from prometheus_client import REGISTRY
 from tornado import web
 
 from gpuspawner.hub.errors import RefusedStart
-from gpuspawner.hub.metrics.metrics import METRICS_PREFIX
+from gpuspawner.hub.metrics.registry import METRICS_PREFIX
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import MakeSpawner
 from tests.unit.hub.starts import GPU_OPTIONS, begin

@@ -12,7 +12,7 @@ from traitlets.config import Config
 
 import gpuspawner
 from gpuspawner.core.errors import SettingsError
-from gpuspawner.hub.config.offers import OfferFactory
+from gpuspawner.hub.config.offer import OfferFactory
 from gpuspawner.hub.config.settings_files import SettingsFilesCache
 from gpuspawner.hub.config.traits import GPUSpawnerTraits
 from gpuspawner.hub.spawner import GPUSpawner

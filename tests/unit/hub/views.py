@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuspawner.core.form.formview_image_types import CustomImageView, ImageView, MisfitView
-from gpuspawner.core.form.formview_numbers import NumberView
-from gpuspawner.core.form.formview_policy_types import PolicyView, TimeView
-from gpuspawner.core.form.formview_types import (
+from gpuspawner.core.form.views import (
     AlternativeView,
+    CustomImageView,
     FormView,
     GPUTypeState,
     GPUTypeView,
+    ImageView,
+    MisfitView,
+    NumberView,
+    PolicyView,
     PresetView,
     PriorityView,
+    TimeView,
     VendorView,
     VerdictView,
 )
-from gpuspawner.core.warnings.flags_view import WarningsView, WarningView
+from gpuspawner.core.warnings.wording import WarningsView, WarningView
 
 HOSTILE = (
     """</script><script>alert(1)</script><img src=x onerror=alert(1)>"'`{{ 7 * 7 }}{% raw %}${1}<!--""" + "x" * 2000

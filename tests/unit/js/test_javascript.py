@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from gpuspawner._resources import data_dir
-from gpuspawner.core.text.language import Language, use_language
+from gpuspawner.core.text.i18n import Language, use_language
 from gpuspawner.hub.form.own_scripts import shortened
 from gpuspawner.hub.form.script_language import translate_script
 from gpuspawner.hub.request.languages import load_languages

@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 from kubernetes_asyncio.client import CoreV1Api
 
-from gpuspawner.core.cluster.occupancy import Inventory
+from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.kube.store import STALE_AFTER_S, ClusterStore, StoreTiming
-from gpuspawner.kube.watch.follower import RetryDelays
 from gpuspawner.kube.watch.watch import WatchTiming
+from gpuspawner.kube.watch.watch_loop import RetryDelays
 from tests.unit.clocks import Clock
 from tests.unit.kube.watch_server import (
     HANG,

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.settings.accelerators import build_accelerator_table, load_builtin_accelerators
-from gpuspawner.settings.gpu_entries import AcceleratorEntry
+from gpuspawner.settings.gpu import AcceleratorEntry, build_accelerator_table, load_builtin_accelerators
 
 GIB = 1 << 30
 PRODUCT = "nvidia.com/gpu.product"

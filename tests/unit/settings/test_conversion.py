@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.accelerators import Accelerator, AcceleratorTable
-from gpuspawner.core.catalog.catalogue import Bounds, CustomImages, GPUType, Image, Preset, Priority, ScaleUp, UnitKind
 from gpuspawner.core.catalog.kueue import KueueQueue
+from gpuspawner.core.catalog.model import Bounds, CustomImages, GPUType, Image, Preset, Priority, ScaleUp, UnitKind
 from gpuspawner.core.cluster.model import Toleration
-from gpuspawner.core.discovery.assemble import ConfiguredCatalog
-from gpuspawner.settings.conversion import convert_settings
+from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
+from gpuspawner.settings.convert import convert_settings
 from gpuspawner.settings.models import SettingsModel
 
 GIB = 1 << 30

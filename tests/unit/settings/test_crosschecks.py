@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Bounds, GPUType, Image, Preset
-from gpuspawner.core.catalog.unions import CombinedType
-from gpuspawner.core.discovery.assemble import ConfiguredCatalog
-from gpuspawner.settings.crosschecks import check_presets, check_settings
+from gpuspawner.core.catalog.combined_types import CombinedType
+from gpuspawner.core.catalog.model import Bounds, GPUType, Image, Preset
+from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
+from gpuspawner.settings.checks import check_presets, check_settings
 from gpuspawner.settings.models import SettingsModel
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from gpuspawner.settings.explain import explain_validation_errors
 from gpuspawner.settings.models import SettingsModel
+from gpuspawner.settings.validation_errors import explain_validation_errors
 
 
 def messages(raw: dict[str, Any]) -> dict[str, str]:

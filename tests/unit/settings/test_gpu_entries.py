@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.settings.gpu_entries import GPUEntry
+from gpuspawner.settings.gpu import GPUEntry
 
 
 @pytest.mark.parametrize("written", ["T4", ["T4"]])

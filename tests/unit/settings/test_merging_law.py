@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.policy_rules import Policy
+from gpuspawner.core.catalog.policy_model import Policy
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.settings import Settings
 from gpuspawner.settings.merging import merge_values

@@ -9,9 +9,9 @@ import pytest
 from gpuspawner.core.catalog.accelerators import GFD_PRODUCT
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.settings import Settings
-from gpuspawner.settings.accelerators import build_accelerator_table
+from gpuspawner.settings.gpu import build_accelerator_table
 from gpuspawner.settings.models import SettingsModel
-from gpuspawner.settings.nulls import drop_nulls, find_emptied_mappings
+from gpuspawner.settings.parsing import drop_nulls, find_emptied_mappings
 
 IMAGE = {"image": "lab:1"}
 GPU = {"resource": "nvidia.com/gpu"}

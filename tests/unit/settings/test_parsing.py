@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.policy_rules import UNLIMITED, GPUTypeRule, Rule
+from gpuspawner.core.catalog.policy_model import UNLIMITED, GPUTypeRule, Rule
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.settings import Settings
 

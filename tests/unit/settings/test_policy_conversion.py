@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuspawner.core.catalog.policy_rules import UNLIMITED, AmountRange, GPUPool, GPUTypeRule, Policy, Rule
+from gpuspawner.core.catalog.policy_model import UNLIMITED, AmountRange, GPUPool, GPUTypeRule, Policy, Rule
 from gpuspawner.settings import Settings
 
 FULL = yaml.safe_load("""

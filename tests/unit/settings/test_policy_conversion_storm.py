@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.policy_rules import ANY, UNLIMITED, Person, Policy, Rule
-from gpuspawner.core.policy.policy import find_gpu_pools, resolve_rule
+from gpuspawner.core.catalog.policy_model import ANY, UNLIMITED, Person, Policy, Rule
+from gpuspawner.core.policy.rules import find_gpu_pools, resolve_rule
 from gpuspawner.settings import Settings
 from tests.cluster.support.storm.claims import Claim, Claims
 from tests.cluster.support.storm.rules import Rules

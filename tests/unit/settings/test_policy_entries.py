@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.policy_rules import UNLIMITED
+from gpuspawner.core.catalog.policy_model import UNLIMITED
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.settings import Settings
-from gpuspawner.settings.policy_entries import RuleEntry
+from gpuspawner.settings.policy import RuleEntry
 
 ANY_OTHER = "must be *, a list of GPU types, or a mapping of GPU types and their limits"
 A_NUMBER = "must be a whole number from 0 on, or unlimited"

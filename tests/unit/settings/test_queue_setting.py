@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from gpuspawner.settings.queue_setting import QueueSetting
+from gpuspawner.settings.models import QueueSetting
 
 
 def parsed(**keys: Any) -> QueueSetting:

@@ -10,7 +10,7 @@ import yaml
 
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.settings import Settings
-from gpuspawner.settings.schema import build_settings_schema, build_values_schema
+from gpuspawner.settings.json_schema import build_settings_schema, build_values_schema
 
 SCHEMA = build_settings_schema()
 T4 = "resource: nvidia.com/gpu"

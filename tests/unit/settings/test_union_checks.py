@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from gpuspawner.settings.checks import check_combined_type
 from gpuspawner.settings.models import SettingsModel
-from gpuspawner.settings.union_checks import check_combined_type
 
 TYPES = {
     "a100": {"resource": "nvidia.com/gpu"},

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from gpuspawner.settings.values import (
+from gpuspawner.settings.value_types import (
     CPUs,
     LabelKey,
     LabelValue,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuspawner.cli.check.broken_sections import find_broken_sections
+from gpuspawner.cli.check.settings_errors import find_broken_sections
 from gpuspawner.cli.common.findings import Severity
 from tests.unit.cli_support import section, told, written
 

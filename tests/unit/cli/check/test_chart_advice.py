@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuspawner.cli.check.chart_advice import find_chart_warnings
+from gpuspawner.cli.check.chart_warnings import find_chart_warnings
 from gpuspawner.cli.common.findings import Severity
 from tests.unit.cli_support import paths, section, written
 

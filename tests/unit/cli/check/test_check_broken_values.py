@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuspawner.cli.check.check import collect_findings
+from gpuspawner.cli.check.command import collect_findings
 from gpuspawner.cli.common.findings import Finding, Severity, format_path
-from gpuspawner.cli.values.values import read_values
+from gpuspawner.cli.values.helm_values import read_values
 from tests.unit.mutations import Mutation, mutations
 
 ROOT = Path(__file__).parents[4]

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.check.cluster_advice import compare_with_nodes, find_cluster_warnings
-from gpuspawner.cli.cluster.cluster import ClusterError
-from gpuspawner.cli.values.values import merge_settings
+from gpuspawner.cli.check.cluster_warnings import compare_with_nodes, find_cluster_warnings
+from gpuspawner.cli.cluster.connection import ClusterError
+from gpuspawner.cli.values.helm_values import merge_settings
 from gpuspawner.core.cluster.model import Node, ScalableNodePool, Taint
-from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.discovery.assemble import assemble_catalog
-from gpuspawner.hub.config.offers import Offer, OfferFactory
+from gpuspawner.core.cluster.state import Inventory
+from gpuspawner.core.discovery.build_catalog import assemble_catalog
+from gpuspawner.hub.config.offer import Offer, OfferFactory
 from tests.unit.cli.conftest import Parsed, written_kubeconfig
 from tests.unit.cli_support import paths, section, written
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from gpuspawner.cli.check.limit_advice import find_oversized_limits
+from gpuspawner.cli.check.settings_warnings import find_oversized_limits
 from gpuspawner.settings import Settings
 
 GPU = "resource: nvidia.com/gpu"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuspawner.cli.check.other_roots import find_misplaced_values
+from gpuspawner.cli.check.misplaced_values import find_misplaced_values
 from gpuspawner.cli.common.findings import Severity
 from tests.unit.cli_support import told, written
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuspawner.cli.check.pre_pulling import find_unpulled_images
-from gpuspawner.core.catalog.catalogue import Image
+from gpuspawner.cli.check.chart_warnings import find_unpulled_images
+from gpuspawner.core.catalog.model import Image
 from tests.unit.cli_support import section, written
 
 IMAGES = {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuspawner.cli.check.section_findings import find_unread_keys
+from gpuspawner.cli.check.misplaced_values import find_unread_keys
 from gpuspawner.cli.common.findings import Severity
 from tests.unit.cli_support import section, written
 

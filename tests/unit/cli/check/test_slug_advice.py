@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuspawner.cli.check.slug_advice import find_unknown_slugs
+from gpuspawner.cli.check.settings_warnings import find_unknown_slugs
 from gpuspawner.settings import Settings
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.check.spelling import find_misspelled_names
+from gpuspawner.cli.check.settings_warnings import find_misspelled_names
 from gpuspawner.settings import Settings
 
 T4 = {"resource": "nvidia.com/gpu", "match": {"nvidia.com/gpu.product": "Tesla-T4"}}

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpuspawner.cli.check.told_taints import ImpliedTaints, is_tolerated
-from gpuspawner.core.catalog.catalogue import GPUType
+from gpuspawner.cli.check.type_warnings import ImpliedTaints, is_tolerated
+from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.cluster.model import Toleration
 from tests.unit.cli_support import written
 

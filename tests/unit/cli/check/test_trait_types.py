@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from kubespawner import KubeSpawner
 
-from gpuspawner.cli.check.trait_types import describe_expected_type, is_number_or_bool
+from gpuspawner.cli.check.misplaced_values import describe_expected_type, is_number_or_bool
 
 TRAITS = KubeSpawner.class_traits(config=True)
 BYTES = "a number of bytes, or a text such as 4G (K, M, G or T, without an i)"

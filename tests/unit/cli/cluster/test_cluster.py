@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuspawner.cli.cluster.cluster import (
+from gpuspawner.cli.cluster.connection import (
     ClusterError,
     add_account_arguments,
     add_cluster_arguments,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import yaml
 
 from gpuspawner._resources import data_dir
-from gpuspawner.cli.cluster.grants import (
+from gpuspawner.cli.cluster.shipped_roles import (
     Permission,
     ServiceAccount,
     build_role_grants,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.cluster.cluster import ClusterError
-from gpuspawner.cli.cluster.looking import open_cluster_viewer, view_cluster_once
+from gpuspawner.cli.cluster.cluster_view import open_cluster_viewer, view_cluster_once
+from gpuspawner.cli.cluster.connection import ClusterError
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.core.verdict.availability import count_availability

@@ -5,7 +5,7 @@ from __future__ import annotations
 import yaml
 
 from gpuspawner._resources import data_dir
-from gpuspawner.cli.cluster.rights import ResourceRight, parse_shipped_rights, read_shipped_rights
+from gpuspawner.cli.cluster.shipped_roles import ResourceRight, parse_shipped_rights, read_shipped_rights
 
 ROLE = """\
 # Reading things. It does no

@@ -10,7 +10,7 @@ from typing import Any
 from aiohttp import web
 from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
 
-from gpuspawner.cli.cluster.cluster import ClusterConnection
+from gpuspawner.cli.cluster.connection import ClusterConnection
 
 Answer = Callable[[Any], tuple[int, Any]]
 """From the body of a request, None without one, to status and body of the response."""

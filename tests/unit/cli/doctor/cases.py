@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from gpuspawner.cli.doctor.diagnosis import Diagnosis
 from gpuspawner.cli.doctor.facts import ClusterFacts, ObjectKind
-from gpuspawner.cli.doctor.finding import Diagnosis
 from gpuspawner.core.cluster.model import Node
-from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.discovery.assemble import assemble_catalog
+from gpuspawner.core.cluster.state import Inventory
+from gpuspawner.core.discovery.build_catalog import assemble_catalog
 from gpuspawner.settings.parsing import Settings
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

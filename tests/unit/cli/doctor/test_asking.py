@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.cluster.grants import Permission, ServiceAccount
-from gpuspawner.cli.doctor.asking import (
+from gpuspawner.cli.cluster.shipped_roles import Permission, ServiceAccount
+from gpuspawner.cli.doctor.api import (
     NotServedError,
     check_permissions,
     describe_unanswered,
     fetch_kubernetes_version,
     fetch_objects,
 )
-from gpuspawner.kube.client.requests import APIUnavailableError
+from gpuspawner.kube.client.api_requests import APIUnavailableError
 from tests.unit.cli.doctor.api_server import serving
 
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

@@ -4,9 +4,14 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.doctor.classes import check_priority_classes, check_queues, check_runtime_classes, check_storage
 from gpuspawner.cli.doctor.facts import ObjectKind
-from gpuspawner.cli.values.wishes import ChartRequirements
+from gpuspawner.cli.doctor.referenced_objects import (
+    check_priority_classes,
+    check_queues,
+    check_runtime_classes,
+    check_storage,
+)
+from gpuspawner.cli.values.chart_requirements import ChartRequirements
 from tests.unit.cli.doctor.cases import T4, codes, facts, gpu_type, named, node
 
 

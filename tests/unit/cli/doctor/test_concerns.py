@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuspawner.cli.doctor.concerns import check_hub_flags
+from gpuspawner.cli.doctor.node_health import check_hub_flags
 from gpuspawner.core.cluster.model import Taint
 from tests.unit.cli.doctor.cases import GPU, PRODUCT, T4, codes, facts, gpu_type, node
 

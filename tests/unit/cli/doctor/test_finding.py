@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.cli.doctor.finding import (
+from gpuspawner.cli.doctor.diagnosis import (
     Diagnosis,
     DiagnosisSeverity,
     format_node_commands,

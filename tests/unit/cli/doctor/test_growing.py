@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from gpuspawner.cli.doctor.choices import can_scale_up, check_autoscaler, check_node_pools
 from gpuspawner.cli.doctor.facts import ClusterFacts, ObjectKind
-from gpuspawner.cli.doctor.growing import can_scale_up, check_autoscaler, check_node_pools
 from tests.unit.cli.doctor.cases import T4, codes, facts, gpu_type, named, node
 
 ALONE: dict[ObjectKind, list[Any]] = {ObjectKind.DEPLOYMENTS: [named("hub")]}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gpuspawner.cli.doctor.facts import get_object_name
-from gpuspawner.cli.doctor.hub_pods import find_hub_trouble, list_live_hub_pods
+from gpuspawner.cli.doctor.pod_health import find_hub_trouble, list_live_hub_pods
 from tests.unit.cli.doctor.cases import NOW, named
 
 

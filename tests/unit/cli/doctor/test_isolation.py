@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.cli.doctor.isolation import check_gpu_leaks, check_unprobed_nodes
-from gpuspawner.cli.doctor.leaks import ProbeResult
+from gpuspawner.cli.doctor.gpu_sharing import check_gpu_leaks, check_unprobed_nodes
+from gpuspawner.cli.doctor.isolation_probe import ProbeResult
 from tests.unit.cli.doctor.cases import codes, facts
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.doctor.leaks import (
+from gpuspawner.cli.doctor.isolation_probe import (
     PROBE_LABEL,
     ProbeResult,
     build_probe_pod,

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from gpuspawner.cli.doctor.facts import ObjectKind
-from gpuspawner.cli.doctor.namespaces import check_limit_ranges, check_namespace, check_pull_secrets, check_quotas
-from gpuspawner.cli.values.wishes import ChartRequirements
+from gpuspawner.cli.doctor.namespace import check_limit_ranges, check_namespace, check_pull_secrets, check_quotas
+from gpuspawner.cli.values.chart_requirements import ChartRequirements
 from tests.unit.cli.doctor.cases import codes, facts, named
 
 

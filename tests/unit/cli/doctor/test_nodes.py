@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpuspawner.cli.doctor.facts import ObjectKind
-from gpuspawner.cli.doctor.nodes import check_cordoned_nodes, check_node_conditions, check_nodes_ready
+from gpuspawner.cli.doctor.node_health import check_cordoned_nodes, check_node_conditions, check_nodes_ready
 from tests.unit.cli.doctor.cases import codes, facts, named, node
 
 CPU_ONLY = node("cpu", gpus=0, labels={}, ready=False, unschedulable=True)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.doctor.parts import check_mig_states, check_mig_strategies, check_shared_counts
+from gpuspawner.cli.doctor.gpu_sharing import check_mig_states, check_mig_strategies, check_shared_counts
 from tests.unit.cli.doctor.cases import GPU, PRODUCT, T4, codes, facts, gpu_type, node
 
 STATE = "nvidia.com/mig.config.state"

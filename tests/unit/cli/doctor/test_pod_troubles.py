@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.doctor.pod_troubles import find_pod_trouble
+from gpuspawner.cli.doctor.pod_health import find_pod_trouble
 from tests.unit.cli.doctor.cases import NOW
 
 CRASHED = {"terminated": {"exitCode": 1}}

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.doctor.leaks import ProbeResult
-from gpuspawner.cli.doctor.probing import run_probe_pods
+from gpuspawner.cli.doctor.isolation_probe import ProbeResult, run_probe_pods
 from tests.unit.cli.doctor.api_server import APIServer, serving
 
 PODS = "/api/v1/namespaces/jhub/pods"

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.cluster.cluster import ClusterError
-from gpuspawner.cli.cluster.grants import ServiceAccount
-from gpuspawner.cli.cluster.looking import open_cluster_viewer
+from gpuspawner.cli.cluster.cluster_view import open_cluster_viewer
+from gpuspawner.cli.cluster.connection import ClusterError
+from gpuspawner.cli.cluster.shipped_roles import ServiceAccount
+from gpuspawner.cli.doctor.fact_reader import read_facts
 from gpuspawner.cli.doctor.facts import ClusterFacts, ObjectKind, get_object_name
-from gpuspawner.cli.doctor.reading import read_facts
 from tests.unit.cli.conftest import Parsed, settings
 from tests.unit.cli.doctor.cases import named
 from tests.unit.kube.watch_server import NODES, WatchServer

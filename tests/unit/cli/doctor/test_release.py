@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpuspawner.cli.doctor.facts import ObjectKind
-from gpuspawner.cli.doctor.release import check_hub_exists, check_hub_image, check_hub_runs, check_kubernetes_version
+from gpuspawner.cli.doctor.hub_health import check_hub_exists, check_hub_image, check_hub_runs, check_kubernetes_version
 from tests.unit.cli.doctor.cases import codes, facts, named
 
 STOCK = "quay.io/jupyterhub/k8s-hub"

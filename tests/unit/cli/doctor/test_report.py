@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from gpuspawner.cli.common.output import Paint
+from gpuspawner.cli.doctor.command import format_diagnoses, serialize_diagnoses, summarize_diagnoses
+from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity
 from gpuspawner.cli.doctor.facts import ObjectKind
-from gpuspawner.cli.doctor.finding import Diagnosis, DiagnosisSeverity
-from gpuspawner.cli.doctor.report import format_diagnoses, serialize_diagnoses, summarize_diagnoses
 
 PLAIN = Paint(is_on=False)
 

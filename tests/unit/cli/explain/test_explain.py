@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuspawner.cli.explain.explain import configure, run
+from gpuspawner.cli.explain.command import configure, run
 from gpuspawner.cli.main import main
 from tests.unit.cli.conftest import calls, settings, written_kubeconfig
 from tests.unit.kube.watch_server import WatchServer

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.cluster.looking import open_cluster_viewer
+from gpuspawner.cli.cluster.cluster_view import open_cluster_viewer
 from gpuspawner.cli.explain.explanation import Explanation, explain_choice
-from gpuspawner.cli.explain.hubless import open_offline_spawner
-from gpuspawner.core.catalog.policy_rules import Person
+from gpuspawner.cli.explain.offline_spawner import open_offline_spawner
+from gpuspawner.core.catalog.policy_model import Person
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.core.verdict.verdict import Outcome
 from tests.unit.cli.conftest import Parsed, gpu_node, gpu_pod, settings

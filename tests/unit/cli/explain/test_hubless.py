@@ -5,11 +5,11 @@ import kubespawner.spawner
 import pytest
 
 from gpuspawner._resources import data_dir
-from gpuspawner.cli.cluster.looking import open_cluster_viewer
+from gpuspawner.cli.cluster.cluster_view import open_cluster_viewer
 from gpuspawner.cli.explain.explanation import explain_choice
-from gpuspawner.cli.explain.hubless import open_offline_spawner
-from gpuspawner.cli.values.values import load_values
-from gpuspawner.core.catalog.policy_rules import Person
+from gpuspawner.cli.explain.offline_spawner import open_offline_spawner
+from gpuspawner.cli.values.helm_values import load_values
+from gpuspawner.core.catalog.policy_model import Person
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.cli.conftest import Parsed, settings

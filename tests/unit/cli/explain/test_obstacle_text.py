@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.cli.explain.obstacle_text import _OBSTACLE_TEXTS, NodeGroup, group_nodes
+from gpuspawner.cli.explain.explanation import _OBSTACLE_TEXTS, NodeGroup, group_nodes
 from gpuspawner.core.cluster.model import Node, Pod, Taint
-from gpuspawner.core.cluster.occupancy import Occupancy
-from gpuspawner.core.cluster.overview import KnownOccupancy
-from gpuspawner.core.scheduling.obstacles import Answer, Reason
+from gpuspawner.core.cluster.state import KnownOccupancy, Occupancy
+from gpuspawner.core.scheduling.results import Answer, Reason
 
 AMOUNTS = {"cpu": 4000, "memory": 2**30, "pods": 10, "nvidia.com/gpu": 2}
 POD = Pod(name="p", namespace="n", node=None, requests={"cpu": 1000, "nvidia.com/gpu": 1})

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.inventory.entitled import TypeAccess, find_type_access
-from gpuspawner.core.catalog.catalogue import Bounds, Catalog
-from gpuspawner.core.catalog.policy_rules import AmountRange, Policy, Rule
-from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.discovery.assemble import assemble_catalog
+from gpuspawner.cli.inventory.gpu_type_rows import TypeAccess, find_type_access
+from gpuspawner.core.catalog.model import Bounds, Catalog
+from gpuspawner.core.catalog.policy_model import AmountRange, Policy, Rule
+from gpuspawner.core.cluster.state import Inventory
+from gpuspawner.core.discovery.build_catalog import assemble_catalog
 from gpuspawner.settings import Settings
 
 GPUS = {"a100": {"resource": "nvidia.com/gpu"}, "mi300": {"resource": "amd.com/gpu"}}

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import json
 
-from gpuspawner.cli.cluster.cluster import connect_to_cluster
+from gpuspawner.cli.cluster.connection import connect_to_cluster
 from gpuspawner.cli.common.output import Paint
-from gpuspawner.cli.inventory.granted import check_granted_rights, format_rights_table
+from gpuspawner.cli.inventory.rbac_status import check_granted_rights, format_rights_table
 from tests.unit.cli.conftest import Parsed
 from tests.unit.kube.watch_server import REVIEWS, WatchServer
 

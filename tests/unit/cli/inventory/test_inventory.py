@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuspawner.cli.inventory.inventory import configure, run
+from gpuspawner.cli.inventory.command import configure, run
 from gpuspawner.cli.main import main
 from tests.unit.cli.conftest import calls, gpu_node, gpu_pod, settings, written_kubeconfig
 from tests.unit.kube.watch_server import NODES, PODS, REVIEWS, WatchServer

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.values.chart import (
+from gpuspawner.cli.values.chart_config import (
     build_spawner_config,
     find_chart_path,
     find_hub_account,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuspawner.cli.values.chart_values import (
+from gpuspawner.cli.values.trait_sources import (
     TraitSource,
     find_node_selector_terms,
     find_trait_source,

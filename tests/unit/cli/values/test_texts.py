@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuspawner.cli.values.texts import MAX_INPUT_SIZE, describe_decode_error, is_too_long, read_text
+from gpuspawner.cli.values.yaml_reader import MAX_INPUT_SIZE, describe_decode_error, is_too_long, read_text
 
 
 def test_a_file_is_text_with_or_without_a_mark_of_its_order(tmp_path: Path):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpuspawner.cli.common.findings import FilePosition
-from gpuspawner.cli.values.values import load_values, read_values
+from gpuspawner.cli.values.helm_values import load_values, read_values
 from gpuspawner.core.errors import SettingsError
 
 

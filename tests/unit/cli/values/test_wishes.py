@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.values.chart import build_spawner_config
-from gpuspawner.cli.values.wishes import ChartRequirements, read_chart_requirements
+from gpuspawner.cli.values.chart_config import build_spawner_config
+from gpuspawner.cli.values.chart_requirements import ChartRequirements, read_chart_requirements
 
 
 def read(**values: Any) -> ChartRequirements:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.cli.values.yaml_tree import read_yaml
+from gpuspawner.cli.values.yaml_reader import read_yaml
 
 
 @pytest.mark.parametrize(

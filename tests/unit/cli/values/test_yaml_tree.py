@@ -6,7 +6,7 @@ import string
 import pytest
 
 from gpuspawner.cli.common.findings import FilePosition, Severity
-from gpuspawner.cli.values.yaml_tree import YAMLDocument, read_yaml
+from gpuspawner.cli.values.yaml_reader import YAMLDocument, read_yaml
 
 SELF = "contains itself, by an alias of its own anchor"
 

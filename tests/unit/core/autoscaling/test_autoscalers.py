@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.autoscaling.autoscalers import AutoscalerTraces, find_autoscaler_traces
+from gpuspawner.core.autoscaling.node_pools import AutoscalerTraces, find_autoscaler_traces
 from gpuspawner.core.cluster.model import Node
-from gpuspawner.core.cluster.occupancy import Occupancy
+from gpuspawner.core.cluster.state import Occupancy
 
 
 @pytest.mark.parametrize(

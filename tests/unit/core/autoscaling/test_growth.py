@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.autoscaling.growth import (
+from gpuspawner.core.autoscaling.node_pools import (
     add_gpu_sizes,
     build_scale_up_pools,
     check_new_node,
     has_room_after,
     may_add_gpu_type,
 )
-from gpuspawner.core.catalog.catalogue import GPUType, ScaleUp
+from gpuspawner.core.catalog.model import GPUType, ScaleUp
 from gpuspawner.core.cluster.model import (
     MachineConstraints,
     Node,
@@ -24,7 +24,7 @@ from gpuspawner.core.cluster.model import (
     SelectorRequirement,
     Taint,
 )
-from gpuspawner.core.scheduling.obstacles import Answer
+from gpuspawner.core.scheduling.results import Answer
 
 GIB = 1 << 30
 GPU = "nvidia.com/gpu"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.autoscaling.machines import NODE_COUNT, find_largest_size, has_capacity_left, may_fit_machine
+from gpuspawner.core.autoscaling.node_pools import NODE_COUNT, find_largest_size, has_capacity_left, may_fit_machine
 from gpuspawner.core.cluster.model import MachineConstraints
 
 GPU = "nvidia.com/gpu"

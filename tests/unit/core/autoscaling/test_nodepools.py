@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.autoscaling.growth import check_new_node, has_room_after
-from gpuspawner.core.autoscaling.machines import NODE_COUNT
-from gpuspawner.core.autoscaling.nodepools import NODE_POOL_LABEL, decode_node_pools, derive_pools_from_nodes
+from gpuspawner.core.autoscaling.karpenter import NODE_POOL_LABEL, decode_node_pools, derive_pools_from_nodes
+from gpuspawner.core.autoscaling.node_pools import NODE_COUNT, check_new_node, has_room_after
 from gpuspawner.core.cluster.model import MachineConstraints, Node, Pod, PodConstraints, ScalableNodePool, Taint
-from gpuspawner.core.scheduling.obstacles import Answer
+from gpuspawner.core.scheduling.results import Answer
 
 GIB = 1 << 30
 GPU = "nvidia.com/gpu"

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Catalog, CustomImages, GPUType, Priority
 from gpuspawner.core.catalog.image_reference import parse_reference
+from gpuspawner.core.catalog.model import Catalog, CustomImages, GPUType, Priority
 
 PRODUCT = "nvidia.com/gpu.product"
 SHARING = "cloud.google.com/gke-gpu-sharing-strategy"

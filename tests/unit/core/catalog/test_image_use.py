@@ -6,16 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.avoidance import MatchExpression, matches_expressions
-from gpuspawner.core.catalog.catalogue import GPUType, Image, Platform
-from gpuspawner.core.catalog.image_use import (
+from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression, matches_expressions
+from gpuspawner.core.catalog.model import GPUType, Image, Platform
+from gpuspawner.core.catalog.software import (
     Misfit,
     build_node_exclusions,
+    deduplicate_platforms,
     describe_vendors,
     explain_misfit,
     find_misfit,
+    read_platform,
 )
-from gpuspawner.core.catalog.platforms import deduplicate_platforms, read_platform
 
 DRIVER = "nvidia.com/cuda.driver-version.major"
 RUNTIME = "nvidia.com/cuda.runtime-version.major"

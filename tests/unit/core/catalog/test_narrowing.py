@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Bounds
-from gpuspawner.core.catalog.narrowing import find_lowest_limit, narrow_bounds
+from gpuspawner.core.catalog.model import Bounds, find_lowest_limit, narrow_bounds
 
 BOUNDS = Bounds(min=500, max=8200, step=500, default=2000, guarantee=0.5)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpuspawner.core.catalog.accelerators import Accelerator, AcceleratorTable
-from gpuspawner.core.catalog.node_gpus import (
+from gpuspawner.core.catalog.node_labels import (
     NodeGPU,
     find_divided_models,
     find_vendor,

@@ -4,8 +4,8 @@ from itertools import permutations
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import ComputeCapability, Platform
-from gpuspawner.core.catalog.platforms import deduplicate_platforms, parse_compute_capability, read_platform
+from gpuspawner.core.catalog.model import ComputeCapability, Platform
+from gpuspawner.core.catalog.software import deduplicate_platforms, parse_compute_capability, read_platform
 
 LABELS = {
     "nvidia.com/cuda.driver-version.major": "570",

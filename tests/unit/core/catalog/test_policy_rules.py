@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.catalog.policy_rules import GPUTypeRule, Person, Policy, Rule, normalize_group
+from gpuspawner.core.catalog.policy_model import GPUTypeRule, Person, Policy, Rule, normalize_group
 from tests.unit.core.policies import pool
 
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import GPUType
-from gpuspawner.core.catalog.stocks import TypeNodes, count_units, group_nodes_by_type, may_have_units
+from gpuspawner.core.catalog.model import GPUType
+from gpuspawner.core.catalog.nodes_by_type import TypeNodes, count_units, group_nodes_by_type, may_have_units
 from gpuspawner.core.cluster.model import Node, NodeSelectorTerm, PodConstraints, SelectorRequirement, Taint, Toleration
 from gpuspawner.core.cluster.node_table import NodeGrouping
-from gpuspawner.core.cluster.occupancy import Occupancy
+from gpuspawner.core.cluster.state import Occupancy
 
 GPU = "nvidia.com/gpu"
 PRODUCT = "nvidia.com/gpu.product"

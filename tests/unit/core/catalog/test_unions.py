@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.catalogue import GPUType, UnitKind
-from gpuspawner.core.catalog.unions import CombinedType, combine_types, merge_matches
+from gpuspawner.core.catalog.combined_types import CombinedType, combine_types, merge_matches
+from gpuspawner.core.catalog.model import GPUType, UnitKind
 from gpuspawner.core.cluster.model import Toleration
 
 GIB = 1 << 30

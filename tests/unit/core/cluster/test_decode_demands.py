@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.cluster.decode_demands import decode_bound_constraints, decode_constraints
+from gpuspawner.core.cluster.decode import decode_bound_constraints, decode_constraints
 from gpuspawner.core.cluster.model import (
     NO_CONSTRAINTS,
     HostPort,

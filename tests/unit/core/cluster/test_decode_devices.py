@@ -6,10 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.cluster.decode_devices import decode_device_class, decode_resource_claim, decode_resource_slice
-from gpuspawner.core.cluster.device_counts import DeviceCounter
-from gpuspawner.core.cluster.device_selectors import AttributeTerm
-from gpuspawner.core.cluster.devices import Device, DeviceClass, DeviceId, ResourceClaim, ResourceSlice
+from gpuspawner.core.cluster.dra_counts import DeviceCounter
+from gpuspawner.core.cluster.dra_model import (
+    AttributeTerm,
+    Device,
+    DeviceClass,
+    DeviceId,
+    ResourceClaim,
+    ResourceSlice,
+    decode_device_class,
+    decode_resource_claim,
+    decode_resource_slice,
+)
 
 TYPE = "gpu.nvidia.com/type"
 JSON = st.recursive(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.cluster.decode_terms import (
+from gpuspawner.core.cluster.decode_selectors import (
     InvalidSelectorError,
     decode_node_terms,
     decode_pod_terms,

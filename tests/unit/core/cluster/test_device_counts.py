@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.cluster.device_counts import DeviceCounter
-from gpuspawner.core.cluster.device_selectors import parse_cel_selector
-from gpuspawner.core.cluster.devices import (
+from gpuspawner.core.cluster.dra_counts import DeviceCounter
+from gpuspawner.core.cluster.dra_model import (
     ClusterDevices,
     Device,
     DeviceClass,
@@ -15,6 +14,7 @@ from gpuspawner.core.cluster.devices import (
     NodeDevices,
     ResourceClaim,
     ResourceSlice,
+    parse_cel_selector,
 )
 
 GPU = "nvidia.com/gpu"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpuspawner.core.cluster.model import Node, Taint, Toleration
-from gpuspawner.core.cluster.node_states import accepts_pods, is_reserved_for_others
+from gpuspawner.core.cluster.taints import accepts_pods, is_reserved_for_others
 
 GPU = Toleration(key="nvidia.com/gpu", operator="Exists")
 

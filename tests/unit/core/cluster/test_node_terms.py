@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpuspawner.core.cluster.model import Node, NodeSelectorTerm, SelectorRequirement
-from gpuspawner.core.cluster.node_terms import is_valid_requirement, matches_any_term, matches_term
+from gpuspawner.core.cluster.selectors import is_valid_requirement, matches_any_term, matches_term
 
 NODE = Node(name="gpu-1", labels={"zone": "a", "gpus": "8", "empty": ""})
 

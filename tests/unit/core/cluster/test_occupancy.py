@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.cluster.devices import ClusterDevices, NodeDevices
+from gpuspawner.core.cluster.dra_model import ClusterDevices, NodeDevices
 from gpuspawner.core.cluster.model import HostPort, Node, Pod, PodAffinityTerm, PodConstraints
 from gpuspawner.core.cluster.node_table import NodeGrouping
-from gpuspawner.core.cluster.occupancy import Occupancy
+from gpuspawner.core.cluster.state import Occupancy
 
 HTTP = HostPort("0.0.0.0", "TCP", 80)
 APART = PodAffinityTerm(topology_key="zone", selector=(), namespaces=frozenset({"n"}))

@@ -9,7 +9,7 @@ from multiprocessing import get_context
 from typing import Any
 
 from gpuspawner.core.cluster import decode
-from gpuspawner.core.cluster.occupancy import Occupancy
+from gpuspawner.core.cluster.state import Occupancy
 
 PODS, NODES = 5000, 300
 BYTES_PER_POD, BYTES_PER_NODE = 1500, 6000

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 from gpuspawner.core.cluster.model import Node, Pod
-from gpuspawner.core.cluster.occupancy import Inventory, Occupancy
-from gpuspawner.core.cluster.overview import KnownOccupancy, get_occupancy
+from gpuspawner.core.cluster.state import Inventory, KnownOccupancy, Occupancy, get_occupancy
 
 NODES = (Node(name="n", allocatable={"cpu": 8000}),)
 PODS = (Pod(name="p", namespace="s", node="n", requests={"cpu": 1000}),)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpuspawner.core.cluster.model import LabelSelector, PodAffinityTerm, SelectorRequirement
-from gpuspawner.core.cluster.pod_terms import (
+from gpuspawner.core.cluster.selectors import (
     covers_namespace,
     may_cover_namespace,
     may_select_pod,

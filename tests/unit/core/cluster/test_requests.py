@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.cluster.requests import compute_requests
+from gpuspawner.core.cluster.pod_requests import compute_requests
 
 GIB = 1 << 30
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gpuspawner.core.cluster.model import Node, Taint, Toleration
-from gpuspawner.core.cluster.tolerations import find_untolerated_taints, tolerates_cordon, tolerates_taints
+from gpuspawner.core.cluster.taints import find_untolerated_taints, tolerates_cordon, tolerates_taints
 
 GPU = "nvidia.com/gpu"
 PRESENT = Taint(key=GPU, value="present", effect="NoSchedule")

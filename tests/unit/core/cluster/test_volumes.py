@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from gpuspawner.core.cluster.decode_selectors import decode_volume_terms
 from gpuspawner.core.cluster.model import Node
-from gpuspawner.core.cluster.node_terms import matches_any_term
-from gpuspawner.core.cluster.volumes import decode_volume_terms
+from gpuspawner.core.cluster.selectors import matches_any_term
 
 ZONE, OLD_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
 

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.accelerators import Accelerator, AcceleratorTable
-from gpuspawner.core.catalog.avoidance import build_gpu_node_exclusion, matches_expressions
-from gpuspawner.core.catalog.catalogue import Bounds, Catalog, CustomImages, GPUType, Image, Platform, Preset, ScaleUp
-from gpuspawner.core.catalog.platforms import read_platform
-from gpuspawner.core.catalog.policy_rules import Policy, Rule
-from gpuspawner.core.catalog.unions import CombinedType
+from gpuspawner.core.catalog.combined_types import CombinedType
+from gpuspawner.core.catalog.gpu_node_exclusion import build_gpu_node_exclusion, matches_expressions
+from gpuspawner.core.catalog.model import Bounds, Catalog, CustomImages, GPUType, Image, Platform, Preset, ScaleUp
+from gpuspawner.core.catalog.policy_model import Policy, Rule
+from gpuspawner.core.catalog.software import read_platform
 from gpuspawner.core.cluster.model import Node
-from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.discovery.assemble import (
+from gpuspawner.core.cluster.state import Inventory
+from gpuspawner.core.discovery.build_catalog import (
     ConfiguredCatalog,
     assemble_catalog,
     make_default_cpu_bounds,
@@ -21,7 +21,7 @@ from gpuspawner.core.discovery.assemble import (
 )
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.request.selection import validate
-from gpuspawner.core.warnings.flags import WarningKind, find_node_warnings
+from gpuspawner.core.warnings.nodes import WarningKind, find_node_warnings
 
 GIB = 1 << 30
 GPU, PRODUCT = "nvidia.com/gpu", "nvidia.com/gpu.product"

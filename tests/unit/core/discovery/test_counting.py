@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.avoidance import MatchExpression
-from gpuspawner.core.catalog.catalogue import Catalog, GPUType, Image
+from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
+from gpuspawner.core.catalog.model import Catalog, GPUType, Image
 from gpuspawner.core.cluster.model import Node, Pod, Taint, Toleration
-from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.discovery.counting import find_largest_node, has_room_on_cpu_node
+from gpuspawner.core.cluster.state import Inventory
+from gpuspawner.core.discovery.cpu_room import find_largest_node, has_room_on_cpu_node
 
 GIB = 1 << 30
 GPU = "nvidia.com/gpu"

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.catalog.accelerators import Accelerator, AcceleratorTable
-from gpuspawner.core.catalog.catalogue import GPUType, UnitKind
+from gpuspawner.core.catalog.model import GPUType, UnitKind
 from gpuspawner.core.cluster.model import Node, Toleration
-from gpuspawner.core.discovery.discovery import discover_gpu_types
+from gpuspawner.core.discovery.discover import discover_gpu_types
 
 GIB = 1 << 30
 GPU, PRODUCT, GKE = "nvidia.com/gpu", "nvidia.com/gpu.product", "cloud.google.com/gke-accelerator"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.accelerators import Accelerator, AcceleratorTable
-from gpuspawner.core.catalog.catalogue import GPUType, UnitKind
+from gpuspawner.core.catalog.model import GPUType, UnitKind
 from gpuspawner.core.discovery.node_facts import find_interconnect, is_spot
 
 PRODUCT, CLIQUE = "nvidia.com/gpu.product", "nvidia.com/gpu.clique"

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 
 from gpuspawner.core.cluster.model import Node, Taint
-from gpuspawner.core.discovery.discovery import SIMULATED_LABEL, discover_gpu_types
-from gpuspawner.core.discovery.node_kinds import group_nodes_by_kind
+from gpuspawner.core.discovery.discover import SIMULATED_LABEL, discover_gpu_types, group_nodes_by_kind
 from tests.unit.core.discovery.test_discovery import GPU, NODES, PRODUCT, TABLE
 
 CARDS = {GPU: 8, "cpu": 95_690}

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import GPUType, UnitKind
+from gpuspawner.core.catalog.model import GPUType, UnitKind
 from gpuspawner.core.cluster.model import Node
-from gpuspawner.core.discovery.undescribed import find_nodes_of_type, subtract_described_types
+from gpuspawner.core.discovery.build_catalog import find_nodes_of_type, subtract_described_types
 
 GPU = "nvidia.com/gpu"
 MODEL, SPOT, POOL = "cloud.google.com/gke-accelerator", "cloud.google.com/gke-spot", "pool"

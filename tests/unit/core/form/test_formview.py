@@ -7,20 +7,18 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Bounds, Catalog, CustomImages, GPUType, Image, Preset, Priority, UnitKind
-from gpuspawner.core.catalog.policy_rules import ANY, GPUTypeRule, Person, Policy, Rule
+from gpuspawner.core.catalog.model import Bounds, Catalog, CustomImages, GPUType, Image, Preset, Priority, UnitKind
+from gpuspawner.core.catalog.policy_model import ANY, GPUTypeRule, Person, Policy, Rule
 from gpuspawner.core.cluster.model import Node, Pod
-from gpuspawner.core.cluster.occupancy import Inventory, Occupancy
+from gpuspawner.core.cluster.state import Inventory, Occupancy
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.form.formview import encode_view
-from gpuspawner.core.form.formview_live import LiveState
+from gpuspawner.core.form.build import LiveState, encode_view
 from gpuspawner.core.policy.allowance import resolve_allowance
 from gpuspawner.core.policy.usage import ServerUsage, Usage
 from gpuspawner.core.request.selection import validate
-from gpuspawner.core.verdict.availability import Availability
-from gpuspawner.core.verdict.shapes import FreeShape
+from gpuspawner.core.verdict.availability import Availability, FreeShape
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
-from gpuspawner.core.warnings.flags_view import WarningsView, WarningView
+from gpuspawner.core.warnings.wording import WarningsView, WarningView
 from tests.unit.islands import build_view, things
 
 GIB = 1 << 30

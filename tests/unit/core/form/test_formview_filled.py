@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Image
-from gpuspawner.core.catalog.policy_rules import ANY, AmountRange, GPUTypeRule, Policy, Rule
-from gpuspawner.core.form.formview_filled import FilledFields, fill_fields
+from gpuspawner.core.catalog.model import Image
+from gpuspawner.core.catalog.policy_model import ANY, AmountRange, GPUTypeRule, Policy, Rule
+from gpuspawner.core.form.fields import FilledFields, fill_fields
 from gpuspawner.core.request.selection import validate
 from tests.unit.core.form.test_formview import CATALOGUE, DEFAULTS
 from tests.unit.core.policies import GIB, HOUR_S, allowed, server

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Catalog, CustomImages, GPUType, Image
-from gpuspawner.core.catalog.platforms import read_platform
-from gpuspawner.core.form.formview_image_types import CustomImageView, ImageView, MisfitView
-from gpuspawner.core.form.formview_images import build_custom_image_view, build_image_views
+from gpuspawner.core.catalog.model import Catalog, CustomImages, GPUType, Image
+from gpuspawner.core.catalog.software import read_platform
+from gpuspawner.core.form.policy import build_custom_image_view, build_image_views
+from gpuspawner.core.form.views import CustomImageView, ImageView, MisfitView
 
 OLD = (read_platform({"nvidia.com/cuda.driver-version.major": "535"}),)
 GPUS = {

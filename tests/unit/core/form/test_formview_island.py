@@ -16,29 +16,18 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from gpuspawner._resources import data_dir
-from gpuspawner.core.catalog.catalogue import (
-    Bounds,
-    Catalog,
-    GPUType,
-    Image,
-    Platform,
-    Preset,
-    Priority,
-    ScaleUp,
-    UnitKind,
-)
-from gpuspawner.core.catalog.policy_rules import GPUTypeRule, Person, Policy, Rule
-from gpuspawner.core.catalog.unions import CombinedType, combine_types
+from gpuspawner.core.catalog.combined_types import CombinedType, combine_types
+from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, Platform, Preset, Priority, ScaleUp, UnitKind
+from gpuspawner.core.catalog.policy_model import GPUTypeRule, Person, Policy, Rule
 from gpuspawner.core.cluster.model import Node, Pod
-from gpuspawner.core.cluster.occupancy import Inventory, Occupancy
+from gpuspawner.core.cluster.state import Inventory, Occupancy
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.form.formview_live import LiveState
-from gpuspawner.core.form.formview_restore import FORM_FIELDS
+from gpuspawner.core.form.build import LiveState
+from gpuspawner.core.form.fields import FORM_FIELDS
 from gpuspawner.core.policy.allowance import Allowance, resolve_allowance
 from gpuspawner.core.policy.usage import ServerUsage, sum_usage
 from gpuspawner.core.request.selection import validate
-from gpuspawner.core.verdict.availability import Availability
-from gpuspawner.core.verdict.shapes import FreeShape
+from gpuspawner.core.verdict.availability import Availability, FreeShape
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from tests.unit.islands import SCHEMA, TABLES, build_view, faults, island_of, things
 

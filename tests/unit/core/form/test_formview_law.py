@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gpuspawner.core.cluster.occupancy import Inventory
+from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.errors import SelectionError
-from gpuspawner.core.form.formview import build_view
-from gpuspawner.core.form.formview_filled import fill_fields
-from gpuspawner.core.form.formview_types import FormView, GPUTypeState
+from gpuspawner.core.form.build import build_view
+from gpuspawner.core.form.fields import fill_fields
+from gpuspawner.core.form.views import FormView, GPUTypeState
 from gpuspawner.core.policy.allowance import Allowance, admit_options
 from gpuspawner.core.request.options import parse_form
 from tests.unit.core.policy.test_allowance_law import ALLOWANCES, PARTIAL

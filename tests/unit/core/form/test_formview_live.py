@@ -4,14 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Catalog, GPUType, Image, ScaleUp
+from gpuspawner.core.catalog.model import Catalog, GPUType, Image, ScaleUp
 from gpuspawner.core.cluster.model import MachineConstraints, ScalableNodePool
-from gpuspawner.core.form.formview_live import LiveState, build_verdict_view, can_add_nodes, find_type_state
-from gpuspawner.core.form.formview_text import format_details
-from gpuspawner.core.form.formview_types import GPUTypeState, VerdictView
+from gpuspawner.core.form.build import LiveState, build_verdict_view, can_add_nodes, find_type_state
+from gpuspawner.core.form.views import GPUTypeState, VerdictView
+from gpuspawner.core.form.wording import format_details
 from gpuspawner.core.request.selection import Selection
-from gpuspawner.core.verdict.availability import Availability
-from gpuspawner.core.verdict.shapes import FreeShape
+from gpuspawner.core.verdict.availability import Availability, FreeShape
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 
 GIB = 1 << 30

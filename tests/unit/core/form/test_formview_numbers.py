@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from gpuspawner.core.catalog.catalogue import Bounds
-from gpuspawner.core.form.formview_numbers import NumberView, build_number_view
+from gpuspawner.core.catalog.model import Bounds
+from gpuspawner.core.form.views import NumberView, build_number_view
 from gpuspawner.core.units.quantity import format_cpu
 
 

@@ -5,14 +5,11 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Image
-from gpuspawner.core.catalog.policy_rules import ANY, UNLIMITED, AmountRange, GPUTypeRule, Policy, Rule
-from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.form.formview_image_types import MisfitView
-from gpuspawner.core.form.formview_live import LiveState
-from gpuspawner.core.form.formview_numbers import NumberView
-from gpuspawner.core.form.formview_policy_types import PolicyView, TimeView
-from gpuspawner.core.form.formview_types import FormView, GPUTypeView
+from gpuspawner.core.catalog.model import Image
+from gpuspawner.core.catalog.policy_model import ANY, UNLIMITED, AmountRange, GPUTypeRule, Policy, Rule
+from gpuspawner.core.cluster.state import Inventory
+from gpuspawner.core.form.build import LiveState
+from gpuspawner.core.form.views import FormView, GPUTypeView, MisfitView, NumberView, PolicyView, TimeView
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.verdict.availability import Availability
 from gpuspawner.core.verdict.verdict import Outcome, Verdict

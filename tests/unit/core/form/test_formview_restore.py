@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.catalogue import Bounds, Catalog, CustomImages, GPUType, Image, Preset, Priority
-from gpuspawner.core.form.formview_restore import FORM_FIELDS, format_field_values, restore_fields, try_validate
+from gpuspawner.core.catalog.model import Bounds, Catalog, CustomImages, GPUType, Image, Preset, Priority
+from gpuspawner.core.form.fields import FORM_FIELDS, format_field_values, restore_fields, try_validate
 from gpuspawner.core.request.selection import Selection, build_options, validate
 
 GIB = 1 << 30

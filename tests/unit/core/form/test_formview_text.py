@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Catalog, GPUType, Image, Priority
-from gpuspawner.core.form.formview_text import (
+from gpuspawner.core.catalog.model import Catalog, GPUType, Image, Priority
+from gpuspawner.core.form.wording import (
     describe_difference,
     format_caution,
     format_data_age,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.avoidance import build_gpu_node_exclusion
-from gpuspawner.core.catalog.policy_rules import UNLIMITED, AmountRange, GPUTypeRule, Policy, Rule
+from gpuspawner.core.catalog.gpu_node_exclusion import build_gpu_node_exclusion
+from gpuspawner.core.catalog.policy_model import UNLIMITED, AmountRange, GPUTypeRule, Policy, Rule
 from gpuspawner.core.errors import PolicyError, SelectionError
 from gpuspawner.core.policy.allowance import Allowance, admit_options
 from gpuspawner.core.request.selection import build_options

@@ -8,14 +8,13 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.catalogue import Catalog
-from gpuspawner.core.catalog.policy_rules import UNLIMITED, AmountRange, GPUPool, GPUTypeRule, Person, Policy, Rule
+from gpuspawner.core.catalog.model import Catalog
+from gpuspawner.core.catalog.policy_model import UNLIMITED, AmountRange, GPUPool, GPUTypeRule, Person, Policy, Rule
 from gpuspawner.core.errors import PolicyError, SelectionError
 from gpuspawner.core.policy.allowance import Allowance, admit_options, resolve_allowance
-from gpuspawner.core.policy.policy import find_gpu_pools
-from gpuspawner.core.policy.policy_merge import find_member_rule
+from gpuspawner.core.policy.rules import find_gpu_pools, find_member_rule
 from gpuspawner.core.policy.usage import RemainingQuota, ServerUsage, Usage, sum_usage
-from gpuspawner.core.request.placement import place
+from gpuspawner.core.request.pod_requirements import place
 from gpuspawner.core.request.selection import Selection, build_options, find_invalid_presets, validate
 from tests.unit.core.policies import CATALOGUE, GIB, HOUR_S, catalogue
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.catalog.policy_rules import UNLIMITED, GPUTypeRule, Person, Policy, Rule
-from gpuspawner.core.policy.ceilings import count_used_gpus, list_gpu_limits, list_type_rules
+from gpuspawner.core.catalog.policy_model import UNLIMITED, GPUTypeRule, Person, Policy, Rule
+from gpuspawner.core.policy.gpu_limits import count_used_gpus, list_gpu_limits, list_type_rules
 from gpuspawner.core.policy.usage import RemainingQuota, ServerUsage, Usage
 from tests.unit.core.policies import A100, EITHER, T4, catalogue, pool, server
 

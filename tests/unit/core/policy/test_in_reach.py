@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import GPUType
-from gpuspawner.core.policy.in_reach import AllowedTypes, DeniedTypes
+from gpuspawner.core.catalog.model import GPUType
+from gpuspawner.core.policy.allowance import AllowedTypes, DeniedTypes
 from tests.unit.core.policies import A100, T4
 
 TYPES = {"t4": T4, "a100": A100}

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from gpuspawner.core.catalog.policy_rules import UNLIMITED, AmountRange, GPUTypeRule, Person, Policy, Rule
-from gpuspawner.core.policy.policy import find_gpu_pools, resolve_rule
+from gpuspawner.core.catalog.policy_model import UNLIMITED, AmountRange, GPUTypeRule, Person, Policy, Rule
+from gpuspawner.core.policy.rules import find_gpu_pools, resolve_rule
 from tests.unit.core.policies import A100, EITHER, T4, pool
 
 POLICY = Policy(

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.policy_rules import UNLIMITED, AmountRange, GPUTypeRule, Rule
-from gpuspawner.core.policy.policy_merge import cap_rule, find_member_rule, merge_most_generous, overlay_rule
+from gpuspawner.core.catalog.policy_model import UNLIMITED, AmountRange, GPUTypeRule, Rule
+from gpuspawner.core.policy.rules import cap_rule, find_member_rule, merge_most_generous, overlay_rule
 
 ANY, ONE, TWO = GPUTypeRule(), GPUTypeRule(max_gpus=1, max_runtime_s=60), GPUTypeRule(max_gpus=2, max_gpus_per_server=1)
 

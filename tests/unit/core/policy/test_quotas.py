@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.policy.quotas import read_remaining_quota
+from gpuspawner.core.policy.usage import read_remaining_quota
 
 GPU = "requests.nvidia.com/gpu"
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Catalog, GPUType, Image
-from gpuspawner.core.catalog.policy_rules import ANY, GPUPool, Policy
+from gpuspawner.core.catalog.model import Catalog, GPUType, Image
+from gpuspawner.core.catalog.policy_model import ANY, GPUPool, Policy
 from gpuspawner.core.policy.server_pods import ServerPod, build_server_usage, read_pod_owner, read_server_pod
 from gpuspawner.core.policy.usage import ServerUsage
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.progress.autoscaler_messages import ScaleUpState, parse_autoscaler_events
-from gpuspawner.core.progress.event_sources import parse_events
+from gpuspawner.core.progress.events import parse_events
+from gpuspawner.core.progress.scheduler_events import ScaleUpState, parse_autoscaler_events
 from tests.unit.core.starts import event
 
 NOT_TRIGGERED = "pod didn't trigger scale-up: "

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from gpuspawner.core.progress.endings import explain_removal, find_ending
-from gpuspawner.core.progress.event_sources import parse_events
-from gpuspawner.core.progress.stages import Stage
+from gpuspawner.core.progress.events import parse_events
+from gpuspawner.core.progress.model import Stage
 from tests.unit.core.starts import Json, container, ended, event, pod
 
 REJECTED = "Pod was rejected: "

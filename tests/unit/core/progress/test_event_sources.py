@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.progress.event_sources import AUTOSCALER_SOURCES, EventSource, find_newest_event, parse_events
+from gpuspawner.core.progress.events import AUTOSCALER_SOURCES, EventSource, find_newest_event, parse_events
 from tests.unit.core.starts import event
 
 JSON = st.recursive(

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.progress.event_sources import parse_events
-from gpuspawner.core.progress.node_steps import describe_on_node, list_passed_steps
-from gpuspawner.core.progress.stages import Facts, ProgressMessage, Stage
+from gpuspawner.core.progress.events import parse_events
+from gpuspawner.core.progress.model import Facts, ProgressMessage, Stage
+from gpuspawner.core.progress.on_node import describe_on_node, list_passed_steps
 from tests.unit.core.starts import IMAGE, Json, container, ended, event, pod, waits
 
 CREATING = container(waits("ContainerCreating"))

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.progress.progress import QUIET_PERIOD_S, Tracker
-from gpuspawner.core.progress.scrubbing import scrub_event
-from gpuspawner.core.progress.stages import START_FAILURE_CODES, Facts, QueuePlace, Report, Stage
+from gpuspawner.core.progress.events import scrub_event
+from gpuspawner.core.progress.model import START_FAILURE_CODES, Facts, QueuePlace, Report, Stage
+from gpuspawner.core.progress.tracker import QUIET_PERIOD_S, Tracker
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from tests.unit.core.starts import IMAGE, Json, container, ended, event, pod, waits
 

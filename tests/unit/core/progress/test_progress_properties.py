@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.progress.progress import Tracker
-from gpuspawner.core.progress.stages import START_FAILURE_CODES, Facts, QueuePlace, Report, Stage
-from gpuspawner.core.text.language import use_language
+from gpuspawner.core.progress.model import START_FAILURE_CODES, Facts, QueuePlace, Report, Stage
+from gpuspawner.core.progress.tracker import Tracker
+from gpuspawner.core.text.i18n import use_language
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from tests.unit.core.progress.test_event_sources import JSON
 from tests.unit.core.starts import IMAGE, Json, container, ended, event, pod, waits

@@ -2,8 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.progress.pull_text import format_elapsed, format_pull_failure, format_pulled, format_pulling
-from gpuspawner.core.progress.pulls import PulledImage, PullFailure
+from gpuspawner.core.progress.images import (
+    PulledImage,
+    PullFailure,
+    format_elapsed,
+    format_pull_failure,
+    format_pulled,
+    format_pulling,
+)
 
 
 def test_an_image_that_is_being_fetched_is_named_where_it_is_one_s_own():

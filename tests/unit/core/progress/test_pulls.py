@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.progress.pulls import (
+from gpuspawner.core.progress.images import (
     PulledImage,
     PullFailure,
     classify_pull_failure,

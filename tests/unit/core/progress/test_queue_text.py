@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.progress.event_sources import parse_events
-from gpuspawner.core.progress.queue_text import describe_queue
-from gpuspawner.core.progress.stages import QueuePlace, Stage
+from gpuspawner.core.progress.events import parse_events
+from gpuspawner.core.progress.model import QueuePlace, Stage
+from gpuspawner.core.progress.waiting import describe_queue
 from tests.unit.core.starts import Json, event, pod
 
 GATED = pod(gates=("kueue.x-k8s.io/admission",))

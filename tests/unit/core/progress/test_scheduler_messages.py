@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.progress.scheduler_messages import RefusalReason, SchedulerRefusals, parse_refusals
+from gpuspawner.core.progress.scheduler_events import RefusalReason, SchedulerRefusals, parse_refusals
 
 S = RefusalReason
 

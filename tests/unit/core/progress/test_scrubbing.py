@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.progress.scrubbing import scrub_event
+from gpuspawner.core.progress.events import scrub_event
 from tests.unit.core.progress.test_event_sources import JSON
 from tests.unit.core.starts import event
 

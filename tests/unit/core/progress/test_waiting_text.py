@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.progress.event_sources import parse_events
-from gpuspawner.core.progress.stages import Facts, Stage
-from gpuspawner.core.progress.waiting_text import describe_setup, describe_waiting, format_time_left
+from gpuspawner.core.progress.events import parse_events
+from gpuspawner.core.progress.model import Facts, Stage
+from gpuspawner.core.progress.waiting import describe_setup, describe_waiting, format_time_left
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from tests.unit.core.starts import event, pod
 

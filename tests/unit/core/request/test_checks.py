@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Bounds, CustomImages
+from gpuspawner.core.catalog.model import Bounds, CustomImages
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.request.checks import AmountNotation, Problems, find_max_length
 from gpuspawner.core.units.duration import format_duration, parse_duration

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.avoidance import MatchExpression
-from gpuspawner.core.catalog.catalogue import Bounds, Catalog, GPUType, Image, Priority
+from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
 from gpuspawner.core.catalog.kueue import QUEUE_LABEL, KueueQueue
-from gpuspawner.core.catalog.platforms import read_platform
+from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, Priority
+from gpuspawner.core.catalog.software import read_platform
 from gpuspawner.core.cluster.model import Toleration
-from gpuspawner.core.request.placement import PodRequirements, place
+from gpuspawner.core.request.pod_requirements import PodRequirements, place
 from gpuspawner.core.request.selection import Selection
 
 GIB = 1 << 30

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.catalogue import Bounds, Catalog, CustomImages, GPUType, Image, Preset, Priority
-from gpuspawner.core.catalog.platforms import read_platform
+from gpuspawner.core.catalog.model import Bounds, Catalog, CustomImages, GPUType, Image, Preset, Priority
+from gpuspawner.core.catalog.software import read_platform
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.request.selection import (
     Selection,

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Preset
-from gpuspawner.core.catalog.narrowing import find_lowest_limit
+from gpuspawner.core.catalog.model import Preset, find_lowest_limit
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.request.selection import (
     Selection,

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from gpuspawner.core.cluster.model import Node, Pod
-from gpuspawner.core.scheduling.amounts import compute_needs, find_shortages, make_shortage
-from gpuspawner.core.scheduling.obstacles import Obstacle, Reason
+from gpuspawner.core.scheduling.resources import compute_needs, find_shortages, make_shortage
+from gpuspawner.core.scheduling.results import Obstacle, Reason
 
 NODE = Node(name="a", allocatable={"cpu": 1000, "memory": 10, "pods": 1})
 

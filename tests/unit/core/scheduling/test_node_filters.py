@@ -18,7 +18,7 @@ from gpuspawner.core.cluster.model import (
 )
 from gpuspawner.core.cluster.node_table import NodeGrouping
 from gpuspawner.core.scheduling.node_filters import build_node_grouping, find_node_obstacles
-from gpuspawner.core.scheduling.obstacles import Obstacle, Reason
+from gpuspawner.core.scheduling.results import Obstacle, Reason
 
 NODE = Node(name="a", labels={"zone": "x"})
 TAINTS = tuple(Taint(key=key, effect="NoSchedule") for key in ("gpu", "team"))

@@ -15,11 +15,11 @@ from gpuspawner.core.cluster.model import (
     SelectorRequirement,
     SpreadConstraint,
 )
-from gpuspawner.core.cluster.occupancy import Occupancy
-from gpuspawner.core.scheduling.fit import check_node
-from gpuspawner.core.scheduling.nominated import NominatedPods
-from gpuspawner.core.scheduling.obstacles import Reason
-from gpuspawner.core.scheduling.spread import SpreadCheck
+from gpuspawner.core.cluster.state import Occupancy
+from gpuspawner.core.scheduling.check import check_node
+from gpuspawner.core.scheduling.pod_filters import NominatedPods
+from gpuspawner.core.scheduling.results import Reason
+from gpuspawner.core.scheduling.topology_spread import SpreadCheck
 
 NODE = Node(name="a", labels={"zone": "x"}, allocatable={"cpu": 8, "pods": 5})
 HTTP = HostPort("0.0.0.0", "TCP", 80)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.scheduling.obstacles import Answer, Obstacle, Reason, derive_answer, sort_obstacles
+from gpuspawner.core.scheduling.results import Answer, Obstacle, Reason, derive_answer, sort_obstacles
 
 PORT = Obstacle(reason=Reason.HOST_PORT)
 CPU = Obstacle(reason=Reason.INSUFFICIENT, detail="cpu")

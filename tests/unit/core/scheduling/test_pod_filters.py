@@ -14,9 +14,9 @@ from gpuspawner.core.cluster.model import (
     SelectorRequirement,
     SpreadConstraint,
 )
-from gpuspawner.core.cluster.occupancy import Occupancy
-from gpuspawner.core.scheduling.obstacles import Reason
+from gpuspawner.core.cluster.state import Occupancy
 from gpuspawner.core.scheduling.pod_filters import PodFilters, find_undecided
+from gpuspawner.core.scheduling.results import Reason
 
 NODES = [Node(name=name, labels={"zone": zone, "host": name}) for name, zone in (("a", "x"), ("b", "x"), ("c", "y"))]
 WEB, DB = ((SelectorRequirement(key="app", operator="In", values=(app,)),) for app in ("web", "db"))

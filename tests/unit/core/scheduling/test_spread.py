@@ -14,8 +14,8 @@ from gpuspawner.core.cluster.model import (
     Taint,
     Toleration,
 )
-from gpuspawner.core.cluster.occupancy import Occupancy
-from gpuspawner.core.scheduling.spread import SpreadCheck
+from gpuspawner.core.cluster.state import Occupancy
+from gpuspawner.core.scheduling.topology_spread import SpreadCheck
 
 WEB = (SelectorRequirement(key="app", operator="In", values=("web",)),)
 EVEN = SpreadConstraint(max_skew=1, topology_key="zone", selector=WEB)

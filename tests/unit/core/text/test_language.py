@@ -5,7 +5,7 @@ from gettext import NullTranslations
 
 import pytest
 
-from gpuspawner.core.text.language import (
+from gpuspawner.core.text.i18n import (
     ENGLISH,
     Language,
     LazyText,

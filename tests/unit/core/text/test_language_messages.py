@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import (
+from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE
+from gpuspawner.core.catalog.model import (
     Bounds,
     Catalog,
     CustomImages,
@@ -19,19 +20,17 @@ from gpuspawner.core.catalog.catalogue import (
     ScaleUp,
     UnitKind,
 )
-from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE
-from gpuspawner.core.cluster.occupancy import Inventory
+from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.errors import SelectionError
-from gpuspawner.core.form.formview import build_view
-from gpuspawner.core.form.formview_filled import fill_fields
-from gpuspawner.core.form.formview_live import LiveState, find_type_state
-from gpuspawner.core.form.formview_text import format_details
+from gpuspawner.core.form.build import LiveState, build_view, find_type_state
+from gpuspawner.core.form.fields import fill_fields
+from gpuspawner.core.form.wording import format_details
 from gpuspawner.core.request.options import parse_form, parse_query
 from gpuspawner.core.request.selection import OPTION_FIELDS, validate
-from gpuspawner.core.text.language import use_language
+from gpuspawner.core.text.i18n import use_language
 from gpuspawner.core.verdict.availability import Availability
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
-from gpuspawner.core.verdict.verdict_text import format_verdict, format_verdict_label
+from gpuspawner.core.verdict.wording import format_verdict, format_verdict_label
 from tests.unit.core.verdicts import FULL, GROWING, T4, inventory, judged, node, pod
 from tests.unit.pseudo import PSEUDO, bare
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.text.sentences import (
+from gpuspawner.core.text.wording import (
     add_article,
     join_sentences,
     join_with_and,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.units.words import (
+from gpuspawner.core.units.formatting import (
     format_age,
     format_exact_cpus,
     format_rough_duration,

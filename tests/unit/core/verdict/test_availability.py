@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.catalogue import GPUType, UnitKind
+from gpuspawner.core.catalog.model import GPUType, UnitKind
 from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, Taint, Toleration
-from gpuspawner.core.cluster.occupancy import Inventory, Occupancy
-from gpuspawner.core.verdict.availability import UNKNOWN_AVAILABILITY, Availability, count_availability
-from gpuspawner.core.verdict.shapes import FreeShape
+from gpuspawner.core.cluster.state import Inventory, Occupancy
+from gpuspawner.core.verdict.availability import UNKNOWN_AVAILABILITY, Availability, FreeShape, count_availability
 
 GIB = 1 << 30
 GPU = "nvidia.com/gpu"

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.catalogue import Bounds, Catalog, GPUType, Image, UnitKind
-from gpuspawner.core.catalog.platforms import read_platform
+from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, UnitKind
+from gpuspawner.core.catalog.software import read_platform
 from gpuspawner.core.request.selection import Selection, build_options, validate
-from gpuspawner.core.verdict.nearest import MAX_FIT_CHECKS, find_alternatives, list_other_types
+from gpuspawner.core.verdict.alternatives import MAX_FIT_CHECKS, find_alternatives, list_other_types
 
 GIB = 1 << 30
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.verdict.own_servers import count_held_units
+from gpuspawner.core.cluster.state import Inventory
+from gpuspawner.core.verdict.availability import count_held_units
 from tests.unit.core.verdict.test_availability import A100, SLICE, T4, node, pod
 
 NODES = (node("a", 4), node("b", 8, "A100"))

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import GPUType
+from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, Taint
-from gpuspawner.core.verdict.queue import find_pods_ahead
+from gpuspawner.core.verdict.verdict import find_pods_ahead
 
 GPU = "nvidia.com/gpu"
 PRODUCT = "nvidia.com/gpu.product"

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.verdict.shapes import FreeShape, find_pareto_front
+from gpuspawner.core.verdict.availability import FreeShape, find_pareto_front
 
 amounts = st.lists(st.tuples(*(st.integers(0, 5) for _ in range(3))), max_size=12)
 

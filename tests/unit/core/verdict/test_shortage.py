@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import GPUType
+from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.cluster.model import (
     Node,
     NodeSelectorTerm,
@@ -16,8 +16,8 @@ from gpuspawner.core.cluster.model import (
     SpreadConstraint,
     Taint,
 )
-from gpuspawner.core.cluster.occupancy import Occupancy
-from gpuspawner.core.verdict.shortage import explain_never, explain_wait, find_candidate_nodes
+from gpuspawner.core.cluster.state import Occupancy
+from gpuspawner.core.verdict.reasons import explain_never, explain_wait, find_candidate_nodes
 
 GIB = 1 << 30
 GPU = "nvidia.com/gpu"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.cluster.model import Node, Pod, PodConstraints
-from gpuspawner.core.cluster.occupancy import Occupancy
-from gpuspawner.core.verdict.unseen import may_need_unseen_devices
+from gpuspawner.core.cluster.state import Occupancy
+from gpuspawner.core.verdict.verdict import may_need_unseen_devices
 
 GPU, NIC = "nvidia.com/gpu", "example.com/nic"
 SOME = frozenset({GPU})

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.catalogue import GPUType, ScaleUp
+from gpuspawner.core.catalog.model import GPUType, ScaleUp
 from gpuspawner.core.cluster.model import (
     Node,
     NodeSelectorTerm,
@@ -18,9 +18,9 @@ from gpuspawner.core.cluster.model import (
     SelectorRequirement,
     Taint,
 )
-from gpuspawner.core.cluster.occupancy import Inventory
+from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S, Outcome, Verdict, predict_verdict, starts_now
-from gpuspawner.core.verdict.verdict_text import format_verdict
+from gpuspawner.core.verdict.wording import format_verdict
 from tests.unit.core.verdicts import (
     FULL,
     GIB,

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.cluster import decode
-from gpuspawner.core.cluster.devices import ClusterDevices, NodeDevices
+from gpuspawner.core.cluster.dra_model import ClusterDevices, NodeDevices
 from gpuspawner.core.cluster.model import Node, Taint
-from gpuspawner.core.cluster.occupancy import Inventory, Occupancy
+from gpuspawner.core.cluster.state import Inventory, Occupancy
 from gpuspawner.core.verdict.verdict import Outcome, predict_verdict
 from tests.unit.core.verdicts import (
     GIB,

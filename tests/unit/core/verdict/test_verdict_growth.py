@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.catalogue import GPUType, ScaleUp
+from gpuspawner.core.catalog.model import GPUType, ScaleUp
 from gpuspawner.core.cluster.model import (
     NodeSelectorTerm,
     Pod,
@@ -19,7 +19,7 @@ from gpuspawner.core.cluster.model import (
     Taint,
 )
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
-from gpuspawner.core.verdict.verdict_text import format_verdict
+from gpuspawner.core.verdict.wording import format_verdict
 from tests.unit.core.verdicts import (
     FULL,
     GPU,

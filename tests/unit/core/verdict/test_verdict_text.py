@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
-from gpuspawner.core.verdict.verdict_text import format_verdict, format_verdict_label
+from gpuspawner.core.verdict.wording import format_verdict, format_verdict_label
 
 
 @pytest.mark.parametrize(

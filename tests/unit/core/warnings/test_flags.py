@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
-from gpuspawner.core.catalog.catalogue import Catalog, GPUType, Image
+from gpuspawner.core.catalog.model import Catalog, GPUType, Image
 from gpuspawner.core.cluster.model import Node, Taint, Toleration
-from gpuspawner.core.discovery.discovery import discover_gpu_types
-from gpuspawner.core.warnings.flags import AdminWarning, WarningKind, find_node_warnings
+from gpuspawner.core.discovery.discover import discover_gpu_types
+from gpuspawner.core.warnings.nodes import AdminWarning, WarningKind, find_node_warnings
 
 GPU = "nvidia.com/gpu"
 PRODUCT = "nvidia.com/gpu.product"

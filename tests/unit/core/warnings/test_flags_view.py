@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.warnings.flags import AdminWarning, WarningKind
-from gpuspawner.core.warnings.flags_view import WarningView, build_warnings_view
+from gpuspawner.core.warnings.nodes import AdminWarning, WarningKind
+from gpuspawner.core.warnings.wording import WarningView, build_warnings_view
 
 
 def flag(*nodes: str, message: str = "It is broken.") -> AdminWarning:

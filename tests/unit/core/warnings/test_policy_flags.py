@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuspawner.core.catalog.policy_rules import ANY, GPUTypeRule, Policy, Rule
-from gpuspawner.core.warnings.policy_flags import find_policy_warnings
+from gpuspawner.core.catalog.policy_model import ANY, GPUTypeRule, Policy, Rule
+from gpuspawner.core.warnings.presets_and_policy import find_policy_warnings
 from tests.unit.core.policies import A100, catalogue, pool
 
 

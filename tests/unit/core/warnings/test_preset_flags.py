@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Bounds, Catalog, GPUType, Image, Preset
+from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, Preset
 from gpuspawner.core.request.selection import find_invalid_presets
-from gpuspawner.core.warnings.flags import AdminWarning, WarningKind
-from gpuspawner.core.warnings.preset_flags import find_preset_warnings
+from gpuspawner.core.warnings.nodes import AdminWarning, WarningKind
+from gpuspawner.core.warnings.presets_and_policy import find_preset_warnings
 
 T4 = GPUType(slug="t4", display_name="Tesla T4", resource="nvidia.com/gpu", vendor="nvidia", max_count=4)
 CATALOGUE = Catalog(

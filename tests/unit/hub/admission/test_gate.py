@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.policy_rules import Person
-from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.discovery.assemble import assemble_catalog
+from gpuspawner.core.catalog.policy_model import Person
+from gpuspawner.core.cluster.state import Inventory
+from gpuspawner.core.discovery.build_catalog import assemble_catalog
 from gpuspawner.core.errors import PolicyError, SelectionError
 from gpuspawner.core.policy.allowance import Allowance, resolve_allowance
 from gpuspawner.core.policy.usage import ServerUsage, Usage
 from gpuspawner.hub.admission.gate import UnreadClusterError, admit_choice
-from gpuspawner.hub.config.offers import Offer
+from gpuspawner.hub.config.offer import Offer
 from gpuspawner.settings import Settings
 from tests.unit.hub.admission.test_room import BASE
 from tests.unit.hub.conftest import SETTINGS

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from kubernetes_asyncio.client.rest import ApiException
 
-from gpuspawner.core.catalog.catalogue import Catalog, GPUType
-from gpuspawner.core.catalog.policy_rules import ANY, GPUPool, Policy
+from gpuspawner.core.catalog.model import Catalog, GPUType
+from gpuspawner.core.catalog.policy_model import ANY, GPUPool, Policy
 from gpuspawner.core.cluster.model import Node
-from gpuspawner.core.cluster.occupancy import Inventory
+from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.policy.server_pods import read_server_pod
 from gpuspawner.core.policy.usage import ServerUsage
-from gpuspawner.hub.admission.ledger import OWNERS_CACHE_S, UNSEEN_POD_S, Reservations
+from gpuspawner.hub.admission.reservations import OWNERS_CACHE_S, UNSEEN_POD_S, Reservations
 from tests.unit.clocks import Clock
 
 T4 = {"nvidia.com/gpu.product": "T4"}
@@ -167,7 +167,7 @@ async def test_a_pod_that_cannot_be_understood_is_left_out_and_told_once(hub: Hu
             raise ValueError("strange")
         return read_server_pod(raw, **more)
 
-    monkeypatch.setattr("gpuspawner.hub.admission.ledger.read_server_pod", read)
+    monkeypatch.setattr("gpuspawner.hub.admission.reservations.read_server_pod", read)
     for version in "12":
         hub.put("eve", version=version)
         assert hub.servers() == [("bob", "", "a100", 1)]

@@ -11,8 +11,8 @@ from jupyterhub import orm
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
-from gpuspawner.core.catalog.policy_rules import Person, Policy, Rule
-from gpuspawner.hub.admission.persons import UserGroups
+from gpuspawner.core.catalog.policy_model import Person, Policy, Rule
+from gpuspawner.hub.admission.service import UserGroups
 
 ASKING = Policy(groups={"ml": Rule(max_gpus=1)})
 

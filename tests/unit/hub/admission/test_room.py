@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from kubernetes_asyncio.client import V1Container, V1ResourceRequirements
 
-from gpuspawner.core.catalog.avoidance import MatchExpression
-from gpuspawner.core.catalog.catalogue import Catalog, GPUType, Image
+from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
+from gpuspawner.core.catalog.model import Catalog, GPUType, Image
 from gpuspawner.core.cluster.model import Node, Taint
-from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.request.placement import PodRequirements
-from gpuspawner.hub.admission.room import has_cpu_node_room
+from gpuspawner.core.cluster.state import Inventory
+from gpuspawner.core.request.pod_requirements import PodRequirements
+from gpuspawner.hub.admission.gate import has_cpu_node_room
 
 CATALOGUE = Catalog(
     images={"a": Image(slug="a", display_name="A", image="a")},

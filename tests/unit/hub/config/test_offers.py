@@ -11,8 +11,8 @@ import pytest
 from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
 
 from gpuspawner.core.errors import SettingsError
-from gpuspawner.core.progress.stages import QueuePlace
-from gpuspawner.hub.config.offers import OfferFactory
+from gpuspawner.core.progress.model import QueuePlace
+from gpuspawner.hub.config.offer import OfferFactory
 from gpuspawner.kube.store import ClusterStore
 from tests.unit.hub.conftest import GPU_NODE, SETTINGS
 from tests.unit.kube.watch_server import NODES, WatchServer

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.errors import SettingsError
-from gpuspawner.hub.config.offers import OfferFactory, ParsedSettings
+from gpuspawner.hub.config.offer import OfferFactory, ParsedSettings
 from gpuspawner.hub.config.settings_files import ReloadingSettings, SettingsFilesCache
 from tests.unit.settings.mounts import Mount
 

@@ -7,19 +7,11 @@ import yaml
 from kubespawner import KubeSpawner
 from traitlets.config import Config, SingletonConfigurable
 
-from gpuspawner.hub.config.file_traits import FileTraits
-from gpuspawner.hub.config.policy_traits import PolicyTraits
-from gpuspawner.hub.config.queue_traits import QueueTraits
 from gpuspawner.hub.config.traits import SETTING_TRAITS, GPUSpawnerTraits
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.settings import Settings
 
-TRAITS = {
-    **PolicyTraits.class_own_traits(),
-    **QueueTraits.class_own_traits(),
-    **FileTraits.class_own_traits(),
-    **GPUSpawnerTraits.class_own_traits(),
-}
+TRAITS = GPUSpawnerTraits.class_own_traits()
 OWN = sorted(TRAITS)
 
 

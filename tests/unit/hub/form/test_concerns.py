@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Catalog
+from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.cluster.model import Node, Taint, Toleration
-from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.core.discovery.assemble import assemble_catalog
-from gpuspawner.hub.config.offers import Offer, OfferFactory
-from gpuspawner.hub.form.concerns import AdminWarnings, WarningScope
+from gpuspawner.core.cluster.state import Inventory
+from gpuspawner.core.discovery.build_catalog import assemble_catalog
+from gpuspawner.hub.config.offer import Offer, OfferFactory
+from gpuspawner.hub.form.warnings import AdminWarnings, WarningScope
 
 GPU = "nvidia.com/gpu"
 PARSED = OfferFactory().parse({})
@@ -74,7 +74,7 @@ def test_what_every_server_tolerates_is_part_of_the_question(concerns: AdminWarn
 
 
 def _types(node: Node) -> Any:
-    from gpuspawner.core.discovery.discovery import discover_gpu_types  # noqa: PLC0415 - for this test alone
+    from gpuspawner.core.discovery.discover import discover_gpu_types  # noqa: PLC0415 - for this test alone
 
     return discover_gpu_types([node], PARSED.table)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.form.formview_live import LiveState
+from gpuspawner.core.form.build import LiveState
 from gpuspawner.core.request.selection import Selection, validate
 from gpuspawner.core.verdict.verdict import Outcome
-from gpuspawner.hub.form.outlook import build_live, find_startable_alternatives
+from gpuspawner.hub.form.live import build_live, find_startable_alternatives
 from gpuspawner.hub.pod.preview import PodPreviews
 from tests.unit.hub.conftest import A100, GPU_NODE, SETTINGS, MakeSpawner, node
 from tests.unit.kube.watch_server import NODE_POOLS, NODES, PODS, WatchServer, eventually, node_pool, pod

@@ -10,8 +10,8 @@ import pytest
 from bs4 import BeautifulSoup, Tag
 
 from gpuspawner._resources import data_dir
-from gpuspawner.core.form.formview_types import FormView, GPUTypeState, VendorView
-from gpuspawner.core.warnings.flags_view import WarningsView, WarningView
+from gpuspawner.core.form.views import FormView, GPUTypeState, VendorView
+from gpuspawner.core.warnings.wording import WarningsView, WarningView
 from gpuspawner.hub.form.own_templates import shortened
 from gpuspawner.hub.form.rendering import render
 from tests.unit.hub.views import (

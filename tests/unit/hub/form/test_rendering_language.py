@@ -10,7 +10,7 @@ from bs4 import BeautifulSoup
 from jinja2 import Environment, nodes
 
 from gpuspawner._resources import data_dir
-from gpuspawner.core.text.language import ENGLISH, Language, use_language
+from gpuspawner.core.text.i18n import ENGLISH, Language, use_language
 from gpuspawner.hub.form.rendering import render
 from gpuspawner.hub.request.languages import load_languages
 from tests.unit.hub.views import VIEW

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.form.formview_types import FormView, GPUTypeState, GPUTypeView
+from gpuspawner.core.form.views import FormView, GPUTypeState, GPUTypeView
 from gpuspawner.hub.form import rendering
 from tests.unit.hub.views import T4, VIEW, hostile_view
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 from bs4 import BeautifulSoup, Tag
 
-from gpuspawner.core.form.formview_policy_types import PolicyView
-from gpuspawner.core.form.formview_types import FormView, GPUTypeState, VendorView
+from gpuspawner.core.form.views import FormView, GPUTypeState, PolicyView, VendorView
 from gpuspawner.hub.form.rendering import render
 from tests.unit.hub.form.test_rendering import one, page, row
 from tests.unit.hub.views import BLOCKED, DENIED, LIMITED, T4, VIEW

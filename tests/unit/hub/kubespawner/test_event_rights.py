@@ -10,8 +10,7 @@ import pytest
 from kubernetes_asyncio.client.rest import ApiException
 from tornado import web
 
-from gpuspawner.hub.kubespawner.event_rights import EVENTS_DENIED_S, EventsAccess
-from gpuspawner.hub.kubespawner.upkeep import give_up_dead_reflectors
+from gpuspawner.hub.kubespawner.reflectors import EVENTS_DENIED_S, EventsAccess, give_up_dead_reflectors
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.clocks import Clock
 from tests.unit.hub.conftest import MakeSpawner

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.hub.kubespawner.own_servers import ensure_pods_watched, has_read_pods, list_pods_with, list_watched_pods
+from gpuspawner.hub.kubespawner.hub_pods import ensure_pods_watched, has_read_pods, list_pods_with, list_watched_pods
 from tests.unit.hub.conftest import MakeSpawner
 from tests.unit.kube.watch_server import WatchServer, pod
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from gpuspawner.hub.kubespawner.pod_owners import read_pod_owners
+from gpuspawner.hub.kubespawner.hub_pods import read_pod_owners
 
 
 def user(name: str, **pods: bool) -> Any:

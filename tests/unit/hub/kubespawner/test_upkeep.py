@@ -13,8 +13,8 @@ from kubernetes_asyncio.client.rest import ApiException
 from tornado import web
 
 from gpuspawner.hub.errors import COUNTS_REFUSALS
-from gpuspawner.hub.kubespawner.own_servers import has_read_pods
-from gpuspawner.hub.kubespawner.upkeep import (
+from gpuspawner.hub.kubespawner.hub_pods import has_read_pods
+from gpuspawner.hub.kubespawner.reflectors import (
     forgive_refused_start,
     give_up_dead_reflectors,
     is_given_up,

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Catalog
-from gpuspawner.core.cluster.occupancy import Inventory
-from gpuspawner.hub.admission.ledger import Reservations
-from gpuspawner.hub.kubespawner.user_namespaces import make_own_pod_check
+from gpuspawner.core.catalog.model import Catalog
+from gpuspawner.core.cluster.state import Inventory
+from gpuspawner.hub.admission.reservations import Reservations
+from gpuspawner.hub.kubespawner.hub_pods import make_own_pod_check
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import MakeSpawner
 

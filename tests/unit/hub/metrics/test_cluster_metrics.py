@@ -7,7 +7,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from gpuspawner.hub.metrics.cluster_metrics import ClusterMetrics
+from gpuspawner.hub.metrics.collectors import ClusterMetrics
 from tests.unit.hub.metrics.test_server_counts import pod
 
 

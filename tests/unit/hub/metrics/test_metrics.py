@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from prometheus_client import REGISTRY
 
-from gpuspawner.hub.metrics import metrics
-from gpuspawner.hub.metrics.metrics import METRICS_PREFIX, OTHER_LABEL, BoundedLabel
+from gpuspawner.hub.metrics import registry
+from gpuspawner.hub.metrics.registry import METRICS_PREFIX, OTHER_LABEL, BoundedLabel
 
 
 def sample(name: str, **labels: str) -> float:
@@ -19,31 +19,31 @@ def test_names_begin_as_jupyterhubs_do():
 
 def test_a_start_that_becomes_ready_is_counted_and_its_seconds_with_it():
     before = sample("spawn_ready_duration_seconds_sum", gpu="t4-metrics")
-    metrics.count_spawn("t4-metrics", "ready", seconds=12.5)
+    registry.count_spawn("t4-metrics", "ready", seconds=12.5)
     assert sample("spawns_total", gpu="t4-metrics", outcome="ready") == 1
     assert sample("spawn_ready_duration_seconds_sum", gpu="t4-metrics") - before == 12.5
 
 
 def test_the_seconds_of_a_start_that_failed_say_nothing_of_getting_ready():
-    metrics.count_spawn("l4-metrics", "timeout", seconds=900)
+    registry.count_spawn("l4-metrics", "timeout", seconds=900)
     assert sample("spawns_total", gpu="l4-metrics", outcome="timeout") == 1
     assert sample("spawn_ready_duration_seconds_count", gpu="l4-metrics") == 0
 
 
 def test_stages_are_measured_by_type():
-    metrics.observe_stage("a2-metrics", "pulling", seconds=42)
+    registry.observe_stage("a2-metrics", "pulling", seconds=42)
     assert sample("spawn_stage_duration_seconds_sum", gpu="a2-metrics", stage="pulling") == 42
 
 
 def test_verdicts_stand_beside_what_came_of_them():
     before = sample("verdicts_total", verdict="now", outcome="no_node")
-    metrics.count_verdict("now", "no_node")
+    registry.count_verdict("now", "no_node")
     assert sample("verdicts_total", verdict="now", outcome="no_node") - before == 1
 
 
 def test_refusals_are_counted_by_their_reason():
     before = sample("refusals_total", reason="gpu_quota")
-    metrics.count_refusal("gpu_quota")
+    registry.count_refusal("gpu_quota")
     assert sample("refusals_total", reason="gpu_quota") - before == 1
 
 

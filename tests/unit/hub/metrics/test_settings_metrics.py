@@ -7,7 +7,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from gpuspawner.hub.metrics.settings_metrics import SettingsMetrics
+from gpuspawner.hub.metrics.collectors import SettingsMetrics
 
 
 def scraped(*followed: Any) -> dict[str, float]:

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
-from gpuspawner.core.catalog.catalogue import Catalog, GPUType, Preset
+from gpuspawner.core.catalog.model import Catalog, GPUType, Preset
 from gpuspawner.hub.errors import RefusedStart
-from gpuspawner.hub.metrics.metrics import METRICS_PREFIX
-from gpuspawner.hub.metrics.spawn_meter import SpawnMeter, begin_measuring, enter_stage, find_gpu_label, note_pod
-from gpuspawner.hub.start.one_start import StartState
+from gpuspawner.hub.metrics.registry import METRICS_PREFIX
+from gpuspawner.hub.metrics.starts import SpawnMeter, begin_measuring, enter_stage, find_gpu_label, note_pod
+from gpuspawner.hub.start.state import StartState
 from tests.unit.clocks import Clock
 
 GPU = GPUType(slug="meter", display_name="M", resource="nvidia.com/gpu", vendor="nvidia")

@@ -9,7 +9,7 @@ import pytest
 from tornado import web
 
 from gpuspawner.hub.errors import ClusterFailure, RefusedStart, SpawnException
-from gpuspawner.hub.metrics.spawn_outcomes import classify_outcome, classify_verdict, measure_wait_s
+from gpuspawner.hub.metrics.starts import classify_outcome, classify_verdict, measure_wait_s
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from kubernetes_asyncio.client import V1NodeSelectorRequirement, V1NodeSelectorTerm
 
-from gpuspawner.core.catalog.avoidance import MatchExpression
-from gpuspawner.core.catalog.catalogue import Priority
+from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
+from gpuspawner.core.catalog.model import Priority
 from gpuspawner.core.cluster.model import Toleration
-from gpuspawner.core.request.placement import PodRequirements
-from gpuspawner.hub.pod.apply import PodChoice, build_trait_values
+from gpuspawner.core.request.pod_requirements import PodRequirements
+from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
 
 EMPTY: dict[str, Any] = {
     "image": "base",

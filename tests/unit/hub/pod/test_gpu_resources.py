@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.catalog.catalogue import Catalog, GPUType, Image
-from gpuspawner.hub.pod.gpu_resources import drop_gpu_resources, list_gpu_resources
+from gpuspawner.core.catalog.model import Catalog, GPUType, Image
+from gpuspawner.hub.pod.overrides import drop_gpu_resources, list_gpu_resources
 
 
 def gpu(slug: str, resource: str) -> GPUType:

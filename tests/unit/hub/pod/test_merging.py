@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.avoidance import MatchExpression
+from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
 from gpuspawner.core.cluster.model import Toleration
-from gpuspawner.hub.pod.merging import append_entries, escape_braces, format_tolerations, merge_required_terms
+from gpuspawner.hub.pod.merge import append_entries, escape_braces, format_tolerations, merge_required_terms
 
 HOME, SHM = {"name": "home"}, {"name": "shm"}
 

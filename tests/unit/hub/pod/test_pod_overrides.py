@@ -17,11 +17,11 @@ from kubernetes_asyncio.client import (
     V1ResourceRequirements,
 )
 
-from gpuspawner.core.catalog.avoidance import MatchExpression
-from gpuspawner.core.catalog.catalogue import Priority
+from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
+from gpuspawner.core.catalog.model import Priority
 from gpuspawner.core.cluster.model import Toleration
-from gpuspawner.core.request.placement import PodRequirements
-from gpuspawner.hub.pod.pod_overrides import (
+from gpuspawner.core.request.pod_requirements import PodRequirements
+from gpuspawner.hub.pod.overrides import (
     build_container_config,
     build_pod_config,
     find_container_mounts,

@@ -9,11 +9,11 @@ import pytest
 from kubernetes_asyncio.client import V1NodeSelectorRequirement, V1NodeSelectorTerm
 
 from gpuspawner.core.cluster.model import Toleration
-from gpuspawner.core.request.placement import place
+from gpuspawner.core.request.pod_requirements import place
 from gpuspawner.core.request.selection import Selection, validate
-from gpuspawner.hub.pod.apply import PodChoice, build_trait_values
-from gpuspawner.hub.pod.gpu_resources import list_gpu_resources
+from gpuspawner.hub.pod.overrides import list_gpu_resources
 from gpuspawner.hub.pod.preview import PodPreviews, copy_spawner, serialize_pod
+from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
 from tests.unit.hub.conftest import A100, SETTINGS, MakeSpawner
 
 ADMINS: dict[str, Any] = {

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.form.formview_restore import FORM_FIELDS
+from gpuspawner.core.form.fields import FORM_FIELDS
 from gpuspawner.core.request.checks import find_max_length
-from gpuspawner.hub.request.choice_header import CHOICE_HEADER, read_choice_header
+from gpuspawner.hub.request.context import CHOICE_HEADER, read_choice_header
 
 
 def handler(text: str | None) -> Any:

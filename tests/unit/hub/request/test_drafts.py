@@ -8,38 +8,38 @@ from contextvars import copy_context
 import pytest
 
 from gpuspawner.core.errors import Problem
-from gpuspawner.hub.request import drafts
+from gpuspawner.hub.request import context
 
 PROBLEM = Problem(field="cpu", code="off_step", message="no")
 
 
 def test_what_was_kept_can_be_taken_once():
-    drafts.keep_draft({"cpu": ["1"]})
-    first, second = drafts.take_draft(), drafts.take_draft()
+    context.keep_draft({"cpu": ["1"]})
+    first, second = context.take_draft(), context.take_draft()
     assert first is not None
     assert (dict(first.typed), second) == ({"cpu": "1"}, None)
 
 
 async def test_problems_noted_in_a_task_reach_the_request():
-    drafts.keep_draft({})
+    context.keep_draft({})
 
     async def note() -> None:
-        drafts.note_problems((PROBLEM,))
+        context.note_problems((PROBLEM,))
 
     await asyncio.create_task(note())
-    draft = drafts.take_draft()
+    draft = context.take_draft()
     assert draft is not None
     assert draft.problems == (PROBLEM,)
 
 
 def test_another_request_has_another_draft():
-    copy_context().run(drafts.keep_draft, {"cpu": ["1"]})
-    assert drafts.take_draft() is None
+    copy_context().run(context.keep_draft, {"cpu": ["1"]})
+    assert context.take_draft() is None
 
 
 def test_without_a_form_problems_are_noted_nowhere():
-    drafts.note_problems((PROBLEM,))
-    assert drafts.take_draft() is None
+    context.note_problems((PROBLEM,))
+    assert context.take_draft() is None
 
 
 @pytest.mark.parametrize(
@@ -54,5 +54,5 @@ def test_without_a_form_problems_are_noted_nowhere():
     ],
 )
 def test_only_short_texts_are_kept(form: dict[str, object], typed: dict[str, str]):
-    assert drafts.keep_draft(form).typed == typed
-    drafts.take_draft()
+    assert context.keep_draft(form).typed == typed
+    context.take_draft()

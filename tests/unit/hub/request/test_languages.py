@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner._resources import data_dir
-from gpuspawner.core.text.language import get_language
+from gpuspawner.core.text.i18n import get_language
 from gpuspawner.hub.request.languages import load_languages, note_request_language, pick_locale, recall_form_language
 
 

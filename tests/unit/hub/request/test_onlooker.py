@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.hub.request import onlooker
+from gpuspawner.hub.request import context as request_context
 
 
 def handler(**user: Any) -> Any:
@@ -31,15 +31,15 @@ def handler(**user: Any) -> Any:
 )
 def test_only_an_admin_of_the_hub_is_one(looking: Any, expected: bool):
     def found() -> bool:
-        onlooker.note_viewer(looking)
-        return onlooker.is_viewer_admin()
+        request_context.note_viewer(looking)
+        return request_context.is_viewer_admin()
 
     assert copy_context().run(found) == expected
 
 
 def test_another_request_has_another_onlooker():
-    copy_context().run(onlooker.note_viewer, handler(admin=True))
-    assert not onlooker.is_viewer_admin()
+    copy_context().run(request_context.note_viewer, handler(admin=True))
+    assert not request_context.is_viewer_admin()
 
 
 def test_a_handler_is_not_kept_by_what_begins_in_its_request():
@@ -49,7 +49,7 @@ def test_a_handler_is_not_kept_by_what_begins_in_its_request():
     looking = Handler()
     gone = weakref.ref(looking)
     context = copy_context()
-    context.run(onlooker.note_viewer, looking)
+    context.run(request_context.note_viewer, looking)
     del looking
     gc.collect()
-    assert (gone(), context.run(onlooker.is_viewer_admin)) == (None, True)
+    assert (gone(), context.run(request_context.is_viewer_admin)) == (None, True)

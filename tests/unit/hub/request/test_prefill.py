@@ -9,8 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from gpuspawner.core.request.selection import Selection
-from gpuspawner.hub.request import drafts
-from gpuspawner.hub.request.prefill import build_prefill_url, take_prefill
+from gpuspawner.hub.request import context
+from gpuspawner.hub.request.context import build_prefill_url, take_prefill
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
 
 CHOICE = Selection(image="pytorch", cpu_millis=2000, memory_bytes=4 << 30, gpu="a100", gpu_count=2)
@@ -46,7 +46,7 @@ async def test_what_a_link_names_stands_in_the_form_and_is_no_option_of_a_start(
     form = await spawner.get_options_form()
     assert '"gpu":"a100","gpu_count":"2"' in form
     # Only once.
-    assert drafts.take_draft() is None
+    assert context.take_draft() is None
 
 
 async def test_what_was_saved_last_does_not_mix_with_a_link(make_spawner: MakeSpawner):
@@ -70,13 +70,13 @@ async def test_what_was_saved_last_does_not_mix_with_a_link(make_spawner: MakeSp
 )
 def test_other_requests_are_left_alone(request_: Any):
     take_prefill(request_)
-    assert drafts.take_draft() is None
+    assert context.take_draft() is None
 
 
 def test_names_that_are_no_fields_and_bytes_that_are_no_text_do_no_harm():
     query = {"fill-nope": [b"1"], "fill-image": [b"\xff"]}
     take_prefill(handler(query))
-    draft = drafts.take_draft()
+    draft = context.take_draft()
     assert draft is not None
     assert (query, draft.typed) == ({}, {"image": "\ufffd"})
 

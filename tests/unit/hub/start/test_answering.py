@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from gpuspawner.hub.start import answering
-from gpuspawner.hub.start.answering import wait_until_listening
+from gpuspawner.hub.start import stream
+from gpuspawner.hub.start.stream import wait_until_listening
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def port() -> int:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answering, "LISTEN_POLL_S", 0.01)
+    monkeypatch.setattr(stream, "LISTEN_POLL_S", 0.01)
 
 
 async def test_it_returns_once_the_program_listens(port: int):

@@ -10,7 +10,7 @@ import jupyterhub
 import pytest
 
 from gpuspawner.hub.spawner import GPUSpawner
-from gpuspawner.hub.start.cancelling import add_cancel_button, can_have_left_pod, find_pod, has_never_run
+from gpuspawner.hub.start.cancellation import add_cancel_button, can_have_left_pod, find_pod, has_never_run
 from tests.unit.hub.conftest import MakeSpawner
 from tests.unit.hub.followed import Reflector
 

@@ -14,10 +14,10 @@ import pytest
 from jupyterhub.utils import format_exception
 
 from gpuspawner.hub.errors import COUNTS_REFUSALS, RefusedStart, SlowStartError
-from gpuspawner.hub.metrics import spawn_meter
+from gpuspawner.hub.metrics import starts
 from gpuspawner.hub.spawner import GPUSpawner
-from gpuspawner.hub.start import deciding, lookout
-from gpuspawner.hub.start.deciding import supervise_start
+from gpuspawner.hub.start import observer, supervisor
+from gpuspawner.hub.start.supervisor import supervise_start
 from tests.unit.clocks import Clock
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
 from tests.unit.hub.followed import NO_IMAGE, UNSCHEDULABLE, pod_that_waits, pods_path, sent
@@ -31,8 +31,8 @@ Change = Callable[[dict[str, Any]], None]
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look again at once."""
-    monkeypatch.setattr(deciding, "_PAUSE_S", 0.02)
-    monkeypatch.setattr(lookout, "RECHECK_S", 0.05)
+    monkeypatch.setattr(supervisor, "_PAUSE_S", 0.02)
+    monkeypatch.setattr(observer, "RECHECK_S", 0.05)
 
 
 def hurry(spawner: GPUSpawner) -> None:
@@ -202,7 +202,7 @@ async def test_where_kubespawners_timer_comes_first_it_is_refused_all_the_same(
     async def never(*_: object, **__: object) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(deciding, "add_alternatives", never)
+    monkeypatch.setattr(supervisor, "add_alternatives", never)
     spawner = make_spawner()
     pod = await pod_that_waits(spawner, GPU_OPTIONS)
     spawner.start_timeout = 1
@@ -293,7 +293,7 @@ async def test_a_mistake_in_looking_ends_no_start(
     async def broken(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(lookout.StartObserver, "observe", broken)
+    monkeypatch.setattr(observer.StartObserver, "observe", broken)
     _, ending = await started(make_spawner, server, running)
     assert ending == "http://198.18.0.9:8888"
     # It is looked at again and again, and said once.
@@ -339,14 +339,14 @@ async def test_the_timeout_of_a_gpu_type_is_what_is_waited_for(make_spawner: Mak
     ("seconds", "told"), [(1, "1 second"), (60, "60 seconds"), (125, "125 seconds"), (900, "15 minutes")]
 )
 def test_how_long_it_waited_is_told_exactly(seconds: int, told: str):
-    assert deciding._format_wait(float(seconds)) == told
+    assert supervisor._format_wait(float(seconds)) == told
 
 
 async def test_stages_are_measured_as_they_are_told(
     make_spawner: MakeSpawner, server: WatchServer, monkeypatch: pytest.MonkeyPatch
 ):
     entered: list[str] = []
-    monkeypatch.setattr(spawn_meter, "enter_stage", lambda _, stage: entered.append(stage))
+    monkeypatch.setattr(starts, "enter_stage", lambda _, stage: entered.append(stage))
     spawner, _ = await started(make_spawner, server, without_image)
     assert entered == [report.stage for report in spawner._start_state.feed.reports]
     assert entered[-1] == "failed"

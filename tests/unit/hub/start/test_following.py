@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from gpuspawner.core.progress.stages import Report, Stage
-from gpuspawner.core.text.language import ENGLISH
-from gpuspawner.hub.start.following import ProgressFeed, read_uid
+from gpuspawner.core.progress.model import Report, Stage
+from gpuspawner.core.text.i18n import ENGLISH
+from gpuspawner.hub.start.stream import ProgressFeed, read_uid
 from tests.unit.clocks import Clock
 
 REPORT = Report(stage=Stage.WAITING, sentence="It waits.", percent=10)

@@ -8,9 +8,9 @@ import pytest
 from jupyterhub.utils import format_exception
 
 from gpuspawner.hub.errors import RefusedStart
-from gpuspawner.hub.start import instead
-from gpuspawner.hub.start.instead import add_alternatives
-from gpuspawner.hub.start.turns import WorkThrottle
+from gpuspawner.hub.start import alternatives
+from gpuspawner.hub.start.alternatives import add_alternatives
+from gpuspawner.hub.start.observer import WorkThrottle
 from tests.unit.clocks import Clock
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
 from tests.unit.hub.starts import GPU_OPTIONS, begin
@@ -96,7 +96,7 @@ async def test_where_many_starts_end_at_once_those_without_patience_get_none(
     make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ):
     turns = WorkThrottle(0.2, clock=clock)
-    monkeypatch.setattr(instead, "_throttle", turns)
+    monkeypatch.setattr(alternatives, "_throttle", turns)
     with turns.measure():
         clock.now += 1.0
     error = await refused(make_spawner(), "evicted", {**GPU_OPTIONS, "gpu_count": 4})

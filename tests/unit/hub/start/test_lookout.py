@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.progress.stages import QueuePlace
+from gpuspawner.core.progress.model import QueuePlace
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from gpuspawner.hub.spawner import GPUSpawner
-from gpuspawner.hub.start import lookout
-from gpuspawner.hub.start.following import ProgressFeed
-from gpuspawner.hub.start.lookout import StartObserver
-from gpuspawner.hub.start.turns import WorkThrottle
+from gpuspawner.hub.start import observer
+from gpuspawner.hub.start.observer import StartObserver, WorkThrottle
+from gpuspawner.hub.start.stream import ProgressFeed
 from tests.unit.clocks import Clock
 from tests.unit.hub.conftest import GPU_NODE, MakeSpawner
 from tests.unit.hub.followed import Reflector, pod_that_waits
@@ -59,10 +58,10 @@ async def test_before_its_pod_is_there_a_start_is_all_there_is(seen: Seen):
 async def test_what_has_not_changed_is_not_looked_at_again_at_once(seen: Seen):
     seen.put(await pod_that_waits(seen.spawner, GPU_OPTIONS))
     assert await seen.lookout.observe() is not None
-    seen.clock.now += lookout.RECHECK_S - 0.1
+    seen.clock.now += observer.RECHECK_S - 0.1
     assert await seen.lookout.observe() is None
     assert await seen.lookout.observe(even_if_unchanged=True) is not None
-    seen.clock.now += 2 * lookout.RECHECK_S
+    seen.clock.now += 2 * observer.RECHECK_S
     assert await seen.lookout.observe() is not None
 
 
@@ -137,7 +136,7 @@ async def test_verdicts_are_given_no_more_often_than_the_hub_has_time_for(seen: 
 async def test_only_what_looks_hopeless_is_judged_again_though_others_have_the_turn(
     seen: Seen, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, age_s: float
 ):
-    monkeypatch.setattr(lookout, "predict_verdict", lambda *_, **__: Verdict(outcome=outcome))
+    monkeypatch.setattr(observer, "predict_verdict", lambda *_, **__: Verdict(outcome=outcome))
     seen.put(await pod_that_waits(seen.spawner, GPU_OPTIONS))
     await seen.lookout.observe()
     seen.clock.now += 10.0

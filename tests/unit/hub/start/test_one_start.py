@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gpuspawner.core.catalog.catalogue import GPUType, UnitKind
-from gpuspawner.hub.metrics.spawn_meter import SpawnMeter
-from gpuspawner.hub.start.one_start import StartState
+from gpuspawner.core.catalog.model import GPUType, UnitKind
+from gpuspawner.hub.metrics.starts import SpawnMeter
+from gpuspawner.hub.start.state import StartState
 
 T4 = GPUType(
     slug="t4", display_name="T4", resource="nvidia.com/gpu", vendor="nvidia", unit=UnitKind.CARD, match={}, max_count=1

@@ -13,10 +13,9 @@ from kubespawner import KubeSpawner
 from traitlets import Any as AnyTrait
 from traitlets import Type
 
-from gpuspawner.core.progress.stages import Report, Stage
+from gpuspawner.core.progress.model import Report, Stage
 from gpuspawner.hub.spawner import GPUSpawner
-from gpuspawner.hub.start.following import ProgressFeed
-from gpuspawner.hub.start.progress import stream_progress
+from gpuspawner.hub.start.stream import ProgressFeed, stream_progress
 from tests.unit.clocks import Clock
 from tests.unit.hub.conftest import MakeSpawner
 

@@ -10,7 +10,7 @@ from kubernetes_asyncio.client.rest import ApiException
 from gpuspawner.core.cluster import decode
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.pod.preview import serialize_pod
-from gpuspawner.hub.start.rehearsal import draft_pod, run_preflight
+from gpuspawner.hub.start.preflight import draft_pod, run_preflight
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner, node
 from tests.unit.kube.watch_server import NODE_POOLS, NODES, REVIEWS, WatchServer, eventually, node_pool
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from gpuspawner.hub.start.turns import WorkThrottle
+from gpuspawner.hub.start.observer import WorkThrottle
 from tests.unit.clocks import Clock
 
 

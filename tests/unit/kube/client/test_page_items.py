@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.kube.client import page_items
-from gpuspawner.kube.client.page_items import parse_members
+from gpuspawner.kube.client import json_stream
+from gpuspawner.kube.client.json_stream import parse_members
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -83,7 +83,7 @@ async def test_a_long_value_in_many_pieces_is_not_tried_for_each_of_them(monkeyp
             tried.append(len(s))
             return super().raw_decode(s, idx)
 
-    monkeypatch.setattr(page_items, "_DECODER", Decoder())
+    monkeypatch.setattr(json_stream, "_DECODER", Decoder())
     text = json.dumps({"items": ["x" * 100_000]})
     assert await listed(text, range(0, len(text), 10)) == [("items", "x" * 100_000)]
     assert sum(tried) < 4 * len(text)
@@ -141,7 +141,7 @@ async def test_what_is_nested_too_deeply_among_its_managers_is_left_out_of_an_ob
 
 
 async def test_a_value_that_does_not_end_is_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(page_items, "MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr(json_stream, "MAX_LINE_BYTES", 1000)
     read = 0
 
     async def endless() -> AsyncIterator[str]:

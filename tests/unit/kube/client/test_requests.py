@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from kubernetes_asyncio.client import CoreV1Api
 
-from gpuspawner.kube.client.requests import (
+from gpuspawner.kube.client.api_requests import (
     APIUnavailableError,
     make_unavailable_error,
     read_body,

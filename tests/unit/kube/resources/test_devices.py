@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from kubernetes_asyncio.client import CoreV1Api
 
-from gpuspawner.core.catalog.catalogue import GPUType
-from gpuspawner.core.cluster.occupancy import Inventory
+from gpuspawner.core.catalog.model import GPUType
+from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.verdict.availability import count_availability
-from gpuspawner.kube.resources.devices import DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from gpuspawner.kube.resources.dra_devices import DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from gpuspawner.kube.store import ClusterStore, StoreTiming
 from tests.unit.clocks import Clock
 from tests.unit.kube.test_store import PAUSES, TIMING, until

@@ -10,7 +10,7 @@ import pytest
 from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
 
 from gpuspawner.core.cluster.model import NodeSelectorTerm, PodConstraints, SelectorRequirement
-from gpuspawner.kube.resources.homes import VOLUME_CACHE_S, VOLUME_RETRY_S, VolumeTopology
+from gpuspawner.kube.resources.volume_topology import VOLUME_CACHE_S, VOLUME_RETRY_S, VolumeTopology
 from tests.unit.clocks import Clock
 from tests.unit.kube.list_server import ListServer, serve
 

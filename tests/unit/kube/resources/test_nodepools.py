@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kubernetes_asyncio.client import CoreV1Api
 
-from gpuspawner.kube.resources.nodepools import NODE_POOLS_MAX_AGE_S, KarpenterNodePools
+from gpuspawner.kube.resources.karpenter_node_pools import NODE_POOLS_MAX_AGE_S, KarpenterNodePools
 from tests.unit.kube.watch_server import NODE_POOLS as PATH
 from tests.unit.kube.watch_server import REVIEWS, WatchServer, eventually, node_pool
 

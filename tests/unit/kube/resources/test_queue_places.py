@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from kubernetes_asyncio.client import ApiClient, Configuration
 
-from gpuspawner.kube.resources.queue_places import QUEUE_CACHE_S, QUEUE_DENIED_S, QueuePositions
+from gpuspawner.kube.resources.queue_positions import QUEUE_CACHE_S, QUEUE_DENIED_S, QueuePositions
 from tests.unit.clocks import Clock
 from tests.unit.kube.list_server import ListServer, serve
 

@@ -10,7 +10,7 @@ import pytest
 from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
 
 from gpuspawner.core.policy.usage import RemainingQuota
-from gpuspawner.kube.resources.quotas import QUOTA_CACHE_S, QUOTA_DENIED_S, QUOTA_RETRY_S, ResourceQuotas
+from gpuspawner.kube.resources.resource_quotas import QUOTA_CACHE_S, QUOTA_DENIED_S, QUOTA_RETRY_S, ResourceQuotas
 from tests.unit.clocks import Clock
 from tests.unit.kube.list_server import ListServer, serve
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.cluster.occupancy import Occupancy
+from gpuspawner.core.cluster.state import Occupancy
 from gpuspawner.kube.client.pacing import Pacer
-from gpuspawner.kube.watch import changes as module
-from gpuspawner.kube.watch.changes import PendingEvents, RelistError
-from gpuspawner.kube.watch.targets import PodCache
+from gpuspawner.kube.watch import pending_events as module
+from gpuspawner.kube.watch.object_caches import PodCache
+from gpuspawner.kube.watch.pending_events import PendingEvents, RelistError
 
 MANAGERS = [
     {

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpuspawner.kube.watch.collection import GCTuning
+from gpuspawner.kube.watch.gc_tuning import GCTuning
 
 
 @pytest.fixture(autouse=True)

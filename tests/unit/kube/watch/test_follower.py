@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from gpuspawner.kube.client.requests import APIUnavailableError
-from gpuspawner.kube.watch.changes import RelistError
-from gpuspawner.kube.watch.follower import RetryDelays, WatchLoop
+from gpuspawner.kube.client.api_requests import APIUnavailableError
+from gpuspawner.kube.watch.pending_events import RelistError
+from gpuspawner.kube.watch.watch_loop import RetryDelays, WatchLoop
 from tests.unit.kube.watch_server import eventually
 
 PAUSES = RetryDelays(first_s=0.001, longest_s=0.002, lost_s=0.01, never_had_s=0.02)

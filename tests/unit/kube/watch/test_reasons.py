@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.kube.watch.reasons import describe_failure, describe_missing_right
+from gpuspawner.kube.watch.watch_loop import describe_failure, describe_missing_right
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.cluster import decode
-from gpuspawner.core.cluster.occupancy import Occupancy
-from gpuspawner.kube.watch.targets import NodeCache, PodCache, decode_object, find_object_key
+from gpuspawner.core.cluster.state import Occupancy
+from gpuspawner.kube.watch.object_caches import NodeCache, PodCache, decode_object, find_object_key
 from tests.unit.kube.watch_server import node, pod
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.cluster.occupancy import Occupancy
+from gpuspawner.core.cluster.state import Occupancy
 from gpuspawner.kube.watch import watch as watch_module
-from gpuspawner.kube.watch.targets import PodCache
+from gpuspawner.kube.watch.object_caches import PodCache
 from gpuspawner.kube.watch.watch import Watch, WatchedResource, WatchTiming
 from tests.unit.kube.watch_server import event, pod
 

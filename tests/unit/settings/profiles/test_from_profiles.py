@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.settings import Settings
-from gpuspawner.settings.profiles.from_profiles import ConvertedProfiles, convert_profile_list
+from gpuspawner.settings.profiles.profile_list import ConvertedProfiles, convert_profile_list
 
 PRODUCT = "nvidia.com/gpu.product"
 T4 = {"extra_resource_limits": {"nvidia.com/gpu": "1"}, "node_selector": {PRODUCT: "Tesla-T4"}}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.errors import SettingsError
-from gpuspawner.settings.profiles.profile_variants import ImageChoice, ProfileVariant, parse_profile_list
+from gpuspawner.settings.profiles.variants import ImageChoice, ProfileVariant, parse_profile_list
 
 
 def choices(**named: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,120 @@
+"""Settings beside the nodes of a cluster: what nothing matches, nobody tolerates, no node can hold."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import Iterable, Iterator
+from typing import cast
+
+from gpuspawner.cli.check.settings_errors import locate_problems
+from gpuspawner.cli.check.type_warnings import find_undeclared_images
+from gpuspawner.cli.cluster.connection import FIRST_READ_TIMEOUT_S, ClusterError, connect_to_cluster
+from gpuspawner.cli.common.findings import Finding, Severity
+from gpuspawner.cli.values.helm_values import HelmValues, merge_settings
+from gpuspawner.cli.values.trait_sources import list_pod_tolerations
+from gpuspawner.core.catalog.model import GPUType
+from gpuspawner.core.catalog.nodes_by_type import count_units, may_have_units
+from gpuspawner.core.cluster.model import Node
+from gpuspawner.core.errors import Problem
+from gpuspawner.core.units.quantity import format_cpu, format_memory
+from gpuspawner.core.warnings.nodes import AdminWarning, find_node_warnings
+from gpuspawner.core.warnings.presets_and_policy import find_policy_warnings, find_preset_warnings
+from gpuspawner.core.warnings.wording import MAX_WARNINGS, build_warnings_view
+from gpuspawner.hub.config.offer import ClusterAPI, Offer, OfferFactory, ParsedSettings
+from gpuspawner.kube.store import StoreTiming
+
+_SILENT = logging.getLogger(__name__)
+"""What the store says in a hub's log, this says in its own words."""
+_SILENT.addHandler(logging.NullHandler())
+_SILENT.propagate = False
+_CONTROL_PLANE_TAINT_PREFIX = "node-role.kubernetes.io/"
+
+
+async def find_cluster_warnings(
+    values: HelmValues, arguments: argparse.Namespace, *, timeout_s: float = FIRST_READ_TIMEOUT_S
+) -> list[Finding]:
+    """Return what is to be said of right settings on the cluster that the arguments name.
+
+    :param timeout_s: how long a first look may take.
+
+    :raises ClusterError: it cannot be read.
+    """
+    async with connect_to_cluster(arguments) as cluster:
+        offers, api = OfferFactory(), cast("ClusterAPI", cluster.core)
+        settings = offers.parse(merge_settings(values))
+        store = offers.get_store(api, pace=StoreTiming(first_sync_timeout_s=timeout_s), log=_SILENT)
+        try:
+            offer = await offers.make_offer(settings, store, image="")
+        finally:
+            await offers.stop()
+    if offer.unread_reason:
+        message = f"{offer.unread_reason} ({cluster.client.configuration.host})"
+        raise ClusterError(Problem(field="cluster", code="unreadable", message=message))
+    return list(compare_with_nodes(values, offer, settings=settings))
+
+
+def list_worker_nodes(nodes: Iterable[Node]) -> list[Node]:
+    """Return the nodes that hold servers: those of the control plane do not."""
+    return [node for node in nodes if not any(each.key.startswith(_CONTROL_PLANE_TAINT_PREFIX) for each in node.taints)]
+
+
+def compare_with_nodes(values: HelmValues, offer: Offer, *, settings: ParsedSettings) -> Iterator[Finding]:
+    """Yield warnings about settings on the nodes of an offer.
+
+    :param offer: of nodes that were read.
+    """
+    nodes = offer.inventory.nodes or ()
+    configured = settings.configured
+    flags = (
+        *find_preset_warnings(configured.presets, offer.catalogue),
+        *find_policy_warnings(configured.policy, offer.catalogue),
+        *find_node_warnings(nodes, offer.catalogue, table=settings.table, tolerations=list_pod_tolerations(values)),
+    )
+    problems = [problem for flag in flags[:MAX_WARNINGS] for problem in _make_flag_problems(flag)]
+    for slug, gpu in configured.gpus.items():
+        problems += _check_type(slug, gpu, nodes=nodes, may_grow=bool(offer.inventory.scalable_pools))
+    problems += _check_limits(settings, nodes)
+    problems += find_undeclared_images(configured.images, offer.catalogue.gpus)
+    yield from locate_problems(problems, values, severity=Severity.WARNING)
+
+
+def _make_flag_problems(flag: AdminWarning) -> Iterator[Problem]:
+    view = build_warnings_view([flag])
+    subject, message = view.flags[0] if view is not None else ("", flag.message)
+    if flag.nodes:
+        yield Problem(field="gpus", code=flag.kind.value, message=f"{subject}: {message}")
+    for slug in flag.presets:
+        yield Problem(field=f"presets.{slug}", code=flag.kind.value, message=message)
+    for path in flag.settings:
+        yield Problem(field=path, code=flag.kind.value, message=message)
+
+
+def _check_type(slug: str, gpu: GPUType, *, nodes: Iterable[Node], may_grow: bool) -> Iterator[Problem]:
+    """Yield that a type has no nodes, or none that can hold as many as may be asked for."""
+    labelled = [node for node in nodes if gpu.matches_labels(node.labels)]
+    own = [node for node in labelled if may_have_units(node, gpu.resource)]
+    if own:
+        most = max(count_units(node, gpu.resource) for node in own)
+        added = gpu.scale_up.gpus_per_node if gpu.scale_up is not None else 0
+        if max(most, added) < gpu.max_count and not any(gpu.resource in node.uncounted for node in own):
+            message = f"is more than any node has: {gpu.max_count} in one server, and {max(most, added)} on the largest"
+            yield Problem(field=f"gpus.{slug}.max_count", code="too_large", message=message)
+    elif gpu.scale_up is None and not may_grow:
+        lacking = f"{len(labelled)} have the labels, none of them {gpu.resource}" if labelled else "none has the labels"
+        message = f"matches no node ({lacking}), and there is no scale_up that says one may come"
+        yield Problem(field=f"gpus.{slug}", code="matches_nothing", message=message)
+
+
+def _check_limits(settings: ParsedSettings, nodes: Iterable[Node]) -> Iterator[Problem]:
+    """Yield limits that are more than the largest node has for pods."""
+    usable = list_worker_nodes(nodes)
+    for name, bounds, show in (
+        ("cpu", settings.configured.cpu, format_cpu),
+        ("memory", settings.configured.memory, format_memory),
+    ):
+        most = max((node.allocatable.get(name, 0) for node in usable), default=0)
+        if bounds is not None and usable and bounds.max * bounds.guarantee > most:
+            what = "of it " if bounds.guarantee == 1 else f"({bounds.guarantee:g} of it is requested) "
+            message = f"is more than any node can hold: the largest has {show(most)} for pods, {what}at most"
+            yield Problem(field=f"{name}.max", code="too_large", message=message)

@@ -1,0 +1,132 @@
+"""Check Helm values before they are shipped: every problem, with file, line, path, reason and the nearest valid key.
+
+The files are looked at together, merged in their order as Helm merges them. Errors are what the hub refuses to start
+with, or reads nowhere; warnings are what is legal and most likely not meant. No cluster is asked for anything, unless
+--cluster is given: then types, tolerations and limits are compared with the nodes that are there.
+
+examples:
+  gpuspawner check values.yaml
+  gpuspawner check gpuspawner.yaml gke.yaml my-values.yaml --strict
+  gpuspawner check values.yaml --cluster --context production
+  gpuspawner check values.yaml --output json | jq '.problems[] | select(.severity == "error")'
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Iterable, Iterator
+from typing import Any, TextIO
+
+from gpuspawner.cli.check.chart_warnings import find_chart_warnings, find_unpulled_images
+from gpuspawner.cli.check.cluster_warnings import find_cluster_warnings
+from gpuspawner.cli.check.misplaced_values import find_misplaced_values, find_unread_keys
+from gpuspawner.cli.check.settings_errors import (
+    find_broken_sections,
+    find_redundant_nulls,
+    find_setting_errors,
+    locate_problems,
+)
+from gpuspawner.cli.check.settings_warnings import find_misspelled_names, find_oversized_limits, find_unknown_slugs
+from gpuspawner.cli.check.type_warnings import find_type_warnings
+from gpuspawner.cli.cluster.connection import add_cluster_arguments
+from gpuspawner.cli.common.exits import BAD, OK
+from gpuspawner.cli.common.findings import Finding, Severity, format_findings, sort_findings
+from gpuspawner.cli.common.output import Paint, add_output_argument, write_result
+from gpuspawner.cli.values.helm_values import HelmValues, merge_settings, read_values
+from gpuspawner.settings import Settings
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument(
+        "files", metavar="FILE", nargs="+", help="Helm values, as for helm upgrade; - is standard input"
+    )
+    parser.add_argument("--strict", action="store_true", help="let warnings count as errors")
+    parser.add_argument("-v", "--verbose", action="store_true", help="give hints as well")
+    add_output_argument(parser)
+    parser.add_argument("--cluster", action="store_true", help="compare the settings with the nodes of a cluster")
+    add_cluster_arguments(parser)
+    parser.set_defaults(usage_error=parser.error)
+
+
+def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
+    """Check the files and write what is found.
+
+    :raises OSError: a file cannot be read.
+    :raises ClusterError: there is no cluster to look at.
+    """
+    if not arguments.cluster and (arguments.kubeconfig or arguments.context or arguments.namespace):
+        arguments.usage_error("--kubeconfig, --context and --namespace are for --cluster")
+    values = read_values(arguments.files)
+    found = list(collect_findings(values))
+    if arguments.cluster and values.is_read and not _has_severity(found, Severity.ERROR):
+        found += asyncio.run(find_cluster_warnings(values, arguments))
+    found = sort_findings(found)
+    is_bad = _has_severity(found, Severity.ERROR) or (arguments.strict and _has_severity(found, Severity.WARNING))
+    shown = [each for each in found if arguments.verbose or each.severity is not Severity.HINT]
+    write_result(
+        _build_report(shown, arguments.files, is_bad=is_bad),
+        output=arguments.output,
+        out=out,
+        table=lambda paint: _format_table(shown, len(arguments.files), paint=paint),
+    )
+    if arguments.cluster and _has_severity(found, Severity.ERROR):
+        notes.write("The cluster was not looked at: there are errors to correct first.\n")
+    return BAD if is_bad else OK
+
+
+def collect_findings(values: HelmValues) -> list[Finding]:
+    """Return everything that is to be said of values without a look at a cluster, in the order of the files."""
+    found = list(values.flaws)
+    if values.is_read:
+        found += find_misplaced_values(values)
+        found += find_broken_sections(values)
+        found += find_unread_keys(values)
+        found += find_setting_errors(values)
+        found += find_redundant_nulls(values)
+        found += find_chart_warnings(values)
+        if not _has_severity(found, Severity.ERROR):
+            found += _collect_warnings(values)
+    return sort_findings(found)
+
+
+def _collect_warnings(values: HelmValues) -> Iterator[Finding]:
+    """Yield what can only be said of settings that are right."""
+    settings = Settings.parse(merge_settings(values))
+    configured = settings.build_configured()
+    # Settings that are right have a mapping there, or nothing.
+    taken_out = {slug for slug, entry in (values.settings.get("gpus") or {}).items() if entry is None}
+    problems = (
+        *find_type_warnings(values, configured),
+        *find_oversized_limits(settings.model, configured),
+        *find_unknown_slugs(settings.model, taken_out=taken_out),
+        *find_misspelled_names(settings.model),
+    )
+    yield from locate_problems(problems, values, severity=Severity.WARNING)
+    yield from find_unpulled_images(values, configured.images)
+
+
+def _has_severity(found: Iterable[Finding], severity: Severity) -> bool:
+    return any(each.severity is severity for each in found)
+
+
+def _build_report(found: list[Finding], files: list[str], *, is_bad: bool) -> dict[str, Any]:
+    counts = {f"{severity}s": sum(each.severity is severity for each in found) for severity in Severity}
+    return {"ok": not is_bad, "files": files, **counts, "problems": [each.serialize() for each in found]}
+
+
+def _format_table(found: list[Finding], files: int, *, paint: Paint) -> Iterator[str]:
+    yield from format_findings(found, paint)
+    errors, warnings = (sum(each.severity is kind for each in found) for kind in (Severity.ERROR, Severity.WARNING))
+    of_files = "1 file" if files == 1 else f"{files} files"
+    if not errors and not warnings:
+        yield paint.style_success(f"{of_files}: no problems")
+    else:
+        told = [f"{number} {name}{'' if number == 1 else 's'}" for number, name in
+                ((errors, "error"), (warnings, "warning")) if number]  # fmt: skip
+        yield (
+            paint.style_error(f"{of_files}: {', '.join(told)}")
+            if errors
+            else paint.style_warning(f"{of_files}: {told[0]}")
+        )

@@ -1,0 +1,171 @@
+"""Say what is wrong with running notebooks with GPUs on a cluster.
+
+Looks at nodes, device plugins, labels, drivers, the hub's rights, its namespace, autoscalers and everything that the
+settings name, as the admin who calls it. Each finding comes with why it matters and with what helps, as a command or
+YAML to copy. Nothing is changed. With --probe a pod without a GPU is started for some seconds on one node of each
+kind, to see whether it sees GPUs of others.
+
+examples:
+  gpuspawner doctor -n jupyterhub -f values.yaml
+  gpuspawner doctor -n jupyterhub -f values.yaml --probe --probe-image quay.io/jupyter/pytorch-notebook:cuda12-latest
+  gpuspawner doctor --hub-account hubs:hub --output json | jq -r '.findings[].code'
+
+It exits with 1 where there is a fault or values are wrong, with 0 where there are only warnings or notes, and with 3
+where it cannot look.
+
+Findings as people and programs read them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import signal
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TextIO
+
+from gpuspawner.cli.cluster.cluster_view import open_cluster_viewer
+from gpuspawner.cli.cluster.connection import add_cluster_arguments
+from gpuspawner.cli.cluster.shipped_roles import ServiceAccount
+from gpuspawner.cli.common.exits import BAD, FAILED, OK
+from gpuspawner.cli.common.output import Paint, add_output_argument, sanitize, write_result
+from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity
+from gpuspawner.cli.doctor.fact_reader import read_facts
+from gpuspawner.cli.doctor.facts import ObjectKind
+from gpuspawner.cli.doctor.isolation_probe import choose_probe_nodes, run_probe_pods
+from gpuspawner.cli.doctor.rules import diagnose
+from gpuspawner.cli.values.helm_values import add_values_argument
+
+NO_DIAGNOSIS = "Nothing to complain of."
+NO_DIAGNOSIS_IN_READ_PART = "Nothing to complain of in what could be read."
+
+
+def format_diagnoses(findings: Sequence[Diagnosis], paint: Paint, *, unread: Mapping[ObjectKind, str]) -> Iterator[str]:
+    """Yield the lines for people: each finding with its reason and what to do.
+
+    :param unread: what could not be read, with why.
+    """
+    if not findings:
+        yield paint.style_warning(NO_DIAGNOSIS_IN_READ_PART) if unread else paint.style_success(NO_DIAGNOSIS)
+        return
+    paints = {
+        DiagnosisSeverity.FAULT: paint.style_error,
+        DiagnosisSeverity.WARNING: paint.style_warning,
+        DiagnosisSeverity.NOTE: paint.style_dim,
+    }
+    for finding in findings:
+        yield f"{paints[finding.severity](finding.severity.upper())}  {paint.style_title(finding.code)}"
+        yield f"  {sanitize(finding.what)}"
+        yield f"  {sanitize(finding.why)}"
+        for line in finding.fix.splitlines():
+            yield f"    {sanitize(line)}"
+        yield ""
+    yield summarize_diagnoses(findings)
+
+
+def summarize_diagnoses(findings: Sequence[Diagnosis]) -> str:
+    """Return how many findings there are of which severity."""
+    counted = Counter(finding.severity for finding in findings)
+    return ", ".join(
+        f"{number} {severity.value}{'' if number == 1 else 's'}"
+        for severity in DiagnosisSeverity
+        if (number := counted[severity])
+    )
+
+
+def serialize_diagnoses(findings: Sequence[Diagnosis], unread: Mapping[ObjectKind, str]) -> dict[str, object]:
+    """Return all findings, and what could not be read, as JSON has them."""
+    return {
+        "findings": [finding.serialize() for finding in findings],
+        "unread": [{"kind": kind.value, "reason": reason} for kind, reason in unread.items()],
+    }
+
+
+USAGE_ERROR = 2
+"""As argparse ends."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    add_values_argument(parser)
+    add_cluster_arguments(parser)
+    add_output_argument(parser)
+    parser.add_argument(
+        "--hub-account",
+        metavar="NAMESPACE:NAME",
+        type=_parse_account,
+        help="the hub's ServiceAccount (that of the hub's pod in the namespace)",
+    )
+    parser.add_argument("--probe", action="store_true", help="start a pod on one node of each kind to look for leaks")
+    parser.add_argument("--probe-image", metavar="IMAGE", help="of that pod; it needs /bin/sh")
+    parser.add_argument(
+        "--probe-pull-policy", metavar="POLICY", choices=("Always", "IfNotPresent", "Never"), default="", help="of it"
+    )
+
+
+def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
+    """Look, and write what was found.
+
+    :raises SettingsError: the settings are wrong.
+    :raises ClusterError: there is nothing to look at.
+    """
+    if arguments.probe and not arguments.probe_image:
+        notes.write("gpuspawner doctor: --probe needs --probe-image\n")
+        return USAGE_ERROR
+    left: list[str] = []
+    try:
+        found, unread = asyncio.run(_examine_cluster(arguments, notes=notes, left=left))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        notes.write("gpuspawner doctor: interrupted\n")
+        return FAILED
+    finally:
+        for name in left:
+            notes.write(f"left behind, as it could not be deleted, or not yet: pod {name}\n")
+    for kind, reason in unread.items():
+        notes.write(f"not looked at: {kind.value} ({reason})\n")
+    write_result(
+        serialize_diagnoses(found, unread),
+        output=arguments.output,
+        out=out,
+        table=lambda paint: format_diagnoses(found, paint, unread=unread),
+    )
+    return BAD if any(finding.severity is DiagnosisSeverity.FAULT for finding in found) else OK
+
+
+async def _examine_cluster(
+    arguments: argparse.Namespace, *, notes: TextIO, left: list[str]
+) -> tuple[tuple[Diagnosis, ...], Mapping[ObjectKind, str]]:
+    _cancel_on_sigterm()
+    async with open_cluster_viewer(arguments) as onlooker:
+        facts, unread = await read_facts(onlooker, account=arguments.hub_account)
+        if arguments.probe:
+            nodes = choose_probe_nodes(facts.nodes)
+            notes.write(f"probing {', '.join(nodes) or 'nothing: no node with GPUs of NVIDIA runs pods'}\n")
+            seen = await run_probe_pods(
+                onlooker.cluster,
+                nodes,
+                image=arguments.probe_image,
+                leftover=left,
+                pull_policy=arguments.probe_pull_policy,
+            )
+            facts = replace(facts, probe_results=seen)
+    return diagnose(facts), unread
+
+
+def _cancel_on_sigterm() -> None:
+    """Have a SIGTERM end this as Ctrl-C does, with what was started removed."""
+    task = asyncio.current_task()
+    if task is not None:
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+
+
+def _parse_account(text: str) -> ServiceAccount:
+    namespace, _, name = text.partition(":")
+    if not namespace or not name or ":" in name:
+        message = f"{text!r} is not NAMESPACE:NAME"
+        raise argparse.ArgumentTypeError(message)
+    return ServiceAccount(namespace, name)

@@ -1,0 +1,262 @@
+"""Versions: Kubernetes' own, and the hub's.
+
+What the hub may not do and needs, and what it may do and does not need.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import yaml
+
+from gpuspawner.cli.cluster.shipped_roles import (
+    ALL_PERMISSIONS,
+    Permission,
+    RoleGrant,
+    describe_permissions,
+    list_dangerous_permissions,
+)
+from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity
+from gpuspawner.cli.doctor.facts import ClusterFacts, KubernetesObject, ObjectKind, get_object_name
+from gpuspawner.cli.doctor.pod_health import find_hub_trouble, list_live_hub_pods
+from gpuspawner.core.json_access import as_dict, as_dicts, as_text
+
+_LEAST_KUBERNETES = (1, 32)
+_CHART_IMAGE_PATTERN = re.compile(
+    r"(?:.*/)?jupyterhub/k8s-hub(?::(?P<major>\d{1,3})\.(?P<minor>\d{1,3})\.[\w.-]*)?", re.ASCII
+)
+"""The chart's own image of the hub; its tag is the version of the chart."""
+_JUPYTERHUB_5 = (4, 0)
+_LEAST_CHART = (4, 4)
+"""Charts: the first one with JupyterHub 5, and the first one with all that gpuspawner needs."""
+
+
+def check_kubernetes_version(facts: ClusterFacts) -> Iterator[Diagnosis]:
+    """Yield that Kubernetes is older than what gpuspawner is made for."""
+    if facts.version is not None and facts.version < _LEAST_KUBERNETES:
+        version, least = (".".join(map(str, each)) for each in (facts.version, _LEAST_KUBERNETES))
+        yield Diagnosis(
+            severity=DiagnosisSeverity.FAULT,
+            code="kubernetes-too-old",
+            what=f"Kubernetes is {version}; gpuspawner is made for {least} and newer.",
+            why="What the form says of a start may not be what this kube-scheduler does.",
+            fix="kubectl version",
+        )
+
+
+def check_hub_exists(facts: ClusterFacts) -> Iterator[Diagnosis]:
+    """Yield that no hub was found, so that its rights and version were not looked at."""
+    if (
+        ObjectKind.HUB_PODS in facts.read
+        and not facts.list_objects(ObjectKind.HUB_PODS)
+        and not facts.lacks(ObjectKind.NAMESPACES, facts.namespace)
+    ):
+        yield Diagnosis(
+            severity=DiagnosisSeverity.NOTE,
+            code="hub-missing",
+            what=f"No hub runs in the namespace {facts.namespace} (labels app=jupyterhub, component=hub).",
+            why="Which version it has was not looked at"
+            + ("." if facts.account else ", nor what its ServiceAccount may do."),
+            fix="kubectl get pods -A -l app=jupyterhub,component=hub\n"
+            "# then: gpuspawner doctor -n NAMESPACE, or --hub-account NAMESPACE:NAME",
+        )
+
+
+def check_hub_runs(facts: ClusterFacts) -> Iterator[Diagnosis]:
+    """Yield that the hub itself does not run."""
+    for pod in list_live_hub_pods(facts.list_objects(ObjectKind.HUB_PODS)):
+        if trouble := find_hub_trouble(pod, now=facts.now):
+            yield Diagnosis(
+                severity=DiagnosisSeverity.FAULT,
+                code="hub-failing",
+                what=f"The hub does not run: {trouble} (pod {facts.namespace}/{get_object_name(pod)}).",
+                why="Nobody can start anything.",
+                fix=f"kubectl describe pod -n {facts.namespace} {get_object_name(pod)}\n"
+                f"kubectl logs -n {facts.namespace} {get_object_name(pod)} --tail=50  # of its last crash: --previous",
+                objects=(get_object_name(pod),),
+            )
+
+
+def check_hub_image(facts: ClusterFacts) -> Iterator[Diagnosis]:
+    """Yield that the hub's image is too old, or cannot have gpuspawner in it."""
+    for pod in list_live_hub_pods(facts.list_objects(ObjectKind.HUB_PODS)):
+        container = _find_hub_container(pod)
+        image = as_text(container.get("image"))
+        found = _CHART_IMAGE_PATTERN.fullmatch(image.partition("@")[0])
+        if found is None:
+            continue
+        if found["major"] is not None:
+            yield from _check_chart_version(image, (int(found["major"]), int(found["minor"])))
+        if not _has_python_path(container):
+            yield Diagnosis(
+                severity=DiagnosisSeverity.FAULT,
+                code="hub-without-gpuspawner",
+                what=f"The hub runs the chart's own image {image}, and nothing adds gpuspawner to it.",
+                why="With spawner_class: gpuspawner.GPUSpawner the hub does not start; without it this is KubeSpawner.",
+                fix="# Build an image (helm-values/Dockerfile) and use it. Helm values:\n"
+                "hub:\n  image:\n    name: REGISTRY/k8s-hub-gpuspawner\n    tag: TAG",
+                objects=(get_object_name(pod),),
+            )
+
+
+def _check_chart_version(image: str, chart: tuple[int, int]) -> Iterator[Diagnosis]:
+    if chart >= _LEAST_CHART:
+        return
+    is_four = chart >= _JUPYTERHUB_5
+    yield Diagnosis(
+        severity=DiagnosisSeverity.WARNING if is_four else DiagnosisSeverity.FAULT,
+        code="hub-too-old",
+        what=f"The hub's image is {image}; gpuspawner needs JupyterHub 5.3 and KubeSpawner 7.",
+        why="Versions 4.0 to 4.3 of the chart may have older ones." if is_four else "The hub cannot load it.",
+        fix="helm upgrade RELEASE jupyterhub --repo https://hub.jupyter.org/helm-chart/ --version 4.4.0 --reuse-values",
+        objects=(image,),
+    )
+
+
+def _find_hub_container(pod: KubernetesObject) -> dict[str, object]:
+    containers = as_dicts(as_dict(pod.get("spec")).get("containers"))
+    return next((each for each in containers if each.get("name") == "hub"), {})
+
+
+def _has_python_path(container: dict[str, object]) -> bool:
+    """Tell whether modules are looked for in a further place, as where an init container installs gpuspawner."""
+    return any(each.get("name") == "PYTHONPATH" for each in as_dicts(container.get("env")))
+
+
+LOSSES = {
+    "hub": "Servers cannot be started, or not be stopped.",
+    "nodes": "No GPU type but those of the settings can be picked, and the form says that capacity is unknown.",
+    "pods": "The form cannot say how many GPUs are free, nor whether a server starts now.",
+    "volumes": "The zone of a home volume is not known: the form may say unknown where it could say never.",
+    "nodepools": "What Karpenter may add is not known: the form says waits, or unknown, instead of after a new node.",
+    "devices": "GPUs of DRA drivers are not seen, and no start is refused for want of a GPU.",
+    "quotas": "The form does not show what a ResourceQuota leaves; Kubernetes refuses servers that exceed it.",
+    "queues": "Progress says that a server waits in its queue, but not at which place.",
+}
+"""Part of the shipped roles → what is lost without it; helm-values/rbac.yaml says more."""
+
+_WITHOUT_EVENTS = "People may not be told why a server waits."
+
+
+def check_missing_rights(facts: ClusterFacts) -> Iterator[Diagnosis]:
+    """Yield one finding for each part of the shipped roles that the hub does not have, or not whole."""
+    if facts.account is None or facts.lacks(ObjectKind.ACCOUNTS, facts.account.name):
+        return
+    for grant in facts.grants:
+        lost = [right for right in grant.rights if facts.allowed.get(right) is False and _needs_right(facts, right)]
+        # Servers start without these, see gpuspawner.hub.kubespawner.reflectors.
+        is_less = grant.part == "hub" and {right.resource for right in lost} == {"events"}
+        severity = (DiagnosisSeverity.WARNING if is_less else _rate_missing_part(facts, grant)) if lost else None
+        if severity is not None:
+            yield Diagnosis(
+                severity=severity,
+                code=f"rights-{grant.part}",
+                what=f"{_describe_hub(facts)} may not {describe_permissions(lost)}.",
+                why=_WITHOUT_EVENTS
+                if is_less
+                else LOSSES.get(grant.part, "See helm-values/rbac.yaml for what is lost."),
+                fix=_format_apply_command(grant),
+                objects=(f"{facts.account.namespace}/{facts.account.name}",),
+            )
+
+
+def check_dangerous_rights(facts: ClusterFacts) -> Iterator[Diagnosis]:
+    """Yield what the hub may do that a hub has no use for."""
+    if facts.account is None:
+        return
+    namespaces = facts.requirements is not None and facts.requirements.has_user_namespaces
+    known = list_dangerous_permissions(facts.account, namespace=facts.namespace, has_user_namespaces=namespaces)
+    found = [right for right in known if facts.allowed.get(right)]
+    if facts.allowed.get(ALL_PERMISSIONS):
+        found, reasons = [ALL_PERMISSIONS], ["do anything in the cluster"]
+    else:
+        # What it may in all namespaces it may in its own.
+        wide = {right._replace(namespace="") for right in found if not right.namespace}
+        found = [right for right in found if not right.namespace or right._replace(namespace="") not in wide]
+        reasons = list(dict.fromkeys(known[right] for right in found))
+    if found:
+        account = f"system:serviceaccount:{facts.account.namespace}:{facts.account.name}"
+        rights = "do everything" if found == [ALL_PERMISSIONS] else describe_permissions(found)
+        yield Diagnosis(
+            severity=DiagnosisSeverity.WARNING,
+            code="rights-dangerous",
+            what=f"{_describe_hub(facts)} may {rights}, which no hub needs.",
+            why=f"Whoever takes the hub over could {'; '.join(reasons)}.",
+            fix="# Find the binding, and take it away:\n"
+            f"kubectl auth can-i --list --as={account} -n {facts.namespace}\n"
+            "kubectl get clusterrolebindings,rolebindings -A -o wide | "
+            f"grep {facts.account.namespace}/{facts.account.name}",
+            objects=(f"{facts.account.namespace}/{facts.account.name}",),
+        )
+
+
+def check_hub_account(facts: ClusterFacts) -> Iterator[Diagnosis]:
+    """Yield that the hub's rights could not be looked at."""
+    if facts.account is None:
+        return
+    name = f"{facts.account.namespace}/{facts.account.name}"
+    if facts.lacks(ObjectKind.ACCOUNTS, facts.account.name):
+        yield Diagnosis(
+            severity=DiagnosisSeverity.FAULT,
+            code="hub-account-missing",
+            what=f"There is no ServiceAccount {name}.",
+            why="The hub has no identity, so it may start nothing.",
+            fix=f"kubectl create serviceaccount -n {facts.account.namespace} {facts.account.name}\n"
+            "# or name the right one: --hub-account NAMESPACE:NAME",
+            objects=(name,),
+        )
+    elif facts.grants and not facts.allowed:
+        yield Diagnosis(
+            severity=DiagnosisSeverity.NOTE,
+            code="rights-unknown",
+            what=f"What {name} may do could not be asked for.",
+            why="Rights that are missing would show in the form only.",
+            fix="# Ask as somebody who may:\nkubectl auth can-i create subjectaccessreviews.authorization.k8s.io",
+            objects=(name,),
+        )
+
+
+def _needs_right(facts: ClusterFacts, right: Permission) -> bool:
+    """Tell whether the hub makes use of a right, as far as values say."""
+    if facts.requirements is None:
+        return True
+    match right.resource:
+        case "events":
+            return facts.requirements.reads_events
+        case "persistentvolumeclaims":
+            return facts.requirements.wants_claims
+        case _:
+            return True
+
+
+def _rate_missing_part(facts: ClusterFacts, grant: RoleGrant) -> DiagnosisSeverity | None:
+    """Return how bad it is here to miss a part, None where nothing needs it."""
+    match grant.part:
+        case "hub":
+            return DiagnosisSeverity.FAULT
+        case "nodes":
+            return DiagnosisSeverity.WARNING if facts.configured.gpus else DiagnosisSeverity.FAULT
+        case "nodepools":
+            return None if ObjectKind.NODE_POOLS in facts.unserved else DiagnosisSeverity.WARNING
+        case "queues":
+            return None if facts.configured.queue is None else DiagnosisSeverity.WARNING
+        case "quotas":
+            return DiagnosisSeverity.WARNING if facts.list_objects(ObjectKind.QUOTAS) else DiagnosisSeverity.NOTE
+        case "devices":
+            return (
+                DiagnosisSeverity.WARNING if facts.list_objects(ObjectKind.DEVICE_CLASSES) else DiagnosisSeverity.NOTE
+            )
+        case _:
+            return DiagnosisSeverity.WARNING
+
+
+def _describe_hub(facts: ClusterFacts) -> str:
+    pods = list_live_hub_pods(facts.list_objects(ObjectKind.HUB_PODS))
+    name = f"ServiceAccount {facts.account.namespace}/{facts.account.name}" if facts.account else ""
+    return f"The hub ({name}, pod {get_object_name(pods[0])})" if pods else f"The hub ({name})"
+
+
+def _format_apply_command(grant: RoleGrant) -> str:
+    text = yaml.safe_dump_all(grant.manifests, sort_keys=False, default_flow_style=None, width=120)
+    return f"kubectl apply -f - <<'EOF'\n{text}EOF"

@@ -1,0 +1,227 @@
+"""Whether pods without a GPU see GPUs: what a probe pod is, and what it saw.
+
+Images made for CUDA ask for all GPUs by the variable NVIDIA_VISIBLE_DEVICES. Where NVIDIA's runtime is the default one
+of a node it hands them out, whatever the pod requests (NVIDIA/k8s-device-plugin, README, "Running GPU Jobs").
+
+Starts probe pods, waits for what they saw, and leaves none behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from gpuspawner.cli.cluster.connection import ClusterConnection
+from gpuspawner.cli.doctor.api import REQUEST_TIMEOUT_S
+from gpuspawner.core.catalog.node_labels import find_vendor
+from gpuspawner.core.cluster.model import Node
+from gpuspawner.core.discovery.discover import SIMULATED_LABEL, group_nodes_by_kind
+from gpuspawner.core.json_access import as_dict, as_dicts, as_text
+from gpuspawner.kube.client.api_requests import APIUnavailableError, read_body, send_request
+
+VISIBLE_DEVICES_VARIABLE = "NVIDIA_VISIBLE_DEVICES"
+UNSET, ALL_DEVICES, VOID = "unset", "all", "void"
+_VARIABLE_VALUES = {UNSET: None, ALL_DEVICES: "all", VOID: "void"}
+"""Container → what the variable is set to in it; unset, it has what the image says."""
+
+PROBE_LABEL = "gpuspawner.jupyter.org/probe"
+"""The label of probe pods, to find one that was left behind."""
+_PROBE_DEADLINE_S = 120
+"""After which the kubelet stops a probe pod, whatever became of whoever started it."""
+_MAX_PROBE_NODES = 5
+"""Nodes that are looked at, each of another kind."""
+
+_PROBE_SCRIPT = (
+    'seen=""; for each in /dev/nvidia[0-9]* /dev/nvidiactl /dev/dxg; do '
+    '[ -e "$each" ] && seen="$seen $each"; done; '
+    f'printf "%s\\n%s\\n" "${{{VISIBLE_DEVICES_VARIABLE}-}}" "$seen" > /dev/termination-log'
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeResult:
+    """What a container without a GPU saw on a node.
+
+    :param way: which container, :data:`UNSET`, :data:`ALL_DEVICES` or :data:`VOID`.
+    :param variable: what NVIDIA_VISIBLE_DEVICES was in it.
+    :param devices: device files of GPUs that it had.
+    :param trouble: why it could not look; empty where it could.
+    """
+
+    node: str
+    way: str
+    variable: str = ""
+    devices: tuple[str, ...] = ()
+    trouble: str = ""
+
+
+def choose_probe_nodes(nodes: Iterable[Node]) -> tuple[str, ...]:
+    """Return the names of nodes to probe: one of each kind that has NVIDIA's GPUs and runs pods."""
+    fit = [
+        node
+        for node in nodes
+        if node.schedulable
+        and node.labels.get(SIMULATED_LABEL) != "true"
+        and any(find_vendor(name) == "nvidia" for name in node.capacity)
+    ]
+    return tuple(group[0].name for group in group_nodes_by_kind(fit))[:_MAX_PROBE_NODES]
+
+
+def build_probe_pod(node: str, *, name: str, image: str, pull_policy: str = "") -> dict[str, object]:
+    """Return the manifest of a pod that looks on one node."""
+    policy = {"imagePullPolicy": pull_policy} if pull_policy else {}
+    containers = [
+        {
+            "name": way,
+            "image": image,
+            "command": ["/bin/sh", "-c", _PROBE_SCRIPT],
+            "resources": {"requests": {"cpu": "1m", "memory": "8Mi"}, "limits": {"cpu": "100m", "memory": "64Mi"}},
+            "securityContext": {
+                "allowPrivilegeEscalation": False,
+                "capabilities": {"drop": ["ALL"]},
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            **({} if value is None else {"env": [{"name": VISIBLE_DEVICES_VARIABLE, "value": value}]}),
+            **policy,
+        }
+        for way, value in _VARIABLE_VALUES.items()
+    ]
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    only = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {PROBE_LABEL: "true"}},
+        "spec": {
+            "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": only}},
+            "tolerations": [{"operator": "Exists"}],
+            "restartPolicy": "Never",
+            "activeDeadlineSeconds": _PROBE_DEADLINE_S,
+            "terminationGracePeriodSeconds": 0,
+            "automountServiceAccountToken": False,
+            "containers": containers,
+        },
+    }
+
+
+def parse_probe_results(pod: Mapping[str, object], *, node: str) -> tuple[ProbeResult, ...]:
+    """Return what the containers of a probe pod saw, as far as they have ended."""
+    status = as_dict(pod.get("status"))
+    found = []
+    for each in as_dicts(status.get("containerStatuses")):
+        state, way = as_dict(each.get("state")), as_text(each.get("name"))
+        ended, waiting = as_dict(state.get("terminated")), as_dict(state.get("waiting"))
+        if ended.get("exitCode") == 0:
+            variable, _, devices = as_text(ended.get("message")).partition("\n")
+            found.append(ProbeResult(node=node, way=way, variable=variable, devices=tuple(devices.split())))
+        else:
+            reason = as_text(ended.get("reason")) or as_text(waiting.get("reason")) or "it did not end"
+            found.append(ProbeResult(node=node, way=way, trouble=reason))
+    if not found:
+        reason = as_text(status.get("reason")) or _describe_unscheduled(status) or "it was not started"
+        found = [ProbeResult(node=node, way=UNSET, trouble=reason)]
+    return tuple(found)
+
+
+def _describe_unscheduled(status: Mapping[str, object]) -> str:
+    for each in as_dicts(status.get("conditions")):
+        if each.get("type") == "PodScheduled" and each.get("status") == "False":
+            return as_text(each.get("message"))
+    return ""
+
+
+_ENDED_PHASES = frozenset({"Succeeded", "Failed"})
+_POLL_S = 0.5
+_REMOVE_ATTEMPTS = 4
+"""To remove a pod."""
+
+
+async def run_probe_pods(
+    cluster: ClusterConnection,
+    nodes: Iterable[str],
+    *,
+    image: str,
+    leftover: list[str],
+    pull_policy: str = "",
+    timeout_s: float = 90.0,
+) -> tuple[ProbeResult, ...]:
+    """Return what pods without a GPU see on some nodes.
+
+    :param leftover: has the names of pods that are not removed, or may not be, also when this is cancelled, and again.
+    :param timeout_s: seconds that they may take, with pulling the image.
+    """
+    looks = [_ProbePod(cluster, node) for node in nodes]
+    # All of them until they are gone: whoever is interrupted twice waits for no answer.
+    leftover += [look.name for look in looks]
+    try:
+        async with asyncio.timeout(timeout_s):
+            await asyncio.gather(*(look.run(image, pull_policy) for look in looks))
+    except TimeoutError:
+        pass  # what is known by then is told
+    finally:
+        # Also when this is cancelled (Ctrl-C): what was begun here ends here. Cancelled again, it ends at once.
+        await asyncio.gather(*(_remove_probe(look, leftover) for look in looks))
+    return tuple(sight for look in looks for sight in look.list_results())
+
+
+async def _remove_probe(pod: _ProbePod, leftover: list[str]) -> None:
+    if await pod.remove():
+        leftover.remove(pod.name)
+
+
+class _ProbePod:
+    """One probe pod."""
+
+    def __init__(self, cluster: ClusterConnection, node: str) -> None:
+        self._cluster = cluster
+        self._node = node
+        # Known before it is created: it is removed even if the answer to that never comes.
+        self.name = f"gpuspawner-probe-{secrets.token_hex(4)}"
+        self._pod: dict[str, object] = {}
+        self._trouble = ""
+        self._is_under_way = False
+        """It was asked for, and nobody said yet that it is there: it may still come."""
+
+    async def run(self, image: str, pull_policy: str) -> None:
+        manifest = build_probe_pod(self._node, name=self.name, image=image, pull_policy=pull_policy)
+        core: Any = self._cluster.core
+        place = {"namespace": self._cluster.namespace, "_request_timeout": REQUEST_TIMEOUT_S}
+        try:
+            self._is_under_way = True
+            await read_body(await send_request(core.create_namespaced_pod, body=manifest, **place))
+            self._is_under_way = False
+            while as_text(as_dict(self._pod.get("status")).get("phase")) not in _ENDED_PHASES:
+                await asyncio.sleep(_POLL_S)
+                answer = await read_body(await send_request(core.read_namespaced_pod, name=self.name, **place))
+                self._pod = as_dict(json.loads(answer))
+        except (APIUnavailableError, ValueError) as error:
+            self._trouble = str(error)
+            if getattr(error, "status", None) is not None:
+                self._is_under_way = False  # it was refused
+
+    async def remove(self) -> bool:
+        """Remove the pod, and tell whether it is gone."""
+        core: Any = self._cluster.core
+        place = {"name": self.name, "namespace": self._cluster.namespace, "_request_timeout": REQUEST_TIMEOUT_S}
+        is_gone = False
+        for _ in range(_REMOVE_ATTEMPTS):
+            try:
+                await read_body(await send_request(core.delete_namespaced_pod, grace_period_seconds=0, **place))
+            except APIUnavailableError as error:
+                is_gone = error.status == HTTPStatus.NOT_FOUND
+                if is_gone and not self._is_under_way:
+                    return True
+                await asyncio.sleep(_POLL_S)
+            else:
+                return True
+        return is_gone
+
+    def list_results(self) -> tuple[ProbeResult, ...]:
+        if self._trouble and not self._pod:
+            return (ProbeResult(node=self._node, way=UNSET, trouble=self._trouble),)
+        return parse_probe_results(self._pod, node=self._node)

@@ -1,0 +1,151 @@
+"""What the namespace of the servers lets them have: quotas, limits, secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity
+from gpuspawner.cli.doctor.facts import ClusterFacts, KubernetesObject, ObjectKind, get_object_name
+from gpuspawner.core.catalog.model import Bounds
+from gpuspawner.core.cluster.decode import decode_resources
+from gpuspawner.core.json_access import as_dict, as_dicts
+
+_POD_COUNTS = ("pods", "count/pods")
+_UNITS = {"cpu": (1000, "CPUs"), "memory": (1024**3, "GiB")}
+
+
+def check_namespace(facts: ClusterFacts) -> Iterator[Diagnosis]:
+    """Yield that there is no namespace to look at, or one that is being deleted."""
+    if facts.lacks(ObjectKind.NAMESPACES, facts.namespace):
+        what = f"There is no namespace {facts.namespace}."
+    elif any(
+        as_dict(each.get("metadata")).get("deletionTimestamp") for each in facts.list_objects(ObjectKind.NAMESPACES)
+    ):
+        what = f"The namespace {facts.namespace} is being deleted."
+    else:
+        return
+    yield Diagnosis(
+        severity=DiagnosisSeverity.FAULT,
+        code="namespace-missing",
+        what=what,
+        why="No server can be started in it.",
+        fix=f"kubectl create namespace {facts.namespace}\n# or name the right one: -n NAMESPACE",
+        objects=(facts.namespace,),
+    )
+
+
+def check_quotas(facts: ClusterFacts) -> Iterator[Diagnosis]:
+    """Yield ResourceQuotas that let nobody have a GPU, or any server."""
+    offered = sorted({gpu.resource for gpu in facts.catalogue.gpus.values()})
+    for quota in facts.list_objects(ObjectKind.QUOTAS):
+        spec = as_dict(quota.get("spec"))
+        if spec.get("scopes") or spec.get("scopeSelector"):
+            continue  # of some pods only, and which those are is not known before they are made
+        hard = decode_resources(spec.get("hard"))
+        name = get_object_name(quota)
+        pods = next((key for key in _POD_COUNTS if hard.get(key) == 0), None)
+        if pods is not None:
+            yield _make_quota_diagnosis(
+                facts, name, key=pods, code="quota-no-pods", why="No server can be started at all."
+            )
+        for resource in offered:
+            if hard.get(key := f"requests.{resource}") == 0:
+                yield _make_quota_diagnosis(facts, name, key=key, code="quota-no-gpu", why=f"Nobody gets {resource}.")
+
+
+def check_limit_ranges(facts: ClusterFacts) -> Iterator[Diagnosis]:
+    """Yield LimitRanges that refuse what the settings offer."""
+    for found in facts.list_objects(ObjectKind.LIMIT_RANGES):
+        for item in as_dicts(as_dict(found.get("spec")).get("limits")):
+            if item.get("type") in ("Container", "Pod"):
+                case = _LimitRangeItem(namespace=facts.namespace, name=get_object_name(found), item=item)
+                for resource, bounds in (("cpu", facts.configured.cpu), ("memory", facts.configured.memory)):
+                    if bounds is not None:
+                        yield from case.find_refusals(resource, bounds)
+                yield from case.find_gpu_refusals({gpu.resource for gpu in facts.catalogue.gpus.values()})
+
+
+def check_pull_secrets(facts: ClusterFacts) -> Iterator[Diagnosis]:
+    """Yield secrets that images are to be pulled with and that there are not."""
+    for name in facts.requirements.pull_secrets if facts.requirements is not None else ():
+        if facts.lacks(ObjectKind.SECRETS, name):
+            yield Diagnosis(
+                severity=DiagnosisSeverity.FAULT,
+                code="pull-secret-missing",
+                what=f"There is no secret {name} in the namespace {facts.namespace}, and images are pulled with it.",
+                why="Servers with an image that needs it end in ImagePullBackOff.",
+                fix=f"kubectl create secret docker-registry {name} -n {facts.namespace} "
+                "--docker-server=REGISTRY --docker-username=NAME --docker-password=TOKEN",
+                objects=(name,),
+            )
+
+
+def _make_quota_diagnosis(facts: ClusterFacts, name: str, *, key: str, code: str, why: str) -> Diagnosis:
+    return Diagnosis(
+        severity=DiagnosisSeverity.FAULT,
+        code=code,
+        what=f"ResourceQuota {name} of the namespace {facts.namespace} allows 0 {key}.",
+        why=why,
+        fix=f"kubectl patch resourcequota {name} -n {facts.namespace} --type=merge "
+        f"""-p '{{"spec": {{"hard": {{"{key}": "NUMBER"}}}}}}'""",
+        objects=(name,),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LimitRangeItem:
+    """One item of a LimitRange."""
+
+    namespace: str
+    name: str
+    item: KubernetesObject
+
+    def find_refusals(self, resource: str, bounds: Bounds) -> Iterator[Diagnosis]:
+        """Yield what the bounds of a resource allow and the LimitRange does not."""
+        most, least = (decode_resources(self.item.get(key)).get(resource) for key in ("max", "min"))
+        ratio = as_dict(self.item.get("maxLimitRequestRatio")).get(resource)
+        if most is not None and bounds.max > most:
+            severity = DiagnosisSeverity.FAULT if bounds.min > most else DiagnosisSeverity.WARNING
+            yield self._finding(severity, resource, says=f"allows at most {_format_amount(most, resource)}", key="max")
+        if least is not None and bounds.min * bounds.guarantee < least:
+            yield self._finding(
+                DiagnosisSeverity.WARNING,
+                resource,
+                says=f"asks for at least {_format_amount(least, resource)}",
+                key="min",
+            )
+        if isinstance(ratio, str) and bounds.guarantee and 1 / bounds.guarantee > _parse_ratio(ratio):
+            yield self._finding(
+                DiagnosisSeverity.FAULT, resource, says=f"allows a limit of {ratio} times the request", key="guarantee"
+            )
+
+    def find_gpu_refusals(self, offered: set[str]) -> Iterator[Diagnosis]:
+        """Yield GPUs that are offered and of which a container may have none."""
+        allowed = decode_resources(self.item.get("max"))
+        for resource in sorted(offered):
+            if allowed.get(resource) == 0:
+                yield self._finding(DiagnosisSeverity.FAULT, resource, says="allows 0", key="")
+
+    def _finding(self, severity: DiagnosisSeverity, resource: str, *, says: str, key: str) -> Diagnosis:
+        values = f"\n# or Helm values: hub.config.GPUSpawner.{resource}.{key}" if key else ""
+        return Diagnosis(
+            severity=severity,
+            code="limit-range",
+            what=f"LimitRange {self.name} of the namespace {self.namespace} {says} of {resource} for a "
+            f"{str(self.item.get('type')).lower()}, and the settings offer what it refuses.",
+            why="Kubernetes refuses such servers when they are started.",
+            fix=f"kubectl edit limitrange {self.name} -n {self.namespace}{values}",
+            objects=(self.name,),
+        )
+
+
+def _format_amount(amount: int, resource: str) -> str:
+    size, unit = _UNITS[resource]
+    return f"{amount / size:.4g} {unit}"
+
+
+def _parse_ratio(quantity: str) -> float:
+    """Return a ratio, which is a quantity: whole numbers mostly; what is none refuses nothing."""
+    found = decode_resources({"cpu": quantity}).get("cpu")
+    return float("inf") if found is None else found / 1000

@@ -1,0 +1,214 @@
+"""The states of nodes with GPUs.
+
+What the form and the hub's log tell admins as well (:mod:`gpuspawner.core.warnings.nodes`), with what helps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import yaml
+
+from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity, format_node_commands, name_nodes, shorten_list
+from gpuspawner.cli.doctor.facts import ClusterFacts, ObjectKind, get_object_name
+from gpuspawner.core.catalog.node_labels import find_vendor
+from gpuspawner.core.cluster.model import Node
+from gpuspawner.core.cluster.taints import is_transient_taint
+from gpuspawner.core.json_access import as_dict, as_dicts, as_text
+from gpuspawner.core.warnings.nodes import AdminWarning, WarningKind, find_node_warnings
+from gpuspawner.core.warnings.presets_and_policy import find_policy_warnings, find_preset_warnings
+
+_PROBLEM_CONDITIONS: Mapping[tuple[str, str], tuple[DiagnosisSeverity, str]] = {
+    ("AcceleratedHardwareReady", "False"): (DiagnosisSeverity.FAULT, "Its GPUs do not work."),
+    ("DiskPressure", "True"): (DiagnosisSeverity.WARNING, "It takes no new servers, and removes images and pods."),
+    ("MemoryPressure", "True"): (
+        DiagnosisSeverity.WARNING,
+        "It takes no new servers of the lowest class, and ends others.",
+    ),
+    ("PIDPressure", "True"): (DiagnosisSeverity.WARNING, "It takes no new servers."),
+}
+"""Type and status of a node's condition → how bad it is, and why."""
+
+
+def check_nodes_ready(facts: ClusterFacts) -> Iterator[Diagnosis]:
+    """Yield nodes with GPUs whose kubelet is not well, or not heard of."""
+    found = [node.name for node in facts.nodes if _has_gpus(node) and not node.ready]
+    if found:
+        yield Diagnosis(
+            severity=DiagnosisSeverity.FAULT
+            if len(found) == sum(map(_has_gpus, facts.nodes))
+            else DiagnosisSeverity.WARNING,
+            code="node-not-ready",
+            what=f"{name_nodes(found)}: not Ready{_describe_reasons(facts, found)}.",
+            why="Nobody gets the GPUs there, and servers that run there are lost after some minutes.",
+            fix=format_node_commands(found, "kubectl describe node {node}"),
+            objects=tuple(found),
+        )
+
+
+def check_cordoned_nodes(facts: ClusterFacts) -> Iterator[Diagnosis]:
+    """Yield nodes with GPUs that take no new pods because somebody said so."""
+    found = [node.name for node in facts.nodes if _has_gpus(node) and node.unschedulable]
+    if found:
+        yield Diagnosis(
+            severity=DiagnosisSeverity.WARNING,
+            code="node-cordoned",
+            what=f"{name_nodes(found)}: cordoned.",
+            why="Nobody new gets the GPUs there, though they work.",
+            fix="# Once the work there is done:\n" + format_node_commands(found, "kubectl uncordon {node}"),
+            objects=tuple(found),
+        )
+
+
+def check_node_conditions(facts: ClusterFacts) -> Iterator[Diagnosis]:
+    """Yield nodes with GPUs that say themselves what is wrong."""
+    gpu_nodes = {node.name for node in facts.nodes if _has_gpus(node)}
+    found: dict[tuple[str, str], list[str]] = {}
+    for raw in facts.list_objects(ObjectKind.NODES):
+        for each in as_dicts(as_dict(raw.get("status")).get("conditions")):
+            key = as_text(each.get("type")), as_text(each.get("status"))
+            if key in _PROBLEM_CONDITIONS and get_object_name(raw) in gpu_nodes:
+                found.setdefault(key, []).append(get_object_name(raw))
+    for (condition, status), names in found.items():
+        severity, why = _PROBLEM_CONDITIONS[condition, status]
+        yield Diagnosis(
+            severity=severity,
+            code="node-in-trouble",
+            what=f"{name_nodes(names)}: {condition} is {status}.",
+            why=why,
+            fix=format_node_commands(names, "kubectl describe node {node}"),
+            objects=tuple(names),
+        )
+
+
+def _has_gpus(node: Node) -> bool:
+    return any(find_vendor(name) for name in (*node.capacity, *node.uncounted))
+
+
+def _describe_reasons(facts: ClusterFacts, names: list[str]) -> str:
+    """Return what the nodes' condition Ready says, where it is the same for all."""
+    reasons = {
+        as_text(each.get("reason"))
+        for raw in facts.list_objects(ObjectKind.NODES)
+        if get_object_name(raw) in names
+        for each in as_dicts(as_dict(raw.get("status")).get("conditions"))
+        if each.get("type") == "Ready"
+    }
+    return f" ({reason})" if len(reasons) == 1 and (reason := next(iter(reasons))) else ""
+
+
+_UNHEALTHY = """\
+# NVIDIA's device plugin takes a card back only when it is restarted; look at the reason first:
+kubectl get events -A --field-selector involvedObject.kind=Node
+kubectl delete pod -A -l app.kubernetes.io/name=nvidia-device-plugin --field-selector spec.nodeName={node}
+kubectl delete pod -A -l app=nvidia-device-plugin-daemonset --field-selector spec.nodeName={node}"""
+_PLUGIN = """\
+# NVIDIA, GPUs whose driver is on the node:
+helm upgrade --install nvdp nvidia-device-plugin --repo https://nvidia.github.io/k8s-device-plugin \\
+  --namespace nvidia-device-plugin --create-namespace --set gfd.enabled=true
+# NVIDIA, driver and all else: the GPU Operator. AMD: https://github.com/ROCm/k8s-device-plugin
+kubectl describe node {node}"""
+_MIG = """\
+# Have all cards of the node sliced alike, or let the device plugin name each slice:
+kubectl label node {node} nvidia.com/mig.config=all-disabled --overwrite
+kubectl patch clusterpolicies.nvidia.com/cluster-policy --type=merge -p '{"spec": {"mig": {"strategy": "mixed"}}}'"""
+_MIXED = """\
+# Have one model on each node, or give the second model a resource of its own in the device plugin's configuration:
+kubectl describe node {node}"""
+_NO_TYPE = """\
+# Offer it, with what the node says of itself, or set discover_gpus: true:
+kubectl get node {node} --show-labels"""
+_UNCOUNTED = "kubectl get deviceclasses,resourceslices,resourceclaims -A"
+_PRESET = "# Change or remove the preset: hub.config.GPUSpawner.presets.{name}"
+_POLICY = "# Change the slug at: hub.config.GPUSpawner.{name}"
+
+
+class _Advice(NamedTuple):
+    severity: DiagnosisSeverity
+    code: str
+    why: str
+    fix: str
+
+
+_ADVICE_BY_CONCERN = {
+    WarningKind.PRESET: _Advice(
+        DiagnosisSeverity.FAULT, "preset-invalid", "People who look for it find nothing.", _PRESET
+    ),
+    WarningKind.POLICY: _Advice(
+        DiagnosisSeverity.WARNING, "policy-type-unknown", "The rule allows and limits nothing.", _POLICY
+    ),
+    WarningKind.MIG_INVALID: _Advice(DiagnosisSeverity.FAULT, "mig-invalid", "Nobody gets these GPUs.", _MIG),
+    WarningKind.MIXED_MODELS: _Advice(DiagnosisSeverity.WARNING, "gpu-models-mixed", "Nobody gets these GPUs.", _MIXED),
+    WarningKind.NO_TYPE: _Advice(DiagnosisSeverity.WARNING, "gpu-not-offered", "Nobody can pick these GPUs.", _NO_TYPE),
+    WarningKind.UNTOLERATED: _Advice(DiagnosisSeverity.WARNING, "taint-untolerated", "These GPUs stay idle.", ""),
+    WarningKind.BROKEN: _Advice(
+        DiagnosisSeverity.FAULT, "gpu-unhealthy", "These GPUs are given to nobody.", _UNHEALTHY
+    ),
+    WarningKind.NO_RESOURCE: _Advice(
+        DiagnosisSeverity.FAULT,
+        "device-plugin-missing",
+        "Kubernetes knows of no GPU there, so no server gets one.",
+        _PLUGIN,
+    ),
+    WarningKind.UNCOUNTED: _Advice(
+        DiagnosisSeverity.WARNING, "devices-uncounted", "The form cannot count them.", _UNCOUNTED
+    ),
+}
+
+
+def check_hub_flags(facts: ClusterFacts) -> Iterator[Diagnosis]:
+    """Yield what is the matter with GPUs, presets and rules."""
+    nodes = find_node_warnings(facts.nodes, facts.catalogue, table=facts.table, tolerations=facts.tolerations)
+    presets = find_preset_warnings(facts.configured.presets, facts.catalogue) if facts.nodes else ()
+    rules = find_policy_warnings(facts.configured.policy, facts.catalogue) if facts.nodes else ()
+    for flag in (*presets, *rules, *nodes):
+        telling = _ADVICE_BY_CONCERN[flag.kind]
+        yield Diagnosis(
+            severity=telling.severity,
+            code=telling.code,
+            what=f"{_describe_subject(flag)}: {flag.message}",
+            why=telling.why,
+            fix=_format_tolerations(facts, flag)
+            if flag.kind is WarningKind.UNTOLERATED
+            else _format_fix(flag, telling.fix),
+            objects=flag.names,
+        )
+
+
+def _describe_subject(flag: AdminWarning) -> str:
+    if flag.nodes:
+        return name_nodes(flag.nodes)
+    return f"{'Preset' if flag.presets else 'Setting'} {shorten_list(flag.names)}"
+
+
+def _format_fix(flag: AdminWarning, fix: str) -> str:
+    if "{name}" in fix:
+        return "\n".join(fix.format(name=name) for name in flag.names)
+    return "\n".join(format_node_commands(flag.nodes, line) if "{node}" in line else line for line in fix.splitlines())
+
+
+def _format_tolerations(facts: ClusterFacts, flag: AdminWarning) -> str:
+    """Return values that let servers onto the nodes of a flag."""
+    first = next(node for node in facts.nodes if node.name == flag.nodes[0])
+    own = [
+        {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}
+        for taint in first.taints
+        if not is_transient_taint(taint)
+    ]
+    types = [
+        gpu
+        for gpu in facts.catalogue.gpus.values()
+        if gpu.resource == flag.resource and gpu.matches_labels(first.labels)
+    ]
+    described = next((gpu for gpu in types if gpu.slug in facts.configured.gpus), None)
+    values: dict[str, object] = {"singleuser": {"extraTolerations": own}}
+    if described is not None:
+        before = [
+            {"key": each.key, "operator": each.operator, "value": each.value, "effect": each.effect}
+            for each in described.tolerations
+        ]
+        kept = [{key: value for key, value in each.items() if value} for each in before]
+        gpus = {described.slug: {"tolerations": [*kept, *(each for each in own if each not in kept)]}}
+        values = {"hub": {"config": {"GPUSpawner": {"gpus": gpus}}}}
+    return "# Helm values:\n" + yaml.safe_dump(values, sort_keys=False).rstrip()

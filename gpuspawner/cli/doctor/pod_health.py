@@ -1,0 +1,116 @@
+"""Why a pod does not run, from its status.
+
+The hub's pods: which of them are the hub now, and why one of those serves nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text
+
+_STARTING_REASONS = frozenset({"", "ContainerCreating", "PodInitializing"})
+_FRESH_START = timedelta(minutes=2)
+_CRASH_LOOP_RESTARTS = 2
+"""Restarts from which on a container that has just been started is not taken for well."""
+
+
+def find_pod_trouble(pod: Mapping[str, object], *, now: datetime) -> str:
+    """Return why a pod does not run, a word or two; empty where it does, or may yet.
+
+    :param now: with its time zone.
+    """
+    status = as_dict(pod.get("status"))
+    for each in (*as_dicts(status.get("initContainerStatuses")), *as_dicts(status.get("containerStatuses"))):
+        state = as_dict(each.get("state"))
+        reason = as_text(as_dict(state.get("waiting")).get("reason"))
+        if reason not in _STARTING_REASONS:
+            return reason
+        if as_dict(state.get("terminated")).get("exitCode") not in (None, 0):
+            return "Error"
+        if _has_crashed(each, now=now):
+            return "crashes again and again"
+    return as_text(status.get("reason")) if status.get("phase") == "Failed" else ""
+
+
+def _has_crashed(container: Mapping[str, object], *, now: datetime) -> bool:
+    """Tell whether a container runs between two crashes: the kubelet says then that it is well."""
+    last = as_dict(as_dict(container.get("lastState")).get("terminated"))
+    started = parse_timestamp(as_dict(as_dict(container.get("state")).get("running")).get("startedAt"))
+    is_fresh = started is not None and now - started < _FRESH_START
+    return (
+        is_fresh
+        and last.get("exitCode") not in (None, 0)
+        and (as_int(container.get("restartCount")) or 0) >= _CRASH_LOOP_RESTARTS
+    )
+
+
+def parse_timestamp(raw: object) -> datetime | None:
+    """Return a time as Kubernetes writes it, None where it is none, or has no time zone."""
+    try:
+        found = datetime.fromisoformat(as_text(raw))
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None
+
+
+_ENDED_PHASES = frozenset({"Failed", "Succeeded"})
+_START_GRACE = timedelta(minutes=2)
+"""For a start: a hub reads its database, and asks its proxy, before it is ready."""
+
+
+def list_live_hub_pods(pods: Iterable[Mapping[str, object]]) -> tuple[Mapping[str, object], ...]:
+    """Return the pods that are the hub, the one that serves first.
+
+    An evicted pod stays as Failed beside the one that took its place, and one on a lost node is being deleted for
+    long: where there is another one they are not the hub any more.
+    """
+    found = tuple(pods)
+    alive = [pod for pod in found if not _is_leaving(pod)]
+    return tuple(sorted(alive or found, key=lambda pod: (_get_phase(pod) != "Running", not _is_ready(pod))))
+
+
+def find_hub_trouble(pod: Mapping[str, object], *, now: datetime) -> str:
+    """Return why a hub's pod serves nobody, in a few words; empty where it does, or may yet.
+
+    :param now: with its time zone.
+    """
+    if trouble := find_pod_trouble(pod, now=now):
+        return trouble
+    if _get_phase(pod) in _ENDED_PHASES:
+        return "it has ended"
+    placed = _find_condition(pod, "PodScheduled")
+    if placed.get("status") == "False" and placed.get("reason") == "Unschedulable":
+        return f"Unschedulable, {as_text(placed.get('message')).rstrip('.') or 'no node takes it'}"
+    since = _find_unready_since(pod)
+    if since is None or now - since <= _START_GRACE:
+        return ""
+    state = "not Ready" if _get_phase(pod) == "Running" else _get_phase(pod) or "not Ready"
+    return f"{state} for {int((now - since).total_seconds() // 60)} minutes"
+
+
+def _find_unready_since(pod: Mapping[str, object]) -> datetime | None:
+    """Return since when a pod is not ready; None where it is, or where that is not told."""
+    ready = _find_condition(pod, "Ready")
+    if ready.get("status") == "True":
+        return None
+    created = as_dict(pod.get("metadata")).get("creationTimestamp")
+    return parse_timestamp(ready.get("lastTransitionTime")) or parse_timestamp(created)
+
+
+def _is_leaving(pod: Mapping[str, object]) -> bool:
+    return _get_phase(pod) in _ENDED_PHASES or bool(as_dict(pod.get("metadata")).get("deletionTimestamp"))
+
+
+def _is_ready(pod: Mapping[str, object]) -> bool:
+    return _find_condition(pod, "Ready").get("status") == "True"
+
+
+def _get_phase(pod: Mapping[str, object]) -> str:
+    return as_text(as_dict(pod.get("status")).get("phase"))
+
+
+def _find_condition(pod: Mapping[str, object], kind: str) -> Mapping[str, object]:
+    conditions = as_dicts(as_dict(pod.get("status")).get("conditions"))
+    return next((each for each in conditions if each.get("type") == kind), {})

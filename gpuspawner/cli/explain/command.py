@@ -1,0 +1,211 @@
+"""Explain what would become of a choice: starts now, after a new node, waits, or never; why, and what fits instead.
+
+Makes the pod that the hub would create for the choice, with the settings of your values, and says what kube-scheduler
+would say to it, node by node. With --user the rules and limits of the settings are asked as well; what is in use is
+counted from the pods that exist. Nothing is created.
+
+The choice is given by its parts, or as the user options that a hub stores. Without a part, the settings' default holds.
+With --manifest the pod is written as well: in a table's place as YAML whose comments hold the explanation.
+
+examples:
+  gpuspawner explain -f values.yaml --image pytorch --gpu a100-80gb --count 2
+  gpuspawner explain -f values.yaml --gpu a100-80gb --cpu 8 --memory 64G --user ada --group physics
+  gpuspawner explain -f values.yaml --user-options '{"gpu": "a100-80gb", "gpu_count": 1}' --output json
+  gpuspawner explain -f values.yaml --user-options @options.json --as-hub -n jhub
+  gpuspawner explain -f values.yaml --gpu t4 --manifest | kubectl create --dry-run=server -f -
+
+exit codes: 0 it starts now, after a new node, or waits; 1 it never would, or is refused, or values are wrong; 3 that
+cannot be told.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import yaml
+
+from gpuspawner.cli.cluster.cluster_view import ClusterViewer, add_view_arguments, open_cluster_viewer
+from gpuspawner.cli.common.exits import BAD, FAILED, OK
+from gpuspawner.cli.common.output import Paint, add_output_argument, format_columns, sanitize, write_result
+from gpuspawner.cli.values.chart_config import get_configured_trait, list_omissions
+from gpuspawner.core.catalog.policy_model import Person
+from gpuspawner.core.errors import SelectionError
+from gpuspawner.core.request.options import parse_query
+from gpuspawner.core.verdict.verdict import Outcome
+from gpuspawner.core.verdict.wording import format_verdict
+
+if TYPE_CHECKING:
+    from gpuspawner.cli.explain.explanation import Explanation, NodeGroup
+
+
+_CHOICE_ARGUMENTS = ("image", "gpu", "count", "cpu", "memory", "preset")
+_NAMES_SHOWN = 4
+_DEFAULT_USER = "user"
+"""Whose pod is made where nobody is named."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    choice = parser.add_argument_group("the choice")
+    choice.add_argument("--image", metavar="NAME", help="an image of the settings, or where they allow it a reference")
+    choice.add_argument("--gpu", metavar="TYPE", help="a GPU type: see gpuspawner inventory; left out: no GPU")
+    choice.add_argument("--count", metavar="N", help="how many GPUs (1)")
+    choice.add_argument("--cpu", metavar="N", help="CPUs at most")
+    choice.add_argument("--memory", metavar="SIZE", help="memory at most, such as 16G")
+    choice.add_argument("--preset", metavar="NAME", help="a preset of the settings, with the other parts over it")
+    choice.add_argument(
+        "--user-options", metavar="JSON", type=_parse_user_options, help="instead of all that; @FILE reads a file"
+    )
+    who = parser.add_argument_group("the person")
+    who.add_argument("--user", metavar="NAME", help="ask what the settings allow this person")
+    who.add_argument("--group", metavar="NAME", action="append", default=[], help="a group of that person; repeat it")
+    add_view_arguments(parser)
+    parser.add_argument("--manifest", action="store_true", help="write the pod as well, as it would be created")
+    add_output_argument(parser)
+    parser.set_defaults(usage_error=parser.error)
+
+
+def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
+    """Explain a choice and write what was found."""
+    if arguments.user_options is not None and any(getattr(arguments, part) is not None for part in _CHOICE_ARGUMENTS):
+        arguments.usage_error("--user-options takes the place of the parts of a choice")
+    if arguments.user == "":
+        arguments.usage_error("--user needs a name")
+    if arguments.group and arguments.user is None:
+        arguments.usage_error("--group needs --user")
+    return asyncio.run(_run_async(arguments, out=out))
+
+
+async def _run_async(arguments: argparse.Namespace, *, out: TextIO) -> int:
+    # JupyterHub takes seconds to load, which no other command is to wait for.
+    from gpuspawner.cli.explain.explanation import Explanation, explain_choice  # noqa: PLC0415 - loaded when used
+    from gpuspawner.cli.explain.offline_spawner import open_offline_spawner  # noqa: PLC0415 - loaded when used
+
+    person = Person(name=arguments.user or _DEFAULT_USER, groups=frozenset(arguments.group))
+    async with open_cluster_viewer(arguments) as onlooker:
+        looked = await onlooker.read_view()
+        images = looked.catalogue.images
+        try:
+            options = _build_user_options(arguments, images)
+        except SelectionError as error:
+            found = Explanation(options={}, invalid=error.problems)
+        else:
+            async with open_offline_spawner(onlooker, person) as spawner:
+                found = await explain_choice(
+                    spawner, options, offer=looked.offer, asks_policy=arguments.user is not None
+                )
+        notices = (*list_omissions(looked.values.chart), *_list_form_notices(onlooker))
+    document = {**found.serialize(manifest=arguments.manifest), "left_out": list(notices)}
+
+    def table(paint: Paint) -> Iterator[str]:
+        lines = _format_lines(found, notices, paint=paint)
+        if not arguments.manifest:
+            return lines
+        return _append_manifest(_format_lines(found, notices, paint=Paint(is_on=False)), found.manifest)
+
+    write_result(document, output=arguments.output, out=out, table=table)
+    return _choose_exit_code(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _UserOptions:
+    """User options, which may be anything, even null."""
+
+    value: object
+
+
+def _parse_user_options(text: str) -> _UserOptions:
+    """Read user options from an argument, or from the file that it names."""
+    try:
+        written = Path(text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text
+        return _UserOptions(json.loads(written))
+    except (OSError, ValueError, RecursionError) as error:
+        message = f"is no JSON that can be read: {error}"
+        raise argparse.ArgumentTypeError(message) from error
+
+
+def _build_user_options(arguments: argparse.Namespace, images: Collection[str]) -> object:
+    """Return the user options that were asked about.
+
+    :param images: slugs; what else looks like a reference is taken for one.
+    :raises SelectionError: a part cannot be understood.
+    """
+    if arguments.user_options is not None:
+        return arguments.user_options.value
+    given = {part: getattr(arguments, part) for part in _CHOICE_ARGUMENTS if getattr(arguments, part) is not None}
+    if "count" in given:
+        given["gpu_count"] = given.pop("count")
+    image = given.get("image", "")
+    if image not in images and ("/" in image or ":" in image):
+        given["custom_image"] = given.pop("image")
+    return parse_query({part: [text] for part, text in given.items()})
+
+
+def _list_form_notices(viewer: ClusterViewer) -> Iterator[str]:
+    """Yield that people would be shown another form than gpuspawner's."""
+    forms = ("profile_list", "options_form", "options_from_form")
+    if viewer.settings.is_empty and any(get_configured_trait(viewer.config, name) for name in forms):
+        yield "There are no settings of gpuspawner beside a profile list or form: a hub would show that, not ask this."
+
+
+def _choose_exit_code(found: Explanation) -> int:
+    if found.is_refused or found.outcome == Outcome.NEVER.value:
+        return BAD
+    return FAILED if found.outcome == Outcome.UNKNOWN.value else OK
+
+
+def _format_lines(found: Explanation, notices: Iterable[str], *, paint: Paint) -> Iterator[str]:
+    """Yield the explanation for people."""
+    for problem in found.refused or ():
+        yield paint.style_error(f"Refused ({problem.code}): {sanitize(problem.message)}")
+    if found.verdict is not None:
+        sentence = sanitize(format_verdict(found.verdict))
+        paints = _PAINTS[found.verdict.outcome]
+        yield f"By the cluster alone: {sentence}" if found.refused else paints(paint, sentence)
+    for problem in found.invalid:
+        yield paint.style_error(f"Not valid: {problem.field or 'options'}: {sanitize(problem.message)}")
+    if profile := found.options.get("profile"):
+        yield f"Choice: {sanitize(str(profile))}"
+    if not found.invalid and not found.refused:
+        yield "Policy: allowed." if found.refused is not None else "Policy: not asked, as nobody is named (--user)."
+    if found.groups:
+        yield ""
+        yield from format_columns(
+            map(_format_cells, found.groups), titles=("NODES", "TAKE IT NOW", "WHY NOT", "WHICH"), paint=paint
+        )
+    if found.nearest:
+        yield ""
+        yield paint.style_title("What starts now instead")
+        yield from (f"  {sanitize(str(each['profile']))}" for each in found.nearest)
+    if found.verdict is not None:
+        yield ""
+        yield from (paint.style_dim(f"Note: {sanitize(each)}") for each in notices)
+
+
+def _format_cells(group: NodeGroup) -> tuple[str, ...]:
+    names = ", ".join(group.names[:_NAMES_SHOWN])
+    more = len(group.names) - _NAMES_SHOWN
+    which = f"{names} and {more} more" if more > 0 else names
+    return str(len(group.names)), group.answer.value, "; ".join(group.why) or "-", which
+
+
+def _append_manifest(lines: Iterable[str], manifest: Mapping[str, Any] | None) -> Iterator[str]:
+    """Yield the lines as comments, and below them the pod."""
+    yield from (f"# {line}".rstrip() for line in lines)
+    if manifest is not None:
+        yield yaml.safe_dump(dict(manifest), sort_keys=False, allow_unicode=True, width=100).rstrip("\n")
+
+
+_PAINTS: Mapping[Outcome, Callable[[Paint, str], str]] = {
+    Outcome.NOW: Paint.style_success,
+    Outcome.AFTER_SCALE_UP: Paint.style_success,
+    Outcome.WAITS: Paint.style_warning,
+    Outcome.NEVER: Paint.style_error,
+    Outcome.UNKNOWN: Paint.style_warning,
+}

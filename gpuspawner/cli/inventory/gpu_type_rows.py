@@ -1,0 +1,217 @@
+"""What there is of each GPU type, as an admin is told: the hub's counts, the nodes behind them, and who may have it.
+
+Who may have which GPU type by the rules of the settings, whatever is in use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from gpuspawner.cli.cluster.cluster_view import ClusterView
+from gpuspawner.cli.common.output import Paint, format_columns
+from gpuspawner.core.catalog.model import Catalog, GPUType
+from gpuspawner.core.catalog.nodes_by_type import group_nodes_by_type, has_silent_plugin, may_have_units
+from gpuspawner.core.catalog.policy_model import Person
+from gpuspawner.core.cluster.model import Node, Taint, Toleration
+from gpuspawner.core.cluster.state import get_occupancy
+from gpuspawner.core.cluster.taints import find_untolerated_taints, is_transient_taint
+from gpuspawner.core.policy.allowance import resolve_allowance
+from gpuspawner.core.policy.usage import Usage
+from gpuspawner.core.units.formatting import format_rounded_memory
+from gpuspawner.core.verdict.availability import Availability, count_availability
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeAccess:
+    """Who may have a GPU type.
+
+    :param everybody: all but the groups and users that are named; otherwise nobody but them.
+    """
+
+    everybody: bool
+    groups: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        """Return it in words."""
+        named = [f"group {name}" for name in self.groups] + [f"user {name}" for name in self.users]
+        if self.everybody:
+            return f"everybody but {', '.join(named)}" if named else "everybody"
+        return ", ".join(named) or "nobody"
+
+
+def find_type_access(catalogue: Catalog) -> dict[str, TypeAccess]:
+    """Return who may have each GPU type, by slug.
+
+    A group stands for somebody who is in it and in no other, a user for somebody who is in none.
+    """
+    policy = catalogue.policy
+    if policy is None:
+        return dict.fromkeys(catalogue.gpus, TypeAccess(everybody=True))
+    anybody = _list_allowed_types(catalogue, Person(name=""))
+    groups = {name: _list_allowed_types(catalogue, Person(name="", groups=frozenset({name}))) for name in policy.groups}
+    users = {name: _list_allowed_types(catalogue, Person(name=name)) for name in policy.users}
+    found = {}
+    for slug in catalogue.gpus:
+        everybody = slug in anybody
+        other_groups = tuple(name for name, reach in groups.items() if (slug in reach) is not everybody)
+        other_users = tuple(name for name, reach in users.items() if (slug in reach) is not everybody)
+        found[slug] = TypeAccess(everybody=everybody, groups=other_groups, users=other_users)
+    return found
+
+
+def _list_allowed_types(catalogue: Catalog, person: Person) -> frozenset[str]:
+    return frozenset(resolve_allowance(catalogue, person, usage=Usage()).catalogue.gpus)
+
+
+_TITLES = ("TYPE", "NAME", "RESOURCE", "MEMORY", "NODES", "TOTAL", "HEALTHY", "FREE", "LARGEST FREE", "TAINTS", "FOR")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeRow:
+    """One GPU type. What is not known is None.
+
+    :param offered: people are shown it.
+    :param nodes: how many nodes servers may get it on.
+    :param reserved: how many more have it that a taint keeps servers off.
+    :param taints: of all these nodes, those that last, and whether servers with the type tolerate it.
+    :param access: by the policy; None without values.
+    """
+
+    gpu: GPUType
+    offered: bool
+    nodes: int | None
+    reserved: int | None
+    there_is: Availability
+    taints: tuple[tuple[Taint, bool], ...] = ()
+    access: TypeAccess | None = None
+
+    def serialize(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        gpu, found = self.gpu, self.there_is
+        document: dict[str, Any] = {
+            "slug": gpu.slug,
+            "display_name": str(gpu.display_name),
+            "resource": gpu.resource,
+            "vendor": gpu.vendor,
+            "unit": gpu.unit.value,
+            "memory_bytes": gpu.memory_bytes,
+            "offered": self.offered,
+            "nodes": self.nodes,
+            "reserved_nodes": self.reserved,
+            "total": found.total,
+            "healthy": found.healthy,
+            "free": found.free,
+            "largest_free": found.largest,
+            "waiting": found.waiting,
+            "taints": [
+                {"key": taint.key, "value": taint.value, "effect": taint.effect, "tolerated": tolerated}
+                for taint, tolerated in self.taints
+            ],
+        }
+        if self.access is not None:
+            who = self.access
+            names = {"groups": list(who.groups), "users": list(who.users)}
+            document["usable_by"] = (
+                {"everybody": True, "but": names} if who.everybody else {"everybody": False, **names}
+            )
+        return document
+
+    def format_cells(self) -> tuple[str, ...]:
+        """Return it as a line of the table."""
+        gpu, found = self.gpu, self.there_is
+        return (
+            gpu.slug,
+            str(gpu.display_name),
+            gpu.resource,
+            "?" if gpu.memory_bytes is None else format_rounded_memory(gpu.memory_bytes, round_up=False),
+            f"{format_count(self.nodes)} (+{self.reserved} reserved)" if self.reserved else format_count(self.nodes),
+            *map(format_count, (found.total, found.healthy, found.free, found.largest)),
+            ", ".join(_format_taint(taint, tolerated=tolerated) for taint, tolerated in self.taints) or "-",
+            "hidden by the settings" if not self.offered else "" if self.access is None else self.access.describe(),
+        )
+
+
+def build_type_rows(view: ClusterView) -> tuple[TypeRow, ...]:
+    """Return all GPU types, those that are offered first."""
+    catalogue = view.catalogue
+    who = find_type_access(catalogue) if view.values.merged else {}
+    offered = tuple(catalogue.gpus.values())
+    gpus = (*offered, *list_hidden_types(view))
+    counts = count_availability(gpus, view.inventory, tolerations=view.tolerations)
+    sites = _find_type_nodes(gpus, view)
+    return tuple(
+        TypeRow(
+            gpu=gpu,
+            offered=place < len(offered),
+            nodes=None if site is None else len(site[0]),
+            reserved=None if site is None else len(site[1]),
+            there_is=there_is,
+            taints=()
+            if site is None
+            else tuple(_list_taints((*site[0], *site[1]), (*gpu.tolerations, *view.tolerations))),
+            access=who.get(gpu.slug),
+        )
+        for place, (gpu, there_is, site) in enumerate(zip(gpus, counts, sites, strict=True))
+    )
+
+
+def list_hidden_types(view: ClusterView) -> tuple[GPUType, ...]:
+    """Return the GPU types that the settings hide, without those found by labels that stand for the same GPUs."""
+    written = view.settings.configured
+    return tuple(gpu for gpu in view.catalogue.hidden if gpu in written.hidden_gpus or gpu.slug in written.hidden)
+
+
+def format_type_table(rows: Iterable[TypeRow], *, paint: Paint) -> Iterator[str]:
+    """Yield the lines of a table; without a policy nobody is named in it."""
+    lines: list[tuple[str, ...]] = [row.format_cells() for row in rows]
+    titles: tuple[str, ...] = _TITLES
+    if not any(line[-1] for line in lines):
+        titles, lines = titles[:-1], [line[:-1] for line in lines]
+    if lines:
+        yield from format_columns(lines, titles=titles, paint=paint)
+    else:
+        yield "No GPU types."
+
+
+def format_count(value: int | None) -> str:
+    """Return a number, or a question mark for one that is not known."""
+    return "?" if value is None else str(value)
+
+
+def _find_type_nodes(gpus: tuple[GPUType, ...], view: ClusterView) -> list[tuple[list[Node], list[Node]] | None]:
+    """Return for each type the nodes that servers may get it on, and those that are reserved for others."""
+    known = get_occupancy(view.inventory)
+    if known is None:
+        return [None] * len(gpus)
+    table = known.occupancy.table
+    found: list[tuple[list[Node], list[Node]] | None] = []
+    for stock in group_nodes_by_type(gpus, table, tolerations=view.tolerations):
+        resource = stock.gpu.resource
+        pools = (
+            [table.get_by_row(row) for pool in pools for row in pool.rows] for pools in (stock.pools, stock.reserved)
+        )
+        there, others = ([node for node in nodes if _has_resource(node, resource)] for nodes in pools)
+        found.append((there, others))
+    return found
+
+
+def _has_resource(node: Node, resource: str) -> bool:
+    return may_have_units(node, resource) or has_silent_plugin(node, resource)
+
+
+def _list_taints(nodes: Iterable[Node], tolerations: tuple[Toleration, ...]) -> Iterator[tuple[Taint, bool]]:
+    seen: dict[Taint, bool] = {}
+    for node in nodes:
+        keeping = frozenset(find_untolerated_taints(node, tolerations))
+        for taint in node.taints:
+            if taint.effect in ("NoSchedule", "NoExecute") and not is_transient_taint(taint):
+                seen[taint] = taint not in keeping
+    yield from sorted(seen.items(), key=lambda each: (each[1], each[0].key, each[0].value, each[0].effect))
+
+
+def _format_taint(taint: Taint, *, tolerated: bool) -> str:
+    value = f"={taint.value}" if taint.value else ""
+    return f"{taint.key}{value}:{taint.effect}{'' if tolerated else ' (not tolerated)'}"

@@ -1,0 +1,454 @@
+"""YAML as Helm reads it, with the place of every key and value.
+
+Helm turns keys into texts, and knows the words of YAML 1.1 (``yes`` is true), but no dates (sigs.k8s.io/yaml, which
+stands on go-yaml 2). Of several documents in a file Helm 3 reads the first; Helm 4 merges them.
+
+Files that admins name, read as text: no more of them than a release may hold, whatever they are.
+
+What YAML's parser refuses, in one sentence for whoever wrote the file.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+from typing_extensions import override
+from yaml.scanner import ScannerError
+
+from gpuspawner.cli.common.findings import FilePosition, Finding, KeyPath, Severity, format_path
+from gpuspawner.core.text.quoting import quote, sanitize_name
+
+MAX_INPUT_SIZE = 4 * 1024**2
+"""Bytes of a file; what Helm stores of a release may have 1 MiB."""
+TOO_LONG_MESSAGE = f"has more than {MAX_INPUT_SIZE // 1024**2} MiB, so it was not read"
+_STDIN = "-"
+
+
+def read_text(file: str) -> str:
+    """Return what a file says, or the standard input where its name is ``-``; of one that is too long, too much.
+
+    It may be a device or a pipe that never ends.
+
+    :raises OSError: it cannot be read.
+    :raises UnicodeDecodeError: it is no UTF-8.
+    """
+    if file == _STDIN:
+        return sys.stdin.read(MAX_INPUT_SIZE + 1)
+    with Path(file).open("rb") as opened:
+        content = opened.read(MAX_INPUT_SIZE + 8)  # a byte order mark does not count
+    # What is cut off may end within a character.
+    return content.decode("utf-8-sig", errors="strict" if len(content) <= MAX_INPUT_SIZE else "replace")
+
+
+def is_too_long(text: str) -> bool:
+    """Tell whether a text has more than may be read."""
+    return len(text) > MAX_INPUT_SIZE or (
+        len(text) * 4 > MAX_INPUT_SIZE and len(text.encode(errors="replace")) > MAX_INPUT_SIZE
+    )
+
+
+def describe_decode_error(error: UnicodeDecodeError) -> str:
+    """Return what is wrong with a file that is no text."""
+    return f"is no text in UTF-8: byte {error.start + 1} fits nowhere"
+
+
+_TAB = "a tab stands where YAML takes spaces only"
+_QUOTES = "the closing mark of a quotation is missing"
+_MEANINGS = {
+    r"found character '\t' that cannot start": _TAB,
+    "mapping values are not allowed": (
+        "a colon stands where no key can be: the indentation is wrong, or a text with a colon in it needs quotes"
+    ),
+    "expected <block end>": (
+        "this does not fit the lines above: the indentation is wrong, or a quotation mark is left over"
+    ),
+    "could not find expected ':'": "a key has no colon after it, or the indentation is wrong",
+    "found undefined alias": "no anchor above has this name",
+    "expected ',' or": "a comma or a closing bracket is missing",
+    "expected the node content": "a value is missing",
+    "found unexpected end of stream": _QUOTES,
+    "found unexpected document separator": _QUOTES,
+    "found unknown escape character": r"double quotes know no such escape: a backslash is written \\ in them",
+    "found a version other than": "Helm reads YAML 1.1 alone, so leave out the line with %YAML",
+    "found an escape that is no": "Unicode has no such character",
+    "that cannot start any token": "a text that begins like this needs quotes",
+    "special characters are not allowed": "there is a control character",
+}
+_LONG_QUOTATION = f"is no YAML: {_QUOTES}, most likely of this one, which goes over several lines"
+_ENDED = re.compile(
+    r"could not find expected ':'|unexpected end of stream|unexpected document separator|but got '<stream end>'"
+)
+
+
+def build_yaml_finding(error: yaml.YAMLError, text: str, *, file: str) -> Finding:
+    """Return what is wrong, at its line and column.
+
+    :param text: what was parsed.
+    """
+    place = _locate_error(error, text, file=file)
+    if (quotation := _find_quotation_start(text, place)) is not None:
+        return Finding(severity=Severity.ERROR, code="bad_yaml", path="", message=_LONG_QUOTATION, place=quotation)
+    told = str(getattr(error, "problem", None) or getattr(error, "reason", None) or error)
+    lines = text.splitlines()
+    before = lines[place.line - 1][: place.column] if place.line <= len(lines) else ""
+    meaning = next((meaning for words, meaning in _MEANINGS.items() if words in told), "it cannot be read")
+    if "\t" in before and not before.strip(" \t-"):
+        meaning = _TAB
+    reason = told if told.isprintable() else sanitize_name(told)
+    message = f"is no YAML: {meaning} ({reason})"
+    return Finding(severity=Severity.ERROR, code="bad_yaml", path="", message=message, place=place)
+
+
+def _find_quotation_start(text: str, place: FilePosition) -> FilePosition | None:
+    """Return where a quotation of several lines begins that ends on the line of an error.
+
+    With a mark missing, a text goes on until the next quotation begins, which then looks wrong.
+    """
+    found = None
+    try:
+        for token in yaml.scan(text, Loader=yaml.SafeLoader):
+            if isinstance(token, yaml.ScalarToken) and token.style in ("'", '"'):
+                start, end = token.start_mark, token.end_mark
+                if start.line < end.line and end.line + 1 == place.line:
+                    found = FilePosition(place.file, start.line + 1, start.column + 1)
+    except (yaml.YAMLError, ValueError, OverflowError):
+        pass  # of which this is told
+    return found
+
+
+def _locate_error(error: yaml.YAMLError, text: str, *, file: str) -> FilePosition:
+    mark, opened = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
+    if mark is None or (opened is not None and _ENDED.search(str(error))):
+        mark = opened  # what is not closed is found where it is opened, a key without a colon where it begins
+    if mark is not None:
+        return FilePosition(file, mark.line + 1, mark.column + 1)
+    before = text[: max(getattr(error, "position", 0) or 0, 0)]
+    return FilePosition(file, before.count("\n") + 1, len(before) - before.rfind("\n"))
+
+
+_MOST_VALUES = 100_000
+"""Values of one file: aliases of aliases can stand for more than any machine holds."""
+_DEEPEST = 100
+_LONGEST_NUMBER = 100
+"""Characters; Python takes longer and longer for longer ones, or refuses to write them."""
+
+_TAG = "tag:yaml.org,2002:"
+_SCALARS = {f"{_TAG}{name}": name for name in ("str", "int", "float", "bool", "null", "merge")}
+_TRUE = frozenset({"y", "yes", "true", "on"})
+_NULL = r"^(?:~|null|Null|NULL|)$"
+_BOOL = r"^(?:[yYnN]|yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$"
+_WORDS = {"null": _NULL, "bool": _BOOL}
+_SURROGATE = "[\ud800-\udfff]"
+_INT = r"^[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|[1-9][0-9_]*|0)$"
+_FLOAT = r"^(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocatedValue:
+    """A value and where it is written.
+
+    :param value: a scalar, or a dict or list of what is written in it.
+    :param key: of the key before it, None in lists and at the top.
+    """
+
+    value: Any
+    place: FilePosition
+    key: FilePosition | None = None
+
+    @property
+    def plain(self) -> Any:
+        """The value without places."""
+        if isinstance(self.value, dict):
+            return {name: entry.plain for name, entry in self.value.items()}
+        return [entry.plain for entry in self.value] if isinstance(self.value, list) else self.value
+
+    @property
+    def shown(self) -> FilePosition:
+        """Where a reader looks for it: what begins on a line below its key is found by the key."""
+        return self.key if self.key is not None and isinstance(self.value, dict | list | None) else self.place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class YAMLDocument:
+    """What a file says.
+
+    :param tree: of a mapping, or of a list where one is allowed; an empty mapping where the file cannot be read.
+    :param is_read: false where the tree is not what the file says.
+    """
+
+    tree: LocatedValue
+    flaws: tuple[Finding, ...] = ()
+    is_read: bool = True
+
+
+_LocatedMapping = Mapping[str, LocatedValue]
+
+
+class _Loader(yaml.SafeLoader):
+    """Composes nodes by Helm's rules of what a plain scalar is."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - the class of the parser has it so
+    # Helm's parser stands on libyaml's rules of YAML 1.1, which do not let a slash be escaped.
+    ESCAPE_REPLACEMENTS = {  # type: ignore[misc]  # noqa: RUF012 - likewise
+        mark: meant for mark, meant in yaml.SafeLoader.ESCAPE_REPLACEMENTS.items() if mark != "/"
+    }
+
+    @override
+    def scan_yaml_directive_value(self, start_mark: Any) -> Any:
+        """Return the version that a file says it is written in; Helm knows one."""
+        version = super().scan_yaml_directive_value(start_mark)
+        if version != (1, 1):
+            problem = "found a version other than 1.1"
+            raise ScannerError(None, None, problem, start_mark)
+        return version
+
+    @override
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Return the next node; an anchor may be defined anew, which PyYAML alone refuses."""
+        if not self.check_event(yaml.AliasEvent):
+            self.anchors.pop(getattr(self.peek_event(), "anchor", None), None)  # type: ignore[no-untyped-call]
+        return super().compose_node(parent, index)
+
+
+for _name, _pattern, _first in (
+    ("null", _NULL, ["~", "n", "N", ""]),
+    ("bool", _BOOL, list("yYnNtTfFoO")),
+    ("int", _INT, list("-+0123456789")),
+    ("float", _FLOAT, list("-+0123456789.")),
+    ("merge", r"^(?:<<)$", ["<"]),
+):
+    _Loader.add_implicit_resolver(f"{_TAG}{_name}", re.compile(_pattern), _first)
+
+
+class _TooLargeError(Exception):
+    """The values of a file are too many, or too deep."""
+
+
+def read_yaml(text: str, *, file: str, may_be_list: bool = False) -> YAMLDocument:
+    """Return what a values file says, as far as it can be read.
+
+    :param file: its name, as places have it.
+    :param may_be_list: it may also hold a list, which is no values file, but what is in one.
+    """
+    top = FilePosition(file, 1, 1)
+    if is_too_long(text):
+        return _make_unread(_make_flaw(top, "too_large", message=TOO_LONG_MESSAGE))
+    try:
+        nodes = list(_compose_documents(text))
+    except yaml.YAMLError as error:
+        return _make_unread(build_yaml_finding(error, text, file=file))
+    except RecursionError:
+        return _make_unread(_make_flaw(top, "too_large", message="is nested too deep"))
+    reader = _Reader(file)
+    if not nodes or (isinstance(nodes[0], yaml.ScalarNode) and nodes[0].tag == f"{_TAG}null"):
+        tree = LocatedValue(value={}, place=top)
+    elif not isinstance(nodes[0], yaml.CollectionNode if may_be_list else yaml.MappingNode):
+        message = f"must hold a mapping, not {quote(_describe_node(nodes[0]))}"
+        return _make_unread(_make_flaw(reader.place(nodes[0]), "wrong_type", message=message))
+    else:
+        try:
+            tree = reader.read(nodes[0], (), depth=0)
+        except _TooLargeError as error:
+            return _make_unread(*reader.flaws, _make_flaw(top, "too_large", message=str(error)))
+    for node in nodes[1:]:
+        if not (isinstance(node, yaml.ScalarNode) and not node.value):
+            message = "is a second document in the file: Helm 3 reads only the first one"
+            reader.flaws.append(_make_flaw(reader.place(node), "second_document", message=message))
+            break
+    return YAMLDocument(tree=tree, flaws=tuple(reader.flaws))
+
+
+def _compose_documents(text: str) -> Iterator[Any]:
+    loader = _Loader(text)
+    try:
+        while loader.check_node():
+            yield loader.get_node()
+    except (ValueError, OverflowError):  # of chr(), for an escape beyond Unicode
+        raise ScannerError(None, None, "found an escape that is no character", loader.get_mark()) from None
+    finally:
+        loader.dispose()
+
+
+def _make_unread(*flaws: Finding) -> YAMLDocument:
+    return YAMLDocument(
+        tree=LocatedValue(value={}, place=flaws[0].place or FilePosition("", 1, 1)), flaws=flaws, is_read=False
+    )
+
+
+def _make_flaw(place: FilePosition, code: str, *, message: str, path: KeyPath = ()) -> Finding:
+    return Finding(severity=Severity.ERROR, code=code, path=format_path(path), message=message, place=place)
+
+
+def _describe_node(node: Any) -> object:
+    return node.value if isinstance(node, yaml.ScalarNode) else []
+
+
+class _Reader:
+    """Reads the nodes of one file.
+
+    :ivar flaws: what is wrong with them.
+    """
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._left = _MOST_VALUES
+        self._open: set[int] = set()
+        self.flaws: list[Finding] = []
+
+    def place(self, node: Any) -> FilePosition:
+        return FilePosition(self._file, node.start_mark.line + 1, node.start_mark.column + 1)
+
+    def read(self, node: Any, path: KeyPath, *, depth: int, key: FilePosition | None = None) -> LocatedValue:
+        """Return what a node says.
+
+        :param depth: of the path, and of what it went through.
+        :raises _TooMuchError: it stands for too much.
+        """
+        self._left -= 1
+        if self._left < 0:
+            message = f"stands for more than {_MOST_VALUES:,} values: aliases of aliases multiply"
+            raise _TooLargeError(message)
+        if depth > _DEEPEST:
+            raise _TooLargeError(f"is nested more than {_DEEPEST} deep")
+        value: Any = None
+        if id(node) in self._open:
+            self._add(node, path, code="bad_value", message="contains itself, by an alias of its own anchor")
+        elif isinstance(node, yaml.ScalarNode):
+            value = self._scalar(node, path)
+        else:
+            self._open.add(id(node))
+            if isinstance(node, yaml.MappingNode):
+                value = self._mapping(node, path, depth=depth)
+            else:
+                if node.tag != f"{_TAG}seq":
+                    self._add(node, path, code="bad_value", message=_describe_unknown_tag(node.tag))
+                entries = enumerate(node.value)
+                value = [self.read(entry, (*path, index), depth=depth + 1) for index, entry in entries]
+            self._open.discard(id(node))
+        return LocatedValue(value=value, place=self.place(node), key=key)
+
+    def _mapping(self, node: Any, path: KeyPath, *, depth: int) -> dict[str, LocatedValue]:
+        if node.tag != f"{_TAG}map":
+            self._add(node, path, code="bad_value", message=_describe_unknown_tag(node.tag))
+        found: dict[str, LocatedValue] = {}
+        own: dict[str, LocatedValue] = {}
+        for key_node, value_node in node.value:
+            if key_node.tag == f"{_TAG}merge":
+                brought = self._merged(value_node, path, depth=depth + 1)
+                self._warn_of_overridden(key_node, path, before=found, brought=brought, own=own)
+                found |= brought
+                continue
+            name = self._key(key_node, path)
+            if name is None:
+                continue
+            if name in own:
+                first = own[name].key
+                message = f"is written twice, first on line {first.line if first else '?'}: Helm drops the first"
+                self._add(key_node, (*path, name), code="duplicate_key", message=message)
+            found[name] = own[name] = self.read(value_node, (*path, name), depth=depth + 1, key=self.place(key_node))
+        return found
+
+    def _warn_of_overridden(
+        self, node: Any, path: KeyPath, *, before: _LocatedMapping, brought: _LocatedMapping, own: _LocatedMapping
+    ) -> None:
+        """Warn of keys whose values ``<<`` takes away: Helm goes through a mapping in the order of its lines."""
+        for name in before.keys() & brought.keys():
+            if before[name].plain != brought[name].plain:
+                message = "is overridden by << below it: Helm takes the last one, so write << first"
+                place = (own[name].key if name in own else None) or self.place(node)
+                flaw = _make_flaw(place, "duplicate_key", message=message, path=(*path, name))
+                self.flaws.append(replace(flaw, severity=Severity.WARNING))
+
+    def _merged(self, node: Any, path: KeyPath, *, depth: int) -> dict[str, LocatedValue]:
+        """Return what one ``<<`` brings in; of a list of mappings the first one wins."""
+        found: dict[str, LocatedValue] = {}
+        for each in node.value if isinstance(node, yaml.SequenceNode) else [node]:
+            if isinstance(each, yaml.MappingNode):
+                value = self.read(each, path, depth=depth).value
+                found = {**(value or {}), **found}
+            else:
+                message = "must be an alias of a mapping, or a list of them: << takes its keys over"
+                self._add(each, (*path, "<<"), code="wrong_type", message=message)
+        return found
+
+    def _key(self, node: Any, path: KeyPath) -> str | None:
+        """Return a key as the text that Helm makes of it, None where it cannot be one."""
+        if not isinstance(node, yaml.ScalarNode):
+            message = "is a mapping or list in the place of a key; a text with { or [ at its beginning needs quotes"
+            self._add(node, path, code="wrong_type", message=message)
+            return None
+        value = self._scalar(node, path)
+        if value is None:
+            self._add(node, path, code="wrong_type", message="has a key that is empty or null; write it in quotes")
+            return None
+        name = {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
+        if not isinstance(value, str) and name != node.value:
+            message = f"is read as {quote(name)}: write the key in quotes, {quote(str(node.value))}"
+            self._add(node, (*path, str(node.value)), code="bad_value", message=message)
+        return name
+
+    def _scalar(self, node: Any, path: KeyPath) -> Any:
+        kind, text = _SCALARS.get(node.tag), str(node.value)
+        if re.search(_SURROGATE, text):
+            self._add(node, path, code="bad_value", message="has half of a surrogate pair, which is no character")
+            return ""
+        if kind in _WORDS and not re.search(_WORDS[kind], text):
+            self._add(node, path, code="bad_value", message=f"has the tag !!{kind}, and is none: {quote(text)}")
+            return None
+        try:
+            match kind:
+                case "str" | "merge":
+                    return text
+                case "null":
+                    return None
+                case "bool":
+                    return text.lower() in _TRUE
+                case "int":
+                    return _parse_int(_require_short(text))
+                case "float":
+                    return float(_require_short(text).replace("_", "").replace(".inf", "inf").replace(".nan", "nan"))
+        except ValueError:
+            self._add(node, path, code="bad_value", message=f"is no number that can be read: {quote(text)}")
+            return text
+        self._add(node, path, code="bad_value", message=_describe_unknown_tag(node.tag))
+        return text
+
+    def _add(self, node: Any, path: KeyPath, *, code: str, message: str) -> None:
+        self.flaws.append(_make_flaw(self.place(node), code, message=message, path=path))
+
+
+def _describe_unknown_tag(tag: str) -> str:
+    shown = tag.replace(_TAG, "!!")
+    return f"has the tag {sanitize_name(shown)}, which means nothing in values; leave it out"
+
+
+def _require_short(number: str) -> str:
+    """Return a number as it is written.
+
+    :raises ValueError: it has more characters than anybody reads.
+    """
+    if len(number) > _LONGEST_NUMBER:
+        raise ValueError
+    return number
+
+
+def _parse_int(text: str) -> int | float:
+    """Return a whole number as go-yaml reads it: ``0x1F``, ``0b1``, ``0o17`` and ``017`` as well.
+
+    :raises ValueError: it is none.
+    """
+    plain = text.replace("_", "")
+    if re.fullmatch(r"[-+]?0[0-7]+", plain):
+        return int(plain, 8)
+    return int(plain, 0)
+
+
+def strip_positions(tree: Mapping[str, LocatedValue]) -> dict[str, Any]:
+    """Return a mapping without places."""
+    return {name: entry.plain for name, entry in tree.items()}

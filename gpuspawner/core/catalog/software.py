@@ -1,0 +1,213 @@
+"""What programs meet on a node besides its GPUs: the processor's architecture, NVIDIA's driver, what its GPUs compute.
+
+As GPU Feature Discovery labels nodes (NVIDIA/k8s-device-plugin, docs/gpu-feature-discovery, ``lm/nvml.go``), in the
+present spelling and in the older one. Labels are hostile input: what cannot be read is not known.
+
+Whether an image can use a GPU type: by vendor, and by what its nodes run, as far as both are known.
+
+One rule for form, gate and placement. Nothing is refused for what is only unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+
+from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
+from gpuspawner.core.catalog.model import ComputeCapability, GPUType, Image, Platform
+from gpuspawner.core.text.i18n import gettext
+from gpuspawner.core.text.wording import join_sentences, join_with_and, join_with_or
+from gpuspawner.core.units.formatting import format_vendor
+
+ARCHITECTURE_LABEL = "kubernetes.io/arch"
+"""Set by the kubelet on each node, https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetes-io-arch"""
+DRIVER_LABELS = ("nvidia.com/cuda.driver-version.major", "nvidia.com/cuda.driver.major")
+CUDA_LABELS = ("nvidia.com/cuda.runtime-version.major", "nvidia.com/cuda.runtime.major")
+"""The newest CUDA that the driver supports, not one that is installed."""
+COMPUTE_MAJOR_LABEL = "nvidia.com/gpu.compute.major"
+COMPUTE_MINOR_LABEL = "nvidia.com/gpu.compute.minor"
+PRODUCT_LABEL = "nvidia.com/gpu.product"
+
+PLATFORM_LABELS = (
+    *DRIVER_LABELS,
+    *CUDA_LABELS,
+    COMPUTE_MAJOR_LABEL,
+    COMPUTE_MINOR_LABEL,
+    PRODUCT_LABEL,
+    ARCHITECTURE_LABEL,
+)
+"""Labels that a platform is made of."""
+
+_MAX_DIGITS = 6
+"""Digits of a number that is taken for one."""
+
+
+def read_platform(labels: Mapping[str, str]) -> Platform:
+    """Return the platform that a node's labels tell of."""
+    major, minor = (_parse_number(labels.get(key)) for key in (COMPUTE_MAJOR_LABEL, COMPUTE_MINOR_LABEL))
+    return Platform(
+        architecture=labels.get(ARCHITECTURE_LABEL) or None,
+        driver=_read_first_number(labels, DRIVER_LABELS),
+        cuda=_read_first_number(labels, CUDA_LABELS),
+        compute=None if major is None or minor is None else (major, minor),
+        labels=tuple((key, labels[key]) for key in PLATFORM_LABELS if key in labels),
+    )
+
+
+def deduplicate_platforms(platforms: Iterable[Platform]) -> tuple[Platform, ...]:
+    """Return each platform once, in an order that does not depend on which node came first."""
+    return tuple(sorted(set(platforms), key=lambda each: (each.labels, each.compute or ())))
+
+
+def parse_compute_capability(text: str) -> ComputeCapability | None:
+    """Return a compute capability from what a table writes (``"8.9"``), None where that is none."""
+    major, minor = (_parse_number(part) for part in (*text.split("."), "")[:2])
+    return None if major is None or minor is None else (major, minor)
+
+
+def _read_first_number(labels: Mapping[str, str], keys: Iterable[str]) -> int | None:
+    return next((number for key in keys if (number := _parse_number(labels.get(key))) is not None), None)
+
+
+def _parse_number(text: str | None) -> int | None:
+    return int(text) if text and len(text) <= _MAX_DIGITS and text.isascii() and text.isdigit() else None
+
+
+_MIN_DRIVER = {11: 450, 12: 525, 13: 580}
+"""CUDA's major version → oldest driver branch that runs its minor versions,
+https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html"""
+
+_MIN_COMPUTE: dict[int, ComputeCapability] = {12: (5, 0), 13: (7, 5)}
+"""CUDA's major version → what its libraries and compiler still support: 12.0 dropped Kepler, 13.0 Maxwell, Pascal and
+Volta (release notes of the CUDA Toolkit)."""
+
+
+class Misfit(StrEnum):
+    """Why an image cannot be used on a platform."""
+
+    ARCHITECTURE = "architecture"
+    DRIVER = "driver"
+    CUDA = "cuda"
+    COMPUTE = "compute"
+
+
+def explain_misfit(image: Image, gpu: GPUType) -> str:
+    """Return why an image cannot use a GPU type, one or more sentences; empty where it can, or may."""
+    if image.vendors is not None and gpu.vendor not in image.vendors:
+        return _explain_vendors(image)
+    found = [find_misfit(image, platform, vendor=gpu.vendor) for platform in gpu.platforms]
+    if not found or None in found:
+        return ""
+    why = {kind: [each for each, is_so in zip(gpu.platforms, found, strict=True) if is_so is kind] for kind in Misfit}
+    return join_sentences(*(_EXPLAINERS[kind](image, platforms) for kind, platforms in why.items() if platforms))
+
+
+def find_misfit(image: Image, platform: Platform, *, vendor: str) -> Misfit | None:
+    """Return why an image cannot be used with a vendor's GPUs on one platform; None where it can, or may."""
+    if image.architectures and platform.architecture and platform.architecture not in image.architectures:
+        return Misfit.ARCHITECTURE
+    major = parse_cuda_major(image)
+    if major is None or vendor != "nvidia":
+        return None
+    if platform.driver is not None:
+        if platform.driver < _MIN_DRIVER.get(major, 0):
+            return Misfit.DRIVER
+    elif platform.cuda is not None and platform.cuda < major:
+        return Misfit.CUDA
+    if platform.compute is not None and platform.compute < _MIN_COMPUTE.get(major, (0, 0)):
+        return Misfit.COMPUTE
+    return None
+
+
+def build_node_exclusions(image: Image, gpu: GPUType) -> tuple[MatchExpression, ...]:
+    """Return what keeps a server off those nodes of a GPU type that the image cannot use, where others are left.
+
+    A node is told by a label that no usable one has; ``NotIn`` also holds for nodes without the label. The
+    architecture is no matter of the GPU type: see :mod:`gpuspawner.core.request.pod_requirements`.
+    """
+    usable: set[tuple[str, str]] = set()
+    unfit: list[Platform] = []
+    for platform in gpu.platforms:
+        why = find_misfit(image, platform, vendor=gpu.vendor)
+        if why is None:
+            usable.update(platform.labels)
+        elif why is not Misfit.ARCHITECTURE:
+            unfit.append(platform)
+    values: dict[str, set[str]] = {}
+    for platform in unfit:
+        telling = (pair for pair in platform.labels if pair[0] != ARCHITECTURE_LABEL and pair not in usable)
+        key, value = next(telling, ("", ""))
+        if key:
+            values.setdefault(key, set()).add(value)
+    return tuple(
+        MatchExpression(key=key, operator="NotIn", values=tuple(sorted(found))) for key, found in values.items()
+    )
+
+
+def describe_vendors(vendors: tuple[str, ...] | None) -> str:
+    """Return what an image with these vendors is made for (``"NVIDIA or AMD GPUs"``); empty when not declared."""
+    if vendors is None:
+        return ""
+    if not vendors:
+        return gettext("work without a GPU")
+    return gettext("{vendors} GPUs", vendors=join_with_or([format_vendor(vendor) for vendor in vendors]))
+
+
+def parse_cuda_major(image: Image) -> int | None:
+    """Return the major version of the CUDA inside an image, None where it is not declared."""
+    return int(image.cuda.partition(".")[0]) if image.cuda else None
+
+
+def _explain_vendors(image: Image) -> str:
+    if not image.vendors:
+        return gettext("{image} is made for work without a GPU.", image=image.display_name)
+    return gettext("{image} is made for {gpus}.", image=image.display_name, gpus=describe_vendors(image.vendors))
+
+
+def _explain_architecture(image: Image, platforms: list[Platform]) -> str:
+    return gettext(
+        "{image} is built for {built}; these nodes are {found}.",
+        image=image.display_name,
+        built=join_with_and(image.architectures),
+        found=_join_values(each.architecture for each in platforms),
+    )
+
+
+def _explain_driver(image: Image, platforms: list[Platform]) -> str:
+    return gettext(
+        "CUDA {cuda} needs driver {least} or newer; these nodes have {found}.",
+        cuda=image.cuda,
+        least=_MIN_DRIVER[parse_cuda_major(image) or 0],
+        found=_join_values(each.driver for each in platforms),
+    )
+
+
+def _explain_cuda(image: Image, platforms: list[Platform]) -> str:
+    return gettext(
+        "{image} has CUDA {cuda}; the driver of these nodes supports CUDA {found}.",
+        image=image.display_name,
+        cuda=image.cuda,
+        found=_join_values(each.cuda for each in platforms),
+    )
+
+
+def _explain_compute(image: Image, platforms: list[Platform]) -> str:
+    least = _MIN_COMPUTE[parse_cuda_major(image) or 0]
+    return gettext(
+        "CUDA {cuda} needs compute capability {least} or more; this GPU has {found}.",
+        cuda=image.cuda,
+        least=f"{least[0]}.{least[1]}",
+        found=_join_values(f"{each.compute[0]}.{each.compute[1]}" for each in platforms if each.compute),
+    )
+
+
+def _join_values(values: Iterable[object]) -> str:
+    return join_with_and(sorted({str(value) for value in values}))
+
+
+_EXPLAINERS: dict[Misfit, Callable[[Image, list[Platform]], str]] = {
+    Misfit.ARCHITECTURE: _explain_architecture,
+    Misfit.DRIVER: _explain_driver,
+    Misfit.CUDA: _explain_cuda,
+    Misfit.COMPUTE: _explain_compute,
+}

@@ -1,0 +1,157 @@
+"""Selectors and terms of pods and volumes, from JSON as the API sends it. Total over any JSON, but for one error.
+
+Which nodes a PersistentVolume can be used on, from JSON as the API sends it. Total over any JSON.
+
+Facts are from kube-scheduler's volumebinding and volumezone plugins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from gpuspawner.core.cluster.model import (
+    LabelSelector,
+    NodeSelectorTerm,
+    PodAffinityTerm,
+    SelectorRequirement,
+    SpreadConstraint,
+)
+from gpuspawner.core.cluster.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, is_valid_requirement, merge_label_keys
+from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text, as_text_map, as_texts
+
+_POD_OPERATORS = frozenset({IN, NOT_IN, EXISTS, DOES_NOT_EXIST})
+
+
+class InvalidSelectorError(ValueError):
+    """A selector of pods is not one that Kubernetes accepts, so nothing can be said of whom it selects."""
+
+
+def decode_node_terms(raw: object) -> tuple[NodeSelectorTerm, ...] | None:
+    """Return the terms of a v1 NodeSelector, None where there is no selector at all."""
+    if not isinstance(raw, dict):
+        return None
+    return tuple(
+        NodeSelectorTerm(
+            expressions=_decode_requirements(term.get("matchExpressions")),
+            fields=_decode_requirements(term.get("matchFields")),
+        )
+        for term in as_dicts(raw.get("nodeSelectorTerms"))
+    )
+
+
+def decode_pod_terms(
+    raw: object, *, namespace: str, labels: Mapping[str, str], created: bool
+) -> tuple[PodAffinityTerm, ...]:
+    """Return required terms of a v1 PodAffinity or PodAntiAffinity.
+
+    :param namespace: of the pod they belong to; terms that name none mean that one.
+    :param labels: of that pod.
+    :param created: the API server has merged the terms' label keys into their selectors already.
+    :raises UnreadableSelectorError: a selector cannot be read.
+    """
+    return tuple(
+        _decode_pod_term(term, namespace=namespace, labels={} if created else labels)
+        for term in as_dicts(as_dict(raw).get("requiredDuringSchedulingIgnoredDuringExecution"))
+    )
+
+
+def decode_spread_constraints(raw: object, *, labels: Mapping[str, str]) -> tuple[SpreadConstraint, ...]:
+    """Return the topology spread constraints that must hold.
+
+    :param labels: of the pod they belong to.
+    :raises UnreadableSelectorError: a selector cannot be read.
+    """
+    return tuple(
+        SpreadConstraint(
+            max_skew=as_int(constraint.get("maxSkew")) or 1,
+            topology_key=as_text(constraint.get("topologyKey")),
+            selector=merge_label_keys(
+                _decode_selector(constraint.get("labelSelector")),
+                as_texts(constraint.get("matchLabelKeys")),
+                labels=labels,
+                same=True,
+            ),
+            min_domains=as_int(constraint.get("minDomains")) or 1,
+            honor_affinity=constraint.get("nodeAffinityPolicy") != "Ignore",
+            honor_taints=constraint.get("nodeTaintsPolicy") == "Honor",
+        )
+        for constraint in as_dicts(raw)
+        if constraint.get("whenUnsatisfiable") == "DoNotSchedule"
+    )
+
+
+def _decode_pod_term(term: Mapping[str, object], *, namespace: str, labels: Mapping[str, str]) -> PodAffinityTerm:
+    selector = _decode_selector(term.get("labelSelector"))
+    selector = merge_label_keys(selector, as_texts(term.get("matchLabelKeys")), labels=labels, same=True)
+    selector = merge_label_keys(selector, as_texts(term.get("mismatchLabelKeys")), labels=labels, same=False)
+    namespaces = as_texts(term.get("namespaces"))
+    by_labels = _decode_selector(term.get("namespaceSelector"))
+    return PodAffinityTerm(
+        topology_key=as_text(term.get("topologyKey")),
+        selector=selector,
+        namespaces=frozenset(namespaces if namespaces or by_labels is not None else (namespace,)),
+        namespace_selector=by_labels,
+    )
+
+
+def _decode_selector(raw: object) -> LabelSelector:
+    """Return a v1 LabelSelector; there is none (it selects nothing) or it has no requirements (it selects all)."""
+    if not isinstance(raw, dict):
+        return None
+    labels = as_text_map(raw.get("matchLabels"))
+    expressions = _decode_requirements(raw.get("matchExpressions"))
+    requirements = (*(SelectorRequirement(key=key, operator=IN, values=(labels[key],)) for key in labels), *expressions)
+    if not all(each.operator in _POD_OPERATORS and is_valid_requirement(each) for each in requirements):
+        raise InvalidSelectorError("a label selector has a requirement that Kubernetes would not accept")
+    return requirements
+
+
+def _decode_requirements(raw: object) -> tuple[SelectorRequirement, ...]:
+    return tuple(_iter_requirements(as_dicts(raw)))
+
+
+def _iter_requirements(found: Iterable[Mapping[str, object]]) -> Iterable[SelectorRequirement]:
+    for each in found:
+        yield SelectorRequirement(
+            key=as_text(each.get("key")), operator=as_text(each.get("operator")), values=as_texts(each.get("values"))
+        )
+
+
+_ZONE, _REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+_BETA_LABELS = {
+    "failure-domain.beta.kubernetes.io/zone": _ZONE,
+    "failure-domain.beta.kubernetes.io/region": _REGION,
+}
+"""Old labels of volumes and nodes → what they are called now."""
+_ZONE_SEPARATOR = "__"
+"""Between the zones of a volume that exists in several."""
+
+
+def decode_volume_terms(raw: object) -> tuple[tuple[NodeSelectorTerm, ...], ...]:
+    """Return what a v1 PersistentVolume says of nodes, as :attr:`Demands.volume_terms`; empty when it says nothing.
+
+    Its node affinity, and its zone and region labels. A node without any of these labels passes the latter.
+    """
+    whole = as_dict(raw)
+    affinity = decode_node_terms(as_dict(as_dict(whole.get("spec")).get("nodeAffinity")).get("required"))
+    labels = as_text_map(as_dict(whole.get("metadata")).get("labels"))
+    zones = {key: _split_zones(labels[key]) for key in (*_BETA_LABELS, _ZONE, _REGION) if key in labels}
+    # A label with a part that is empty is no zone to kube-scheduler either (``LabelZonesToSet``).
+    by_zone = (_build_zone_terms(key, found) for key, found in zones.items() if all(found))
+    return (*(() if affinity is None else (affinity,)), *by_zone)
+
+
+def _split_zones(value: str) -> tuple[str, ...]:
+    return tuple(zone.strip() for zone in value.split(_ZONE_SEPARATOR))
+
+
+def _build_zone_terms(key: str, zones: tuple[str, ...]) -> tuple[NodeSelectorTerm, ...]:
+    nowhere = tuple(SelectorRequirement(key=each, operator=DOES_NOT_EXIST) for each in (*_BETA_LABELS, _ZONE, _REGION))
+    found = [
+        NodeSelectorTerm(expressions=nowhere),
+        NodeSelectorTerm(expressions=(SelectorRequirement(key=key, operator=IN, values=zones),)),
+    ]
+    if key in _BETA_LABELS:
+        renamed = SelectorRequirement(key=_BETA_LABELS[key], operator=IN, values=zones)
+        found.append(NodeSelectorTerm(expressions=(SelectorRequirement(key=key, operator=DOES_NOT_EXIST), renamed)))
+    return tuple(found)

@@ -1,0 +1,197 @@
+"""GPU types from what nodes carry: their resources say that there are GPUs, their labels say which.
+
+Nodes in kinds that offer the same GPUs in the same way: thousands of nodes are of a few dozen kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from gpuspawner.core.catalog.accelerators import AcceleratorTable
+from gpuspawner.core.catalog.model import GPUType, UnitKind
+from gpuspawner.core.catalog.node_labels import (
+    GPU_RESOURCES,
+    NodeGPU,
+    find_divided_models,
+    find_vendor,
+    is_gpu_label,
+    read_node_gpu,
+    slugify,
+)
+from gpuspawner.core.catalog.nodes_by_type import count_units, may_have_units
+from gpuspawner.core.cluster.model import Node, Toleration
+from gpuspawner.core.text.i18n import gettext_lazy
+from gpuspawner.core.units.formatting import format_vendor
+
+SIMULATED_LABEL = "gpuspawner.jupyter.org/simulated"
+"""Label (``"true"``) of nodes that only exist in the API, as devcluster's; what runs there never answers."""
+
+_SIMULATED_NOTE = gettext_lazy("Simulated: the node has no machine behind it, so a server with this GPU never starts.")
+_MAX_SLUG_LENGTH = 63
+"""Characters of a label value in Kubernetes."""
+
+
+def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[GPUType, ...]:
+    """Return the GPU types that nodes carry, in the order they are shown: by vendor, then whole, sliced, shared.
+
+    Nodes that take no pods right now count as well: their GPUs come back. Types whose nodes are labelled in ways that
+    one match cannot cover stay apart.
+    """
+    groups: dict[_TypeKey, GPUType] = {}
+    nodes = tuple(nodes)
+    ambiguous = find_divided_models(nodes)
+    for node in nodes:
+        for resource in _list_gpu_resources(node):
+            offer = read_node_gpu(node, resource, table=table, ambiguous=ambiguous)
+            # Of a node that says nothing of GPUs it takes more than that it may have some.
+            if offer is not None and (count_units(node, resource) or resource in node.published_by_dra or offer.match):
+                found = _build_gpu_type(offer, node)
+                group = _TypeKey(found.slug, offer.source, resource, found.unit, tuple(sorted(found.match)))
+                groups[group] = _join_types(groups[group], found) if group in groups else found
+    unique: dict[str, GPUType] = {}
+    for group in sorted(groups):
+        named = _make_slug_unique(groups[group], group.source, taken=unique)
+        unique[named.slug] = named
+    return tuple(sorted(unique.values(), key=_get_display_order))
+
+
+def build_conventional_tolerations(resource: str) -> tuple[Toleration, ...]:
+    """Return tolerations of the taints that keep other pods off GPU nodes by convention, and of no others.
+
+    Many clusters add the first one themselves (admission plugin ExtendedResourceToleration).
+    """
+    keys = dict.fromkeys((resource, f"{resource.partition('/')[0]}/gpu"))
+    return tuple(Toleration(key=key, operator="Exists", effect="NoSchedule") for key in keys)
+
+
+class _TypeKey(NamedTuple):
+    """What the nodes of one type have in common: the values of their labels may differ, not which labels they have."""
+
+    slug: str
+    source: str
+    resource: str
+    unit: UnitKind
+    keys: tuple[str, ...]
+
+
+def _list_gpu_resources(node: Node) -> list[str]:
+    """Return the GPU resources that a node has or may have, also while none of them works."""
+    names = {*node.capacity, *node.allocatable, *node.uncounted}
+    return sorted(name for name in names if find_vendor(name) is not None and may_have_units(node, name))
+
+
+def _build_gpu_type(offer: NodeGPU, node: Node) -> GPUType:
+    """Return the type that an offer on one node stands for."""
+    slug, name = offer.model or _name_unlabeled(offer)
+    suffix, part = "", ""
+    if offer.profile is not None and offer.model is not None:
+        suffix += f"-mig-{offer.profile}" if offer.vendor == "nvidia" else f"-{offer.profile}"
+        part = f"MIG {offer.profile}" if offer.vendor == "nvidia" else _format_partition(offer.profile)
+    if offer.shared:
+        suffix += "-shared"
+    return GPUType(
+        slug=_build_slug(slug, suffix),
+        display_name=_format_name(name, part=part, shared=offer.shared),
+        resource=offer.resource,
+        vendor=offer.vendor,
+        unit=_find_unit(offer),
+        match=offer.match,
+        max_count=1 if offer.shared else max(1, node.allocatable.get(offer.resource, 0)),
+        memory_bytes=offer.memory_bytes,
+        description=_describe_sharing(offer.replicas) if offer.replicas > 1 else "",
+        note=_SIMULATED_NOTE if node.labels.get(SIMULATED_LABEL) == "true" else "",
+        tolerations=build_conventional_tolerations(offer.resource),
+    )
+
+
+def _format_name(name: str, *, part: str, shared: bool) -> str:
+    """Return a model's name with what is special about its units."""
+    if part and shared:
+        return gettext_lazy("{name} ({part}, shared)", name=name, part=part)
+    if shared:
+        return gettext_lazy("{name} (shared)", name=name)
+    return gettext_lazy("{name} ({part})", name=name, part=part) if part else name
+
+
+def _describe_sharing(replicas: int) -> str:
+    return gettext_lazy("One GPU for up to {replicas} servers at a time.", replicas=replicas)
+
+
+def _format_partition(profile: str) -> str:
+    return gettext_lazy("{profile} partition", profile=profile.upper())
+
+
+def _build_slug(base: str, suffix: str) -> str:
+    """Return a slug that ends in the suffix, even when the base is too long to stay whole."""
+    ending = f"-{slugify(suffix)[: _MAX_SLUG_LENGTH // 2]}" if suffix else ""
+    return slugify(f"{base[: _MAX_SLUG_LENGTH - len(ending)].rstrip('-.')}{ending}")
+
+
+def _find_unit(offer: NodeGPU) -> UnitKind:
+    if offer.shared:
+        return UnitKind.SHARED
+    return UnitKind.MIG if offer.profile is not None and offer.vendor == "nvidia" else UnitKind.CARD
+
+
+def _name_unlabeled(offer: NodeGPU) -> tuple[str, str]:
+    """Return words for a resource on nodes that do not say which model it is."""
+    if offer.profile is not None:
+        return f"nvidia-mig-{offer.profile}", f"NVIDIA MIG {offer.profile}"
+    return f"{offer.vendor}-gpu", gettext_lazy("{vendor} GPU (any model)", vendor=format_vendor(offer.vendor))
+
+
+def _join_types(one: GPUType, other: GPUType) -> GPUType:
+    """Return one type for the nodes of two that differ in label values only."""
+    match = {key: tuple(dict.fromkeys((*values, *other.match[key]))) for key, values in one.match.items()}
+    return replace(
+        one,
+        match={key: tuple(sorted(values)) for key, values in match.items()},
+        max_count=max(one.max_count, other.max_count),
+        memory_bytes=one.memory_bytes if one.memory_bytes == other.memory_bytes else None,
+        # A real node among them can start a server.
+        note=one.note if one.note == other.note else "",
+    )
+
+
+def _make_slug_unique(found: GPUType, source: str, *, taken: Iterable[str]) -> GPUType:
+    """Return a type under a slug that no other has; people see where it differs."""
+    used = set(taken)
+    if found.slug not in used:
+        return found
+    names = [source, *(str(number) for number in range(2, len(used) + 3))]
+    name = next(name for name in names if name and f"{found.slug[:50]}-{name}" not in used)
+    told = gettext_lazy("{name} [{source}]", name=found.display_name, source=name.upper())
+    return replace(found, slug=f"{found.slug[:50]}-{name}", display_name=told)
+
+
+def _get_display_order(gpu: GPUType) -> tuple[int, int, str]:
+    return list(GPU_RESOURCES).index(gpu.vendor), list(UnitKind).index(gpu.unit), gpu.slug
+
+
+NodeKind = tuple[Node, ...]
+
+
+def group_nodes_by_kind(nodes: Iterable[Node], *, labels: Collection[str] = ()) -> tuple[NodeKind, ...]:
+    """Return nodes in groups with the same extended resources, taints and GPU labels, in the order they first appear.
+
+    :param labels: labels whose values tell kinds apart besides.
+    """
+    every = tuple(nodes)
+    present = {key for node in every for key in node.labels}
+    telling = sorted(key for key in present if key in labels or is_gpu_label(key))
+    found: dict[tuple[object, ...], list[Node]] = {}
+    for node in every:
+        amounts = (
+            _select_extended_resources(node.capacity),
+            _select_extended_resources(node.allocatable),
+            node.uncounted,
+        )
+        found.setdefault((node.taints, amounts, *map(node.labels.get, telling)), []).append(node)
+    return tuple(tuple(group) for group in found.values())
+
+
+def _select_extended_resources(amounts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """Return the extended resources among amounts: their names have a domain."""
+    return tuple((name, number) for name, number in amounts.items() if "/" in name)

@@ -1,0 +1,458 @@
+"""Builds the form view: what is offered, what stands in the fields, what is wrong with them.
+
+Total over whatever was saved or typed: a choice that is no longer offered falls back to the default with a notice at
+its field. Knows no HTML.
+
+The part of the form that changes with the cluster: what each GPU type has, and whether the choice can start.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from operator import attrgetter
+
+from gpuspawner.core.autoscaling.node_pools import may_add_gpu_type
+from gpuspawner.core.catalog.model import Catalog, GPUType, Priority, ScaleUp, UnitKind
+from gpuspawner.core.catalog.policy_model import Person
+from gpuspawner.core.cluster.model import ScalableNodePool
+from gpuspawner.core.cluster.state import Inventory
+from gpuspawner.core.errors import Problem
+from gpuspawner.core.form.fields import (
+    FORM_FIELDS,
+    FilledFields,
+    fill_fields,
+    format_field_values,
+    restore_fields,
+    try_validate,
+)
+from gpuspawner.core.form.policy import (
+    apply_allowance_to_gpu,
+    apply_allowance_to_images,
+    build_custom_image_view,
+    build_image_views,
+    build_policy_view,
+    is_hidden_by_policy,
+    list_shown_types,
+)
+from gpuspawner.core.form.views import (
+    AlternativeView,
+    FormView,
+    GPUTypeState,
+    GPUTypeView,
+    ImageView,
+    PolicyView,
+    PresetView,
+    PriorityView,
+    TimeView,
+    VendorView,
+    VerdictView,
+    build_number_view,
+)
+from gpuspawner.core.form.wording import (
+    BYTES_PER_GIB,
+    describe_difference,
+    describe_selection,
+    format_capacity,
+    format_caution,
+    format_data_age,
+    format_details,
+    format_gpu_memory,
+    list_badges,
+)
+from gpuspawner.core.policy.allowance import Allowance
+from gpuspawner.core.policy.denials import Denial
+from gpuspawner.core.request.selection import Selection
+from gpuspawner.core.text.i18n import get_language, gettext, gettext_lazy, translate_now
+from gpuspawner.core.text.wording import join_sentences
+from gpuspawner.core.units.duration import format_duration_option
+from gpuspawner.core.units.formatting import format_rough_duration, format_vendor
+from gpuspawner.core.units.quantity import format_cpu, format_gib
+from gpuspawner.core.verdict.availability import Availability, FreeShape, count_availability
+from gpuspawner.core.verdict.verdict import Outcome, Verdict
+from gpuspawner.core.verdict.wording import format_verdict, format_verdict_label
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveState:
+    """What is known of the cluster at the moment the form is shown.
+
+    :param availabilities: of each GPU type, in the catalogue's order; None: to be counted from the inventory.
+    :param verdict: on the choice that stands in the fields; None where it is no valid one.
+    :param alternatives: choices that fit where that one does not, the nearest first.
+    :param presets: verdicts on presets as they are, by slug; none on those that nobody looked at.
+    """
+
+    availabilities: tuple[Availability, ...] | None = None
+    verdict: Verdict | None = None
+    alternatives: tuple[Selection, ...] = ()
+    presets: Mapping[str, Verdict] = field(default_factory=dict)
+
+
+def find_type_state(
+    gpu: GPUType, available: Availability, *, scalable_pools: Iterable[ScalableNodePool] | None = ()
+) -> tuple[GPUTypeState, str]:
+    """Return whether one GPU of a type can start now, and why not, a sentence.
+
+    :param growths: what autoscalers may add, None when that is not known.
+    """
+    if available.total is None:
+        return GPUTypeState.UNKNOWN, ""
+    if available.total == 0:
+        if not can_add_nodes(gpu, scalable_pools):
+            return GPUTypeState.NEVER, gettext("The cluster has no node with this GPU.")
+        return GPUTypeState.NONE, _append_new_node_time(gettext("No node with this GPU is running."), gpu)
+    if available.healthy == 0:
+        is_one = available.total == 1
+        return GPUTypeState.NONE, gettext("Out of order right now.") if is_one else gettext(
+            "All are out of order right now."
+        )
+    if available.free is None:
+        return GPUTypeState.UNKNOWN, ""
+    if available.free:
+        return GPUTypeState.FREE, ""
+    # Not "in use": their nodes may be closed to new servers for the time being.
+    reason = gettext("Not free right now.") if available.total == 1 else gettext("None is free right now.")
+    return GPUTypeState.BUSY, _append_new_node_time(reason, gpu)
+
+
+def build_verdict_view(live: LiveState, selection: Selection | None, *, catalogue: Catalog) -> VerdictView | None:
+    """Return the verdict in words, with what each alternative fills in; None where there is none.
+
+    :param selection: what stands in the fields.
+    """
+    if live.verdict is None:
+        return None
+    return VerdictView(
+        outcome=live.verdict.outcome.value,
+        sentence=format_verdict(live.verdict),
+        alternatives=tuple(
+            AlternativeView(
+                sentence=describe_difference(other, selection, catalogue=catalogue), values=format_field_values(other)
+            )
+            for other in live.alternatives
+        ),
+    )
+
+
+def build_outlook_view(verdict: Verdict | None) -> VerdictView | None:
+    """Return the verdict on a preset in a few words; None where there is none."""
+    return (
+        None if verdict is None else VerdictView(outcome=verdict.outcome.value, sentence=format_verdict_label(verdict))
+    )
+
+
+def can_add_nodes(gpu: GPUType, scalable_pools: Iterable[ScalableNodePool] | None = ()) -> bool:
+    """Tell whether an autoscaler may add nodes with a type, as far as the admin said so, or the autoscaler itself."""
+    return (
+        _find_fastest_scale_up(gpu) is not None
+        or scalable_pools is None
+        or any(may_add_gpu_type(each, gpu) for each in scalable_pools)
+    )
+
+
+def _find_fastest_scale_up(gpu: GPUType) -> ScaleUp | None:
+    """Return the soonest that an autoscaler may add, of a type or of those that will do for it."""
+    known = [each.scale_up for each in (gpu, *gpu.members) if each.scale_up is not None]
+    return min(known, key=lambda each: each.minutes, default=None)
+
+
+def _append_new_node_time(reason: str, gpu: GPUType) -> str:
+    scale_up = _find_fastest_scale_up(gpu)
+    if scale_up is None:
+        return reason
+    return join_sentences(
+        reason, gettext("A new node takes {duration}.", duration=format_rough_duration(scale_up.minutes))
+    )
+
+
+UNIT_TEXTS = {
+    UnitKind.CARD: gettext_lazy("card"),
+    UnitKind.MIG: gettext_lazy("MIG slice"),
+    UnitKind.SHARED: gettext_lazy("shared"),
+}
+"""What one unit of a GPU type is, in people's words."""
+
+_RANGE_KEYS = ("min", "max", "step")
+_NUMBER_KEYS = (*_RANGE_KEYS, "default", "guarantee")
+GPU_COLUMNS = (
+    *("slug", "display_name", "memory_gib", "max_count", "total", "free"),
+    *("state", "reason", "shapes", "largest_shapes", "scales"),
+)
+"""What the form's script gets of a GPU type, in the order of :func:`encode_gpu_row`."""
+_IMAGE_COLUMNS = ("slug", "display_name", "misfits")
+_PRESET_COLUMNS = ("slug", "outlook", *FORM_FIELDS)
+_get_gpu_values = attrgetter(*GPU_COLUMNS)
+
+
+def build_view(
+    catalogue: Catalog,
+    inventory: Inventory,
+    *,
+    filled: FilledFields | None = None,
+    problems: tuple[Problem, ...] = (),
+    live: LiveState | None = None,
+    allowance: Allowance | None = None,
+) -> FormView:
+    """Build the form for one person.
+
+    :param inventory: says what is not known and how old the rest is; counted if ``live`` holds no counts.
+    :param catalogue: what holds for everybody.
+    :param filled: what stands in the fields, made of this very catalogue and allowance; the defaults if not given.
+    :param problems: what was wrong with a form that came back.
+    :param live: what each GPU type has, and the verdict on what stands in the fields.
+    :param allowance: what the person may have of it; all if not given.
+    """
+    live = live or LiveState()
+    allowance = allowance or Allowance(full_catalog=catalogue, person=Person(name=""))
+    reach = catalogue if allowance.blocked else allowance.catalogue
+    filled = filled or fill_fields(catalogue, allowance=allowance)
+    values = filled.values
+    errors = _group_by_field(problems)
+    selection = None if errors else filled.selection
+    presets = tuple(_build_preset_views(allowance, live))
+    usual = (restore_fields(None, reach)[0], *(preset.values for preset in presets))
+    return FormView(
+        images=apply_allowance_to_images(build_image_views(catalogue), allowance),
+        custom_image=build_custom_image_view(reach.custom_images, values["custom_image"]),
+        cpu=build_number_view(reach.cpu, format_cpu),
+        memory=build_number_view(reach.memory, format_gib),
+        run_time=build_number_view(reach.run_time, format_duration_option),
+        shared_memory=build_number_view(catalogue.shared_memory, format_gib),
+        priorities=tuple(map(_build_priority_view, catalogue.priorities.values())),
+        vendors=_build_vendor_views(allowance, inventory, counts=live.availabilities),
+        presets=presets,
+        values=values,
+        errors=errors,
+        notices=filled.notices,
+        capacity_notice=_format_capacity_notice(inventory),
+        summary="" if selection is None else describe_selection(selection, catalogue),
+        verdict=_build_blocked_verdict(allowance) or build_verdict_view(live, selection, catalogue=catalogue),
+        age_s=inventory.age_s,
+        age_text=format_data_age(inventory.age_s),
+        is_open=bool(errors or filled.notices) or values not in usual,
+        policy=build_policy_view(allowance, values),
+    )
+
+
+def encode_view(view: FormView) -> dict[str, object]:
+    """Return the part of a view that the form's script reads, as a value ``json.dumps`` takes.
+
+    ``version`` counts the changes of this shape that an older script (a site's own copy, or that of a page that was
+    open while the hub was upgraded) could not read. ``values`` is what the verdict is about. Of things alike there may
+    be many, and pages ask for them again and again: they are a table, in which names stand once.
+    """
+    gpus = [encode_gpu_row(gpu) for vendor in view.vendors for gpu in vendor.types]
+    return {**encode_view_without_gpus(view), "gpus": _encode_table(GPU_COLUMNS, gpus)}
+
+
+def encode_gpu_row(gpu: GPUTypeView) -> tuple[object, ...]:
+    """Return a row of ``gpus`` in :func:`encode_view`."""
+    return tuple(_get_gpu_values(gpu))
+
+
+def encode_view_without_gpus(view: FormView) -> dict[str, object]:
+    """Return all of :func:`encode_view` but ``gpus``."""
+    return {
+        "version": view.version,
+        "images": _encode_table(_IMAGE_COLUMNS, [_encode_image(image) for image in view.images if not image.denied]),
+        "custom_image": view.custom_image and _pick_attributes(view.custom_image, "complaint"),
+        "cpu": view.cpu and _pick_attributes(view.cpu, *_NUMBER_KEYS),
+        "memory": view.memory and _pick_attributes(view.memory, *_NUMBER_KEYS),
+        "run_time": view.run_time and _pick_attributes(view.run_time, *_RANGE_KEYS, "default"),
+        "shared_memory": view.shared_memory and _pick_attributes(view.shared_memory, *_RANGE_KEYS),
+        "priorities": [_pick_attributes(each, "slug", "display_name") for each in view.priorities],
+        "presets": _encode_table(_PRESET_COLUMNS, [_encode_preset(preset) for preset in view.presets]),
+        "values": dict(view.values),
+        "verdict": view.verdict and _encode_verdict(view.verdict),
+        "capacity_notice": view.capacity_notice,
+        "age_s": view.age_s,
+        "link_prefix": view.link_prefix,
+        "policy": view.policy and _encode_policy(view.policy, view.presets),
+    }
+
+
+def _encode_table(names: Iterable[str], rows: Iterable[tuple[object, ...]]) -> dict[str, object]:
+    return {"names": list(names), "rows": list(rows)}
+
+
+def _encode_image(image: ImageView) -> tuple[object, ...]:
+    return image.slug, image.display_name, [_pick_attributes(each, "text", "gpus") for each in image.misfits]
+
+
+def _encode_verdict(verdict: VerdictView) -> dict[str, object]:
+    alternatives = [{"sentence": each.sentence, "values": dict(each.values)} for each in verdict.alternatives]
+    return {**_pick_attributes(verdict, "outcome", "sentence"), "alternatives": alternatives}
+
+
+def _encode_preset(preset: PresetView) -> tuple[object, ...]:
+    outlook = preset.outlook and _pick_attributes(preset.outlook, "outcome", "sentence")
+    return preset.slug, outlook, *(preset.values[name] for name in FORM_FIELDS)
+
+
+def _encode_policy(policy: PolicyView, presets: Iterable[PresetView]) -> dict[str, object]:
+    return {
+        **_pick_attributes(policy, "in_use", "blocked"),
+        "times": [_encode_time(each) for each in policy.times],
+        "presets": [preset.slug for preset in presets if preset.is_denied],
+    }
+
+
+def _encode_time(time: TimeView) -> dict[str, object]:
+    return {
+        **_pick_attributes(time, "slug", "longest"),
+        "run_time": time.run_time and _pick_attributes(time.run_time, *_RANGE_KEYS, "default"),
+    }
+
+
+def _pick_attributes(value: object, *names: str) -> dict[str, object]:
+    return {name: getattr(value, name) for name in names}
+
+
+def _group_by_field(problems: Iterable[Problem]) -> dict[str, str]:
+    """Join the messages of each field."""
+    messages: dict[str, list[str]] = {}
+    for problem in problems:
+        messages.setdefault(problem.field, []).append(problem.message)
+    return {name: join_sentences(*texts) for name, texts in messages.items()}
+
+
+def _build_priority_view(priority: Priority) -> PriorityView:
+    return PriorityView(slug=priority.slug, display_name=priority.display_name, description=priority.description)
+
+
+def _build_vendor_views(
+    allowance: Allowance, inventory: Inventory, *, counts: tuple[Availability, ...] | None
+) -> tuple[VendorView, ...]:
+    """Group the GPU types by vendor, vendors and types in the catalogue's order."""
+    groups: dict[str, list[GPUTypeView]] = {}
+    gpus = tuple(allowance.full_catalog.gpus.values())
+    shown = set(list_shown_types(allowance))
+    for gpu, available in zip(gpus, count_availability(gpus, inventory) if counts is None else counts, strict=True):
+        if gpu.slug in shown:
+            view = _get_gpu_type_view(gpu, available, scalable_pools=inventory.scalable_pools)
+            own = apply_allowance_to_gpu(view, gpu, available=available, allowance=allowance)
+            groups.setdefault(gpu.vendor, []).append(own)
+    return tuple(
+        VendorView(slug=vendor, display_name=translate_now(format_vendor(vendor)), types=tuple(types))
+        for vendor, types in groups.items()
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CachedRow:
+    """A GPU type as it was shown last, and what that was made from."""
+
+    gpu: GPUType
+    available: Availability
+    scalable_pools: tuple[ScalableNodePool, ...] | None
+    view: GPUTypeView
+
+
+_ROWS: OrderedDict[tuple[int, str], _CachedRow] = OrderedDict()
+"""By the identity of the GPU type, which is kept here, and the language's tag: a cluster changes by a type or two
+between two forms."""
+_MAX_ROWS = 1024
+
+
+def _get_gpu_type_view(
+    gpu: GPUType, available: Availability, *, scalable_pools: tuple[ScalableNodePool, ...] | None
+) -> GPUTypeView:
+    """Return a GPU type as the form shows it; the same object as long as nothing about it changes."""
+    key = id(gpu), get_language().tag
+    row = _ROWS.get(key)
+    if row is None or row.available is not available or row.scalable_pools != scalable_pools:
+        view = _build_gpu_type_view(gpu, available, scalable_pools=scalable_pools)
+        row = _ROWS[key] = _CachedRow(gpu=gpu, available=available, scalable_pools=scalable_pools, view=view)
+        if len(_ROWS) > _MAX_ROWS:
+            _ROWS.popitem(last=False)
+    return row.view
+
+
+def _build_gpu_type_view(
+    gpu: GPUType, available: Availability, *, scalable_pools: tuple[ScalableNodePool, ...] | None
+) -> GPUTypeView:
+    state, reason = find_type_state(gpu, available, scalable_pools=scalable_pools)
+    return GPUTypeView(
+        slug=gpu.slug,
+        display_name=translate_now(gpu.display_name),
+        vendor=gpu.vendor,
+        memory_text=format_gpu_memory(gpu.memory_bytes),
+        memory_gib=_convert_to_gib(gpu.memory_bytes),
+        unit=gpu.unit.value,
+        unit_text=translate_now(UNIT_TEXTS[gpu.unit]),
+        max_count=gpu.max_count,
+        total=available.total,
+        healthy=available.healthy,
+        free=available.free,
+        largest=available.largest,
+        waiting=available.waiting,
+        capacity_text=format_capacity(available.total, available.free),
+        details_text=format_details(gpu, available),
+        state=state,
+        reason=reason,
+        shapes=_list_shape_triples(available.shapes),
+        largest_shapes=_list_shape_triples(available.largest_shapes),
+        scales=can_add_nodes(gpu, scalable_pools),
+        badges=list_badges(gpu),
+        caution=format_caution(gpu),
+        description=translate_now(gpu.description),
+        note=translate_now(gpu.note),
+    )
+
+
+def _convert_to_gib(size_bytes: int | None) -> float | None:
+    """Return bytes as GiB, a whole number as such: it is shorter."""
+    if size_bytes is None:
+        return None
+    return size_bytes / BYTES_PER_GIB if size_bytes % BYTES_PER_GIB else size_bytes // BYTES_PER_GIB
+
+
+def _list_shape_triples(shapes: Iterable[FreeShape] | None) -> tuple[tuple[int, int, int], ...]:
+    return tuple((shape.cpu_millis, shape.memory_bytes, shape.count) for shape in shapes or ())
+
+
+def _build_preset_views(allowance: Allowance, live: LiveState) -> Iterable[PresetView]:
+    """Yield the presets that can be started; one whose GPU type left the cluster cannot."""
+    catalogue, reach = allowance.full_catalog, allowance.catalogue
+    for preset in catalogue.presets.values():
+        is_denied = preset.slug not in reach.presets
+        selection = try_validate({"preset": preset.slug}, catalogue if is_denied else reach)
+        denials = allowance.check_selection(selection) if selection is not None and is_denied else ()
+        if selection is not None and not is_hidden_by_policy(denials, allowance):
+            yield PresetView(
+                slug=preset.slug,
+                display_name=preset.display_name,
+                description=preset.description,
+                summary=describe_selection(selection, catalogue),
+                values=format_field_values(selection),
+                outlook=_build_denied_outlook(denials, allowance)
+                if is_denied
+                else build_outlook_view(live.presets.get(preset.slug)),
+                is_denied=is_denied,
+            )
+
+
+def _build_denied_outlook(denials: Iterable[Denial], allowance: Allowance) -> VerdictView | None:
+    """Return why a preset is out of reach; None where everything is, which is said once."""
+    reason = "" if allowance.blocked else join_sentences(*(each.message for each in denials))
+    return VerdictView(outcome=Outcome.NEVER.value, sentence=reason) if reason else None
+
+
+def _build_blocked_verdict(allowance: Allowance) -> VerdictView | None:
+    """Return what becomes of every choice while nothing at all may be started."""
+    blocked = allowance.blocked
+    return None if blocked is None else VerdictView(outcome=Outcome.NEVER.value, sentence=blocked.message)
+
+
+def _format_capacity_notice(inventory: Inventory) -> str:
+    if inventory.occupancy is not None:
+        return ""
+    if inventory.nodes is None:
+        known = gettext("GPU capacity is unknown right now.")
+    elif inventory.pods is None:
+        known = gettext("How many GPUs are free is unknown.")
+    else:
+        return ""
+    return join_sentences(known, translate_now(inventory.reason))

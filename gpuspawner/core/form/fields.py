@@ -1,0 +1,337 @@
+"""What stands in the fields when the form opens: the saved choice as far as it is still offered, else the defaults.
+
+Saved user options are hostile input (the hub stores them unchecked, its REST API lets anyone with the right to change
+them write any JSON), so each field passes the same validation as a new choice, one by one.
+
+What stands in the fields of a form: what was typed, else the saved choice, else the defaults; and its meaning.
+
+Found once for each form: the verdict and the page are about the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from gpuspawner.core.catalog.model import Catalog, narrow_bounds
+from gpuspawner.core.errors import SelectionError
+from gpuspawner.core.form.views import FORM_LEVEL
+from gpuspawner.core.policy.allowance import Allowance
+from gpuspawner.core.request.checks import Problems
+from gpuspawner.core.request.options import parse_form
+from gpuspawner.core.request.selection import (
+    NUMBER_OF_GPUS,
+    OPTIONS_VERSION,
+    Selection,
+    find_max_run_time_s,
+    is_given,
+    validate,
+)
+from gpuspawner.core.text.i18n import gettext, gettext_lazy
+from gpuspawner.core.text.wording import join_sentences
+from gpuspawner.core.units.duration import format_duration_option, parse_duration
+from gpuspawner.core.units.quantity import format_cpu, format_gib
+
+FORM_FIELDS = (
+    *("image", "custom_image", "cpu", "memory", "gpu", "gpu_count"),
+    *("run_time", "shared_memory", "priority"),
+)
+"""Names of the form's fields, in the form's order."""
+
+DenialExplainer = Callable[[str, Mapping[str, object]], str]
+"""Field and user options → why a person may not have what these hold there, a sentence; empty where it is gone."""
+
+_MAX_QUOTED_CHARS = 40
+_GONE_NOTICES = {
+    "cpu": gettext_lazy("Your last number of CPUs{saved} is no longer offered: {kept} is filled in."),
+    "memory": gettext_lazy("Your last amount of memory{saved} is no longer offered: {kept} GiB is filled in."),
+    "run_time": gettext_lazy("Your last run time{saved} is no longer offered: {kept} is filled in."),
+}
+"""Field → what is said when what was saved for it is gone."""
+_KEPT, _KEPT_MEMORY = gettext_lazy("{kept} is filled in."), gettext_lazy("{kept} GiB is filled in.")
+"""What is said after why somebody may not have it."""
+
+
+def try_validate(options: Mapping[str, object], catalogue: Catalog) -> Selection | None:
+    """Return the selection these options stand for, None if they are not valid."""
+    try:
+        return validate(options, catalogue)
+    except SelectionError:
+        return None
+
+
+def format_field_values(selection: Selection) -> dict[str, str]:
+    """Return a selection as field values, in form notation (cores; GiB; hours and minutes with their units)."""
+    cpu, memory, run_time = selection.cpu_millis, selection.memory_bytes, selection.run_time_s
+    shared = selection.shared_memory_bytes
+    return {
+        "image": selection.image,
+        "custom_image": selection.custom_image or "",
+        "cpu": "" if cpu is None else format_cpu(cpu),
+        "memory": "" if memory is None else format_gib(memory),
+        "gpu": selection.gpu or "",
+        "gpu_count": str(selection.gpu_count) if selection.gpu else "",
+        "run_time": "" if run_time is None else format_duration_option(run_time),
+        "shared_memory": "" if shared is None else format_gib(shared),
+        "priority": selection.priority or "",
+    }
+
+
+def restore_fields(
+    options: Mapping[str, object] | None, catalogue: Catalog, *, explain_denial: DenialExplainer | None = None
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return field values and notices (field name → sentence about what was saved and is gone)."""
+    form = _FieldRestorer(catalogue, format_field_values(validate({}, catalogue)), explain_denial=explain_denial)
+    if not isinstance(options, Mapping):
+        return form.values, form.notices
+    if options.get("v", OPTIONS_VERSION) != OPTIONS_VERSION:
+        form.notices[FORM_LEVEL] = gettext("Your last choice was saved by another version and could not be read.")
+        return form.values, form.notices
+    if options.get("preset") is not None:
+        preset = try_validate({"preset": options["preset"]}, catalogue)
+        form.values = form.values if preset is None else format_field_values(preset)
+    for name, restore_field in form.list_field_restorers().items():
+        if name in options and is_given(name, options[name]):
+            restore_field(options[name])
+    form.fit_shared_memory()
+    form.fit_run_time(is_saved=options.get("run_time") is not None)
+    return form.values, form.notices
+
+
+class _FieldRestorer:
+    """Field values and notices while they are being restored, one field after the other."""
+
+    def __init__(self, catalogue: Catalog, values: dict[str, str], *, explain_denial: DenialExplainer | None) -> None:
+        self.catalogue = catalogue
+        self.values = values
+        self.notices: dict[str, str] = {}
+        self._why = explain_denial
+
+    def list_field_restorers(self) -> dict[str, Callable[[object], None]]:
+        """Return field name → how to restore it, of the fields that are shown; a count comes after its type."""
+        fields: dict[str, Callable[[object], None]] = {
+            "image": self._restore_image,
+            "custom_image": self._restore_custom_image,
+        }
+        if self.catalogue.cpu is not None:
+            fields["cpu"] = partial(self._restore_amount, "cpu")
+        if self.catalogue.memory is not None:
+            fields["memory"] = partial(self._restore_amount, "memory")
+        fields |= {"gpu": self._restore_gpu, "gpu_count": self._restore_count}
+        if self.catalogue.run_time is not None:
+            fields["run_time"] = partial(self._restore_amount, "run_time")
+        if self.catalogue.shared_memory is not None:
+            fields["shared_memory"] = self._restore_shared_memory
+        if self.catalogue.priorities:
+            fields["priority"] = self._restore_priority
+        return fields
+
+    def fit_shared_memory(self) -> None:
+        """Leave the size of /dev/shm open where the memory that was restored has no room for it."""
+        if self.values["shared_memory"]:
+            self._restore_shared_memory(f"{self.values['shared_memory']}G")
+
+    def fit_run_time(self, *, is_saved: bool) -> None:
+        """Shorten the run time to what the GPU type that was restored may have.
+
+        :param is_saved: it is no default of ours.
+        """
+        gpu = self.values["gpu"] or None
+        bounds = narrow_bounds(self.catalogue.run_time, most=find_max_run_time_s(gpu, self.catalogue))
+        if bounds is None or parse_duration(saved := self.values["run_time"]) <= bounds.max:
+            return
+        self.values["run_time"] = format_duration_option(bounds.max)
+        if is_saved and "run_time" not in self.notices:
+            self._note_amount("run_time", saved, options={"gpu": gpu, "run_time": saved})
+
+    def _restore_image(self, saved: object) -> None:
+        if isinstance(saved, str) and saved in self.catalogue.images:
+            self.values["image"] = saved
+            return
+        self._note_image(saved)
+
+    def _restore_custom_image(self, saved: object) -> None:
+        selection = try_validate({"custom_image": saved}, self.catalogue)
+        if selection is None:
+            self._note_image(saved, name="custom_image")
+            return
+        self.values.update(image="", custom_image=selection.custom_image or "")
+        self.notices.pop("image", None)
+
+    def _note_image(self, saved: object, *, name: str = "image") -> None:
+        # A preset's image may stand in the field already, so what is named is what the person sees selected.
+        selected = self.catalogue.images[self.values["image"]].display_name
+        gone = gettext(
+            "The image you had last time{saved} is no longer offered: {name} is selected.",
+            saved=_quote_saved(saved),
+            name=selected,
+        )
+        denied = self._explain_denial({name: saved}, name)
+        self.notices["image"] = (
+            join_sentences(denied, gettext("{name} is selected.", name=selected)) if denied else gone
+        )
+
+    def _explain_denial(self, options: Mapping[str, object], name: str) -> str:
+        """Return why a person may not have what was saved in a field, a sentence; empty where it is gone."""
+        return "" if self._why is None else self._why(name, options)
+
+    def _restore_amount(self, name: str, saved: object) -> None:
+        selection = try_validate({name: saved}, self.catalogue)
+        if selection is not None:
+            self.values[name] = format_field_values(selection)[name]
+            return
+        self._note_amount(name, saved, options={name: saved})
+
+    def _note_amount(self, name: str, saved: object, *, options: Mapping[str, object]) -> None:
+        kept = self.values[name]
+        gone = gettext(_GONE_NOTICES[name], saved=_quote_saved(saved), kept=kept)
+        instead = gettext(_KEPT_MEMORY if name == "memory" else _KEPT, kept=kept)
+        denied = self._explain_denial(options, name)
+        self.notices[name] = join_sentences(denied, instead) if denied else gone
+
+    def _restore_shared_memory(self, saved: object) -> None:
+        memory = self.values["memory"]
+        selection = try_validate({"memory": f"{memory}G" if memory else None, "shared_memory": saved}, self.catalogue)
+        if selection is not None:
+            self.values["shared_memory"] = format_field_values(selection)["shared_memory"]
+            return
+        self.values["shared_memory"] = ""
+        self.notices["shared_memory"] = gettext(
+            "Your last amount of shared memory{saved} is no longer offered: the field is left empty.",
+            saved=_quote_saved(saved),
+        )
+
+    def _restore_priority(self, saved: object) -> None:
+        if isinstance(saved, str) and saved in self.catalogue.priorities:
+            self.values["priority"] = saved
+            return
+        selected = self.catalogue.priorities[self.values["priority"]].display_name
+        self.notices["priority"] = gettext(
+            "The priority you had last time{saved} is no longer offered: {name} is selected.",
+            saved=_quote_saved(saved),
+            name=selected,
+        )
+
+    def _restore_gpu(self, saved: object) -> None:
+        if isinstance(saved, str) and saved in self.catalogue.gpus:
+            if saved != self.values["gpu"]:
+                self.values.update(gpu=saved, gpu_count="1")
+            return
+        self.values.update(gpu="", gpu_count="")
+        if saved is None or saved == "":
+            return
+        gone = gettext(
+            "The GPU type you had last time{saved} is no longer offered: no GPU is selected.", saved=_quote_saved(saved)
+        )
+        denied = self._explain_denial({"gpu": saved}, "gpu")
+        self.notices["gpu"] = join_sentences(denied, gettext("No GPU is selected.")) if denied else gone
+
+    def _restore_count(self, saved: object) -> None:
+        if not self.values["gpu"]:
+            return
+        number = Problems().check_whole_number("gpu_count", saved, title=NUMBER_OF_GPUS)
+        if number is not None and 1 <= number <= self.catalogue.gpus[self.values["gpu"]].max_count:
+            self.values["gpu_count"] = str(number)
+            return
+        kept = self.values["gpu_count"]
+        gone = gettext(
+            "Your last number of GPUs{saved} is no longer offered: {kept} is filled in.",
+            saved=_quote_saved(saved),
+            kept=kept,
+        )
+        denied = self._explain_denial({"gpu": self.values["gpu"], "gpu_count": saved}, "gpu_count")
+        self.notices["gpu_count"] = join_sentences(denied, gettext(_KEPT, kept=kept)) if denied else gone
+
+
+def _quote_saved(saved: object) -> str:
+    """Return what was saved, shortened and in brackets, if it is something a person can have picked."""
+    if isinstance(saved, bool) or not isinstance(saved, str | int | float):
+        return ""
+    try:
+        text = str(saved)
+    except ValueError:  # Python refuses to write out an integer of thousands of digits
+        return ""
+    shown = text if len(text) <= _MAX_QUOTED_CHARS else f"{text[:_MAX_QUOTED_CHARS]}…"
+    return gettext(" ({saved})", saved=shown)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilledFields:
+    """What stands in the fields.
+
+    :param values: field name → text, in form notation.
+    :param notices: field name → sentence about what was saved and is gone.
+    :param selection: what the values stand for, None where that is no valid choice.
+    """
+
+    values: Mapping[str, str]
+    notices: Mapping[str, str] = field(default_factory=dict)
+    selection: Selection | None = None
+
+
+def fill_fields(
+    catalogue: Catalog,
+    *,
+    options: Mapping[str, object] | None = None,
+    typed: Mapping[str, str] | None = None,
+    allowance: Allowance | None = None,
+) -> FilledFields:
+    """Return what stands in the fields when the form opens.
+
+    :param options: user options saved by an earlier start; hostile input, restored field by field.
+    :param typed: the form as it came back, shown as it is; wins over ``options``.
+    :param allowance: what the person may have of this catalogue; all if not given.
+    """
+    # While nothing at all may be started, nothing of what was saved is gone.
+    reach = catalogue if allowance is None or allowance.blocked else allowance.catalogue
+    values, notices = restore_fields(
+        options,
+        reach,
+        explain_denial=None if allowance is None else partial(_explain_field_denial, allowance=allowance),
+    )
+    if typed is not None:
+        values, notices = _overlay_typed(values, typed, catalogue=catalogue), {}
+    selection = None if allowance is not None and allowance.blocked else _find_selection(values, reach)
+    return FilledFields(values=values, notices=notices, selection=selection)
+
+
+def _explain_field_denial(name: str, options: Mapping[str, object], *, allowance: Allowance) -> str:
+    """Return why somebody may not have what was saved in a field, a sentence; empty where it is just gone."""
+    full = allowance.full_catalog
+    # Which image goes with a GPU type is another matter.
+    images = ("",) if name.endswith("image") else full.images
+    selection = next(filter(None, (try_validate({"image": slug, **options}, full) for slug in images)), None)
+    denials = () if selection is None or allowance.blocked else allowance.check_selection(selection)
+    return next((each.message for each in denials if each.field == name), "")
+
+
+def _overlay_typed(values: Mapping[str, str], typed: Mapping[str, str], *, catalogue: Catalog) -> dict[str, str]:
+    """Return what was typed, exactly, over what stands in the fields otherwise."""
+    if "preset" in typed:  # from a link: it fills in the fields the link does not name
+        preset = try_validate({"preset": typed["preset"]}, catalogue)
+        values = values if preset is None else format_field_values(preset)
+    merged = {name: typed.get(name, values[name]) for name in FORM_FIELDS}
+    if catalogue.custom_images is not None and typed.get("custom_image") and "image" not in typed:
+        merged["image"] = ""  # from a link: it takes the place of the image that stands there otherwise
+    if "gpu_count" not in typed and merged["gpu"] != values["gpu"]:
+        merged["gpu_count"] = ""  # that number belonged to another GPU type
+    return merged
+
+
+def _find_selection(values: Mapping[str, str], catalogue: Catalog) -> Selection | None:
+    """Return the choice that stands in the fields, None where it is no valid one."""
+    offered: dict[str, object] = {
+        "cpu": catalogue.cpu,
+        "memory": catalogue.memory,
+        "custom_image": catalogue.custom_images,
+        "run_time": catalogue.run_time,
+        "shared_memory": catalogue.shared_memory,
+        "priority": catalogue.default_priority,
+    }
+    hidden = {name for name, offer in offered.items() if offer is None}
+    try:
+        options = parse_form({name: [text] for name, text in values.items() if name not in hidden})
+    except SelectionError:
+        return None
+    return try_validate(options, catalogue)

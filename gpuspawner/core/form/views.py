@@ -1,0 +1,341 @@
+"""The form as one JSON-able value: everything the templates show and form.js reads, nothing else.
+
+The images of the form as JSON-able values; a part of :mod:`gpuspawner.core.form.views`.
+
+The form's fields for numbers: their bounds, as the fields hold them.
+
+What limits leave to a person as JSON-able values; a part of :mod:`gpuspawner.core.form.views`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from gpuspawner.core.catalog.model import Bounds
+from gpuspawner.core.warnings.wording import WarningsView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MisfitView:
+    """Why an image cannot use some GPU types.
+
+    :param text: one or more sentences.
+    :param gpus: slugs of these types.
+    """
+
+    text: str
+    gpus: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageView:
+    """One image as the form shows it.
+
+    :param made_for: vendors in people's words (``"NVIDIA GPUs"``, ``"work without a GPU"``), empty when not declared.
+    :param misfits: each GPU type that it cannot use is in one of them, all others are in none.
+    :param denied: why this person may not use it, a sentence; empty where they may. The page's script gets none of
+        these images.
+    """
+
+    slug: str
+    display_name: str
+    description: str
+    made_for: str = ""
+    misfits: tuple[MisfitView, ...] = ()
+    denied: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CustomImageView:
+    """The image that a person names, as the form shows it: one more card, and a field for its reference.
+
+    :param card: its slug is empty.
+    :param help: what may be written, a sentence.
+    :param complaint: why what is written cannot be started, a sentence; empty where it can, or nothing is written.
+    """
+
+    card: ImageView
+    help: str
+    complaint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberView:
+    """Bounds of a number field as the field holds them.
+
+    Decimal strings (``"0.5"``) in the unit that the form shows (cores; GiB), lengths of time with units (``"2h30m"``).
+
+    :param guarantee: part of the amount that the pod requests, 0 to 1: what has to be free on a node.
+    """
+
+    min: str
+    max: str
+    step: str
+    default: str
+    guarantee: float = 1.0
+
+
+def build_number_view(bounds: Bounds | None, format_amount: Callable[[int], str]) -> NumberView | None:
+    """Return bounds as their field holds them, None where there is no such field.
+
+    :param format_amount: writes whole base units as the field does.
+    """
+    if bounds is None:
+        return None
+    return NumberView(
+        min=format_amount(bounds.min),
+        max=format_amount(bounds.max),
+        step=format_amount(bounds.step),
+        default=format_amount(bounds.default),
+        guarantee=bounds.guarantee,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeView:
+    """How long a server runs at most.
+
+    :param slug: of its GPU type, empty without one.
+    :param longest: after how long it is stopped, whatever was asked for (``"4h"``).
+    :param run_time: bounds of the run time with it; None where they are those of the field, or there is none.
+    """
+
+    slug: str
+    longest: str
+    run_time: NumberView | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyView:
+    """What there is to say of limits besides what stands at single choices.
+
+    :param in_use: how much of what is counted is in use, one thing a line; empty where nothing is counted.
+    :param blocked: why nothing at all can be started, a sentence; mostly empty.
+    :param times: how long servers run at most, by GPU type; none of those that run on.
+    :param ending: when that of the type is which stands in the fields, a sentence; empty where people say it.
+    :param custom_image: the card that would let a person name an image, which this one may not; None without one.
+    """
+
+    in_use: str = ""
+    blocked: str = ""
+    times: tuple[TimeView, ...] = ()
+    ending: str = ""
+    custom_image: ImageView | None = None
+
+
+FORM_LEVEL = ""
+"""Key of :attr:`FormView.errors` and :attr:`FormView.notices` for what belongs to no single field."""
+
+
+class GPUTypeState(StrEnum):
+    """Whether one GPU of a type could start right now, whatever else is asked for."""
+
+    FREE = "free"
+    BUSY = "busy"
+    """Other servers have all of them: one would wait."""
+    NONE = "none"
+    """No node can give one right now, and one may be able to later (a new node, a repaired one)."""
+    NEVER = "never"
+    """The cluster has none and none can come."""
+    DENIED = "denied"
+    """This person may not have one, or not now."""
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GPUTypeView:
+    """One GPU type as the form shows it. Numbers are units of the type's resource, None where they are not known.
+
+    :param memory_text: memory of one unit (``"80 GiB"``), empty when unknown.
+    :param unit: value of :class:`gpuspawner.core.catalog.model.UnitKind`.
+    :param unit_text: ``"card"``, ``"MIG slice"`` or ``"shared"``, in people's words.
+    :param total: in the cluster, broken ones among them.
+    :param healthy: of these, what the nodes can give out.
+    :param free: of these, what no pod has.
+    :param largest: largest count that one node can still give.
+    :param waiting: asked for by pods that have no node yet.
+    :param capacity_text: total and free as a sentence part (``"3 of 4 free"``, ``"capacity unknown"``).
+    :param details_text: what else is to say about the counts (``"1 of 8 broken"``), one thing a line; may be empty.
+    :param reason: why none can start now, a sentence; empty when one can or when it is not known.
+    :param shapes: (millicores, bytes, count) that single nodes still have, without those that another covers.
+    :param largest_shapes: the same of the nodes as if they were empty.
+    :param scales: an autoscaler may add nodes with it.
+    :param badges: what else it is, in a word each (``"NVLink"``, ``"spot"``).
+    :param caution: what to know before picking it, a sentence; mostly empty.
+    :param longest_text: how long a server with it runs at most, a sentence part; mostly empty.
+    """
+
+    slug: str
+    display_name: str
+    vendor: str
+    memory_text: str
+    memory_gib: float | None
+    unit: str
+    unit_text: str
+    max_count: int
+    total: int | None
+    healthy: int | None
+    free: int | None
+    largest: int | None
+    waiting: int | None
+    capacity_text: str
+    details_text: str
+    state: GPUTypeState
+    reason: str
+    shapes: tuple[tuple[int, int, int], ...] = ()
+    largest_shapes: tuple[tuple[int, int, int], ...] = ()
+    scales: bool = False
+    badges: tuple[str, ...] = ()
+    caution: str = ""
+    longest_text: str = ""
+    description: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VendorView:
+    """GPU types of one vendor (``nvidia`` → "NVIDIA")."""
+
+    slug: str
+    display_name: str
+    types: tuple[GPUTypeView, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlternativeView:
+    """A choice that fits where the one in the fields does not.
+
+    :param sentence: what would be different (``"1 × A100 80 GB"``).
+    :param values: the field values it fills in (form notation).
+    """
+
+    sentence: str
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictView:
+    """Whether the choice that stands in the fields can start.
+
+    :param outcome: value of :class:`gpuspawner.core.verdict.verdict.Outcome`.
+    :param sentence: the whole of it for people (``"Starts now: 3 places left."``).
+    """
+
+    outcome: str
+    sentence: str
+    alternatives: tuple[AlternativeView, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresetView:
+    """A preset.
+
+    :param summary: a sentence of what it holds.
+    :param values: the field values it fills in (form notation).
+    :param outlook: whether it can start as it is, in a few words; None where that is not known.
+    :param is_denied: this person may not have it, or not now; the outlook says why.
+    """
+
+    slug: str
+    display_name: str
+    description: str
+    summary: str
+    values: Mapping[str, str]
+    outlook: VerdictView | None = None
+    is_denied: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriorityView:
+    """A priority."""
+
+    slug: str
+    display_name: str
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormView:
+    """The whole form.
+
+    :param custom_image: None where people may only pick from ``images``.
+    :param run_time: how long the server runs at most; None where that is not asked.
+    :param shared_memory: size of /dev/shm, which may be left empty; None where that is not asked.
+    :param priorities: the usual one first; empty where that is not asked.
+    :param values: field name → what stands in the field, form notation, exactly as typed after an error
+        (``image`` ("" = the one in ``custom_image``), ``custom_image``, ``cpu``, ``memory``, ``gpu`` ("" = none),
+        ``gpu_count``, ``run_time``, ``shared_memory`` ("" = left to the GPU type),
+        ``priority``).
+    :param errors: field name → sentence; empty on a first visit. A name that is no field of the form stands for what
+        was sent without one; :data:`FORM_LEVEL` for the form as a whole.
+    :param notices: field name → sentence about a saved choice that is no longer offered and what stands there instead.
+    :param capacity_notice: why capacity is unknown, empty when it is known.
+    :param summary: the selection as a sentence ("PyTorch with 4 CPUs, 16 GiB and 1 × A100 80 GB"), empty while
+        something is wrong with it.
+    :param verdict: whether the selection can start; None where nobody looked, as while something is wrong with it.
+    :param age_s: seconds since the cluster confirmed the counts, None when that is not known.
+    :param age_text: the same in words where the counts are too old to go by (``"as of 2 min ago"``), else empty.
+    :param flags: what an admin who looks at the form should know; None for everybody else, and where there is nothing.
+        The page's script does not get it.
+    :param is_open: the single fields are shown from the start, not only presets: something is said at one of them, or
+        what stands in them is neither the defaults nor a preset.
+    :param link_prefix: what comes before a field's name in a link that starts a choice.
+    :param policy: what there is to say of limits; None where there is nothing.
+    """
+
+    version: int = 5
+    images: tuple[ImageView, ...]
+    custom_image: CustomImageView | None = None
+    cpu: NumberView | None
+    memory: NumberView | None
+    run_time: NumberView | None = None
+    shared_memory: NumberView | None = None
+    priorities: tuple[PriorityView, ...] = ()
+    vendors: tuple[VendorView, ...]
+    presets: tuple[PresetView, ...]
+    values: Mapping[str, str]
+    errors: Mapping[str, str] = field(default_factory=dict)
+    notices: Mapping[str, str] = field(default_factory=dict)
+    capacity_notice: str = ""
+    summary: str = ""
+    verdict: VerdictView | None = None
+    age_s: float | None = None
+    age_text: str = ""
+    flags: WarningsView | None = None
+    is_open: bool = True
+    link_prefix: str = ""
+    policy: PolicyView | None = None
+
+    @property
+    def misfits(self) -> dict[str, str]:
+        """GPU type → why the image that stands in the fields cannot use it."""
+        return {slug: misfit.text for misfit in self._picked_misfits for slug in misfit.gpus}
+
+    @property
+    def common_misfit(self) -> str:
+        """Why that image can use none of several GPU types, said once; empty where it can use one."""
+        types = sum(len(vendor.types) for vendor in self.vendors)
+        return next((misfit.text for misfit in self._picked_misfits if len(misfit.gpus) == types > 1), "")
+
+    @property
+    def _picked_misfits(self) -> tuple[MisfitView, ...]:
+        return next((image.misfits for image in self.images if image.slug == self.values["image"]), ())
+
+    @property
+    def is_more_open(self) -> bool:
+        """Whether the rarer fields are shown from the start: one is not as at first, or something is said there."""
+        usual = {} if self.run_time is None else {"run_time": self.run_time.default}
+        if self.shared_memory is not None:
+            usual["shared_memory"] = ""
+        if self.priorities:
+            usual["priority"] = self.priorities[0].slug
+        return any(
+            name in self.errors or name in self.notices or self.values[name] != text for name, text in usual.items()
+        )
+
+    @property
+    def max_gpu_count(self) -> int:
+        """Largest count any of the offered GPU types allows, 0 without GPU types."""
+        return max((gpu.max_count for vendor in self.vendors for gpu in vendor.types), default=0)

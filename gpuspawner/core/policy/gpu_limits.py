@@ -1,0 +1,160 @@
+"""How many GPUs of a type one more server of a person may have, and what it is that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+
+from gpuspawner.core.catalog.model import Catalog, GPUType
+from gpuspawner.core.catalog.policy_model import UNLIMITED, GPUTypeRule, Person, Rule
+from gpuspawner.core.policy import denials
+from gpuspawner.core.policy.rules import find_gpu_pools, find_member_rule
+from gpuspawner.core.policy.server_pods import is_known_type
+from gpuspawner.core.policy.usage import ServerUsage, Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GPULimit:
+    """One limit of the number of GPUs in a server.
+
+    :param left: what it leaves for this one; 0 or less = nothing.
+    :param code: of :mod:`gpuspawner.core.policy.rules.denials`.
+    :param explain: returns the sentence for people.
+    """
+
+    left: int
+    code: str
+    explain: Callable[[], str]
+
+    @property
+    def is_permanent(self) -> bool:
+        """Whether it leaves nothing whatever is in use, as a limit of 0 does."""
+        return self.code == denials.GPU_NOT_ALLOWED
+
+
+def list_gpu_limits(
+    gpu: GPUType, catalogue: Catalog, *, person: Person, rule: Rule, usage: Usage
+) -> tuple[GPULimit, ...]:
+    """Return all limits of a type but its own ``max_count``; the type may be had at all.
+
+    One of several types counts as each of them that is named where it is given: nobody knows before which it will be.
+
+    :param rule: what all rules come to for the person.
+    """
+    counted = [
+        *_list_total_limits(gpu, catalogue, rule=rule, usage=usage),
+        *_list_pool_limits(gpu, catalogue, person=person, usage=usage),
+    ]
+    # With a count that nobody knows, no limit could be kept.
+    if counted and not usage.known:
+        never = (each for each in counted if each.is_permanent)
+        counted = [*never, GPULimit(left=0, code=denials.POLICY_UNREADABLE, explain=denials.explain_usage_unknown)]
+    return (*_list_per_server_limits(gpu, rule), *counted, *_list_namespace_limits(gpu, usage))
+
+
+def count_used_gpus(slug: str, catalogue: Catalog, *, usage: Usage) -> int:
+    """Return how many GPUs the person's other servers hold that are, or may be, of a type."""
+    return sum(each.count for each in _list_holders(slug, catalogue, usage=usage))
+
+
+def list_type_rules(gpu: GPUType, rule: Rule) -> Iterator[tuple[GPUType, GPUTypeRule]]:
+    """Yield a type, and each that it stands for, with what a rule says of it, where it names it."""
+    members = ((each, find_member_rule(rule, each.slug, combined=gpu.slug)) for each in gpu.members)
+    for each, found in ((gpu, rule.find_type_rule(gpu.slug)), *members):
+        if found is not None:
+            yield each, found
+
+
+def _list_holders(slug: str, catalogue: Catalog, *, usage: Usage) -> list[ServerUsage]:
+    return [
+        each
+        for each in usage.own
+        if each.gpu is not None and slug in _list_counted_slugs(each.gpu, catalogue, asked=slug)
+    ]
+
+
+def _list_server_names(servers: Collection[ServerUsage]) -> tuple[str, ...]:
+    """Return the names of the servers that hold a GPU, each once."""
+    return tuple(dict.fromkeys(each.name for each in servers if each.count > 0))
+
+
+def _choose_code(code: str, most: int) -> str:
+    """Return the code of a limit; one of 0 is no matter of what is in use."""
+    return code if most > 0 else denials.GPU_NOT_ALLOWED
+
+
+def _list_counted_slugs(slug: str, catalogue: Catalog, *, asked: str) -> tuple[str, ...]:
+    if not is_known_type(catalogue, slug):
+        return (asked,)  # of a type that its pod does not tell, or that is gone: it may be this one
+    gpu = catalogue.gpus.get(slug)
+    return (slug,) if gpu is None else (slug, *(each.slug for each in gpu.members))
+
+
+def _list_per_server_limits(gpu: GPUType, rule: Rule) -> Iterator[GPULimit]:
+    if (most := _normalize_limit(rule.max_gpus_per_server)) is not None:
+        code = _choose_code(denials.GPU_QUOTA, most)
+        yield GPULimit(left=most, code=code, explain=lambda: denials.explain_per_server_limit(most))
+    for each, of_type in list_type_rules(gpu, rule):
+        if (limit := _normalize_limit(of_type.max_gpus_per_server)) is not None:
+            yield _make_type_per_server_limit(each, limit)
+
+
+def _list_total_limits(gpu: GPUType, catalogue: Catalog, *, rule: Rule, usage: Usage) -> Iterator[GPULimit]:
+    held_by = _list_server_names(usage.own)
+    if (servers := _normalize_limit(rule.max_servers_with_gpu)) is not None:
+        yield GPULimit(
+            left=0 if len(held_by) >= servers else UNLIMITED,
+            code=_choose_code(denials.SERVER_QUOTA, servers),
+            explain=lambda: denials.explain_server_limit(servers, held_by=held_by),
+        )
+    if (most := _normalize_limit(rule.max_gpus)) is not None:
+        used = sum(each.count for each in usage.own)
+        yield GPULimit(
+            left=most - used,
+            code=_choose_code(denials.GPU_QUOTA, most),
+            explain=lambda: denials.explain_total_limit(most, used=used, held_by=held_by),
+        )
+    for each, of_type in list_type_rules(gpu, rule):
+        if (limit := _normalize_limit(of_type.max_gpus)) is not None:
+            yield _make_type_total_limit(each, limit, holders=_list_holders(each.slug, catalogue, usage=usage))
+
+
+def _make_type_per_server_limit(gpu: GPUType, most: int) -> GPULimit:
+    code = _choose_code(denials.GPU_QUOTA, most)
+    return GPULimit(left=most, code=code, explain=lambda: denials.explain_per_server_limit(most, gpu=gpu.display_name))
+
+
+def _make_type_total_limit(gpu: GPUType, most: int, *, holders: Collection[ServerUsage]) -> GPULimit:
+    used, held_by = sum(each.count for each in holders), _list_server_names(holders)
+    return GPULimit(
+        left=most - used,
+        code=_choose_code(denials.GPU_QUOTA, most),
+        explain=lambda: denials.explain_total_limit(most, used=used, held_by=held_by, gpu=gpu.display_name),
+    )
+
+
+def _list_pool_limits(gpu: GPUType, catalogue: Catalog, *, person: Person, usage: Usage) -> Iterator[GPULimit]:
+    if catalogue.policy is None:
+        return
+    for slug in find_gpu_pools(catalogue.policy, person, gpu=gpu):
+        pool = catalogue.policy.pools[slug]
+        if _normalize_limit(pool.max_gpus) is not None:
+            yield _make_pool_limit(pool.display_name, pool.max_gpus, used=usage.pools.get(slug, 0))
+
+
+def _make_pool_limit(name: str, most: int, *, used: int) -> GPULimit:
+    code = _choose_code(denials.POOL_QUOTA, most)
+    return GPULimit(left=most - used, code=code, explain=lambda: denials.explain_pool_limit(most, used=used, pool=name))
+
+
+def _list_namespace_limits(gpu: GPUType, usage: Usage) -> Iterator[GPULimit]:
+    left = None if usage.quota is None else usage.quota.left.get(f"requests.{gpu.resource}")
+    if left is not None:
+        yield GPULimit(
+            left=left, code=denials.NAMESPACE_QUOTA, explain=lambda: denials.explain_namespace_quota(max(left, 0))
+        )
+
+
+def _normalize_limit(limit: int | None) -> int | None:
+    """Return a limit, None where it is none."""
+    return None if limit is None or limit >= UNLIMITED else limit

@@ -1,0 +1,190 @@
+"""Who may have what: an admin's rules, and what they come to for one person.
+
+A rule says nothing of what it leaves out. Rules are put together in this order: ``default`` holds for everybody; each
+of a person's groups lays its own keys over it, and key by key the most generous of these groups wins; groups with
+``deny`` then cap the outcome, the strictest of them by what they say; last come the person's own keys.
+
+Groups are compared as :func:`gpuspawner.core.catalog.policy_model.normalize_group` has them, names of people as they
+are.
+
+How two rules become one: one laid over the other, the more generous of both, or one capped by the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from functools import reduce
+from typing import Any
+
+from gpuspawner.core.catalog.model import GPUType
+from gpuspawner.core.catalog.policy_model import ANY, AmountRange, GPUTypeRule, GPUTypeRules, Person, Policy, Rule
+
+_LIMITS = ("max_gpus", "max_gpus_per_server", "max_servers_with_gpu", "max_runtime_s")
+_NOT_KEYS = ("deny", "sources", "caps")
+_TYPE_LIMITS = ("max_gpus", "max_gpus_per_server", "max_runtime_s")
+
+
+def overlay_rule(base: Rule, own: Rule) -> Rule:
+    """Return a rule with what another one says in its place; of CPU and memory, the least and the most are two keys."""
+    said = {each.name: getattr(own, each.name) for each in fields(Rule) if each.name not in _NOT_KEYS}
+    said = {name: value for name, value in said.items() if value is not None}
+    for name in ("cpu", "memory"):
+        if name in said and getattr(base, name) is not None:
+            under, over = getattr(base, name), said[name]
+            said[name] = AmountRange(
+                min=under.min if over.min is None else over.min, max=under.max if over.max is None else over.max
+            )
+    if own.gpus is not None:
+        said |= {"sources": own.sources, "caps": own.caps}
+    return replace(base, **said)
+
+
+def merge_most_generous(rules: Sequence[Rule]) -> Rule:
+    """Return what the most generous of some rules gives, key by key; nothing said is no limit.
+
+    :param rules: at least one.
+    """
+    outcome = reduce(_merge_generous, rules)
+    if outcome.gpus is None:
+        return outcome
+    # Groups that say nothing of GPUs all have the same ones.
+    sources = {id(each): each for rule in rules for each in _list_sources(rule)}
+    return replace(outcome, sources=tuple(sources.values()))
+
+
+def cap_rule(rule: Rule, cap: Rule) -> Rule:
+    """Return a rule that gives nowhere more than another one, as far as that one says anything."""
+    limits = {name: _join_present(getattr(rule, name), getattr(cap, name), join=min) for name in _LIMITS}
+    if rule.gpus is not None and cap.gpus is not None:
+        limits |= {"sources": _list_sources(rule), "caps": (*rule.caps, cap.gpus)}
+    return replace(
+        rule,
+        images=_join_present(rule.images, cap.images, join=_intersect_images),
+        custom_images=_join_present(rule.custom_images, cap.custom_images, join=lambda a, b: a and b),
+        gpus=_join_present(rule.gpus, cap.gpus, join=lambda a, b: _join_types(a, b, either=False, join=_cap_type)),
+        cpu=_join_present(rule.cpu, cap.cpu, join=_narrow_range),
+        memory=_join_present(rule.memory, cap.memory, join=_narrow_range),
+        **limits,
+    )
+
+
+def find_member_rule(rule: Rule, slug: str, *, combined: str) -> GPUTypeRule | None:
+    """Return what a rule says of a GPU type where it may come of a choice of several, None where it says nothing.
+
+    Only limits count beside which the choice is given: that the type itself may be had may come of a rule of another
+    group, whose limits take nothing from people who have the choice without them.
+    """
+    if rule.gpus is None:
+        return None
+    beside = [_look_up_type(slug, types) for types in _list_sources(rule) if _look_up_type(combined, types) is not None]
+    named = [each for each in beside if each is not None]
+    found = _merge_generous_types(named) if named and len(named) == len(beside) else None
+    return reduce(lambda one, cap: _join_present(one, _look_up_type(slug, cap), join=_cap_type), rule.caps, found)
+
+
+def _merge_generous(one: Rule, other: Rule) -> Rule:
+    limits = {name: _join_if_both(getattr(one, name), getattr(other, name), join=max) for name in _LIMITS}
+    return Rule(
+        images=_join_if_both(one.images, other.images, join=frozenset.union),
+        custom_images=_join_if_both(one.custom_images, other.custom_images, join=lambda a, b: a or b),
+        gpus=_join_if_both(
+            one.gpus, other.gpus, join=lambda a, b: _join_types(a, b, either=True, join=_merge_generous_type)
+        ),
+        cpu=_join_if_both(one.cpu, other.cpu, join=_widen_range),
+        memory=_join_if_both(one.memory, other.memory, join=_widen_range),
+        **limits,
+    )
+
+
+def _join_present(one: Any, other: Any, *, join: Callable[[Any, Any], Any]) -> Any:
+    """Return what two values come to where what is not said leaves the other one."""
+    if one is None or other is None:
+        return other if one is None else one
+    return join(one, other)
+
+
+def _join_if_both(one: Any, other: Any, *, join: Callable[[Any, Any], Any]) -> Any:
+    """Return what two values come to where what is not said is no limit."""
+    return None if one is None or other is None else join(one, other)
+
+
+def _intersect_images(one: frozenset[str], other: frozenset[str]) -> frozenset[str]:
+    if ANY in one or ANY in other:
+        return other if ANY in one else one
+    return one & other
+
+
+def _join_types(
+    one: GPUTypeRules,
+    other: GPUTypeRules,
+    *,
+    either: bool,
+    join: Callable[[GPUTypeRule, GPUTypeRule], GPUTypeRule],
+) -> dict[str, GPUTypeRule]:
+    """Return GPU types of two rules put together; a type that one does not name is what its ``*`` says.
+
+    :param either: a type of only one of them stays.
+    """
+    joined = {}
+    for slug in dict.fromkeys([*one, *other]):
+        first, second = _look_up_type(slug, one), _look_up_type(slug, other)
+        if first is not None and second is not None:
+            joined[slug] = join(first, second)
+        elif either:
+            joined[slug] = first or second or GPUTypeRule()
+    return joined
+
+
+def _look_up_type(slug: str, types: GPUTypeRules) -> GPUTypeRule | None:
+    return types.get(slug, types.get(ANY))
+
+
+def _list_sources(rule: Rule) -> tuple[GPUTypeRules, ...]:
+    return rule.sources or (() if rule.gpus is None else (rule.gpus,))
+
+
+def _merge_generous_type(one: GPUTypeRule, other: GPUTypeRule) -> GPUTypeRule:
+    return _merge_generous_types((one, other))
+
+
+def _merge_generous_types(rules: Sequence[GPUTypeRule]) -> GPUTypeRule:
+    said = {name: [getattr(rule, name) for rule in rules] for name in _TYPE_LIMITS}
+    return GPUTypeRule(**{name: None if None in limits else max(limits) for name, limits in said.items()})
+
+
+def _cap_type(one: GPUTypeRule, other: GPUTypeRule) -> GPUTypeRule:
+    return GPUTypeRule(
+        **{name: _join_present(getattr(one, name), getattr(other, name), join=min) for name in _TYPE_LIMITS}
+    )
+
+
+def _widen_range(one: AmountRange, other: AmountRange) -> AmountRange:
+    return AmountRange(min=_join_if_both(one.min, other.min, join=min), max=_join_if_both(one.max, other.max, join=max))
+
+
+def _narrow_range(one: AmountRange, other: AmountRange) -> AmountRange:
+    return AmountRange(min=_join_present(one.min, other.min, join=max), max=_join_present(one.max, other.max, join=min))
+
+
+def resolve_rule(policy: Policy, person: Person) -> Rule:
+    """Return what all rules come to for a person; groups that could not be read count as none."""
+    mine = [policy.groups[group] for group in sorted(person.normalized_groups) if group in policy.groups]
+    given = [overlay_rule(policy.default, rule) for rule in mine if not rule.deny]
+    outcome = merge_most_generous(given) if given else policy.default
+    for rule in mine:
+        outcome = cap_rule(outcome, rule) if rule.deny else outcome
+    own = policy.users.get(person.name)
+    if own is None:
+        return outcome
+    return cap_rule(outcome, own) if own.deny else overlay_rule(outcome, own)
+
+
+def find_gpu_pools(policy: Policy | None, person: Person, *, gpu: GPUType | None) -> tuple[str, ...]:
+    """Return the slugs of all pools that a person's server with a GPU type counts towards, in the order of settings."""
+    if policy is None or gpu is None:
+        return ()
+    groups, slugs = person.normalized_groups, (gpu.slug, *(each.slug for each in gpu.members))
+    return tuple(
+        pool.slug for pool in policy.pools.values() if pool.covers_any(slugs) and not groups.isdisjoint(pool.groups)
+    )

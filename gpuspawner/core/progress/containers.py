@@ -1,0 +1,184 @@
+"""What keeps a pod's containers from running, as kubelet tells of it: images, settings, programs that end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from gpuspawner.core.progress.events import EventSource, SourcedEvent, find_newest_event
+from gpuspawner.core.progress.images import PullFailure, classify_pull_failure, format_pull_failure, parse_image_name
+from gpuspawner.core.progress.model import ProgressMessage, Stage, StartFailure
+from gpuspawner.core.progress.pod_status import Container, read_containers
+from gpuspawner.core.text.i18n import gettext
+from gpuspawner.core.text.wording import join_sentences
+
+CONFIRMED_AFTER_S = 20.0
+"""Seconds after which what kubelet tries again in vain is given up."""
+
+_DOUBTFUL_AFTER_S = 120.0
+"""The same for what may be the node's fault."""
+
+_MAX_RESTARTS = 3
+_SECOND_TRY = 2
+_PULL_REASONS = frozenset(
+    {"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError", "ErrImageNeverPull",
+     "InvalidImageName", "SignatureValidationFailed"}
+)  # fmt: skip
+_CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+_PASSING_TROUBLE = re.compile(r"deadline exceeded|timed out|context canceled|failed to reserve container name")
+"""What a runtime says that has too much to do; the next try finds what this one has begun."""
+_NOTEBOOK = "notebook"
+"""The name that KubeSpawner gives to the server's own container."""
+_NEVER_RAN_REASONS = frozenset({"StartError", "ContainerCannotRun"})
+_MISSING_PROGRAM = re.compile(r"executable file not found|no such file or directory|not found in \$PATH")
+_NO_SUCH_COMMAND = (126, 127)
+_FAILURE_CODES = {
+    PullFailure.NOT_FOUND: "image_not_found",
+    PullFailure.PLATFORM: "image_not_found",
+    PullFailure.DENIED: "image_pull_denied",
+}
+
+
+def find_container_trouble(pod: Mapping[str, object], events: Sequence[SourcedEvent]) -> ProgressMessage | None:
+    """Return what keeps a pod's containers from running, the worst of it; None while nothing does."""
+    found = [saying for each in read_containers(pod) if (saying := _find_trouble(each, events)) is not None]
+    return min(found, key=lambda each: (each.failure is None, each.after_s), default=None)
+
+
+def explain_container_end(container: Container) -> StartFailure:
+    """Return why a container that has ended did."""
+    if container.end_reason == "OOMKilled" and _is_sidecar(container):
+        sentence = gettext("A program beside that of your server needed more memory to start than it was given.")
+        return StartFailure(code="crashed", sentence=sentence)
+    if container.end_reason == "OOMKilled":
+        sentence = gettext("Your server needed more memory to start than it was given.")
+        return StartFailure(code="out_of_memory", sentence=sentence)
+    if container.end_reason in _NEVER_RAN_REASONS or container.exit_code in _NO_SUCH_COMMAND:
+        return StartFailure(code="container_config", sentence=_explain_cannot_run(container))
+    if container.exit_code:
+        return StartFailure(
+            code="crashed",
+            sentence=gettext(
+                "The program of your server ended while it was starting, with exit code {code}.",
+                code=container.exit_code,
+            ),
+        )
+    sentence = gettext("The program of your server ended while it was starting.")
+    return StartFailure(code="crashed", sentence=sentence)
+
+
+def _find_trouble(container: Container, events: Sequence[SourcedEvent]) -> ProgressMessage | None:
+    # One that needed more memory than there is will need it again.
+    if container.is_running and (container.end_reason != "OOMKilled" or _is_sidecar(container)):
+        return None
+    if container.waiting in _PULL_REASONS:
+        return _find_pull_trouble(container, events)
+    if container.waiting in _CONFIG_REASONS:
+        return _describe_config_trouble(container, events)
+    if container.end_reason and (container.exit_code or container.end_reason == "OOMKilled"):
+        return _describe_end_trouble(container, events)
+    return None
+
+
+def _describe_config_trouble(container: Container, events: Sequence[SourcedEvent]) -> ProgressMessage:
+    event = find_newest_event(events, {EventSource.KUBELET}, reasons={"Failed"})
+    if _PASSING_TROUBLE.search(container.message):
+        sentence = gettext("The node cannot prepare your server yet; it tries again.")
+        return ProgressMessage(stage=Stage.STARTING, sentence=sentence, event=event, is_alarm=True)
+    is_sure = container.waiting == "CreateContainerConfigError" or _lacks_something(container)
+    after_s = CONFIRMED_AFTER_S if is_sure else _DOUBTFUL_AFTER_S
+    hopeless = StartFailure(code="container_config", sentence=_explain_cannot_run(container))
+    return _make_failing_message(Stage.STARTING, hopeless, event=event, after_s=after_s)
+
+
+def _is_sidecar(container: Container) -> bool:
+    """Tell whether it is one that somebody has put beside the server's own, and that does not prepare it."""
+    return container.name != _NOTEBOOK and not container.is_init
+
+
+def _lacks_something(container: Container) -> bool:
+    message = container.message
+    return bool(_MISSING_PROGRAM.search(message)) or "secret" in message or "configmap" in message
+
+
+def _describe_end_trouble(container: Container, events: Sequence[SourcedEvent]) -> ProgressMessage:
+    event = find_newest_event(events, {EventSource.KUBELET}, reasons={"BackOff", "Failed", "OOMKilling"})
+    reason = explain_container_end(container)
+    if reason.code == "out_of_memory" or container.restarts >= _MAX_RESTARTS:
+        return _make_failing_message(Stage.STARTING, reason, event=event)
+    if reason.code == "container_config":
+        return _make_failing_message(Stage.STARTING, reason, event=event, after_s=CONFIRMED_AFTER_S)
+    sentence = join_sentences(reason.sentence, gettext("It is started again."))
+    return ProgressMessage(stage=Stage.STARTING, sentence=sentence, event=event, is_alarm=True)
+
+
+def _find_pull_trouble(container: Container, events: Sequence[SourcedEvent]) -> ProgressMessage | None:
+    image = container.image
+    if container.waiting == "InvalidImageName":
+        text = gettext("{image} is not the name of an image.", image=image)
+        event = find_newest_event(events, {EventSource.KUBELET}, reasons={"InspectFailed", "Failed"})
+        return _make_failing_message(Stage.PULLING, StartFailure(code="invalid_image", sentence=text), event=event)
+    if container.waiting == "ErrImageNeverPull":
+        text = gettext("The image {image} is not on the node, and the cluster is not allowed to fetch it.", image=image)
+        event = find_newest_event(events, {EventSource.KUBELET}, reasons={"ErrImageNeverPull", "Failed"})
+        return _make_failing_message(
+            Stage.PULLING, StartFailure(code="image_not_found", sentence=text), event=event, after_s=CONFIRMED_AFTER_S
+        )
+    if container.waiting == "SignatureValidationFailed":
+        text = gettext("The image {image} is not signed as the cluster demands.", image=image)
+        hopeless = StartFailure(code="image_pull_denied", sentence=text)
+        return _make_failing_message(Stage.PULLING, hopeless, after_s=CONFIRMED_AFTER_S)
+    return _describe_failed_pull(container, events)
+
+
+def _describe_failed_pull(container: Container, events: Sequence[SourcedEvent]) -> ProgressMessage:
+    event, tries = _count_failed_pulls(container.image, events)
+    # While kubelet holds back, kubelets before 1.32 tell the cause in the event alone.
+    causes = [classify_pull_failure(text) for text in (container.message, event.message if event else "") if text]
+    failure = next((cause for cause in causes if cause is not PullFailure.OTHER), PullFailure.OTHER)
+    sentence = format_pull_failure(failure, container.image)
+    code = _FAILURE_CODES.get(failure)
+    if code == "image_pull_denied" and find_newest_event(
+        events, {EventSource.KUBELET}, reasons={"FailedToRetrieveImagePullSecret"}
+    ):
+        sentence = join_sentences(sentence, format_missing_secret())
+    if code is None:
+        return ProgressMessage(stage=Stage.PULLING, sentence=sentence, event=event, is_alarm=True)
+    after_s = 0.0 if tries >= _SECOND_TRY else CONFIRMED_AFTER_S
+    return _make_failing_message(
+        Stage.PULLING, StartFailure(code=code, sentence=sentence), event=event, after_s=after_s
+    )
+
+
+def format_missing_secret() -> str:
+    """Return that nobody can log in to the image's registry."""
+    return gettext("The secret for the image's registry is missing.")
+
+
+def _count_failed_pulls(image: str, events: Sequence[SourcedEvent]) -> tuple[SourcedEvent | None, int]:
+    """Return the newest event of a pull that failed, and how many did."""
+    found = [
+        event
+        for event in events
+        if event.source is EventSource.KUBELET
+        and event.reason == "Failed"
+        and event.message.startswith("Failed to pull image")
+        and parse_image_name(event.message) in ("", image)
+    ]
+    return (found[-1] if found else None), sum(event.count for event in found)
+
+
+def _explain_cannot_run(container: Container) -> str:
+    if container.exit_code in _NO_SUCH_COMMAND or _MISSING_PROGRAM.search(container.message):
+        return gettext("The image {image} does not hold the program that a server starts with.", image=container.image)
+    if "secret" in container.message or "configmap" in container.message:
+        return gettext("Something that the server is set up with is missing in the cluster.")
+    return gettext("The node cannot start the server as it is set up.")
+
+
+def _make_failing_message(
+    stage: Stage, hopeless: StartFailure, *, event: SourcedEvent | None = None, after_s: float = 0.0
+) -> ProgressMessage:
+    return ProgressMessage(
+        stage=stage, sentence=hopeless.sentence, event=event, is_alarm=True, failure=hopeless, after_s=after_s
+    )

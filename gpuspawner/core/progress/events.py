@@ -1,0 +1,249 @@
+"""Events of a pod, told apart by who wrote them: several components use the same reasons.
+
+Two recorders write events, and the API server translates: what one calls ``source.component`` the other calls
+``reportingController``, and the times of one may be null in the other's
+(https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/).
+
+An event as its own person may see it: messages of Kubernetes name other people's pods, and what nodes are kept for.
+
+Whatever is not known to be about the person's own pod is left out: a message is kept where its form is known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gpuspawner.core.json_access import as_dict, as_int, as_text
+
+
+class EventSource(StrEnum):
+    """Who writes events of pods."""
+
+    SCHEDULER = "scheduler"
+    CLUSTER_AUTOSCALER = "cluster-autoscaler"
+    KARPENTER = "karpenter"
+    KUBELET = "kubelet"
+    KUEUE = "kueue"
+    CONTROLLER = "controller"
+    """One of kube-controller-manager's: volumes, taints, nodes."""
+    OTHER = "other"
+
+
+AUTOSCALER_SOURCES = frozenset({EventSource.CLUSTER_AUTOSCALER, EventSource.KARPENTER})
+
+_SOURCES = {
+    "cluster-autoscaler": EventSource.CLUSTER_AUTOSCALER,
+    "karpenter": EventSource.KARPENTER,
+    "eks-auto-mode/compute": EventSource.KARPENTER,
+    "kubelet": EventSource.KUBELET,
+    "attachdetach-controller": EventSource.CONTROLLER,
+    "node-controller": EventSource.CONTROLLER,
+    "persistentvolume-controller": EventSource.CONTROLLER,
+    "taint-controller": EventSource.CONTROLLER,
+    "taint-eviction-controller": EventSource.CONTROLLER,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcedEvent:
+    """An event as far as anybody here asks for it.
+
+    :param count: how often it happened, at least 1.
+    :param raw: all of it, as the API sent it.
+    """
+
+    source: EventSource
+    reason: str
+    message: str
+    count: int
+    raw: Mapping[str, object]
+
+
+def parse_events(raw: Iterable[object], *, pod_uid: str = "", scheduler: str = "") -> tuple[SourcedEvent, ...]:
+    """Return events of a pod in the order in which they last happened.
+
+    :param raw: as the API sends them, oldest first as far as known.
+    :param pod_uid: those of other pods of the same name are left out; empty for all.
+    :param scheduler: the pod's ``schedulerName``: a scheduler of one's own writes events under it.
+    """
+    timed: list[tuple[str, SourcedEvent]] = []
+    last = ""
+    for entry in map(as_dict, raw):
+        if pod_uid and _read_uid(entry) not in ("", pod_uid):
+            continue
+        # One without a time of its own stays where it stands.
+        last = _read_last_time(entry) or last
+        timed.append((last, _parse_event(entry, scheduler=scheduler)))
+    return tuple(event for _, event in sorted(timed, key=lambda each: each[0]))
+
+
+def find_newest_event(
+    events: Sequence[SourcedEvent], sources: Iterable[EventSource], *, reasons: Iterable[str] = ()
+) -> SourcedEvent | None:
+    """Return the newest event that one of some sources wrote for one of some reasons; for any where none is named."""
+    wanted, named = frozenset(sources), frozenset(reasons)
+    for event in reversed(events):
+        if event.source in wanted and (not named or event.reason in named):
+            return event
+    return None
+
+
+def _parse_event(raw: dict[str, object], *, scheduler: str) -> SourcedEvent:
+    series = as_int(as_dict(raw.get("series")).get("count"))
+    return SourcedEvent(
+        source=_identify_source(_read_component(raw), scheduler=scheduler),
+        reason=as_text(raw.get("reason")),
+        message=as_text(raw.get("message")) or as_text(raw.get("note")),
+        count=max(1, as_int(raw.get("count")) or 0, as_int(raw.get("deprecatedCount")) or 0, series or 0),
+        raw=raw,
+    )
+
+
+def _read_component(raw: dict[str, object]) -> str:
+    sources = (as_dict(raw.get("source")), as_dict(raw.get("deprecatedSource")))
+    named = (as_text(source.get("component")) for source in sources)
+    reporting = (as_text(raw.get("reportingComponent")), as_text(raw.get("reportingController")))
+    return next(filter(None, (*named, *reporting)), "")
+
+
+def _identify_source(component: str, *, scheduler: str) -> EventSource:
+    if component in _SOURCES:
+        return _SOURCES[component]
+    if "kueue" in component:
+        return EventSource.KUEUE
+    is_scheduler = "scheduler" in component or (component and component == scheduler)
+    return EventSource.SCHEDULER if is_scheduler else EventSource.OTHER
+
+
+def _read_uid(raw: dict[str, object]) -> str:
+    return as_text(as_dict(raw.get("involvedObject") or raw.get("regarding")).get("uid"))
+
+
+def _read_last_time(raw: dict[str, object]) -> str:
+    """Return when it last happened, in a form that sorts: whole seconds before their fractions."""
+    series, metadata = as_dict(raw.get("series")), as_dict(raw.get("metadata"))
+    times = (
+        series.get("lastObservedTime"),
+        raw.get("lastTimestamp"),
+        raw.get("deprecatedLastTimestamp"),
+        raw.get("eventTime"),
+        raw.get("firstTimestamp"),
+        metadata.get("creationTimestamp"),
+    )
+    return next(filter(None, map(as_text, times)), "").removesuffix("Z")
+
+
+REDACTED = "…"
+
+_FIELDS = ("type", "reason", "count", "firstTimestamp", "lastTimestamp", "eventTime", "reportingComponent")
+_KEPT_REASONS: Mapping[EventSource, frozenset[str]] = {
+    EventSource.SCHEDULER: frozenset({"FailedScheduling", "Scheduled"}),
+    EventSource.CLUSTER_AUTOSCALER: frozenset({"TriggeredScaleUp", "NotTriggerScaleUp", "FailedScaleUp"}),
+    EventSource.KARPENTER: frozenset({"Nominated", "FailedScheduling"}),
+    EventSource.KUBELET: frozenset(
+        {"BackOff", "Created", "ErrImageNeverPull", "Failed", "FailedCreatePodSandBox", "FailedMount", "InspectFailed",
+         "Pulled", "Pulling", "Started", "UnexpectedAdmissionError", "FailedToRetrieveImagePullSecret"}
+    ),
+    EventSource.CONTROLLER: frozenset({"FailedAttachVolume", "SuccessfulAttachVolume"}),
+    EventSource.KUEUE: frozenset({"CreatedWorkload", "Started"}),
+}  # fmt: skip
+_VOLUME_REASONS = frozenset({"FailedMount", "FailedAttachVolume", "SuccessfulAttachVolume"})
+_IN_BRACES = re.compile(r"\{[^{}]*\}|\{[^{}]*$")
+"""Keys and values of taints and labels."""
+_NODE_GROUP = re.compile(r"\{[^{}\s]+ \d+->\d+ \(max: \d+\)\}")
+"""What cluster-autoscaler adds to: a node group with its sizes."""
+_KARPENTER_PHRASES = re.compile(
+    r"Pod should schedule on: (?:node|nodeclaim)/[\w.-]+(?:, (?:node|nodeclaim)/[\w.-]+)*|Failed to schedule pod"
+    r"|incompatible with nodepool|did not tolerate|incompatible requirements|does not have known values"
+    r"|all available instance types exceed limits for nodepool|node limits have been exhausted"
+    r"|no instance type (?:has enough resources|which had enough resources|met the scheduling requirements)"
+)
+"""All that is kept of Karpenter's words: between them are names of pools, keys and values of taints and labels."""
+_VOLUME_PHRASES = re.compile(
+    r"(?P<known>(?:MountVolume|AttachVolume|MapVolume)\.\w+ (?:failed|succeeded) for volume \"[^\"]*\"(?: : "
+    r"(?:secret|configmap) \"[^\"]*\" not found| : references non-existent (?:secret|config) key: [\w.-]+)?"
+    r"|Unable to attach or mount volumes: [\w=\[\], .-]*(?:: timed out waiting for the condition)?"
+    r"|Multi-Attach error for volume \"[^\"]*\" Volume is already"
+    r"(?: exclusively attached to one node and can't be attached to another)?)(?P<rest>.*)",
+    re.DOTALL,
+)
+"""All that is kept of what is said of volumes: a driver may say anything after that."""
+_OTHER_PODS = re.compile(
+    r"\b(?:preempt(?:ed|ing)? (?:by|to)\b|(?:in use|used) by\b|by pods?\b|to accommodate\b|victims?:|pods?: "
+    r"|(?:held|locked|owned|claimed|taken|mounted|blocked) by\b|belong(?:s|ing) to\b|reserved (?:by|for)\b).*",
+    re.IGNORECASE | re.DOTALL,
+)
+_CLAIM_PREFIX = "claim-"
+"""How KubeSpawner calls people's volumes."""
+
+
+def scrub_event(event: Mapping[str, object]) -> dict[str, object]:
+    """Return an event (v1 Event in JSON) with what is about the person's own pod; never raises.
+
+    Its message is ``…`` where it is not known to be.
+    """
+    known = parse_events([event])[0]
+    pod = as_dict(known.raw.get("involvedObject") or known.raw.get("regarding"))
+    kept: dict[str, object] = {name: known.raw.get(name) for name in _FIELDS}
+    kept["message"] = _scrub_message(known, name=as_text(pod.get("name")), namespace=as_text(pod.get("namespace")))
+    kept["source"] = {"component": as_text(as_dict(known.raw.get("source")).get("component"))}
+    kept["involvedObject"] = {key: as_text(pod.get(key)) for key in ("kind", "namespace", "name")}
+    return kept
+
+
+def _scrub_message(event: SourcedEvent, *, name: str, namespace: str) -> str:
+    is_rejection = event.source is EventSource.KUBELET and event.reason.startswith("OutOf")
+    if event.reason not in _KEPT_REASONS.get(event.source, frozenset()) and not is_rejection:
+        return REDACTED
+    message = _OTHER_PODS.sub(REDACTED, _remove_names(event))
+    # Servers of one hub are named alike: jupyter-ada, jupyter-bob.
+    prefix = name.partition("-")[0]
+    if prefix:
+        message = _redact_other_names(rf"\b{re.escape(prefix)}-[\w.-]+", own=name, message=message)
+    if namespace:
+        message = _redact_other_names(rf"\b{re.escape(namespace)}/[\w.-]+", own=f"{namespace}/{name}", message=message)
+    return re.sub(
+        rf"\b{_CLAIM_PREFIX}([\w-]+)",
+        lambda found: found[0] if _is_part_of_own_name(found[1], name) else REDACTED,
+        message,
+    )
+
+
+def _remove_names(event: SourcedEvent) -> str:
+    """Return an event's message without what its writer puts between words of its own."""
+    message = event.message
+    if event.source is EventSource.CLUSTER_AUTOSCALER:
+        return _IN_BRACES.sub(lambda found: found[0] if _NODE_GROUP.fullmatch(found[0]) else REDACTED, message)
+    if event.source is EventSource.KARPENTER:
+        return _keep_known_phrases(_KARPENTER_PHRASES, message)
+    if event.reason in _VOLUME_REASONS:
+        known = _VOLUME_PHRASES.fullmatch(message)
+        return f"{known['known']}{f' {REDACTED}' if known['rest'] else ''}" if known else REDACTED
+    return _IN_BRACES.sub(REDACTED, message)
+
+
+def _keep_known_phrases(known: re.Pattern[str], message: str) -> str:
+    """Return what of a message is known, with a mark for each thing that is not."""
+    found, at = [], 0
+    for each in known.finditer(message):
+        found += [REDACTED] if message[at : each.start()].strip(" ,;.") else []
+        found.append(each[0])
+        at = each.end()
+    return " ".join([*found, REDACTED] if message[at:].strip(" ,;.") else found)
+
+
+def _is_part_of_own_name(found: str, own: str) -> bool:
+    """Tell whether it is what comes after the first word of a pod's name, or the beginning of that."""
+    return f"{own.partition('-')[2]}-".startswith(f"{found}-")
+
+
+def _redact_other_names(pattern: str, *, own: str, message: str) -> str:
+    return re.sub(pattern, lambda found: found[0] if _is_own_name(found[0], own) else REDACTED, message)
+
+
+def _is_own_name(found: str, own: str) -> bool:
+    """Tell whether it is the pod itself, also as it stands in its own identity (``NAME_NAMESPACE(UID)``)."""
+    return found.rstrip(".") == own or found.startswith(f"{own}_")

@@ -1,0 +1,160 @@
+"""Reads how kubelet gets on with images: how long one took and how large it is, or why it cannot be had.
+
+The words of a failure are those of the container runtime and of the registry; containerd and CRI-O pass both on.
+
+An image that is being fetched, or cannot be, in words.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gpuspawner.core.text.i18n import gettext
+from gpuspawner.core.units.formatting import format_rough_duration, format_rounded_memory
+
+
+class PullFailure(StrEnum):
+    """Why an image cannot be had."""
+
+    RATE_LIMIT = "rate-limit"
+    DISK_FULL = "disk-full"
+    PLATFORM = "platform"
+    DENIED = "denied"
+    NOT_FOUND = "not-found"
+    UNREACHABLE = "unreachable"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PulledImage:
+    """An image that is on the node.
+
+    :param was_present: it was there before.
+    :param seconds: how long it took, None when not told.
+    :param size_bytes: as it was fetched (compressed), None when not told: by kubelets before 1.30.
+    """
+
+    was_present: bool
+    seconds: float | None = None
+    size_bytes: int | None = None
+
+
+_QUOTED = re.compile(r'"([^"]*)"')
+_IMAGE_NAMES = re.compile(r'"[^"]*"|[^\s"]*/[^\s"]*')
+"""What may be part of an image's name, which may hold any word."""
+_PULL_TIME = re.compile(r" in ((?:[\d.]{1,16}(?:h|ms|m|µs|us|ns|s)){1,5})")
+_DURATION_PARTS = re.compile(r"([\d.]+)(h|ms|m|µs|us|ns|s)")
+_UNITS_S = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
+_SIZE = re.compile(r"Image size: (\d{1,18}) bytes")
+_FAILURES = tuple(
+    (failure, re.compile(pattern, re.IGNORECASE))
+    for failure, pattern in (
+        (PullFailure.RATE_LIMIT, r"toomanyrequests|\b429\b|too many requests|pull rate limit|pull QPS exceeded"),
+        (PullFailure.DISK_FULL, r"no space left on device|disk quota exceeded"),
+        (PullFailure.PLATFORM, r"no match for platform|no image found in (?:manifest|image index)"),
+        (PullFailure.PLATFORM, r"image operating system .* cannot be used"),
+        (PullFailure.DENIED, r"pull access denied|access to the resource is denied|authorization failed"),
+        (PullFailure.DENIED, r"insufficient_scope|unauthorized|\b401\b|\b403\b|forbidden|no basic auth credentials"),
+        (PullFailure.DENIED, r"authentication required|permission[ _]denied"),
+        (PullFailure.NOT_FOUND, r"manifest unknown|name unknown|repository name not known|\bnot ?found\b|\b404\b"),
+        (PullFailure.UNREACHABLE, r"no such host|server misbehaving|connection re(?:fused|set)|\btimeout\b|timed out"),
+        (
+            PullFailure.UNREACHABLE,
+            r"deadline exceeded|no route to host|network is unreachable|\bEOF\b|x509|\b50[234]\b",
+        ),
+    )
+)
+
+
+def classify_pull_failure(message: str) -> PullFailure:
+    """Return why an image cannot be had, by the message of kubelet's event or of the container's state."""
+    said = _IMAGE_NAMES.sub(" ", message)
+    return next((failure for failure, pattern in _FAILURES if pattern.search(said)), PullFailure.OTHER)
+
+
+def parse_pulled(message: str) -> PulledImage:
+    """Return what the message of an event Pulled says."""
+    if "already present" in message:
+        return PulledImage(was_present=True)
+    took, size = _PULL_TIME.search(_QUOTED.sub("", message)), _SIZE.search(message)
+    return PulledImage(
+        was_present=False, seconds=_parse_duration(took[1]) if took else None, size_bytes=int(size[1]) if size else None
+    )
+
+
+def parse_image_name(message: str) -> str:
+    """Return the image that a message of kubelet's is about, empty where it names none."""
+    found = _QUOTED.search(message)
+    return found[1] if found else ""
+
+
+def _parse_duration(told: str) -> float | None:
+    """Return seconds of a duration as Go writes it: ``1m2.5s``."""
+    try:
+        return sum(float(number) * _UNITS_S[unit] for number, unit in _DURATION_PARTS.findall(told))
+    except ValueError:
+        return None
+
+
+_MAX_IN_SECONDS = 90
+_PER_MINUTE = 60
+
+
+def format_pulling(image: str) -> str:
+    """Return that an image is being fetched.
+
+    :param image: empty where it is not the server's own.
+    """
+    if not image:
+        return gettext("An image that the server needs is being fetched.")
+    return gettext("The image {image} is being fetched.", image=image)
+
+
+def format_elapsed(seconds: float) -> str:
+    """Return how long it has been going on, empty for the first half minute."""
+    if seconds < _MAX_IN_SECONDS / 3:
+        return ""
+    return gettext("That has taken {duration} so far.", duration=_format_time(seconds))
+
+
+def format_pulled(image: PulledImage) -> str:
+    """Return that an image is on the node, with its size and how long it took where those are known."""
+    if image.was_present:
+        return gettext("The image was on the node already.")
+    if image.seconds is None:
+        return gettext("The image has been fetched.")
+    time = _format_time(image.seconds)
+    if not image.size_bytes:
+        return gettext("The image was fetched in {duration}.", duration=time)
+    return gettext(
+        "The image was fetched in {duration} ({size}).", duration=time, size=format_rounded_memory(image.size_bytes)
+    )
+
+
+def format_pull_failure(failure: PullFailure, image: str) -> str:
+    """Return why an image cannot be had."""
+    match failure:
+        case PullFailure.NOT_FOUND:
+            return gettext("The image {image} does not exist, or not under this tag.", image=image)
+        case PullFailure.DENIED:
+            return gettext("The image {image} does not exist, or the cluster may not fetch it.", image=image)
+        case PullFailure.PLATFORM:
+            return gettext("The image {image} was not made for the processors of the node.", image=image)
+        case PullFailure.RATE_LIMIT:
+            return gettext(
+                "Too many images are being fetched right now; the image {image} is tried again.", image=image
+            )
+        case PullFailure.DISK_FULL:
+            return gettext("The node has no disk space left for the image {image}; it is tried again.", image=image)
+        case PullFailure.UNREACHABLE:
+            return gettext("The registry of the image {image} does not answer; it is tried again.", image=image)
+        case PullFailure.OTHER:
+            return gettext("The image {image} could not be fetched; it is tried again.", image=image)
+
+
+def _format_time(seconds: float) -> str:
+    if seconds < _MAX_IN_SECONDS:
+        return gettext("{seconds} s", seconds=max(1, round(seconds)))
+    return format_rough_duration(seconds / _PER_MINUTE)

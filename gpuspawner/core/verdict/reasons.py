@@ -1,0 +1,345 @@
+"""What is missing when a pod finds no node, in one clause for people: GPUs, CPU, memory, in this order.
+
+A clause names the GPU type and amounts, never a pod, a node, a label or a taint. Amounts are what the scheduler sets
+aside for the whole pod: the guarantee of what somebody picked, and what the admin adds to every server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from gpuspawner.core.autoscaling.node_pools import find_largest_size
+from gpuspawner.core.catalog.model import GPUType
+from gpuspawner.core.catalog.nodes_by_type import count_units, has_silent_plugin
+from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, ScalableNodePool, Toleration
+from gpuspawner.core.cluster.node_affinity import matches_node_affinity
+from gpuspawner.core.cluster.selectors import matches_any_term
+from gpuspawner.core.cluster.state import Occupancy
+from gpuspawner.core.cluster.taints import accepts_pods, is_reserved_for_others
+from gpuspawner.core.text.i18n import gettext, ngettext
+from gpuspawner.core.text.wording import add_article
+from gpuspawner.core.units.formatting import format_rounded_cpus, format_rounded_memory, round_cpu
+from gpuspawner.core.units.quantity import format_cpu
+
+_ARCHITECTURE = "kubernetes.io/arch"
+_UNLIMITED = 2**63
+"""More than any amount in Kubernetes."""
+
+ResourceAmounts = Mapping[str, int]
+
+
+def find_candidate_nodes(
+    pod: Pod, groups: Iterable[Sequence[Node]], *, unseen: Collection[str] | None = None
+) -> list[Node]:
+    """Return nodes that would take a pod some day, with all their hardware working and nothing running there.
+
+    :param groups: nodes that are the same to the pod, but for the amounts they have.
+    :param unseen: resources of which any node may have more than is known, unless kubelet has some to give away, and of
+        others one whose device plugin is not there; None: only what is seen counts.
+    """
+    needs = [(name, number) for name, number in pod.requests.items() if number]
+    for_it = (node for group in groups if group and _accepts_pod(group[0], pod.constraints) for node in group)
+    return [node for node in for_it if _could_hold(node, needs, unseen=unseen)]
+
+
+def explain_never(
+    pod: Pod,
+    groups: Sequence[Sequence[Node]],
+    *,
+    gpu: GPUType | None,
+    reserved: bool = False,
+    scalable_pools: Sequence[ScalableNodePool] = (),
+) -> str:
+    """Return why no node would ever take a pod.
+
+    :param groups: nodes of the GPU type, all without one, as for :func:`find_candidate_nodes`.
+    :param reserved: the type has further nodes, which are reserved for others.
+    :param growths: what may be added; it is then no reason that nothing is there yet.
+    """
+    may_grow = [scalable_pool for scalable_pool in scalable_pools if scalable_pool.max_new_nodes != 0]
+    constraints = pod.constraints
+    there = [group for group in groups if group]
+    if not there and not may_grow:
+        return _explain_reserved(gpu) if reserved else _explain_no_nodes(gpu)
+    ours = [group for group in there if not is_reserved_for_others(group[0], constraints.tolerations)]
+    chosen = [group for group in ours if matches_node_affinity(group[0], constraints)]
+    reached = [group for group in chosen if _reaches_volumes(group[0], constraints)]
+    if not reached and there:
+        if not ours:
+            return _explain_reserved(gpu)
+        if not chosen:
+            return _explain_not_selected(gpu, [group[0] for group in ours], constraints=constraints)
+        return gettext("{no_node} can reach the server's storage", no_node=_format_no_node(gpu))
+    has = [_find_capacity(node) for group in reached for node in group] + [
+        _estimate_new_node(scalable_pool, pod) for scalable_pool in may_grow
+    ]
+    return _explain_too_little(pod, has, gpu=gpu, left=False)
+
+
+def explain_wait(
+    candidates: Sequence[Node], pod: Pod, *, nodes: Sequence[Node], gpu: GPUType | None, occupancy: Occupancy
+) -> str:
+    """Return why a pod that some node could take has to wait.
+
+    :param candidates: its :func:`find_candidate_nodes`.
+    :param nodes: all nodes of the GPU type, all without one.
+    """
+    now = _select_open_nodes(candidates, pod.constraints.tolerations)
+    if not now:
+        return _explain_closed(gpu)
+    if gpu is not None:
+        # All that most pods wait for, of hundreds of nodes.
+        wanted = pod.requests.get(gpu.resource, 0)
+        free = _list_free(now, gpu.resource, occupancy=occupancy)
+        if all(number < wanted for number in free):
+            return _explain_in_use(gpu.resource, free, now=now, nodes=nodes, wanted=wanted)
+        now = [node for node, number in zip(now, free, strict=True) if number >= wanted]
+    names = tuple({*pod.requests, "pods"})
+    columns = [_list_free(now, name, occupancy=occupancy) for name in names]
+    left_on_each = [dict(zip(names, left, strict=True)) for left in zip(*columns, strict=True)]
+    with_slots = [left for left in left_on_each if left["pods"] > 0]
+    if not with_slots:
+        return gettext("the {free_nodes} hold as many servers as they may", free_nodes=_format_free_nodes(gpu, pod))
+    if all(any(left.get(name, 0) < number for name, number in pod.requests.items()) for left in with_slots):
+        return _explain_too_little(pod, with_slots, gpu=gpu, left=True)
+    return gettext("other servers keep it off the {free_nodes}", free_nodes=_format_free_nodes(gpu, pod))
+
+
+def _format_no_node(gpu: GPUType | None) -> str:
+    """Return the subject of what no node does."""
+    return gettext("no node with {gpus}", gpus=add_article(gpu.display_name)) if gpu else gettext("no node")
+
+
+def _explain_no_nodes(gpu: GPUType | None) -> str:
+    if gpu is None:
+        return gettext("there is no node in the cluster")
+    return gettext("there is no {gpu} in the cluster", gpu=gpu.display_name)
+
+
+def _explain_reserved(gpu: GPUType | None) -> str:
+    if gpu is None:
+        return gettext("every node is reserved for others")
+    return gettext("every node with {gpu} is reserved for others", gpu=add_article(gpu.display_name))
+
+
+def _explain_closed(gpu: GPUType | None) -> str:
+    if gpu is None:
+        return gettext("the nodes take no new servers right now")
+    return gettext("the nodes with {gpu} take no new servers right now", gpu=add_article(gpu.display_name))
+
+
+def _explain_not_selected(gpu: GPUType | None, nodes: Iterable[Node], *, constraints: PodConstraints) -> str:
+    """Return why none of the nodes is one that the pod asks for; of its demands people chose the image's alone."""
+    relaxed = _drop_architecture(constraints)
+    if relaxed is not None and any(matches_node_affinity(node, relaxed) for node in nodes):
+        return gettext("{no_node} has the kind of processor that the image is made for", no_node=_format_no_node(gpu))
+    return gettext("{no_node} is one that servers may use here", no_node=_format_no_node(gpu))
+
+
+def _drop_architecture(constraints: PodConstraints) -> PodConstraints | None:
+    """Return demands that say nothing of processors, None when they do not anyway."""
+    terms = constraints.node_terms or ()
+    relaxed = [
+        replace(term, expressions=tuple(each for each in term.expressions if each.key != _ARCHITECTURE))
+        for term in terms
+    ]
+    if relaxed == list(terms):
+        return None
+    # A term that says nothing matches no node; of one that said nothing else, nothing is left to match.
+    is_any = any(not term.expressions and not term.fields for term in relaxed)
+    return replace(constraints, node_terms=None if is_any else tuple(relaxed))
+
+
+def _explain_in_use(
+    resource: str, left: Sequence[int], *, now: Sequence[Node], nodes: Sequence[Node], wanted: int
+) -> str:
+    """Return how many units are in use, where none of the nodes that take servers now has enough of them left."""
+    free, healthy = sum(left), sum(node.allocatable.get(resource, 0) for node in now)
+    broken = sum(max(0, node.capacity.get(resource, 0) - node.allocatable.get(resource, 0)) for node in now)
+    # Those that take servers now are among the nodes, and all of theirs is known.
+    others = len(nodes) > len(now) and sum(_find_capacity(node).get(resource, 0) for node in nodes) > healthy
+    if healthy == 0:
+        return ngettext("the only one does not work right now", "all {number} do not work right now", number=broken)
+    if 0 < free < wanted:
+        text = _explain_few_free(free, healthy=healthy, others=others)
+    elif free:
+        text = gettext("{free} are free, but no more than {most} on one node", free=free, most=max(left))
+    else:
+        text = _explain_none_free(healthy, others=others)
+    if not broken:
+        return text
+    return ngettext("{reason}, {number} does not work", "{reason}, {number} do not work", number=broken, reason=text)
+
+
+def _explain_few_free(free: int, *, healthy: int, others: bool) -> str:
+    if others:
+        return ngettext(
+            "only {number} of {total} that the server could use now is free",
+            "only {number} of {total} that the server could use now are free",
+            number=free,
+            total=healthy,
+        )
+    return ngettext("only {number} of {total} is free", "only {number} of {total} are free", number=free, total=healthy)
+
+
+def _explain_none_free(healthy: int, *, others: bool) -> str:
+    if others:
+        return ngettext(
+            "the only one that the server could use now is in use",
+            "all {number} that the server could use now are in use",
+            number=healthy,
+        )
+    return ngettext("the only one is in use", "all {number} are in use", number=healthy)
+
+
+def _explain_too_little(pod: Pod, has: Sequence[ResourceAmounts], *, gpu: GPUType | None, left: bool) -> str:
+    """Return what there is too little of on each node.
+
+    :param has: what each of the nodes has.
+    :param left: it is what the nodes have left, not all they have.
+    """
+    needs = {name: number for name, number in pod.requests.items() if number}
+    units = needs.pop(gpu.resource, 0) if gpu is not None else 0
+    if gpu is not None:
+        most = max((amounts.get(gpu.resource, 0) for amounts in has), default=0)
+        if most < units:
+            return gettext(
+                "no node has {number} × {gpu}; the most on one node is {most}",
+                number=units,
+                gpu=gpu.display_name,
+                most=most,
+            )
+        has = [amounts for amounts in has if amounts.get(gpu.resource, 0) >= units]
+    no_node = gettext("no node with {gpus}", gpus=_format_gpus(gpu, units, free=left)) if gpu else gettext("no node")
+    for name, (show, number) in _FORMATTERS.items():
+        most = max((amounts.get(name, 0) for amounts in has), default=0)
+        if most < needs.get(name, 0):
+            return _explain_less(no_node, show(needs[name]), most=number(most), left=left)
+    if not any(all(amounts.get(name, 0) >= needs.get(name, 0) for name in _FORMATTERS) for amounts in has):
+        return _explain_not_both(
+            no_node, format_rounded_cpus(needs["cpu"]), memory=format_rounded_memory(needs["memory"]), left=left
+        )
+    if left:
+        return gettext("{no_node} has everything left that the server needs", no_node=no_node)
+    return gettext("{no_node} has everything that the server needs", no_node=no_node)
+
+
+def _explain_less(no_node: str, amount: str, *, most: str, left: bool) -> str:
+    if left:
+        return gettext("{no_node} has {amount} left; the most is {most}", no_node=no_node, amount=amount, most=most)
+    return gettext("{no_node} has {amount}; the largest has {most}", no_node=no_node, amount=amount, most=most)
+
+
+def _explain_not_both(no_node: str, cpu: str, *, memory: str, left: bool) -> str:
+    if left:
+        return gettext(
+            "{no_node} has both {cpus} and {memory} of memory left", no_node=no_node, cpus=cpu, memory=memory
+        )
+    return gettext("{no_node} has both {cpus} and {memory} of memory", no_node=no_node, cpus=cpu, memory=memory)
+
+
+_FORMATTERS: Mapping[str, tuple[Callable[[int], str], Callable[[int], str]]] = {
+    "cpu": (format_rounded_cpus, lambda millis: format_cpu(round_cpu(millis, round_up=False))),
+    "memory": (
+        lambda size_bytes: gettext("{memory} of memory", memory=format_rounded_memory(size_bytes)),
+        lambda size_bytes: format_rounded_memory(size_bytes, round_up=False),
+    ),
+}
+"""Resource → how what is needed is told, and the most that there is."""
+
+
+def _format_gpus(gpu: GPUType, units: int, *, free: bool) -> str:
+    if units > 1 and free:
+        return gettext("{number} × {gpu} free", number=units, gpu=gpu.display_name)
+    if units > 1:
+        return gettext("{number} × {gpu}", number=units, gpu=gpu.display_name)
+    return gettext("a free {gpu}", gpu=gpu.display_name) if free else add_article(gpu.display_name)
+
+
+def _format_free_nodes(gpu: GPUType | None, pod: Pod) -> str:
+    if gpu is None:
+        return gettext("nodes with room")
+    return gettext("nodes with {gpus}", gpus=_format_gpus(gpu, pod.requests.get(gpu.resource, 0), free=True))
+
+
+def _could_hold(node: Node, needs: Iterable[tuple[str, int]], *, unseen: Collection[str] | None) -> bool:
+    """Tell whether a node has these amounts, or may have, when nothing runs there and its hardware works."""
+    allocatable, capacity = node.allocatable, node.capacity
+    for name, number in needs:
+        if name in node.uncounted or (
+            unseen is not None and _may_have_unseen_units(node, name, anywhere=name in unseen)
+        ):
+            continue
+        # What the node's own daemons take of CPU and memory is never given back; a device that broke may be.
+        if allocatable.get(name, 0) < number and ("/" not in name or capacity.get(name, 0) < number):
+            return False
+    return True
+
+
+def _may_have_unseen_units(node: Node, name: str, *, anywhere: bool) -> bool:
+    """Tell whether a node may have units of a resource that are not seen.
+
+    :param anywhere: devices of a DRA driver may be on any node that has none otherwise.
+    """
+    return has_silent_plugin(node, name) or (
+        anywhere and (name in node.published_by_dra or not count_units(node, name))
+    )
+
+
+def _accepts_pod(node: Node, constraints: PodConstraints) -> bool:
+    return (
+        not is_reserved_for_others(node, constraints.tolerations)
+        and matches_node_affinity(node, constraints)
+        and _reaches_volumes(node, constraints)
+        and _has_topology_labels(node, constraints)
+    )
+
+
+def _reaches_volumes(node: Node, constraints: PodConstraints) -> bool:
+    """Tell whether volumes of the pod, which may be bound to a zone, can be mounted on a node."""
+    return all(matches_any_term(node, terms) for terms in constraints.volume_terms)
+
+
+def _has_topology_labels(node: Node, constraints: PodConstraints) -> bool:
+    """Tell whether a node has the labels that rules about other pods, and about spreading, need."""
+    keys = (
+        *(each.topology_key for each in constraints.spread_constraints),
+        *(each.topology_key for each in constraints.affinity),
+    )
+    return all(key in node.labels for key in keys)
+
+
+def _list_free(nodes: Sequence[Node], resource: str, *, occupancy: Occupancy) -> list[int]:
+    """Return what each of the occupancy's nodes has left of a resource; what nobody can count is taken to suffice."""
+    free = occupancy.table.list_free(nodes, resource)
+    return [_UNLIMITED if resource in node.uncounted else max(0, left) for node, left in zip(nodes, free, strict=True)]
+
+
+def _select_open_nodes(nodes: Iterable[Node], tolerations: tuple[Toleration, ...]) -> list[Node]:
+    """Return the nodes that take servers with these tolerations now; most of them have the very same taints."""
+    answers: dict[tuple[bool, int], bool] = {}
+    found = []
+    for node in nodes:
+        state = node.unschedulable, id(node.taints)
+        if state not in answers:
+            answers[state] = accepts_pods(node, tolerations)
+        if answers[state]:
+            found.append(node)
+    return found
+
+
+def _find_capacity(node: Node) -> ResourceAmounts:
+    """Return what a node has; what nobody can count of it is taken to suffice."""
+    if not node.uncounted:
+        return node.allocatable
+    return {**node.allocatable, **dict.fromkeys(node.uncounted, _UNLIMITED)}
+
+
+def _estimate_new_node(scalable_pool: ScalableNodePool, pod: Pod) -> dict[str, int]:
+    """Return what a new node has; what nobody told of it is taken to suffice."""
+    machines = scalable_pool.machines
+    if machines is not None:
+        most = {name: find_largest_size(machines, name) for name in pod.requests}
+        return {name: _UNLIMITED if number is None else number for name, number in most.items()}
+    return {name: scalable_pool.node_allocatable.get(name, 0 if "/" in name else _UNLIMITED) for name in pod.requests}

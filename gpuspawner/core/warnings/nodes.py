@@ -1,0 +1,214 @@
+"""What an admin should look at: nodes whose GPUs nobody can pick, and why; GPUs that do not work.
+
+For admins alone: it names nodes, labels and taints. Presets are looked at in
+:mod:`gpuspawner.core.warnings.presets_and_policy`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from gpuspawner.core.catalog.accelerators import GFD_PRODUCT, AcceleratorTable
+from gpuspawner.core.catalog.model import Catalog, GPUType
+from gpuspawner.core.catalog.node_labels import KarpenterModel, NodeGPU, find_divided_models, find_vendor, read_node_gpu
+from gpuspawner.core.catalog.nodes_by_type import count_units
+from gpuspawner.core.cluster.model import Node, Toleration
+from gpuspawner.core.cluster.taints import find_untolerated_taints, is_transient_taint
+from gpuspawner.core.discovery.discover import group_nodes_by_kind
+from gpuspawner.core.discovery.node_facts import GPU_NODE_LABELS, find_gpu_node_label
+from gpuspawner.core.text.quoting import format_list, sanitize_name
+
+
+class WarningKind(StrEnum):
+    """What is the matter, in the order admins are told."""
+
+    PRESET = "preset"
+    POLICY = "policy"
+    MIG_INVALID = "mig-invalid"
+    MIXED_MODELS = "mixed-models"
+    NO_TYPE = "no-type"
+    UNTOLERATED = "untolerated"
+    BROKEN = "broken"
+    NO_RESOURCE = "no-resource"
+    UNCOUNTED = "uncounted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminWarning:
+    """One thing about the GPUs of some nodes, about some presets, or about what some settings name.
+
+    :param resource: the extended resource, empty where the nodes have none.
+    :param message: a sentence with what is the matter and what helps.
+    :param nodes: names of the nodes, in their order.
+    :param presets: slugs of the presets; only where there are no nodes.
+    :param settings: paths of the settings; only where there are neither.
+    """
+
+    kind: WarningKind
+    resource: str
+    message: str
+    nodes: tuple[str, ...] = ()
+    presets: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of what it is about."""
+        return self.nodes or self.presets or self.settings
+
+
+def find_node_warnings(
+    nodes: Iterable[Node],
+    catalogue: Catalog,
+    *,
+    table: AcceleratorTable,
+    tolerations: tuple[Toleration, ...] = (),
+) -> tuple[AdminWarning, ...]:
+    """Return what is the matter with GPUs, one flag for all nodes of which the same is to say, sorted by concern.
+
+    GPUs the admin took out are as they should be. Nodes that are starting, or being worked on, are left out: what is
+    missing there will come.
+
+    :param tolerations: what every server tolerates besides the types' own (KubeSpawner's).
+    """
+    types = (*catalogue.gpus.values(), *catalogue.hidden)
+    matched = {key for gpu in types for match in gpu.label_matches for key in match}
+    groups = group_nodes_by_kind(filter(_is_settled, nodes), labels=matched.union(GPU_NODE_LABELS))
+    ambiguous = find_divided_models(group[0] for group in groups)
+    case = _NodeInspection(catalogue=catalogue, table=table, ambiguous=ambiguous, tolerations=tolerations)
+    found: dict[AdminWarning, list[str]] = {}
+    for group in groups:
+        for flag in case.list_warnings(group[0]):
+            found.setdefault(flag, []).extend(node.name for node in group)
+    complete = (replace(flag, nodes=tuple(sorted(names))) for flag, names in found.items())
+    order = list(WarningKind)
+    return tuple(sorted(complete, key=lambda flag: (order.index(flag.kind), flag.nodes, flag.message)))
+
+
+def _is_settled(node: Node) -> bool:
+    return node.ready and not any(map(is_transient_taint, node.taints))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _NodeInspection:
+    """What nodes are looked at with.
+
+    :param ambiguous: as for :func:`gpuspawner.core.catalog.node_labels.read_node_gpu`.
+    """
+
+    catalogue: Catalog
+    table: AcceleratorTable
+    ambiguous: frozenset[KarpenterModel]
+    tolerations: tuple[Toleration, ...]
+
+    def list_warnings(self, node: Node) -> Iterator[AdminWarning]:
+        """Yield what is the matter with a node's GPUs, and with those of all nodes that are alike."""
+        names = {*node.capacity, *node.allocatable}
+        resources = sorted(name for name in names if find_vendor(name) is not None and count_units(node, name))
+        unsure = tuple(_warn_of_uncounted_devices(node))
+        yield from unsure
+        if not resources and not unsure:
+            yield from _warn_of_missing_resource(node)
+        for resource in resources:
+            yield from self._list_resource_warnings(node, resource)
+
+    def _list_resource_warnings(self, node: Node, resource: str) -> Iterator[AdminWarning]:
+        """Yield what is the matter with one resource; what keeps it from being picked is said once."""
+        types = [
+            gpu for gpu in self.catalogue.gpus.values() if gpu.resource == resource and gpu.matches_labels(node.labels)
+        ]
+        if not types and any(
+            gpu.resource == resource and gpu.matches_labels(node.labels) for gpu in self.catalogue.hidden
+        ):
+            return
+        offer = read_node_gpu(node, resource, table=self.table, ambiguous=self.ambiguous)
+        if offer is not None and not types:
+            yield _warn_of_missing_type(offer)
+        elif offer is None:
+            yield _warn_of_unclear_labels(node, resource, types=types)
+        elif keys := _list_blocking_taints(node, types, tolerations=self.tolerations):
+            message = (
+                f"Nobody gets {resource}: no GPU type there tolerates the taint {format_list(keys)}. "
+                "Add a toleration to the type, unless the nodes are for others."
+            )
+            yield AdminWarning(kind=WarningKind.UNTOLERATED, resource=resource, message=message)
+        number = count_units(node, resource)
+        broken = number - node.allocatable.get(resource, 0)
+        if broken > 0:
+            message = (
+                f"{broken} of {number} {resource} on a node {'do' if broken > 1 else 'does'} not work: "
+                "allocatable is less than capacity."
+            )
+            yield AdminWarning(kind=WarningKind.BROKEN, resource=resource, message=message)
+
+
+def _warn_of_missing_type(offer: NodeGPU) -> AdminWarning:
+    """Return that no type has a node's GPUs: nobody described them, and there is no telling them from others' nodes."""
+    what = f"{offer.resource} ({sanitize_name(offer.model[1])})" if offer.model is not None else offer.resource
+    message = (
+        f"{what} is not offered: no GPU type of the settings matches the labels. "
+        "Describe one in gpus, with a match that these nodes meet and those of other types do not."
+    )
+    return AdminWarning(kind=WarningKind.NO_TYPE, resource=offer.resource, message=message)
+
+
+def _warn_of_unclear_labels(node: Node, resource: str, *, types: list[GPUType]) -> AdminWarning:
+    """Return why labels cannot tell what a server would get."""
+    lead = f"{resource} is not offered" if not types else f"{resource} may not be what {types[0].slug} says"
+    if _has_invalid_mig(node):
+        return AdminWarning(kind=WarningKind.MIG_INVALID, resource=resource, message=f"{lead}: {_advise_on_mig(node)}")
+    message = (
+        f"{lead}: there are several GPU models on one node, and one resource that counts them all. "
+        "Nobody could say which one a server gets."
+    )
+    return AdminWarning(kind=WarningKind.MIXED_MODELS, resource=resource, message=message)
+
+
+def _warn_of_missing_resource(node: Node) -> Iterator[AdminWarning]:
+    """Yield what is the matter with GPUs that only labels tell of."""
+    label = find_gpu_node_label(node.labels)
+    if _has_invalid_mig(node):
+        # NVIDIA's device plugin offers nothing then under its strategy single.
+        yield AdminWarning(
+            kind=WarningKind.MIG_INVALID, resource="", message=f"No GPU is offered: {_advise_on_mig(node)}"
+        )
+    elif label is not None:
+        message = f"There are GPUs by the label {label}, and no resource for them: does a device plugin run there?"
+        yield AdminWarning(kind=WarningKind.NO_RESOURCE, resource="", message=message)
+
+
+def _has_invalid_mig(node: Node) -> bool:
+    return "-MIG-INVALID" in node.labels.get(GFD_PRODUCT, "")
+
+
+def _advise_on_mig(node: Node) -> str:
+    return (
+        f"the MIG layout is not the same on all cards ({sanitize_name(node.labels[GFD_PRODUCT])}). "
+        "Make it the same, or use the device plugin's strategy mixed."
+    )
+
+
+def _warn_of_uncounted_devices(node: Node) -> Iterator[AdminWarning]:
+    for resource in sorted(filter(find_vendor, node.uncounted)):
+        message = (
+            f"Nobody can tell how many {resource} of a DRA driver there are: the hub may not list resourceclaims, the "
+            "DeviceClass picks devices by rules that are not understood here, or devices are shared or parts of others."
+        )
+        yield AdminWarning(kind=WarningKind.UNCOUNTED, resource=resource, message=message)
+
+
+def _list_blocking_taints(node: Node, types: Iterable[GPUType], *, tolerations: tuple[Toleration, ...]) -> list[str]:
+    """Return keys of lasting taints that keep each of the types away, empty where one of them is tolerated."""
+    keys: list[str] = []
+    for gpu in types:
+        untold = [
+            each
+            for each in find_untolerated_taints(node, (*gpu.tolerations, *tolerations))
+            if not is_transient_taint(each)
+        ]
+        if not untold:
+            return []
+        keys += [sanitize_name(each.key) for each in untold]
+    return list(dict.fromkeys(keys))

@@ -1,0 +1,192 @@
+"""What the person a spawner is for may have now, and who is let through: the policy, at work in the hub's process.
+
+Whom a server is for, and which groups that person is in, from JupyterHub's database.
+
+It is always the spawner's user, whoever asked: an admin who starts a server for somebody starts it by that person's
+rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from jupyterhub import orm
+from sqlalchemy.exc import SQLAlchemyError
+
+from gpuspawner.core.catalog.policy_model import Person, Policy, Rule, normalize_group
+from gpuspawner.core.errors import PolicyError
+from gpuspawner.core.policy import denials
+from gpuspawner.core.policy.allowance import Allowance
+from gpuspawner.core.policy.rules import resolve_rule
+from gpuspawner.core.policy.usage import RemainingQuota, ServerUsage, Usage, sum_usage
+from gpuspawner.core.text.quoting import sanitize_name
+from gpuspawner.hub.admission.gate import Admission, admit_choice
+from gpuspawner.hub.admission.reservations import Reservations
+from gpuspawner.hub.config.offer import Offer
+from gpuspawner.hub.kubespawner.hub_pods import ensure_pods_watched
+from gpuspawner.kube.resources.resource_quotas import QUOTA_CACHE_S
+
+
+class UserGroups:
+    """Reads people's groups; one for the hub's process, which says once that they cannot be read."""
+
+    def __init__(self) -> None:
+        self._is_told = False
+        self._policy: Policy | None = None
+        self._told_names: set[str] = set()
+
+    def read_person(self, spawner: Any, policy: Policy) -> Person:
+        """Return whom a spawner's server is for; groups are only read where a policy asks for them."""
+        if policy is not self._policy:
+            self._policy = policy
+            self._check_names(policy, spawner)
+        if not policy.depends_on_groups:
+            return Person(name=spawner.user.name)
+        try:
+            groups = frozenset(group.name for group in spawner.user.groups)
+        except SQLAlchemyError as error:
+            self._log_unreadable(spawner, error)
+            return Person(name=spawner.user.name, groups=None)
+        self._is_told = False
+        return Person(name=spawner.user.name, groups=groups)
+
+    def read_groups(self, names: Collection[str], spawner: Any) -> Mapping[str, frozenset[str]] | None:
+        """Return people's groups, casefolded, by name of each who is in one; None where they cannot be read.
+
+        :param spawner: anybody's, for its connection to the database.
+        """
+        if spawner.db is None:
+            return None
+        found: dict[str, set[str]] = {}
+        try:
+            query = spawner.db.query(orm.User.name, orm.Group.name).join(orm.User.groups)
+            for name, group in query.filter(orm.User.name.in_(names)):
+                found.setdefault(name, set()).add(normalize_group(group))
+        except SQLAlchemyError as error:
+            self._log_unreadable(spawner, error)
+            return None
+        return {name: frozenset(groups) for name, groups in found.items()}
+
+    def _check_names(self, policy: Policy, spawner: Any) -> None:
+        """Say which names of people are none as the hub writes them: their rules hold for nobody."""
+        authenticator = getattr(spawner, "authenticator", None)
+        if authenticator is None:
+            return
+        for name in sorted(policy.users.keys() - self._told_names):
+            if (written := authenticator.normalize_username(name)) != name:
+                self._told_names.add(name)
+                text = "policy.users.%s holds for nobody: this hub writes the name %s"
+                spawner.log.warning(text, sanitize_name(name), sanitize_name(written))
+
+    def _log_unreadable(self, spawner: Any, error: Exception) -> None:
+        if not self._is_told:
+            self._is_told = True
+            text = "Groups cannot be read from the hub's database, so nothing is let through that depends on them: %s"
+            spawner.log.error(text, error)
+
+
+_NO_SERVER_NAME = "/"
+"""What no server is called."""
+_MAX_RULES = 4096
+"""People of whom is known what all rules come to."""
+
+
+class AdmissionService:
+    """One for the hub's process.
+
+    :ivar reservations: the servers that limits are counted from.
+    """
+
+    def __init__(self) -> None:
+        self.reservations = Reservations()
+        self._user_groups = UserGroups()
+        self._policy: Policy | None = None
+        self._rules: dict[Person, Rule] = {}
+
+    async def find_allowance(self, spawner: Any, offer: Offer, *, is_start: bool = False) -> Allowance:
+        """Return what a spawner's person may have now.
+
+        :param is_start: instead of what the spawner is starting, which does not count then.
+        """
+        but = spawner.name if is_start else _find_excluded_server(spawner)
+        return self._build_allowance(spawner, offer, quota=await self._read_quota(spawner, offer), but=but)
+
+    async def admit(self, spawner: Any, options: object, *, offer: Offer, is_start: bool) -> Admission:
+        """Let user options through, by what the person may have in this very moment.
+
+        :param options: any JSON value.
+        :param is_start: the server is being started now, and counts from here on.
+        :raises SelectionError: see :func:`gpuspawner.hub.admission.gate.admit_choice`.
+        """
+        try:
+            return await self._admit_once(spawner, options, offer=offer, is_start=is_start)
+        except PolicyError as error:
+            if all(problem.code != denials.NAMESPACE_QUOTA for problem in error.problems):
+                raise
+        # What a quota leaves was read a moment ago; somebody may have stopped a server since then.
+        return await self._admit_once(spawner, options, offer=offer, is_start=is_start, max_age_s=0.0)
+
+    async def _admit_once(
+        self, spawner: Any, options: object, *, offer: Offer, is_start: bool, max_age_s: float = QUOTA_CACHE_S
+    ) -> Admission:
+        quota = await self._read_quota(spawner, offer, max_age_s=max_age_s)
+        # Nothing is waited for from here to the end: two starts at once must not both count without the other.
+        but = spawner.name if is_start else _find_excluded_server(spawner)
+        allowed = self._build_allowance(spawner, offer, quota=quota, but=but)
+        admission = admit_choice(options, offer, base=spawner._trait_overrides, allowance=allowed)
+        if is_start and offer.catalogue.policy is not None:
+            self.reservations.reserve(spawner, _build_server(spawner, admission))
+        return admission
+
+    async def _read_quota(
+        self, spawner: Any, offer: Offer, *, max_age_s: float = QUOTA_CACHE_S
+    ) -> RemainingQuota | None:
+        """Wait until all can be told that the cluster has to be asked for; return what quotas leave."""
+        if offer.catalogue.policy is not None:
+            await ensure_pods_watched(spawner, timeout_s=spawner.capacity_timeout)
+        return (
+            await offer.quotas.read_remaining(spawner.namespace, max_age_s=max_age_s)
+            if offer.quotas is not None
+            else None
+        )
+
+    def _build_allowance(self, spawner: Any, offer: Offer, *, quota: RemainingQuota | None, but: str) -> Allowance:
+        policy = offer.catalogue.policy
+        if policy is None:
+            return Allowance(
+                full_catalog=offer.catalogue, person=Person(name=spawner.user.name), usage=Usage(quota=quota)
+            )
+        person = self._user_groups.read_person(spawner, policy)
+        servers = self.reservations.list_servers(
+            spawner,
+            offer.catalogue,
+            inventory=offer.inventory,
+            read_groups=lambda names: self._user_groups.read_groups(names, spawner),
+        )
+        usage = sum_usage(person.name, servers or (), excluding=but, quota=quota, known=servers is not None)
+        return Allowance(full_catalog=offer.catalogue, person=person, rule=self._find_rule(policy, person), usage=usage)
+
+    def _find_rule(self, policy: Policy, person: Person) -> Rule:
+        """Return what all rules come to for a person, put together once while nothing of it changes."""
+        if policy is not self._policy or len(self._rules) >= _MAX_RULES:
+            self._policy, self._rules = policy, {}
+        if person not in self._rules:
+            self._rules[person] = resolve_rule(policy, person)
+        return self._rules[person]
+
+
+def _find_excluded_server(spawner: Any) -> str:
+    """Return the name of the server that a form is about.
+
+    After a form for a named server that was not right, JupyterHub shows that of the default server, which may be
+    running and has to be counted then.
+    """
+    return _NO_SERVER_NAME if spawner.active else str(spawner.name)
+
+
+def _build_server(spawner: Any, admission: Admission) -> ServerUsage:
+    gpu = None if admission.gpu is None else admission.gpu.slug
+    return ServerUsage(
+        owner=spawner.user.name, name=spawner.name, gpu=gpu, count=admission.gpu_count, pools=admission.pools
+    )

@@ -1,0 +1,148 @@
+"""What servers hold and how well the cluster is read, counted when somebody asks the hub for its metrics.
+
+All of it is in memory: a scrape costs a look at each of the hub's own pods, and nothing of the API server.
+
+How many servers and GPUs the hub's pods hold or wait for, by GPU type.
+
+Whether the files of settings are right, for who asks the hub for its metrics; named as Prometheus names its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from typing_extensions import override
+
+from gpuspawner.core.catalog.node_labels import find_vendor
+from gpuspawner.core.request.pod_requirements import ANNOTATION_PREFIX
+from gpuspawner.hub.config.settings_files import ReloadingSettings
+from gpuspawner.hub.metrics.registry import METRICS_PREFIX, NO_GPU, OTHER_LABEL, gpu_label
+from gpuspawner.kube.store import ClusterStore
+
+REQUESTED = "requested"
+HELD = "held"
+
+_GPU, _COUNT = f"{ANNOTATION_PREFIX}gpu", f"{ANNOTATION_PREFIX}gpu-count"
+_FINISHED = frozenset({"Succeeded", "Failed"})
+
+GPUState = tuple[str, str]
+"""GPU type, and whether it is held or requested."""
+
+
+def count_servers(
+    pods: Iterable[Mapping[str, Any]], *, label: Callable[[str], str]
+) -> tuple[Counter[GPUState], Counter[GPUState]]:
+    """Return servers and GPUs; a pod without a node requests what it asks for, others hold it.
+
+    :param pods: as the API server sends them; a strange one is left out.
+    :param label: what a GPU type is called.
+    """
+    servers: Counter[GPUState] = Counter()
+    gpus: Counter[GPUState] = Counter()
+    for pod in pods:
+        try:
+            if (pod.get("status") or {}).get("phase") in _FINISHED:
+                continue
+            gpu, number = _count_gpus(pod, label=label)
+            key = (gpu, HELD if pod["spec"].get("nodeName") else REQUESTED)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            continue
+        servers[key] += 1
+        gpus[key] += number
+    return servers, gpus
+
+
+def _count_gpus(pod: Mapping[str, Any], *, label: Callable[[str], str]) -> tuple[str, int]:
+    annotations = pod["metadata"].get("annotations") or {}
+    if _GPU in annotations:
+        return label(annotations[_GPU]), int(annotations.get(_COUNT, 1))
+    # A server from before, or with GPUs that a hook gave it.
+    limits = ((each.get("resources") or {}).get("limits") or {} for each in pod["spec"]["containers"])
+    number = sum(int(amount) for each in limits for name, amount in each.items() if find_vendor(name))
+    return (OTHER_LABEL, number) if number else (NO_GPU, 0)
+
+
+class ClusterMetrics(Collector):
+    """Asks for what there is at each scrape.
+
+    :param reflectors: KubeSpawner's, by kind and namespace.
+    :param store: the one of this process; None before anybody asked for it.
+    """
+
+    def __init__(self, reflectors: Callable[[], Mapping[Any, Any]], store: Callable[[], ClusterStore | None]) -> None:
+        self._reflectors = reflectors
+        self._store = store
+
+    @override
+    def collect(self) -> Iterable[Metric]:
+        """Yield what there is now."""
+        yield from self._servers()
+        yield from self._reading()
+
+    def _servers(self) -> Iterable[Metric]:
+        watched = [reflector for (kind, *_), reflector in self._reflectors().items() if kind == "pods"]
+        pods = (pod for reflector in watched for pod in reflector.pods.values())
+        servers, gpus = count_servers(pods, label=gpu_label)
+        labels = ["gpu", "state"]
+        shown = {(NO_GPU, HELD), (NO_GPU, REQUESTED), *servers}
+        told = (
+            ("servers", "Servers by GPU type: those whose pod waits for a node, and those whose pod has one", servers),
+            ("gpus", "GPUs by type: those that pods wait for, and those that pods with a node hold", gpus),
+        )
+        for name, documentation, counts in told:
+            metric = GaugeMetricFamily(f"{METRICS_PREFIX}_{name}", documentation, labels=labels)
+            for gpu, state in sorted(shown):
+                if name == "servers" or gpu != NO_GPU:
+                    metric.add_metric([gpu, state], counts[gpu, state])
+            yield metric
+
+    def _reading(self) -> Iterable[Metric]:
+        store = self._store()
+        age = GaugeMetricFamily(
+            f"{METRICS_PREFIX}_inventory_age_seconds",
+            "Seconds since what is known of the cluster was confirmed; absent while nothing is known",
+        )
+        if store is not None and store.age_s is not None:
+            age.add_metric([], store.age_s)
+        yield age
+        restarts = CounterMetricFamily(
+            f"{METRICS_PREFIX}_watch_restarts",
+            "Times that reading a resource of the cluster failed and began again",
+            labels=["resource"],
+        )
+        for resource, number in sorted(store.restarts.items()) if store is not None else ():
+            restarts.add_metric([resource], number)
+        yield restarts
+
+
+class SettingsMetrics(Collector):
+    """Has the files looked at when somebody asks, so that a mistake shows before anybody opens a form.
+
+    :param followed: all settings with files.
+    """
+
+    def __init__(self, followed: Iterable[ReloadingSettings]) -> None:
+        self._followed = followed
+
+    @override
+    def collect(self) -> Iterable[Metric]:
+        """Yield nothing where no settings have files."""
+        found = list(self._followed)
+        for settings in found:
+            settings.reload_if_changed()
+        if not found:
+            return
+        yield GaugeMetricFamily(
+            f"{METRICS_PREFIX}_settings_last_reload_successful",
+            "Whether the files of settings were right when they were last read; where not, older settings are in use",
+            value=float(all(settings.is_valid for settings in found)),
+        )
+        yield GaugeMetricFamily(
+            f"{METRICS_PREFIX}_settings_last_reload_success_timestamp_seconds",
+            "When the files of settings were last read and right",
+            value=min(settings.read_at for settings in found),
+        )

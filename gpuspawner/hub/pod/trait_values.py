@@ -1,0 +1,129 @@
+"""From a placement to values of KubeSpawner's traits: pure, and always made anew from the admin's values.
+
+How the two are put together is said in :mod:`gpuspawner.hub.pod.merge`, and in
+:mod:`gpuspawner.hub.pod.overrides` for
+the two traits that replace what other traits say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from gpuspawner.core.request.pod_requirements import PodRequirements
+from gpuspawner.hub.pod import run_time
+from gpuspawner.hub.pod.merge import (
+    append_entries,
+    build_preferences,
+    escape_braces,
+    format_tolerations,
+    merge_required_terms,
+)
+from gpuspawner.hub.pod.overrides import (
+    build_container_config,
+    build_pod_config,
+    drop_gpu_resources,
+    find_container_mounts,
+)
+
+_SHM = "gpuspawner-shm"
+_SHM_PATH = "/dev/shm"  # noqa: S108 - where containers have their shared memory
+
+
+class AdminValues(Protocol):
+    """The admin's value of each trait."""
+
+    def __getitem__(self, trait: str) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodChoice:
+    """What is put over the admin's values.
+
+    :param resources: extended resources of the catalogue, see
+        :func:`gpuspawner.hub.pod.overrides.drop_gpu_resources`.
+    """
+
+    placement: PodRequirements
+    resources: frozenset[str] = frozenset()
+
+
+def build_trait_values(choice: PodChoice, base: AdminValues) -> dict[str, Any]:
+    """Return trait name → value for one start.
+
+    The timeout is not among them: JupyterHub reads it before a start, so it is set before all hooks.
+    """
+    placement = run_time.add_run_time(choice.placement, base["extra_pod_config"])
+    volumes, mounts = _build_shared_memory(placement, base)
+    return {
+        **_convert_amounts(placement, base),
+        "image": placement.image,
+        "extra_resource_limits": {
+            **drop_gpu_resources(base["extra_resource_limits"], choice.resources),
+            **{name: str(number) for name, number in placement.extended_resources.items()},
+        },
+        "extra_resource_guarantees": drop_gpu_resources(base["extra_resource_guarantees"], choice.resources),
+        "node_selector": {**(base["node_selector"] or {}), **placement.node_selector},
+        "node_affinity_required": merge_required_terms(
+            base["node_affinity_required"], placement.required, alternatives=placement.alternatives
+        ),
+        "node_affinity_preferred": append_entries(
+            base["node_affinity_preferred"], build_preferences(placement.avoided)
+        ),
+        "tolerations": append_entries(base["tolerations"], format_tolerations(placement.tolerations)),
+        "environment": {
+            **_drop_names(base["environment"], placement.removed_environment),
+            **{name: escape_braces(value) for name, value in placement.environment.items()},
+        },
+        "extra_annotations": {
+            **(base["extra_annotations"] or {}),
+            **{name: escape_braces(value) for name, value in placement.annotations.items()},
+        },
+        "extra_labels": {
+            **{name: escape_braces(value) for name, value in placement.labels.items()},
+            **(base["extra_labels"] or {}),
+        },
+        "priority_class_name": base["priority_class_name"]
+        if placement.priority is None
+        else placement.priority.priority_class,
+        "volumes": append_entries(base["volumes"], volumes),
+        "volume_mounts": append_entries(base["volume_mounts"], mounts),
+        "extra_pod_config": build_pod_config(base["extra_pod_config"], placement, volumes=volumes),
+        "extra_container_config": build_container_config(
+            base["extra_container_config"], placement, mounts=mounts, resources=choice.resources
+        ),
+    }
+
+
+def _convert_amounts(placement: PodRequirements, base: AdminValues) -> dict[str, Any]:
+    """Return limits and guarantees in KubeSpawner's units: cores and bytes."""
+    millis = {"cpu_limit": placement.cpu_limit_millis, "cpu_guarantee": placement.cpu_request_millis}
+    size = {"mem_limit": placement.memory_limit_bytes, "mem_guarantee": placement.memory_request_bytes}
+    return {
+        **{name: base[name] if value is None else value / 1000 for name, value in millis.items()},
+        **{name: base[name] if value is None else value for name, value in size.items()},
+    }
+
+
+def _drop_names(mapping: Mapping[str, Any] | None, names: Iterable[str]) -> dict[str, Any]:
+    unwanted = frozenset(names)
+    return {name: value for name, value in (mapping or {}).items() if name not in unwanted}
+
+
+def _build_shared_memory(
+    placement: PodRequirements, base: AdminValues
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return volume and mount of a /dev/shm in memory; none where the admin's own mount there stays the only one."""
+    mounts = find_container_mounts(base["extra_container_config"], otherwise=base["volume_mounts"])
+    mounted = mounts.values() if isinstance(mounts, dict) else mounts or []
+    if placement.shm_bytes is None or any(_find_mount_path(mount) == _SHM_PATH for mount in mounted):
+        return [], []
+    volume = {"name": _SHM, "emptyDir": {"medium": "Memory", "sizeLimit": str(placement.shm_bytes)}}
+    return [volume], [{"name": _SHM, "mountPath": _SHM_PATH}]
+
+
+def _find_mount_path(mount: Any) -> str | None:
+    if isinstance(mount, Mapping):
+        return mount.get("mountPath") or mount.get("mount_path")
+    return getattr(mount, "mount_path", None)

@@ -1,0 +1,102 @@
+"""What to tell a person whose start came to nothing: why, and which choices near to theirs may do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from markupsafe import Markup
+
+from gpuspawner.core.catalog.model import Catalog
+from gpuspawner.core.errors import SelectionError
+from gpuspawner.core.form.fields import try_validate
+from gpuspawner.core.form.wording import describe_difference
+from gpuspawner.core.request.selection import Selection, build_options, validate
+from gpuspawner.core.text.i18n import gettext
+from gpuspawner.core.text.wording import join_sentences, join_with_or
+from gpuspawner.hub.errors import RefusedStart
+from gpuspawner.hub.form.live import find_startable_alternatives
+from gpuspawner.hub.request.context import build_prefill_url
+from gpuspawner.hub.start.observer import WorkThrottle
+
+_MAX_ALTERNATIVES = 3
+_IMAGE_REASONS = frozenset({"image_not_found", "image_pull_denied", "invalid_image"})
+_MEMORY_REASONS = frozenset({"out_of_memory"})
+_SETUP_REASONS = frozenset({"container_config", "crashed", "refused_by_admission"})
+"""Reasons that no other choice is known to help against."""
+
+_throttle = WorkThrottle(0.2)
+"""Of looking for choices that fit, each a survey of the whole cluster or more."""
+
+
+async def add_alternatives(refused: RefusedStart, spawner: Any, *, patience_s: float = 1.0) -> RefusedStart:
+    """Return the error that ends a start with up to three choices, as links that fill in the form.
+
+    :param refused: the same without any.
+    :param spawner: the person's, in the middle of the start; not changed.
+    :param patience_s: seconds to wait for one's turn; no choices where many starts end at once, and it comes later.
+    """
+    named = await _find_named_alternatives(spawner, refused.code, patience_s=patience_s)
+    if not named:
+        return refused
+    sentence = refused.jupyterhub_message
+    advice = gettext("Try it with {choices} instead.", choices=join_with_or([text for text, _ in named]))
+    links = Markup("<br>").join(Markup('<a href="{}">{}</a>').format(link, text) for text, link in named)
+    html = Markup("{}<br>{}<br>{}").format(sentence, gettext("You could choose this instead:"), links)
+    return RefusedStart(
+        join_sentences(sentence, advice), reason=refused.code, status_code=refused.status_code, html=str(html)
+    )
+
+
+async def _find_named_alternatives(spawner: Any, reason: str, *, patience_s: float) -> list[tuple[str, str]]:
+    """Return other choices: what each has that the person's has not, and the address that fills it in."""
+    try:
+        offer = await spawner._make_offer()
+        selection = validate(spawner.user_options, offer.catalogue)
+        reach = (await spawner._admission.find_allowance(spawner, offer, is_start=True)).catalogue
+        if reason in _SETUP_REASONS:
+            return []
+        if reason in _IMAGE_REASONS:
+            choices = _find_other_images(selection, reach)
+        elif reason in _MEMORY_REASONS:
+            choices = _double_memory(selection, reach)
+        elif await _throttle.wait(patience_s=patience_s):
+            with _throttle.measure():
+                choices = await find_startable_alternatives(spawner, offer, selection=selection, reach=reach)
+        else:
+            return []
+    except SelectionError:
+        return []  # it is no longer offered
+    except Exception:  # why it ended is worth more than what to do instead
+        spawner.log.exception("Cannot find other choices for %s", spawner._log_name)
+        return []
+    catalogue = offer.catalogue
+    return [
+        (describe_difference(each, selection, catalogue=catalogue), build_prefill_url(spawner, each))
+        for each in choices[:_MAX_ALTERNATIVES]
+    ]
+
+
+def _find_other_images(selection: Selection, catalogue: Catalog) -> tuple[Selection, ...]:
+    """Return the same choice with other images that can use its GPU type."""
+    others = (
+        _validate(replace(selection, image=slug, custom_image=None), catalogue)
+        for slug in catalogue.images
+        if slug != selection.image or selection.custom_image is not None
+    )
+    return tuple(islice(filter(None, others), _MAX_ALTERNATIVES))
+
+
+def _double_memory(selection: Selection, catalogue: Catalog) -> tuple[Selection, ...]:
+    """Return the same choice with twice the memory, as far as that is offered."""
+    bounds, amount = catalogue.memory, selection.memory_bytes
+    if bounds is None or amount is None:
+        return ()
+    doubled = bounds.min + (min(2 * amount, bounds.max) - bounds.min) // bounds.step * bounds.step
+    more = replace(selection, memory_bytes=doubled)
+    return (more,) if doubled > amount and _validate(more, catalogue) else ()
+
+
+def _validate(selection: Selection, catalogue: Catalog) -> Selection | None:
+    return try_validate(build_options(selection, catalogue), catalogue)

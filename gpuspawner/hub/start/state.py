@@ -1,0 +1,42 @@
+"""What a spawner knows of one start of its server, all of which goes when the next one begins."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpuspawner.hub.metrics.starts import SpawnMeter
+from gpuspawner.hub.start.stream import ProgressFeed
+
+
+@dataclass(slots=True, eq=False)
+class StartState:
+    """One start, from before it begins until its server has stopped.
+
+    :param feed: what is said of it.
+    :param meter: what measures it, None before it has begun.
+    :param removed_environment: names of variables that its pod must not have.
+    :param pending_preflight: looks at its pod before anything is created, None once that is done.
+    :param is_refused: it was refused before anything was created.
+    :param is_forgivable: it failed by what was chosen, not by the hub.
+    :param is_removing: its pod is being deleted.
+    :param warned_pod_uid: uid of the pod whose end was announced.
+    """
+
+    feed: ProgressFeed = field(default_factory=ProgressFeed)
+    meter: SpawnMeter | None = None
+    removed_environment: tuple[str, ...] = ()
+    pending_preflight: Callable[[Any], Awaitable[None]] | None = None
+    is_refused: bool = False
+    is_forgivable: bool = False
+    is_removing: bool = False
+    warned_pod_uid: str = ""
+
+    def make_next(self) -> StartState:
+        """Return the start after this one."""
+        # A page may have been opened a moment before this, for the start that is about to begin.
+        waited_for = self.feed if self.feed.has_not_begun and not self.feed.is_sent else ProgressFeed()
+        waited_for.gpu = None
+        # A pod that is being deleted still is, and one whose end was announced needs no second word.
+        return StartState(feed=waited_for, is_removing=self.is_removing, warned_pod_uid=self.warned_pod_uid)

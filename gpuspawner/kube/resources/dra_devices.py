@@ -1,0 +1,159 @@
+"""What DRA drivers offer, followed only in clusters that have extended resources which stand for devices.
+
+Of all other clusters, nothing but their device classes is watched, which hardly ever change. What cannot be read, or
+was confirmed too long ago, is no error: it is not known then how many devices there are, or which resources stand for
+some.
+https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
+
+from typing_extensions import override
+
+from gpuspawner.core.cluster import dra_model
+from gpuspawner.core.cluster.dra_counts import DeviceCounter, OfferedDevices
+from gpuspawner.core.cluster.dra_model import DeviceClass, ResourceClaim, ResourceSlice
+from gpuspawner.core.cluster.state import Occupancy
+from gpuspawner.kube.client.access import NOT_SERVED
+from gpuspawner.kube.watch.object_caches import ObjectCache, ObjectKey
+from gpuspawner.kube.watch.watch_loop import WatchLoop
+
+DRA_GROUP = "resource.k8s.io"
+DEVICE_CLASSES, RESOURCE_SLICES, RESOURCE_CLAIMS = "deviceclasses", "resourceslices", "resourceclaims"
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+_T = TypeVar("_T", bound=_Named)
+
+
+class VersionedCache(ObjectCache[_T]):
+    """Keeps objects as they are read.
+
+    :ivar version: grows with each change.
+    """
+
+    def __init__(self, read: Callable[[object], _T]) -> None:
+        self.version = 0
+        self._read = read
+        self._values: dict[ObjectKey, _T] = {}
+
+    @override
+    def decode(self, raw: object) -> _T | None:
+        return self._read(raw)
+
+    @override
+    def put(self, value: _T) -> None:
+        key = self.make_key(value)
+        if self._values.get(key) != value:
+            self._values[key] = value
+            self.version += 1
+
+    @override
+    def drop(self, key: ObjectKey) -> None:
+        if self._values.pop(key, None) is not None:
+            self.version += 1
+
+    @override
+    def list_values(self) -> Sequence[_T]:
+        return tuple(self._values.values())
+
+    @override
+    def make_key(self, value: _T) -> ObjectKey:
+        return (getattr(value, "namespace", ""), value.name)
+
+
+class _DeviceClassCache(VersionedCache[DeviceClass]):
+    """Keeps device classes.
+
+    :param found: called with the first one that an extended resource stands for.
+    """
+
+    def __init__(self, found: Callable[[], None]) -> None:
+        super().__init__(dra_model.decode_device_class)
+        self._found = found
+
+    @override
+    def put(self, value: DeviceClass) -> None:
+        super().put(value)
+        if value.resource:
+            self._found()
+
+
+class DRADevices:
+    """Follows classes, and slices and claims once they matter, and keeps an occupancy's devices up to date.
+
+    :param follow: begins to follow a resource of :data:`DRA_GROUP` by its plural.
+    :ivar resources: extended resources that stand for devices, None while that is not known.
+    :ivar generation: grows when they are others.
+    """
+
+    def __init__(self, follow: Callable[[str, ObjectCache[Any]], WatchLoop], *, occupancy: Occupancy) -> None:
+        self._follow = follow
+        self._occupancy = occupancy
+        self._classes = _DeviceClassCache(self._begin)
+        self._slices: VersionedCache[ResourceSlice] = VersionedCache(dra_model.decode_resource_slice)
+        self._claims: VersionedCache[ResourceClaim] = VersionedCache(dra_model.decode_resource_claim)
+        self._followers: list[WatchLoop] = []
+        self.resources: frozenset[str] | None = None
+        self.generation = 0
+        self._last_resources: frozenset[str] = frozenset()
+        self._counts = DeviceCounter()
+        self._offered = OfferedDevices()
+        self._seen: tuple[object, ...] = ()
+
+    def start(self) -> None:
+        """Begin with the classes."""
+        self._followers.append(self._follow(DEVICE_CLASSES, self._classes))
+
+    async def wait_for_first_attempt(self) -> None:
+        """Wait until there is something to say of all that matters."""
+        # The first list of classes tells whether there is more.
+        for follower in self._followers:
+            await follower.first_attempt.wait()
+
+    def update(self, *, since: float) -> None:
+        """Bring the occupancy's devices to what is known now.
+
+        :param since: steady seconds; what nobody confirmed after that is not relied on.
+        """
+        fresh = [each.is_known and (each.confirmed_at or 0.0) >= since for each in self._followers]
+        classes_known, slices_known, claims_known = (*fresh, False, False)[:3]
+        self._keep_resources(is_known=classes_known)
+        offer = (self._classes.version, self._slices.version)
+        seen = (*offer, self._claims.version, self._last_resources, *fresh)
+        if seen == self._seen:
+            return
+        if offer != self._seen[: len(offer)]:
+            self._offered = self._counts.count_devices(self._classes.list_values(), self._slices.list_values())
+        found, is_all = self._offered, classes_known and slices_known
+        if not is_all:
+            found = replace(found, on_unknown_nodes=found.on_unknown_nodes | self._last_resources)
+        self._occupancy.put_devices(
+            found.subtract_claims(self._claims.list_values() if is_all and claims_known else None)
+        )
+        self._seen = seen
+
+    def _keep_resources(self, *, is_known: bool) -> None:
+        before, self.resources = self.resources, None
+        if is_known:
+            self.resources = frozenset(each.resource for each in self._classes.list_values() if each.resource)
+        elif any(each.missing_right == NOT_SERVED for each in self._followers[:1]):
+            self.resources = frozenset()
+        if self.resources is not None:
+            self._last_resources = self.resources
+        self.generation += self.resources != before
+
+    def _begin(self) -> None:
+        if len(self._followers) == 1:
+            self._followers += [
+                self._follow(RESOURCE_SLICES, self._slices),
+                self._follow(RESOURCE_CLAIMS, self._claims),
+            ]

@@ -1,0 +1,134 @@
+"""Reads Karpenter's NodePools, which say what it may add, again and again for as long as the hub runs.
+
+They are few, and a form asks for itself again every ten seconds: a list as often costs less than a watch. A cluster
+without Karpenter has none. With Karpenter, what it may add is unknown to a hub that may not read them; that is no
+error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+from kubernetes_asyncio.client import CustomObjectsApi
+
+from gpuspawner.core.autoscaling.karpenter import decode_node_pools
+from gpuspawner.core.cluster.model import ScalableNodePool
+from gpuspawner.kube.client.access import NOT_SERVED, find_missing_verb
+from gpuspawner.kube.client.api_requests import APIUnavailableError
+from gpuspawner.kube.client.listing import list_each
+from gpuspawner.kube.client.pacing import Pacer
+
+KARPENTER_GROUP, KARPENTER_VERSION, NODE_POOLS_PLURAL = "karpenter.sh", "v1", "nodepools"
+
+NODE_POOLS_INTERVAL_S = 10.0
+NODE_POOLS_MAX_AGE_S = 90.0
+"""Age in seconds from which on what was read is not relied on."""
+
+_PER_PAGE = 100
+_REFUSALS = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
+
+_log = logging.getLogger(__name__)
+
+
+class KarpenterNodePools:
+    """What the NodePools say, as of the last list.
+
+    :param api_client: the hub's ``kubernetes_asyncio.client.ApiClient``.
+    :param every_s: seconds from one list to the next.
+    :param absent_s: the same while there are none, or they may not be read.
+    :param answer_s: seconds for each request.
+    :param clock: steady seconds.
+    """
+
+    def __init__(
+        self,
+        api_client: Any,
+        *,
+        clock: Callable[[], float],
+        every_s: float = NODE_POOLS_INTERVAL_S,
+        absent_s: float = 60.0,
+        answer_s: float = 10.0,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.first_attempt = asyncio.Event()
+        """Set once there is something to say."""
+        self.generation = 0
+        """Grows when what is known changes."""
+        self._api_client = api_client
+        self._clock = clock
+        self._every_s = every_s
+        self._absent_s = absent_s
+        self._answer_s = answer_s
+        self._sleep = sleep
+        self._read_at = 0.0
+        self._scalable_node_pools: tuple[ScalableNodePool, ...] | None = None
+
+    @property
+    def scalable_node_pools(self) -> tuple[ScalableNodePool, ...] | None:
+        """What may be added, None while that is not known."""
+        return self._scalable_node_pools if self._clock() - self._read_at <= NODE_POOLS_MAX_AGE_S else None
+
+    async def run(self) -> None:
+        """List them until cancelled; nothing else ends this."""
+        while True:
+            try:
+                pause_s = await self._read()
+            except APIUnavailableError as error:
+                _log.debug("Capacity: NodePools could not be read: %s", error)
+                pause_s = self._every_s
+            except Exception as error:  # noqa: BLE001  # whatever a server sends must not end this, nor the hub
+                _log.warning("Capacity: NodePools could not be read: %s", type(error).__name__)
+                pause_s = self._absent_s
+            self.first_attempt.set()
+            await self._sleep(pause_s)
+
+    async def _read(self) -> float:
+        """Read them once; return the pause after it, in seconds.
+
+        :raises APIUnavailableError: the API server did not answer, or not with a list.
+        """
+        asked_at = self._clock()
+        # Asked first, as a refusal is a line in the audit log; of what was there a moment ago it is not needed.
+        if not self.scalable_node_pools and (verb := await self._missing_verb()):
+            return self._keep(_explain_unlisted(verb), asked_at)
+        found: list[object] = []
+        method = CustomObjectsApi(self._api_client).list_cluster_custom_object
+        try:
+            await list_each(
+                partial(method, group=KARPENTER_GROUP, version=KARPENTER_VERSION, plural=NODE_POOLS_PLURAL),
+                found.append,
+                pacer=Pacer(),
+                limit=_PER_PAGE,
+                _request_timeout=(self._answer_s, self._answer_s),
+            )
+        except APIUnavailableError as error:
+            if error.status not in _REFUSALS:
+                raise
+            verb = await self._missing_verb()
+            # What was there is not taken for gone at once: an API server that has just started refuses everybody.
+            if self.scalable_node_pools and not verb:
+                raise
+            return self._keep(_explain_unlisted(verb), asked_at)
+        return self._keep(decode_node_pools(found), asked_at)
+
+    async def _missing_verb(self) -> str:
+        return await find_missing_verb(
+            self._api_client, NODE_POOLS_PLURAL, group=KARPENTER_GROUP, verbs=("list",), timeout_s=self._answer_s
+        )
+
+    def _keep(self, scalable_pools: tuple[ScalableNodePool, ...] | None, read_at: float) -> float:
+        is_lost = scalable_pools is None and bool(self._scalable_node_pools)
+        self.generation += scalable_pools != self._scalable_node_pools
+        self._scalable_node_pools, self._read_at = scalable_pools, read_at
+        # Right after a start an API server refuses everybody, and says that it does so rightly.
+        return self._every_s if scalable_pools or is_lost else self._absent_s
+
+
+def _explain_unlisted(verb: str) -> tuple[ScalableNodePool, ...] | None:
+    """Return what is known of what cannot be listed: that there are none, only if nobody serves them."""
+    return () if verb == NOT_SERVED else None

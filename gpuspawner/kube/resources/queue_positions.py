@@ -1,0 +1,145 @@
+"""Reads how many come first in a queue of Kueue, for everybody in this process.
+
+Kueue serves that itself, beside the API server's own resources: the order of a queue is nowhere stored. Where there is
+no Kueue, and without the right, there is no place to show; that is no error.
+https://kueue.sigs.k8s.io/docs/tasks/manage/monitor_pending_workloads/pending_workloads_on_demand/
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text
+from gpuspawner.kube.client.api_requests import APIMethod, APIUnavailableError, read_body, send_request
+
+_GROUP = "visibility.kueue.x-k8s.io"
+_VERSIONS = ("v1beta2", "v1beta1")
+"""The newest first; Kueue has served the second one since 0.9."""
+_PATH = "/apis/{group}/{version}/namespaces/{namespace}/localqueues/{queue}/pendingworkloads"
+
+QUEUE_CACHE_S = 5.0
+"""For as long a queue is not asked after again, however many wait in it."""
+QUEUE_DENIED_S = 60.0
+"""The same where it cannot be read."""
+
+_REFUSALS = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
+
+_Positions = Mapping[str, int]
+"""Workloads, and pods by their uid, → how many come first."""
+
+
+@dataclass(slots=True)
+class _CachedQueue:
+    """What is known of one queue.
+
+    :param until: steady seconds until which it is good.
+    :param reading: the request that is under way.
+    """
+
+    places: _Positions | None = None
+    until: float = 0.0
+    reading: asyncio.Task[None] | None = field(default=None, repr=False)
+
+
+class QueuePositions:
+    """The queues that somebody has asked after.
+
+    :param api_client: the hub's ``kubernetes_asyncio.client.ApiClient``.
+    :param timeout_s: seconds for each request.
+    :param clock: monotonic seconds.
+    """
+
+    def __init__(self, api_client: Any, *, timeout_s: float = 3.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._api_client = api_client
+        self._timeout_s = timeout_s
+        self._clock = clock
+        self._queues: dict[tuple[str, str], _CachedQueue] = {}
+
+    async def find_position(self, pod: Mapping[str, object], *, queue: str) -> int | None:
+        """Return how many come before a pod that waits in a queue; None where it does not, or where that is not known.
+
+        :param pod: as the API server sends it.
+        :param queue: name of the LocalQueue.
+        """
+        metadata = as_dict(pod.get("metadata"))
+        places = await self._read(as_text(metadata.get("namespace")), queue)
+        if places is None:
+            return None
+        found = places.get(as_text(metadata.get("uid")))
+        if found is not None:
+            return found
+        # Kueue names a Workload after its pod, with a hash behind it.
+        name = re.compile(rf"pod-{re.escape(as_text(metadata.get('name')))}-[0-9a-f]{{5}}")
+        return next((place for workload, place in places.items() if name.fullmatch(workload)), None)
+
+    async def _read(self, namespace: str, queue: str) -> _Positions | None:
+        known = self._queues.setdefault((namespace, queue), _CachedQueue())
+        if self._clock() >= known.until:
+            if known.reading is None:
+                known.reading = asyncio.create_task(self._update(known, namespace, queue=queue))
+            # Whoever waits for it may be cancelled, and others wait for the same.
+            await asyncio.shield(known.reading)
+        return known.places
+
+    async def _update(self, known: _CachedQueue, namespace: str, *, queue: str) -> None:
+        kept_s = QUEUE_CACHE_S
+        try:
+            known.places = await self._ask(namespace, queue)
+        except APIUnavailableError as error:
+            known.places = None
+            kept_s = QUEUE_DENIED_S if error.status in _REFUSALS else QUEUE_CACHE_S
+        finally:
+            known.until = self._clock() + kept_s
+            known.reading = None
+
+    async def _ask(self, namespace: str, queue: str) -> _Positions:
+        """Return the places of all who wait in a queue.
+
+        :raises APIUnavailableError: they cannot be read.
+        """
+        for version in _VERSIONS[:-1]:
+            try:
+                return await self._list(version, namespace, queue=queue)
+            except APIUnavailableError as error:
+                if error.status != HTTPStatus.NOT_FOUND:
+                    raise
+        return await self._list(_VERSIONS[-1], namespace, queue=queue)
+
+    async def _list(self, version: str, namespace: str, *, queue: str) -> _Positions:
+        path = {"group": _GROUP, "version": version, "namespace": namespace, "queue": queue}
+        method: APIMethod = partial(
+            self._api_client.call_api,
+            _PATH,
+            "GET",
+            path_params=path,
+            header_params={"Accept": "application/json"},
+            auth_settings=["BearerToken"],
+        )
+        response = await send_request(method, _request_timeout=self._timeout_s)
+        try:
+            answer = json.loads(await read_body(response))
+        except (ValueError, RecursionError) as error:
+            raise APIUnavailableError("the answer is no JSON") from error
+        return _parse_positions(answer)
+
+
+def _parse_positions(answer: object) -> dict[str, int]:
+    """Return the places of all Workloads, under their own name and under the uids of what they stand for."""
+    found: dict[str, int] = {}
+    for workload in as_dicts(as_dict(answer).get("items")):
+        metadata = as_dict(workload.get("metadata"))
+        # What decides is the order of the cluster's queue, which other local queues may lead to as well.
+        place = as_int(workload.get("positionInClusterQueue"))
+        if place is None:
+            continue
+        owners = (as_text(owner.get("uid")) for owner in as_dicts(metadata.get("ownerReferences")))
+        found |= dict.fromkeys(filter(None, (as_text(metadata.get("name")), *owners)), place)
+    return found

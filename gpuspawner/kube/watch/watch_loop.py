@@ -1,0 +1,189 @@
+"""Keeps one resource followed for as long as the hub runs: whatever fails is tried again, and said in one sentence.
+
+Why something of the cluster is not known, in sentences for people; they tell nothing that is the admin's alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from gpuspawner.core.text.i18n import gettext_lazy
+from gpuspawner.kube.client.api_requests import APIUnavailableError
+from gpuspawner.kube.client.pacing import Backoff
+from gpuspawner.kube.watch.pending_events import RelistError
+from gpuspawner.kube.watch.watch import Watch
+
+NOT_READ_YET = gettext_lazy("The cluster is still being read; open this page again in a few seconds.")
+BEING_READ_AGAIN = gettext_lazy("The cluster is being read again.")
+NOT_UNDERSTOOD = gettext_lazy("The Kubernetes API server's answer could not be understood.")
+HUB_STOPPING = gettext_lazy("The hub is shutting down.")
+
+_STATUS_REASONS: dict[int, str] = {
+    HTTPStatus.UNAUTHORIZED: gettext_lazy("Kubernetes refused the hub's credentials."),
+    HTTPStatus.TOO_MANY_REQUESTS: gettext_lazy("The Kubernetes API server is overloaded."),
+}
+
+
+def describe_failure(status: int | None, *, missing_right: str) -> str:
+    """Return why a request failed.
+
+    :param status: HTTP status, None without an answer.
+    :param missing_right: the sentence for a missing right.
+    """
+    if status is None:
+        # Which address was tried is the admin's business, so it is not part of the sentence.
+        return gettext_lazy("The Kubernetes API server cannot be reached.")
+    if status == HTTPStatus.FORBIDDEN:
+        return missing_right
+    return _STATUS_REASONS.get(status) or gettext_lazy(
+        "The Kubernetes API server answered with an error ({status}).", status=status
+    )
+
+
+def describe_missing_right(verb: str, *, what: str) -> str:
+    """Return that the hub has no right to do something: ``forbidden("list", what="the cluster's nodes")``."""
+    return gettext_lazy("The hub may not {verb} {what}.", verb=verb, what=what)
+
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryDelays:
+    """How long it takes until something is tried again, in seconds.
+
+    :param first_s: longest pause after a failure; doubled by each one that follows.
+    :param longest_s: longest pause at all.
+    :param lost_s: until the API server is asked again for a right that was there before.
+    :param never_had_s: until it is asked for one that never was; most admins who leave it out mean it.
+    """
+
+    first_s: float = 0.5
+    longest_s: float = 8.0
+    lost_s: float = 8.0
+    never_had_s: float = 60.0
+
+
+class WatchLoop:
+    """Runs one watch for ever.
+
+    ``is_known`` tells whether the target holds everything there is, as of ``confirmed_at`` (steady seconds); ``reason``
+    says what is wrong right now, a sentence, empty while nothing is. ``missing_right`` is what ``find_missing_verb``
+    said last.
+    ``restarts`` counts how often reading failed and began again; a watch that ends in time is none.
+
+    :param description: for people, as in "The hub may not list … .".
+    :param find_missing_verb: asks which right is missing.
+    :param on_change: called when one of the public values may have changed.
+    """
+
+    def __init__(
+        self,
+        description: str,
+        *,
+        find_missing_verb: Callable[[], Awaitable[str]],
+        pauses: RetryDelays,
+        random: Callable[[], float],
+        on_change: Callable[[], None],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.is_known = False
+        self.confirmed_at: float | None = None
+        self.reason = ""
+        self.missing_right = ""
+        self.restarts = 0
+        self.first_attempt = asyncio.Event()
+        """Set once there is something to say: the first list, or why there is none."""
+        self._what = description
+        self._missing_verb = find_missing_verb
+        self._pauses = pauses
+        self._random = random
+        self._changed = on_change
+        self._sleep = sleep
+        self._backoff = Backoff(first_s=pauses.first_s, longest_s=pauses.longest_s, random=random)
+        # A list again and again is dear in a large cluster, so it has pauses of its own, which a list does not end.
+        self._list_backoff = Backoff(first_s=pauses.first_s, longest_s=pauses.longest_s, random=random)
+        self._was_known = False
+        self._is_suspect = False
+        self._logged: set[type[Exception]] = set()
+
+    def confirm(self, moment: float) -> None:
+        """Note that what the target holds was right at this moment; what the watch calls."""
+        self.confirmed_at = moment if self.confirmed_at is None else max(self.confirmed_at, moment)
+        if self.reason:
+            self.reason = ""
+            self._changed()
+
+    async def run(self, watch: Watch) -> None:
+        """Follow the watch until cancelled; nothing else ends this."""
+        while True:
+            try:
+                pause_s = await self._attempt(watch)
+            except APIUnavailableError as error:
+                pause_s = self._note_failure(error.status, verb="list" if watch.needs_list else "watch")
+            except Exception as error:  # noqa: BLE001  # whatever a server or a proxy sends must not end this, nor the hub
+                self.restarts += 1
+                self._log_once(error)
+                watch.forget()
+                self._set_reason(NOT_UNDERSTOOD)
+                pause_s = self._list_backoff.draw_delay_s()
+            await self._sleep(pause_s)
+
+    async def _attempt(self, watch: Watch) -> float:
+        """Do the next step; returns the pause after it, in seconds."""
+        if watch.needs_list or self._is_suspect:
+            self.missing_right = await self._missing_verb()
+            if self.missing_right:
+                return await self._deny(self.missing_right, watch)
+            self._is_suspect = False
+        if watch.needs_list:
+            await watch.relist()
+            self._backoff.reset()
+            self.is_known = self._was_known = True
+            self.first_attempt.set()
+            self._changed()
+        before = self.confirmed_at
+        try:
+            await watch.stream()
+        except RelistError as error:
+            self.restarts += 1
+            _log.debug("Capacity: %s are listed again: %s", self._what, error)
+            watch.forget()
+            return self._list_backoff.draw_delay_s()
+        except APIUnavailableError:
+            if self.confirmed_at != before:
+                self._backoff.reset()
+            raise
+        self._backoff.reset()
+        self._list_backoff.reset()
+        return 0.0
+
+    async def _deny(self, verb: str, watch: Watch) -> float:
+        self.is_known = False
+        self.confirmed_at = None
+        self._set_reason(describe_missing_right(verb, what=self._what))
+        await watch.clear()
+        longest_s = self._pauses.lost_s if self._was_known else self._pauses.never_had_s
+        return longest_s * (1 + self._random()) / 2
+
+    def _note_failure(self, status: int | None, *, verb: str) -> float:
+        self.restarts += 1
+        if status == HTTPStatus.FORBIDDEN:
+            # An API server that has just started refuses everybody until it has read its roles: asked before believed.
+            self._is_suspect = True
+        self._set_reason(describe_failure(status, missing_right=describe_missing_right(verb, what=self._what)))
+        return self._backoff.draw_delay_s()
+
+    def _log_once(self, error: Exception) -> None:
+        level = logging.DEBUG if type(error) in self._logged else logging.WARNING
+        self._logged.add(type(error))
+        _log.log(level, "Capacity: %s could not be read", self._what, exc_info=error)
+
+    def _set_reason(self, reason: str) -> None:
+        self.reason = reason
+        self.first_attempt.set()
+        self._changed()

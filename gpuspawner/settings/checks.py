@@ -1,0 +1,276 @@
+"""What settings must mean together: bounds that hold their default, presets that name what there is.
+
+What limits of run times must mean together with the run times that people choose from.
+
+What an entry that stands for several GPU types must mean together with the types it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from gpuspawner.core.catalog.combined_types import combine_types
+from gpuspawner.core.catalog.model import Catalog, GPUType, Image
+from gpuspawner.core.catalog.node_labels import find_vendor
+from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
+from gpuspawner.core.errors import Problem, SelectionError
+from gpuspawner.core.request.selection import validate
+from gpuspawner.core.text.quoting import quote, sanitize_name, suggest_name
+from gpuspawner.core.units.duration import format_duration
+from gpuspawner.core.units.quantity import format_cpu, format_memory
+from gpuspawner.settings.gpu import GPUEntry, TolerationSetting
+from gpuspawner.settings.models import CPUSetting, MemorySetting, RunTimeSetting, SettingsModel, SharedMemorySetting
+from gpuspawner.settings.policy import RuleEntry
+from gpuspawner.settings.policy_checks import SLUG_PATTERN, check_policy
+
+_Limit = tuple[str, int | None]
+"""The path of an entry, and its ``max_runtime`` in seconds."""
+
+
+def check_run_time_limits(settings: SettingsModel) -> Iterator[Problem]:
+    """Yield limits that no server can keep: below 1 second, or below the shortest run time there is to choose."""
+    shortest_s = None if settings.run_time is None else settings.run_time.min
+    for path, limit_s in _list_limits(settings):
+        if limit_s is None:
+            continue
+        field = f"{path}.max_runtime"
+        if limit_s <= 0:
+            yield Problem(field=field, code="out_of_range", message="must be more than 0")
+        elif shortest_s is not None and limit_s < shortest_s:
+            message = f"must be at least run_time.min ({format_duration(shortest_s)}), not {format_duration(limit_s)}"
+            yield Problem(field=field, code="out_of_range", message=message)
+
+
+def _list_limits(settings: SettingsModel) -> Iterator[_Limit]:
+    for slug, gpu in settings.gpus.items():
+        if gpu.enabled:
+            yield f"gpus.{slug}", gpu.max_runtime
+    policy = settings.policy
+    if policy is not None:
+        yield from _list_rule_limits("policy.default", policy.default)
+        for section, rules in (("groups", policy.groups), ("users", policy.users)):
+            for name, rule in rules.items():
+                if rule.enabled:
+                    yield from _list_rule_limits(f"policy.{section}.{sanitize_name(name)}", rule)
+
+
+def _list_rule_limits(path: str, rule: RuleEntry) -> Iterator[_Limit]:
+    yield path, rule.max_runtime
+    for slug, of_type in (rule.gpus or {}).items():
+        yield f"{path}.gpus.{sanitize_name(slug)}", of_type.max_runtime
+
+
+_MEMBER_KEYS = ("match", "memory", "scale_up")
+_NAMED_MEMBER_KEYS = ("resource", "vendor", "unit", *_MEMBER_KEYS)
+"""What the types say themselves; with ``min_memory``, the first three say which types are meant."""
+
+
+def check_combined_type(slug: str, settings: SettingsModel) -> Iterator[Problem]:
+    """Yield what is wrong with an entry with ``any_of`` or ``min_memory``."""
+    path, entry = f"gpus.{slug}", settings.gpus[slug]
+    if entry.any_of and entry.min_memory is not None:
+        yield Problem(field=f"{path}.min_memory", code="conflict", message="must be left out with any_of")
+    for key in _NAMED_MEMBER_KEYS if entry.any_of else _MEMBER_KEYS:
+        if key in entry.model_fields_set:
+            message = "must be left out: the types it stands for say it"
+            yield Problem(field=f"{path}.{key}", code="conflict", message=message)
+    for index, member in enumerate(entry.any_of):
+        if reason := _describe_bad_member(member, settings):
+            yield Problem(field=f"{path}.any_of.{index}", code="unknown_choice", message=reason)
+    yield from _check_members_agree(path, entry, settings=settings)
+
+
+def _describe_bad_member(slug: str, settings: SettingsModel) -> str:
+    """Return why a slug names no GPU type, empty when it may."""
+    entry = settings.gpus.get(slug)
+    if entry is None:
+        if settings.discover_gpus:
+            return ""
+        return f"there is no GPU type {quote(slug)}.{suggest_name(slug, settings.gpus)}".removesuffix(".")
+    if not entry.enabled:
+        return f"{quote(slug)} is taken out by enabled: false"
+    return f"must be one GPU type: {quote(slug)} stands for several itself" if entry.is_union else ""
+
+
+def _check_members_agree(path: str, entry: GPUEntry, *, settings: SettingsModel) -> Iterator[Problem]:
+    """Yield what the types that are described do not agree on, and one pod cannot have both ways."""
+    members = {slug: settings.gpus[slug] for slug in entry.any_of if slug in settings.gpus}
+    resources = {slug: member.resource for slug, member in members.items() if member.resource is not None}
+    if len(set(resources.values())) > 1:
+        found = ", ".join(f"{slug} has {resource}" for slug, resource in resources.items())
+        message = f"must all have the same resource: {found}"
+        yield Problem(field=f"{path}.any_of", code="conflict", message=message)
+    classes = {member.runtime_class for member in members.values()}
+    if len(classes) > 1 and entry.runtime_class is None:
+        found = ", ".join(f"{slug} has {member.runtime_class or 'none'}" for slug, member in members.items())
+        message = f"is required, because its types have different ones: {found}"
+        yield Problem(field=f"{path}.runtime_class", code="missing", message=message)
+
+
+_SLUG_RULE = "must be lower-case letters, digits, - and ., at most 63, with a letter or digit at both ends"
+
+
+def check_settings(settings: SettingsModel, accelerators: frozenset[str]) -> list[Problem]:
+    """Return everything wrong between settings that are each right.
+
+    :param accelerators: slugs of the built-in table; entries under other slugs must be complete.
+    """
+    problems = [
+        *_check_slugs(settings),
+        *_check_bounds("cpu", settings.cpu, show=format_cpu),
+        *_check_bounds("memory", settings.memory, show=format_memory),
+        *_check_bounds("run_time", settings.run_time, show=format_duration),
+        *_check_bounds("shared_memory", settings.shared_memory, show=format_memory),
+        *_check_images(settings),
+        *_check_priorities(settings),
+        *_check_accelerators(settings, accelerators),
+        *check_policy(settings),
+        *check_run_time_limits(settings),
+        *_check_queue(settings),
+    ]
+    for slug, entry in settings.gpus.items():
+        if entry.enabled:
+            problems += check_combined_type(slug, settings) if entry.is_union else []
+            problems += _check_gpu(f"gpus.{slug}", entry)
+    return problems
+
+
+def _check_slugs(settings: SettingsModel) -> Iterator[Problem]:
+    for section in ("images", "priorities", "gpus", "presets", "pools", "accelerators"):
+        for slug in getattr(settings, section):
+            if not SLUG_PATTERN.fullmatch(slug):
+                yield Problem(field=f"{section}.{slug}", code="bad_slug", message=f"{_SLUG_RULE}, not {quote(slug)}")
+
+
+def _check_bounds(
+    path: str,
+    setting: CPUSetting | MemorySetting | RunTimeSetting | SharedMemorySetting | None,
+    *,
+    show: Callable[[int], str],
+) -> Iterator[Problem]:
+    if setting is None:
+        return
+    default = None if isinstance(setting, SharedMemorySetting) else setting.default
+    if setting.step <= 0:
+        yield Problem(field=f"{path}.step", code="out_of_range", message="must be more than 0")
+    elif setting.min <= 0:
+        yield Problem(field=f"{path}.min", code="out_of_range", message="must be more than 0")
+    elif setting.max < setting.min:
+        message = f"must be at least {path}.min ({show(setting.min)}), not {show(setting.max)}"
+        yield Problem(field=f"{path}.max", code="out_of_range", message=message)
+    elif default is not None and not setting.min <= default <= setting.max:
+        message = f"must be {show(setting.min)} to {show(setting.max)}, not {show(default)}"
+        yield Problem(field=f"{path}.default", code="out_of_range", message=message)
+    elif default is not None and (default - setting.min) % setting.step:
+        message = f"must be {path}.min ({show(setting.min)}) plus whole steps of {show(setting.step)}"
+        yield Problem(field=f"{path}.default", code="off_step", message=message)
+
+
+def _check_images(settings: SettingsModel) -> Iterator[Problem]:
+    for slug, entry in settings.images.items():
+        if entry.enabled and entry.image is None:
+            yield Problem(field=f"images.{slug}.image", code="missing", message="is required")
+        for vendor, version in entry.toolkits.items():
+            if version is not None and entry.vendors is not None and vendor not in entry.vendors:
+                key = {"nvidia": "cuda", "amd": "rocm"}[vendor]
+                message = f"must include {vendor}, as {key}: {quote(version)} says; or leave out one of the two"
+                yield Problem(field=f"images.{slug}.vendors", code="conflict", message=message)
+
+
+def _check_priorities(settings: SettingsModel) -> Iterator[Problem]:
+    for slug, entry in settings.priorities.items():
+        for key, value in (("class", entry.priority_class), ("value", entry.value)):
+            if entry.enabled and value is None:
+                yield Problem(field=f"priorities.{slug}.{key}", code="missing", message="is required")
+
+
+def _check_queue(settings: SettingsModel) -> Iterator[Problem]:
+    """Check that what is queued can exist; types that nodes may bring are for them to say."""
+    offered = [slug for slug, entry in settings.gpus.items() if entry.enabled]
+    for index, slug in enumerate(settings.queue.gpus if settings.queue is not None else ()):
+        if slug != "*" and slug not in offered and not settings.discover_gpus:
+            message = f"there is no GPU type {quote(slug)}.{suggest_name(slug, offered)}"
+            yield Problem(field=f"queue.gpus.{index}", code="unknown_choice", message=message)
+
+
+def _check_gpu(path: str, entry: GPUEntry) -> Iterator[Problem]:
+    if entry.any_of:
+        pass  # its types say both
+    elif entry.resource is None:
+        yield Problem(field=f"{path}.resource", code="missing", message="is required, such as nvidia.com/gpu")
+    elif entry.vendor is None and find_vendor(entry.resource) is None:
+        message = f"is required: {quote(entry.resource)} does not tell whose GPU it is"
+        yield Problem(field=f"{path}.vendor", code="missing", message=message)
+    if "NVIDIA_VISIBLE_DEVICES" in entry.environment:
+        message = "must not be set: it would override which GPUs the device plugin gave the server"
+        yield Problem(field=f"{path}.environment.NVIDIA_VISIBLE_DEVICES", code="conflict", message=message)
+    for index, toleration in enumerate(entry.tolerations or []):
+        yield from _check_toleration(f"{path}.tolerations.{index}", toleration)
+
+
+def _check_toleration(path: str, toleration: TolerationSetting) -> Iterator[Problem]:
+    """Check what the API server would refuse, at every spawn."""
+    if toleration.operator == "Exists" and toleration.value:
+        yield Problem(field=f"{path}.value", code="conflict", message="must be left out with operator Exists")
+    if toleration.operator == "Equal" and not toleration.key:
+        yield Problem(field=f"{path}.key", code="missing", message="is required, unless operator is Exists")
+
+
+def _check_accelerators(settings: SettingsModel, known: frozenset[str]) -> Iterator[Problem]:
+    for slug, entry in settings.accelerators.items():
+        if entry is None or slug in known:
+            continue
+        hint = suggest_name(slug, known)
+        for key in ("name", "vendor", "labels"):
+            if getattr(entry, key) is None:
+                message = f"is required for a model that the built-in table does not have.{hint}"
+                yield Problem(field=f"accelerators.{slug}.{key}", code="missing", message=message)
+
+
+def check_presets(configured: ConfiguredCatalog) -> list[Problem]:
+    """Return what is wrong with presets, by the very rules that user options pass, as far as no cluster is needed.
+
+    A GPU type that nodes may bring, and a count that they decide, are for them to say.
+    """
+    catalogue = Catalog(
+        images=configured.images or {"default": Image(slug="default", display_name="", image="")},
+        cpu=configured.cpu,
+        memory=configured.memory,
+        gpus={**configured.gpus, **_build_combined_types(configured)},
+        presets=configured.presets,
+        run_time=configured.run_time,
+        shared_memory=configured.shared_memory,
+        priorities=configured.priorities,
+    )
+    found: list[Problem] = []
+    for slug, preset in configured.presets.items():
+        try:
+            validate({"preset": slug}, catalogue)
+        except SelectionError as error:
+            found += [
+                replace(problem, field=f"presets.{slug}.{problem.field}")
+                for problem in error.problems
+                if not _depends_on_nodes(problem, gpu=str(preset.options.get("gpu")), configured=configured)
+            ]
+    return found
+
+
+def _build_combined_types(configured: ConfiguredCatalog) -> dict[str, GPUType]:
+    """Return the choices of several types, as far as the types are configured."""
+    return {slug: combine_types(union, configured.gpus) or union.gpu for slug, union in configured.unions.items()}
+
+
+def _depends_on_nodes(problem: Problem, *, gpu: str, configured: ConfiguredCatalog) -> bool:
+    if problem.field == "gpu" and problem.code == "unknown_choice":
+        return configured.discover and gpu not in configured.hidden
+    if gpu in configured.unions and configured.discover:
+        return problem.field in ("gpu", "gpu_count")
+    return problem.field == "gpu_count" and problem.code == "out_of_range" and _is_uncounted(gpu, configured)
+
+
+def _is_uncounted(gpu: str, configured: ConfiguredCatalog) -> bool:
+    if gpu in configured.unions:
+        union = configured.unions[gpu]
+        return union.gpu.max_count == 0 and not configured.uncounted.isdisjoint(union.any_of or configured.gpus)
+    return gpu in configured.uncounted

@@ -1,0 +1,256 @@
+"""From checked settings to the core's values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from gpuspawner.core.catalog.accelerators import GFD_PRODUCT, AcceleratorMatch, AcceleratorTable
+from gpuspawner.core.catalog.combined_types import CombinedType
+from gpuspawner.core.catalog.kueue import KueueQueue
+from gpuspawner.core.catalog.model import Bounds, CustomImages, GPUType, Image, Preset, Priority, ScaleUp, UnitKind
+from gpuspawner.core.catalog.node_labels import find_vendor, parse_mig_profile
+from gpuspawner.core.cluster.model import Toleration
+from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
+from gpuspawner.core.discovery.discover import build_conventional_tolerations
+from gpuspawner.core.units.duration import format_duration_option
+from gpuspawner.core.units.quantity import format_cpu, format_memory_option
+from gpuspawner.settings.gpu import GPUEntry
+from gpuspawner.settings.models import (
+    AmountSetting,
+    CPUSetting,
+    CustomImagesSetting,
+    ImageEntry,
+    MemorySetting,
+    PresetEntry,
+    PriorityEntry,
+    QueueSetting,
+    RunTimeSetting,
+    SettingsModel,
+    SharedMemorySetting,
+)
+from gpuspawner.settings.policy import convert_policy
+from gpuspawner.settings.value_types import Entry
+
+_DEFAULT_CPU_MILLIS = 2000
+_DEFAULT_MEMORY_BYTES = 8 * 1024**3
+_DEFAULT_RUN_TIME_S = 8 * 60 * 60
+_CPU_GUARANTEE = 0.5
+"""Servers idle most of the time, and a CPU that is not used can be lent; memory cannot."""
+
+EntryT = TypeVar("EntryT", bound=Entry)
+
+
+def convert_settings(settings: SettingsModel, table: AcceleratorTable) -> ConfiguredCatalog:
+    """Return what the settings say; GPU types take what they leave out from the table."""
+    entries = sort_entries(settings.gpus)
+    unions = {
+        slug: _convert_combined_type(slug, entry, table=table) for slug, entry in entries.items() if entry.is_union
+    }
+    gpus = {slug: _convert_gpu(slug, entry, table=table) for slug, entry in entries.items() if not entry.is_union}
+    return ConfiguredCatalog(
+        images={slug: _convert_image(slug, entry) for slug, entry in sort_entries(settings.images).items()},
+        custom_images=_convert_custom_images(settings.custom_images),
+        cpu=convert_bounds(settings.cpu, default=_DEFAULT_CPU_MILLIS, guarantee=_CPU_GUARANTEE)
+        if settings.cpu
+        else None,
+        memory=convert_bounds(settings.memory, default=_DEFAULT_MEMORY_BYTES, guarantee=1.0)
+        if settings.memory
+        else None,
+        run_time=convert_bounds(settings.run_time, default=_DEFAULT_RUN_TIME_S) if settings.run_time else None,
+        shared_memory=_convert_shared_memory(settings.shared_memory),
+        priorities={slug: _convert_priority(slug, entry) for slug, entry in sort_entries(settings.priorities).items()},
+        gpus=gpus,
+        uncounted=frozenset(
+            slug
+            for slug, entry in entries.items()
+            if entry.max_count is None and (slug in unions or gpus[slug].unit is not UnitKind.SHARED)
+        ),
+        unions=unions,
+        hidden=frozenset(slug for slug, entry in settings.gpus.items() if not entry.enabled),
+        hidden_gpus=tuple(
+            _convert_gpu(slug, entry, table=table)
+            for slug, entry in settings.gpus.items()
+            if not entry.enabled and entry.resource is not None and not entry.is_union
+        ),
+        presets={slug: _convert_preset(slug, entry) for slug, entry in sort_entries(settings.presets).items()},
+        discover=settings.discover_gpus,
+        policy=convert_policy(settings.policy, pools=sort_entries(settings.pools)),
+        queue=_convert_queue(settings.queue),
+    )
+
+
+def sort_entries(entries: Mapping[str, EntryT]) -> dict[str, EntryT]:
+    """Return the enabled entries as they are shown."""
+    enabled = {slug: entry for slug, entry in entries.items() if entry.enabled}
+    return dict(sorted(enabled.items(), key=lambda item: (item[1].order is None, item[1].order or 0)))
+
+
+def convert_bounds(
+    setting: CPUSetting | MemorySetting | RunTimeSetting, *, default: int, guarantee: float = 1.0
+) -> Bounds:
+    """Return bounds in base units.
+
+    :param default: taken when the setting has none, moved to the nearest amount that its range and steps allow.
+    :param guarantee: taken when the setting has none.
+    """
+    own = setting.guarantee if isinstance(setting, AmountSetting) else None
+    chosen = setting.default
+    if chosen is None:
+        inside = min(max(default, setting.min), setting.max)
+        chosen = inside - (inside - setting.min) % setting.step
+    return Bounds(
+        min=setting.min,
+        max=setting.max,
+        step=setting.step,
+        default=chosen,
+        guarantee=guarantee if own is None else own,
+    )
+
+
+def _convert_queue(setting: QueueSetting | None) -> KueueQueue | None:
+    if setting is None:
+        return None
+    return KueueQueue(
+        local_queue=setting.local_queue,
+        priority_class=setting.priority_class or "",
+        timeout_s=setting.timeout,
+        gpus=None if "*" in setting.gpus else frozenset(setting.gpus),
+    )
+
+
+def _convert_shared_memory(setting: SharedMemorySetting | None) -> Bounds | None:
+    # No size is one of the choices, and the default; whoever wants some begins with the least.
+    return None if setting is None else Bounds(**setting.model_dump(), default=setting.min)
+
+
+def _convert_priority(slug: str, entry: PriorityEntry) -> Priority:
+    return Priority(
+        slug=slug,
+        display_name=entry.display_name or slug,
+        description=entry.description,
+        priority_class=entry.priority_class or "",
+        value=entry.value or 0,
+    )
+
+
+def _convert_image(slug: str, entry: ImageEntry) -> Image:
+    return Image(
+        slug=slug,
+        display_name=entry.display_name or slug,
+        image=entry.image or "",
+        description=entry.description,
+        cuda=entry.cuda,
+        vendors=_find_vendors(entry),
+        architectures=tuple(entry.architectures),
+    )
+
+
+def _find_vendors(entry: ImageEntry) -> tuple[str, ...] | None:
+    """Return whose GPUs an image can use, None when nothing says so."""
+    if entry.vendors is not None:
+        return tuple(entry.vendors)
+    return tuple(vendor for vendor, version in entry.toolkits.items() if version is not None) or None
+
+
+def _convert_custom_images(setting: CustomImagesSetting) -> CustomImages | None:
+    if not setting.allowed:
+        return None
+    return CustomImages(registries=tuple(setting.registries), description=setting.description)
+
+
+def _convert_gpu(slug: str, entry: GPUEntry, *, table: AcceleratorTable) -> GPUType:
+    resource = entry.resource or ""
+    unit = UnitKind(entry.unit) if entry.unit else _guess_unit(entry)
+    known = _find_known_model(entry, table)
+    memory = entry.memory
+    if memory is None and known is not None and unit is not UnitKind.MIG:
+        memory = known.memory_bytes
+    return GPUType(
+        slug=slug,
+        display_name=entry.display_name or (known.accelerator.name if known and unit is UnitKind.CARD else slug),
+        resource=resource,
+        vendor=entry.vendor or find_vendor(resource) or "",
+        unit=unit,
+        match={key: tuple(values) for key, values in entry.match.items()},
+        max_count=entry.max_count or 1,
+        memory_bytes=memory,
+        description=entry.description,
+        note=entry.note,
+        spot=entry.spot,
+        interconnect=entry.interconnect,
+        tolerations=_convert_tolerations(entry),
+        environment=dict(entry.environment),
+        runtime_class=entry.runtime_class,
+        shm=entry.shm,
+        start_timeout_s=entry.start_timeout,
+        max_runtime_s=entry.max_runtime,
+        scale_up=ScaleUp(**entry.scale_up.model_dump()) if entry.scale_up else None,
+    )
+
+
+def _convert_tolerations(entry: GPUEntry) -> tuple[Toleration, ...]:
+    if entry.tolerations is None:
+        # What stands for several types tolerates what they do.
+        return () if entry.is_union else build_conventional_tolerations(entry.resource or "")
+    return tuple(
+        Toleration(key=item.key, operator=item.operator, value=item.value, effect=item.effect or "")
+        for item in entry.tolerations
+    )
+
+
+def _convert_combined_type(slug: str, entry: GPUEntry, *, table: AcceleratorTable) -> CombinedType:
+    gpu = _convert_gpu(slug, entry, table=table)
+    return CombinedType(
+        gpu=replace(gpu, display_name=entry.display_name or "", max_count=entry.max_count or 0),
+        any_of=tuple(entry.any_of),
+        min_memory_bytes=entry.min_memory,
+    )
+
+
+def _guess_unit(entry: GPUEntry) -> UnitKind:
+    """Return what a unit is when the admin does not say: resource and product names tell."""
+    products = entry.match.get(GFD_PRODUCT, [])
+    if (entry.resource or "").endswith(".shared") or any(product.endswith("-SHARED") for product in products):
+        return UnitKind.SHARED
+    sliced = parse_mig_profile(entry.resource or "") or any("-MIG-" in product for product in products)
+    return UnitKind.MIG if sliced else UnitKind.CARD
+
+
+def _find_known_model(entry: GPUEntry, table: AcceleratorTable) -> AcceleratorMatch | None:
+    """Return the model that all label values of a match name, None when they name several or none."""
+    found = [table.find(key, value) for key, values in entry.match.items() for value in values]
+    models = {known.accelerator.slug: known for known in found if known is not None}
+    return next(iter(models.values())) if len(models) == 1 else None
+
+
+def _convert_preset(slug: str, entry: PresetEntry) -> Preset:
+    return Preset(
+        slug=slug,
+        display_name=entry.display_name or slug,
+        description=entry.description,
+        options=build_preset_options(entry),
+    )
+
+
+def build_preset_options(entry: PresetEntry) -> dict[str, object]:
+    """Return the user options that a preset stands for."""
+    options: dict[str, object] = {}
+    if entry.image is not None:
+        options["image"] = entry.image
+    if entry.cpu is not None:
+        options["cpu"] = format_cpu(entry.cpu)
+    if entry.memory is not None:
+        options["memory"] = format_memory_option(entry.memory)
+    if entry.gpu:
+        options["gpu"] = entry.gpu
+    if entry.gpu_count is not None:
+        options["gpu_count"] = entry.gpu_count
+    if entry.run_time is not None:
+        options["run_time"] = format_duration_option(entry.run_time)
+    if entry.shared_memory is not None:
+        options["shared_memory"] = format_memory_option(entry.shared_memory)
+    if entry.priority is not None:
+        options["priority"] = entry.priority
+    return options

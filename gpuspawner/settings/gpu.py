@@ -1,0 +1,198 @@
+"""What an admin says about GPUs: the types users may pick, and models the built-in table does not know.
+
+The table of GPU models: the package's own data, with the admin's changes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from functools import cache
+from importlib.resources import files
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
+
+from gpuspawner.core.catalog.accelerators import Accelerator, AcceleratorTable
+from gpuspawner.core.catalog.software import parse_compute_capability
+from gpuspawner.settings.value_types import (
+    DOMAIN_PATTERN,
+    LABEL_VALUE_PATTERN,
+    NAME_PATTERN,
+    Entry,
+    LabelKey,
+    LabelValue,
+    Memory,
+    RunTime,
+    ShortText,
+    Slug,
+    StrictModel,
+    Text,
+    Title,
+    UnitFraction,
+    Vendor,
+)
+
+
+def _parse_one_or_many(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+_VALUE = {"type": "string", "pattern": LABEL_VALUE_PATTERN}
+LabelValues = Annotated[
+    list[LabelValue],
+    BeforeValidator(_parse_one_or_many),
+    Field(min_length=1),
+    WithJsonSchema({"anyOf": [_VALUE, {"type": "array", "items": _VALUE, "minItems": 1}]}),
+]
+EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+class TolerationSetting(StrictModel):
+    """A toleration (core/v1), without ``tolerationSeconds``."""
+
+    key: Annotated[str, StringConstraints(pattern=rf"^(({DOMAIN_PATTERN}/)?{NAME_PATTERN})?$")] = Field(
+        default="", description="Of the taint; empty with operator Exists: every taint."
+    )
+    operator: Literal["Exists", "Equal"] = Field(
+        default="Equal", description="Equal: the taint has this value. Exists: any."
+    )
+    value: LabelValue = Field(default="", description="Of the taint, with operator Equal.")
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
+        default=None, description="Of the taint. Omitted: any."
+    )
+
+
+class ScaleUpSetting(StrictModel):
+    """What an autoscaler may add."""
+
+    max_nodes: Annotated[int, Field(ge=1, description="Nodes of the type that there may be at most.")]
+    gpus_per_node: Annotated[
+        int, Field(ge=1, description="Units on each node; without max_count as many may be asked for in one server.")
+    ]
+    minutes: Annotated[
+        float,
+        Field(gt=0, allow_inf_nan=False, description="How long a new node takes to be ready."),
+    ]
+
+
+class GPUEntry(Entry):
+    """A GPU type users may pick, or several as one choice (``any_of``, ``min_memory``)."""
+
+    any_of: Annotated[
+        list[Slug], Field(min_length=1, description="GPU types of which any will do, all of the same resource.")
+    ] = Field(default_factory=list)
+    min_memory: Memory | None = Field(
+        default=None, description="Any GPU type of this resource with at least so much memory will do."
+    )
+    resource: Annotated[str, StringConstraints(pattern=rf"^{DOMAIN_PATTERN}/{NAME_PATTERN}$")] | None = Field(
+        default=None, description="Extended resource that counts the GPUs, such as nvidia.com/gpu."
+    )
+    vendor: Vendor | None = Field(default=None, description="Whose GPU it is. Omitted: the resource tells.")
+    unit: Literal["card", "mig", "shared"] | None = Field(
+        default=None, description="What one of them is: a whole card, a slice, or a share. Omitted: the names tell."
+    )
+    match: dict[LabelKey, LabelValues] = Field(
+        default_factory=dict, description="Node labels and their allowed values, all of which must match."
+    )
+    max_count: Annotated[int, Field(ge=1, le=1024)] | None = Field(
+        default=None, description="Most in one server. Omitted: as many as the largest node has."
+    )
+    memory: Memory | None = Field(default=None, description="Memory of one GPU. Omitted: that of the model.")
+    note: Text = Field(default="", description="A sentence shown with the type.")
+    spot: bool | None = Field(
+        default=None, description="Whether the cloud may take its nodes back at any time. Omitted: labels say it."
+    )
+    interconnect: ShortText | None = Field(
+        default=None, description="What links several GPUs in one node, such as NVLink. Omitted: labels say it."
+    )
+    tolerations: list[TolerationSetting] | None = Field(
+        default=None, description="Omitted: taints that keep other pods off GPU nodes by convention are tolerated."
+    )
+    environment: dict[EnvironmentName, Text] = Field(
+        default_factory=dict, description="Environment variables of servers with the type."
+    )
+    runtime_class: Annotated[str, StringConstraints(pattern=rf"^{DOMAIN_PATTERN}$")] | None = Field(
+        default=None, description="RuntimeClass of servers with the type, where GPUs need one."
+    )
+    shm: UnitFraction | None = Field(default=None, description="Size of /dev/shm as a fraction of the memory limit.")
+    scale_up: ScaleUpSetting | None = Field(default=None, description="What an autoscaler may add.")
+    start_timeout: Annotated[int, Field(ge=1, le=24 * 3600)] | None = Field(
+        default=None, description="Seconds that the hub waits for a server with the type. Omitted: KubeSpawner's."
+    )
+    max_runtime: RunTime | None = Field(
+        default=None, description="After which every server with the type is stopped, whoever's it is."
+    )
+
+    @property
+    def is_union(self) -> bool:
+        """Whether it stands for several types."""
+        return bool(self.any_of) or self.min_memory is not None
+
+
+class AcceleratorEntry(StrictModel):
+    """What is known of a GPU model; replaces single facts of the built-in table, or adds a model to it.
+
+    :param enabled: false takes the model out of the table, as null does.
+    """
+
+    enabled: bool = Field(default=True, description="False takes the model out of the table, as null does.")
+    name: Title | None = Field(default=None, description="What people read.")
+    vendor: Vendor | None = Field(default=None, description="Whose GPU it is.")
+    memory: Memory | None = Field(default=None, description="Memory of one GPU.")
+    labels: dict[Literal["gfd", "gke", "karpenter", "amd", "intel"], list[LabelValue]] | None = Field(
+        default=None, description="What labels of nodes call the model, by who sets them."
+    )
+    karpenter_memory_mib: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="What Karpenter's memory label holds; tells models of the same name apart."
+    )
+
+
+_GIB = 1024**3
+
+
+@cache
+def load_builtin_accelerators() -> Mapping[str, Accelerator]:
+    """Return the models the package knows, by slug."""
+    text = (files("gpuspawner") / "data" / "accelerators.json").read_text(encoding="utf-8")
+    return {slug: _parse_accelerator(slug, raw) for slug, raw in json.loads(text)["accelerators"].items()}
+
+
+def build_accelerator_table(changes: Mapping[str, AcceleratorEntry | None]) -> AcceleratorTable:
+    """Return the built-in table with an admin's changes: fields replaced, models added or taken out."""
+    models = dict(load_builtin_accelerators())
+    for slug, change in changes.items():
+        if change is None or not change.enabled:
+            models.pop(slug, None)
+        else:
+            known = models.get(slug) or Accelerator(
+                slug=slug, name=change.name or slug, vendor=change.vendor or "nvidia"
+            )
+            models[slug] = replace(known, **_convert_changes(change))
+    return AcceleratorTable(models.values())
+
+
+def _convert_changes(change: AcceleratorEntry) -> dict[str, Any]:
+    """Return the fields an admin set, as the core's model holds them."""
+    given = {name: getattr(change, name) for name in change.model_fields_set if getattr(change, name) is not None}
+    given.pop("enabled", None)
+    if "memory" in given:
+        given["memory_bytes"] = given.pop("memory")
+    if "labels" in given:
+        given["labels"] = {source: tuple(names) for source, names in given["labels"].items()}
+    return given
+
+
+def _parse_accelerator(slug: str, raw: Mapping[str, Any]) -> Accelerator:
+    """Return one entry of the data file; what no source confirms is left unknown."""
+    known = {field.name for field in fields(Accelerator)}
+    plain = {key: value for key, value in raw.items() if key in known}
+    plain["labels"] = {source: tuple(names) for source, names in raw["labels"].items()}
+    plain["fractional"] = tuple(raw.get("fractional", ()))
+    plain["nvlink"] = tuple(raw.get("nvlink", ()))
+    if "memory_gib" in raw and "memory_gib" not in raw.get("unverified", ()):
+        plain["memory_bytes"] = raw["memory_gib"] * _GIB
+    if "compute_capability" not in raw.get("unverified", ()):
+        plain["compute"] = parse_compute_capability(raw.get("compute_capability", ""))
+    return Accelerator(slug=slug, **plain)

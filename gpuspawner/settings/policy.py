@@ -1,0 +1,238 @@
+"""What an admin says of who may have what: rules for everybody, for groups and for single people, and group pools.
+
+From checked settings of who may have what to the core's values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, StringConstraints, WithJsonSchema
+from pydantic_core import CoreSchema
+
+from gpuspawner.core.catalog.policy_model import (
+    ANY,
+    UNLIMITED,
+    AmountRange,
+    GPUPool,
+    GPUTypeRule,
+    Policy,
+    Rule,
+    normalize_group,
+)
+from gpuspawner.core.units.duration import parse_duration
+from gpuspawner.core.units.quantity import parse_cpu, parse_memory
+from gpuspawner.settings.value_types import (
+    CPU_SCHEMA,
+    MEMORY_SCHEMA,
+    RUN_TIME_SCHEMA,
+    WILDCARD_SCHEMA,
+    CPUs,
+    Entry,
+    Memory,
+    Slug,
+    StrictModel,
+    allow_unlimited,
+    require_quoted_text,
+)
+
+_UNLIMITED = "unlimited"
+
+
+def _parse_count_limit(value: object) -> object:
+    """Return a limit of a number, as it is written or as none.
+
+    :raises ValueError: it is neither.
+    """
+    if value == _UNLIMITED:
+        return UNLIMITED
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"must be a whole number from 0 on, or {_UNLIMITED}")
+    return value
+
+
+def _parse_run_time_limit(value: object) -> int:
+    """Return a limit of a length of time in seconds.
+
+    :raises ValueError: it is none.
+    """
+    return UNLIMITED if value == _UNLIMITED else parse_duration(value)
+
+
+def _parse_cpu_limit(value: object) -> int:
+    return UNLIMITED if value == _UNLIMITED else parse_cpu(value)
+
+
+def _parse_memory_limit(value: object) -> int:
+    return UNLIMITED if value == _UNLIMITED else parse_memory(value)
+
+
+def _parse_slugs(value: object) -> object:
+    return [ANY] if value == ANY else value
+
+
+def _parse_types(value: object) -> object:
+    """Return GPU types as a mapping, whichever of three ways they were written.
+
+    :raises ValueError: it is none of them.
+    """
+    found = _parse_slugs(value)
+    if isinstance(found, list) and all(isinstance(slug, str) for slug in found):
+        return {slug: {} for slug in found}
+    if not isinstance(found, dict):
+        raise ValueError("must be *, a list of GPU types, or a mapping of GPU types and their limits")  # noqa: TRY004
+    return found
+
+
+class _ListedTypesSchema:
+    """Adds the other ways to name GPU types to what JSON Schema says of a mapping of them."""
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [WILDCARD_SCHEMA, _LISTED, handler(core)]}
+
+
+_LISTED = {"type": "array", "items": {"type": "string"}}
+_WHOLE = {"type": "integer", "minimum": 0}
+CountLimit = Annotated[int, BeforeValidator(_parse_count_limit), WithJsonSchema(allow_unlimited(_WHOLE))]
+"""A number from 0 on; ``unlimited`` is :data:`gpuspawner.core.catalog.policy_model.UNLIMITED`, as for all limits
+here."""
+RunTimeLimit = Annotated[int, BeforeValidator(_parse_run_time_limit), WithJsonSchema(allow_unlimited(RUN_TIME_SCHEMA))]
+"""Seconds, written as a run time is, or ``unlimited``."""
+SlugList = Annotated[list[Slug], BeforeValidator(_parse_slugs), WithJsonSchema({"anyOf": [WILDCARD_SCHEMA, _LISTED]})]
+"""Slugs, written as a list; ``*`` is all there are."""
+GroupName = Annotated[str, StringConstraints(min_length=1, max_length=255), BeforeValidator(require_quoted_text)]
+"""Name of a group, in any case."""
+
+
+class CPURange(StrictModel):
+    """Bounds of the CPU limit within those of everybody."""
+
+    min: CPUs | None = Field(default=None, description="Least that may be asked for. Omitted: as for everybody.")
+    max: Annotated[int, BeforeValidator(_parse_cpu_limit), WithJsonSchema(allow_unlimited(CPU_SCHEMA))] | None = Field(
+        default=None, description="Most that may be asked for, or unlimited. Omitted: as for everybody."
+    )
+
+
+class MemoryRange(StrictModel):
+    """Bounds of the memory limit within those of everybody."""
+
+    min: Memory | None = Field(default=None, description="Least that may be asked for. Omitted: as for everybody.")
+    max: Annotated[int, BeforeValidator(_parse_memory_limit), WithJsonSchema(allow_unlimited(MEMORY_SCHEMA))] | None = (
+        Field(default=None, description="Most that may be asked for, or unlimited. Omitted: as for everybody.")
+    )
+
+
+class TypeLimits(StrictModel):
+    """What a rule says of one GPU type."""
+
+    max_gpus: CountLimit | None = Field(default=None, description="Over all servers of a person.")
+    max_gpus_per_server: CountLimit | None = Field(default=None, description="In one server.")
+    max_runtime: RunTimeLimit | None = Field(
+        default=None, description="After which every server with the type is stopped."
+    )
+
+
+class RuleEntry(StrictModel):
+    """What is said of everybody, of a group's people or of one person; what is left out is not said."""
+
+    images: SlugList | None = Field(default=None, description="Slugs of images that may be used, or *.")
+    custom_images: bool | None = Field(
+        default=None, description="Whether images may be named by reference; only less than custom_images allows."
+    )
+    gpus: Annotated[dict[str, TypeLimits], BeforeValidator(_parse_types), _ListedTypesSchema()] | None = Field(
+        default=None, description="GPU types that may be had: *, slugs, or slugs with limits; * is all others then."
+    )
+    max_gpus: CountLimit | None = Field(default=None, description="Over all servers of a person.")
+    max_gpus_per_server: CountLimit | None = Field(default=None, description="In one server, of whichever type.")
+    max_servers_with_gpu: CountLimit | None = Field(default=None, description="Servers of a person that have a GPU.")
+    cpu: CPURange | None = Field(default=None, description="Bounds of the CPU limit, within those of everybody.")
+    memory: MemoryRange | None = Field(
+        default=None, description="Bounds of the memory limit, within those of everybody."
+    )
+    max_runtime: RunTimeLimit | None = Field(default=None, description="After which every server is stopped.")
+    deny: bool = Field(default=False, description="True: caps what other rules give instead of giving anything.")
+
+
+class NamedRule(RuleEntry):
+    """A rule that another values file may have said before.
+
+    :param enabled: false takes the rule out without deleting it there.
+    """
+
+    enabled: bool = Field(default=True, description="False takes the rule out without removing it.")
+
+
+class PolicySetting(StrictModel):
+    """Who may have what."""
+
+    hide: bool = Field(default=False, description="True: what is out of reach is not shown at all.")
+    default: RuleEntry = Field(default_factory=RuleEntry, description="What holds for everybody.")
+    groups: dict[GroupName, NamedRule] = Field(
+        default_factory=dict, description="By group: takes the place of the default; the most generous group wins."
+    )
+    users: dict[Annotated[str, StringConstraints(min_length=1, max_length=255)], NamedRule] = Field(
+        default_factory=dict, description="By name of a person: takes the place of all else."
+    )
+
+
+class PoolEntry(Entry):
+    """GPUs that the people of some groups share."""
+
+    groups: list[GroupName] | None = Field(default=None, description="Groups whose people share the pool.")
+    gpus: SlugList = Field(default_factory=lambda: [ANY], description="GPU types that count here, or *.")
+    max_gpus: CountLimit | None = Field(default=None, description="That all their servers together may hold.")
+
+
+def convert_policy(setting: PolicySetting | None, *, pools: Mapping[str, PoolEntry]) -> Policy | None:
+    """Return what settings say, None where they say nothing of it.
+
+    :param pools: enabled ones, in the order they are told.
+    """
+    if setting is None and not pools:
+        return None
+    said = setting or PolicySetting()
+    return Policy(
+        hide=said.hide,
+        default=_convert_rule(said.default),
+        groups={normalize_group(name): _convert_rule(entry) for name, entry in said.groups.items() if entry.enabled},
+        users={name: _convert_rule(entry) for name, entry in said.users.items() if entry.enabled},
+        pools={slug: _convert_pool(slug, entry) for slug, entry in pools.items()},
+    )
+
+
+def _convert_rule(entry: RuleEntry) -> Rule:
+    return Rule(
+        images=None if entry.images is None else frozenset(entry.images),
+        custom_images=entry.custom_images,
+        gpus=None if entry.gpus is None else {slug: _convert_limits(of_type) for slug, of_type in entry.gpus.items()},
+        max_gpus=entry.max_gpus,
+        max_gpus_per_server=entry.max_gpus_per_server,
+        max_servers_with_gpu=entry.max_servers_with_gpu,
+        cpu=_convert_range(entry.cpu),
+        memory=_convert_range(entry.memory),
+        max_runtime_s=entry.max_runtime,
+        deny=entry.deny,
+    )
+
+
+def _convert_range(entry: CPURange | MemoryRange | None) -> AmountRange | None:
+    return None if entry is None else AmountRange(min=entry.min, max=entry.max)
+
+
+def _convert_pool(slug: str, entry: PoolEntry) -> GPUPool:
+    return GPUPool(
+        slug=slug,
+        display_name=entry.display_name or slug,
+        groups=frozenset(normalize_group(group) for group in entry.groups or ()),
+        gpus=frozenset(entry.gpus),
+        max_gpus=entry.max_gpus or 0,
+    )
+
+
+def _convert_limits(entry: TypeLimits) -> GPUTypeRule:
+    return GPUTypeRule(
+        max_gpus=entry.max_gpus,
+        max_gpus_per_server=entry.max_gpus_per_server,
+        max_runtime_s=entry.max_runtime,
+    )

@@ -1,0 +1,296 @@
+"""From a KubeSpawner ``profile_list`` to settings: what profiles offer together, with a preset for each of them.
+
+CPU and memory of profiles: what each says, else what KubeSpawner gives all servers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any
+
+from gpuspawner.core.errors import SettingsError
+from gpuspawner.core.units.quantity import QuantityError, format_cpu, format_memory_option, parse_cpu, parse_memory
+from gpuspawner.settings.parsing import Settings
+from gpuspawner.settings.profiles.profile_gpus import (
+    ProfileGPUs,
+    describe_lost_parts,
+    find_unplaced_traits,
+    make_unique_slug,
+)
+from gpuspawner.settings.profiles.variants import ImageChoice, ProfileVariant, parse_profile_list
+
+AMOUNT_TRAITS = {"cpu": ("cpu_limit", "cpu_guarantee"), "memory": ("mem_limit", "mem_guarantee")}
+"""Name in settings → KubeSpawner's traits of the limit and the guarantee."""
+_READ = {"cpu": parse_cpu, "memory": parse_memory}
+
+
+class ProfileAmounts:
+    """Reads amounts of profiles.
+
+    :param usual: trait of KubeSpawner → what a profile has that says nothing; missing or null: none.
+    :param notes: where it is said what could not be read, or not carried over.
+    """
+
+    def __init__(self, usual: Mapping[str, Any], notes: list[str]) -> None:
+        self._notes = notes
+        traits = [(name, trait) for name, pair in AMOUNT_TRAITS.items() for trait in pair]
+        self._usual = {trait: self._read(name, usual.get(trait), who=trait) for name, trait in traits}
+
+    def read_limit(self, name: str, variant: ProfileVariant) -> int | None:
+        """Return the limit of a variant, else what it is guaranteed, in millicores or bytes."""
+        limit, least = (self._of(name, trait, variant=variant) for trait in AMOUNT_TRAITS[name])
+        if limit is None and least is not None:
+            told = format_setting_amount(name, least)
+            self._notes.append(
+                f"{variant.name}: {name} has a guarantee and no limit; every server has a limit here, and this one's "
+                f"is the guarantee, {told}."
+            )
+        return limit or least
+
+    def compute_guarantee(self, name: str, variant: ProfileVariant) -> Fraction | None:
+        """Return the guaranteed part of the limit, None where one of the two is missing."""
+        limit, least = (self._of(name, trait, variant=variant) for trait in AMOUNT_TRAITS[name])
+        return Fraction(least, limit) if limit and least and least <= limit else None
+
+    def _of(self, name: str, trait: str, *, variant: ProfileVariant) -> int | None:
+        """Return an amount of a variant; null takes the usual one away, as on KubeSpawner."""
+        if trait not in variant.overrides:
+            return self._usual[trait]
+        who, usual = f"{variant.name}: {trait}", self._usual[trait]
+        return self._read(name, variant.overrides[trait], who=who, otherwise=usual)
+
+    def _read(self, name: str, value: object, *, who: str, otherwise: int | None = None) -> int | None:
+        if value is None:
+            return None
+        try:
+            return _READ[name](value) or None
+        except QuantityError:
+            self._notes.append(f"{who} is no plain amount, which is left out.")
+            return otherwise
+
+
+def format_setting_amount(name: str, amount: int) -> float | str:
+    """Return an amount as settings have it.
+
+    :param amount: millicores or bytes.
+    """
+    if name != "cpu":
+        return format_memory_option(amount)
+    text = format_cpu(amount)
+    return float(text) if "." in text else int(text)
+
+
+_FINEST_STEP = {"cpu": 100, "memory": 256 << 20}
+"""Millicores and bytes."""
+_CONVERTED_TRAITS = {
+    "image",
+    *(trait for traits in AMOUNT_TRAITS.values() for trait in traits),
+    "extra_resource_limits",
+    "extra_resource_guarantees",
+    "node_selector",
+    "tolerations",
+    "environment",
+    "extra_pod_config",
+    "start_timeout",
+}
+_BY_SLUG = ("images", "gpus", "presets")
+
+
+_NAMED = 5
+"""Profiles that a note names which is about several."""
+_NO_DEFAULTS: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertedProfiles:
+    """Settings made of a profile list.
+
+    :param settings: what goes below ``hub.config.GPUSpawner``.
+    :param notes: sentences about what could not be carried over, or not exactly.
+    """
+
+    settings: Mapping[str, Any]
+    notes: tuple[str, ...]
+
+
+def convert_profile_list(
+    profile_list: object, *, default_image: str = "", defaults: Mapping[str, Any] = _NO_DEFAULTS
+) -> ConvertedProfiles:
+    """Return settings that offer what a profile list offers.
+
+    What profiles have in common becomes choices of the form: any image with any amounts and any GPU, and images that
+    people name by themselves if one profile takes any. Each profile, with each choice in its options, becomes a preset.
+
+    :param profile_list: as ``c.KubeSpawner.profile_list`` or ``singleuser.profileList`` hold it.
+    :param default_image: reference of KubeSpawner's own image, which profiles without one have; empty: not known.
+    :param defaults: ``cpu_limit``, ``mem_limit`` and guarantees of KubeSpawner, which profiles without their own have.
+    :raises SettingsError: it is no profile list.
+    """
+    found = parse_profile_list(profile_list)
+    work = _Conversion(found.notes, default_image=default_image, usual=defaults)
+    variants = sorted(found.variants, key=lambda variant: not variant.is_default)
+    work.images(variants, found.images)
+    for name in AMOUNT_TRAITS:
+        work.amounts(name, variants)
+    for variant in variants:
+        work.preset(variant)
+    work.note_unlimited()
+    settings = _drop_invalid(work.settings(custom_images=found.custom_images), work.notes)
+    return ConvertedProfiles(settings=settings, notes=tuple(dict.fromkeys(work.notes)))
+
+
+def _drop_invalid(settings: dict[str, Any], notes: list[str]) -> dict[str, Any]:
+    """Return settings without what would be refused as such, and note what that was."""
+    while True:
+        try:
+            Settings.parse(settings)
+        except SettingsError as error:
+            found = [problem for problem in error.problems if _remove_path(settings, problem.field)]
+            if not found:
+                raise
+            notes += [f"{problem.field} {problem.message}: left out." for problem in found]
+        else:
+            return settings
+
+
+def _remove_path(settings: dict[str, Any], path: str) -> bool:
+    """Remove what a path names, if it is there: a key of an entry, the entry where it names no key, or a section."""
+    section, _, rest = path.partition(".")
+    entries = settings.get(section, {})
+    slug = max((slug for slug in entries if f"{rest}.".startswith(f"{slug}.")), key=len, default="")
+    key, _, inner = rest[len(slug) + 1 :].partition(".")
+    if section in _BY_SLUG and slug in entries:
+        entry = entries[slug]
+        if isinstance(inside := entry.get(key), dict) and inner in inside:
+            removed = inside.pop(inner)  # one variable is no reason to lose the others
+        else:
+            removed = entry.pop(key, None) if key in entry else entries.pop(slug)
+    else:
+        removed = settings.pop(section, None)
+    return removed is not None
+
+
+class _Conversion:
+    """Settings in the making."""
+
+    def __init__(self, notes: Iterable[str], *, default_image: str, usual: Mapping[str, Any]) -> None:
+        self.notes = list(notes)
+        self._amounts = ProfileAmounts(usual, self.notes)
+        self._default_image = default_image
+        self._images: dict[str, dict[str, Any]] = {}
+        self._references: dict[str, str] = {}
+        self._bounds: dict[str, dict[str, Any]] = {}
+        self._steps: dict[str, int] = {}
+        self._unlimited: dict[str, list[str]] = {}
+        self._gpus = ProfileGPUs(self.notes)
+        self._presets: dict[str, dict[str, Any]] = {}
+
+    def settings(self, *, custom_images: bool) -> dict[str, Any]:
+        sections = {
+            "images": self._images,
+            "custom_images": {"allowed": True} if custom_images else {},
+            **self._bounds,
+            "gpus": self._gpus.types,
+            "presets": self._presets,
+        }
+        found: dict[str, Any] = {name: section for name, section in sections.items() if section}
+        if self._presets:
+            # A list of profiles is a closed one: what its author did not offer nobody is to get by converting it.
+            found["discover_gpus"] = False
+        return found
+
+    def images(self, variants: Iterable[ProfileVariant], choices: Iterable[ImageChoice]) -> None:
+        """Take in each image once; the name of a choice says more than that of a profile."""
+        named = {choice.reference: choice.name for choice in choices}
+        references = [self._reference(variant) for variant in variants]
+        if "" in references and any((*references, *named)):
+            self.notes.append("Some profiles name no image: add KubeSpawner's own to images, and to their presets.")
+        for reference in dict.fromkeys([*references, *named]):
+            if not reference:
+                continue
+            if any(letter.isspace() or letter in "{}" for letter in reference):
+                self.notes.append(f"image {reference}: it is put together when a server starts, which is left out.")
+                continue
+            short = reference.rsplit("/", 1)[-1]
+            slug = make_unique_slug(named.get(reference) or short.partition("@")[0], self._images, fallback="image")
+            self._images[slug] = {
+                "display_name": (named.get(reference) or short or reference)[:200],
+                "image": reference,
+            }
+            self._references[reference] = slug
+
+    def amounts(self, name: str, variants: Iterable[ProfileVariant]) -> None:
+        """Find bounds that hold what all variants have, in steps that reach each of it."""
+        found = {amount for variant in variants if (amount := self._amounts.read_limit(name, variant))}
+        if not found:
+            return
+        step = max(math.gcd(*found), _FINEST_STEP[name])
+        self._steps[name] = step
+        whole = [_round_up(amount, step) for amount in found]
+        bounds = {"min": min(step, *whole), "max": max(whole), "step": step}
+        self._bounds[name] = {key: format_setting_amount(name, amount) for key, amount in bounds.items()}
+        parts = {part for variant in variants if (part := self._amounts.compute_guarantee(name, variant)) is not None}
+        if len(parts) == 1:
+            self._bounds[name]["guarantee"] = float(next(iter(parts)))
+        elif parts:
+            least, most = (float(each) for each in (min(parts), max(parts)))
+            self._bounds[name]["guarantee"] = most
+            self.notes.append(
+                f"{name}: profiles guarantee {least:.2f} to {most:.2f} of the limit; one fraction holds for all here, "
+                "the largest."
+            )
+
+    def preset(self, variant: ProfileVariant) -> None:
+        """Make a preset of a variant, with the GPU type that it takes."""
+        preset: dict[str, Any] = {"display_name": variant.name[:200]}
+        if variant.description:
+            preset["description"] = variant.description[:2000]
+        if image := self._references.get(self._reference(variant)):
+            preset["image"] = image
+        for name in AMOUNT_TRAITS:
+            amount = self._amounts.read_limit(name, variant)
+            if not amount:
+                self._unlimited.setdefault(name, []).append(variant.name)
+                continue
+            rounded = _round_up(amount, self._steps[name])
+            if rounded != amount:
+                self.notes.append(
+                    f"{variant.name}: {name} {format_setting_amount(name, amount)} becomes "
+                    f"{format_setting_amount(name, rounded)}."
+                )
+            preset[name] = format_setting_amount(name, rounded)
+        preset |= self._gpus.add_variant(variant)
+        self._note_the_rest(variant, has_gpu="gpu" in preset)
+        self._presets[make_unique_slug(variant.name, self._presets, fallback="preset")] = preset
+
+    def note_unlimited(self) -> None:
+        """Say which presets have no amount of their own, in one sentence: it may be all of a hundred."""
+        for name, who in self._unlimited.items():
+            more = f" and {len(who) - _NAMED} more" if len(who) > _NAMED else ""
+            self.notes.append(
+                f"{'; '.join(who[:_NAMED])}{more}: {name} has no limit; every server has one here, which without one "
+                "in the preset is what the form selects at first."
+            )
+
+    def _reference(self, variant: ProfileVariant) -> str:
+        image = variant.overrides.get("image")
+        return (image.strip() if isinstance(image, str) else "") or self._default_image
+
+    def _note_the_rest(self, variant: ProfileVariant, *, has_gpu: bool) -> None:
+        """Say what of a variant is neither in its preset nor in its GPU type."""
+        if has_gpu:
+            self.notes += describe_lost_parts(variant)
+        left = {
+            name for name, value in variant.overrides.items() if name not in _CONVERTED_TRAITS and value is not None
+        }
+        if left := left | find_unplaced_traits(variant, has_gpu=has_gpu):
+            names = ", ".join(sorted(left))
+            self.notes.append(f"{variant.name}: {names} cannot differ by choice here; set it on KubeSpawner for all.")
+
+
+def _round_up(amount: int, step: int) -> int:
+    return -(-amount // step) * step

@@ -1,0 +1,159 @@
+"""How single values are written in settings, and what all settings have in common.
+
+How amounts are written in settings, as JSON Schema says it: for editors and Helm, which cannot ask the parsers.
+
+Helm's regular expressions are Go's, which cannot look ahead.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
+
+from gpuspawner.core.catalog.image_reference import parse_origin
+from gpuspawner.core.units.duration import parse_duration
+from gpuspawner.core.units.quantity import parse_cpu, parse_memory
+
+UNIT_KEY = "x-unit"
+"""Key of a schema that tells in what unit the model has the default; :mod:`gpuspawner.settings.json_schema` takes it
+out."""
+
+_NUMBER = r"([0-9]+\.?[0-9]*|\.[0-9]+)"
+_MEMORY_TEXT = rf"^ *{_NUMBER} ?([KMGTkgt][iI]?[bB]?|m([iI][bB]?|[bB])|[bB]) *$"
+_CPU_TEXT = rf"^ *{_NUMBER}m? *$"
+_DAYS = rf"({_NUMBER} ?[dD]([aA][yY][sS]?)?)?"
+_HOURS = rf"({_NUMBER} ?[hH]([oO][uU][rR][sS]?)?)?"
+_MINUTES = rf"({_NUMBER} ?[mM]([iI][nN]([uU][tT][eE][sS]?)?)?)?"
+_DURATION_TEXT = rf"^ *{_DAYS} ?{_HOURS} ?{_MINUTES} *$"
+
+VERSION_PATTERN = r"^[0-9]{1,3}\.[0-9]{1,3}$"
+CPU_SCHEMA: dict[str, Any] = {
+    UNIT_KEY: "cpu",
+    "anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": _CPU_TEXT, "maxLength": 64}],
+    "examples": [4, 0.5, "500m"],
+}
+MEMORY_SCHEMA: dict[str, Any] = {
+    UNIT_KEY: "memory",
+    "anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": _MEMORY_TEXT, "maxLength": 64}],
+    "examples": ["16G", "512M"],
+}
+RUN_TIME_SCHEMA: dict[str, Any] = {
+    UNIT_KEY: "run_time",
+    "type": "string",
+    "allOf": [{"pattern": _DURATION_TEXT}, {"pattern": "[0-9]"}],
+    "maxLength": 64,
+    "examples": ["30m", "8h", "2d"],
+}
+WILDCARD_SCHEMA: dict[str, Any] = {"const": "*"}
+
+
+def allow_unlimited(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return what a limit may be: an amount, or no limit."""
+    return {"anyOf": [schema, {"const": "unlimited"}]}
+
+
+Vendor = Literal["nvidia", "amd", "intel"]
+
+NAME_PATTERN = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
+LABEL_VALUE_PATTERN = rf"^({NAME_PATTERN})?$"
+DOMAIN_PATTERN = r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?"
+
+_LONGEST_RUN_TIME_S = 2**31 - 1
+"""More the API server does not take: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/"""
+
+
+def _require_quoted_version(value: object) -> object:
+    """Refuse a number with a reason: only a text keeps what was written.
+
+    :raises ValueError: which pydantic reports, as it would not a TypeError.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        # Of 12.1 nobody can tell whether it was written 12.10.
+        is_whole = re.fullmatch(r"\d{1,3}\.(0|\d[1-9]|\d\d[1-9])", str(value))
+        shown = f', as in "{value}"' if is_whole else ""
+        raise ValueError(f"must be in quotes{shown} (YAML takes 12.10 for the number 12.1)")  # noqa: TRY004
+    return value
+
+
+def require_quoted_text(value: object) -> object:
+    """Return a text, and refuse what YAML reads as something else.
+
+    :raises ValueError: for a reason as :func:`_require_quoted_version` has it.
+    """
+    if isinstance(value, bool | int | float):
+        raise ValueError(f'must be in quotes, as in "{str(value).lower()}": it is a text')  # noqa: TRY004
+    return value
+
+
+def _parse_image_origin(value: str) -> str:
+    """Return where images come from as it is compared.
+
+    :raises ValueError: it is no such place.
+    """
+    origin = parse_origin(value)
+    if origin is None:
+        raise ValueError("must be a registry or the beginning of names in one, such as ghcr.io or quay.io/jupyter")
+    return origin
+
+
+def _parse_run_time(value: object) -> int:
+    """Return seconds that a pod can be given.
+
+    :raises ValueError: it is no length of time, or one that Kubernetes has no number for.
+    """
+    run_time_s = parse_duration(value)
+    if run_time_s > _LONGEST_RUN_TIME_S:
+        raise ValueError(f"must be at most {_LONGEST_RUN_TIME_S // (24 * 60 * 60)} days")
+    return run_time_s
+
+
+CPUs = Annotated[int, BeforeValidator(parse_cpu), WithJsonSchema(CPU_SCHEMA)]
+"""Millicores, written as a number of CPUs or ``500m``."""
+Memory = Annotated[int, BeforeValidator(parse_memory), WithJsonSchema(MEMORY_SCHEMA)]
+"""Bytes, written as ``16G`` (1024^3, as everywhere in JupyterHub) or a number of bytes."""
+RunTime = Annotated[int, BeforeValidator(_parse_run_time), WithJsonSchema(RUN_TIME_SCHEMA)]
+"""Seconds, written as ``30m``, ``8h``, ``2d`` or ``2h30m``."""
+Version = Annotated[
+    str,
+    BeforeValidator(_require_quoted_version),
+    StringConstraints(pattern=VERSION_PATTERN),
+    WithJsonSchema({"type": "string", "pattern": VERSION_PATTERN}),
+]
+UnitFraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+# The limits come first: behind a validator, pydantic counts "items" and says nothing of characters.
+Text = Annotated[str, StringConstraints(max_length=2000), BeforeValidator(require_quoted_text)]
+ShortText = Annotated[str, StringConstraints(max_length=40), BeforeValidator(require_quoted_text)]
+"""A few of them, as there is room for in a badge."""
+Title = Annotated[str, StringConstraints(min_length=1, max_length=200), BeforeValidator(require_quoted_text)]
+Slug = Annotated[str, BeforeValidator(require_quoted_text)]
+Origin = Annotated[str, AfterValidator(_parse_image_origin)]
+"""A registry, or the beginning of names in one, as :func:`gpuspawner.core.catalog.image_reference.parse_origin`
+returns it."""
+LabelKey = Annotated[str, StringConstraints(pattern=rf"^({DOMAIN_PATTERN}/)?{NAME_PATTERN}$")]
+LabelValue = Annotated[
+    str,
+    BeforeValidator(require_quoted_text),
+    StringConstraints(pattern=LABEL_VALUE_PATTERN),
+    WithJsonSchema({"type": "string", "pattern": LABEL_VALUE_PATTERN}),
+]
+
+
+class StrictModel(BaseModel):
+    """What all settings have in common: unknown keys are errors, and nothing is converted in silence."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Entry(StrictModel):
+    """One entry of a dict whose keys are slugs.
+
+    :param order: sorts entries, smallest first; those without come after, as they stand.
+    :param enabled: false takes the entry out without deleting it from another values file.
+    """
+
+    order: int | None = Field(default=None, description="Sorts entries, smallest first; those without one come after.")
+    enabled: bool = Field(default=True, description="False takes the entry out without removing it.")
+    display_name: Title | None = Field(default=None, description="What people read. Omitted: the slug, or the model.")
+    description: Text = Field(default="", description="A sentence below the name.")
