@@ -42,13 +42,19 @@ def test_every_folder_of_the_package_is_a_layer(root: Path):
 
 
 def test_core_only_computes(root: Path):
-    found = {
-        str(module.relative_to(root)): effects(module.read_text())
-        for module in (root / "gpuspawner/core").rglob("*.py")
-    }
+    modules = (root / "gpuspawner/core").rglob("*.py")
+    found = {str(module.relative_to(root)): effects(module.read_text()) for module in modules}
     assert {name: problems for name, problems in found.items() if problems} == {}
 
 
-@pytest.mark.parametrize("source", ["open('x')", "print(1)", "async def f(): ...", "def f(): return eval('1')"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param("open('x')", id="file"),
+        pytest.param("print(1)", id="output"),
+        pytest.param("async def f(): ...", id="async"),
+        pytest.param("def f(): return eval('1')", id="eval"),
+    ],
+)
 def test_an_effect_is_recognised(source: str):
     assert len(effects(source)) == 1
