@@ -1,19 +1,23 @@
-"""Unit tests stand where their modules stand: gpuspawner/core/units/quantity.py ↔
-tests/unit/core/units/test_quantity.py."""
+"""Unit tests stand where their packages stand: gpuspawner/core/cluster ↔ tests/unit/core/cluster.
+
+A test module may cover several modules of its package.
+"""
 
 from __future__ import annotations
 
 import ast
 from pathlib import Path
 
+import pytest
+
 # Folders below tests/unit that mirror something other than a folder of gpuspawner.
 OTHER_FOLDERS = {"devcluster": "devcluster"}
-# JavaScript is tested by node, not module by module.
+# JavaScript is tested by node, not package by package.
 NOT_MIRRORED = {"js"}
 
 
 def needs_tests(source: str) -> bool:
-    """Tell whether a module does something: functions, or classes with more than special methods and properties."""
+    """Return whether a module has functions, or classes with more than special methods and properties."""
     tree = ast.parse(source)
     methods = [
         method
@@ -26,46 +30,67 @@ def needs_tests(source: str) -> bool:
     return bool(functions) or any(not _is_plain(method) for method in methods)
 
 
-def module_of(test: Path, root: Path) -> list[Path]:
-    """List the modules a test module may be about: test_formview_errors.py is about formview.py or formview_errors.py.
-
-    A folder's own __init__.py is tested by test_init.py in its mirror, or under its name in the folder above.
-    """
-    folder = test.relative_to(root / "tests/unit").parent
-    package = root / "gpuspawner" / folder
-    if folder.parts[:1] and folder.parts[0] in OTHER_FOLDERS:
-        package = root / OTHER_FOLDERS[folder.parts[0]] / Path(*folder.parts[1:])
-    words = test.stem.removeprefix("test_").split("_")
-    names = ["_".join(words[:count]) for count in range(len(words), 0, -1)]
-    candidates = [package / f"{prefix}{name}.py" for name in names for prefix in ("", "_")]
-    inits = [package / name / "__init__.py" for name in names]
-    own = [package / "__init__.py"] if {package.name, "init"} & set(names) else []
-    return [path for path in (*candidates, *inits, *own) if path.is_file()]
-
-
 def _is_plain(method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     decorators = {ast.unparse(decorator) for decorator in method.decorator_list}
     return (method.name.startswith("__") and method.name.endswith("__")) or "property" in decorators
 
 
-def _unit_tests(root: Path) -> list[Path]:
-    tests = root / "tests/unit"
-    return [test for test in tests.rglob("test_*.py") if test.relative_to(tests).parts[0] not in NOT_MIRRORED]
+def untested_packages(root: Path) -> list[str]:
+    """List the packages with modules that need tests and no test module in their folder of tests/unit."""
+    packages = {file.parent for file in (root / "gpuspawner").rglob("*.py") if needs_tests(file.read_text())}
+    names = [package.relative_to(root / "gpuspawner") for package in packages]
+    return sorted(str(name) for name in names if not any((root / "tests/unit" / name).glob("test_*.py")))
 
 
-def test_every_module_that_does_something_has_its_test_module(root: Path):
-    tested = {module for test in _unit_tests(root) for module in module_of(test, root)}
-    untested = [
-        str(module.relative_to(root))
-        for module in (root / "gpuspawner").rglob("*.py")
-        if module not in tested and needs_tests(module.read_text())
-    ]
-    assert sorted(untested) == []
+def orphaned_folders(root: Path) -> list[str]:
+    """List the folders of tests/unit with Python files for which there is no package."""
+    folders = {file.parent.relative_to(root / "tests/unit") for file in (root / "tests/unit").rglob("*.py")}
+    found = []
+    for folder in folders:
+        first, *others = folder.parts or ("",)
+        package = (
+            root / OTHER_FOLDERS[first] / Path(*others) if first in OTHER_FOLDERS else root / "gpuspawner" / folder
+        )
+        if first not in NOT_MIRRORED and not (root / package / "__init__.py").is_file():
+            found.append(str(folder))
+    return sorted(found)
 
 
-def test_every_test_module_has_its_module(root: Path):
-    orphans = [str(test.relative_to(root)) for test in _unit_tests(root) if not module_of(test, root)]
-    assert sorted(orphans) == []
+def test_every_package_that_does_something_has_tests(root: Path):
+    assert untested_packages(root) == []
+
+
+def test_every_folder_of_tests_has_its_package(root: Path):
+    assert orphaned_folders(root) == []
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """Return a checkout with one package below a layer, tested in its own folder."""
+    for name, text in {
+        "gpuspawner/__init__.py": "",
+        "gpuspawner/core/__init__.py": "",
+        "gpuspawner/core/cluster/__init__.py": "",
+        "gpuspawner/core/cluster/state.py": "def read(): ...",
+        "tests/unit/core/cluster/test_state.py": "",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_tests_in_the_folder_of_their_package_are_found(checkout: Path):
+    assert (untested_packages(checkout), orphaned_folders(checkout)) == ([], [])
+
+
+def test_tests_in_the_folder_above_do_not_count(checkout: Path):
+    (checkout / "tests/unit/core/cluster/test_state.py").rename(checkout / "tests/unit/core/test_state.py")
+    assert untested_packages(checkout) == ["core/cluster"]
+
+
+def test_a_folder_of_tests_without_a_package_is_found(checkout: Path):
+    (checkout / "gpuspawner/core/cluster").rename(checkout / "gpuspawner/core/nodes")
+    assert orphaned_folders(checkout) == ["core/cluster"]
 
 
 def test_a_module_of_values_needs_no_tests():
