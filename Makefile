@@ -10,7 +10,7 @@ PREPARE := $(PYTHON) devcluster/prepare.py --for
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check format catalogues docs test-unit test-docs test-fuzz test-packaging test-helm test-cluster test-browser test-faults test-storm bench bench-page bench-fit bench-freshness bench-progress bench-scale constraints clean
+.PHONY: help demo test check measures format catalogues docs test-unit test-docs test-fuzz test-packaging test-helm test-cluster test-browser test-faults test-storm bench bench-page bench-fit bench-freshness bench-progress bench-scale constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,10 @@ test: ## Run everything: check, unit tests on both JupyterHubs, docs, fuzz, pack
 check: ## Check format, lint, types, layers and sizes
 	@$(PREPARE) check
 	@$(RUN) tests/run.py check
+
+measures: ## Print what tests/arch measures of the code's structure, beside the goals [LIST=row whose places to list]
+	@$(PREPARE) check
+	@$(RUN) -m tests.arch.measures $(if $(LIST),--list $(LIST))
 
 format: ## Put the code into shape
 	@$(PREPARE) check
