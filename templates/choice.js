@@ -9,7 +9,9 @@ const NUMBERS = [...AMOUNTS, "shared_memory", "gpu_count"];
 const GIB = { K: 1 / 1024 ** 2, M: 1 / 1024, G: 1, T: 1024 };
 const NUMBER = String.raw`(\d+\.?\d*|\.\d+)`;
 const UNITS = [["day", 1440, "d(?:ays?)?"], ["hour", 60, "h(?:ours?)?"], ["minute", 1, "m(?:in(?:utes?)?)?"]];
-const LENGTH = new RegExp(`^${UNITS.map(([, , unit]) => `(?:${NUMBER} ?${unit})?`).join(" ?")}$`, "i");
+// No template literal inside another one: rjsmin, which minifies this file for the wheel, cannot read that.
+const LENGTH_PARTS = UNITS.map(([, , unit]) => `(?:${NUMBER} ?${unit})?`);
+const LENGTH = new RegExp(`^${LENGTH_PARTS.join(" ?")}$`, "i");
 const HOURS = new RegExp(`^${NUMBER}$`);
 
 /** Minutes of a length of time as "8h", "2h30m" or "2 days"; a number alone means hours; NaN in anything else. */
