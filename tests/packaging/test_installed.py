@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Protocol
 
 
@@ -73,6 +74,10 @@ def test_jupyterhub_finds_the_spawner_by_its_short_name(installation: Installati
 def test_the_form_renders(installation: Installation):
     page = installation.python(RENDER)
     assert [word for word in ("PyTorch", "A100 80 GB", "gpu_count", "<style", "<script") if word not in page] == []
+
+
+def test_the_form_holds_no_comment_of_a_script_or_style_sheet(installation: Installation):
+    assert re.findall(r"/\*.*|(?<!:)//.*", installation.python(RENDER)) == []
 
 
 def test_the_accelerator_table_can_be_read(installation: Installation):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import email
+import re
+import shutil
 import subprocess
 import tarfile
 import zipfile
@@ -14,6 +16,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 # Folder of the repository → where it is in the wheel.
 PACKED = {"gpuspawner": "gpuspawner", "templates": "gpuspawner/templates", "helm-values": "gpuspawner/helm-values"}
+MINIFIED = sorted(path.name for path in (ROOT / "templates").iterdir() if path.suffix in {".css", ".js"})
 
 
 def files_of_git(folder: str) -> set[str]:
@@ -27,6 +30,31 @@ def files_of_git(folder: str) -> set[str]:
 def files_of_wheel(wheel: Path) -> set[str]:
     with zipfile.ZipFile(wheel) as archive:
         return {name for name in archive.namelist() if not name.endswith("/")}
+
+
+def text_of_wheel(wheel: Path, name: str) -> str:
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.read(name).decode()
+
+
+def syntax_tree(script: Path) -> str:
+    """Return a script's syntax tree as JSON, without positions, as the parser inside Node.js reads it."""
+    program = """
+        const { parse } = require("internal/deps/acorn/acorn/dist/acorn");
+        const source = require("fs").readFileSync(process.argv[1], "utf8");
+        const tree = parse(source, { ecmaVersion: "latest", sourceType: "module" });
+        const isPosition = (key) => key === "start" || key === "end";
+        console.log(JSON.stringify(tree, (key, value) => (isPosition(key) ? undefined : value), 1));
+    """
+    command = ["node", "--expose-internals", "--eval", program, script]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def rules(style_sheet: str) -> list[str]:
+    """Return a style sheet's lines without comments and space, except space that is a descendant combinator."""
+    text = re.sub(r"/\*.*?\*/", "", style_sheet, flags=re.DOTALL)
+    text = re.sub(r"\s*([{};,>!])\s*|([(:])\s+|\s+(\))", r"\1\2\3", text)
+    return re.sub(r"\s+", " ", text.strip()).replace(";}", "}").replace("}", "}\n").splitlines()
 
 
 def test_the_wheel_holds_what_git_tracks_and_the_compiled_messages(wheel: Path):
@@ -52,6 +80,41 @@ def test_the_wheel_holds_what_git_tracks_and_the_compiled_messages(wheel: Path):
 )
 def test_the_wheel_holds_what_the_package_reads(wheel: Path, name: str):
     assert name in files_of_wheel(wheel)
+
+
+@pytest.mark.parametrize("name", MINIFIED)
+def test_the_wheel_holds_a_minified_copy(wheel: Path, name: str):
+    source = (ROOT / "templates" / name).read_text()
+    copy = text_of_wheel(wheel, f"gpuspawner/templates/{name}")
+    assert len(copy) < 0.85 * len(source)
+    assert "/*" not in copy
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js 20 or newer on PATH")
+@pytest.mark.parametrize("name", [name for name in MINIFIED if name.endswith(".js")])
+def test_a_minified_script_has_the_same_syntax_tree(wheel: Path, tmp_path: Path, name: str):
+    copy = tmp_path / name
+    copy.write_text(text_of_wheel(wheel, f"gpuspawner/templates/{name}"))
+    assert syntax_tree(copy) == syntax_tree(ROOT / "templates" / name)
+
+
+@pytest.mark.parametrize("name", [name for name in MINIFIED if name.endswith(".css")])
+def test_a_minified_style_sheet_has_the_same_rules(wheel: Path, name: str):
+    copy = text_of_wheel(wheel, f"gpuspawner/templates/{name}")
+    assert rules(copy) == rules((ROOT / "templates" / name).read_text())
+
+
+def test_space_before_a_colon_makes_another_rule():
+    assert rules("a { & :is( b, c ) > d { color: red; } /* e */ }\n") == rules("a{& :is(b,c)>d{color:red}}")
+    assert rules("a { & :hover {} }") != rules("a{&:hover{}}")
+
+
+def test_the_source_archive_holds_the_scripts_as_they_are_written(sdist: Path):
+    with tarfile.open(sdist) as archive:
+        (member,) = (each for each in archive.getmembers() if each.name.endswith("/templates/form.js"))
+        file = archive.extractfile(member)
+        assert file is not None
+        assert file.read() == (ROOT / "templates/form.js").read_bytes()
 
 
 def test_the_wheel_carries_its_licence(wheel: Path):
