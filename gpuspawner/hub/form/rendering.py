@@ -28,7 +28,6 @@ from gpuspawner._resources import data_dir
 from gpuspawner.core.form.build import GPU_COLUMNS, encode_gpu_row, encode_view_without_gpus
 from gpuspawner.core.form.views import FormView, GPUTypeView, ImageView
 from gpuspawner.core.text.i18n import get_language, gettext
-from gpuspawner.hub.form.own_templates import OwnTemplates
 from gpuspawner.hub.form.script_language import translate_script
 
 FORM_TEMPLATE = "form.html"
@@ -67,7 +66,7 @@ def render(view: FormView, *, template_dirs: Sequence[str] = ()) -> str:
 @lru_cache(maxsize=8)
 def _environment(template_dirs: tuple[str, ...]) -> Environment:
     """Return the environment for these folders; compiling the templates takes far longer than rendering them."""
-    own = OwnTemplates(str(data_dir("templates")))
+    own = FileSystemLoader(str(data_dir("templates")))
     sites = FileSystemLoader([str(Path(folder) / "gpuspawner") for folder in template_dirs])
     loader = ChoiceLoader([sites, own, PrefixLoader({"gpuspawner": own})])
     environment = Environment(

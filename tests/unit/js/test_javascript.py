@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -17,9 +16,9 @@ import pytest
 
 from gpuspawner._resources import data_dir
 from gpuspawner.core.text.i18n import Language, use_language
-from gpuspawner.hub.form.own_scripts import shortened
 from gpuspawner.hub.form.script_language import translate_script
 from gpuspawner.hub.request.languages import load_languages
+from hatch_build import minify_all
 from tests.unit.core.form.test_formview import CATALOGUE, INVENTORY
 from tests.unit.islands import TABLES, build_view, faults, tabled
 
@@ -43,7 +42,7 @@ def test_the_form_script(file: Path, tmp_path: Path):
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js 20 or newer on PATH")
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name.removesuffix(".test.mjs"))
-def test_the_form_script_as_pages_get_it(file: Path, tmp_path: Path):
+def test_the_form_script_as_the_wheel_has_it(file: Path, tmp_path: Path):
     run(file, SCRIPT_AS_SERVED=str(served(tmp_path)))
 
 
@@ -61,13 +60,12 @@ def test_the_script_and_the_server_say_the_same_in_each_language(language: Langu
 
 
 def served(folder: Path) -> Path:
-    """Return a file with the script as pages get it now, and with what its tests ask for."""
-    sources = [(data_dir("templates") / name).read_text() for name in SCRIPTS]
-    exported = [name for source in sources for name in re.findall(r"^export function (\w+)", source, re.MULTILINE)]
+    """Write the script as an installed wheel serves it in the current language, and return the file."""
+    minified = folder / "minified"
+    minified.mkdir()
+    minify_all(data_dir("templates"), minified)
     script = folder / "served.mjs"
-    script.write_text(
-        "".join(translate_script(shortened(each)) for each in sources) + f"export {{ {', '.join(exported)} }};"
-    )
+    script.write_text("".join(translate_script((minified / name).read_text()) for name in SCRIPTS))
     return script
 
 

@@ -8,12 +8,12 @@ import pytest
 
 from gpuspawner._resources import data_dir
 from gpuspawner.core.text.i18n import Language, use_language
-from gpuspawner.hub.form.own_scripts import shortened
 from gpuspawner.hub.form.script_language import translate_script
 
 SCRIPTS = sorted(data_dir("templates").glob("*.js"))
 # Two words in a row, or one with a capital that is nothing but a word: selectors and names have neither.
 WORDS = re.compile(r"[A-Za-z]+ [A-Za-z]+|^[A-Z][a-z]+[.…]?$")
+COMMENTS = re.compile(r"/\*.*?\*/|(?:^|\s)//[^\n]*", re.DOTALL)
 TEXTS = re.compile(r'"([^"\n]*)"|`([^`]*)`|\'([^\'\n]*)\'')
 
 
@@ -100,7 +100,7 @@ def test_each_script_has_one_rule_for_plurals_at_most():
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
 def test_every_word_of_a_script_is_in_a_message(path: Path):
-    code = re.sub(r"\bt\(\"[^\"]*\"|\btn\(\"[^\"]*\", ?\"[^\"]*\"", "", shortened(path.read_text()))
+    code = re.sub(r"\bt\(\"[^\"]*\"|\btn\(\"[^\"]*\", ?\"[^\"]*\"", "", COMMENTS.sub("", path.read_text()))
     texts = ["".join(found) for found in TEXTS.findall(code)]
     found = [text for text in texts if WORDS.search(text) and not text.startswith((".", "#"))]
     assert found == (["Start"] if path.name == "form.js" else [])  # the hub's own word, which is looked for
