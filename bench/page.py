@@ -1,15 +1,19 @@
 """What the form weighs and how fast it answers in a real browser, beside KubeSpawner's own form with the same choices.
 
-The page comes from a small site on this machine, so that no cluster is needed; each answer has other counts.
+The page comes from a small site on this machine, so that no cluster is needed; each answer has other counts. Scripts
+and style sheets are minified as in the wheel.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gzip
 import statistics
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from aiohttp import web
 from kubespawner import KubeSpawner
@@ -18,19 +22,24 @@ from playwright.async_api import Page, async_playwright
 from bench.render import busy_inventory, rich_catalogue
 from bench.result import Result
 from devcluster import chromium
+from gpuspawner._resources import data_dir
 from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.form.build import LiveState, build_view
 from gpuspawner.core.form.fields import fill_fields
 from gpuspawner.core.verdict.availability import count_availability
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from gpuspawner.hub.form.rendering import render
+from hatch_build import minify_all
 
 IMAGES = 20
 GPU_TYPES = 20
 CLICKS = 400
 REFRESHES = 10
 
-BYTES_BUDGET = 60_000
+BYTES_BUDGET = 75_000
+GZIP_BYTES_BUDGET = 20_000
+GZIP_LEVEL = 6
+"""The level of Tornado, and of zlib by default."""
 VERDICT_BUDGET_MS = 50.0
 
 PAGE = """<!DOCTYPE html><html lang="en"><head><title>Form</title></head><body>
@@ -61,7 +70,12 @@ def measure() -> Result:
     ours = catalogue()
     # Its constructor wants a cluster, its form does not.
     theirs = KubeSpawner.__new__(KubeSpawner)._render_options_form(profiles(ours))
-    return asyncio.run(_measure(lambda number: form(ours, number), theirs))
+    with TemporaryDirectory() as folder:
+        # As a site's templates: those of the checkout are not minified.
+        minified = Path(folder, "gpuspawner")
+        minified.mkdir()
+        minify_all(data_dir("templates"), minified)
+        return asyncio.run(_measure(lambda number: form(ours, number, template_dirs=[folder]), theirs))
 
 
 async def _measure(ours: Callable[[int], str], theirs: str) -> Result:
@@ -74,17 +88,25 @@ async def _measure(ours: Callable[[int], str], theirs: str) -> Result:
         await page.goto(f"{url}/theirs")
         peer = await _clicks(page, "#none")
         await browser.close()
+    our_bytes, their_bytes = ours(0).encode(), theirs.encode()
     return Result(
         name="page",
         values={
-            "bytes": len(ours(0).encode()),
-            "peer_bytes": len(theirs.encode()),
+            "bytes": len(our_bytes),
+            "gzip_bytes": len(gzip.compress(our_bytes, GZIP_LEVEL)),
+            "peer_bytes": len(their_bytes),
+            "peer_gzip_bytes": len(gzip.compress(their_bytes, GZIP_LEVEL)),
             "verdict_p50_ms": statistics.median(clicks),
             "verdict_p99_ms": statistics.quantiles(clicks, n=100)[98],
             "peer_click_p99_ms": statistics.quantiles(peer, n=100)[98],
             "layout_shift": shift,
         },
-        budgets={"bytes": BYTES_BUDGET, "verdict_p99_ms": VERDICT_BUDGET_MS, "layout_shift": 0},
+        budgets={
+            "bytes": BYTES_BUDGET,
+            "gzip_bytes": GZIP_BYTES_BUDGET,
+            "verdict_p99_ms": VERDICT_BUDGET_MS,
+            "layout_shift": 0,
+        },
         details={"images": IMAGES, "gpu_types": GPU_TYPES, "clicks": CLICKS, "refreshes": REFRESHES},
     )
 
@@ -118,15 +140,20 @@ def catalogue() -> Catalog:
     return rich_catalogue(images=IMAGES, gpu_types=GPU_TYPES)
 
 
-def form(offered: Catalog, number: int) -> str:
-    """Return our form on a cluster that is a little different each time."""
+def form(offered: Catalog, number: int, *, template_dirs: Sequence[str]) -> str:
+    """Return our form on a cluster that is a little different each time.
+
+    :param number: of the form; the counts of free GPUs differ by it.
+    :param template_dirs: folders of templates that come before the package's.
+    """
     inventory = busy_inventory(gpu_types=GPU_TYPES, taken=number)
     live = LiveState(
         availabilities=count_availability(tuple(offered.gpus.values()), inventory),
         verdict=Verdict(outcome=Outcome.NOW, places=3 + number % 2, places_exact=True),
     )
     saved = {"image": "image-3", "cpu": 4, "memory": "16G", "gpu": "gpu-1", "gpu_count": 2}
-    return render(build_view(offered, inventory, filled=fill_fields(offered, options=saved), live=live))
+    view = build_view(offered, inventory, filled=fill_fields(offered, options=saved), live=live)
+    return render(view, template_dirs=template_dirs)
 
 
 def profiles(offered: Catalog) -> list[dict[str, object]]:
