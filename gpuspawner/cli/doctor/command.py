@@ -12,8 +12,6 @@ examples:
 
 It exits with 1 where there is a fault or values are wrong, with 0 where there are only warnings or notes, and with 3
 where it cannot look.
-
-Findings as people and programs read them.
 """
 
 from __future__ import annotations
