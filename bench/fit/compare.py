@@ -10,12 +10,13 @@ from enum import StrEnum
 
 from bench.fit.oracle import Decision
 from bench.fit.scene import Case, Manifest, Scene
-from gpuspawner.core.cluster import decode
+from gpuspawner.core.cluster.decode import decode_node, decode_pod
 from gpuspawner.core.cluster.decode_selectors import decode_volume_terms
 from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.cluster.state import Occupancy
-from gpuspawner.core.scheduling import check
+from gpuspawner.core.scheduling.check import check_node
 from gpuspawner.core.scheduling.results import Answer, FitResult, ScanResult
+from gpuspawner.core.scheduling.scan import scan_nodes
 
 UNBOUND = "a volume that is chosen when the pod is placed"
 
@@ -56,18 +57,18 @@ class Opinion:
 
 def occupancy(nodes: Sequence[Manifest], pods: Sequence[Manifest]) -> Occupancy:
     """Return a scene, as the API server has it, in the form that we answer from."""
-    known = (decode.decode_pod(pod) for pod in pods)
-    return Occupancy.build((decode.decode_node(node) for node in nodes), (pod for pod in known if pod is not None))
+    known = (decode_pod(pod) for pod in pods)
+    return Occupancy.build((decode_node(node) for node in nodes), (pod for pod in known if pod is not None))
 
 
 def ask_ourselves(case: Case, known: Occupancy) -> Opinion:
     """Return what we say about a pod that is not created yet, read from the very manifest that will be sent."""
-    pod = decode.decode_pod(case.pod)
+    pod = decode_pod(case.pod)
     if pod is None:
         raise ValueError(f"case {case.seed} is no pod that may start")
     pod = _with_volumes(pod, case.scene)
-    nodes = {node.name: check.check_node(pod, node, occupancy=known) for node in known.nodes}
-    return Opinion(nodes=nodes, survey=check.survey(pod, known))
+    nodes = {node.name: check_node(pod, node, occupancy=known) for node in known.nodes}
+    return Opinion(nodes=nodes, survey=scan_nodes(pod, known))
 
 
 def _with_volumes(pod: Pod, scene: Scene) -> Pod:
