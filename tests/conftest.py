@@ -15,6 +15,8 @@ from typing import Any
 import hypothesis
 import pytest
 
+from tests.row_ids import describe_row_value
+
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
 # As root in another user's clone git refuses to answer; only the command line can say that this one is fine.
@@ -60,6 +62,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if not _is_wanted(config, suite):
                 need = SUITES_ON_REQUEST[suite]
                 item.add_marker(pytest.mark.skip(reason=f"needs {need}; run `make test-{suite}` or pass --{suite}"))
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Name each row by what it holds."""
+    return describe_row_value(val)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -320,24 +320,6 @@ def test_our_own_bases_of_the_spawner_are_counted_up_to_the_last():
 # -- tests and texts ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("call", "count"),
-    [
-        pytest.param("('x', [1, 2, 3, 4])", 1, id="four rows"),
-        pytest.param("('x', [1, 2, 3])", 0, id="three rows"),
-        pytest.param("('x', ROWS)", 1, id="rows in a variable"),
-        pytest.param("('x', argvalues=ROWS)", 1, id="rows by keyword"),
-        pytest.param("('x', ROWS, ids=str)", 0, id="ids"),
-        pytest.param("('x', [pytest.param(n, id='a') for n in ROWS])", 0, id="computed rows"),
-        pytest.param(f"('x', [{'pytest.param(1, id=str(1)), ' * 4}])", 0, id="an id each"),
-        pytest.param(f"('x', [2, {'pytest.param(1, id=str(1)), ' * 4}])", 1, id="an id for all but one"),
-    ],
-)
-def test_rows_without_ids_are_found(call: str, count: int):
-    text = f"ROWS = [1, 2, 3, 4]\n@pytest.mark.parametrize{call}\ndef test(x): ..."
-    assert measures.rows_without_ids(load_modules({"tests/test_a.py": text})).figure == count
-
-
 def test_docstrings_are_also_those_below_variables_and_not_other_strings():
     text = (
         '"""Module."""\nX = "value"\n"""Variable."""\ndef f():\n    """Function.\n\n    More.\n    """\n    print("x")'
