@@ -1,6 +1,7 @@
-"""What is known of GPU models, found by what a node's labels call them.
+"""GPU models, looked up by the value of a node label.
 
-A name never says how much memory a GPU has (``NVIDIA-GH200-480GB`` has 96 GB): the table does, or the node's labels.
+A label's value does not tell the GPU's memory (``NVIDIA-GH200-480GB`` has 96 GB). The memory comes from the table of
+models or from a memory label.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from gpuspawner.core.catalog.model import ComputeCapability
 GFD_PRODUCT = "nvidia.com/gpu.product"
 GKE_ACCELERATOR = "cloud.google.com/gke-accelerator"
 KARPENTER_PREFIXES = ("karpenter.k8s.aws/", "eks.amazonaws.com/")
-"""Karpenter's and EKS Auto Mode's labels differ in nothing else."""
+"""Karpenter and EKS Auto Mode use the same label names behind these prefixes."""
 AMD_PRODUCT = "amd.com/gpu.product-name"
 INTEL_PRODUCT = "gpu.intel.com/product"
 
@@ -22,7 +23,7 @@ _LABEL_SOURCES = {GFD_PRODUCT: "gfd", GKE_ACCELERATOR: "gke", AMD_PRODUCT: "amd"
     f"{prefix}instance-gpu-name": "karpenter" for prefix in KARPENTER_PREFIXES
 }
 _PRODUCT_SUFFIXES = re.compile(r"(-MIG-.*)?(-SHARED)?$", re.ASCII | re.DOTALL)
-"""What GPU Feature Discovery appends to a product for MIG slices and shared GPUs."""
+"""Suffixes that GPU Feature Discovery appends to the product for MIG slices and shared GPUs."""
 
 _MEMORY_TOLERANCE = 0.1
 """Sources differ by 1 to 7 % in the memory of the same GPU (T4: 15360 MiB by driver, 16384 MiB by EC2)."""
@@ -33,12 +34,16 @@ _MIB = 1024**2
 class Accelerator:
     """A GPU model.
 
-    :param memory_bytes: memory of one GPU, None when not known or not confirmed by any source.
-    :param labels: source (``gfd``, ``gke``, ``karpenter``, ``amd``, ``intel``) → what it calls the model.
-    :param karpenter_memory_mib: what Karpenter's memory label holds; it tells models of the same name apart.
-    :param compute: compute capability, None when not known or not confirmed by any source.
-    :param fractional: sources whose name also stands for parts of the GPU, and so does not tell its memory.
-    :param nvlink: those names of the model, whatever their source, that stand for GPUs that NVLink links.
+    :param slug: the model in slugs of GPU types (``a100-80gb``).
+    :param name: the model's name in the form (``A100 80 GB``).
+    :param vendor: ``nvidia``, ``amd`` or ``intel``.
+    :param memory_bytes: memory of one GPU; None when no source confirms it.
+    :param labels: source (``gfd``, ``gke``, ``karpenter``, ``amd``, ``intel``) → label values that mean this model.
+    :param karpenter_memory_mib: value of Karpenter's memory label, which tells apart models that share a name.
+    :param compute: compute capability; None when no source confirms it.
+    :param fractional: sources that use the same value for parts of this GPU, so that the value does not tell the
+        memory.
+    :param nvlink: label values, of any source, of machines that connect their GPUs by NVLink.
     """
 
     slug: str
@@ -54,9 +59,10 @@ class Accelerator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceleratorMatch:
-    """A model found by a label.
+    """The model that a label names.
 
-    :param memory_bytes: memory of one GPU as far as that label tells it.
+    :param accelerator: the model.
+    :param memory_bytes: memory of one GPU; None when the label does not tell.
     """
 
     accelerator: Accelerator
@@ -64,7 +70,10 @@ class AcceleratorMatch:
 
 
 class AcceleratorTable:
-    """Finds models by label values."""
+    """The known GPU models, indexed by label value.
+
+    :param accelerators: all models.
+    """
 
     def __init__(self, accelerators: Iterable[Accelerator] = ()) -> None:
         self._by_name: dict[tuple[str, str], list[Accelerator]] = {}
@@ -74,10 +83,11 @@ class AcceleratorTable:
                     self._by_name.setdefault((source, name), []).append(accelerator)
 
     def find(self, key: str, value: str, *, memory_mib: int | None = None) -> AcceleratorMatch | None:
-        """Return the model that one label names.
+        """Return the model that a label names, None if it names no model or several.
 
         :param key: label, such as ``nvidia.com/gpu.product``.
-        :param memory_mib: tells models of the same name apart, where the label does not.
+        :param value: the label's value on the node.
+        :param memory_mib: memory of one GPU in MiB, to choose among models that share a name; None = not known.
         """
         source = _LABEL_SOURCES.get(key)
         if source is None:
@@ -93,7 +103,11 @@ class AcceleratorTable:
         )
 
     def has_nvlink(self, key: str, value: str) -> bool:
-        """Tell whether a label names whole GPUs that NVLink links wherever several are in one machine."""
+        """Return whether a label stands for whole GPUs that NVLink connects to the other GPUs of their node.
+
+        :param key: label, such as ``nvidia.com/gpu.product``.
+        :param value: the label's value on the node.
+        """
         source = _LABEL_SOURCES.get(key, "")
         name = _normalize_name(source, value)
         models = self._by_name.get((source, name), [])
@@ -101,17 +115,18 @@ class AcceleratorTable:
 
 
 def strip_product_suffix(product: str) -> str:
-    """Return a ``nvidia.com/gpu.product`` without what stands for MIG slices and sharing."""
+    """Return a ``nvidia.com/gpu.product`` without the suffixes for MIG slices and sharing."""
     return _PRODUCT_SUFFIXES.sub("", product)
 
 
 def reconcile_memory(labelled_mib: int | None, known_bytes: int | None) -> int | None:
-    """Return the memory of one GPU from a node's label and the table.
+    """Return the memory of one GPU in bytes from a node's label and the table; None if neither has it.
 
-    The label is measured there, so it wins (the same product may be a part of a GPU); the table rounds it to what
-    people know the GPU by. Without the table it is rounded to whole GiB.
+    The label wins, because it is measured and the same product may be a part of a GPU. Where both agree within 10 %,
+    the table's rounder figure is returned. A label alone is rounded to whole GiB.
 
-    :param labelled_mib: MiB, None when the node has no such label.
+    :param labelled_mib: MiB; None when the node has no memory label.
+    :param known_bytes: bytes by the table; None when the model is not known.
     """
     if labelled_mib is None:
         return known_bytes

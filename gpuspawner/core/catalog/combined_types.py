@@ -1,7 +1,6 @@
-"""Several GPU types as one choice: any of these, or any with at least so much memory.
+"""GPU types that stand for several types: any of a list, or any with at least a given memory.
 
-Such a choice is a GPU type like every other, of the same resource as its members: a pod asks for one resource by
-its name. Its members say which nodes will do.
+A pod requests one extended resource, so all members have the same one. The members' matches select the nodes.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ LabelMatch = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CombinedType:
-    """A choice of several types, as the admin describes it: by ``any_of`` or by ``min_memory_bytes``.
+    """A choice of several types, defined by the admin through ``any_of`` or ``min_memory_bytes``.
 
-    :param gpu: what is said of the choice itself; ``max_count`` is 0 where its members say. For ``min_memory_bytes`` it
-        has the resource and the unit that its members must have.
-    :param any_of: slugs of the types, wherever they come from.
-    :param min_memory_bytes: memory of one unit that each type must have.
+    :param gpu: the fields that the admin set for the choice. ``max_count`` is 0 to take the members' largest. With
+        ``min_memory_bytes``, the members must have its resource and unit.
+    :param any_of: slugs of configured or discovered types.
+    :param min_memory_bytes: memory that one unit of each member has at least.
     """
 
     gpu: GPUType
@@ -43,9 +42,13 @@ class CombinedType:
 
 
 def combine_types(union: CombinedType, gpus: Mapping[str, GPUType]) -> GPUType | None:
-    """Return the type that stands for a choice of several, None while none of them is offered.
+    """Return the GPU type for a choice of several types, None while the catalog has none of them.
 
-    :param gpus: what is offered besides unions.
+    Fields that the admin did not set are derived from the members. A field that the members must agree on, such as
+    ``spot``, is empty where they differ.
+
+    :param union: the admin's definition.
+    :param gpus: slug → all other GPU types of the catalog.
     """
     members = _find_members(union, gpus)
     if not members:
@@ -78,16 +81,16 @@ def combine_types(union: CombinedType, gpus: Mapping[str, GPUType]) -> GPUType |
         shm=own.shm or max((gpu.shm for gpu in members if gpu.shm), default=None),
         start_timeout_s=own.start_timeout_s
         or max((gpu.start_timeout_s for gpu in members if gpu.start_timeout_s), default=None),
-        # Which of them it will be is not known when the pod is made, and no type's own limit may be passed.
+        # The scheduler picks the member after the pod is created, so the shortest limit applies.
         max_runtime_s=min((each for gpu in (own, *members) if (each := gpu.max_runtime_s) is not None), default=None),
     )
 
 
 def merge_matches(gpu: GPUType) -> LabelMatch | None:
-    """Return a single match that stands for all a type's members, None when no single one does.
+    """Return a single label match that selects exactly the nodes of all members, None if there is no such match.
 
-    Matches are put together where they differ in the values of one label alone. With two labels that differ, the first
-    value of one would go with the second value of the other as well.
+    Matches can be merged if they differ in the values of one label only. With two differing labels, the merged match
+    would also select the first value of one label together with the second value of the other.
     """
     first, *others = gpu.label_matches
     joined = dict(first)
@@ -102,15 +105,15 @@ def merge_matches(gpu: GPUType) -> LabelMatch | None:
 
 
 def _find_members(union: CombinedType, gpus: Mapping[str, GPUType]) -> tuple[GPUType, ...]:
-    least = union.min_memory_bytes
-    if least is None:
+    min_bytes = union.min_memory_bytes
+    if min_bytes is None:
         found = [gpus[slug] for slug in union.any_of if slug in gpus]
-        # What the nodes bring may turn out to be of another resource than what comes first.
+        # Slugs of discovered types can turn out to have another resource than the first member.
         return tuple(gpu for gpu in found if gpu.resource == found[0].resource)
     return tuple(
         gpu
         for gpu in gpus.values()
-        if gpu.resource == union.gpu.resource and gpu.unit is union.gpu.unit and (gpu.memory_bytes or 0) >= least
+        if gpu.resource == union.gpu.resource and gpu.unit is union.gpu.unit and (gpu.memory_bytes or 0) >= min_bytes
     )
 
 
@@ -121,7 +124,7 @@ def _build_name(union: CombinedType, members: Iterable[GPUType]) -> str:
 
 
 def _intersect(mappings: list[Mapping[str, str]]) -> dict[str, str]:
-    """Return what all mappings agree on."""
+    """Return the items that all mappings share."""
     first, *others = mappings
     return {key: value for key, value in first.items() if all(each.get(key) == value for each in others)}
 
@@ -131,7 +134,7 @@ def _find_common_value(values: list[V]) -> V | None:
 
 
 def _find_smallest(sizes: list[int | None]) -> int | None:
-    """Return the smallest of sizes, None when one is not known."""
+    """Return the smallest size, None if any size is unknown."""
     known = [size for size in sizes if size is not None]
     return min(known) if len(known) == len(sizes) else None
 

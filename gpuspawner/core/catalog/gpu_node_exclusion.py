@@ -1,4 +1,4 @@
-"""How servers without a GPU are kept off GPU nodes: by the labels that the catalogue's GPU types match."""
+"""Node affinity that keeps servers without a GPU off GPU nodes, built from the labels that the GPU types match."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ _GPU_LABEL_DOMAINS = (
     "eks.amazonaws.com/instance-gpu",
     "k8s.amazonaws.com/accelerator",
 )
-"""Beginnings of labels that only GPU nodes carry."""
+"""Prefixes of labels that only GPU nodes carry."""
 
 _GENERAL_LABELS = ("kubernetes.io/", "topology.kubernetes.io/", "node.kubernetes.io/", "hub.jupyter.org/")
-"""Beginnings of labels that nodes without GPUs carry just as well, with the same values."""
+"""Prefixes of labels that nodes without GPUs carry with the same values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchExpression:
     """One node selector requirement (core/v1 NodeSelectorRequirement).
 
+    :param key: node label.
     :param operator: ``In``, ``NotIn`` or ``DoesNotExist``.
+    :param values: empty for ``DoesNotExist``.
     """
 
     key: str
@@ -36,12 +38,10 @@ class MatchExpression:
 
 
 def build_gpu_node_exclusion(catalogue: Catalog) -> tuple[MatchExpression, ...]:
-    """Return expressions that no node of any GPU type fulfils: one ``NotIn`` for each label, values of all types.
+    """Return expressions that no node of any GPU type fulfills: one ``NotIn`` per label, with the values of all types.
 
-    Types that nobody may pick count as well, and nodes that have no type: they are no less GPU nodes.
-
-    All labels of a type must match, so one that it does not have is enough to be none of its nodes. Labels that only
-    GPU nodes carry are taken where there are any: ``kubernetes.io/arch`` in a type's match must not rule out all.
+    Hidden types and GPU nodes without a type are excluded as well. Of each type's match, only labels that GPU nodes
+    alone carry are used if there are any: a ``NotIn`` for ``kubernetes.io/arch`` would exclude every node.
     """
     values: dict[str, list[str]] = {}
     for gpu in (*catalogue.gpus.values(), *catalogue.hidden):
@@ -55,7 +55,7 @@ def build_gpu_node_exclusion(catalogue: Catalog) -> tuple[MatchExpression, ...]:
 
 
 def matches_expressions(labels: Mapping[str, str], expressions: tuple[MatchExpression, ...]) -> bool:
-    """Tell whether a node with these labels fulfils all expressions; a label that is missing fulfils ``NotIn``."""
+    """Return whether a node with these labels fulfills all expressions; a missing label fulfills ``NotIn``."""
     return all(_matches_expression(labels, each) for each in expressions)
 
 
@@ -66,7 +66,7 @@ def _matches_expression(labels: Mapping[str, str], expression: MatchExpression) 
 
 
 def _list_gpu_keys(match: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """Return the labels of a match that tell its nodes from nodes without GPUs."""
+    """Return the labels of a match that nodes without GPUs do not have."""
     keys = [key for key, values in match.items() if values]
     return [key for key in keys if key.startswith(_GPU_LABEL_DOMAINS)] or [
         key for key in keys if not key.startswith(_GENERAL_LABELS)

@@ -1,8 +1,8 @@
-"""References of container images: what is one, and which registry it leads to.
+"""Parses references of container images.
 
-The grammar is that of https://github.com/distribution/reference, by which kubelet and container runtimes read them, as
-is the rule for a name without a registry. What it lets through by mistake, or no kubelet takes, is none here: a first
-folder with capital letters, or with both a dot and an underscore; digests of algorithms that nobody knows.
+The grammar and the default registry are those of https://github.com/distribution/reference, which kubelet and container
+runtimes use. This parser is stricter where no kubelet takes the result: it rejects a first path component with capital
+letters or with both a dot and an underscore, and digests of unknown algorithms.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 EXAMPLE_REFERENCE = "quay.io/jupyter/scipy-notebook:2026-10-01"
-"""What a reference looks like, for messages."""
+"""An example for messages."""
 
 _MAX_NAME_LENGTH = 255
 """Characters of registry and repository together; many clients take no more (OCI distribution specification)."""
@@ -19,17 +19,17 @@ _MAX_TAG_LENGTH = 128
 _DIGESTS = {"sha256": 64, "sha384": 96, "sha512": 128}
 """Algorithm → hexadecimal digits, as github.com/opencontainers/go-digest knows them."""
 MAX_REFERENCE_LENGTH = _MAX_NAME_LENGTH + len(":") + _MAX_TAG_LENGTH + len("@sha512:") + _DIGESTS["sha512"]
-"""Characters of the longest text that can be one."""
+"""Characters of the longest valid reference."""
 
 _HUB, _HUB_FORMERLY = "docker.io", "index.docker.io"
 _OFFICIAL = "library/"
-"""Where Docker Hub keeps repositories that are named without a folder."""
+"""Docker Hub's namespace for repositories without a namespace."""
 
-# None of these can match the same text in two ways, so a text that is nearly one costs no more than one that is.
+# Each pattern matches a text in one way only, so that a text which nearly matches causes no backtracking.
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _HOST = rf"{_LABEL}(?:\.{_LABEL})+|\[[A-Fa-f0-9]*:[A-Fa-f0-9:]*\]"
 _REGISTRY = rf"(?:{_HOST})(?::[0-9]+)?|{_LABEL}:[0-9]+|(?i:localhost)"
-"""A repository's folder looks like none of these."""
+"""A repository's path component never matches this."""
 _COMPONENT = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 _PATH = rf"{_COMPONENT}(?:/{_COMPONENT})*"
 _TAG = rf"[A-Za-z0-9_][A-Za-z0-9_.-]{{0,{_MAX_TAG_LENGTH - 1}}}"
@@ -40,17 +40,17 @@ _REFERENCE = re.compile(
 )
 _ORIGIN = re.compile(rf"(?P<host>{_REGISTRY})(?P<path>/{_PATH})?", re.ASCII)
 _IDENTIFIER = re.compile(r"[a-f0-9]{64}")
-"""What programs take for the number of an image, and not for a name."""
+"""Container runtimes read such a text as an image ID."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageReference:
-    """Where an image is, with nothing left to be guessed but the tag.
+    """A normalized reference; only the default tag is not filled in.
 
-    :param registry: host, with a port where one was named, in small letters.
-    :param repository: the name in it; of Docker Hub always with a folder.
-    :param tag: empty where none was named.
-    :param digest: empty where none was named.
+    :param registry: lower-case host, with the port if one was given.
+    :param repository: path in the registry; on Docker Hub always with a namespace.
+    :param tag: empty if none was given.
+    :param digest: empty if none was given.
     """
 
     registry: str
@@ -65,24 +65,27 @@ class ImageReference:
 
     @property
     def full(self) -> str:
-        """The whole of it, as a text that nobody reads differently."""
+        """The complete reference, which every container runtime reads the same way."""
         tag, digest = (f"{sign}{part}" if part else "" for sign, part in ((":", self.tag), ("@", self.digest)))
         return f"{self.name}{tag}{digest}"
 
     def is_from(self, origin: str) -> bool:
-        """Tell whether it comes from a place, as :func:`parse_origin` returns it: the place itself, or inside of it."""
+        """Return whether the image's name is an origin or lies below it.
+
+        :param origin: as :func:`parse_origin` returns it.
+        """
         return f"{self.name}/".startswith(f"{origin}/")
 
 
 def parse_reference(text: str) -> ImageReference | None:
-    """Return what a text refers to, None where it is no reference of an image."""
+    """Return the normalized reference, None if the text is not a valid image reference."""
     found = _REFERENCE.fullmatch(text) if len(text) <= MAX_REFERENCE_LENGTH else None
     if found is None or _IDENTIFIER.fullmatch(text):
         return None
     host, path = found["host"], found["path"]
     folder, slash, _ = path.partition("/")
     if host is None and slash and "." in folder:
-        return None  # what has a dot there is taken for a registry, and this one cannot be one
+        return None  # a first component with a dot is read as a registry, and this one is not valid
     registry = _HUB if host is None else _normalize_registry(host)
     repository = f"{_OFFICIAL}{path}" if registry == _HUB and not slash else path
     if len(f"{registry}/{repository}") > _MAX_NAME_LENGTH:
@@ -93,9 +96,9 @@ def parse_reference(text: str) -> ImageReference | None:
 
 
 def parse_origin(text: str) -> str | None:
-    """Return a registry, or the beginning of names in one, as it is compared; None where a text is neither.
+    """Return a registry or a path in one, normalized; None if the text is neither.
 
-    A beginning consists of whole parts: ``ghcr.io/acme`` is none of ``ghcr.io/acme-labs/x``.
+    Origins match whole path components: ``ghcr.io/acme`` is not an origin of ``ghcr.io/acme-labs/x``.
     """
     found = _ORIGIN.fullmatch(text) if len(text) <= _MAX_NAME_LENGTH else None
     return None if found is None else f"{_normalize_registry(found['host'])}{found['path'] or ''}"

@@ -1,7 +1,7 @@
-"""What Kueue wants to see on a pod that it is to queue, and how such a pod is told from others.
+"""Kueue's labels on pods, and its scheduling gates.
 
-Kueue's webhook gates the pod as it is created, and takes the gate away when its queue has the quota for it; the pod's
-node is for kube-scheduler to find after that. https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods/
+Kueue's webhook gates a pod when it is created and removes the gate when the queue has quota. kube-scheduler then picks
+the node. https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods/
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KueueQueue:
-    """The queue that servers with a GPU go through.
+    """The LocalQueue for servers with a GPU.
 
-    :param local_queue: name of a LocalQueue in the namespace of the servers.
-    :param priority_class: name of a WorkloadPriorityClass, empty for the queue's usual priority.
-    :param timeout_s: seconds that the hub waits for a server that is queued, None = as for any other.
-    :param gpus: slugs of the GPU types whose servers are queued, None = all.
+    :param local_queue: name of a LocalQueue in the servers' namespace.
+    :param priority_class: name of a WorkloadPriorityClass; empty for the queue's default priority.
+    :param timeout_s: seconds that the hub waits for a queued server; None = as for other servers.
+    :param gpus: slugs of the GPU types whose servers are queued; None = all.
     """
 
     local_queue: str
@@ -31,29 +31,32 @@ class KueueQueue:
     gpus: frozenset[str] | None = None
 
     def accepts(self, gpu: str) -> bool:
-        """Tell whether servers with a GPU type are queued."""
+        """Return whether servers with a GPU type are queued.
+
+        :param gpu: slug of the type.
+        """
         return self.gpus is None or gpu in self.gpus
 
     @property
     def labels(self) -> dict[str, str]:
-        """The labels of a pod that is to be queued."""
+        """The labels that make Kueue queue a pod."""
         priority = {PRIORITY_LABEL: self.priority_class} if self.priority_class else {}
         return {QUEUE_LABEL: self.local_queue, **priority}
 
 
 def read_queue_name(pod: Mapping[str, object]) -> str:
-    """Return the name of the LocalQueue that a pod goes through, empty for none.
+    """Return the name of a pod's LocalQueue, empty for none.
 
-    :param pod: as it is sent to the API server, or as that sends it.
+    :param pod: v1 Pod in JSON, created or not.
     """
     return as_text(as_dict(as_dict(pod.get("metadata")).get("labels")).get(QUEUE_LABEL))
 
 
 def is_gated(pod: Mapping[str, object]) -> bool:
-    """Tell whether a pod that exists waits for somebody to let it through."""
+    """Return whether a pod that exists has scheduling gates."""
     return bool(as_dicts(as_dict(pod.get("spec")).get("schedulingGates")))
 
 
 def is_gated_on_creation(pod: Mapping[str, object]) -> bool:
-    """Tell whether a pod that is still to be created will be gated then; of one that exists, its gates tell."""
+    """Return whether Kueue will gate a pod on creation; False for a pod that exists (see :func:`is_gated`)."""
     return bool(read_queue_name(pod)) and not as_dict(pod.get("metadata")).get("uid")

@@ -1,11 +1,7 @@
-"""What may be asked for: images, CPU and memory bounds, GPU types, presets. Values only.
+"""The catalog: images, bounds of CPU and memory, GPU types, presets, priorities. Values only.
 
-The admin's settings (:mod:`gpuspawner.settings`) and the cluster's labels
-(:mod:`gpuspawner.core.discovery.discover.discovery`)
-both end
-up as one :class:`Catalog`; everything a user selects is checked against it.
-
-Bounds that become narrower, on the same steps.
+The admin's settings and the discovered GPU types (:mod:`gpuspawner.core.discovery`) are merged into one
+:class:`Catalog`. Every choice of a user is checked against it.
 """
 
 from __future__ import annotations
@@ -20,17 +16,18 @@ from gpuspawner.core.catalog.policy_model import Policy
 from gpuspawner.core.cluster.model import Toleration
 
 ComputeCapability = tuple[int, int]
-"""Compute capability: major and minor."""
+"""Major and minor version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
-    """What nodes of one kind are like; None where their labels do not say.
+    """The software and hardware that nodes of one kind share; None where their labels do not tell.
 
+    :param architecture: value of ``kubernetes.io/arch``.
     :param driver: major version of NVIDIA's driver.
-    :param cuda: major version of the newest CUDA that this driver supports.
+    :param cuda: major version of the newest CUDA that the driver supports.
     :param compute: compute capability of the GPUs.
-    :param labels: those of :data:`TELLING` that the nodes have.
+    :param labels: the labels of :data:`gpuspawner.core.catalog.software.PLATFORM_LABELS` that the nodes have.
     """
 
     architecture: str | None = None
@@ -41,7 +38,7 @@ class Platform:
 
 
 class UnitKind(StrEnum):
-    """What one unit of a GPU type's resource is."""
+    """What one unit of a GPU type's resource is: a whole GPU, a MIG slice, or a share."""
 
     CARD = "card"
     MIG = "mig"
@@ -50,16 +47,17 @@ class UnitKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """A container image a user may pick.
+    """A container image that a user can choose.
 
     :param slug: key in settings and user options.
-    :param image: reference as the container runtime gets it.
-    :param cuda: CUDA version inside (``"12.8"``), or None when not declared; what it needs of nodes is known to
-        :mod:`gpuspawner.core.catalog.software`.
-    :param vendors: GPU vendors the image can use (``nvidia``, ``amd``, ``intel``); None = not declared (any),
+    :param display_name: name in the form.
+    :param image: image reference for the container runtime.
+    :param description: text below the name; may be empty.
+    :param cuda: CUDA version in the image (``"12.8"``); None = not declared.
+    :param vendors: GPU vendors that the image supports (``nvidia``, ``amd``, ``intel``); None = not declared (any),
         ``()`` = CPU only.
-    :param architectures: values of ``kubernetes.io/arch`` the image exists for, of the only nodes it is started on;
-        ``()`` = not declared.
+    :param architectures: values of ``kubernetes.io/arch`` that the image is built for; its servers run on such nodes
+        only. ``()`` = not declared.
     """
 
     slug: str
@@ -73,25 +71,29 @@ class Image:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomImages:
-    """Images that people may name by themselves, by reference.
+    """Settings for images that users name by reference.
 
-    :param registries: where they must come from, as :func:`gpuspawner.core.catalog.image_reference.parse_origin`
-        returns it;
-        ``()`` = anywhere.
+    :param registries: allowed origins, as :func:`gpuspawner.core.catalog.image_reference.parse_origin` returns them;
+        ``()`` = any.
+    :param description: text below the field; may be empty.
     """
 
     registries: tuple[str, ...] = ()
     description: str = ""
 
     def allows(self, reference: ImageReference) -> bool:
-        """Tell whether an image may be named."""
+        """Return whether an image comes from an allowed origin."""
         return not self.registries or any(reference.is_from(each) for each in self.registries)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Range of a quantity a user may pick, in whole base units (millicores, bytes or seconds).
+    """Range of an amount that a user can choose, in whole base units: millicores, bytes or seconds.
 
+    :param min: smallest amount.
+    :param max: largest amount.
+    :param step: distance between two amounts, counted from ``min``.
+    :param default: amount when the user chooses none.
     :param guarantee: part of the limit that becomes the request, 0 to 1.
     """
 
@@ -104,11 +106,11 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleUp:
-    """What an autoscaler may add for a GPU type, as the admin knows it; no API tells.
+    """Nodes that an autoscaler can add for a GPU type, as the admin declares it; no API tells this.
 
-    :param max_nodes: nodes of the type that there may be at most.
-    :param gpus_per_node: units of the type's resource on each.
-    :param minutes: how long a new node takes to be ready.
+    :param max_nodes: largest number of nodes of the type.
+    :param gpus_per_node: units of the type's resource on each node.
+    :param minutes: time until a new node is ready.
     """
 
     max_nodes: int
@@ -118,22 +120,31 @@ class ScaleUp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GPUType:
-    """One kind of GPU a user may pick: a resource, the nodes that have it, and what one unit of it is.
+    """A kind of GPU that a user can choose: a resource, the nodes that have it, and what one unit of it is.
 
-    :param resource: extended resource name (``nvidia.com/gpu``, ``nvidia.com/mig-1g.5gb``, ``amd.com/gpu``).
-    :param match: node label → allowed values; all labels must match. Empty = every node with the resource. A label
-        without values must not be on the node (GKE marks only the nodes whose GPUs are shared or sliced).
-    :param max_count: largest count a user may ask for in one server.
-    :param memory_bytes: memory of one unit, None when unknown (never parsed out of a product name).
-    :param shm: /dev/shm as a fraction of the memory limit, None = the container runtime's default (64 MiB).
-    :param start_timeout_s: seconds the hub waits for a server with this type, None = the spawner's own.
-    :param note: a sentence shown with the type (for instance that it is simulated).
-    :param members: other types, of the same resource, any of which will do; ``match`` is then empty and not looked at.
-    :param platforms: what the type's nodes are like, each kind once; without any node, what is known of the models that
-        ``match`` names. Empty where nothing is known.
-    :param spot: the cloud may take back all its nodes at any time; None where nobody says so of all.
-    :param interconnect: what links several of its GPUs in one node (``NVLink``); None where nobody says so of all.
-    :param max_runtime_s: seconds after which every server with the type is stopped, None = never.
+    :param slug: key in settings and user options.
+    :param display_name: name in the form.
+    :param resource: extended resource (``nvidia.com/gpu``, ``nvidia.com/mig-1g.5gb``, ``amd.com/gpu``).
+    :param vendor: ``nvidia``, ``amd`` or ``intel``.
+    :param unit: what one unit of the resource is.
+    :param match: node label → allowed values; a node must match all labels. An empty match means every node with the
+        resource. A label without values must be absent (GKE labels only nodes whose GPUs are shared or sliced).
+    :param max_count: largest number of units that one server can have.
+    :param memory_bytes: memory of one unit; None when unknown (it is never parsed from a product name).
+    :param description: text below the name; may be empty.
+    :param note: a sentence shown with the type, for example that it is simulated; may be empty.
+    :param tolerations: tolerations that servers with the type get.
+    :param environment: environment variables that servers with the type get.
+    :param runtime_class: name of a RuntimeClass for servers with the type; None = the spawner's own.
+    :param shm: /dev/shm as a fraction of the memory limit; None = the container runtime's default (64 MiB).
+    :param start_timeout_s: seconds that the hub waits for a server with this type; None = the spawner's own.
+    :param scale_up: nodes that an autoscaler can add; None = not declared.
+    :param members: the types that this type combines, all of the same resource. ``match`` is then empty and not used.
+    :param platforms: the distinct platforms of the type's nodes. Without nodes, those of the models in ``match``. Empty
+        where nothing is known.
+    :param spot: whether the cloud may reclaim every node of the type at any time; None = not known of all.
+    :param interconnect: what connects the GPUs of one node (``NVLink``); None = not known of all.
+    :param max_runtime_s: seconds after which a server with the type is stopped; None = never.
     """
 
     slug: str
@@ -160,14 +171,17 @@ class GPUType:
 
     @property
     def label_matches(self) -> tuple[Mapping[str, tuple[str, ...]], ...]:
-        """What ``match`` says, once for each type that would do."""
+        """``match``, or that of each member."""
         return tuple(each.match for each in self.members) or (self.match,)
 
     def matches_labels(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether a node with these labels is one of the type's (whether it has the resource is not asked)."""
+        """Return whether a node with these labels belongs to the type, whether or not it has the resource.
+
+        :param labels: all labels of the node.
+        """
         if self.members:
             return any(each.matches_labels(labels) for each in self.members)
-        # A loop instead of all(…): asked for each node and type whenever a form is shown, and twice as fast.
+        # A loop is twice as fast as all(…), and each form calls this for every node and type.
         for key, values in self.match.items():
             if (labels.get(key) not in values) if values else (key in labels):
                 return False
@@ -176,10 +190,13 @@ class GPUType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priority:
-    """A priority that users may pick.
+    """A priority that a user can choose.
 
-    :param priority_class: name of a PriorityClass of the cluster.
-    :param value: the number that stands in it: who waits is served by it.
+    :param slug: key in settings and user options.
+    :param display_name: name in the form.
+    :param priority_class: name of a PriorityClass.
+    :param value: the PriorityClass's value.
+    :param description: text below the name; may be empty.
     """
 
     slug: str
@@ -191,10 +208,12 @@ class Priority:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """A named bundle of choices.
+    """A named set of choices.
 
-    :param options: user options it stands for (``{"cpu": 8, "gpu": "a100-80gb", "gpu_count": 1}``), validated when
-        the settings were read.
+    :param slug: key in settings.
+    :param display_name: name in the form.
+    :param description: text below the name; may be empty.
+    :param options: user options (``{"cpu": 8, "gpu": "a100-80gb", "gpu_count": 1}``); the settings have validated them.
     """
 
     slug: str
@@ -205,20 +224,23 @@ class Preset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """Everything that may be asked for, each mapping in the order it is shown.
+    """Everything that a user can choose, each mapping in display order.
 
-    :param cpu: bounds in millicores; None while unknown (nothing configured, no node could be read): the limit is then
-        left to KubeSpawner and the form shows no field.
+    :param images: slug → image; never empty.
+    :param cpu: bounds in millicores. None when neither the settings nor a node provides any: the form then shows no
+        field, and KubeSpawner's own limit applies.
     :param memory: bounds in bytes; None as for ``cpu``.
-    :param hidden: GPU types that nodes may have and nobody may pick; servers without a GPU avoid their nodes as well.
-    :param untyped: label → values of further nodes with GPUs, which no type is on.
-    :param custom_images: None where people may only pick from ``images``.
-    :param run_time: bounds in seconds of how long a server runs at most; None where nobody is asked: it runs on.
-    :param shared_memory: bounds in bytes of /dev/shm; None where it is left to the GPU type. Nobody has to say a size.
-    :param priorities: empty where the spawner's own priority is everybody's.
-    :param policy: who may have what of it; None where everybody may have all.
-    :param max_runtime_s: seconds after which every server is stopped, whatever was chosen; None = never.
-    :param queue: what servers with some GPU types go through before they get a node; None where they do not.
+    :param gpus: slug → GPU type.
+    :param presets: slug → preset.
+    :param hidden: GPU types of the cluster that users cannot choose. Servers without a GPU stay off their nodes too.
+    :param untyped: label → values of GPU nodes that belong to no type. Servers without a GPU stay off them too.
+    :param custom_images: settings for images by reference; None = users can choose from ``images`` only.
+    :param run_time: bounds of the run time in seconds; None = the form has no such field.
+    :param shared_memory: bounds of /dev/shm in bytes; None = the GPU type decides. Choosing a size is optional.
+    :param priorities: slug → priority; empty = the spawner's own priority applies.
+    :param policy: the admin's rules; None = every user can have everything.
+    :param max_runtime_s: seconds after which every server is stopped; None = never.
+    :param queue: Kueue's queue for servers with a GPU; None = servers are not queued.
     """
 
     images: Mapping[str, Image]
@@ -238,22 +260,23 @@ class Catalog:
 
     @property
     def default_image(self) -> str:
-        """Slug of the image used when none is asked for: the first one."""
+        """Slug of the image for users who choose none: the first."""
         return next(iter(self.images))
 
     @property
     def default_priority(self) -> str | None:
-        """Slug of the priority of whoever names none: the first one; None where none is offered."""
+        """Slug of the priority for users who choose none: the first. None if there are no priorities."""
         return next(iter(self.priorities), None)
 
 
 def narrow_bounds(bounds: Bounds | None, *, least: int | None = None, most: int | None = None) -> Bounds | None:
-    """Return the part of bounds that lies in a range, None where they offer nothing in it.
+    """Return bounds cut to a range, on the same steps; None if no step lies in the range.
 
-    The default moves to the nearest amount that is left.
+    The default moves to the nearest amount left.
 
-    :param bounds: None where nothing can be chosen; that stays so.
-    :param least: in the bounds' unit, None = as the bounds have it; so for ``most``.
+    :param bounds: None is returned as None.
+    :param least: lower end in the bounds' unit; None = no limit.
+    :param most: upper end in the bounds' unit; None = no limit.
     """
     if bounds is None:
         return None
@@ -271,5 +294,5 @@ def narrow_bounds(bounds: Bounds | None, *, least: int | None = None, most: int 
 
 
 def find_lowest_limit(*limits: int | None) -> int | None:
-    """Return the smallest of limits, None where there is none."""
+    """Return the smallest limit, None if all are None."""
     return min((limit for limit in limits if limit is not None), default=None)

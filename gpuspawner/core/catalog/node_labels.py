@@ -1,7 +1,7 @@
-"""What one node's labels say about the GPUs of one of its resources, for each way clusters label them.
+"""Reads which GPU a node's labels describe.
 
-Sources: NVIDIA GPU Feature Discovery, GKE, Karpenter and EKS Auto Mode, AMD's node labeller, Intel's NFD rules. A node
-whose labels cannot tell its GPUs apart (two models on one node, an invalid MIG layout) has no offer.
+Sources: NVIDIA GPU Feature Discovery, GKE, Karpenter and EKS Auto Mode, AMD's node labeller, Intel's NFD rules. Where
+labels cannot tell the GPUs apart (two models on one node, an invalid MIG layout), the result is None.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GPU_RESOURCES = {
     "amd": re.compile(r"amd\.com/(?:gpu|(?P<partition>[a-z]+_nps\d+))", re.ASCII),
     "intel": re.compile(r"gpu\.intel\.com/(?:i915|xe)", re.ASCII),
 }
-"""Vendor → extended resources that are its GPUs."""
+"""Vendor → names of its extended resources."""
 
 _GPU_LABEL_PREFIXES = (
     "nvidia.com/gpu.",
@@ -40,7 +40,7 @@ _GPU_LABEL_PREFIXES = (
     "beta.amd.com/gpu.",
     "gpu.intel.com/",
 )
-"""How labels begin that can tell one node's GPUs from another's."""
+"""Prefixes of labels that tell GPUs of different nodes apart."""
 
 _NVIDIA_CARD = "nvidia.com/gpu"
 
@@ -54,10 +54,12 @@ _GIB = 1024**3
 
 
 class KarpenterModel(NamedTuple):
-    """What Karpenter or EKS Auto Mode call the GPUs of a machine.
+    """The GPU labels that Karpenter or EKS Auto Mode put on a node.
 
-    :param prefix: which of the two.
-    :param memory: the label's text, None when there is none.
+    :param prefix: which of the two: one of :data:`gpuspawner.core.catalog.accelerators.KARPENTER_PREFIXES`.
+    :param vendor: the GPU's manufacturer.
+    :param name: the GPU's name (``a100``).
+    :param memory: text of the memory label in MiB; None if the label is missing.
     """
 
     prefix: str
@@ -68,12 +70,17 @@ class KarpenterModel(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGPU:
-    """What one unit of a resource on one node is.
+    """One unit of a GPU resource on a node, as the node's labels describe it.
 
-    :param model: words for the slug (``a100-40gb``) and for people (``A100 40 GB``); None when no label tells.
-    :param source: which labels told.
-    :param profile: MIG profile (``1g.5gb``) or AMD partition (``cpx_nps4``), None for a whole GPU.
-    :param replicas: servers that share one unit, 1 = not shared.
+    :param resource: the extended resource.
+    :param vendor: ``nvidia``, ``amd`` or ``intel``.
+    :param model: the model in slugs (``a100-40gb``) and in the form (``A100 40 GB``); None if no label tells.
+    :param source: the labels that were read (``gfd``, ``gke``, ``karpenter``, ``amd``, ``intel``); empty for none.
+    :param match: label → values that select nodes with the same GPUs.
+    :param memory_bytes: memory of one unit; None if unknown.
+    :param profile: MIG profile (``1g.5gb``) or AMD partition (``cpx_nps4``); None for a whole GPU.
+    :param shared: whether several servers share one GPU.
+    :param replicas: servers that share one GPU; 1 if it is not shared or the number is unknown.
     """
 
     resource: str
@@ -88,19 +95,23 @@ class NodeGPU:
 
 
 def find_vendor(resource: str) -> str | None:
-    """Return whose GPUs an extended resource counts, None when it is no GPU."""
+    """Return the vendor of a GPU resource, None if the resource is not a GPU.
+
+    :param resource: extended resource, such as ``nvidia.com/gpu``.
+    """
     return next((vendor for vendor, pattern in GPU_RESOURCES.items() if pattern.fullmatch(resource)), None)
 
 
 def is_gpu_label(key: str) -> bool:
-    """Tell whether a label can tell one node's GPUs from another's: :func:`read_node_gpu` reads no other."""
+    """Return whether :func:`read_node_gpu` may read a label."""
     return key.startswith(_GPU_LABEL_PREFIXES)
 
 
 def find_divided_models(nodes: Iterable[Node]) -> frozenset[KarpenterModel]:
-    """Return what Karpenter calls the models of which some node counts parts as ``nvidia.com/gpu``.
+    """Return the Karpenter models of which at least one node offers slices or shares as ``nvidia.com/gpu``.
 
-    Its labels describe the machine, whatever the device plugin makes of it, so they do not tell these nodes apart.
+    Karpenter's labels describe the machine, not the device plugin's configuration. They do not tell such nodes from
+    nodes with whole GPUs.
     """
     found = (
         read_karpenter_model(node.labels)
@@ -111,7 +122,7 @@ def find_divided_models(nodes: Iterable[Node]) -> frozenset[KarpenterModel]:
 
 
 def read_karpenter_model(labels: Mapping[str, str]) -> KarpenterModel | None:
-    """Return what Karpenter or EKS Auto Mode call a node's GPU model, None when neither does."""
+    """Return the GPU model by Karpenter's or EKS Auto Mode's labels, None without such labels."""
     for prefix in KARPENTER_PREFIXES:
         names = ("name", "memory", "manufacturer")
         name, memory, vendor = (labels.get(f"{prefix}instance-gpu-{each}") for each in names)
@@ -123,9 +134,9 @@ def read_karpenter_model(labels: Mapping[str, str]) -> KarpenterModel | None:
 def read_node_gpu(
     node: Node, resource: str, *, table: AcceleratorTable, ambiguous: Collection[KarpenterModel] = ()
 ) -> NodeGPU | None:
-    """Return what one unit of a GPU resource on a node is, None when its labels cannot tell.
+    """Return what one unit of a GPU resource on a node is, None if the labels cannot tell.
 
-    :param ambiguous: what Karpenter calls models that some nodes offer whole and others in parts.
+    :param ambiguous: models that some nodes offer whole and others in parts, from :func:`find_divided_models`.
     """
     vendor = find_vendor(resource) or ""
     labels = node.labels
@@ -154,23 +165,23 @@ def read_node_gpu(
 
 
 def slugify(text: str) -> str:
-    """Return a text as a slug may hold it: lower-case letters, digits, ``-`` and ``.``, the last two only inside."""
+    """Return a text as a slug: lower-case letters, digits, ``-`` and ``.``, the last two only inside."""
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
 
 
 def parse_mig_profile(resource: str) -> str | None:
-    """Return the MIG profile in a resource of the ``mixed`` strategy (``nvidia.com/mig-1g.5gb``), else None."""
+    """Return the MIG profile in a resource name of strategy ``mixed`` (``nvidia.com/mig-1g.5gb``), None without one."""
     return _parse_nvidia_resource(resource)[1]
 
 
 def parse_mig_memory(profile: str | None) -> int | None:
-    """Return the memory of a MIG slice: NVIDIA defines the profile's name as ``<slices>g.<memory>gb``."""
+    """Return the memory of a MIG slice in bytes: NVIDIA names profiles ``<slices>g.<memory>gb``."""
     match = _MIG_MEMORY.match(profile or "")
     return int(match["gb"]) * _GIB if match else None
 
 
 def _read_gfd_labels(node: Node, resource: str, *, table: AcceleratorTable) -> NodeGPU | None:
-    """Read GPU Feature Discovery; with mixed MIG each profile has labels of its own beside those of the cards."""
+    """Read GPU Feature Discovery's labels; under MIG strategy ``mixed``, each profile has labels of its own."""
     labels = node.labels
     shared_resource, profile = _parse_nvidia_resource(resource)
     prefix = f"nvidia.com/mig-{profile}" if profile else "nvidia.com/gpu"
@@ -180,7 +191,7 @@ def _read_gfd_labels(node: Node, resource: str, *, table: AcceleratorTable) -> N
         profile = product.removesuffix("-SHARED").partition("-MIG-")[2]
     replicas = max(1, _parse_number(labels.get(f"{prefix}.replicas")) or 1)
     count = _parse_number(labels.get(f"{prefix}.count"))
-    # Cards sliced unequally under the single strategy; or labels name one model, while the resource counts them all.
+    # Strategy "single" with unequal layouts; or the labels name one model and the resource counts several.
     if profile == "INVALID" or (count and node.capacity.get(resource, 0) > count * replicas):
         return None
     match = {key: (product,)}
@@ -204,13 +215,14 @@ def _read_gfd_labels(node: Node, resource: str, *, table: AcceleratorTable) -> N
 
 
 def _read_gke_labels(labels: Mapping[str, str], resource: str, *, table: AcceleratorTable) -> NodeGPU:
-    """Read GKE's labels: unlike the others they are on a node before its driver works, also in the autoscaler's mind.
+    """Read GKE's labels. The autoscaler knows them before the node exists, and nodes have them before the driver works.
 
-    Nodes whose GPUs are sliced or shared carry the same accelerator and further labels, so a match says which.
+    Nodes with whole, sliced and shared GPUs have the same accelerator label, so the match includes the other two
+    labels.
     """
     accelerator = labels[GKE_ACCELERATOR]
     partition, strategy = labels.get(_GKE_PARTITION), labels.get(_GKE_SHARING)
-    # A device plugin other than GKE's names slices and shares in the resource.
+    # NVIDIA's own device plugin on GKE tells slices and shares by the resource name.
     shared_resource, profile = _parse_nvidia_resource(resource)
     profile = profile or partition
     known = table.find(GKE_ACCELERATOR, accelerator)
@@ -233,7 +245,7 @@ def _read_gke_labels(labels: Mapping[str, str], resource: str, *, table: Acceler
 
 
 def _read_karpenter_labels(model: KarpenterModel, resource: str, *, table: AcceleratorTable) -> NodeGPU:
-    """Read Karpenter's labels; one name covers models that differ in memory only (``a100``), so both are matched."""
+    """Read Karpenter's labels; the match includes the memory, because models that differ in it can share a name."""
     known = _find_karpenter_model(model, table)
     shared, profile = _parse_nvidia_resource(resource)
     match = {f"{model.prefix}instance-gpu-name": (model.name,)}
@@ -257,10 +269,10 @@ def _find_karpenter_model(model: KarpenterModel, table: AcceleratorTable) -> Acc
 
 
 def _identifies_whole_cards(labels: Mapping[str, str], model: KarpenterModel, *, table: AcceleratorTable) -> bool:
-    """Tell whether Karpenter's labels say as much of a node's whole cards as GPU Feature Discovery's.
+    """Return whether Karpenter's labels identify a node's whole cards as precisely as GPU Feature Discovery's.
 
-    They are then the better match: Karpenter promises them for nodes it has yet to make, and a node has them before
-    GPU Feature Discovery has run there.
+    Karpenter's labels are then preferred: Karpenter knows them for nodes that it has yet to create, and a new node has
+    them before GPU Feature Discovery runs there.
     """
     if _is_divided(labels):
         return False
@@ -268,13 +280,13 @@ def _identifies_whole_cards(labels: Mapping[str, str], model: KarpenterModel, *,
 
 
 def _is_divided(labels: Mapping[str, str]) -> bool:
-    """Tell whether GPU Feature Discovery says that a node's ``nvidia.com/gpu`` are slices or shares."""
+    """Return whether GPU Feature Discovery reports that a node's ``nvidia.com/gpu`` are slices or shares."""
     product = labels.get(GFD_PRODUCT, "")
     return product != strip_product_suffix(product) or (_parse_number(labels.get("nvidia.com/gpu.replicas")) or 1) > 1
 
 
 def _read_amd_labels(labels: Mapping[str, str], resource: str, *, table: AcceleratorTable) -> NodeGPU | None:
-    """Read AMD's node labeller; a node with several models has counters only (``….product-name.<model>=4``)."""
+    """Read AMD's node labeller. A node with several models has only counters (``….product-name.<model>=4``)."""
     key = next((key for key in (AMD_PRODUCT, f"beta.{AMD_PRODUCT}") if key in labels), None)
     if key is None:
         return None
@@ -313,13 +325,13 @@ def _read_intel_labels(labels: Mapping[str, str], resource: str, *, table: Accel
 
 
 def _parse_nvidia_resource(resource: str) -> tuple[bool, str | None]:
-    """Return whether an NVIDIA resource is a renamed shared one, and its MIG profile."""
+    """Return whether the resource name ends in ``.shared``, and its MIG profile."""
     found = GPU_RESOURCES["nvidia"].fullmatch(resource)
     return (bool(found["shared"]), found["profile"]) if found else (False, None)
 
 
 def _choose_names(known: AcceleratorMatch | None, label: str) -> tuple[str, str]:
-    """Return words for a slug and for people: the table's, else the label's own."""
+    """Return the model for slugs and for the form: from the table, else from the label's value."""
     if known is not None:
         return known.accelerator.slug, known.accelerator.name
     words = re.sub(r"[^A-Za-z0-9.]+", " ", label, flags=re.ASCII).strip()
@@ -327,5 +339,4 @@ def _choose_names(known: AcceleratorMatch | None, label: str) -> tuple[str, str]
 
 
 def _parse_number(text: str | None) -> int | None:
-    """Return a count or size in a label, None when there is none."""
     return int(text) if text is not None and re.fullmatch(r"\d{1,9}", text, re.ASCII) else None

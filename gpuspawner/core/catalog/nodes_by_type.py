@@ -1,4 +1,4 @@
-"""The nodes of each GPU type, in pools of nodes that are alike, without those that are reserved for others."""
+"""Groups nodes by GPU type. Nodes with equal labels and taints share a pool."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ _ANY_LAYOUT = NodeGrouping()
 class TypeNodes:
     """The nodes of one GPU type.
 
-    :param pools: nodes with the type's labels; not all of them need to have its resource.
-    :param open: those of the pools whose nodes take new servers, as far as taints and cordons go.
-    :param reserved: pools that a taint reserves for others.
+    :param gpu: the type.
+    :param pools: nodes with the type's labels; some may lack its resource.
+    :param open: the pools that accept new servers: not cordoned, and all taints tolerated.
+    :param reserved: nodes with the type's labels behind a lasting taint that the servers do not tolerate; not in
+        ``pools``.
     """
 
     gpu: GPUType
@@ -29,11 +31,11 @@ class TypeNodes:
     reserved: tuple[EquivalentNodes, ...] = ()
 
     def list_nodes(self, table: NodeTable) -> Iterator[Node]:
-        """Yield the nodes that have units of the type, or may have, whether they work or not."""
+        """Yield the nodes that have units of the type, healthy or not, or may have some that cannot be counted."""
         return (node for group in self.list_node_groups(table) for node in group)
 
     def list_node_groups(self, table: NodeTable) -> Iterator[tuple[Node, ...]]:
-        """Yield the same nodes in groups that are alike."""
+        """Yield the nodes of :meth:`list_nodes`, grouped by pool."""
         key = ("nodes", self.gpu.resource)
         for pool in self.pools:
             if key not in pool.cache:
@@ -42,7 +44,7 @@ class TypeNodes:
             yield pool.cache[key]
 
     def has_reserved_nodes(self, table: NodeTable) -> bool:
-        """Tell whether others have nodes with units of the type to themselves, as far as is known."""
+        """Return whether any reserved node has, or may have, units of the type."""
         rows = (row for pool in self.reserved for row in pool.rows)
         nodes = (table.get_by_row(row) for row in rows)
         return any(
@@ -50,9 +52,9 @@ class TypeNodes:
         )
 
     def is_requested_by(self, constraints: PodConstraints, table: NodeTable) -> bool:
-        """Tell whether a pod asks for one of the nodes by its node selector and affinity.
+        """Return whether a pod's node selector and affinity match any node of the type.
 
-        Where the type has no node, it is enough that the pod asks for nothing that such nodes will not have.
+        If the type has no nodes, return whether they could match a node with the type's labels.
         """
         if not any(may_match_node_affinity(match, constraints) for match in self.gpu.label_matches):
             return False
@@ -71,42 +73,44 @@ def group_nodes_by_type(
     tolerations: tuple[Toleration, ...] = (),
     layout: NodeGrouping = _ANY_LAYOUT,
 ) -> tuple[TypeNodes, ...]:
-    """Return the stock of each type, in their order.
+    """Return the nodes of each GPU type, in the types' order.
 
-    :param tolerations: what every server tolerates besides the types' own (KubeSpawner's).
-    :param layout: in what else the nodes of a pool are alike: a layout that others ask for as well, because the table
-        keeps only so many up to date.
+    :param gpus: GPU types.
+    :param table: all nodes.
+    :param tolerations: tolerations of every server, besides those of the types.
+    :param layout: further properties that the nodes of a pool must share. The table keeps only a few groupings up to
+        date, so callers should pass a grouping that others use.
     """
-    wanted = tuple(gpus)
-    keys = {key for gpu in wanted for match in gpu.label_matches for key in match}
-    found: list[list[EquivalentNodes]] = [[] for _ in wanted]
+    types = tuple(gpus)
+    keys = {key for gpu in types for match in gpu.label_matches for key in match}
+    found: list[list[EquivalentNodes]] = [[] for _ in types]
     for pool in table.group_nodes(replace(layout, values=tuple(sorted(keys.union(layout.values))))):
         labels = pool.example.labels
-        for own, gpu in zip(found, wanted, strict=True):
+        for own, gpu in zip(found, types, strict=True):
             if gpu.matches_labels(labels):
                 own.append(pool)
     return tuple(
         _make_type_nodes(gpu, own, tolerated=(*gpu.tolerations, *tolerations))
-        for gpu, own in zip(wanted, found, strict=True)
+        for gpu, own in zip(types, found, strict=True)
     )
 
 
 def count_units(node: Node, resource: str) -> int:
-    """Return the units of a resource that a node has, whether they work or not."""
+    """Return how many units of a resource a node has, healthy or not."""
     return max(node.capacity.get(resource, 0), node.allocatable.get(resource, 0))
 
 
 def may_have_units(node: Node, resource: str) -> bool:
-    """Tell whether a node has units of a resource, or may have some that nobody can count."""
+    """Return whether a node has units of a resource, or may have DRA devices that cannot be counted."""
     return count_units(node, resource) > 0 or resource in node.uncounted
 
 
 def has_silent_plugin(node: Node, resource: str) -> bool:
-    """Tell whether a node had units of a resource and its device plugin is not there to say how many.
+    """Return whether a node lists a resource with 0 units, as it does while the device plugin is not registered.
 
-    kubelet says 0 from its own restart, or some minutes after the plugin's end, until the plugin registers again
-    (pkg/kubelet/cm/devicemanager/manager.go, ``readCheckpoint`` and ``GetCapacity``). The same is said of a node whose
-    GPUs are all divided, or gone.
+    kubelet reports 0 after its own restart, and some minutes after the plugin stops, until the plugin registers again
+    (pkg/kubelet/cm/devicemanager/manager.go, ``readCheckpoint`` and ``GetCapacity``). It also reports 0 where all GPUs
+    are sliced or gone, which looks the same here.
     """
     return (resource in node.capacity or resource in node.allocatable) and not may_have_units(node, resource)
 

@@ -1,4 +1,7 @@
-"""What an admin says of who may have what, as values; :mod:`gpuspawner.core.policy.rules` puts rules together."""
+"""The admin's policy as values: rules for users and groups, and shared GPU pools.
+
+:mod:`gpuspawner.core.policy.rules` merges the rules that apply to a user.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,23 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 UNLIMITED = sys.maxsize
-"""A limit that is none, for a rule that says so."""
+"""The value of a limit that a rule lifts explicitly."""
 ANY = "*"
-"""Stands for every slug: of images, and of GPU types that a rule does not name."""
+"""Stands for every image, and for every GPU type that a rule does not name."""
 
 
 def normalize_group(group: str) -> str:
-    """Return the name of a group as it is compared: identity providers disagree on case and on how accents are kept."""
+    """Return a group name for comparison; identity providers differ in case and in the Unicode form of accents."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", group).casefold())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AmountRange:
-    """The least and the most of an amount, in base units; None = nothing said."""
+    """Limits of an amount in base units (millicores or bytes); None = no limit given.
+
+    :param min: smallest amount.
+    :param max: largest amount.
+    """
 
     min: int | None = None
     max: int | None = None
@@ -28,10 +35,10 @@ class AmountRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GPUTypeRule:
-    """What a rule says of one GPU type; None = nothing said.
+    """Limits of a rule for one GPU type; None = no limit given.
 
-    :param max_gpus: over all servers of a person.
-    :param max_gpus_per_server: in one server.
+    :param max_gpus: units in all servers of the user.
+    :param max_gpus_per_server: units in one server.
     :param max_runtime_s: seconds after which a server with the type is stopped.
     """
 
@@ -41,25 +48,25 @@ class GPUTypeRule:
 
 
 GPUTypeRules = Mapping[str, GPUTypeRule]
-"""What is said of GPU types, by slug or :data:`ANY` for all that are not named."""
+"""Slug of a GPU type, or :data:`ANY` for all that are not named → limits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What is said of one person, of a group's people or of everybody; None = nothing said.
+    """The limits for a user, a group or everyone; None = the rule does not set this limit.
 
-    :param images: slugs, or :data:`ANY`.
-    :param custom_images: whether images may be named by reference, where the catalogue has that at all.
-    :param gpus: GPU types that may be had, by slug or :data:`ANY` for all that are not named.
-    :param max_gpus: over all servers of a person; :data:`UNLIMITED` for no limit, as for all limits.
-    :param max_gpus_per_server: in one server, of whichever type.
-    :param max_servers_with_gpu: servers of a person that have a GPU.
+    :param images: slugs of the allowed images, or :data:`ANY`.
+    :param custom_images: whether users may name images by reference, if the catalog allows that at all.
+    :param gpus: the allowed GPU types, by slug or :data:`ANY`, with their limits.
+    :param max_gpus: units in all servers of a user; :data:`UNLIMITED` lifts this or any other limit.
+    :param max_gpus_per_server: units in one server, of any type.
+    :param max_servers_with_gpu: number of a user's servers that have a GPU.
     :param cpu: in millicores.
     :param memory: in bytes.
-    :param max_runtime_s: seconds after which every server is stopped, with a GPU or without.
-    :param deny: caps what other rules give instead of giving anything.
-    :param sources: ``gpus`` of the rules that this one is put together of, none where it stands by itself.
-    :param caps: ``gpus`` of the rules that cap these.
+    :param max_runtime_s: seconds after which any server is stopped, with or without a GPU.
+    :param deny: whether the rule only lowers the limits of other rules.
+    :param sources: for a merged rule, ``gpus`` of the granting rules that it was merged from; otherwise empty.
+    :param caps: for a merged rule, ``gpus`` of the denying rules that lower the others.
     """
 
     images: frozenset[str] | None = None
@@ -76,11 +83,11 @@ class Rule:
     caps: tuple[GPUTypeRules, ...] = field(default=(), compare=False, repr=False)
 
     def allows_image(self, slug: str) -> bool:
-        """Tell whether an image of the catalogue may be used."""
+        """Return whether an image of the catalog is allowed."""
         return self.images is None or slug in self.images or ANY in self.images
 
     def find_type_rule(self, slug: str) -> GPUTypeRule | None:
-        """Return what is said of a GPU type, None where it may not be had."""
+        """Return the limits for a GPU type, None if the type is not allowed."""
         if self.gpus is None:
             return GPUTypeRule()
         return self.gpus.get(slug, self.gpus.get(ANY))
@@ -88,11 +95,13 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GPUPool:
-    """GPUs that the people of some groups share.
+    """A number of GPUs that the members of some groups share.
 
-    :param groups: casefolded names.
+    :param slug: key in settings.
+    :param display_name: name in messages.
+    :param groups: normalized group names.
     :param gpus: slugs of GPU types, or :data:`ANY`.
-    :param max_gpus: that all servers together may hold which were started by people of these groups.
+    :param max_gpus: units that all servers of the members may hold together.
     """
 
     slug: str
@@ -102,20 +111,22 @@ class GPUPool:
     max_gpus: int
 
     def covers_any(self, slugs: Collection[str]) -> bool:
-        """Tell whether servers with a GPU type count here.
+        """Return whether servers with a GPU type count against the pool.
 
-        :param slugs: of the type, and of those it stands for.
+        :param slugs: the type's slug and the slugs of its members.
         """
         return ANY in self.gpus or not self.gpus.isdisjoint(slugs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """All rules of an admin.
+    """All rules of the admin.
 
-    :param groups: casefolded name → rule.
-    :param users: name → rule.
-    :param hide: what is out of reach is left out of the form instead of being greyed.
+    :param default: the rule for everyone.
+    :param groups: normalized group name → rule.
+    :param users: user name → rule.
+    :param pools: slug → shared GPUs.
+    :param hide: whether the form leaves denied choices out instead of disabling them.
     """
 
     default: Rule = field(default_factory=Rule)
@@ -126,15 +137,16 @@ class Policy:
 
     @property
     def depends_on_groups(self) -> bool:
-        """Whether anything depends on the groups of a person."""
+        """Whether any limit depends on a user's groups."""
         return bool(self.groups or self.pools)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """Whom a server is for.
+    """The user that a server is for.
 
-    :param groups: as the hub has them; None = could not be read.
+    :param name: the JupyterHub user name.
+    :param groups: group names as the hub has them; None = they could not be read.
     """
 
     name: str
@@ -142,5 +154,5 @@ class Person:
 
     @property
     def normalized_groups(self) -> frozenset[str]:
-        """The groups as they are compared."""
+        """The groups, normalized for comparison."""
         return frozenset(normalize_group(group) for group in self.groups or ())

@@ -1,11 +1,10 @@
-"""What programs meet on a node besides its GPUs: the processor's architecture, NVIDIA's driver, what its GPUs compute.
+"""Checks whether an image works on a GPU type's nodes: vendor, CPU architecture, NVIDIA driver, compute capability.
 
-As GPU Feature Discovery labels nodes (NVIDIA/k8s-device-plugin, docs/gpu-feature-discovery, ``lm/nvml.go``), in the
-present spelling and in the older one. Labels are hostile input: what cannot be read is not known.
+The versions come from the labels of GPU Feature Discovery (NVIDIA/k8s-device-plugin, docs/gpu-feature-discovery,
+``lm/nvml.go``), in the current and in the older spelling. A label that cannot be parsed counts as missing. Missing
+information never makes an image unusable.
 
-Whether an image can use a GPU type: by vendor, and by what its nodes run, as far as both are known.
-
-One rule for form, gate and placement. Nothing is refused for what is only unknown.
+The form, the admission check and the pod's node affinity all use this module.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ ARCHITECTURE_LABEL = "kubernetes.io/arch"
 """Set by the kubelet on each node, https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetes-io-arch"""
 DRIVER_LABELS = ("nvidia.com/cuda.driver-version.major", "nvidia.com/cuda.driver.major")
 CUDA_LABELS = ("nvidia.com/cuda.runtime-version.major", "nvidia.com/cuda.runtime.major")
-"""The newest CUDA that the driver supports, not one that is installed."""
+"""The newest CUDA version that the driver supports, not an installed one."""
 COMPUTE_MAJOR_LABEL = "nvidia.com/gpu.compute.major"
 COMPUTE_MINOR_LABEL = "nvidia.com/gpu.compute.minor"
 PRODUCT_LABEL = "nvidia.com/gpu.product"
@@ -36,14 +35,14 @@ PLATFORM_LABELS = (
     PRODUCT_LABEL,
     ARCHITECTURE_LABEL,
 )
-"""Labels that a platform is made of."""
+"""The labels that :func:`read_platform` reads, and the product."""
 
 _MAX_DIGITS = 6
-"""Digits of a number that is taken for one."""
+"""A longer number counts as missing."""
 
 
 def read_platform(labels: Mapping[str, str]) -> Platform:
-    """Return the platform that a node's labels tell of."""
+    """Return the platform that a node's labels describe."""
     major, minor = (_parse_number(labels.get(key)) for key in (COMPUTE_MAJOR_LABEL, COMPUTE_MINOR_LABEL))
     return Platform(
         architecture=labels.get(ARCHITECTURE_LABEL) or None,
@@ -55,12 +54,12 @@ def read_platform(labels: Mapping[str, str]) -> Platform:
 
 
 def deduplicate_platforms(platforms: Iterable[Platform]) -> tuple[Platform, ...]:
-    """Return each platform once, in an order that does not depend on which node came first."""
+    """Return each platform once, in an order that does not depend on the nodes' order."""
     return tuple(sorted(set(platforms), key=lambda each: (each.labels, each.compute or ())))
 
 
 def parse_compute_capability(text: str) -> ComputeCapability | None:
-    """Return a compute capability from what a table writes (``"8.9"``), None where that is none."""
+    """Return a compute capability written as ``"8.9"``, None if the text is not one."""
     major, minor = (_parse_number(part) for part in (*text.split("."), "")[:2])
     return None if major is None or minor is None else (major, minor)
 
@@ -83,7 +82,7 @@ Volta (release notes of the CUDA Toolkit)."""
 
 
 class Misfit(StrEnum):
-    """Why an image cannot be used on a platform."""
+    """Why an image does not work on a platform."""
 
     ARCHITECTURE = "architecture"
     DRIVER = "driver"
@@ -92,7 +91,7 @@ class Misfit(StrEnum):
 
 
 def explain_misfit(image: Image, gpu: GPUType) -> str:
-    """Return why an image cannot use a GPU type, one or more sentences; empty where it can, or may."""
+    """Return why an image does not work on any node of a GPU type, in one or more sentences; empty if it may work."""
     if image.vendors is not None and gpu.vendor not in image.vendors:
         return _explain_vendors(image)
     found = [find_misfit(image, platform, vendor=gpu.vendor) for platform in gpu.platforms]
@@ -103,7 +102,7 @@ def explain_misfit(image: Image, gpu: GPUType) -> str:
 
 
 def find_misfit(image: Image, platform: Platform, *, vendor: str) -> Misfit | None:
-    """Return why an image cannot be used with a vendor's GPUs on one platform; None where it can, or may."""
+    """Return why an image does not work with a vendor's GPUs on one platform; None if it may work."""
     if image.architectures and platform.architecture and platform.architecture not in image.architectures:
         return Misfit.ARCHITECTURE
     major = parse_cuda_major(image)
@@ -120,10 +119,10 @@ def find_misfit(image: Image, platform: Platform, *, vendor: str) -> Misfit | No
 
 
 def build_node_exclusions(image: Image, gpu: GPUType) -> tuple[MatchExpression, ...]:
-    """Return what keeps a server off those nodes of a GPU type that the image cannot use, where others are left.
+    """Return expressions that keep a server off the nodes of a GPU type on which the image does not work.
 
-    A node is told by a label that no usable one has; ``NotIn`` also holds for nodes without the label. The
-    architecture is no matter of the GPU type: see :mod:`gpuspawner.core.request.pod_requirements`.
+    Each expression excludes values of one label that no usable node has. Usable nodes without the label pass too,
+    because ``NotIn`` holds for them. :mod:`gpuspawner.core.request.pod_requirements` handles the CPU architecture.
     """
     usable: set[tuple[str, str]] = set()
     unfit: list[Platform] = []
@@ -135,8 +134,8 @@ def build_node_exclusions(image: Image, gpu: GPUType) -> tuple[MatchExpression, 
             unfit.append(platform)
     values: dict[str, set[str]] = {}
     for platform in unfit:
-        telling = (pair for pair in platform.labels if pair[0] != ARCHITECTURE_LABEL and pair not in usable)
-        key, value = next(telling, ("", ""))
+        candidates = (pair for pair in platform.labels if pair[0] != ARCHITECTURE_LABEL and pair not in usable)
+        key, value = next(candidates, ("", ""))
         if key:
             values.setdefault(key, set()).add(value)
     return tuple(
@@ -145,7 +144,7 @@ def build_node_exclusions(image: Image, gpu: GPUType) -> tuple[MatchExpression, 
 
 
 def describe_vendors(vendors: tuple[str, ...] | None) -> str:
-    """Return what an image with these vendors is made for (``"NVIDIA or AMD GPUs"``); empty when not declared."""
+    """Return the GPUs that an image supports (``"NVIDIA or AMD GPUs"``); empty when not declared."""
     if vendors is None:
         return ""
     if not vendors:
@@ -154,7 +153,7 @@ def describe_vendors(vendors: tuple[str, ...] | None) -> str:
 
 
 def parse_cuda_major(image: Image) -> int | None:
-    """Return the major version of the CUDA inside an image, None where it is not declared."""
+    """Return the major version of the CUDA in an image, None if not declared."""
     return int(image.cuda.partition(".")[0]) if image.cuda else None
 
 
