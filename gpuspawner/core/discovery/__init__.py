@@ -1,1 +1,29 @@
-"""Finds GPU types by the labels of nodes and builds the catalog from them and the admin's settings."""
+"""Finds GPU types by the labels of nodes, and builds the catalog from them and the admin's settings.
+
+Enters: the admin's settings as a :class:`ConfiguredCatalog`, an inventory of the cluster, and the table of GPU models.
+Leaves: the :class:`~gpuspawner.core.catalog.model.Catalog` that users choose from; the settings win over the cluster.
+It must not know the user, the policy's decisions, the form, or whether a server would start.
+
+:mod:`.discover` turns node labels into GPU types and groups equal nodes. :mod:`.build_catalog` merges them with the
+settings: it excludes nodes of described types, counts units, and drops presets that cannot start. :mod:`.node_facts`
+tells spot nodes, NVLink and GPU labels. :mod:`.cpu_room` finds the largest node and room on nodes without GPUs.
+"""
+
+from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog
+from gpuspawner.core.discovery.cpu_room import has_room_on_cpu_node
+from gpuspawner.core.discovery.discover import (
+    build_conventional_tolerations,
+    discover_gpu_types,
+    group_nodes_by_kind,
+)
+from gpuspawner.core.discovery.node_facts import find_gpu_node_label
+
+__all__ = [
+    "ConfiguredCatalog",
+    "assemble_catalog",
+    "build_conventional_tolerations",
+    "discover_gpu_types",
+    "find_gpu_node_label",
+    "group_nodes_by_kind",
+    "has_room_on_cpu_node",
+]

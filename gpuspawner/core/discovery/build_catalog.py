@@ -1,9 +1,7 @@
-"""The catalogue: what the admin configured, completed by what the cluster has. The admin wins.
+"""Builds the catalog: the admin's settings, completed from the cluster. The settings win.
 
-Discovered GPU types beside those that the admin describes: on the nodes that these leave over.
-
-The pod's node selector decides where a server lands, so a discovered type says what its nodes have and the described
-ones' nodes have not; where no label says so, it is not offered.
+A node selector decides where a server runs. A discovered type therefore covers only the nodes that no described type
+matches, and its match includes a label that tells these nodes apart. Without such a label the type is not offered.
 """
 
 from __future__ import annotations
@@ -32,29 +30,36 @@ from gpuspawner.core.catalog.policy_model import Policy
 from gpuspawner.core.catalog.software import PLATFORM_LABELS, deduplicate_platforms, read_platform
 from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.state import Inventory
-from gpuspawner.core.discovery import node_facts
 from gpuspawner.core.discovery.cpu_room import find_largest_node
 from gpuspawner.core.discovery.discover import SIMULATED_LABEL, discover_gpu_types, group_nodes_by_kind
-from gpuspawner.core.discovery.node_facts import SPOT_LABELS, find_interconnect, is_spot
+from gpuspawner.core.discovery.node_facts import (
+    GPU_NODE_LABELS,
+    SPOT_LABELS,
+    find_interconnect,
+    find_unexcluded_gpu_nodes,
+    is_spot,
+)
 from gpuspawner.core.request.selection import find_invalid_presets
 
 _MAX_VALUES = 32
-"""Of a label, such as a node's own name, in the node affinity of every pod."""
+"""Most values of one label in a discovered type's match, which every pod of the type carries."""
 
 
 def find_nodes_of_type(gpu: GPUType, nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """Return the nodes that have GPUs of a type, or may have some."""
+    """Return the nodes that have units of a GPU type, or may have some that cannot be counted."""
     return tuple(node for node in nodes if may_have_units(node, gpu.resource) and gpu.matches_labels(node.labels))
 
 
 def subtract_described_types(found: GPUType, described: Iterable[GPUType], *, nodes: Sequence[Node]) -> GPUType | None:
-    """Return a discovered type without the nodes of other types; itself where they have none in common.
+    """Return a discovered type without the nodes that other types match; the same type if they share no node.
 
-    A type that asks for all that the discovered one does, and for more, counts as one that will have such nodes: where
-    a label tells them apart, what is offered does not change when the first of them comes.
+    A described type with a narrower match counts as well while it has no node: the discovered type then stays the same
+    when the first such node joins.
 
-    :param nodes: one of each kind is enough.
-    :return: None where no node is left, or where no one label tells all that are left from the others.
+    :param found: the discovered type.
+    :param described: types of the settings.
+    :param nodes: one node of each kind is enough.
+    :return: None if no node is left, or if no label separates the nodes left from the others.
     """
     rivals = [gpu for gpu in described if gpu.resource == found.resource]
     own = find_nodes_of_type(found, nodes)
@@ -79,7 +84,7 @@ def subtract_described_types(found: GPUType, described: Iterable[GPUType], *, no
 
 
 def _is_narrower_match(match: Mapping[str, tuple[str, ...]], whole: Mapping[str, tuple[str, ...]]) -> bool:
-    """Tell whether a match asks for each label of another, with a value that is allowed there."""
+    """Return whether a match selects a subset of another match's nodes."""
     common = all(not set(values).isdisjoint(match.get(key, ())) for key, values in whole.items() if values)
     return common and any(whole.values()) and not any(match.get(key) for key, values in whole.items() if not values)
 
@@ -87,11 +92,14 @@ def _is_narrower_match(match: Mapping[str, tuple[str, ...]], whole: Mapping[str,
 def _find_distinguishing_label(
     match: Mapping[str, tuple[str, ...]], left: Iterable[Node], *, known: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]] | None:
-    """Return a label and what it is on the nodes that are left, and on none that match; None where there is no such.
+    """Return the values of one label that all nodes left have and another type's match excludes, None if there is none.
 
-    A label that is asked for anyway comes first, then one that none of them has: it stays so when more nodes come.
+    A label that the type already matches is preferred, then a label that no node left has, because it stays
+    distinguishing when more nodes join.
 
-    :param known: what is asked for anyway.
+    :param match: the other type's match.
+    :param left: nodes that only the discovered type matches.
+    :param known: the discovered type's match.
     """
     values = {key: {node.labels.get(key) for node in left} for key in match}
     usable = [
@@ -103,10 +111,12 @@ def _find_distinguishing_label(
 
 
 def _list_other_values(found: set[str | None], asked: tuple[str, ...]) -> set[str] | None:
-    """Return the values of a label where none is asked for, empty where it is never there; None where that is mixed.
+    """Return a label's values if all exclude another type's match; an empty set if the label is absent on every node.
 
-    :param found: values, None for a node without the label.
-    :param asked: by the other type; empty: the label must not be there.
+    None if the label does not separate the nodes.
+
+    :param found: values on the nodes, None for a node without the label.
+    :param asked: values that the other type allows; empty = the label must be absent.
     """
     texts = {text for text in found if text is not None}
     if None in found:
@@ -122,23 +132,26 @@ _HALF_CPU = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredCatalog:
-    """What the admin's settings say, before the cluster was looked at.
+    """The admin's settings, before the cluster's nodes complete them.
 
-    :param images: empty = the spawner's own image is the only one.
-    :param custom_images: None = people may not name any other.
-    :param cpu: bounds in millicores, None = taken from the largest node.
-    :param memory: bounds in bytes, None as for ``cpu``.
-    :param run_time: bounds in seconds, None = servers run on.
-    :param shared_memory: bounds in bytes, None = left to the GPU types.
-    :param priorities: empty = nobody is asked.
-    :param queue: None = servers are not queued by anybody but kube-scheduler.
-    :param uncounted: slugs of GPU types without a ``max_count``: the largest number on one node takes its place; of
-        unions without one, what their types say.
-    :param unions: slug → several GPU types as one choice; shown after the types themselves.
-    :param hidden: slugs of GPU types that are not offered even when the cluster has them.
-    :param hidden_gpus: those of them that the settings describe: what they stand for is not offered under another slug.
-    :param discover: whether GPU types are also taken from node labels.
-    :param policy: who may have what; None = everybody may have all.
+    :param images: slug → image; empty = the spawner's own image.
+    :param custom_images: settings for images by reference; None = not allowed.
+    :param cpu: bounds in millicores; None = derived from the largest node.
+    :param memory: bounds in bytes; None = derived from the largest node.
+    :param run_time: bounds in seconds; None = the form has no such field.
+    :param shared_memory: bounds in bytes; None = the GPU types decide.
+    :param priorities: slug → priority; empty = the form has no such field.
+    :param gpus: slug → described GPU type.
+    :param uncounted: slugs of GPU types without ``max_count``. The largest number on one node replaces it; for combined
+        types, the members' largest.
+    :param unions: slug → combined type; shown after the single types.
+    :param hidden: slugs of GPU types that are never offered, described or discovered.
+    :param hidden_gpus: the hidden types that the settings describe. Discovered types with the same nodes are hidden
+        too.
+    :param presets: slug → preset.
+    :param discover: whether GPU types are also discovered from node labels.
+    :param policy: the admin's rules; None = every user can have everything.
+    :param queue: Kueue's queue; None = servers are not queued.
     """
 
     images: Mapping[str, Image] = field(default_factory=dict)
@@ -162,12 +175,15 @@ class ConfiguredCatalog:
 def assemble_catalog(
     configured: ConfiguredCatalog, inventory: Inventory, *, table: AcceleratorTable, fallback_image: str
 ) -> Catalog:
-    """Return what may be asked for right now.
+    """Return the catalog for the current cluster.
 
-    A preset that nobody could start, because what it names is not offered (any more), is left out; while nodes are not
-    known all stay, so that a start with one says what is not known instead of calling the preset wrong.
+    Presets that name choices the catalog lacks are left out. While nodes are unknown, all presets stay, so that a start
+    reports the missing data instead of a wrong preset.
 
-    :param fallback_image: image reference used when the settings name none.
+    :param configured: the admin's settings.
+    :param inventory: the cluster; its nodes may be unknown.
+    :param table: the GPU models.
+    :param fallback_image: image reference for settings without images.
     """
     nodes = tuple(
         kind[0] for kind in group_nodes_by_kind(inventory.nodes or (), labels=_list_relevant_labels(configured))
@@ -199,31 +215,29 @@ def assemble_catalog(
     )
     if inventory.nodes is None:
         return catalogue
-    catalogue = replace(
-        catalogue, untyped=node_facts.find_unexcluded_gpu_nodes(nodes, build_gpu_node_exclusion(catalogue))
-    )
+    catalogue = replace(catalogue, untyped=find_unexcluded_gpu_nodes(nodes, build_gpu_node_exclusion(catalogue)))
     invalid = find_invalid_presets(configured.presets, catalogue)
     return replace(catalogue, presets={slug: each for slug, each in configured.presets.items() if slug not in invalid})
 
 
 def make_default_cpu_bounds(largest_millis: int) -> Bounds | None:
-    """Return bounds of the CPU limit in millicores when the admin gave none, None for a node that is too small.
+    """Return default bounds of the CPU limit in millicores, None if the largest node has less than half a CPU.
 
-    :param largest_millis: what the largest node has.
+    :param largest_millis: millicores of the largest node.
     """
     return _make_bounds(largest_millis, step=_HALF_CPU, default=4 * _HALF_CPU, guarantee=0.5)
 
 
 def make_default_memory_bounds(largest_bytes: int) -> Bounds | None:
-    """Return bounds of the memory limit in bytes when the admin gave none, None for a node that is too small.
+    """Return default bounds of the memory limit in bytes, None if the largest node has less than 1 GiB.
 
-    :param largest_bytes: what the largest node has.
+    :param largest_bytes: bytes of the largest node.
     """
     return _make_bounds(largest_bytes, step=_GIB, default=8 * _GIB, guarantee=1.0)
 
 
 def _make_bounds(largest: int, *, step: int, default: int, guarantee: float) -> Bounds | None:
-    """Return bounds from one step up to the largest amount, in whole steps."""
+    """Return bounds from one step up to the largest multiple of it, None if there is none."""
     most = largest // step * step
     if most < step:
         return None
@@ -231,12 +245,12 @@ def _make_bounds(largest: int, *, step: int, default: int, guarantee: float) -> 
 
 
 def _list_relevant_labels(configured: ConfiguredCatalog) -> frozenset[str]:
-    """Return the labels that matter besides those of GPUs: of types and platforms, is a node spot, and is it real."""
+    """Return the labels, besides GPU labels, whose values can change the catalog."""
     types = (*configured.gpus.values(), *configured.hidden_gpus)
     return frozenset(
         {
             SIMULATED_LABEL,
-            *node_facts.GPU_NODE_LABELS,
+            *GPU_NODE_LABELS,
             *PLATFORM_LABELS,
             *SPOT_LABELS,
             *(key for gpu in types for key in gpu.match),
@@ -245,12 +259,12 @@ def _list_relevant_labels(configured: ConfiguredCatalog) -> frozenset[str]:
 
 
 def _make_fallback_image(reference: str) -> Image:
-    """Return the one image there is without settings, named by the last part of its reference."""
+    """Return the image for settings without images, named by the last part of its reference."""
     return Image(slug="default", display_name=reference.rsplit("/", 1)[-1], image=reference, description=reference)
 
 
 def _find_largest_count(gpu: GPUType, nodes: Iterable[Node]) -> int:
-    """Return the largest number of a type's units on one node that is there or may be added, 1 when none is known."""
+    """Return the largest number of a type's units on one node, present or declared in ``scale_up``; at least 1."""
     added = gpu.scale_up.gpus_per_node if gpu.scale_up is not None else 0
     own = (node for node in nodes if gpu.matches_labels(node.labels))
     return max(
@@ -259,13 +273,13 @@ def _find_largest_count(gpu: GPUType, nodes: Iterable[Node]) -> int:
 
 
 def _read_labeled_count(node: Node, resource: str) -> int:
-    """Return how many units GPU Feature Discovery's label tells of where the device plugin is not there to count."""
-    told = node.labels.get(f"{resource}.count", "") if has_silent_plugin(node, resource) else ""
-    return int(told) if _COUNT.fullmatch(told) else 0
+    """Return the number of units by GPU Feature Discovery's label, 0 if the device plugin reports the number itself."""
+    label = node.labels.get(f"{resource}.count", "") if has_silent_plugin(node, resource) else ""
+    return int(label) if _COUNT.fullmatch(label) else 0
 
 
 def _add_node_facts(gpu: GPUType, nodes: Iterable[Node], *, table: AcceleratorTable) -> GPUType:
-    """Return a type with what its nodes tell of it; what the admin says of them stands."""
+    """Return a type with platforms, spot and interconnect of its nodes; values that the admin set stay."""
     own = [node.labels for node in nodes if may_have_units(node, gpu.resource) and gpu.matches_labels(node.labels)]
     return replace(
         gpu,
@@ -278,9 +292,9 @@ def _add_node_facts(gpu: GPUType, nodes: Iterable[Node], *, table: AcceleratorTa
 def _list_platforms(
     gpu: GPUType, nodes: Sequence[Mapping[str, str]], *, table: AcceleratorTable
 ) -> tuple[Platform, ...]:
-    """Return what the nodes of a type are like; while there is none, what is known of the models it names.
+    """Return the platforms of a type's nodes; without nodes, those of the GPU models in its match.
 
-    :param nodes: their labels.
+    :param nodes: labels of each node.
     """
     if nodes:
         return deduplicate_platforms(read_platform(labels) for labels in nodes)
@@ -292,7 +306,7 @@ def _list_platforms(
 def _select_new_types(
     found: Iterable[GPUType], configured: ConfiguredCatalog, *, nodes: tuple[Node, ...]
 ) -> dict[str, GPUType]:
-    """Return the discovered types that the admin has not described, each on the nodes that the admin's leave over."""
+    """Return the discovered types that the settings do not describe, without the nodes of described types."""
     described = (*configured.gpus.values(), *configured.hidden_gpus)
     own = (gpu for gpu in found if gpu.slug not in configured.gpus and gpu.slug not in configured.unions)
     left = {gpu.slug: subtract_described_types(gpu, described, nodes=nodes) for gpu in own}
@@ -300,7 +314,10 @@ def _select_new_types(
 
 
 def _is_hidden(found: GPUType, configured: ConfiguredCatalog, *, nodes: tuple[Node, ...]) -> bool:
-    """Tell whether the admin took a discovered type out: by its slug, or what others do not describe by what it is."""
+    """Return whether the settings hide a discovered type.
+
+    They name its slug, or a hidden type matches some of its nodes and every other node belongs to a described type.
+    """
     if found.slug in configured.hidden:
         return True
     own = find_nodes_of_type(found, nodes)

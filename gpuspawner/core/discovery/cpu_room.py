@@ -1,4 +1,4 @@
-"""How large the nodes are, and whether one without GPUs has room: None or False where that is not known."""
+"""The largest node, and whether a node without GPUs has room."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from gpuspawner.core.cluster.taints import tolerates_taints
 
 
 def find_largest_node(inventory: Inventory) -> tuple[int, int] | None:
-    """Return millicores and bytes that the node with the most memory has for pods, None when no node is known.
+    """Return millicores and bytes of the node with the most allocatable memory, None if no node is known.
 
-    The control plane's own nodes are left out; other taints may be tolerated by what a user picks.
+    Nodes of the control plane do not count. Nodes with other taints do, because a GPU type may tolerate them.
     """
     sizes = [
         (node.allocatable.get("memory", 0), node.allocatable.get("cpu", 0))
@@ -37,15 +37,17 @@ def has_room_on_cpu_node(
     tolerations: Iterable[Toleration] = (),
     required: tuple[MatchExpression, ...] = (),
 ) -> bool:
-    """Tell whether a server without a GPU would find room on a node without GPUs right now; False when not known.
+    """Return whether a server without a GPU would fit on a node without GPUs now; False if that is unknown.
 
-    Pods without GPUs that wait for a node may take what is free there first. Which node each gets is for the scheduler
-    to say, so there is room only on a node that would take all of them and this server.
+    Pending pods without GPUs may take the free room first, and the scheduler decides which. A node therefore needs room
+    for all of them and this server.
 
     :param cpu_millis: request in millicores.
     :param memory_bytes: request in bytes.
-    :param tolerations: what every server tolerates (KubeSpawner's).
-    :param required: what the server demands of its node in any case.
+    :param inventory: the cluster.
+    :param catalogue: its GPU types tell which nodes have GPUs.
+    :param tolerations: tolerations of every server.
+    :param required: node affinity of the server, besides the exclusion of GPU nodes.
     """
     known = get_occupancy(inventory)
     if known is None or not known.pods_known:
@@ -68,7 +70,7 @@ def has_room_on_cpu_node(
 
 
 def _sum_waiting_requests(pods: Iterable[Pod], gpu_resources: Collection[str]) -> Mapping[str, int]:
-    """Return what pods request that wait for a node and could get one without GPUs."""
+    """Return the requests of the pods that ask for no GPU."""
     total: Counter[str] = Counter()
     for pod in pods:
         if not any(pod.requests.get(resource) for resource in gpu_resources):

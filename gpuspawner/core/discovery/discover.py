@@ -1,6 +1,6 @@
-"""GPU types from what nodes carry: their resources say that there are GPUs, their labels say which.
+"""Discovers GPU types: extended resources tell that a node has GPUs, labels tell which.
 
-Nodes in kinds that offer the same GPUs in the same way: thousands of nodes are of a few dozen kinds.
+Equal nodes are grouped first: a cluster with thousands of nodes has a few dozen kinds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gpuspawner.core.text.i18n import gettext_lazy
 from gpuspawner.core.units.formatting import format_vendor
 
 SIMULATED_LABEL = "gpuspawner.jupyter.org/simulated"
-"""Label (``"true"``) of nodes that only exist in the API, as devcluster's; what runs there never answers."""
+"""Label (``"true"``) of nodes that exist only in the API, as in devcluster; containers never start there."""
 
 _SIMULATED_NOTE = gettext_lazy("Simulated: the node has no machine behind it, so a server with this GPU never starts.")
 _MAX_SLUG_LENGTH = 63
@@ -34,10 +34,13 @@ _MAX_SLUG_LENGTH = 63
 
 
 def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[GPUType, ...]:
-    """Return the GPU types that nodes carry, in the order they are shown: by vendor, then whole, sliced, shared.
+    """Return the GPU types of the nodes in display order: by vendor, then whole, sliced and shared GPUs.
 
-    Nodes that take no pods right now count as well: their GPUs come back. Types whose nodes are labelled in ways that
-    one match cannot cover stay apart.
+    Cordoned and unready nodes count, because their GPUs come back. Nodes of one model become separate types if their
+    labels have different keys, because one match cannot select both.
+
+    :param nodes: one node of each kind is enough.
+    :param table: the GPU models.
     """
     groups: dict[_TypeKey, GPUType] = {}
     nodes = tuple(nodes)
@@ -45,7 +48,7 @@ def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[
     for node in nodes:
         for resource in _list_gpu_resources(node):
             offer = read_node_gpu(node, resource, table=table, ambiguous=ambiguous)
-            # Of a node that says nothing of GPUs it takes more than that it may have some.
+            # A node without GPU labels counts only if it has units, or a DRA driver publishes devices there.
             if offer is not None and (count_units(node, resource) or resource in node.published_by_dra or offer.match):
                 found = _build_gpu_type(offer, node)
                 group = _TypeKey(found.slug, offer.source, resource, found.unit, tuple(sorted(found.match)))
@@ -58,16 +61,18 @@ def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[
 
 
 def build_conventional_tolerations(resource: str) -> tuple[Toleration, ...]:
-    """Return tolerations of the taints that keep other pods off GPU nodes by convention, and of no others.
+    """Return tolerations of the taints that keep pods without GPUs off GPU nodes by convention.
 
     Many clusters add the first one themselves (admission plugin ExtendedResourceToleration).
+
+    :param resource: extended resource, such as ``nvidia.com/gpu``.
     """
     keys = dict.fromkeys((resource, f"{resource.partition('/')[0]}/gpu"))
     return tuple(Toleration(key=key, operator="Exists", effect="NoSchedule") for key in keys)
 
 
 class _TypeKey(NamedTuple):
-    """What the nodes of one type have in common: the values of their labels may differ, not which labels they have."""
+    """The properties that nodes of one type share. ``keys`` are label names; their values may differ."""
 
     slug: str
     source: str
@@ -77,13 +82,13 @@ class _TypeKey(NamedTuple):
 
 
 def _list_gpu_resources(node: Node) -> list[str]:
-    """Return the GPU resources that a node has or may have, also while none of them works."""
+    """Return the GPU resources that a node has, healthy or not, or may have."""
     names = {*node.capacity, *node.allocatable, *node.uncounted}
     return sorted(name for name in names if find_vendor(name) is not None and may_have_units(node, name))
 
 
 def _build_gpu_type(offer: NodeGPU, node: Node) -> GPUType:
-    """Return the type that an offer on one node stands for."""
+    """Return the GPU type for one resource of a node."""
     slug, name = offer.model or _name_unlabeled(offer)
     suffix, part = "", ""
     if offer.profile is not None and offer.model is not None:
@@ -107,7 +112,7 @@ def _build_gpu_type(offer: NodeGPU, node: Node) -> GPUType:
 
 
 def _format_name(name: str, *, part: str, shared: bool) -> str:
-    """Return a model's name with what is special about its units."""
+    """Return a model's name with its MIG profile or partition, and whether it is shared."""
     if part and shared:
         return gettext_lazy("{name} ({part}, shared)", name=name, part=part)
     if shared:
@@ -124,7 +129,7 @@ def _format_partition(profile: str) -> str:
 
 
 def _build_slug(base: str, suffix: str) -> str:
-    """Return a slug that ends in the suffix, even when the base is too long to stay whole."""
+    """Return a slug that ends in the suffix; a long base is cut."""
     ending = f"-{slugify(suffix)[: _MAX_SLUG_LENGTH // 2]}" if suffix else ""
     return slugify(f"{base[: _MAX_SLUG_LENGTH - len(ending)].rstrip('-.')}{ending}")
 
@@ -136,62 +141,60 @@ def _find_unit(offer: NodeGPU) -> UnitKind:
 
 
 def _name_unlabeled(offer: NodeGPU) -> tuple[str, str]:
-    """Return words for a resource on nodes that do not say which model it is."""
+    """Return slug and name for a resource whose nodes do not tell the GPU model."""
     if offer.profile is not None:
         return f"nvidia-mig-{offer.profile}", f"NVIDIA MIG {offer.profile}"
     return f"{offer.vendor}-gpu", gettext_lazy("{vendor} GPU (any model)", vendor=format_vendor(offer.vendor))
 
 
 def _join_types(one: GPUType, other: GPUType) -> GPUType:
-    """Return one type for the nodes of two that differ in label values only."""
+    """Return one type for the nodes of two types that differ in label values only."""
     match = {key: tuple(dict.fromkeys((*values, *other.match[key]))) for key, values in one.match.items()}
     return replace(
         one,
         match={key: tuple(sorted(values)) for key, values in match.items()},
         max_count=max(one.max_count, other.max_count),
         memory_bytes=one.memory_bytes if one.memory_bytes == other.memory_bytes else None,
-        # A real node among them can start a server.
+        # A real node can start a server, so the note on simulated nodes stays only if all are simulated.
         note=one.note if one.note == other.note else "",
     )
 
 
 def _make_slug_unique(found: GPUType, source: str, *, taken: Iterable[str]) -> GPUType:
-    """Return a type under a slug that no other has; people see where it differs."""
+    """Return a type with a slug that is not taken. Its display name then includes the source of its labels."""
     used = set(taken)
     if found.slug not in used:
         return found
     names = [source, *(str(number) for number in range(2, len(used) + 3))]
     name = next(name for name in names if name and f"{found.slug[:50]}-{name}" not in used)
-    told = gettext_lazy("{name} [{source}]", name=found.display_name, source=name.upper())
-    return replace(found, slug=f"{found.slug[:50]}-{name}", display_name=told)
+    name_with_source = gettext_lazy("{name} [{source}]", name=found.display_name, source=name.upper())
+    return replace(found, slug=f"{found.slug[:50]}-{name}", display_name=name_with_source)
 
 
 def _get_display_order(gpu: GPUType) -> tuple[int, int, str]:
     return list(GPU_RESOURCES).index(gpu.vendor), list(UnitKind).index(gpu.unit), gpu.slug
 
 
-NodeKind = tuple[Node, ...]
+def group_nodes_by_kind(nodes: Iterable[Node], *, labels: Collection[str] = ()) -> tuple[tuple[Node, ...], ...]:
+    """Return nodes grouped by extended resources, taints and GPU labels, in order of first appearance.
 
-
-def group_nodes_by_kind(nodes: Iterable[Node], *, labels: Collection[str] = ()) -> tuple[NodeKind, ...]:
-    """Return nodes in groups with the same extended resources, taints and GPU labels, in the order they first appear.
-
-    :param labels: labels whose values tell kinds apart besides.
+    :param nodes: all nodes.
+    :param labels: further labels that nodes of one kind must share.
     """
-    every = tuple(nodes)
-    present = {key for node in every for key in node.labels}
-    telling = sorted(key for key in present if key in labels or is_gpu_label(key))
+    all_nodes = tuple(nodes)
+    present = {key for node in all_nodes for key in node.labels}
+    significant = sorted(key for key in present if key in labels or is_gpu_label(key))
     found: dict[tuple[object, ...], list[Node]] = {}
-    for node in every:
+    for node in all_nodes:
         amounts = (
             _select_extended_resources(node.capacity),
             _select_extended_resources(node.allocatable),
             node.uncounted,
         )
-        found.setdefault((node.taints, amounts, *map(node.labels.get, telling)), []).append(node)
+        found.setdefault((node.taints, amounts, *map(node.labels.get, significant)), []).append(node)
     return tuple(tuple(group) for group in found.values())
 
 
 def _select_extended_resources(amounts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    """Return the extended resources among amounts: their names have a domain."""
+    """Return the extended resources: names with a domain."""
     return tuple((name, number) for name, number in amounts.items() if "/" in name)

@@ -1,9 +1,7 @@
-"""What people should know of a GPU type's nodes before they pick it: may the cloud take them back, is there NVLink.
+"""Facts about nodes by their labels: spot capacity, NVLink, and whether a node has GPUs.
 
-Said only where it is so on each of them: the type's match asks for a label that says it, or all nodes that are there
-carry one. Where only some do, nothing is said.
-
-Which nodes have GPUs by their labels, whether or not a device plugin offers any of them (yet).
+A GPU type is marked as spot or linked only if every node of it is, those to come included: the type's match requires
+such a label, or all present nodes have one.
 """
 
 from __future__ import annotations
@@ -34,39 +32,38 @@ SPOT_LABELS = {
     # https://learn.microsoft.com/azure/aks/spot-node-pool
     "kubernetes.azure.com/scalesetpriority": "spot",
 }
-"""Labels of nodes that the cloud may take back, with the value that says so."""
+"""Labels of nodes that the cloud may reclaim, with the value that means so."""
 
-NVLINK = "NVLink"
 _CLIQUE = "nvidia.com/gpu.clique"
-"""Which NVLink fabric the GPUs are in, by GPU Feature Discovery; not there without one (``lm/imex.go``)."""
+"""The NVLink fabric of the node's GPUs, by GPU Feature Discovery; absent without a fabric (``lm/imex.go``)."""
 
 _LabelTest = Callable[[str, str], bool]
 
 
 def is_spot(gpu: GPUType, nodes: Iterable[Mapping[str, str]]) -> bool:
-    """Tell whether the cloud may take back every node of a type.
+    """Return whether the cloud may reclaim every node of a type.
 
-    :param nodes: labels of those that are there.
+    :param nodes: labels of the present nodes.
     """
     return _holds_on_each_node(gpu, nodes, test=lambda key, value: SPOT_LABELS.get(key) == value)
 
 
 def find_interconnect(gpu: GPUType, nodes: Iterable[Mapping[str, str]], *, table: AcceleratorTable) -> str | None:
-    """Return what links the GPUs that a server gets of a type, None where that is not known or it gets one at most.
+    """Return what connects the GPUs of a server with several units of a type; None if unknown or not applicable.
 
-    Slices are not linked (https://docs.rapids.ai/deployment/stable/guides/mig), and shares may be of the same GPU. What
-    labels say of NVIDIA's GPUs says nothing of another vendor's in the same node.
+    MIG slices are not connected (https://docs.rapids.ai/deployment/stable/guides/mig), and shares may belong to one
+    GPU. NVIDIA's labels tell nothing about another vendor's GPUs in the same node.
 
-    :param nodes: labels of those that are there.
+    :param nodes: labels of the present nodes.
     """
     if gpu.vendor != "nvidia" or gpu.unit is not UnitKind.CARD or gpu.max_count == 1:
         return None
     is_linked = _holds_on_each_node(gpu, nodes, test=lambda key, value: key == _CLIQUE or table.has_nvlink(key, value))
-    return NVLINK if is_linked else None
+    return "NVLink" if is_linked else None
 
 
 def _holds_on_each_node(gpu: GPUType, nodes: Iterable[Mapping[str, str]], *, test: _LabelTest) -> bool:
-    """Tell whether each node of a type has a label that says something, also one that is yet to come."""
+    """Return whether a label of every node passes a test: by the type's match, else on all present nodes."""
     if any(values and all(test(key, value) for value in values) for key, values in gpu.match.items()):
         return True
     found = [any(test(key, value) for key, value in labels.items()) for labels in nodes]
@@ -84,22 +81,25 @@ GPU_NODE_LABELS = (
     # https://learn.microsoft.com/azure/aks/use-labels
     "kubernetes.azure.com/accelerator",
 )
-"""Labels that clouds and vendors put on nodes with GPUs, and on no others."""
+"""Labels that clouds and vendors put only on nodes with GPUs."""
 
 
 def find_gpu_node_label(labels: Mapping[str, str]) -> str | None:
-    """Return the label that says that a node has GPUs, None where none does."""
+    """Return the label that marks a node as one with GPUs, None if no label does.
+
+    :param labels: all labels of the node.
+    """
     return next((key for key in GPU_NODE_LABELS if labels.get(key, "false") != "false"), None)
 
 
 def find_unexcluded_gpu_nodes(
     nodes: Iterable[Node], exclusion: tuple[MatchExpression, ...]
 ) -> dict[str, tuple[str, ...]]:
-    """Return label → values of nodes with GPUs that servers without one are not kept off.
+    """Return label → values of GPU nodes on which servers without a GPU may still run.
 
-    There is no GPU type there to do so: the driver is still being installed, or nobody is offered what they have.
+    These are nodes without a GPU type: their driver is still being installed, or their GPUs are not offered.
 
-    :param exclusion: what servers without a GPU ask of a node.
+    :param exclusion: node affinity of servers without a GPU.
     """
     found: dict[str, set[str]] = {}
     for node in nodes:
