@@ -1,7 +1,7 @@
-"""What to pick instead of a choice that does not fit: the choices nearest to it that do, the smallest change first.
+"""Searches for selections that are similar to one that does not fit, and do fit.
 
-Whether a choice fits is for the caller to say; it is asked as seldom as possible, because each answer is a survey of
-the whole cluster. Nothing is assumed of its answers: what is returned was found to fit, whatever the rest.
+The caller decides whether a selection fits. Each answer takes a scan of the cluster, so the search asks rarely. It
+returns only selections for which the answer was yes.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from gpuspawner.core.catalog.software import explain_misfit
 from gpuspawner.core.request.selection import Selection, find_image, find_max_run_time_s
 
 MAX_FIT_CHECKS = 40
-"""Times that ``fits`` is called at most for one selection."""
+"""Most calls of ``fits`` for one selection."""
 
 _BISECTIONS = 6
-"""Questions spent on one amount after its smallest one fitted: finds one of 64 steps, a part of a larger range."""
+"""Calls of ``fits`` for one amount after its smallest one fitted; they find one of 64 steps."""
 
 
 def find_alternatives(
@@ -29,16 +29,19 @@ def find_alternatives(
     types: Iterable[GPUType] | None = None,
     limit: int = 3,
 ) -> tuple[Selection, ...]:
-    """Return choices that fit, the smallest change first: fewer GPUs, less CPU, less memory, another GPU type.
+    """Return selections that fit, smallest change first: fewer GPUs, less CPU, less memory, another GPU type.
 
-    Each is as near as it can be: the largest count or amount that fits, on the catalogue's steps; the type of the same
-    vendor with the least memory that is no less. Two things are changed at once only where no single change will do.
-    What the image cannot use is never among them, nor the selection itself.
+    Each one keeps as much as fits: the largest count or amount on the catalog's steps. Other GPU types come in the
+    order of
+    :func:`list_other_types`. Two choices change together only if no single change fits. GPU types that the image cannot
+        use are left out.
 
-    :param selection: a valid one of this very catalogue.
-    :param fits: asked at most :data:`MAX_FIT_CHECKS` times, never about the selection itself.
-    :param types: other GPU types to try, in this order; all of them by default.
-    :param limit: choices wanted; fewer when there are not as many.
+    :param selection: a valid selection of this catalog.
+    :param catalogue: the catalog.
+    :param fits: returns whether a selection fits. It is called at most :data:`MAX_FIT_CHECKS` times, never for
+        ``selection``.
+    :param types: other GPU types to try, in this order; None = :func:`list_other_types`.
+    :param limit: most selections to return.
     """
     others = list_other_types(selection, catalogue) if types is None else tuple(types)
     search = _AlternativeSearch(selection, catalogue, others=others, fits=fits)
@@ -54,7 +57,10 @@ def find_alternatives(
 
 
 def list_other_types(selection: Selection, catalogue: Catalog) -> list[GPUType]:
-    """Return the GPU types that could take the place of the one selected, the nearest first."""
+    """Return the GPU types that could replace the selected type, most similar first.
+
+    The image works with them, and they allow the selected run time.
+    """
     if selection.gpu is None:
         return []
     own = catalogue.gpus[selection.gpu]
@@ -67,7 +73,7 @@ def list_other_types(selection: Selection, catalogue: Catalog) -> list[GPUType]:
 
 
 class _AlternativeSearch:
-    """Finds choices that fit, and counts how often it asked."""
+    """Searches for selections that fit, with a limited number of checks."""
 
     def __init__(
         self,
@@ -82,79 +88,86 @@ class _AlternativeSearch:
         self._fits = fits
         self._answers = {selection: False}
 
-    def list_single_changes(self, wanted: Selection) -> Iterator[Selection]:
-        """Yield choices that differ in one thing."""
+    def list_single_changes(self, selection: Selection) -> Iterator[Selection]:
+        """Yield selections that differ in one choice."""
         for changed in (
-            self._find_fewer_gpus(wanted),
-            self._find_less("cpu", wanted),
-            self._find_less("memory", wanted),
+            self._find_fewer_gpus(selection),
+            self._find_less("cpu", selection),
+            self._find_less("memory", selection),
         ):
             if changed is not None:
                 yield changed
         for gpu in self._others:
-            if wanted.gpu_count <= gpu.max_count and self._check_fits(other := replace(wanted, gpu=gpu.slug)):
+            if selection.gpu_count <= gpu.max_count and self._check_fits(other := replace(selection, gpu=gpu.slug)):
                 yield other
 
-    def list_amount_changes(self, wanted: Selection) -> Iterator[Selection]:
-        """Yield the choice with less CPU and less memory."""
-        if wanted.cpu_millis is None or wanted.memory_bytes is None:
+    def list_amount_changes(self, selection: Selection) -> Iterator[Selection]:
+        """Yield the selection with less CPU and less memory."""
+        if selection.cpu_millis is None or selection.memory_bytes is None:
             return
-        least = self._make_least(wanted)
+        least = self._make_least(selection)
         if self._check_fits(least):
-            yield self._raise_amounts(least, wanted)
+            yield self._raise_amounts(least, selection)
 
-    def list_gpu_changes(self, wanted: Selection) -> Iterator[Selection]:
-        """Yield choices with fewer GPUs or another type, and with less CPU and memory where it takes that as well."""
-        if wanted.gpu is None:
+    def list_gpu_changes(self, selection: Selection) -> Iterator[Selection]:
+        """Yield selections with fewer GPUs or another GPU type, and with less CPU and memory if they fit only so."""
+        if selection.gpu is None:
             return
-        for gpu in (self._catalogue.gpus[wanted.gpu], *self._others):
-            one = replace(wanted, gpu=gpu.slug, gpu_count=1)
-            most = replace(wanted, gpu=gpu.slug, gpu_count=min(wanted.gpu_count, gpu.max_count))
+        for gpu in (self._catalogue.gpus[selection.gpu], *self._others):
+            one = replace(selection, gpu=gpu.slug, gpu_count=1)
+            most = replace(selection, gpu=gpu.slug, gpu_count=min(selection.gpu_count, gpu.max_count))
             if self._check_fits(one):
                 yield self._find_most_gpus(most) or one
             elif self._check_fits(least := self._make_least(one)):
-                yield self._raise_amounts(self._find_most_gpus(self._make_least(most)) or least, wanted)
+                yield self._raise_amounts(self._find_most_gpus(self._make_least(most)) or least, selection)
 
     def _check_fits(self, candidate: Selection) -> bool:
-        """Return whether a choice fits; False when too many questions were asked already."""
+        """Return whether a selection fits; False once :data:`MAX_FIT_CHECKS` is reached."""
         if candidate not in self._answers:
             if len(self._answers) > MAX_FIT_CHECKS:
                 return False
             self._answers[candidate] = self._fits(candidate)
         return self._answers[candidate]
 
-    def _find_most_gpus(self, wanted: Selection) -> Selection | None:
-        return wanted if self._check_fits(wanted) else self._find_fewer_gpus(wanted)
+    def _find_most_gpus(self, selection: Selection) -> Selection | None:
+        return selection if self._check_fits(selection) else self._find_fewer_gpus(selection)
 
-    def _find_fewer_gpus(self, wanted: Selection) -> Selection | None:
-        """Return the choice with the most GPUs below those wanted."""
+    def _find_fewer_gpus(self, selection: Selection) -> Selection | None:
+        """Return the selection with the largest smaller number of GPUs that fits."""
         found = _bisect_largest(
-            1, wanted.gpu_count - 1, fits=lambda count: self._check_fits(replace(wanted, gpu_count=count))
+            1, selection.gpu_count - 1, fits=lambda count: self._check_fits(replace(selection, gpu_count=count))
         )
-        return None if found is None else replace(wanted, gpu_count=found)
+        return None if found is None else replace(selection, gpu_count=found)
 
-    def _find_less(self, name: str, wanted: Selection) -> Selection | None:
-        """Return the choice with the most CPU, or memory, below what is wanted."""
-        bounds, amount = self._get_bounds(name), _get_amount(name, wanted)
+    def _find_less(self, name: str, selection: Selection) -> Selection | None:
+        """Return the selection with the largest smaller amount that fits.
+
+        :param name: ``cpu`` or ``memory``.
+        """
+        bounds, amount = self._get_bounds(name), _get_amount(name, selection)
         if bounds is None or amount is None:
             return None
-        changed = partial(_set_step, name, wanted=wanted, bounds=bounds)
-        least, below = _find_least_step(name, wanted, bounds=bounds), -((bounds.min - amount) // bounds.step) - 1
+        changed = partial(_set_step, name, selection=selection, bounds=bounds)
+        least, below = _find_least_step(name, selection, bounds=bounds), -((bounds.min - amount) // bounds.step) - 1
         found = _bisect_largest(least, below, fits=lambda step: self._check_fits(changed(step=step)))
         return None if found is None else changed(step=found)
 
-    def _make_least(self, wanted: Selection) -> Selection:
-        """Return the choice with the least CPU and memory."""
+    def _make_least(self, selection: Selection) -> Selection:
+        """Return the selection with the smallest CPU and memory."""
         for name in ("cpu", "memory"):
-            if _get_amount(name, wanted) is not None and (bounds := self._get_bounds(name)) is not None:
-                least = _find_least_step(name, wanted, bounds=bounds)
-                wanted = _set_step(name, wanted=wanted, bounds=bounds, step=least)
-        return wanted
+            if _get_amount(name, selection) is not None and (bounds := self._get_bounds(name)) is not None:
+                least = _find_least_step(name, selection, bounds=bounds)
+                selection = _set_step(name, selection=selection, bounds=bounds, step=least)
+        return selection
 
-    def _raise_amounts(self, found: Selection, wanted: Selection) -> Selection:
-        """Return a choice that fits with as much of the CPU, then of the memory that is wanted as fits."""
+    def _raise_amounts(self, found: Selection, selection: Selection) -> Selection:
+        """Return a selection with as much of the original CPU, then of the original memory, as fits.
+
+        :param found: a selection that fits.
+        :param selection: the selection with the original amounts.
+        """
         for name in ("cpu", "memory"):
-            amount = _get_amount(name, wanted)
+            amount = _get_amount(name, selection)
             if amount is None:
                 continue
             whole = _set_amount(name, found, amount=amount)
@@ -165,22 +178,18 @@ class _AlternativeSearch:
         return self._catalogue.cpu if name == "cpu" else self._catalogue.memory
 
 
-def _runs_long_enough(longest_s: int | None, wanted_s: int | None) -> bool:
-    return longest_s is None or wanted_s is None or wanted_s <= longest_s
+def _runs_long_enough(longest_s: int | None, selected_s: int | None) -> bool:
+    return longest_s is None or selected_s is None or selected_s <= longest_s
 
 
 def _measure_distance(gpu: GPUType, own: GPUType) -> tuple[bool, bool, bool, int]:
-    """Return how far a type is from another: by vendor, too little memory, what one unit is, difference in memory.
-
-    Memory that is not known may be too little.
-    """
-    known = gpu.memory_bytes or 0
-    wanted = own.memory_bytes or 0
-    return gpu.vendor != own.vendor, known < wanted, gpu.unit != own.unit, abs(known - wanted)
+    """Return a sort key: other vendor, less (or unknown) memory, other kind of unit, difference in memory."""
+    memory, own_memory = gpu.memory_bytes or 0, own.memory_bytes or 0
+    return gpu.vendor != own.vendor, memory < own_memory, gpu.unit != own.unit, abs(memory - own_memory)
 
 
 def _bisect_largest(low: int, high: int, *, fits: Callable[[int], bool]) -> int | None:
-    """Return the largest number found to fit, by bisection; None when not even the smallest one does."""
+    """Return the largest number for which ``fits`` returned True, None if it did not for the smallest."""
     if high < low or not fits(low):
         return None
     for _ in range(_BISECTIONS):
@@ -199,7 +208,7 @@ def _get_amount(name: str, selection: Selection) -> int | None:
 
 
 def _find_least_step(name: str, selection: Selection, *, bounds: Bounds) -> int:
-    """Return the first step of an amount: the shared memory that is wanted needs memory to be a part of."""
+    """Return the smallest step of an amount; memory must at least hold the selected shared memory."""
     needed = (selection.shared_memory_bytes or 0) if name == "memory" else 0
     return max(0, -((bounds.min - needed) // bounds.step))
 
@@ -208,5 +217,5 @@ def _set_amount(name: str, selection: Selection, *, amount: int) -> Selection:
     return replace(selection, cpu_millis=amount) if name == "cpu" else replace(selection, memory_bytes=amount)
 
 
-def _set_step(name: str, *, wanted: Selection, bounds: Bounds, step: int) -> Selection:
-    return _set_amount(name, wanted, amount=bounds.min + step * bounds.step)
+def _set_step(name: str, *, selection: Selection, bounds: Bounds, step: int) -> Selection:
+    return _set_amount(name, selection, amount=bounds.min + step * bounds.step)

@@ -1,18 +1,15 @@
-"""How many units of each GPU type there are, how many a new server could get, and beside how much CPU and memory.
+"""Counts the units of each GPU type, and the CPU and memory that are free beside them.
 
-What counts:
+- ``total``: all units of the type's nodes, including broken units and those on cordoned or unready nodes.
+- ``healthy``: the units that are allocatable on ready nodes.
+- ``free``: healthy units that no pod requests, on nodes that accept new servers and have a pod slot left.
 
-- ``total``: all units the type's nodes have, also those that do not work and those of nodes that take no new server
-  for the time being (cordoned, not ready, about to go): they are there, and may come back.
-- ``healthy``: those of them that work: ``allocatable`` instead of ``capacity``, on nodes that are ready.
-- ``free``: what a new server could get: no pod asked for it, and its node takes new servers and has a pod to spare.
+Nodes behind a lasting taint that neither the type nor the server tolerates do not count. Unknown numbers are None,
+never 0.
 
-Nodes reserved for others, by a taint that neither the type nor the server tolerates, do not count at all: nobody here
-could ever get their units. Unknown stays unknown: None is never turned into 0.
+Free shapes say which GPUs, CPU and memory one node has free together. Only the Pareto front is kept.
 
-What single nodes can give a server: GPUs, CPU and memory together, without what another gives all of and more.
-
-What the hub's own servers hold: all that is known of what is taken while the pods of others cannot be read.
+While the pods of other namespaces cannot be read, only the units that the hub's own servers hold are known.
 """
 
 from __future__ import annotations
@@ -34,7 +31,7 @@ ShapeAmounts = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class FreeShape:
-    """What one node gives, or could give, to one server.
+    """The GPUs, CPU and memory that one node has free together, or has at most.
 
     :param count: units of the GPU type's resource.
     :param cpu_millis: millicores.
@@ -46,7 +43,10 @@ class FreeShape:
     memory_bytes: int
 
     def covers(self, other: FreeShape) -> bool:
-        """Tell whether this is as much as another one, in everything."""
+        """Return whether this shape is at least as large as another in every amount.
+
+        :param other: the shape to compare with.
+        """
         return (
             self.count >= other.count
             and self.cpu_millis >= other.cpu_millis
@@ -55,14 +55,14 @@ class FreeShape:
 
 
 def find_pareto_front(amounts: Iterable[ShapeAmounts]) -> tuple[FreeShape, ...]:
-    """Return the shapes that no other one holds (the Pareto front), the largest counts first.
+    """Return the Pareto front of shapes, largest counts first.
 
-    A server fits into one of all the shapes exactly when it fits into one of these.
+    A server fits on any node exactly if it fits into a shape of the front.
 
-    :param amounts: count, millicores and bytes of each shape; plain tuples, because there are as many as nodes.
+    :param amounts: count, millicores and bytes of each node; tuples, because a cluster has thousands.
     """
     kept: list[ShapeAmounts] = []
-    # What holds a shape is never sorted below it, so its count is not smaller.
+    # Sorted by count: a shape that covers another one comes before it.
     for each in sorted(set(amounts), reverse=True):
         _, cpu, memory = each
         for _, other_cpu, other_memory in kept:
@@ -75,17 +75,19 @@ def find_pareto_front(amounts: Iterable[ShapeAmounts]) -> tuple[FreeShape, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Availability:
-    """The units of one GPU type: cards, MIG slices or shares, whatever one unit is. ``free <= healthy <= total``.
+    """The units (GPUs, MIG slices or shares) of one GPU type. ``free <= healthy <= total``.
 
-    All are None while nodes are unknown, or how many one of them has; ``free``, ``largest``, ``waiting`` and ``shapes``
-    also while the pods of all namespaces are.
+    All fields are None while nodes are unknown, or the number of units on one of them. ``free``, ``largest``,
+    ``waiting`` and ``shapes`` are also None while the pods of all namespaces are unknown.
 
-    :param largest: the largest count that one node can still give.
-    :param waiting: units that pods without a node ask for, by selector and affinity from this type's nodes.
-    :param shapes: what single nodes still have, without what another one has all of and more; empty when nothing is
-        free.
-    :param own: units that the hub's own servers hold, where more is not known of what is taken.
-    :param largest_shapes: the same for the type's nodes when nothing runs there, also while they take no new server.
+    :param total: all units.
+    :param healthy: units that work, on ready nodes.
+    :param free: units that a new server could get.
+    :param largest: largest number of free units on one node.
+    :param waiting: units requested by pending pods whose node selector and affinity match the type's nodes.
+    :param shapes: Pareto front of what single nodes have free; empty if no unit is free.
+    :param own: units held by the hub's own servers, set only while other pods are unknown.
+    :param largest_shapes: Pareto front of what single nodes have when nothing runs there, cordoned ones included.
     """
 
     total: int | None = None
@@ -104,26 +106,28 @@ UNKNOWN_AVAILABILITY = Availability()
 def count_availability(
     gpus: Iterable[GPUType], inventory: Inventory, *, tolerations: tuple[Toleration, ...] = ()
 ) -> tuple[Availability, ...]:
-    """Return what there is of each type, in their order, in one pass over their nodes.
+    """Return the availability of each GPU type, in their order.
 
-    :param tolerations: what every server tolerates besides the types' own (KubeSpawner's).
+    :param gpus: GPU types.
+    :param inventory: the cluster.
+    :param tolerations: tolerations of every server, besides those of the types.
     """
-    wanted = tuple(gpus)
+    types = tuple(gpus)
     known = get_occupancy(inventory)
     if known is None:
-        return (UNKNOWN_AVAILABILITY,) * len(wanted)
-    basis = _find_counts(wanted, known.occupancy, tolerations=tolerations)
+        return (UNKNOWN_AVAILABILITY,) * len(types)
+    basis = _find_counts(types, known.occupancy, tolerations=tolerations)
     if not known.pods_known:
         return basis.existing
     return basis.update()
 
 
 _MAX_EXACT_CHOICES = 16
-"""Different choices of nodes, by pods that wait, that are looked at node by node: anybody may think of thousands."""
+"""Most distinct constraints of pending pods that are compared node by node; users can create any number of them."""
 
 
 class _TypeCounts:
-    """What is said of some types as long as no node changes."""
+    """The counts of some types, updated while the set of nodes stays the same."""
 
     def __init__(self, gpus: tuple[GPUType, ...], occupancy: Occupancy, *, tolerations: tuple[Toleration, ...]) -> None:
         self.gpus = gpus
@@ -139,7 +143,7 @@ class _TypeCounts:
         self._counts = [self._count(index) for index in range(len(gpus))]
 
     def update(self) -> tuple[Availability, ...]:
-        """Return for each type what there is of it and what nobody has; only where pods came or went it is counted."""
+        """Return the availability of each type. Only types whose nodes changed are counted again."""
         touched = self._table.find_changed_rows(self._counted_touches)
         self._counted_touches = self._table.change_count
         for index, stock in enumerate(self._stocks):
@@ -151,7 +155,7 @@ class _TypeCounts:
         return tuple(self._counts)
 
     def _count(self, index: int) -> Availability:
-        """Return what there is of a type, and what nobody has of it."""
+        """Return the availability of one type, except ``waiting``."""
         if self.existing[index] == UNKNOWN_AVAILABILITY:
             return UNKNOWN_AVAILABILITY
         columns = [self._table.get_free_column(name) for name in (self.gpus[index].resource, "cpu", "memory", PODS)]
@@ -160,7 +164,7 @@ class _TypeCounts:
             units_left = _select_ready(pool, self._table, column=columns[0])
             if max(units_left) > 0:
                 others = (_select_ready(pool, self._table, column=column) for column in columns[1:])
-                # A node whose GPU broke may have promised more than it still has: that takes nothing from others.
+                # After a GPU breaks, a node can have negative units left; they must not reduce the sum.
                 rows += [row for row in zip(units_left, *others, strict=True) if row[0] > 0 and row[3] > 0]
         counts = [row[0] for row in rows]
         return replace(
@@ -171,33 +175,36 @@ class _TypeCounts:
         )
 
     def count_waiting(self) -> list[int]:
-        """Return for each type how many units pods wait for; one that would take any of several counts for each."""
-        asking: dict[tuple[int, int], tuple[PodConstraints, list[bool]]] = {}
-        asked: Counter[tuple[tuple[int, int], str]] = Counter()
+        """Return how many units pending pods request of each type; a pod that accepts several types counts for each."""
+        answers: dict[tuple[int, int], tuple[PodConstraints, list[bool]]] = {}
+        units: Counter[tuple[tuple[int, int], str]] = Counter()
         for pod in self.occupancy.pending_pods:
-            wanted = self._resources & pod.requests.keys()
-            if not wanted or pod.constraints.is_gated:
+            resources = self._resources & pod.requests.keys()
+            if not resources or pod.constraints.is_gated:
                 continue
             choice = pod.constraints.node_affinity_key
-            if choice not in asking:
-                # Kept with the answer: as long as they are, no other demands have their choice.
+            if choice not in answers:
+                # Keeping the constraints alive keeps their ids, on which the key is based, from being reused.
                 answer = self._requested.get(choice) or (
                     pod.constraints,
-                    self._find_requested_types(pod.constraints, len(asking)),
+                    self._find_requested_types(pod.constraints, len(answers)),
                 )
-                asking[choice] = answer
-            for resource in wanted:
-                asked[choice, resource] += pod.requests[resource]
-        self._requested = asking
+                answers[choice] = answer
+            for resource in resources:
+                units[choice, resource] += pod.requests[resource]
+        self._requested = answers
         total = [0] * len(self.gpus)
-        for (choice, resource), number in asked.items():
-            for index, is_asked in enumerate(asking[choice][1]):
-                if is_asked and self.gpus[index].resource == resource:
+        for (choice, resource), number in units.items():
+            for index, is_requested in enumerate(answers[choice][1]):
+                if is_requested and self.gpus[index].resource == resource:
                     total[index] += number
         return total
 
     def _find_requested_types(self, constraints: PodConstraints, number: int) -> list[bool]:
-        """Return of which types a pod asks for nodes; after very many different ones, of which it might."""
+        """Return for each type whether a pod requests its nodes.
+
+        :param number: distinct constraints compared so far; after too many, only the types' labels are compared.
+        """
         if number >= _MAX_EXACT_CHOICES:
             return [
                 any(may_match_node_affinity(match, constraints) for match in gpu.label_matches) for gpu in self.gpus
@@ -206,7 +213,7 @@ class _TypeCounts:
 
 
 _RECENT_COUNTS: deque[_TypeCounts] = deque(maxlen=8)
-"""The last ones asked for: forms are shown far more often than nodes change, and most people are offered the same."""
+"""The last counts: the form is shown much more often than nodes change, and most users see the same types."""
 
 
 def _find_counts(
@@ -226,7 +233,7 @@ def _find_counts(
 
 
 def _count_existing(stock: TypeNodes, table: NodeTable) -> Availability:
-    """Return what there is of a type, whoever has it."""
+    """Return the availability of a type without regard to pods."""
     resource = stock.gpu.resource
     if any(resource in pool.example.uncounted for pool in stock.pools):
         return UNKNOWN_AVAILABILITY
@@ -243,21 +250,21 @@ def _count_existing(stock: TypeNodes, table: NodeTable) -> Availability:
 
 
 def _may_have_more(stock: TypeNodes, table: NodeTable) -> bool:
-    """Tell whether a type that seems to have nothing may have some: a plugin is not there, or a runtime class helps."""
+    """Return whether a type without units may have some: a device plugin is silent, or a RuntimeClass is set."""
     if any(has_silent_plugin(table.get_by_row(row), stock.gpu.resource) for pool in stock.pools for row in pool.rows):
         return True
     return stock.gpu.runtime_class is not None and stock.has_reserved_nodes(table)
 
 
 def _list_free_amounts(rows: Iterable[tuple[int, ...]]) -> Iterator[ShapeAmounts]:
-    """Yield units, CPU and memory of nodes that have a pod to spare; what was promised twice is nothing."""
+    """Yield units, CPU and memory of nodes with a free pod slot; an overcommitted amount is 0."""
     for count, cpu, memory, slots in rows:
         if slots > 0:
             yield count, max(0, cpu), max(0, memory)
 
 
 def _count_total(pool: EquivalentNodes, table: NodeTable, *, resource: str) -> int:
-    """Return the units of all nodes of a pool, whether they work or not."""
+    """Return the units of all nodes in a pool, healthy or not."""
     key = ("units", resource)
     if key not in pool.cache:
         pool.cache[key] = sum(count_units(table.get_by_row(row), resource) for row in pool.rows)
@@ -266,7 +273,7 @@ def _count_total(pool: EquivalentNodes, table: NodeTable, *, resource: str) -> i
 
 
 def _select_ready(pool: EquivalentNodes, table: NodeTable, *, column: list[int]) -> Sequence[int]:
-    """Return the values a column has for the nodes of a pool that are ready; one 0 where none is."""
+    """Return a column's values for the ready nodes of a pool; a single 0 if none is ready."""
     if "unready" not in pool.cache:
         pool.cache["unready"] = sum(not table.get_by_row(row).ready for row in pool.rows)
     values = pool.pick(column)
@@ -276,19 +283,21 @@ def _select_ready(pool: EquivalentNodes, table: NodeTable, *, column: list[int])
 
 
 def count_held_units(gpus: Iterable[GPUType], inventory: Inventory, *, pods: Iterable[Pod]) -> tuple[int | None, ...]:
-    """Return how many units of each GPU type some pods hold, None while nodes are not known.
+    """Return how many units of each GPU type some pods hold, None while nodes are unknown.
 
-    :param pods: not finished; those without a node hold nothing yet.
+    :param gpus: GPU types.
+    :param inventory: the cluster.
+    :param pods: pods that have not finished; pods without a node hold nothing.
     """
-    wanted = tuple(gpus)
+    types = tuple(gpus)
     known = get_occupancy(inventory)
     if known is None:
-        return (None,) * len(wanted)
-    total = [0] * len(wanted)
+        return (None,) * len(types)
+    total = [0] * len(types)
     for pod in pods:
         node = None if pod.node is None else known.occupancy.get_node(pod.node)
         if node is not None:
-            for index, gpu in enumerate(wanted):
+            for index, gpu in enumerate(types):
                 if number := pod.requests.get(gpu.resource):
                     total[index] += number if gpu.matches_labels(node.labels) else 0
     return tuple(total)

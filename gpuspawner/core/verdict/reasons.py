@@ -1,7 +1,7 @@
-"""What is missing when a pod finds no node, in one clause for people: GPUs, CPU, memory, in this order.
+"""Explains in one clause why a pod finds no node: GPUs first, then CPU, then memory.
 
-A clause names the GPU type and amounts, never a pod, a node, a label or a taint. Amounts are what the scheduler sets
-aside for the whole pod: the guarantee of what somebody picked, and what the admin adds to every server.
+A clause names the GPU type and amounts, never a pod, node, label or taint. Amounts are the whole pod's requests: the
+guarantee of the user's choice, and whatever the admin adds to every server.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gpuspawner.core.units.quantity import format_cpu
 
 _ARCHITECTURE = "kubernetes.io/arch"
 _UNLIMITED = 2**63
-"""More than any amount in Kubernetes."""
+"""More than any amount in Kubernetes; stands for an unknown amount that is assumed to suffice."""
 
 ResourceAmounts = Mapping[str, int]
 
@@ -32,11 +32,12 @@ ResourceAmounts = Mapping[str, int]
 def find_candidate_nodes(
     pod: Pod, groups: Iterable[Sequence[Node]], *, unseen: Collection[str] | None = None
 ) -> list[Node]:
-    """Return nodes that would take a pod some day, with all their hardware working and nothing running there.
+    """Return the nodes that could take a pod if they were empty and all their hardware worked.
 
-    :param groups: nodes that are the same to the pod, but for the amounts they have.
-    :param unseen: resources of which any node may have more than is known, unless kubelet has some to give away, and of
-        others one whose device plugin is not there; None: only what is seen counts.
+    :param pod: the pod.
+    :param groups: groups of nodes that differ, for this pod, only in their amounts.
+    :param unseen: resources of which any node without units may have unseen DRA devices. Nodes whose device plugin is
+        silent then count as well. None = only known units count.
     """
     needs = [(name, number) for name, number in pod.requests.items() if number]
     for_it = (node for group in groups if group and _accepts_pod(group[0], pod.constraints) for node in group)
@@ -51,11 +52,13 @@ def explain_never(
     reserved: bool = False,
     scalable_pools: Sequence[ScalableNodePool] = (),
 ) -> str:
-    """Return why no node would ever take a pod.
+    """Return why no node could ever take a pod.
 
-    :param groups: nodes of the GPU type, all without one, as for :func:`find_candidate_nodes`.
-    :param reserved: the type has further nodes, which are reserved for others.
-    :param growths: what may be added; it is then no reason that nothing is there yet.
+    :param pod: the pod.
+    :param groups: the nodes of the GPU type, or all nodes without one; as for :func:`find_candidate_nodes`.
+    :param gpu: the chosen GPU type; None = none.
+    :param reserved: whether the type has further nodes that are reserved for others.
+    :param scalable_pools: node pools that can grow; with any, a missing node is not the reason.
     """
     may_grow = [scalable_pool for scalable_pool in scalable_pools if scalable_pool.max_new_nodes != 0]
     constraints = pod.constraints
@@ -80,21 +83,24 @@ def explain_never(
 def explain_wait(
     candidates: Sequence[Node], pod: Pod, *, nodes: Sequence[Node], gpu: GPUType | None, occupancy: Occupancy
 ) -> str:
-    """Return why a pod that some node could take has to wait.
+    """Return why a pod has to wait although some node could take it.
 
-    :param candidates: its :func:`find_candidate_nodes`.
-    :param nodes: all nodes of the GPU type, all without one.
+    :param candidates: the nodes from :func:`find_candidate_nodes`.
+    :param pod: the pod.
+    :param nodes: the nodes of the GPU type, or all nodes without one.
+    :param gpu: the chosen GPU type; None = none.
+    :param occupancy: requests of all pods on the nodes.
     """
     now = _select_open_nodes(candidates, pod.constraints.tolerations)
     if not now:
         return _explain_closed(gpu)
     if gpu is not None:
-        # All that most pods wait for, of hundreds of nodes.
-        wanted = pod.requests.get(gpu.resource, 0)
+        # Fast path: most pods wait for GPUs, and there may be hundreds of nodes.
+        needed = pod.requests.get(gpu.resource, 0)
         free = _list_free(now, gpu.resource, occupancy=occupancy)
-        if all(number < wanted for number in free):
-            return _explain_in_use(gpu.resource, free, now=now, nodes=nodes, wanted=wanted)
-        now = [node for node, number in zip(now, free, strict=True) if number >= wanted]
+        if all(number < needed for number in free):
+            return _explain_in_use(gpu.resource, free, now=now, nodes=nodes, needed=needed)
+        now = [node for node, number in zip(now, free, strict=True) if number >= needed]
     names = tuple({*pod.requests, "pods"})
     columns = [_list_free(now, name, occupancy=occupancy) for name in names]
     left_on_each = [dict(zip(names, left, strict=True)) for left in zip(*columns, strict=True)]
@@ -107,7 +113,6 @@ def explain_wait(
 
 
 def _format_no_node(gpu: GPUType | None) -> str:
-    """Return the subject of what no node does."""
     return gettext("no node with {gpus}", gpus=add_article(gpu.display_name)) if gpu else gettext("no node")
 
 
@@ -130,7 +135,7 @@ def _explain_closed(gpu: GPUType | None) -> str:
 
 
 def _explain_not_selected(gpu: GPUType | None, nodes: Iterable[Node], *, constraints: PodConstraints) -> str:
-    """Return why none of the nodes is one that the pod asks for; of its demands people chose the image's alone."""
+    """Return why no node matches the pod's node affinity: the image's CPU architecture, or anything else."""
     relaxed = _drop_architecture(constraints)
     if relaxed is not None and any(matches_node_affinity(node, relaxed) for node in nodes):
         return gettext("{no_node} has the kind of processor that the image is made for", no_node=_format_no_node(gpu))
@@ -138,7 +143,7 @@ def _explain_not_selected(gpu: GPUType | None, nodes: Iterable[Node], *, constra
 
 
 def _drop_architecture(constraints: PodConstraints) -> PodConstraints | None:
-    """Return demands that say nothing of processors, None when they do not anyway."""
+    """Return constraints without CPU architectures, None if they have none."""
     terms = constraints.node_terms or ()
     relaxed = [
         replace(term, expressions=tuple(each for each in term.expressions if each.key != _ARCHITECTURE))
@@ -146,22 +151,22 @@ def _drop_architecture(constraints: PodConstraints) -> PodConstraints | None:
     ]
     if relaxed == list(terms):
         return None
-    # A term that says nothing matches no node; of one that said nothing else, nothing is left to match.
+    # In Kubernetes an empty term matches no node. A term emptied here would have matched any, so all terms are dropped.
     is_any = any(not term.expressions and not term.fields for term in relaxed)
     return replace(constraints, node_terms=None if is_any else tuple(relaxed))
 
 
 def _explain_in_use(
-    resource: str, left: Sequence[int], *, now: Sequence[Node], nodes: Sequence[Node], wanted: int
+    resource: str, left: Sequence[int], *, now: Sequence[Node], nodes: Sequence[Node], needed: int
 ) -> str:
-    """Return how many units are in use, where none of the nodes that take servers now has enough of them left."""
+    """Return how many units are in use, if no open node has enough of them left."""
     free, healthy = sum(left), sum(node.allocatable.get(resource, 0) for node in now)
     broken = sum(max(0, node.capacity.get(resource, 0) - node.allocatable.get(resource, 0)) for node in now)
-    # Those that take servers now are among the nodes, and all of theirs is known.
+    # Open nodes are a subset of all nodes. Further units are on nodes that are closed now.
     others = len(nodes) > len(now) and sum(_find_capacity(node).get(resource, 0) for node in nodes) > healthy
     if healthy == 0:
         return ngettext("the only one does not work right now", "all {number} do not work right now", number=broken)
-    if 0 < free < wanted:
+    if 0 < free < needed:
         text = _explain_few_free(free, healthy=healthy, others=others)
     elif free:
         text = gettext("{free} are free, but no more than {most} on one node", free=free, most=max(left))
@@ -194,10 +199,10 @@ def _explain_none_free(healthy: int, *, others: bool) -> str:
 
 
 def _explain_too_little(pod: Pod, has: Sequence[ResourceAmounts], *, gpu: GPUType | None, left: bool) -> str:
-    """Return what there is too little of on each node.
+    """Return which amount is too small on every node.
 
-    :param has: what each of the nodes has.
-    :param left: it is what the nodes have left, not all they have.
+    :param has: amounts of each node.
+    :param left: whether the amounts are what the nodes have left rather than all they have.
     """
     needs = {name: number for name, number in pod.requests.items() if number}
     units = needs.pop(gpu.resource, 0) if gpu is not None else 0
@@ -246,7 +251,7 @@ _FORMATTERS: Mapping[str, tuple[Callable[[int], str], Callable[[int], str]]] = {
         lambda size_bytes: format_rounded_memory(size_bytes, round_up=False),
     ),
 }
-"""Resource → how what is needed is told, and the most that there is."""
+"""Resource → formatters of a requested amount and of the largest amount on a node."""
 
 
 def _format_gpus(gpu: GPUType, units: int, *, free: bool) -> str:
@@ -264,23 +269,23 @@ def _format_free_nodes(gpu: GPUType | None, pod: Pod) -> str:
 
 
 def _could_hold(node: Node, needs: Iterable[tuple[str, int]], *, unseen: Collection[str] | None) -> bool:
-    """Tell whether a node has these amounts, or may have, when nothing runs there and its hardware works."""
+    """Return whether an empty node with working hardware has, or may have, these amounts."""
     allocatable, capacity = node.allocatable, node.capacity
     for name, number in needs:
         if name in node.uncounted or (
             unseen is not None and _may_have_unseen_units(node, name, anywhere=name in unseen)
         ):
             continue
-        # What the node's own daemons take of CPU and memory is never given back; a device that broke may be.
+        # Reserved CPU and memory are never allocatable; a broken device may work again, so its capacity counts.
         if allocatable.get(name, 0) < number and ("/" not in name or capacity.get(name, 0) < number):
             return False
     return True
 
 
 def _may_have_unseen_units(node: Node, name: str, *, anywhere: bool) -> bool:
-    """Tell whether a node may have units of a resource that are not seen.
+    """Return whether a node may have units that are not visible now.
 
-    :param anywhere: devices of a DRA driver may be on any node that has none otherwise.
+    :param anywhere: whether DRA devices may be on any node without units.
     """
     return has_silent_plugin(node, name) or (
         anywhere and (name in node.published_by_dra or not count_units(node, name))
@@ -297,12 +302,12 @@ def _accepts_pod(node: Node, constraints: PodConstraints) -> bool:
 
 
 def _reaches_volumes(node: Node, constraints: PodConstraints) -> bool:
-    """Tell whether volumes of the pod, which may be bound to a zone, can be mounted on a node."""
+    """Return whether a node can mount the pod's volumes, which may be bound to a zone."""
     return all(matches_any_term(node, terms) for terms in constraints.volume_terms)
 
 
 def _has_topology_labels(node: Node, constraints: PodConstraints) -> bool:
-    """Tell whether a node has the labels that rules about other pods, and about spreading, need."""
+    """Return whether a node has the topology keys of the pod's affinity and spread constraints."""
     keys = (
         *(each.topology_key for each in constraints.spread_constraints),
         *(each.topology_key for each in constraints.affinity),
@@ -311,13 +316,13 @@ def _has_topology_labels(node: Node, constraints: PodConstraints) -> bool:
 
 
 def _list_free(nodes: Sequence[Node], resource: str, *, occupancy: Occupancy) -> list[int]:
-    """Return what each of the occupancy's nodes has left of a resource; what nobody can count is taken to suffice."""
+    """Return how much each node has left of a resource; uncounted devices are assumed to suffice."""
     free = occupancy.table.list_free(nodes, resource)
     return [_UNLIMITED if resource in node.uncounted else max(0, left) for node, left in zip(nodes, free, strict=True)]
 
 
 def _select_open_nodes(nodes: Iterable[Node], tolerations: tuple[Toleration, ...]) -> list[Node]:
-    """Return the nodes that take servers with these tolerations now; most of them have the very same taints."""
+    """Return the nodes that accept servers with these tolerations now."""
     answers: dict[tuple[bool, int], bool] = {}
     found = []
     for node in nodes:
@@ -330,14 +335,14 @@ def _select_open_nodes(nodes: Iterable[Node], tolerations: tuple[Toleration, ...
 
 
 def _find_capacity(node: Node) -> ResourceAmounts:
-    """Return what a node has; what nobody can count of it is taken to suffice."""
+    """Return a node's allocatable amounts; uncounted devices are assumed to suffice."""
     if not node.uncounted:
         return node.allocatable
     return {**node.allocatable, **dict.fromkeys(node.uncounted, _UNLIMITED)}
 
 
 def _estimate_new_node(scalable_pool: ScalableNodePool, pod: Pod) -> dict[str, int]:
-    """Return what a new node has; what nobody told of it is taken to suffice."""
+    """Return the amounts of a new node; undeclared amounts are assumed to suffice."""
     machines = scalable_pool.machines
     if machines is not None:
         most = {name: find_largest_size(machines, name) for name in pod.requests}

@@ -1,17 +1,14 @@
-"""What becomes of a server that somebody would start now: for the pod that would really be created, in one value.
+"""Predicts what becomes of a server if it started now, from the pod that would be created.
 
-A verdict is advice. NEVER alone stops a start, so it is said only where what is known is fresh, no node that is there
-would take the pod if it were empty and in order, nothing that the admin or an autoscaler says may be added would, no
-autoscaler left a trace from which one could not be sure, and no devices may be there unseen. All other doubts are
-UNKNOWN.
+A verdict is advice. Only NEVER stops a start, so it requires all of this: the data is fresh; no node could take the pod
+even if it were empty and healthy; no declared or autoscaled node pool could; no other autoscaler is visible; and no
+devices can be hidden. Every other doubt makes the verdict UNKNOWN.
 
-Who waits for the same as a pod, and would be served before it.
+The verdict also counts the pods that wait for the same nodes and are scheduled first.
 
-Devices that may be there although nothing is known of them.
-
-What DRA drivers publish of a node comes and goes: kubelet deletes it whenever it starts, because nobody could use the
-devices until their driver is back (pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go, ``wipeResourceSlices``). Of device
-plugins it says 0 for that time. And not every hub may read which resources stand for devices of a driver.
+Devices can be hidden for a while: kubelet deletes a DRA driver's ResourceSlices when it starts, until the driver
+registers again (pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go, ``wipeResourceSlices``), and reports 0 units of a
+device plugin for that time. Some hubs cannot read DeviceClasses, so they do not know which resources are DRA devices.
 """
 
 from __future__ import annotations
@@ -44,20 +41,20 @@ from gpuspawner.core.text.wording import join_with_and, make_sentence
 from gpuspawner.core.verdict.reasons import explain_never, explain_wait, find_candidate_nodes
 
 _MAX_COMPARED_CHOICES = 64
-"""Different demands of pods that wait which are compared with each node: anybody may think of thousands."""
+"""Most distinct constraints of pending pods that are compared with each node; users can create any number of them."""
 
 
 def find_pods_ahead(
     pod: Pod, waiting: Iterable[Pod], *, nodes: Sequence[Node], gpu: GPUType | None = None
 ) -> tuple[Pod, ...]:
-    """Return pods that wait for the same as a pod and come before it, in no order.
+    """Return the pending pods that compete with a pod and are scheduled before it, in no order.
 
-    They want one of its devices (or, like itself, none), and a node that would do for it. kube-scheduler takes those
-    of higher priority first, then those that have waited longer (queuesort/priority_sort.go); a pod that does not exist
-    yet comes after all of its priority.
+    They request one of its devices (or no device, like it), and could run on a node that could take it. kube-scheduler
+    takes higher priorities first, then older pods (queuesort/priority_sort.go). A pod that does not exist yet is the
+    last of its priority.
 
-    :param nodes: those that would do for the pod.
-    :param gpu: the type that all of them are of; it says what a node will be like while there is none.
+    :param nodes: nodes that could take the pod.
+    :param gpu: the type of all these nodes; its labels are compared while there is no node.
     """
     devices = _list_devices(pod)
     shared: dict[tuple[int, ...], bool] = {}
@@ -78,7 +75,7 @@ def find_pods_ahead(
 
 
 def _list_devices(pod: Pod) -> frozenset[str]:
-    """Return the extended resources that a pod asks for: what nodes have few of, and most have none."""
+    """Return the extended resources that a pod requests."""
     return frozenset(name for name, number in pod.requests.items() if number and "/" in name)
 
 
@@ -91,7 +88,7 @@ def _is_before(other: Pod, pod: Pod) -> bool:
 def _share_a_node(own: PodConstraints, other: PodConstraints, *, nodes: Sequence[Node], gpu: GPUType | None) -> bool:
     if own is other or (own.node_selector == other.node_selector and own.node_terms == other.node_terms):
         return True
-    # Said at once of nearly all who want another type, and all that can be said while there is no node.
+    # Fast path: the other pod's selector excludes every node of this type. Without nodes it is the only check.
     if gpu is not None and not any(may_match_node_affinity(match, other) for match in gpu.label_matches):
         return False
     if not nodes:
@@ -100,27 +97,27 @@ def _share_a_node(own: PodConstraints, other: PodConstraints, *, nodes: Sequence
 
 
 def may_need_unseen_devices(pod: Pod, table: NodeTable, *, dra_resources: frozenset[str] | None) -> bool:
-    """Tell whether a pod that no node would take may ask for devices that are there and not seen.
+    """Return whether a pod that no node could take may request devices that are hidden for now.
 
-    So it is where no node has the resource at all, and where all that a node lacks may be such devices.
+    This is so if no node has the resource at all, or if hidden devices are all that a node lacks.
 
     :param dra_resources: as ``dra_resources`` of :class:`~gpuspawner.core.cluster.state.Inventory`.
     """
     extended = {name for name, number in pod.requests.items() if number and "/" in name}
     if not extended:
         return False
-    asked = extended if dra_resources is None else extended & dra_resources
-    if not all(any(may_have_units(node, name) for node in table) for name in asked):
+    hidden = extended if dra_resources is None else extended & dra_resources
+    if not all(any(may_have_units(node, name) for node in table) for name in hidden):
         return True
     groups = ([table.get_by_row(row) for row in pool.rows] for pool in table.group_nodes(build_node_grouping(pod)))
-    return bool(find_candidate_nodes(pod, groups, unseen=asked))
+    return bool(find_candidate_nodes(pod, groups, unseen=hidden))
 
 
 MAX_DATA_AGE_S = 60.0
-"""Seconds: what is known of the cluster and older than this is not relied on."""
+"""Seconds; older data about the cluster makes every verdict UNKNOWN."""
 
 _MAX_PLACES = 100
-"""Places that are counted at most; nobody needs to know of more."""
+"""Most free places that are counted."""
 
 _UNREADABLE = gettext_lazy("the nodes of the cluster cannot be read")
 _UNREADABLE_PODS = gettext_lazy("what is free cannot be read")
@@ -136,7 +133,7 @@ _NEW_NODE_IN_DOUBT = gettext_lazy("whether a new node would do for it cannot be 
 
 
 class Outcome(StrEnum):
-    """What becomes of it."""
+    """When a server starts."""
 
     NOW = "now"
     AFTER_SCALE_UP = "after-scale-up"
@@ -147,16 +144,18 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What becomes of a server, and why. What does not belong to the outcome is None or empty.
+    """When a server starts, and why not now. Fields that do not apply to the outcome are None or empty.
 
+    :param outcome: when it starts.
     :param places: for NOW, how many such servers could start.
-    :param places_exact: there are that many; otherwise at least that many.
-    :param minutes: for AFTER_SCALE_UP, how long a new node takes; None when not known.
-    :param pool: for AFTER_SCALE_UP, what people call the nodes that are added to.
-    :param is_sure: for AFTER_SCALE_UP, a node that is large enough can be had; otherwise nothing known is against it.
-    :param ahead: for WAITS and AFTER_SCALE_UP, how many pods wait for the same and come first.
-    :param reason: one sentence for people why it is not NOW, empty where the outcome says it all.
-    :param age_s: seconds since what is known of the cluster was confirmed; None when unknown.
+    :param places_exact: for NOW, whether ``places`` is exact; otherwise it is a lower bound.
+    :param minutes: for AFTER_SCALE_UP, how long a new node takes; None when unknown.
+    :param pool: for AFTER_SCALE_UP, the display name of the node pool that grows.
+    :param is_sure: for AFTER_SCALE_UP, whether a large enough node is certain; otherwise nothing known speaks against
+        it.
+    :param ahead: for WAITS and AFTER_SCALE_UP, the number of pods that compete and are scheduled first.
+    :param reason: why the outcome is not NOW, as a sentence; may be empty.
+    :param age_s: seconds since the data about the cluster was last confirmed; None when unknown.
     """
 
     outcome: Outcome
@@ -171,10 +170,11 @@ class Verdict:
 
 
 def predict_verdict(pod: Pod, inventory: Inventory, *, gpu: GPUType | None = None) -> Verdict:
-    """Return what becomes of a pod that does not exist yet, or still waits.
+    """Return the verdict for a pod that does not exist yet or is pending.
 
-    :param pod: as it would be created, with what the admin and KubeSpawner put into it.
-    :param gpu: the type chosen; its name is used in reasons, its ``scale_up`` says what may be added.
+    :param pod: the complete pod, with the admin's and KubeSpawner's additions.
+    :param inventory: the cluster, with the age of its data.
+    :param gpu: the chosen GPU type, named in reasons; its ``scale_up`` declares what can be added. None = none.
     """
     known = get_occupancy(inventory)
     if known is None:
@@ -194,7 +194,11 @@ def predict_verdict(pod: Pod, inventory: Inventory, *, gpu: GPUType | None = Non
 
 
 def starts_now(pod: Pod, inventory: Inventory) -> bool:
-    """Tell whether the verdict is NOW: for questions about many pods, which nobody wants a reason for."""
+    """Return whether the verdict is NOW. It is cheaper than :func:`predict_verdict`, because it finds no reasons.
+
+    :param pod: the complete pod.
+    :param inventory: the cluster, with the age of its data.
+    """
     known = get_occupancy(inventory)
     if known is None or not known.pods_known or not _is_fresh(inventory):
         return False
@@ -206,7 +210,7 @@ def _is_fresh(inventory: Inventory) -> bool:
 
 
 class _PodCase:
-    """One pod in one cluster."""
+    """One pod in one cluster, with the nodes and node pools that matter to it."""
 
     def __init__(
         self, pod: Pod, occupancy: Occupancy, *, gpu: GPUType | None, pools: tuple[ScalableNodePool, ...] | None
@@ -220,18 +224,18 @@ class _PodCase:
         self._groups: list[Sequence[Node]] = []
         self._nodes: list[Node] = []
         self._reserved = False
-        # Most pods fit, and then nobody asks for what they would not fit into.
+        # Most pods fit; they need neither nodes nor pools for a reason.
         if self._survey.answer is Answer.NO:
             self._find_nodes()
             self._find_node_pools()
 
     def explain_blocked(self) -> str:
-        """Return why no node that is there or declared would ever take the pod, empty when one might."""
-        # Whoever takes the gates away may add tolerations and a node selector, as Kueue does.
+        """Return why no present or declared node could ever take the pod, empty if one could."""
+        # A controller that removes the gates, such as Kueue, may add tolerations and a node selector.
         if self._survey.fit_if_empty or self._survey.answer is not Answer.NO or self._pod.constraints.is_gated:
             return ""
         pod, growing = self._pod, self._scalable_pools
-        # A pool that is as large as it may be grows again when a node of it has gone.
+        # A pool at its maximum size can grow again after it has lost a node.
         pools = [replace(each, max_new_nodes=None) for each in growing]
         if find_candidate_nodes(pod, self._groups) or any(check_new_node(each, pod) is not Answer.NO for each in pools):
             return ""
@@ -239,21 +243,21 @@ class _PodCase:
         return explain_never(pod, self._groups, gpu=self._gpu, reserved=self._reserved, scalable_pools=for_it)
 
     def explain_doubt(self, inventory: Inventory) -> str:
-        """Return what may change that a pod is blocked, empty where nothing does."""
+        """Return what may contradict that the pod is blocked, empty if nothing does."""
         if may_need_unseen_devices(self._pod, self._occupancy.table, dra_resources=inventory.dra_resources):
             return _UNSEEN_DEVICES
-        # Its tolerations are added when the pod is created (https://kubernetes.io/docs/concepts/containers/runtime-class/),
-        # and nobody here reads them.
+        # The API server adds a RuntimeClass's tolerations when the pod is created, and the hub does not read them
+        # (https://kubernetes.io/docs/concepts/containers/runtime-class/).
         if self._reserved and self._pod.constraints.has_runtime_class:
             return _RUNTIME_CLASS
         return _NEW_NODE if self._may_scale_up() else ""
 
     def _may_scale_up(self) -> bool:
-        """Tell whether an autoscaler that nobody described may add a node for a pod that is blocked.
+        """Return whether an autoscaler that is not declared may add a node for a blocked pod.
 
-        What the admin says of a type, or of all that it stands for, is all there is to it, but for NodePools that are
-        there and could not be read. Nodes of a pool are alike: where the type has some, another one will not do
-        either, unless machines are chosen for the pods that wait.
+        A declared ``scale_up`` of the type, or of all its members, is complete; NodePools that could not be read are
+        not. New nodes are like the present ones of their pool, so a type with nodes gains nothing unless the autoscaler
+        chooses machine sizes for pending pods.
         """
         if self._pools is None:
             return True
@@ -263,7 +267,7 @@ class _PodCase:
         return left.any_size or (left.fixed_size and (self._gpu is None or not self._nodes))
 
     def predict(self, inventory: Inventory) -> Verdict:
-        """Return the verdict for a pod that some node may take, where what is known is fresh and complete."""
+        """Return the verdict for a pod that is not blocked, from fresh and complete data."""
         found, age_s = self._survey, inventory.age_s
         if found.answer is Answer.YES:
             return Verdict(outcome=Outcome.NOW, places=found.places, places_exact=found.places_exact, age_s=age_s)
@@ -274,7 +278,7 @@ class _PodCase:
         return self._predict_later(inventory)
 
     def _predict_later(self, inventory: Inventory) -> Verdict:
-        """Return what a pod waits for that fits nowhere now."""
+        """Return the verdict for a pod that fits nowhere now."""
         pod, nodes = self._pod, self._nodes
         could = find_candidate_nodes(pod, self._groups)
         ahead = find_pods_ahead(pod, self._occupancy.pending_pods, nodes=could, gpu=self._gpu)
@@ -287,10 +291,10 @@ class _PodCase:
             else ""
         )
         if first is not None:
-            told = [each.minutes for each in (first, *self._scalable_pools) if each.minutes is not None]
+            minutes = [each.minutes for each in (first, *self._scalable_pools) if each.minutes is not None]
             return Verdict(
                 outcome=Outcome.AFTER_SCALE_UP,
-                minutes=told[0] if told else None,
+                minutes=minutes[0] if minutes else None,
                 pool=first.name,
                 is_sure=first.machines is None,
                 ahead=len(ahead),
@@ -304,7 +308,7 @@ class _PodCase:
         return Verdict(outcome=Outcome.WAITS, ahead=len(ahead), reason=why, age_s=inventory.age_s)
 
     def _find_nodes(self) -> None:
-        """Find the nodes of the GPU type that are not reserved for others; without a type, all."""
+        """Find the unreserved nodes of the GPU type; without a type, all nodes."""
         table, alike = self._occupancy.table, build_node_grouping(self._pod)
         if self._gpu is None:
             self._groups = [[table.get_by_row(row) for row in pool.rows] for pool in table.group_nodes(alike)]
@@ -317,7 +321,7 @@ class _PodCase:
         self._nodes = [node for group in self._groups for node in group]
 
     def _find_node_pools(self) -> None:
-        """Find what may be added: what the admin says of the GPU type, machines as they are there, and any others."""
+        """Find the node pools that can grow: of ``scale_up``, derived from present nodes, and of autoscalers."""
         own = build_scale_up_pools(self._gpu, self._nodes) if self._gpu is not None else ()
         pools = [add_gpu_sizes(each, self._gpu) for each in self._pools or ()]
         self._scalable_pools = (*own, *derive_pools_from_nodes(pools, self._nodes), *pools)
@@ -328,5 +332,5 @@ def _make_unknown(inventory: Inventory, reason: str) -> Verdict:
 
 
 def _rank_node_pool(scalable_pool: ScalableNodePool) -> tuple[bool, float, bool]:
-    """Return what puts growths in order: the soonest first, and what is sure before what is not."""
+    """Return a sort key: shortest time first, then certain before uncertain machines."""
     return scalable_pool.minutes is None, scalable_pool.minutes or 0.0, scalable_pool.machines is not None

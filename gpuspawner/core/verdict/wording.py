@@ -1,4 +1,4 @@
-"""A verdict as one short sentence, as it stands next to Start."""
+"""Formats verdicts for the form and for messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S, Outcome, Verdict
 
 
 def format_verdict(verdict: Verdict) -> str:
-    """Return a verdict for people: "Starts now: 3 places left."."""
+    """Return a verdict as a sentence: "Starts now: 3 places left.".
+
+    :param verdict: the verdict.
+    """
     match verdict.outcome:
         case Outcome.NOW:
             return _format_now(verdict)
@@ -25,7 +28,10 @@ def format_verdict(verdict: Verdict) -> str:
 
 
 def format_verdict_label(verdict: Verdict) -> str:
-    """Return a verdict in a few words, for where there is room for one short line: "Starts now: 3 left"."""
+    """Return a verdict in a few words without a full stop: "Starts now: 3 left".
+
+    :param verdict: the verdict.
+    """
     match verdict.outcome:
         case Outcome.NOW if verdict.places is None:
             return gettext("Starts now")
@@ -80,17 +86,16 @@ def _format_waits(reason: str, ahead: str) -> str:
 def _format_unknown(reason: str, verdict: Verdict) -> str:
     if verdict.age_s is None or verdict.age_s <= MAX_DATA_AGE_S:
         return gettext("Unknown: {reason}.", reason=reason) if reason else gettext("Unknown.")
-    # What is known of the cluster is too old, and how old is worth saying.
-    told = format_age(verdict.age_s)
+    age = format_age(verdict.age_s)  # the data is too old to rely on
     return (
-        gettext("Unknown: {reason} ({age}).", reason=reason, age=told)
+        gettext("Unknown: {reason} ({age}).", reason=reason, age=age)
         if reason
-        else gettext("Unknown ({age}).", age=told)
+        else gettext("Unknown ({age}).", age=age)
     )
 
 
 def _format_ahead(verdict: Verdict) -> str:
-    """Return who comes first, in numbers."""
+    """Return how many servers are ahead."""
     if verdict.ahead is None:
         return ""
     if verdict.ahead == 0:
