@@ -1,8 +1,4 @@
-"""What an admin should look at: nodes whose GPUs nobody can pick, and why; GPUs that do not work.
-
-For admins alone: it names nodes, labels and taints. Presets are looked at in
-:mod:`gpuspawner.core.warnings.presets_and_policy`.
-"""
+"""Warns admins about GPU nodes: GPUs that no user can choose and why, and GPUs that do not work."""
 
 from __future__ import annotations
 
@@ -22,7 +18,7 @@ from gpuspawner.core.text.quoting import format_list, sanitize_name
 
 
 class WarningKind(StrEnum):
-    """What is the matter, in the order admins are told."""
+    """The kinds of warnings, in display order."""
 
     PRESET = "preset"
     POLICY = "policy"
@@ -37,13 +33,14 @@ class WarningKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminWarning:
-    """One thing about the GPUs of some nodes, about some presets, or about what some settings name.
+    """A warning about some nodes, presets or settings.
 
-    :param resource: the extended resource, empty where the nodes have none.
-    :param message: a sentence with what is the matter and what helps.
-    :param nodes: names of the nodes, in their order.
-    :param presets: slugs of the presets; only where there are no nodes.
-    :param settings: paths of the settings; only where there are neither.
+    :param kind: the kind of problem.
+    :param resource: the extended resource; empty if there is none.
+    :param message: one or more sentences with the problem and its fix.
+    :param nodes: names of the nodes, sorted.
+    :param presets: slugs of the presets; only if ``nodes`` is empty.
+    :param settings: paths of the settings; only if the other two are empty.
     """
 
     kind: WarningKind
@@ -55,7 +52,7 @@ class AdminWarning:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of what it is about."""
+        """The nodes, presets or settings that the warning is about."""
         return self.nodes or self.presets or self.settings
 
 
@@ -66,12 +63,15 @@ def find_node_warnings(
     table: AcceleratorTable,
     tolerations: tuple[Toleration, ...] = (),
 ) -> tuple[AdminWarning, ...]:
-    """Return what is the matter with GPUs, one flag for all nodes of which the same is to say, sorted by concern.
+    """Return the problems with the nodes' GPUs, one warning for all nodes with the same problem, sorted by kind.
 
-    GPUs the admin took out are as they should be. Nodes that are starting, or being worked on, are left out: what is
-    missing there will come.
+    GPU types that the admin has hidden cause no warning. Nodes that are unready or have a transient taint are skipped,
+    because their GPUs may still appear.
 
-    :param tolerations: what every server tolerates besides the types' own (KubeSpawner's).
+    :param nodes: all nodes.
+    :param catalogue: the catalog built from these nodes.
+    :param table: the GPU models.
+    :param tolerations: tolerations of every server, besides those of the types.
     """
     types = (*catalogue.gpus.values(), *catalogue.hidden)
     matched = {key for gpu in types for match in gpu.label_matches for key in match}
@@ -80,11 +80,11 @@ def find_node_warnings(
     case = _NodeInspection(catalogue=catalogue, table=table, ambiguous=ambiguous, tolerations=tolerations)
     found: dict[AdminWarning, list[str]] = {}
     for group in groups:
-        for flag in case.list_warnings(group[0]):
-            found.setdefault(flag, []).extend(node.name for node in group)
-    complete = (replace(flag, nodes=tuple(sorted(names))) for flag, names in found.items())
+        for warning in case.list_warnings(group[0]):
+            found.setdefault(warning, []).extend(node.name for node in group)
+    complete = (replace(warning, nodes=tuple(sorted(names))) for warning, names in found.items())
     order = list(WarningKind)
-    return tuple(sorted(complete, key=lambda flag: (order.index(flag.kind), flag.nodes, flag.message)))
+    return tuple(sorted(complete, key=lambda warning: (order.index(warning.kind), warning.nodes, warning.message)))
 
 
 def _is_settled(node: Node) -> bool:
@@ -93,7 +93,7 @@ def _is_settled(node: Node) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NodeInspection:
-    """What nodes are looked at with.
+    """Checks one node after another.
 
     :param ambiguous: as for :func:`gpuspawner.core.catalog.node_labels.read_node_gpu`.
     """
@@ -104,7 +104,7 @@ class _NodeInspection:
     tolerations: tuple[Toleration, ...]
 
     def list_warnings(self, node: Node) -> Iterator[AdminWarning]:
-        """Yield what is the matter with a node's GPUs, and with those of all nodes that are alike."""
+        """Yield the problems with one node's GPUs."""
         names = {*node.capacity, *node.allocatable}
         resources = sorted(name for name in names if find_vendor(name) is not None and count_units(node, name))
         unsure = tuple(_warn_of_uncounted_devices(node))
@@ -115,7 +115,7 @@ class _NodeInspection:
             yield from self._list_resource_warnings(node, resource)
 
     def _list_resource_warnings(self, node: Node, resource: str) -> Iterator[AdminWarning]:
-        """Yield what is the matter with one resource; what keeps it from being picked is said once."""
+        """Yield the problems with one GPU resource; at most one reason why users cannot choose it."""
         types = [
             gpu for gpu in self.catalogue.gpus.values() if gpu.resource == resource and gpu.matches_labels(node.labels)
         ]
@@ -145,7 +145,7 @@ class _NodeInspection:
 
 
 def _warn_of_missing_type(offer: NodeGPU) -> AdminWarning:
-    """Return that no type has a node's GPUs: nobody described them, and there is no telling them from others' nodes."""
+    """Return that no GPU type matches a node: the settings have none, and none could be discovered."""
     what = f"{offer.resource} ({sanitize_name(offer.model[1])})" if offer.model is not None else offer.resource
     message = (
         f"{what} is not offered: no GPU type of the settings matches the labels. "
@@ -155,7 +155,7 @@ def _warn_of_missing_type(offer: NodeGPU) -> AdminWarning:
 
 
 def _warn_of_unclear_labels(node: Node, resource: str, *, types: list[GPUType]) -> AdminWarning:
-    """Return why labels cannot tell what a server would get."""
+    """Return why the labels do not tell which GPU a server would get."""
     lead = f"{resource} is not offered" if not types else f"{resource} may not be what {types[0].slug} says"
     if _has_invalid_mig(node):
         return AdminWarning(kind=WarningKind.MIG_INVALID, resource=resource, message=f"{lead}: {_advise_on_mig(node)}")
@@ -167,10 +167,10 @@ def _warn_of_unclear_labels(node: Node, resource: str, *, types: list[GPUType]) 
 
 
 def _warn_of_missing_resource(node: Node) -> Iterator[AdminWarning]:
-    """Yield what is the matter with GPUs that only labels tell of."""
+    """Yield the problems with GPUs that labels show and no resource counts."""
     label = find_gpu_node_label(node.labels)
     if _has_invalid_mig(node):
-        # NVIDIA's device plugin offers nothing then under its strategy single.
+        # Under MIG strategy "single", NVIDIA's device plugin then offers nothing.
         yield AdminWarning(
             kind=WarningKind.MIG_INVALID, resource="", message=f"No GPU is offered: {_advise_on_mig(node)}"
         )
@@ -200,15 +200,15 @@ def _warn_of_uncounted_devices(node: Node) -> Iterator[AdminWarning]:
 
 
 def _list_blocking_taints(node: Node, types: Iterable[GPUType], *, tolerations: tuple[Toleration, ...]) -> list[str]:
-    """Return keys of lasting taints that keep each of the types away, empty where one of them is tolerated."""
+    """Return the keys of lasting taints that keep all types off a node; empty if a type tolerates all of them."""
     keys: list[str] = []
     for gpu in types:
-        untold = [
+        untolerated = [
             each
             for each in find_untolerated_taints(node, (*gpu.tolerations, *tolerations))
             if not is_transient_taint(each)
         ]
-        if not untold:
+        if not untolerated:
             return []
-        keys += [sanitize_name(each.key) for each in untold]
+        keys += [sanitize_name(each.key) for each in untolerated]
     return list(dict.fromkeys(keys))

@@ -1,11 +1,7 @@
-"""Presets that cannot be started as the cluster is: which they are, and what admins are told of them.
+"""Warns admins about presets that cannot start, and about rules and pools that name unknown GPU types.
 
-The form leaves them out, and a person who looks for one sees nothing at all.
-
-GPU types that rules and pools name and that there are not, as the cluster is: what admins are told of them.
-
-Nodes may bring any type, so that a slug which is written wrongly is no error of the settings. It allows and limits
-nothing.
+The form leaves such presets out without a word. An unknown type in a rule or pool is no error, because a node with it
+may join later, but until then it allows and limits nothing.
 """
 
 from __future__ import annotations
@@ -22,9 +18,10 @@ from gpuspawner.core.warnings.nodes import AdminWarning, WarningKind
 
 
 def find_preset_warnings(presets: Mapping[str, Preset], catalogue: Catalog) -> tuple[AdminWarning, ...]:
-    """Return why presets are not in the form, one flag for all of which the same is to say, in the presets' order.
+    """Return why presets are missing from the form, one warning for all presets with the same reason.
 
-    :param presets: as for :func:`find_invalid_presets`.
+    :param presets: slug → preset, from the settings.
+    :param catalogue: the catalog of a cluster whose nodes are known.
     """
     slugs: dict[str, list[str]] = {}
     for slug, error in find_invalid_presets(presets, catalogue).items():
@@ -43,15 +40,16 @@ def find_preset_warnings(presets: Mapping[str, Preset], catalogue: Catalog) -> t
 
 def _explain_problem(problem: Problem, preset: Preset) -> str:
     if (problem.field, problem.code) == ("gpu", "unknown_choice"):
-        # Without the types that are offered instead: they come and go, and the same would be told again each time.
+        # The full message lists the types now offered; it would change, and be logged again, with every node.
         return f"There is no GPU type {quote(preset.options.get('gpu'))}."
     return problem.message
 
 
 def find_policy_warnings(policy: Policy | None, catalogue: Catalog) -> tuple[AdminWarning, ...]:
-    """Return one flag for each GPU type that is named and not there, in the order of settings.
+    """Return one warning for each GPU type that the policy names and the catalog lacks, in the settings' order.
 
-    :param catalogue: of nodes that are known; else every type that is not in the settings would be missing.
+    :param policy: the admin's rules; None = none.
+    :param catalogue: the catalog of a cluster whose nodes are known; otherwise every discovered type would be missing.
     """
     known = [*catalogue.gpus, *(gpu.slug for gpu in catalogue.hidden)]
     places: dict[str, list[str]] = {}
@@ -72,7 +70,7 @@ def find_policy_warnings(policy: Policy | None, catalogue: Catalog) -> tuple[Adm
 
 
 def _list_named_types(policy: Policy) -> Iterator[tuple[str, str]]:
-    """Yield where which slug is named."""
+    """Yield the path of each setting that names GPU types, with each slug."""
     rules = [("policy.default", policy.default)]
     rules += [(f"policy.groups.{name}", rule) for name, rule in policy.groups.items()]
     rules += [(f"policy.users.{name}", rule) for name, rule in policy.users.items()]

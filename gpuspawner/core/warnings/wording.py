@@ -1,4 +1,4 @@
-"""What admins are told about GPUs and presets, in words: for the form and for the hub's log. Both are in English."""
+"""Formats warnings for the form and the hub's log, in English only."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ from gpuspawner.core.text.quoting import format_list, sanitize_name
 from gpuspawner.core.warnings.nodes import AdminWarning
 
 MAX_WARNINGS = 20
-"""Flags that are told one by one: strange labels can make any number of them."""
+"""Most warnings that are shown; unusual labels can cause any number of them."""
 MAX_WARNING_NAMES = 10
-"""Nodes or presets of a flag that are named."""
+"""Most nodes or presets that one warning names."""
 _MAX_NAME_LENGTH = 253
 """Characters of a node's name in Kubernetes."""
 
 
 class WarningView(NamedTuple):
-    """One flag: the nodes, by name, and what is the matter with their GPUs; or the presets, and why they are away."""
+    """One warning for display.
+
+    :param subject: names of the nodes, presets or settings.
+    :param sentence: the problem and its fix.
+    """
 
     subject: str
     sentence: str
@@ -26,10 +30,11 @@ class WarningView(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarningsView:
-    """All flags.
+    """All warnings for display.
 
-    :param summary: of how many presets and nodes, a sentence without its full stop.
-    :param more: how many flags are left out of the list, as a sentence; empty where none is.
+    :param summary: how many presets, nodes and settings have problems; a sentence without its full stop.
+    :param flags: the first :data:`MAX_WARNINGS` warnings.
+    :param more: a sentence with the number of warnings left out; empty for none.
     """
 
     summary: str
@@ -38,13 +43,16 @@ class WarningsView:
 
 
 def build_warnings_view(warnings: Sequence[AdminWarning]) -> WarningsView | None:
-    """Return flags in words, None where there are none."""
+    """Return warnings for display, None if there are none.
+
+    :param warnings: all warnings, in display order.
+    """
     if not warnings:
         return None
     left_out = len(warnings) - MAX_WARNINGS
     return WarningsView(
         summary=_summarize_warnings(warnings),
-        flags=tuple(WarningView(_format_subject(flag), flag.message) for flag in warnings[:MAX_WARNINGS]),
+        flags=tuple(WarningView(_format_subject(warning), warning.message) for warning in warnings[:MAX_WARNINGS]),
         more=f"And {left_out} more of this kind." if left_out > 0 else "",
     )
 
@@ -52,10 +60,10 @@ def build_warnings_view(warnings: Sequence[AdminWarning]) -> WarningsView | None
 _MISSING_TYPES = {True: "names a GPU type that is not there", False: "name GPU types that are not there"}
 
 
-def _summarize_warnings(flags: Sequence[AdminWarning]) -> str:
-    presets = len({name for flag in flags for name in flag.presets})
-    nodes = len({name for flag in flags for name in flag.nodes})
-    settings = len({name for flag in flags for name in flag.settings})
+def _summarize_warnings(warnings: Sequence[AdminWarning]) -> str:
+    presets = len({name for warning in warnings for name in warning.presets})
+    nodes = len({name for warning in warnings for name in warning.nodes})
+    settings = len({name for warning in warnings for name in warning.settings})
     parts = []
     if presets:
         parts.append(f"{_format_count(presets, 'preset')} {'is' if presets == 1 else 'are'} not in the form")
@@ -70,10 +78,10 @@ def _format_count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _format_subject(flag: AdminWarning) -> str:
-    names = flag.names[:MAX_WARNING_NAMES]
+def _format_subject(warning: AdminWarning) -> str:
+    names = warning.names[:MAX_WARNING_NAMES]
     shown = [name[:_MAX_NAME_LENGTH] if name.isprintable() else sanitize_name(name) for name in names]
-    named = format_list([*shown, *flag.names[MAX_WARNING_NAMES:]], max_items=MAX_WARNING_NAMES)
-    if not flag.presets:
+    named = format_list([*shown, *warning.names[MAX_WARNING_NAMES:]], max_items=MAX_WARNING_NAMES)
+    if not warning.presets:
         return named
-    return f"{'Preset' if len(flag.presets) == 1 else 'Presets'} {named}"
+    return f"{'Preset' if len(warning.presets) == 1 else 'Presets'} {named}"
