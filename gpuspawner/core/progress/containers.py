@@ -1,4 +1,4 @@
-"""What keeps a pod's containers from running, as kubelet tells of it: images, settings, programs that end."""
+"""Explains why a pod's containers do not run, from kubelet's status: images, configuration, programs that exit."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import join_sentences
 
 CONFIRMED_AFTER_S = 20.0
-"""Seconds after which what kubelet tries again in vain is given up."""
+"""Seconds of failed retries by kubelet after which the start ends."""
 
 _DOUBTFUL_AFTER_S = 120.0
-"""The same for what may be the node's fault."""
+"""The same for errors that the node may cause."""
 
 _MAX_RESTARTS = 3
 _SECOND_TRY = 2
@@ -26,9 +26,9 @@ _PULL_REASONS = frozenset(
 )  # fmt: skip
 _CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 _PASSING_TROUBLE = re.compile(r"deadline exceeded|timed out|context canceled|failed to reserve container name")
-"""What a runtime says that has too much to do; the next try finds what this one has begun."""
+"""Messages of an overloaded container runtime; the next try often succeeds."""
 _NOTEBOOK = "notebook"
-"""The name that KubeSpawner gives to the server's own container."""
+"""KubeSpawner's name of the server's container."""
 _NEVER_RAN_REASONS = frozenset({"StartError", "ContainerCannotRun"})
 _MISSING_PROGRAM = re.compile(r"executable file not found|no such file or directory|not found in \$PATH")
 _NO_SUCH_COMMAND = (126, 127)
@@ -40,13 +40,13 @@ _FAILURE_CODES = {
 
 
 def find_container_trouble(pod: Mapping[str, object], events: Sequence[SourcedEvent]) -> ProgressMessage | None:
-    """Return what keeps a pod's containers from running, the worst of it; None while nothing does."""
-    found = [saying for each in read_containers(pod) if (saying := _find_trouble(each, events)) is not None]
+    """Return the most serious problem of a pod's containers, None without any."""
+    found = [message for each in read_containers(pod) if (message := _find_trouble(each, events)) is not None]
     return min(found, key=lambda each: (each.failure is None, each.after_s), default=None)
 
 
 def explain_container_end(container: Container) -> StartFailure:
-    """Return why a container that has ended did."""
+    """Return why a container ended."""
     if container.end_reason == "OOMKilled" and _is_sidecar(container):
         sentence = gettext("A program beside that of your server needed more memory to start than it was given.")
         return StartFailure(code="crashed", sentence=sentence)
@@ -68,7 +68,7 @@ def explain_container_end(container: Container) -> StartFailure:
 
 
 def _find_trouble(container: Container, events: Sequence[SourcedEvent]) -> ProgressMessage | None:
-    # One that needed more memory than there is will need it again.
+    # A server that runs again after running out of memory will run out of it again.
     if container.is_running and (container.end_reason != "OOMKilled" or _is_sidecar(container)):
         return None
     if container.waiting in _PULL_REASONS:
@@ -87,12 +87,12 @@ def _describe_config_trouble(container: Container, events: Sequence[SourcedEvent
         return ProgressMessage(stage=Stage.STARTING, sentence=sentence, event=event, is_alarm=True)
     is_sure = container.waiting == "CreateContainerConfigError" or _lacks_something(container)
     after_s = CONFIRMED_AFTER_S if is_sure else _DOUBTFUL_AFTER_S
-    hopeless = StartFailure(code="container_config", sentence=_explain_cannot_run(container))
-    return _make_failing_message(Stage.STARTING, hopeless, event=event, after_s=after_s)
+    failure = StartFailure(code="container_config", sentence=_explain_cannot_run(container))
+    return _make_failing_message(Stage.STARTING, failure, event=event, after_s=after_s)
 
 
 def _is_sidecar(container: Container) -> bool:
-    """Tell whether it is one that somebody has put beside the server's own, and that does not prepare it."""
+    """Return whether a container is neither the server's own nor an init container."""
     return container.name != _NOTEBOOK and not container.is_init
 
 
@@ -126,14 +126,14 @@ def _find_pull_trouble(container: Container, events: Sequence[SourcedEvent]) -> 
         )
     if container.waiting == "SignatureValidationFailed":
         text = gettext("The image {image} is not signed as the cluster demands.", image=image)
-        hopeless = StartFailure(code="image_pull_denied", sentence=text)
-        return _make_failing_message(Stage.PULLING, hopeless, after_s=CONFIRMED_AFTER_S)
+        failure = StartFailure(code="image_pull_denied", sentence=text)
+        return _make_failing_message(Stage.PULLING, failure, after_s=CONFIRMED_AFTER_S)
     return _describe_failed_pull(container, events)
 
 
 def _describe_failed_pull(container: Container, events: Sequence[SourcedEvent]) -> ProgressMessage:
     event, tries = _count_failed_pulls(container.image, events)
-    # While kubelet holds back, kubelets before 1.32 tell the cause in the event alone.
+    # During back-off, kubelets before 1.32 give the cause only in the event.
     causes = [classify_pull_failure(text) for text in (container.message, event.message if event else "") if text]
     failure = next((cause for cause in causes if cause is not PullFailure.OTHER), PullFailure.OTHER)
     sentence = format_pull_failure(failure, container.image)
@@ -151,12 +151,12 @@ def _describe_failed_pull(container: Container, events: Sequence[SourcedEvent]) 
 
 
 def format_missing_secret() -> str:
-    """Return that nobody can log in to the image's registry."""
+    """Return that the image pull secret is missing."""
     return gettext("The secret for the image's registry is missing.")
 
 
 def _count_failed_pulls(image: str, events: Sequence[SourcedEvent]) -> tuple[SourcedEvent | None, int]:
-    """Return the newest event of a pull that failed, and how many did."""
+    """Return the newest event of a failed pull of the image, and the number of failures."""
     found = [
         event
         for event in events
@@ -177,8 +177,8 @@ def _explain_cannot_run(container: Container) -> str:
 
 
 def _make_failing_message(
-    stage: Stage, hopeless: StartFailure, *, event: SourcedEvent | None = None, after_s: float = 0.0
+    stage: Stage, failure: StartFailure, *, event: SourcedEvent | None = None, after_s: float = 0.0
 ) -> ProgressMessage:
     return ProgressMessage(
-        stage=stage, sentence=hopeless.sentence, event=event, is_alarm=True, failure=hopeless, after_s=after_s
+        stage=stage, sentence=failure.sentence, event=event, is_alarm=True, failure=failure, after_s=after_s
     )

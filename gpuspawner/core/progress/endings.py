@@ -1,4 +1,4 @@
-"""Why a pod ended, or is being ended, before its server was ready: nothing makes another one of it."""
+"""Explains why a pod ended, or is being ended, before its server was ready. Nothing recreates such a pod."""
 
 from __future__ import annotations
 
@@ -47,9 +47,11 @@ _PRESSURE = re.compile(r"low on resource: ([\w-]+)|(ephemeral[- ](?:local )?stor
 def find_ending(
     pod: Mapping[str, object], events: Sequence[SourcedEvent], *, gpu_name: str = "", is_node_lost: bool = False
 ) -> ProgressMessage | None:
-    """Return why a pod ended or is being ended, None while it lives.
+    """Return why a pod has ended or is being ended, None otherwise.
 
-    :param gpu_name: what people call its GPUs, empty for none.
+    :param pod: v1 Pod in JSON.
+    :param events: events of the pod, oldest first.
+    :param gpu_name: display name of the GPU type; empty for none.
     :param is_node_lost: as for :func:`explain_removal`.
     """
     is_deleted = bool(as_text(as_dict(pod.get("metadata")).get("deletionTimestamp")))
@@ -67,10 +69,11 @@ def find_ending(
 def explain_removal(
     pod: Mapping[str, object], events: Sequence[SourcedEvent], *, is_node_lost: bool = False
 ) -> ProgressMessage:
-    """Return why a pod is gone that nobody here has deleted.
+    """Return why a pod is gone that the hub has not deleted.
 
-    :param pod: as it was last seen.
-    :param is_node_lost: its node is not ready or gone. Of a pod that never ran there, nothing else tells that.
+    :param pod: the last observed v1 Pod in JSON.
+    :param events: events of the pod, oldest first.
+    :param is_node_lost: whether its node is not ready or gone; for a pod that never ran there is no other evidence.
     """
     event, code = next(
         (
@@ -80,7 +83,7 @@ def explain_removal(
         ),
         (None, "node_lost" if is_node_lost else ""),
     )
-    # Kueue stops a pod for several reasons, and says which in words.
+    # Kueue gives its reason for stopping a pod only in the message.
     if event is not None and event.source is EventSource.KUEUE and event.message.startswith("Preempted"):
         code = "preempted"
     disruption = find_condition(pod, "DisruptionTarget")
@@ -102,8 +105,8 @@ def _describe_failed_pod(
     if reason.startswith(_OUT_OF):
         return _make_failed_message(_explain_out_of_resource(reason.removeprefix(_OUT_OF), gpu_name), event=event)
     if reason == "DeadlineExceeded":
-        text_ = gettext("The time that your server may run for was over before it had started.")
-        return _make_failed_message(StartFailure(code="evicted", sentence=text_), event=event)
+        sentence = gettext("The time that your server may run for was over before it had started.")
+        return _make_failed_message(StartFailure(code="evicted", sentence=sentence), event=event)
     if reason == "Evicted" and (short_of := _PRESSURE.search(message)):
         return _make_failed_message(_explain_node_pressure(short_of[1] or "ephemeral-storage"), event=event)
     if reason in _REASONS:
@@ -111,8 +114,8 @@ def _describe_failed_pod(
     if has_condition(pod, "DisruptionTarget"):
         return explain_removal(pod, events)
     if reason:
-        text_ = gettext("The node that was found refused your server.")
-        return _make_failed_message(StartFailure(code="rejected_by_node", sentence=text_), event=event)
+        sentence = gettext("The node that was found refused your server.")
+        return _make_failed_message(StartFailure(code="rejected_by_node", sentence=sentence), event=event)
     ended = [each for each in read_containers(pod) if each.exit_code or each.end_reason == "OOMKilled"]
     if ended:
         return _make_failed_message(explain_container_end(ended[0]), event=event)
@@ -178,5 +181,5 @@ def _explain_disruption(code: str) -> StartFailure:
     return StartFailure(code=code or "evicted", sentence=sentence)
 
 
-def _make_failed_message(hopeless: StartFailure, *, event: SourcedEvent | None = None) -> ProgressMessage:
-    return ProgressMessage(stage=Stage.FAILED, sentence=hopeless.sentence, event=event, is_alarm=True, failure=hopeless)
+def _make_failed_message(failure: StartFailure, *, event: SourcedEvent | None = None) -> ProgressMessage:
+    return ProgressMessage(stage=Stage.FAILED, sentence=failure.sentence, event=event, is_alarm=True, failure=failure)

@@ -1,12 +1,11 @@
-"""Events of a pod, told apart by who wrote them: several components use the same reasons.
+"""Sorts events of a pod by their source, and scrubs them for the user.
 
-Two recorders write events, and the API server translates: what one calls ``source.component`` the other calls
-``reportingController``, and the times of one may be null in the other's
+Several components use the same reasons. Events come from two recorders, and the API server converts between them:
+``source.component`` of one is ``reportingController`` of the other, and some times are null
 (https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/).
 
-An event as its own person may see it: messages of Kubernetes name other people's pods, and what nodes are kept for.
-
-Whatever is not known to be about the person's own pod is left out: a message is kept where its form is known.
+A user sees only text about the own pod. Messages of Kubernetes can name other users' pods, labels and taints. A message
+is therefore kept only where its form is known.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from gpuspawner.core.json_access import as_dict, as_int, as_text
 
 
 class EventSource(StrEnum):
-    """Who writes events of pods."""
+    """The component that wrote an event."""
 
     SCHEDULER = "scheduler"
     CLUSTER_AUTOSCALER = "cluster-autoscaler"
@@ -28,7 +27,7 @@ class EventSource(StrEnum):
     KUBELET = "kubelet"
     KUEUE = "kueue"
     CONTROLLER = "controller"
-    """One of kube-controller-manager's: volumes, taints, nodes."""
+    """A controller of kube-controller-manager, for volumes, taints or nodes."""
     OTHER = "other"
 
 
@@ -49,10 +48,13 @@ _SOURCES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcedEvent:
-    """An event as far as anybody here asks for it.
+    """An event of a pod with its source.
 
-    :param count: how often it happened, at least 1.
-    :param raw: all of it, as the API sent it.
+    :param source: the component that wrote it.
+    :param reason: as in the API; empty if missing.
+    :param message: as in the API; empty if missing.
+    :param count: how often it occurred, at least 1.
+    :param raw: v1 Event in JSON.
     """
 
     source: EventSource
@@ -63,18 +65,18 @@ class SourcedEvent:
 
 
 def parse_events(raw: Iterable[object], *, pod_uid: str = "", scheduler: str = "") -> tuple[SourcedEvent, ...]:
-    """Return events of a pod in the order in which they last happened.
+    """Return a pod's events in the order of their last occurrence.
 
-    :param raw: as the API sends them, oldest first as far as known.
-    :param pod_uid: those of other pods of the same name are left out; empty for all.
-    :param scheduler: the pod's ``schedulerName``: a scheduler of one's own writes events under it.
+    :param raw: v1 Events in JSON, oldest first where the order is known.
+    :param pod_uid: keep only events of this pod, not of an earlier one with the same name; empty = all.
+    :param scheduler: the pod's ``schedulerName``, under which a custom scheduler writes its events.
     """
     timed: list[tuple[str, SourcedEvent]] = []
     last = ""
     for entry in map(as_dict, raw):
         if pod_uid and _read_uid(entry) not in ("", pod_uid):
             continue
-        # One without a time of its own stays where it stands.
+        # An event without a time keeps its position.
         last = _read_last_time(entry) or last
         timed.append((last, _parse_event(entry, scheduler=scheduler)))
     return tuple(event for _, event in sorted(timed, key=lambda each: each[0]))
@@ -83,10 +85,10 @@ def parse_events(raw: Iterable[object], *, pod_uid: str = "", scheduler: str = "
 def find_newest_event(
     events: Sequence[SourcedEvent], sources: Iterable[EventSource], *, reasons: Iterable[str] = ()
 ) -> SourcedEvent | None:
-    """Return the newest event that one of some sources wrote for one of some reasons; for any where none is named."""
-    wanted, named = frozenset(sources), frozenset(reasons)
+    """Return the newest event of some sources with some reasons, None if there is none; no reasons = any."""
+    source_set, reason_set = frozenset(sources), frozenset(reasons)
     for event in reversed(events):
-        if event.source in wanted and (not named or event.reason in named):
+        if event.source in source_set and (not reason_set or event.reason in reason_set):
             return event
     return None
 
@@ -123,7 +125,7 @@ def _read_uid(raw: dict[str, object]) -> str:
 
 
 def _read_last_time(raw: dict[str, object]) -> str:
-    """Return when it last happened, in a form that sorts: whole seconds before their fractions."""
+    """Return the time of the last occurrence as RFC 3339 without ``Z``, so that it sorts before its fractions."""
     series, metadata = as_dict(raw.get("series")), as_dict(raw.get("metadata"))
     times = (
         series.get("lastObservedTime"),
@@ -154,14 +156,15 @@ _VOLUME_REASONS = frozenset({"FailedMount", "FailedAttachVolume", "SuccessfulAtt
 _IN_BRACES = re.compile(r"\{[^{}]*\}|\{[^{}]*$")
 """Keys and values of taints and labels."""
 _NODE_GROUP = re.compile(r"\{[^{}\s]+ \d+->\d+ \(max: \d+\)\}")
-"""What cluster-autoscaler adds to: a node group with its sizes."""
+"""A node group with its sizes, in cluster-autoscaler's messages."""
 _KARPENTER_PHRASES = re.compile(
     r"Pod should schedule on: (?:node|nodeclaim)/[\w.-]+(?:, (?:node|nodeclaim)/[\w.-]+)*|Failed to schedule pod"
     r"|incompatible with nodepool|did not tolerate|incompatible requirements|does not have known values"
     r"|all available instance types exceed limits for nodepool|node limits have been exhausted"
     r"|no instance type (?:has enough resources|which had enough resources|met the scheduling requirements)"
 )
-"""All that is kept of Karpenter's words: between them are names of pools, keys and values of taints and labels."""
+"""The parts of Karpenter's messages that are kept. Between them are names of pools, and keys and values of taints and
+labels."""
 _VOLUME_PHRASES = re.compile(
     r"(?P<known>(?:MountVolume|AttachVolume|MapVolume)\.\w+ (?:failed|succeeded) for volume \"[^\"]*\"(?: : "
     r"(?:secret|configmap) \"[^\"]*\" not found| : references non-existent (?:secret|config) key: [\w.-]+)?"
@@ -170,26 +173,28 @@ _VOLUME_PHRASES = re.compile(
     r"(?: exclusively attached to one node and can't be attached to another)?)(?P<rest>.*)",
     re.DOTALL,
 )
-"""All that is kept of what is said of volumes: a driver may say anything after that."""
+"""The parts of volume errors that are kept. The rest is text of the storage driver."""
 _OTHER_PODS = re.compile(
     r"\b(?:preempt(?:ed|ing)? (?:by|to)\b|(?:in use|used) by\b|by pods?\b|to accommodate\b|victims?:|pods?: "
     r"|(?:held|locked|owned|claimed|taken|mounted|blocked) by\b|belong(?:s|ing) to\b|reserved (?:by|for)\b).*",
     re.IGNORECASE | re.DOTALL,
 )
 _CLAIM_PREFIX = "claim-"
-"""How KubeSpawner calls people's volumes."""
+"""KubeSpawner's prefix of the users' volume claims."""
 
 
 def scrub_event(event: Mapping[str, object]) -> dict[str, object]:
-    """Return an event (v1 Event in JSON) with what is about the person's own pod; never raises.
+    """Return a v1 Event in JSON with only what the pod's user may see; never raises.
 
-    Its message is ``…`` where it is not known to be.
+    A message of unknown form becomes ``…``.
+
+    :param event: v1 Event in JSON.
     """
-    known = parse_events([event])[0]
-    pod = as_dict(known.raw.get("involvedObject") or known.raw.get("regarding"))
-    kept: dict[str, object] = {name: known.raw.get(name) for name in _FIELDS}
-    kept["message"] = _scrub_message(known, name=as_text(pod.get("name")), namespace=as_text(pod.get("namespace")))
-    kept["source"] = {"component": as_text(as_dict(known.raw.get("source")).get("component"))}
+    parsed = parse_events([event])[0]
+    pod = as_dict(parsed.raw.get("involvedObject") or parsed.raw.get("regarding"))
+    kept: dict[str, object] = {name: parsed.raw.get(name) for name in _FIELDS}
+    kept["message"] = _scrub_message(parsed, name=as_text(pod.get("name")), namespace=as_text(pod.get("namespace")))
+    kept["source"] = {"component": as_text(as_dict(parsed.raw.get("source")).get("component"))}
     kept["involvedObject"] = {key: as_text(pod.get(key)) for key in ("kind", "namespace", "name")}
     return kept
 
@@ -199,7 +204,7 @@ def _scrub_message(event: SourcedEvent, *, name: str, namespace: str) -> str:
     if event.reason not in _KEPT_REASONS.get(event.source, frozenset()) and not is_rejection:
         return REDACTED
     message = _OTHER_PODS.sub(REDACTED, _remove_names(event))
-    # Servers of one hub are named alike: jupyter-ada, jupyter-bob.
+    # All servers of a hub share a prefix: jupyter-ada, jupyter-bob.
     prefix = name.partition("-")[0]
     if prefix:
         message = _redact_other_names(rf"\b{re.escape(prefix)}-[\w.-]+", own=name, message=message)
@@ -213,7 +218,7 @@ def _scrub_message(event: SourcedEvent, *, name: str, namespace: str) -> str:
 
 
 def _remove_names(event: SourcedEvent) -> str:
-    """Return an event's message without what its writer puts between words of its own."""
+    """Return an event's message without names, labels and taints."""
     message = event.message
     if event.source is EventSource.CLUSTER_AUTOSCALER:
         return _IN_BRACES.sub(lambda found: found[0] if _NODE_GROUP.fullmatch(found[0]) else REDACTED, message)
@@ -226,7 +231,7 @@ def _remove_names(event: SourcedEvent) -> str:
 
 
 def _keep_known_phrases(known: re.Pattern[str], message: str) -> str:
-    """Return what of a message is known, with a mark for each thing that is not."""
+    """Return the matches of a pattern in a message, with ``…`` for the text between them."""
     found, at = [], 0
     for each in known.finditer(message):
         found += [REDACTED] if message[at : each.start()].strip(" ,;.") else []
@@ -236,7 +241,7 @@ def _keep_known_phrases(known: re.Pattern[str], message: str) -> str:
 
 
 def _is_part_of_own_name(found: str, own: str) -> bool:
-    """Tell whether it is what comes after the first word of a pod's name, or the beginning of that."""
+    """Return whether a text is the pod's name after the first dash, or the beginning of that."""
     return f"{own.partition('-')[2]}-".startswith(f"{found}-")
 
 
@@ -245,5 +250,5 @@ def _redact_other_names(pattern: str, *, own: str, message: str) -> str:
 
 
 def _is_own_name(found: str, own: str) -> bool:
-    """Tell whether it is the pod itself, also as it stands in its own identity (``NAME_NAMESPACE(UID)``)."""
+    """Return whether a name is the pod's, also in kubelet's form ``NAME_NAMESPACE(UID)``."""
     return found.rstrip(".") == own or found.startswith(f"{own}_")

@@ -1,8 +1,6 @@
-"""Reads how kubelet gets on with images: how long one took and how large it is, or why it cannot be had.
+"""Parses kubelet's messages about image pulls, and words them for the user.
 
-The words of a failure are those of the container runtime and of the registry; containerd and CRI-O pass both on.
-
-An image that is being fetched, or cannot be, in words.
+The texts of pull errors come from the container runtime and the registry; containerd and CRI-O pass on both.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from gpuspawner.core.units.formatting import format_rough_duration, format_round
 
 
 class PullFailure(StrEnum):
-    """Why an image cannot be had."""
+    """Why an image cannot be pulled."""
 
     RATE_LIMIT = "rate-limit"
     DISK_FULL = "disk-full"
@@ -31,9 +29,9 @@ class PullFailure(StrEnum):
 class PulledImage:
     """An image that is on the node.
 
-    :param was_present: it was there before.
-    :param seconds: how long it took, None when not told.
-    :param size_bytes: as it was fetched (compressed), None when not told: by kubelets before 1.30.
+    :param was_present: whether it was there before.
+    :param seconds: duration of the pull; None if kubelet does not tell.
+    :param size_bytes: compressed size; None if kubelet does not tell (before 1.30).
     """
 
     was_present: bool
@@ -43,7 +41,7 @@ class PulledImage:
 
 _QUOTED = re.compile(r'"([^"]*)"')
 _IMAGE_NAMES = re.compile(r'"[^"]*"|[^\s"]*/[^\s"]*')
-"""What may be part of an image's name, which may hold any word."""
+"""Texts that may belong to an image name, which can contain any word of the patterns below."""
 _PULL_TIME = re.compile(r" in ((?:[\d.]{1,16}(?:h|ms|m|µs|us|ns|s)){1,5})")
 _DURATION_PARTS = re.compile(r"([\d.]+)(h|ms|m|µs|us|ns|s)")
 _UNITS_S = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
@@ -69,31 +67,36 @@ _FAILURES = tuple(
 
 
 def classify_pull_failure(message: str) -> PullFailure:
-    """Return why an image cannot be had, by the message of kubelet's event or of the container's state."""
-    said = _IMAGE_NAMES.sub(" ", message)
-    return next((failure for failure, pattern in _FAILURES if pattern.search(said)), PullFailure.OTHER)
+    """Return why an image cannot be pulled.
+
+    :param message: message of kubelet's event, or of the container's state.
+    """
+    words = _IMAGE_NAMES.sub(" ", message)
+    return next((failure for failure, pattern in _FAILURES if pattern.search(words)), PullFailure.OTHER)
 
 
 def parse_pulled(message: str) -> PulledImage:
-    """Return what the message of an event Pulled says."""
+    """Return the duration and size in the message of an event Pulled."""
     if "already present" in message:
         return PulledImage(was_present=True)
-    took, size = _PULL_TIME.search(_QUOTED.sub("", message)), _SIZE.search(message)
+    pull_time, size = _PULL_TIME.search(_QUOTED.sub("", message)), _SIZE.search(message)
     return PulledImage(
-        was_present=False, seconds=_parse_duration(took[1]) if took else None, size_bytes=int(size[1]) if size else None
+        was_present=False,
+        seconds=_parse_duration(pull_time[1]) if pull_time else None,
+        size_bytes=int(size[1]) if size else None,
     )
 
 
 def parse_image_name(message: str) -> str:
-    """Return the image that a message of kubelet's is about, empty where it names none."""
+    """Return the image that a message of kubelet names, empty if it names none."""
     found = _QUOTED.search(message)
     return found[1] if found else ""
 
 
-def _parse_duration(told: str) -> float | None:
-    """Return seconds of a duration as Go writes it: ``1m2.5s``."""
+def _parse_duration(text: str) -> float | None:
+    """Return the seconds of a Go duration (``1m2.5s``)."""
     try:
-        return sum(float(number) * _UNITS_S[unit] for number, unit in _DURATION_PARTS.findall(told))
+        return sum(float(number) * _UNITS_S[unit] for number, unit in _DURATION_PARTS.findall(text))
     except ValueError:
         return None
 
@@ -103,9 +106,9 @@ _PER_MINUTE = 60
 
 
 def format_pulling(image: str) -> str:
-    """Return that an image is being fetched.
+    """Return that an image is being pulled.
 
-    :param image: empty where it is not the server's own.
+    :param image: image reference; empty for an image other than the pod's own.
     """
     if not image:
         return gettext("An image that the server needs is being fetched.")
@@ -113,14 +116,14 @@ def format_pulling(image: str) -> str:
 
 
 def format_elapsed(seconds: float) -> str:
-    """Return how long it has been going on, empty for the first half minute."""
+    """Return how long the pull has lasted, empty for the first half minute."""
     if seconds < _MAX_IN_SECONDS / 3:
         return ""
     return gettext("That has taken {duration} so far.", duration=_format_time(seconds))
 
 
 def format_pulled(image: PulledImage) -> str:
-    """Return that an image is on the node, with its size and how long it took where those are known."""
+    """Return that an image is on the node, with size and duration if known."""
     if image.was_present:
         return gettext("The image was on the node already.")
     if image.seconds is None:
@@ -134,7 +137,7 @@ def format_pulled(image: PulledImage) -> str:
 
 
 def format_pull_failure(failure: PullFailure, image: str) -> str:
-    """Return why an image cannot be had."""
+    """Return why an image cannot be pulled, as a sentence."""
     match failure:
         case PullFailure.NOT_FOUND:
             return gettext("The image {image} does not exist, or not under this tag.", image=image)

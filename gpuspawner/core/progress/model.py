@@ -1,4 +1,4 @@
-"""What can be said of a start: the stages it goes through, and what ends it for good."""
+"""The values of a start's progress: its stages, what is observed, what is reported, and how it can fail."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ START_FAILURE_CODES = frozenset(
         "container_config",
     }
 )
-"""All codes of :class:`StartFailure`. ``refused_by_admission`` is for whoever creates the pod: here there is none."""
+"""All codes of :class:`StartFailure`. Only the hub uses ``refused_by_admission``, when it cannot create the pod."""
 
 
 class Stage(StrEnum):
-    """Where a start is, in the order in which it gets there; some are left out."""
+    """The stages of a start, in order. A start may skip some."""
 
     CHECKING = "checking"
     QUEUED = "queued"
@@ -46,10 +46,10 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartFailure:
-    """A start that nothing can come of any more.
+    """Why a start cannot succeed.
 
     :param code: one of :data:`START_FAILURE_CODES`.
-    :param sentence: why, for the person whose server it is.
+    :param sentence: the reason, for the user.
     """
 
     code: str
@@ -58,11 +58,11 @@ class StartFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePlace:
-    """The place of a pod in a queue of Kueue.
+    """A pod's place in a queue of Kueue.
 
-    :param position: how many come first in the queue (0: it is next), None when not known.
-    :param queue: the queue's name, as the admin gave it; may be empty.
-    :param reason: why it waits there, as Kueue codes it (``WaitingForQuota``, ``NoMatchingFlavor``); may be empty.
+    :param position: number of workloads ahead (0: it is next); None when unknown.
+    :param queue: name of the LocalQueue; may be empty.
+    :param reason: Kueue's reason for waiting (``WaitingForQuota``, ``NoMatchingFlavor``); may be empty.
     """
 
     position: int | None = None
@@ -72,21 +72,18 @@ class QueuePlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known of a start at one moment.
+    """One observation of a start.
 
-    :param pod: as Kubernetes' API sends it (v1 Pod in JSON), None before it exists and after it has gone. One of an
-        earlier start, which is on its way out, is none.
-    :param events: those of the pod (v1 Event in JSON), oldest first; of other pods of its name they are left out.
+    :param pod: v1 Pod in JSON; None before it exists, after it has gone, and for a terminating pod of an earlier start.
+    :param events: v1 Events in JSON, oldest first. Events of other pods with this name are ignored.
     :param since_s: seconds since the start began.
-    :param timeout_s: seconds after which the start is given up, counted like ``since_s``; None for never, or unknown.
-    :param verdict: what becomes of the pod as it waits (:func:`gpuspawner.core.verdict.verdict.predict_verdict`), None
-        when
-        unknown.
-    :param judged_at_s: when that was found out, counted like ``since_s``; None for just now.
-    :param queue: its place in Kueue's queue, None when unknown.
-    :param gpu_name: what people call the GPU type chosen, empty for none.
-    :param lacks_events: events cannot be read, so what only they say is not known.
-    :param is_node_ready: whether the node it is bound to says that it is well, None when unknown.
+    :param timeout_s: seconds after which the hub gives up, counted like ``since_s``; None = never, or unknown.
+    :param verdict: the current verdict (:func:`gpuspawner.core.verdict.verdict.predict_verdict`); None when unknown.
+    :param judged_at_s: when the verdict was reached, counted like ``since_s``; None = just now.
+    :param queue: the place in Kueue's queue; None when unknown.
+    :param gpu_name: display name of the GPU type; empty for none.
+    :param lacks_events: whether the hub cannot read events.
+    :param is_node_ready: whether the pod's node is ready; None when unknown.
     """
 
     pod: Mapping[str, object] | None
@@ -103,14 +100,16 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Something new to say.
+    """A message for the user that differs from the last one.
 
-    :param sentence: for people, in the language spoken when it was observed.
-    :param percent: for the bar, 0 to 95; never less than in the report before.
-    :param raw_event: the event it rests on, fit to be shown (see :func:`scrubbed`); None where there is none.
-    :param is_alarm: something is wrong that may or may not mend itself.
-    :param failure: why the start is to be ended now; the stage is FAILED then.
-    :param lacks_room: what it waits for is room: devices, CPU, memory, its turn, a new node.
+    :param stage: the current stage.
+    :param sentence: the message, in the user's language.
+    :param percent: progress of the bar, 0 to 95; never decreases.
+    :param raw_event: the event behind the message, scrubbed by
+        :func:`gpuspawner.core.progress.events.scrub_event`; None without one.
+    :param is_alarm: whether something is wrong, though it may still resolve.
+    :param failure: why the start must end now; only in stage FAILED.
+    :param lacks_room: whether the pod waits for capacity: devices, CPU, memory, its turn, or a new node.
     """
 
     stage: Stage
@@ -124,14 +123,16 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressMessage:
-    """What is to be said of a start at one moment, before it is compared with what was said already.
+    """A candidate message, before the tracker compares it with earlier ones.
 
-    :param sentence: without what changes with time alone.
-    :param event: the event that it rests on, None where it rests on the pod alone.
-    :param is_alarm: something is wrong that may or may not mend itself.
-    :param failure: why nothing will come of it, once that has held for ``after_s`` seconds.
-    :param lacks_room: what a start that waits for a node lacks is room, as far as known.
-    :param failed_at_s: when hopelessness was found out, counted like the seconds of the start; None for just now.
+    :param stage: the current stage.
+    :param sentence: the message without elapsed and remaining time.
+    :param event: the event behind it; None if it rests on the pod alone.
+    :param is_alarm: whether something is wrong, though it may still resolve.
+    :param failure: why the start must end if this lasts for ``after_s`` seconds; None = it may still succeed.
+    :param after_s: seconds until ``failure`` ends the start.
+    :param failed_at_s: when ``failure`` was detected, in seconds of the start; None = just now.
+    :param lacks_room: whether a pod without a node waits for capacity.
     """
 
     stage: Stage

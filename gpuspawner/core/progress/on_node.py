@@ -1,4 +1,4 @@
-"""A pod that has a node, in words: disks, images, and the program that starts."""
+"""Describes the progress of a pod that has a node: volumes, images, and the server's program."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import add_article, join_sentences
 
 STUCK_AFTER_S = 45.0
-"""Seconds after which a node that does not answer, or something missing, is given up: kubelet may be starting anew, and
-what is missing may be made a moment later."""
+"""Seconds until an unreachable node or a missing Secret ends the start; either may come back a moment later."""
 
 _STEPS = frozenset({"Pulling", "Pulled", "Created", "Started"})
 _VOLUME_TROUBLES = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume", "VolumeResizeFailed"})
@@ -24,7 +23,7 @@ _NO_PULL_SECRET_REASON = "FailedToRetrieveImagePullSecret"  # noqa: S105 - a rea
 
 
 def describe_on_node(facts: Facts, events: Sequence[SourcedEvent]) -> ProgressMessage:
-    """Return how far a pod has got on its node."""
+    """Return the current step of a pod on its node."""
     pod = facts.pod or {}
     if has_condition(pod, "Ready"):
         return ProgressMessage(
@@ -50,7 +49,7 @@ def describe_on_node(facts: Facts, events: Sequence[SourcedEvent]) -> ProgressMe
 
 
 def list_passed_steps(current: ProgressMessage, events: Sequence[SourcedEvent]) -> tuple[ProgressMessage, ...]:
-    """Return what a pod has just gone through, which may have been too quick for anybody to see."""
+    """Return steps that the pod may have passed between two observations."""
     if current.is_alarm or current.stage not in (Stage.STARTING, Stage.READY):
         return ()
     fetched = _describe_pulled(events)
@@ -60,7 +59,7 @@ def list_passed_steps(current: ProgressMessage, events: Sequence[SourcedEvent]) 
 
 
 def _find_last_step(events: Sequence[SourcedEvent]) -> SourcedEvent | None:
-    """Return the newest event of what kubelet does one after the other, or of what keeps it from that."""
+    """Return the newest event about kubelet's steps or their problems, None if a volume was attached since."""
     for event in reversed(events):
         if event.source is EventSource.KUBELET and event.reason in _STEPS | _VOLUME_TROUBLES | _OTHER_TROUBLES:
             return event
@@ -104,9 +103,9 @@ def _describe_starting(step: SourcedEvent | None, facts: Facts, *, events: Seque
 
 
 def _describe_pulled(events: Sequence[SourcedEvent]) -> ProgressMessage | None:
-    """Return how long the image took, None where nothing tells."""
+    """Return that the image is on the node, with the duration of the pull; None without an event."""
     done = [each for each in events if each.source is EventSource.KUBELET and each.reason == "Pulled"]
-    # One that was there already is no news beside one that was not.
+    # Prefer an image that was pulled over one that was already present.
     done.sort(key=lambda each: not parse_pulled(each.message).was_present)
     if not done:
         return None
@@ -127,8 +126,8 @@ def _describe_volume_trouble(step: SourcedEvent) -> ProgressMessage:
         sentence = gettext("A disk of your server is still in use on another node. That may take some minutes.")
     elif "not found" in step.message and ("secret" in step.message or "configmap" in step.message):
         sentence = gettext("Something that the server is set up with is missing in the cluster.")
-        hopeless = StartFailure(code="container_config", sentence=sentence)
-        return replace(_make_alarm(step, sentence), failure=hopeless, after_s=STUCK_AFTER_S)
+        failure = StartFailure(code="container_config", sentence=sentence)
+        return replace(_make_alarm(step, sentence), failure=failure, after_s=STUCK_AFTER_S)
     else:
         sentence = gettext("A disk of your server cannot be reached yet; it is tried again.")
     return _make_alarm(step, sentence)
@@ -140,7 +139,7 @@ def _make_alarm(step: SourcedEvent, sentence: str) -> ProgressMessage:
 
 def _describe_lost_node() -> ProgressMessage:
     sentence = gettext("The node that your server starts on does not answer.")
-    hopeless = StartFailure(code="node_lost", sentence=sentence)
+    failure = StartFailure(code="node_lost", sentence=sentence)
     return ProgressMessage(
-        stage=Stage.STARTING, sentence=sentence, is_alarm=True, failure=hopeless, after_s=STUCK_AFTER_S
+        stage=Stage.STARTING, sentence=sentence, is_alarm=True, failure=failure, after_s=STUCK_AFTER_S
     )

@@ -1,4 +1,4 @@
-"""What a pod says of itself, read from JSON of unknown shape."""
+"""Reads a pod's JSON, which may have any shape."""
 
 from __future__ import annotations
 
@@ -9,17 +9,22 @@ from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text
 
 _KUEUE_GATES = "kueue.x-k8s.io/"
 _BUILTIN_RESOURCES = "kubernetes.io/"
-"""Resources with a slash in the name that are no devices."""
+"""Prefix of resources that are not devices in spite of their slash."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """One container of a pod, as kubelet tells of it.
+    """The status of one container.
 
-    :param image: as the pod asks for it; kubelet resolves it to other names.
-    :param waiting: why it waits, as kubelet codes it; empty unless it does.
-    :param end_reason: why it ended last, as kubelet codes it; empty if it never did.
-    :param exit_code: what it ended with last, None if it never did.
+    :param name: name in the pod.
+    :param image: reference in the pod's spec; the status may have another name for it.
+    :param is_init: whether it is an init container.
+    :param is_running: whether it runs now.
+    :param waiting: kubelet's reason for waiting (``ImagePullBackOff``); empty if it does not wait.
+    :param message: kubelet's message about waiting or the last end; may be empty.
+    :param end_reason: kubelet's reason for its last end (``OOMKilled``); empty if it never ended.
+    :param exit_code: exit code of its last end; None if it never ended.
+    :param restarts: number of restarts.
     """
 
     name: str
@@ -34,7 +39,7 @@ class Container:
 
 
 def read_containers(pod: Mapping[str, object]) -> tuple[Container, ...]:
-    """Return the containers of a pod that kubelet tells of, those that prepare it first."""
+    """Return the containers in a pod's status, init containers first."""
     status, spec = as_dict(pod.get("status")), as_dict(pod.get("spec"))
     found = []
     for kind, is_init in (("initContainerStatuses", True), ("containerStatuses", False)):
@@ -48,45 +53,45 @@ def read_containers(pod: Mapping[str, object]) -> tuple[Container, ...]:
 
 
 def list_images(pod: Mapping[str, object]) -> frozenset[str]:
-    """Return the images that a pod asks for."""
+    """Return the images in a pod's spec."""
     spec = as_dict(pod.get("spec"))
     asked = (*as_dicts(spec.get("containers")), *as_dicts(spec.get("initContainers")))
     return frozenset(filter(None, (as_text(each.get("image")) for each in asked)))
 
 
 def find_condition(pod: Mapping[str, object], kind: str) -> dict[str, object]:
-    """Return a condition of a pod by its type, an empty one where there is none."""
+    """Return a pod's condition of a type, an empty one if there is none."""
     found = (each for each in as_dicts(as_dict(pod.get("status")).get("conditions")) if each.get("type") == kind)
     return next(found, {})
 
 
 def has_condition(pod: Mapping[str, object], kind: str) -> bool:
-    """Tell whether a condition of a pod holds."""
+    """Return whether a pod's condition is True."""
     return find_condition(pod, kind).get("status") == "True"
 
 
 def list_scheduling_gates(pod: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the names of what keeps a pod from being scheduled (``schedulingGates``)."""
+    """Return the names of a pod's ``schedulingGates``."""
     return tuple(as_text(each.get("name")) for each in as_dicts(as_dict(pod.get("spec")).get("schedulingGates")))
 
 
 def is_queued_by_kueue(pod: Mapping[str, object]) -> bool:
-    """Tell whether it is Kueue that keeps a pod from being scheduled."""
+    """Return whether a scheduling gate of Kueue holds a pod back."""
     return any(gate.startswith(_KUEUE_GATES) for gate in list_scheduling_gates(pod))
 
 
 def is_bound(pod: Mapping[str, object]) -> bool:
-    """Tell whether a pod has a node."""
+    """Return whether a pod has a node."""
     return bool(as_text(as_dict(pod.get("spec")).get("nodeName")))
 
 
 def read_phase(pod: Mapping[str, object]) -> str:
-    """Return the phase of a pod, empty where none is told."""
+    """Return a pod's phase, empty if missing."""
     return as_text(as_dict(pod.get("status")).get("phase"))
 
 
 def count_devices(pod: Mapping[str, object]) -> int:
-    """Return how many devices of one kind a pod asks for, the most of any; 0 for none."""
+    """Return the largest number of devices of one kind that a container requests, 0 for none."""
     return max(_list_device_counts(pod), default=0)
 
 

@@ -1,10 +1,10 @@
-"""Reads why kube-scheduler finds no node, in the words of its versions up to 1.33 and from 1.34.2.
+"""Parses messages of kube-scheduler and of autoscalers about a pending pod.
 
-``0/5 nodes are available: 2 Insufficient nvidia.com/gpu, 3 node(s) had untolerated taint(s). preemption: …``. Each
-node counts under one or several reasons. An event's text is cut at 1024 characters, the condition PodScheduled has
-all of it. What is said of preemption says nothing of the nodes.
+kube-scheduler up to 1.33 and from 1.34.2 writes: ``0/5 nodes are available: 2 Insufficient nvidia.com/gpu, 3 node(s)
+had untolerated taint(s). preemption: …``. A node can count under several reasons. An event's message is cut at 1024
+characters; the condition PodScheduled has all of it. The part on preemption is ignored.
 
-Reads whether an autoscaler adds a node for a pod, and why not: cluster-autoscaler, GKE's, and Karpenter.
+cluster-autoscaler, GKE's autoscaler and Karpenter report whether they add a node, and if not, why.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class RefusalReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerRefusals:
-    """What kube-scheduler says of the nodes.
+    """The reasons in a message of kube-scheduler.
 
-    :param nodes: how many there are, None where it does not say.
-    :param counts: how many nodes fall short of what; 0 where it holds for the pod as a whole.
+    :param nodes: number of all nodes; None if the message does not tell.
+    :param counts: reason → number of nodes; 0 for a reason that concerns the pod as a whole.
     """
 
     nodes: int | None = None
@@ -50,7 +50,7 @@ class SchedulerRefusals:
 
 _TOTAL = re.compile(r"\b0/(\d{1,9}) nodes are available")
 _PREEMPTION = re.compile(r"\bpreemption: |\bno new claims to deallocate")
-"""Where it stops to speak of the nodes."""
+"""Start of the parts that are not about nodes."""
 _COUNT = r"(?:\b(\d{1,9}) )?"
 _RESOURCE = re.compile(_COUNT + r"Insufficient ([^\s,]+)")
 _TAINT = re.compile(_COUNT + r"node\(s\) had (?:untolerated )?taint(?:\(s\))?(?: \{([^:}]*))?")
@@ -68,8 +68,8 @@ _RESOURCES = {
     "pods": RefusalReason.PODS,
 }
 _OTHER_REASONS = tuple(
-    (shortcoming, re.compile(_COUNT + pattern))
-    for shortcoming, pattern in (
+    (reason, re.compile(_COUNT + pattern))
+    for reason, pattern in (
         (RefusalReason.PODS, r"Too many pods"),
         (RefusalReason.DEVICES, r"(?:node\(s\) )?cannot allocate all claims"),
         (RefusalReason.VOLUME_IN_USE, r"node\(s\) unavailable due to PersistentVolumeClaim with ReadWriteOncePod"),
@@ -92,65 +92,67 @@ _OTHER_REASONS = tuple(
 
 
 def parse_refusals(message: str) -> SchedulerRefusals:
-    """Return what a message of FailedScheduling or of the condition PodScheduled says, nothing where it is unknown."""
-    aside = _PREEMPTION.search(message)
-    said = message[: aside.start()] if aside else message
-    total = _TOTAL.search(said)
+    """Return the reasons in a message of FailedScheduling or of the condition PodScheduled; unknown text has none."""
+    preemption = _PREEMPTION.search(message)
+    text = message[: preemption.start()] if preemption else message
+    total = _TOTAL.search(text)
     counts: dict[RefusalReason, int] = {}
-    for shortcoming, number in (*_parse_resources(said), *_parse_taints(said), *_parse_others(said)):
-        # Nodes with different taints are different nodes; else the most that is sure is the largest number.
-        known = counts.get(shortcoming, 0)
-        counts[shortcoming] = known + number if shortcoming is RefusalReason.TAINTED else max(known, number)
+    for reason, number in (*_parse_resources(text), *_parse_taints(text), *_parse_others(text)):
+        # Each node counts under one taint only, so taints add up. Other counts may overlap, so the largest counts.
+        known = counts.get(reason, 0)
+        counts[reason] = known + number if reason is RefusalReason.TAINTED else max(known, number)
     return SchedulerRefusals(nodes=int(total[1]) if total else None, counts=counts)
 
 
-def _parse_resources(said: str) -> list[tuple[RefusalReason, int]]:
+def _parse_resources(text: str) -> list[tuple[RefusalReason, int]]:
     found = []
-    for number, name in _RESOURCE.findall(said):
+    for number, name in _RESOURCE.findall(text):
         resource = name.rstrip(".;")
         kind = RefusalReason.MEMORY if resource.startswith("hugepages-") else RefusalReason.DEVICES
         found.append((_RESOURCES.get(resource, kind), int(number or 0)))
     return found
 
 
-def _parse_taints(said: str) -> list[tuple[RefusalReason, int]]:
-    found = _TAINT.findall(said)
+def _parse_taints(text: str) -> list[tuple[RefusalReason, int]]:
+    found = _TAINT.findall(text)
     return [(_NODE_TAINTS.get(key.strip(), RefusalReason.TAINTED), int(number or 0)) for number, key in found]
 
 
-def _parse_others(said: str) -> list[tuple[RefusalReason, int]]:
-    return [
-        (shortcoming, int(number or 0)) for shortcoming, pattern in _OTHER_REASONS for number in pattern.findall(said)
-    ]
+def _parse_others(text: str) -> list[tuple[RefusalReason, int]]:
+    return [(reason, int(number or 0)) for reason, pattern in _OTHER_REASONS for number in pattern.findall(text)]
 
 
 class ScaleUpState(StrEnum):
-    """What an autoscaler does for a pod. The first of several reasons against it says most."""
+    """What an autoscaler does for a pod."""
 
     NEW_NODE = "new-node"
     """A new node is being added."""
     NODE_FOUND = "node-found"
-    """A node that is there will do."""
+    """A present node will take the pod."""
     AT_LIMIT = "at-limit"
     OUT_OF_QUOTA = "out-of-quota"
     OUT_OF_STOCK = "out-of-stock"
     BACKING_OFF = "backing-off"
-    """Adding one failed a short while ago."""
+    """Adding a node failed recently."""
     NOT_READY = "not-ready"
     NO_POOL = "no-pool"
-    """No pool that may grow has such nodes."""
+    """No node pool that can grow has such nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoscalerStatus:
-    """The last thing that an autoscaler said."""
+    """The newest report of an autoscaler about a pod.
+
+    :param state: what it does.
+    :param event: its event.
+    """
 
     state: ScaleUpState
     event: SourcedEvent
 
     @property
     def is_under_way(self) -> bool:
-        """Whether there will be a node without anybody doing anything."""
+        """Whether the pod will get a node without any action by the admin."""
         return self.state in (ScaleUpState.NEW_NODE, ScaleUpState.NODE_FOUND)
 
 
@@ -158,8 +160,8 @@ _AUTOSCALER_REASONS = frozenset(
     {"TriggeredScaleUp", "NotTriggerScaleUp", "FailedScaleUp", "Nominated", "FailedScheduling"}
 )
 _REFUSALS = tuple(
-    (growing, re.compile(pattern, re.IGNORECASE))
-    for growing, pattern in (
+    (state, re.compile(pattern, re.IGNORECASE))
+    for state, pattern in (
         (ScaleUpState.OUT_OF_QUOTA, r"\bquota\b"),
         (ScaleUpState.OUT_OF_STOCK, r"out of resources|stockout|insufficient capacity|resource_pool_exhausted"),
         (ScaleUpState.AT_LIMIT, r"max (?:node group size|cluster \S+ limit|total nodes in cluster|limit) reached"),
@@ -168,10 +170,11 @@ _REFUSALS = tuple(
         (ScaleUpState.NOT_READY, r"not ready for scale-up"),
     )
 )
+"""Refusals of autoscalers; the first match counts."""
 
 
 def parse_autoscaler_events(events: Sequence[SourcedEvent]) -> AutoscalerStatus | None:
-    """Return the last thing that an autoscaler said of a pod, None if none said anything."""
+    """Return the newest report of an autoscaler about a pod, None without one."""
     for event in reversed(events):
         if event.source in AUTOSCALER_SOURCES and event.reason in _AUTOSCALER_REASONS:
             return AutoscalerStatus(state=_parse_state(event), event=event)
@@ -183,7 +186,7 @@ def _parse_state(event: SourcedEvent) -> ScaleUpState:
         return ScaleUpState.NEW_NODE
     if event.source is EventSource.KARPENTER and event.reason == "Nominated":
         return ScaleUpState.NEW_NODE if "nodeclaim/" in event.message else ScaleUpState.NODE_FOUND
-    for growing, pattern in _REFUSALS:
+    for state, pattern in _REFUSALS:
         if pattern.search(event.message):
-            return growing
+            return state
     return ScaleUpState.OUT_OF_STOCK if event.reason == "FailedScaleUp" else ScaleUpState.NO_POOL

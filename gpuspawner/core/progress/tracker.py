@@ -1,8 +1,7 @@
-"""How a start gets on, in plain words: what is new to say of it each time somebody looks at its pod.
+"""Follows one start and reports what is new at each observation.
 
-Knows the pod, its events, its verdict and its place in a queue as plain values, and no clock: seconds are told.
-A sentence consists of words and numbers of our own and of the person's own choice, because messages of Kubernetes
-name the pods of other people.
+It takes the pod, events, verdict and queue place as values, and seconds instead of a clock. Sentences contain only our
+own words, numbers and the user's own choice, because messages of Kubernetes can name other users' pods.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import join_sentences
 
 QUIET_PERIOD_S = 30.0
-"""Seconds for which no node being free is no alarm; and after which what goes on is said again."""
+"""Seconds for which a missing node is no alarm, and for which a sentence is not repeated."""
 
 _GONE_CONFIRMED_S = 5.0
-"""Seconds for which a pod has to be gone: KubeSpawner makes it anew where one of that name was there."""
+"""Seconds for which a pod must be missing; KubeSpawner recreates it if an old pod had its name."""
 _MAX_SECONDS = 1e9
 
 _STAGES_FROM_EVENTS = frozenset({Stage.QUEUED, Stage.WAITING, Stage.SCALING, Stage.SCHEDULED, Stage.PULLING})
-"""Stages of which events say the most."""
+"""Stages whose reasons come mainly from events."""
 _STAGES_WAITING_FOR_ROOM = frozenset({Stage.QUEUED, Stage.WAITING, Stage.SCALING})
 _PERCENT_RANGES: Mapping[Stage, tuple[int, int, float]] = {
     Stage.CHECKING: (0, 5, 10.0),
@@ -43,93 +42,95 @@ _PERCENT_RANGES: Mapping[Stage, tuple[int, int, float]] = {
     Stage.READY: (95, 95, 1.0),
     Stage.FAILED: (0, 0, 1.0),
 }
-"""Where the bar is in a stage at first and at last, and the seconds that two thirds of the way take."""
+"""Stage → percent at its beginning and end, and the seconds for two thirds of the way."""
 
 
 class Tracker:
-    """One start. Feed it what is known, as often as something changes and every few seconds besides."""
+    """The state of one start. Call :meth:`observe` whenever something changes, and every few seconds."""
 
     def __init__(self) -> None:
         self._percent = 0
-        self._seen: Mapping[str, object] | None = None
-        """The pod, as it was last there."""
+        self._last_pod: Mapping[str, object] | None = None
+        """The last observed pod."""
         self._stage: Stage | None = None
         self._stage_since_s = 0.0
         self._schedulable_since_s: float | None = None
         self._gone_since_s: float | None = None
-        self._doubt: tuple[str, float] | None = None
-        """What looks hopeless, and since when."""
-        self._last = ("", False)
-        self._said: dict[tuple[Stage, str, bool], float] = {}
-        self._steps: set[str] = set()
-        """What was said of the program's start."""
+        self._suspected: tuple[str, float] | None = None
+        """Code of a failure that is not confirmed yet, and since when it has lasted."""
+        self._last_reported = ("", False)
+        self._recent: dict[tuple[Stage, str, bool], float] = {}
+        self._reported_steps: set[str] = set()
+        """Reported sentences of stage STARTING."""
         self._is_over = False
 
     @property
     def percent(self) -> int:
-        """How far the bar has got, as of the last observation: it also moves while there is nothing new to say."""
+        """Progress of the bar as of the last observation; it also grows between reports."""
         return self._percent
 
     def observe(self, facts: Facts) -> tuple[Report, ...]:
-        """Return what is new to say, nothing where all is said; never raises, whatever the API sent.
+        """Return the new messages, none if nothing is new; never raises.
 
-        After a report that is hopeless nothing follows.
+        No report follows one with a failure.
+
+        :param facts: the current observation.
         """
         if self._is_over:
             return ()
         now_s = max(0.0, min(_MAX_SECONDS, facts.since_s))
         pod = self._select_own_pod(facts.pod, now_s=now_s)
         *before, current = self._list_messages(replace(facts, pod=pod), now_s)
-        sayings = (*self._list_missed(before, current), self._confirm_failure(current, now_s))
-        reports = [self._build_report(each, facts, now_s=now_s) for each in sayings]
+        messages = (*self._list_missed(before, current), self._confirm_failure(current, now_s))
+        reports = [self._build_report(each, facts, now_s=now_s) for each in messages]
         return tuple(filter(None, reports))
 
     def _list_missed(self, before: list[ProgressMessage], current: ProgressMessage) -> list[ProgressMessage]:
-        """Return what was passed without a word, but nothing that came before what was said already."""
-        if self._stage is Stage.READY or current.sentence in self._steps:
+        """Return the steps passed since the last report."""
+        if self._stage is Stage.READY or current.sentence in self._reported_steps:
             return []
-        said = [at for at, each in enumerate(before, 1) if each.sentence in self._steps]
-        return before[max(said, default=0) :]
+        reported = [at for at, each in enumerate(before, 1) if each.sentence in self._reported_steps]
+        return before[max(reported, default=0) :]
 
-    def _build_report(self, saying: ProgressMessage, facts: Facts, *, now_s: float) -> Report | None:
-        """Return what is to be said, None where it was already."""
-        self._enter_stage(saying.stage, now_s)
-        sentence = self._find_news(saying, facts, now_s=now_s)
+    def _build_report(self, message: ProgressMessage, facts: Facts, *, now_s: float) -> Report | None:
+        """Return the report for a message, None if it is not new."""
+        self._enter_stage(message.stage, now_s)
+        sentence = self._find_news(message, facts, now_s=now_s)
         if not sentence:
             return None
-        self._is_over = saying.stage is Stage.FAILED
-        if saying.stage is Stage.STARTING:
-            self._steps.add(saying.sentence)
+        self._is_over = message.stage is Stage.FAILED
+        if message.stage is Stage.STARTING:
+            self._reported_steps.add(message.sentence)
         return Report(
-            stage=saying.stage,
+            stage=message.stage,
             sentence=sentence,
             percent=self._percent,
-            raw_event=scrub_event(saying.event.raw) if saying.event else None,
-            is_alarm=saying.is_alarm,
-            failure=saying.failure if self._is_over else None,
-            lacks_room=saying.stage in _STAGES_WAITING_FOR_ROOM and saying.lacks_room,
+            raw_event=scrub_event(message.event.raw) if message.event else None,
+            is_alarm=message.is_alarm,
+            failure=message.failure if self._is_over else None,
+            lacks_room=message.stage in _STAGES_WAITING_FOR_ROOM and message.lacks_room,
         )
 
     def _select_own_pod(self, raw: Mapping[str, object] | None, *, now_s: float) -> Mapping[str, object] | None:
-        """Return the pod of this start, None for one that was there before and is on its way out."""
+        """Return the pod of this start, None for a terminating or finished pod of an earlier one."""
         pod = as_dict(raw)
         if not pod:
             return None
         metadata = as_dict(pod.get("metadata"))
         is_ending = bool(metadata.get("deletionTimestamp"))
         has_ended = read_phase(pod) in ("Failed", "Succeeded") and now_s < _GONE_CONFIRMED_S
-        return None if self._seen is None and (is_ending or has_ended) else pod
+        return None if self._last_pod is None and (is_ending or has_ended) else pod
 
     def _list_messages(self, facts: Facts, now_s: float) -> tuple[ProgressMessage, ...]:
-        """Return what is to be said now, after what was passed on the way there."""
+        """Return the messages of the steps passed, and last the current one."""
         pod = facts.pod
-        known = self._seen if pod is None else pod
+        known = self._last_pod if pod is None else pod
         if known is None:
             return (describe_setup(),)
         events = _parse_pod_events(known, facts)
         if pod is None:
             return (self._describe_gone_pod(known, events, facts=facts, now_s=now_s),)
-        self._seen, self._gone_since_s = pod, None
+        self._last_pod, self._gone_since_s = pod, None
         is_node_lost = facts.is_node_ready is False
         if (end := find_ending(pod, events, gpu_name=facts.gpu_name, is_node_lost=is_node_lost)) is not None:
             return (end,)
@@ -152,18 +153,18 @@ class Tracker:
             return explain_removal(pod, events, is_node_lost=facts.is_node_ready is False)
         return ProgressMessage(stage=self._stage or Stage.CHECKING, sentence="")
 
-    def _confirm_failure(self, saying: ProgressMessage, now_s: float) -> ProgressMessage:
-        """Return it as the end of the start where it is hopeless, and has been for long enough."""
-        hopeless = saying.failure
-        if hopeless is None:
-            self._doubt = None
-            return saying
-        at_s = now_s if saying.failed_at_s is None else saying.failed_at_s
-        if self._doubt is None or self._doubt[0] != hopeless.code:
-            self._doubt = (hopeless.code, at_s)
-        if at_s - self._doubt[1] < saying.after_s:
-            return saying
-        return replace(saying, stage=Stage.FAILED, sentence=hopeless.sentence, is_alarm=True)
+    def _confirm_failure(self, message: ProgressMessage, now_s: float) -> ProgressMessage:
+        """Return a message as the end of the start if its failure has lasted long enough, otherwise unchanged."""
+        failure = message.failure
+        if failure is None:
+            self._suspected = None
+            return message
+        at_s = now_s if message.failed_at_s is None else message.failed_at_s
+        if self._suspected is None or self._suspected[0] != failure.code:
+            self._suspected = (failure.code, at_s)
+        if at_s - self._suspected[1] < message.after_s:
+            return message
+        return replace(message, stage=Stage.FAILED, sentence=failure.sentence, is_alarm=True)
 
     def _enter_stage(self, stage: Stage, now_s: float) -> None:
         if stage is not self._stage:
@@ -172,33 +173,33 @@ class Tracker:
         done = 1 - exp(-max(0.0, now_s - self._stage_since_s) / typical_s)
         self._percent = max(self._percent, int(low + (high - low) * done))
 
-    def _find_news(self, saying: ProgressMessage, facts: Facts, *, now_s: float) -> str:
-        """Return what to say now, empty for nothing: neither the same again, nor what was said a moment ago."""
-        sentence = saying.sentence
+    def _find_news(self, message: ProgressMessage, facts: Facts, *, now_s: float) -> str:
+        """Return the sentence to report, empty if it was the last one or was reported within the quiet period."""
+        sentence = message.sentence
         if sentence:
             sentence = join_sentences(
-                sentence, _describe_missing_events(saying, facts), self._describe_elapsed(saying, facts, now_s=now_s)
+                sentence, _describe_missing_events(message, facts), self._describe_elapsed(message, facts, now_s=now_s)
             )
-        key, last = (saying.stage, saying.sentence, saying.is_alarm), (sentence, saying.is_alarm)
-        self._said = {each: at_s for each, at_s in self._said.items() if now_s - at_s < QUIET_PERIOD_S}
-        if not sentence or key in self._said or (last == self._last and saying.stage is not Stage.FAILED):
+        key, last = (message.stage, message.sentence, message.is_alarm), (sentence, message.is_alarm)
+        self._recent = {each: at_s for each, at_s in self._recent.items() if now_s - at_s < QUIET_PERIOD_S}
+        if not sentence or key in self._recent or (last == self._last_reported and message.stage is not Stage.FAILED):
             return ""
-        self._said[key] = now_s
-        self._last = last
+        self._recent[key] = now_s
+        self._last_reported = last
         return sentence
 
-    def _describe_elapsed(self, saying: ProgressMessage, facts: Facts, *, now_s: float) -> str:
-        """Return what changes with time alone."""
-        if saying.stage in (Stage.QUEUED, Stage.WAITING, Stage.SCALING):
+    def _describe_elapsed(self, message: ProgressMessage, facts: Facts, *, now_s: float) -> str:
+        """Return the elapsed or remaining time."""
+        if message.stage in (Stage.QUEUED, Stage.WAITING, Stage.SCALING):
             return format_time_left(None if facts.timeout_s is None else facts.timeout_s - now_s)
-        if saying.stage is Stage.PULLING and not saying.is_alarm:
+        if message.stage is Stage.PULLING and not message.is_alarm:
             return format_elapsed(now_s - self._stage_since_s)
         return ""
 
 
-def _describe_missing_events(saying: ProgressMessage, facts: Facts) -> str:
-    """Return that more may be the matter than can be told; empty where that is not so."""
-    if not facts.lacks_events or saying.stage not in _STAGES_FROM_EVENTS:
+def _describe_missing_events(message: ProgressMessage, facts: Facts) -> str:
+    """Return that reasons may be missing because the hub cannot read events; empty if it can."""
+    if not facts.lacks_events or message.stage not in _STAGES_FROM_EVENTS:
         return ""
     return gettext("The hub may not read the cluster's events, so a reason may be missing here.")
 

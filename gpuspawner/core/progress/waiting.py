@@ -1,7 +1,4 @@
-"""A pod that waits for a node, in words: what it waits for, who is ahead, whether a new node comes.
-
-A pod that another system lets start when its turn comes, in words: Kueue's queue, or another scheduling gate.
-"""
+"""Describes what a pod without a node waits for: capacity, a new node, or a scheduling gate such as Kueue's."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ from gpuspawner.core.units.formatting import format_rough_duration
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 
 NEVER_AFTER_S = 10.0
-"""Seconds between two verdicts of NEVER that are believed: what is known of the cluster may be behind for a moment."""
+"""Seconds for which the verdict must stay NEVER, because the data about the cluster may lag."""
 
 _PER_MINUTE = 60
 _PER_HOUR = 60
@@ -42,60 +39,65 @@ _REPAIR_REASONS = (
     RefusalReason.CORDONED,
     RefusalReason.NOT_READY,
 )
-"""What room for one more server would not change."""
+"""Reasons that more capacity does not resolve."""
 
 
 def describe_waiting(facts: Facts, events: Sequence[SourcedEvent], *, is_early: bool) -> ProgressMessage:
     """Return what a pod without a node waits for.
 
-    :param is_early: kube-scheduler has had it for a short while only, and may yet find one.
+    :param facts: the current observation.
+    :param events: events of the pod, oldest first.
+    :param is_early: whether kube-scheduler has had the pod for a short time only and may still find a node.
     """
     pod = facts.pod or {}
     event = find_newest_event(events, {EventSource.SCHEDULER}, reasons={"FailedScheduling"})
     message = _read_unschedulable_message(pod) or (event.message if event else "")
-    grown = parse_autoscaler_events(events)
-    if grown is not None and grown.is_under_way:
-        return _describe_new_node(facts, grown)
+    scale_up = parse_autoscaler_events(events)
+    if scale_up is not None and scale_up.is_under_way:
+        return _describe_new_node(facts, scale_up)
     if as_text(as_dict(pod.get("status")).get("nominatedNodeName")):
         sentence = gettext("Room is being made for your server on a node.")
         return ProgressMessage(stage=Stage.WAITING, sentence=sentence, event=event)
-    known = parse_refusals(message)
+    refusals = parse_refusals(message)
     if facts.verdict is not None and facts.verdict.outcome is Outcome.NEVER:
-        return replace(_describe_never(facts.verdict, known, event=event), failed_at_s=facts.judged_at_s)
+        return replace(_describe_never(facts.verdict, refusals, event=event), failed_at_s=facts.judged_at_s)
     if not message:
         return describe_setup()
-    looked_for = _format_search(pod, facts.gpu_name)
+    search_sentence = _format_search(pod, facts.gpu_name)
     if is_early and not _predicts_start(facts.verdict):
-        return ProgressMessage(stage=Stage.WAITING, sentence=looked_for, event=event)
+        return ProgressMessage(stage=Stage.WAITING, sentence=search_sentence, event=event)
     sentence = join_sentences(
-        _format_reason(facts, known) or looked_for,
+        _format_reason(facts, refusals) or search_sentence,
         _format_servers_ahead(facts.verdict),
-        "" if is_early else _format_no_new_node(grown),
+        "" if is_early else _format_no_new_node(scale_up),
     )
-    told = grown.event if grown and event is None else event
+    shown_event = scale_up.event if scale_up and event is None else event
     return ProgressMessage(
         stage=Stage.WAITING,
         sentence=sentence,
-        event=told,
+        event=shown_event,
         is_alarm=not is_early,
-        lacks_room=_predicts_start(facts.verdict) or not _needs_mending(known),
+        lacks_room=_predicts_start(facts.verdict) or not _needs_repair(refusals),
     )
 
 
-def _needs_mending(known: SchedulerRefusals) -> bool:
-    """Tell whether more room would not help: no node is short of anything, and something else is the matter."""
-    return any(each in known.counts for each in _REPAIR_REASONS) and not any(
-        each in known.counts for each in _ROOM_REASONS
+def _needs_repair(refusals: SchedulerRefusals) -> bool:
+    """Return whether something other than capacity keeps the pod off every node."""
+    return any(each in refusals.counts for each in _REPAIR_REASONS) and not any(
+        each in refusals.counts for each in _ROOM_REASONS
     )
 
 
 def describe_setup() -> ProgressMessage:
-    """Return that nobody has said anything of the start yet."""
+    """Return that the server is being set up, while nothing else is known."""
     return ProgressMessage(stage=Stage.CHECKING, sentence=gettext("Your server is being set up."))
 
 
 def format_time_left(remaining_s: float | None) -> str:
-    """Return for how long a start goes on waiting at most; empty where nobody knows."""
+    """Return how long the hub keeps waiting, empty if unknown or over.
+
+    :param remaining_s: seconds until the hub gives up; None when unknown.
+    """
     if remaining_s is None or remaining_s <= 0:
         return ""
     minutes = ceil(remaining_s / _PER_MINUTE)
@@ -115,14 +117,14 @@ def _predicts_start(verdict: Verdict | None) -> bool:
     return verdict is not None and verdict.outcome in (Outcome.WAITS, Outcome.AFTER_SCALE_UP)
 
 
-def _describe_new_node(facts: Facts, grown: AutoscalerStatus) -> ProgressMessage:
-    if grown.state is ScaleUpState.NODE_FOUND:
+def _describe_new_node(facts: Facts, scale_up: AutoscalerStatus) -> ProgressMessage:
+    if scale_up.state is ScaleUpState.NODE_FOUND:
         sentence = gettext("A node was found that your server will have in a moment.")
-        return ProgressMessage(stage=Stage.WAITING, sentence=sentence, event=grown.event)
+        return ProgressMessage(stage=Stage.WAITING, sentence=sentence, event=scale_up.event)
     minutes = facts.verdict.minutes if facts.verdict else None
     sentence = gettext("A new node is being added for your server.")
     return ProgressMessage(
-        stage=Stage.SCALING, sentence=join_sentences(sentence, _format_usual_duration(minutes)), event=grown.event
+        stage=Stage.SCALING, sentence=join_sentences(sentence, _format_usual_duration(minutes)), event=scale_up.event
     )
 
 
@@ -130,20 +132,20 @@ def _format_usual_duration(minutes: float | None) -> str:
     return "" if minutes is None else gettext("That usually takes {duration}.", duration=format_rough_duration(minutes))
 
 
-def _describe_never(verdict: Verdict, known: SchedulerRefusals, *, event: SourcedEvent | None) -> ProgressMessage:
-    if RefusalReason.VOLUME_ZONE in known.counts:
-        code, sentence = "volume_conflict", _format_refusal(known, RefusalReason.VOLUME_ZONE, gpu_name="")
+def _describe_never(verdict: Verdict, refusals: SchedulerRefusals, *, event: SourcedEvent | None) -> ProgressMessage:
+    if RefusalReason.VOLUME_ZONE in refusals.counts:
+        code, sentence = "volume_conflict", _format_refusal(refusals, RefusalReason.VOLUME_ZONE, gpu_name="")
     else:
         code = "never_fits"
         sentence = make_sentence(translate_now(verdict.reason)) or gettext(
             "No node of the cluster would ever take your server."
         )
-    hopeless = StartFailure(code=code, sentence=sentence)
+    failure = StartFailure(code=code, sentence=sentence)
     return ProgressMessage(
         stage=Stage.WAITING,
         sentence=gettext("A node for your server is being looked for."),
         event=event,
-        failure=hopeless,
+        failure=failure,
         after_s=NEVER_AFTER_S,
     )
 
@@ -158,20 +160,21 @@ def _format_gpus(pod: Mapping[str, object], gpu_name: str) -> str:
     return gettext("{number} × {gpu}", number=max(1, count_devices(pod)), gpu=gpu_name)
 
 
-def _format_reason(facts: Facts, known: SchedulerRefusals) -> str:
+def _format_reason(facts: Facts, refusals: SchedulerRefusals) -> str:
     verdict = facts.verdict
     if verdict is not None and verdict.outcome is Outcome.AFTER_SCALE_UP:
         return join_sentences(gettext("Your server waits for a new node."), _format_usual_duration(verdict.minutes))
     if verdict is not None and verdict.outcome is Outcome.WAITS and verdict.reason:
-        # Worded to stand beside the GPU type, which the page that waits shows nowhere else.
-        wanted = _format_waits_for(_format_gpus(facts.pod or {}, facts.gpu_name), 0) if facts.gpu_name else ""
-        return join_sentences(wanted, make_sentence(translate_now(verdict.reason)))
-    names = [_format_shortage(each, facts) for each in _ROOM_REASONS if each in known.counts]
+        # The verdict's reason is worded for the form, next to the GPU type, which the progress page does not show.
+        waits_for = _format_waits_for(_format_gpus(facts.pod or {}, facts.gpu_name), 0) if facts.gpu_name else ""
+        return join_sentences(waits_for, make_sentence(translate_now(verdict.reason)))
+    names = [_format_shortage(each, facts) for each in _ROOM_REASONS if each in refusals.counts]
     if names:
-        number = max(known.counts.get(each, 0) for each in _ROOM_REASONS)
-        return join_sentences(_format_waits_for(join_with_and(names), number), _format_other_zone(known))
+        number = max(refusals.counts.get(each, 0) for each in _ROOM_REASONS)
+        return join_sentences(_format_waits_for(join_with_and(names), number), _format_other_zone(refusals))
     return next(
-        (_format_refusal(known, each, gpu_name=facts.gpu_name) for each in RefusalReason if each in known.counts), ""
+        (_format_refusal(refusals, each, gpu_name=facts.gpu_name) for each in RefusalReason if each in refusals.counts),
+        "",
     )
 
 
@@ -186,14 +189,14 @@ def _format_waits_for(names: str, nodes: int) -> str:
     )
 
 
-def _format_other_zone(known: SchedulerRefusals) -> str:
-    if RefusalReason.VOLUME_ZONE not in known.counts:
+def _format_other_zone(refusals: SchedulerRefusals) -> str:
+    if RefusalReason.VOLUME_ZONE not in refusals.counts:
         return ""
     return gettext("Other nodes cannot reach a disk of your server: it is in another zone.")
 
 
-def _format_shortage(shortcoming: RefusalReason, facts: Facts) -> str:
-    match shortcoming:
+def _format_shortage(reason: RefusalReason, facts: Facts) -> str:
+    match reason:
         case RefusalReason.DEVICES if facts.gpu_name:
             return _format_gpus(facts.pod or {}, facts.gpu_name)
         case RefusalReason.DEVICES:
@@ -208,9 +211,9 @@ def _format_shortage(shortcoming: RefusalReason, facts: Facts) -> str:
             return gettext("a place on a node")
 
 
-def _format_refusal(known: SchedulerRefusals, shortcoming: RefusalReason, *, gpu_name: str) -> str:
-    number = known.counts.get(shortcoming, 0)
-    match shortcoming:
+def _format_refusal(refusals: SchedulerRefusals, reason: RefusalReason, *, gpu_name: str) -> str:
+    number = refusals.counts.get(reason, 0)
+    match reason:
         case RefusalReason.VOLUME_IN_USE:
             return gettext("A disk of your server is still in use by another server.")
         case RefusalReason.VOLUME_LIMIT:
@@ -245,8 +248,8 @@ def _format_servers_ahead(verdict: Verdict | None) -> str:
     return ngettext("{number} server is ahead of yours.", "{number} servers are ahead of yours.", number=verdict.ahead)
 
 
-def _format_no_new_node(grown: AutoscalerStatus | None) -> str:
-    match grown.state if grown else None:
+def _format_no_new_node(scale_up: AutoscalerStatus | None) -> str:
+    match scale_up.state if scale_up else None:
         case ScaleUpState.AT_LIMIT:
             return gettext("No new node can be added: there are as many as there may be.")
         case ScaleUpState.OUT_OF_QUOTA:
@@ -271,20 +274,25 @@ _QUEUE_EVENTS = frozenset({"Pending", "CreatedWorkload", "Stopped", "ErrWorkload
 def describe_queue(
     pod: Mapping[str, object], events: Sequence[SourcedEvent], *, place: QueuePlace | None
 ) -> ProgressMessage:
-    """Return where in a queue a pod is that has scheduling gates."""
+    """Return the place in Kueue's queue of a pod with scheduling gates.
+
+    :param pod: v1 Pod in JSON.
+    :param events: events of the pod, oldest first.
+    :param place: its place in the queue; None when unknown.
+    """
     if not is_queued_by_kueue(pod):
         return ProgressMessage(
             stage=Stage.QUEUED, sentence=gettext("Another system decides when your server may start.")
         )
     event = find_newest_event(events, {EventSource.KUEUE}, reasons=_QUEUE_EVENTS)
-    known = place or QueuePlace()
+    place = place or QueuePlace()
     if event is not None and event.reason == "ErrWorkloadCompose":
         sentence = gettext("The queue cannot take your server as it is set up.")
         return ProgressMessage(stage=Stage.QUEUED, sentence=sentence, event=event, is_alarm=True)
-    said = event.message if event is not None and event.reason == "Pending" else ""
-    is_alarm = known.reason in _TOO_LARGE_REASONS or bool(_NEVER_ADMITTED.search(said))
+    message = event.message if event is not None and event.reason == "Pending" else ""
+    is_alarm = place.reason in _TOO_LARGE_REASONS or bool(_NEVER_ADMITTED.search(message))
     sentence = join_sentences(
-        _format_queue(known.queue), _format_queue_position(known.position), _format_too_large() if is_alarm else ""
+        _format_queue(place.queue), _format_queue_position(place.position), _format_too_large() if is_alarm else ""
     )
     return ProgressMessage(stage=Stage.QUEUED, sentence=sentence, event=event, is_alarm=is_alarm)
 
