@@ -61,7 +61,6 @@ class Accelerator:
 class AcceleratorMatch:
     """The model that a label names.
 
-    :param accelerator: the model.
     :param memory_bytes: memory of one GPU; None when the label does not tell.
     """
 

@@ -27,7 +27,6 @@ _GENERAL_LABELS = ("kubernetes.io/", "topology.kubernetes.io/", "node.kubernetes
 class MatchExpression:
     """One node selector requirement (core/v1 NodeSelectorRequirement).
 
-    :param key: node label.
     :param operator: ``In``, ``NotIn`` or ``DoesNotExist``.
     :param values: empty for ``DoesNotExist``.
     """

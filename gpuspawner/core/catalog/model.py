@@ -75,7 +75,6 @@ class CustomImages:
 
     :param registries: allowed origins, as :func:`gpuspawner.core.catalog.image_reference.parse_origin` returns them;
         ``()`` = any.
-    :param description: text below the field; may be empty.
     """
 
     registries: tuple[str, ...] = ()
@@ -192,11 +191,8 @@ class GPUType:
 class Priority:
     """A priority that a user can choose.
 
-    :param slug: key in settings and user options.
-    :param display_name: name in the form.
     :param priority_class: name of a PriorityClass.
     :param value: the PriorityClass's value.
-    :param description: text below the name; may be empty.
     """
 
     slug: str

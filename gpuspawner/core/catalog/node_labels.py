@@ -57,8 +57,6 @@ class KarpenterModel(NamedTuple):
     """The GPU labels that Karpenter or EKS Auto Mode put on a node.
 
     :param prefix: which of the two: one of :data:`gpuspawner.core.catalog.accelerators.KARPENTER_PREFIXES`.
-    :param vendor: the GPU's manufacturer.
-    :param name: the GPU's name (``a100``).
     :param memory: text of the memory label in MiB; None if the label is missing.
     """
 
@@ -72,8 +70,6 @@ class KarpenterModel(NamedTuple):
 class NodeGPU:
     """One unit of a GPU resource on a node, as the node's labels describe it.
 
-    :param resource: the extended resource.
-    :param vendor: ``nvidia``, ``amd`` or ``intel``.
     :param model: the model in slugs (``a100-40gb``) and in the form (``A100 40 GB``); None if no label tells.
     :param source: the labels that were read (``gfd``, ``gke``, ``karpenter``, ``amd``, ``intel``); empty for none.
     :param match: label → values that select nodes with the same GPUs.

@@ -23,11 +23,7 @@ def normalize_group(group: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AmountRange:
-    """Limits of an amount in base units (millicores or bytes); None = no limit given.
-
-    :param min: smallest amount.
-    :param max: largest amount.
-    """
+    """Limits of an amount in base units (millicores or bytes); None = no limit given."""
 
     min: int | None = None
     max: int | None = None
@@ -97,8 +93,6 @@ class Rule:
 class GPUPool:
     """A number of GPUs that the members of some groups share.
 
-    :param slug: key in settings.
-    :param display_name: name in messages.
     :param groups: normalized group names.
     :param gpus: slugs of GPU types, or :data:`ANY`.
     :param max_gpus: units that all servers of the members may hold together.

@@ -56,7 +56,6 @@ def subtract_described_types(found: GPUType, described: Iterable[GPUType], *, no
     A described type with a narrower match counts as well while it has no node: the discovered type then stays the same
     when the first such node joins.
 
-    :param found: the discovered type.
     :param described: types of the settings.
     :param nodes: one node of each kind is enough.
     :return: None if no node is left, or if no label separates the nodes left from the others.

@@ -48,23 +48,20 @@ def find_container_trouble(pod: Mapping[str, object], events: Sequence[SourcedEv
 def explain_container_end(container: Container) -> StartFailure:
     """Return why a container ended."""
     if container.end_reason == "OOMKilled" and _is_sidecar(container):
+        code = "crashed"
         sentence = gettext("A program beside that of your server needed more memory to start than it was given.")
-        return StartFailure(code="crashed", sentence=sentence)
-    if container.end_reason == "OOMKilled":
-        sentence = gettext("Your server needed more memory to start than it was given.")
-        return StartFailure(code="out_of_memory", sentence=sentence)
-    if container.end_reason in _NEVER_RAN_REASONS or container.exit_code in _NO_SUCH_COMMAND:
-        return StartFailure(code="container_config", sentence=_explain_cannot_run(container))
-    if container.exit_code:
-        return StartFailure(
-            code="crashed",
-            sentence=gettext(
-                "The program of your server ended while it was starting, with exit code {code}.",
-                code=container.exit_code,
-            ),
+    elif container.end_reason == "OOMKilled":
+        code, sentence = "out_of_memory", gettext("Your server needed more memory to start than it was given.")
+    elif container.end_reason in _NEVER_RAN_REASONS or container.exit_code in _NO_SUCH_COMMAND:
+        code, sentence = "container_config", _explain_cannot_run(container)
+    elif container.exit_code:
+        sentence = gettext(
+            "The program of your server ended while it was starting, with exit code {code}.", code=container.exit_code
         )
-    sentence = gettext("The program of your server ended while it was starting.")
-    return StartFailure(code="crashed", sentence=sentence)
+        code = "crashed"
+    else:
+        code, sentence = "crashed", gettext("The program of your server ended while it was starting.")
+    return StartFailure(code=code, sentence=sentence)
 
 
 def _find_trouble(container: Container, events: Sequence[SourcedEvent]) -> ProgressMessage | None:

@@ -49,8 +49,6 @@ def find_ending(
 ) -> ProgressMessage | None:
     """Return why a pod has ended or is being ended, None otherwise.
 
-    :param pod: v1 Pod in JSON.
-    :param events: events of the pod, oldest first.
     :param gpu_name: display name of the GPU type; empty for none.
     :param is_node_lost: as for :func:`explain_removal`.
     """
@@ -72,7 +70,6 @@ def explain_removal(
     """Return why a pod is gone that the hub has not deleted.
 
     :param pod: the last observed v1 Pod in JSON.
-    :param events: events of the pod, oldest first.
     :param is_node_lost: whether its node is not ready or gone; for a pod that never ran there is no other evidence.
     """
     event, code = next(
@@ -126,20 +123,20 @@ def _describe_failed_pod(
 
 def _explain_admission_error(message: str, gpu_name: str) -> StartFailure:
     gpu = gpu_name or gettext("GPU")
+    code = "rejected_by_node"
     if _SHARED_DEVICE.search(message):
         sentence = gettext("Each {gpu} is shared by several servers, and a server can have one share only.", gpu=gpu)
-        return StartFailure(code="rejected_by_node", sentence=sentence)
-    if _UNHEALTHY.search(message):
+    elif _UNHEALTHY.search(message):
+        code = "device_unhealthy"
         sentence = gettext("The {gpu} that was found for your server is out of order.", gpu=gpu)
-        return StartFailure(code="device_unhealthy", sentence=sentence)
-    if _PLUGIN_GONE.search(message):
+    elif _PLUGIN_GONE.search(message):
+        code = "device_unhealthy"
         sentence = gettext("The node that was found cannot hand out its {gpu} right now.", gpu=gpu)
-        return StartFailure(code="device_unhealthy", sentence=sentence)
-    if _NO_DEVICE_LEFT.search(message):
+    elif _NO_DEVICE_LEFT.search(message):
         sentence = gettext("The node that was found has no {gpu} left after all.", gpu=gpu)
-        return StartFailure(code="rejected_by_node", sentence=sentence)
-    sentence = gettext("The node that was found could not give your server what it needs.")
-    return StartFailure(code="rejected_by_node", sentence=sentence)
+    else:
+        sentence = gettext("The node that was found could not give your server what it needs.")
+    return StartFailure(code=code, sentence=sentence)
 
 
 def _explain_out_of_resource(resource: str, gpu_name: str) -> StartFailure:

@@ -50,9 +50,6 @@ _SOURCES = {
 class SourcedEvent:
     """An event of a pod with its source.
 
-    :param source: the component that wrote it.
-    :param reason: as in the API; empty if missing.
-    :param message: as in the API; empty if missing.
     :param count: how often it occurred, at least 1.
     :param raw: v1 Event in JSON.
     """

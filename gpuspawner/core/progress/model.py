@@ -125,7 +125,6 @@ class Report:
 class ProgressMessage:
     """A candidate message, before the tracker compares it with earlier ones.
 
-    :param stage: the current stage.
     :param sentence: the message without elapsed and remaining time.
     :param event: the event behind it; None if it rests on the pod alone.
     :param is_alarm: whether something is wrong, though it may still resolve.

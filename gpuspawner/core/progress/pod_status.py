@@ -16,7 +16,6 @@ _BUILTIN_RESOURCES = "kubernetes.io/"
 class Container:
     """The status of one container.
 
-    :param name: name in the pod.
     :param image: reference in the pod's spec; the status may have another name for it.
     :param is_init: whether it is an init container.
     :param is_running: whether it runs now.
@@ -24,7 +23,6 @@ class Container:
     :param message: kubelet's message about waiting or the last end; may be empty.
     :param end_reason: kubelet's reason for its last end (``OOMKilled``); empty if it never ended.
     :param exit_code: exit code of its last end; None if it never ended.
-    :param restarts: number of restarts.
     """
 
     name: str

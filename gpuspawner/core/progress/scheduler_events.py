@@ -141,11 +141,7 @@ class ScaleUpState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoscalerStatus:
-    """The newest report of an autoscaler about a pod.
-
-    :param state: what it does.
-    :param event: its event.
-    """
+    """The newest report of an autoscaler about a pod."""
 
     state: ScaleUpState
     event: SourcedEvent

@@ -45,8 +45,6 @@ _REPAIR_REASONS = (
 def describe_waiting(facts: Facts, events: Sequence[SourcedEvent], *, is_early: bool) -> ProgressMessage:
     """Return what a pod without a node waits for.
 
-    :param facts: the current observation.
-    :param events: events of the pod, oldest first.
     :param is_early: whether kube-scheduler has had the pod for a short time only and may still find a node.
     """
     pod = facts.pod or {}
@@ -274,12 +272,7 @@ _QUEUE_EVENTS = frozenset({"Pending", "CreatedWorkload", "Stopped", "ErrWorkload
 def describe_queue(
     pod: Mapping[str, object], events: Sequence[SourcedEvent], *, place: QueuePlace | None
 ) -> ProgressMessage:
-    """Return the place in Kueue's queue of a pod with scheduling gates.
-
-    :param pod: v1 Pod in JSON.
-    :param events: events of the pod, oldest first.
-    :param place: its place in the queue; None when unknown.
-    """
+    """Return the place in Kueue's queue of a pod with scheduling gates."""
     if not is_queued_by_kueue(pod):
         return ProgressMessage(
             stage=Stage.QUEUED, sentence=gettext("Another system decides when your server may start.")

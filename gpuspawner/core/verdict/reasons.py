@@ -34,7 +34,6 @@ def find_candidate_nodes(
 ) -> list[Node]:
     """Return the nodes that could take a pod if they were empty and all their hardware worked.
 
-    :param pod: the pod.
     :param groups: groups of nodes that differ, for this pod, only in their amounts.
     :param unseen: resources of which any node without units may have unseen DRA devices. Nodes whose device plugin is
         silent then count as well. None = only known units count.
@@ -54,9 +53,7 @@ def explain_never(
 ) -> str:
     """Return why no node could ever take a pod.
 
-    :param pod: the pod.
     :param groups: the nodes of the GPU type, or all nodes without one; as for :func:`find_candidate_nodes`.
-    :param gpu: the chosen GPU type; None = none.
     :param reserved: whether the type has further nodes that are reserved for others.
     :param scalable_pools: node pools that can grow; with any, a missing node is not the reason.
     """
@@ -86,10 +83,7 @@ def explain_wait(
     """Return why a pod has to wait although some node could take it.
 
     :param candidates: the nodes from :func:`find_candidate_nodes`.
-    :param pod: the pod.
     :param nodes: the nodes of the GPU type, or all nodes without one.
-    :param gpu: the chosen GPU type; None = none.
-    :param occupancy: requests of all pods on the nodes.
     """
     now = _select_open_nodes(candidates, pod.constraints.tolerations)
     if not now:
