@@ -1,1 +1,15 @@
-"""What the cluster has, read through the Kubernetes API; knows neither forms nor users."""
+"""Reads the cluster through the Kubernetes API and answers from memory: which nodes and pods exist.
+
+The hub's `kubernetes_asyncio` client enters. An :class:`~gpuspawner.core.cluster.state.Inventory` leaves, which says
+what is unknown, why, and how old the data is; reading it raises no error. Quotas, queue positions and volumes' nodes
+leave through their own classes. The room knows settings, forms and users as little as JupyterHub.
+
+- `store`: one :class:`ClusterStore` for the process combines everything that is watched.
+- `client`: send requests, parse answers, check rights.
+- `watch`: list and watch one resource.
+- `resources`: DRA devices, Karpenter NodePools, quotas, volumes, Kueue's queues.
+"""
+
+from gpuspawner.kube.store import ClusterStore, CoreAPI, StoreTiming
+
+__all__ = ["ClusterStore", "CoreAPI", "StoreTiming"]

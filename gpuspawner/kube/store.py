@@ -1,9 +1,7 @@
-"""What the cluster has and what is taken, always at hand: nodes and pods, watched once for everybody in this process.
+"""Keeps the cluster's nodes and pods in memory for this process, with Karpenter's NodePools and DRA's devices.
 
-What Karpenter may add and what DRA drivers offer is read beside them; whether that succeeds matters to nothing else.
-
-Whatever goes wrong ends up as an inventory that says what is not known and why, or how old it is: a form must not fail,
-nor wait, because the API server does. Knows neither forms nor users.
+A form must neither fail nor wait because of the API server. Every failure therefore ends in an inventory that says what
+is unknown and why, or how old it is. NodePools and devices may fail without effect on nodes and pods.
 """
 
 from __future__ import annotations
@@ -33,24 +31,24 @@ from gpuspawner.kube.watch.watch_loop import BEING_READ_AGAIN, HUB_STOPPING, NOT
 
 NODES_PER_PAGE = 100
 PODS_PER_PAGE = 500
-"""About as many bytes as :data:`NODES_PER_PAGE` nodes: a node carries its labels and the list of its images."""
+"""About as many bytes as :data:`NODES_PER_PAGE` nodes, whose labels and image lists are long."""
 DEVICES_PER_PAGE = 100
-"""Of DRA's objects; a slice may have 128 devices."""
+"""Slices, claims or device classes; one slice may hold 128 devices."""
 
 RUNNING_PODS_SELECTOR = "status.phase!=Succeeded,status.phase!=Failed"
-"""Pods that hold or wait for resources; one without a phase yet is among them. In a watch, one that finishes leaves the
-selection and arrives as DELETED (``cacher/cache_watcher.go``, ``convertToWatchEvent``)."""
+"""Pods that hold or wait for resources. A pod that finishes leaves the selection, so a watch reports it as DELETED
+(``cacher/cache_watcher.go``, ``convertToWatchEvent``)."""
 
 STALE_AFTER_S = 45.0
-"""Age in seconds that is never reached while all goes well."""
+"""Age in seconds that data reaches only after failures."""
 
 
 class CoreAPI(Protocol):
-    """What is used of ``kubernetes_asyncio.client.CoreV1Api``."""
+    """The part of ``kubernetes_asyncio.client.CoreV1Api`` used here."""
 
     @property
     def api_client(self) -> Any:
-        """The client it sends through."""
+        """The ``ApiClient`` behind it."""
 
     @property
     def list_node(self) -> APIMethod:
@@ -58,15 +56,18 @@ class CoreAPI(Protocol):
 
     @property
     def list_pod_for_all_namespaces(self) -> APIMethod:
-        """List or watch pods everywhere."""
+        """List or watch pods of all namespaces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreTiming:
-    """How long things take, and by what clock.
+    """Timeouts, retry delays and sources of time and randomness.
 
-    :param first_sync_timeout_s: seconds that questions wait for the first reading of the cluster.
-    :param clock: monotonic seconds; :param random: numbers from 0 up to 1.
+    :param first_sync_timeout_s: seconds that the first callers wait for the first lists.
+    :param timing: of each watch.
+    :param pauses: delays before retries.
+    :param clock: monotonic seconds.
+    :param random: returns numbers from 0 up to 1.
     """
 
     first_sync_timeout_s: float = 3.0
@@ -77,10 +78,11 @@ class StoreTiming:
 
 
 class ClusterStore:
-    """One per hub process and event loop. It begins to read with the first question and ends with :meth:`stop`.
+    """The cluster's state for one hub process and event loop; it starts to watch with the first read.
 
-    :param api: a client that belongs to the running event loop.
-    :param log: gets one line when what can be read changes.
+    :param api: the ``CoreV1Api`` of a client that belongs to the running event loop.
+    :param pace: timeouts and retry delays.
+    :param log: receives one line when data becomes unavailable or available again.
     """
 
     def __init__(
@@ -95,30 +97,30 @@ class ClusterStore:
         self._log = log or logging.getLogger(__name__)
         self._clock = SteadyClock(self._pace.clock)
         self._occupancy = Occupancy()
-        self._followers: dict[str, WatchLoop] = {}
+        self._watch_loops: dict[str, WatchLoop] = {}
         self._nodes = self._make_watch_loop(gettext_lazy("the cluster's nodes"), "nodes")
         self._pods = self._make_watch_loop(gettext_lazy("the pods of all namespaces"), "pods")
         self._node_pools = KarpenterNodePools(api.api_client, clock=self._clock, answer_s=self._pace.timing.answer_s)
         self._devices = dra_devices.DRADevices(self._follow_devices, occupancy=self._occupancy)
         self._tasks: list[asyncio.Task[None]] = []
         self._watches: list[Watch] = []
-        self._patient_until = 0.0
+        self._first_sync_deadline = 0.0
         self._is_stopped = False
         self._known = (False, False)
-        self._switches = 0
-        self._said = ""
+        self._known_changes = 0
+        self._logged_reason = ""
 
     async def read_inventory(self) -> Inventory:
-        """Return what the cluster has, from memory; only before the first reading is done this waits for a moment."""
+        """Return the cluster's state from memory; before the first lists are complete, wait up to the timeout."""
         if self._is_stopped:
             return Inventory(reason=HUB_STOPPING)
         now = asyncio.get_running_loop().time()
         if not self._tasks:
             self._start()
-            self._patient_until = now + self._pace.first_sync_timeout_s
-        if now < self._patient_until:
+            self._first_sync_deadline = now + self._pace.first_sync_timeout_s
+        if now < self._first_sync_deadline:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._patient_until - now):
+                async with asyncio.timeout(self._first_sync_deadline - now):
                     await self._nodes.first_attempt.wait()
                     await self._pods.first_attempt.wait()
                     await self._node_pools.first_attempt.wait()
@@ -130,33 +132,36 @@ class ClusterStore:
 
     @property
     def age_s(self) -> float | None:
-        """Seconds since what is known of nodes and pods was confirmed; None while nothing is known."""
-        known = [follower for follower in (self._nodes, self._pods) if follower.is_known]
+        """Seconds since nodes and pods were confirmed, the older of both; None if nodes are unknown."""
+        known = [watch_loop for watch_loop in (self._nodes, self._pods) if watch_loop.is_known]
         if not self._nodes.is_known:
             return None
-        return self._clock() - min(follower.confirmed_at or 0.0 for follower in known)
+        return self._clock() - min(watch_loop.confirmed_at or 0.0 for watch_loop in known)
 
     @property
     def restarts(self) -> dict[str, int]:
-        """How often reading each resource failed and began again, by its plural."""
-        return {resource: follower.restarts for resource, follower in self._followers.items()}
+        """Number of failed lists and watches of each resource, by its plural."""
+        return {resource: watch_loop.restarts for resource, watch_loop in self._watch_loops.items()}
 
     async def stop(self) -> None:
-        """End the watches; afterwards nothing of the cluster is known."""
+        """Stop all watches; afterwards :meth:`read_inventory` returns an empty inventory."""
         self._is_stopped = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
 
-    def _make_watch_loop(self, what: str, resource: str, *, group: str = "") -> WatchLoop:
-        pace = self._pace
-        review = partial(find_missing_verb, self._api.api_client, resource, timeout_s=pace.timing.answer_s, group=group)
-        follower = WatchLoop(
-            what, find_missing_verb=review, pauses=pace.pauses, random=pace.random, on_change=self._note_change
+    def _make_watch_loop(self, description: str, resource: str, *, group: str = "") -> WatchLoop:
+        pace, client = self._pace, self._api.api_client
+        watch_loop = WatchLoop(
+            description,
+            find_missing_verb=partial(find_missing_verb, client, resource, timeout_s=pace.timing.answer_s, group=group),
+            pauses=pace.pauses,
+            random=pace.random,
+            on_change=self._note_change,
         )
-        self._followers[resource] = follower
-        return follower
+        self._watch_loops[resource] = watch_loop
+        return watch_loop
 
     def _start(self) -> None:
         nodes = WatchedResource(method=self._api.list_node, page_size=NODES_PER_PAGE)
@@ -173,14 +178,14 @@ class ClusterStore:
         self._devices.start()
 
     def _follow_devices(self, plural: str, cache: ObjectCache[Any]) -> WatchLoop:
-        # In clients that are older than the API, too.
+        # Generic, because older clients have no class for this API.
         method = CustomObjectsApi(self._api.api_client).list_cluster_custom_object
         resource = WatchedResource(
             method=partial(method, dra_devices.DRA_GROUP, "v1", plural), page_size=DEVICES_PER_PAGE
         )
-        follower = self._make_watch_loop(f"the cluster's {plural}", plural, group=dra_devices.DRA_GROUP)
-        self._tasks.append(self._run(follower, resource, cache=cache))
-        return follower
+        watch_loop = self._make_watch_loop(f"the cluster's {plural}", plural, group=dra_devices.DRA_GROUP)
+        self._tasks.append(self._run(watch_loop, resource, cache=cache))
+        return watch_loop
 
     def _run(self, watch_loop: WatchLoop, resource: WatchedResource, *, cache: ObjectCache[Any]) -> asyncio.Task[None]:
         watch = Watch(
@@ -197,7 +202,7 @@ class ClusterStore:
     def _build_inventory(self) -> Inventory:
         nodes, pods = self._nodes, self._pods
         generation = (
-            self._occupancy.generation + self._switches + self._node_pools.generation + self._devices.generation
+            self._occupancy.generation + self._known_changes + self._node_pools.generation + self._devices.generation
         )
         if not nodes.is_known:
             return Inventory(reason=nodes.reason or NOT_READ_YET, generation=generation)
@@ -212,25 +217,25 @@ class ClusterStore:
         )
 
     def _find_reason(self) -> str:
-        """Return why something is not known, or is old; empty when all is as it should be."""
+        """Return why nodes or pods are unknown or stale; empty if they are neither."""
         now = self._clock()
-        for follower in (self._nodes, self._pods):
-            if not follower.is_known:
-                return follower.reason or NOT_READ_YET
-            if now - (follower.confirmed_at or 0.0) > STALE_AFTER_S:
-                return follower.reason or BEING_READ_AGAIN
+        for watch_loop in (self._nodes, self._pods):
+            if not watch_loop.is_known:
+                return watch_loop.reason or NOT_READ_YET
+            if now - (watch_loop.confirmed_at or 0.0) > STALE_AFTER_S:
+                return watch_loop.reason or BEING_READ_AGAIN
         return ""
 
     def _note_change(self) -> None:
-        """Take notice of a change in what is known: answers are different ones from now on, and the log says so."""
+        """Count a change of what is known, and log it once both resources were tried."""
         known = (self._nodes.is_known, self._pods.is_known)
-        self._switches += known != self._known
+        self._known_changes += known != self._known
         if not (self._nodes.first_attempt.is_set() and self._pods.first_attempt.is_set()):
             self._known = known
             return
         reason = self._find_reason()
-        if known != self._known or bool(reason) != bool(self._said):
-            if reason or self._said:
+        if known != self._known or bool(reason) != bool(self._logged_reason):
+            if reason or self._logged_reason:
                 self._log.warning("Capacity: %s", reason or "Everything can be read again.")
-            self._said = reason
+            self._logged_reason = reason
         self._known = known

@@ -1,1 +1,32 @@
-"""Sends requests and parses answers."""
+"""Sends requests to the Kubernetes API server and parses the answers.
+
+An API method of `kubernetes_asyncio` and its arguments enter. A response, its text in pieces or the decoded JSON
+objects of a list leave. Every failure becomes an :class:`APIUnavailableError`. The modules know neither nodes nor pods.
+
+- `api_requests`: send a request, read or stream its response.
+- `listing`: read a paginated list without blocking the event loop.
+- `json_stream`: parse JSON and watch lines that arrive in chunks.
+- `pacing`: yield to the event loop, back off after a failure, monotonic time.
+- `access`: ask whether the hub has a right (SelfSubjectAccessReview).
+"""
+
+from gpuspawner.kube.client.access import find_missing_verb, is_allowed
+from gpuspawner.kube.client.api_requests import APIMethod, APIUnavailableError, read_body, send_request, stream_text
+from gpuspawner.kube.client.json_stream import parse_members
+from gpuspawner.kube.client.listing import list_each
+from gpuspawner.kube.client.pacing import Backoff, Pacer, SteadyClock
+
+__all__ = [
+    "APIMethod",
+    "APIUnavailableError",
+    "Backoff",
+    "Pacer",
+    "SteadyClock",
+    "find_missing_verb",
+    "is_allowed",
+    "list_each",
+    "parse_members",
+    "read_body",
+    "send_request",
+    "stream_text",
+]

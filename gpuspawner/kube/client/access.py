@@ -1,7 +1,7 @@
-"""Asks the API server what the hub may read.
+"""Asks the API server which rights the hub has.
 
-A refused request tells the same, but a watch that is refused can stand behind a list that is not, and each refusal is a
-line in the audit log that some admins get alarms for.
+The hub asks before it lists or watches, because a refused request may appear as an alarm in the audit log. The answer
+also covers `watch`, which can be missing where `list` is allowed.
 """
 
 from __future__ import annotations
@@ -18,22 +18,25 @@ from gpuspawner.core.json_access import as_dict, as_dicts
 from gpuspawner.kube.client.api_requests import APIUnavailableError, read_body, send_request
 
 WATCH_VERBS = ("list", "watch")
-"""What a watch takes: the list it begins with and whatever comes after."""
+"""A watch starts with a list, so it needs both."""
 NOT_SERVED = "find"
-"""What nobody can do with a resource that the API server does not serve; no verb of Kubernetes."""
+"""Stands in place of a verb where the API server does not serve the resource at all."""
 
 
 async def find_missing_verb(
     api_client: Any, resource: str, *, timeout_s: float, group: str = "", verbs: Sequence[str] = WATCH_VERBS
 ) -> str:
-    """Return which verb the hub may not use on a resource of the whole cluster, empty when it may use all.
+    """Return the first verb that the hub may not use on a cluster-wide resource; empty if it may use all.
 
-    It is :data:`NOT_SERVED` for what the API server does not have. A question that it does not answer counts as a yes:
-    the list itself tells then. https://kubernetes.io/docs/reference/access-authn-authz/authorization/#checking-api-access
+    Return :data:`NOT_SERVED` if the API server does not serve the resource. A failed review counts as allowed; the list
+    request then shows the truth.
+    https://kubernetes.io/docs/reference/access-authn-authz/authorization/#checking-api-access
 
     :param api_client: the hub's ``kubernetes_asyncio.client.ApiClient``.
-    :param resource: its plural, ``nodes`` or ``pods`` (of all namespaces).
-    :param group: its API group, of which version v1 is meant; empty for the core.
+    :param resource: plural, such as ``nodes``, or ``pods`` of all namespaces.
+    :param timeout_s: seconds for each request.
+    :param group: API group, of which version v1 is checked; empty for the core group.
+    :param verbs: Kubernetes verbs to check, in this order.
     """
     attributes = {"group": group, "version": "v1", "resource": resource}
     is_served, *allowed = await asyncio.gather(
@@ -59,9 +62,11 @@ async def _is_served(api_client: Any, attributes: dict[str, str], *, timeout_s: 
 
 
 async def is_allowed(api_client: Any, attributes: Mapping[str, str], *, timeout_s: float) -> bool | None:
-    """Tell whether whoever asks may do something; None where the API server does not answer that.
+    """Return whether the client's account may do something, or None if the API server gives no answer.
 
-    :param attributes: of a v1 SelfSubjectAccessReview's ``resourceAttributes``.
+    :param api_client: a ``kubernetes_asyncio.client.ApiClient``.
+    :param attributes: ``resourceAttributes`` of a v1 SelfSubjectAccessReview.
+    :param timeout_s: seconds for the request.
     """
     review = {
         "apiVersion": "authorization.k8s.io/v1",

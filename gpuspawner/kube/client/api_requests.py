@@ -1,6 +1,6 @@
-"""Sends requests through the hub's Kubernetes client and turns every way to fail into one error.
+"""Sends requests through the hub's Kubernetes client and raises one error for every kind of failure.
 
-Answers stay raw: the client's model objects cost many times what parsing costs.
+Responses stay raw, because building the client's model objects takes many times as long as parsing JSON.
 """
 
 from __future__ import annotations
@@ -13,22 +13,26 @@ from typing import Any, Protocol
 import aiohttp
 
 _PIECE_BYTES = 64 * 1024
-"""What is decoded at once; megabytes may have arrived."""
+"""Bytes decoded in one step, so that a response of megabytes does not block the event loop."""
 
 _ANSWERED = frozenset({HTTPStatus.OK, HTTPStatus.CREATED})
 
 
 class APIMethod(Protocol):
-    """A list method of a kubernetes_asyncio API class (``CoreV1Api.list_node``); it watches as well."""
+    """A method of a ``kubernetes_asyncio`` API class, such as ``CoreV1Api.list_node``, which can also watch."""
 
     def __call__(self, **arguments: Any) -> Awaitable[Any]:
-        """Send the request and return the HTTP response (with ``_preload_content=False``)."""
+        """Send the request and return the raw HTTP response.
+
+        :param arguments: of the client's method; ``_preload_content=False`` is always among them.
+        """
 
 
 class APIUnavailableError(Exception):
-    """The API server did not answer a request, or refused it.
+    """The API server refused a request or did not answer it.
 
-    :param status: HTTP status, None without an answer.
+    :param reason: English text for the log.
+    :param status: HTTP status, or None without a response.
     """
 
     def __init__(self, reason: str, *, status: int | None = None) -> None:
@@ -37,9 +41,11 @@ class APIUnavailableError(Exception):
 
 
 async def send_request(method: APIMethod, **arguments: Any) -> aiohttp.ClientResponse:
-    """Send a request and return its response as soon as its headers are there; reading and closing is the caller's.
+    """Send a request and return its response once the headers are there; the caller reads and closes it.
 
-    :raises APIUnavailableError: no answer in time, or a refusal.
+    :param method: method of a ``kubernetes_asyncio`` API class.
+    :param arguments: of that method.
+    :raises APIUnavailableError: the API server did not answer in time or refused.
     """
     try:
         response: aiohttp.ClientResponse = await method(_preload_content=False, **arguments)
@@ -52,9 +58,10 @@ async def send_request(method: APIMethod, **arguments: Any) -> aiohttp.ClientRes
 
 
 async def read_body(response: aiohttp.ClientResponse) -> bytes:
-    """Read a response to its end.
+    """Return the whole body of a response and close it.
 
-    :raises APIUnavailableError: it does not end in time, or ends too early.
+    :param response: as :func:`send_request` returns it.
+    :raises APIUnavailableError: the body did not arrive completely or in time.
     """
     try:
         return await response.read()
@@ -65,9 +72,10 @@ async def read_body(response: aiohttp.ClientResponse) -> bytes:
 
 
 async def stream_text(response: aiohttp.ClientResponse) -> AsyncGenerator[str, None]:
-    """Read a response of megabytes to its end, in pieces; to be closed by whoever does not.
+    """Yield the body of a large response as text, in pieces; a caller that stops early closes the generator.
 
-    :raises APIUnavailableError: it does not end in time, ends too early, or is no text.
+    :param response: as :func:`send_request` returns it.
+    :raises APIUnavailableError: the body did not arrive completely or in time, or is not UTF-8.
     """
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
@@ -83,7 +91,10 @@ async def stream_text(response: aiohttp.ClientResponse) -> AsyncGenerator[str, N
 
 
 def make_unavailable_error(error: Exception) -> APIUnavailableError:
-    """Return what a failure of the connection means."""
+    """Return the error for a failed connection.
+
+    :param error: raised by aiohttp or by a socket.
+    """
     if isinstance(error, TimeoutError):
         return APIUnavailableError("no answer in time")
     return APIUnavailableError(str(error) or type(error).__name__)

@@ -1,13 +1,7 @@
-"""Takes a list answer apart object by object while it arrives, of which only what is not understood yet is kept.
+"""Parses JSON lists and watch lines while they arrive in chunks.
 
-``json.loads`` on a page of 500 pods is one call of 50 ms and more in which the event loop stands still, and keeps all
-of them in memory at once. Even to put its megabytes together into one text holds the loop up where memory is new.
-
-Takes a stream of bytes apart into lines, whatever sizes it arrives in.
-
-Leaves out of an object's JSON who wrote which of its fields: half of a pod's bytes, of which nothing is read.
-
-https://kubernetes.io/docs/reference/using-api/server-side-apply/#managed-fields
+``json.loads`` on a page of 500 pods blocks the event loop for at least 50 ms and keeps all pods in memory at once. The
+parser here keeps only the text that it has not parsed yet.
 """
 
 from __future__ import annotations
@@ -18,15 +12,18 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
-"""An object in etcd has 1.5 MiB at most (its ``--max-request-bytes``); as JSON it is a few times that at worst."""
+"""Larger than any object: etcd allows 1.5 MiB a request (``--max-request-bytes``), which JSON escapes enlarge."""
 
 
 class LineTooLongError(Exception):
-    """A line does not end; it is no event of a watch."""
+    """A line exceeds the allowed length, so the stream is not a watch."""
 
 
 class LineSplitter:
-    """Collects bytes until a line is complete. What is left when the stream ends is no line."""
+    """Splits a byte stream into lines; an unfinished last line is dropped.
+
+    :param longest_bytes: bytes that an unfinished line may have.
+    """
 
     def __init__(self, *, longest_bytes: int = MAX_LINE_BYTES) -> None:
         self._longest_bytes = longest_bytes
@@ -35,13 +32,14 @@ class LineSplitter:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing of a line has arrived that is not complete."""
+        """Whether the last chunk ended with a complete line."""
         return not self._begun
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Yield the lines that end in this chunk, without empty ones; has to be read to its end.
+        """Yield the non-empty lines that end in this chunk; the caller must exhaust the iterator.
 
-        :raises LineTooLongError: a line has more bytes than allowed.
+        :param chunk: the next bytes of the stream.
+        :raises LineTooLongError: the unfinished line has too many bytes.
         """
         *ends, rest = chunk.split(b"\n")
         for end in ends:
@@ -57,10 +55,13 @@ class LineSplitter:
 
 
 def strip_managed_fields(text: bytes) -> bytes:
-    """Return an object, or an event with one, without ``metadata.managedFields``.
+    """Return JSON without ``metadata.managedFields``, half of a pod's bytes.
 
-    The API server writes it as the last of the metadata, and ``spec`` next. Neither text can stand inside of a JSON
-    string, where quotes are escaped. Where they are not found this way, nothing is left out.
+    The API server writes ``managedFields`` last in the metadata and ``spec`` right after the metadata. JSON escapes
+    quotes in strings, so both markers can only match there. Without both markers, return the text unchanged.
+    https://kubernetes.io/docs/reference/using-api/server-side-apply/#managed-fields
+
+    :param text: JSON of an object or of a watch event, UTF-8.
     """
     begin = text.find(b',"managedFields":[')
     end = text.find(b']},"spec":{', begin)
@@ -70,21 +71,19 @@ def strip_managed_fields(text: bytes) -> bytes:
 _SPACE = re.compile(r"[ \t\n\r]*")
 _DECODER = json.JSONDecoder()
 _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|["\[\]{}]', re.DOTALL)
-"""A bracket, a whole string, or the beginning of one that has no end yet."""
+"""A bracket, a complete string, or the opening quote of a string that has not arrived completely."""
 _LONGEST_END = len("e+")
-"""Of a number that is cut: what may stand there that is none without what follows."""
+"""Most characters that ``raw_decode`` leaves unread of a number that a piece's end cuts: it reads ``1e+`` as 1."""
 
 
 async def parse_members(pieces: AsyncIterator[str]) -> AsyncGenerator[tuple[str, object], None]:
-    """Yield the members of a JSON object in their order; those of the array ``items`` one by one, all under that name.
+    """Yield the members of a JSON object in order, and the elements of its array ``items`` one at a time.
 
-    An array ``items`` without elements is yielded as ``("items", [])``: a list that is empty is something else than an
-    answer that has none.
-
-    What is nested too deeply to be read is yielded as null: one such object takes no others away.
+    Each element is yielded as ``("items", element)``. An empty array is yielded as ``("items", [])``, so that the
+    caller can tell it from a missing one. An element that is nested too deeply for Python is yielded as None.
 
     :param pieces: the text, cut anywhere.
-    :raises ValueError: it is no JSON object; what was before the mistake has been yielded then.
+    :raises ValueError: the text is not a JSON object; members before the error have been yielded.
     """
     text = _JSONReader(pieces)
     await text.expect("{")
@@ -123,7 +122,7 @@ async def _parse_elements(text: _JSONReader) -> AsyncGenerator[object, None]:
 
 
 class _JSONReader:
-    """A text as far as it has arrived, without what was taken of it."""
+    """Reads JSON tokens from a text that arrives in pieces, and keeps only the unread rest."""
 
     def __init__(self, pieces: AsyncIterator[str]) -> None:
         self._pieces = pieces
@@ -131,7 +130,7 @@ class _JSONReader:
         self._at = 0
 
     async def read_value(self) -> object:
-        """Take the next JSON value."""
+        """Return the next JSON value."""
         await self._peek()
         while True:
             try:
@@ -142,7 +141,7 @@ class _JSONReader:
                 if not await self._read_more():
                     raise
                 continue
-            # A number may go on in the next piece.
+            # The next piece may continue a number.
             is_cut = isinstance(value, int | float) and end + _LONGEST_END >= len(self._text)
             if is_cut and await self._read_more():
                 continue
@@ -150,26 +149,23 @@ class _JSONReader:
             return value
 
     async def is_next(self, character: str) -> bool:
-        """Tell whether this is what comes next, besides spaces."""
+        """Return whether the next character, after spaces, is this one."""
         return await self._peek() == character
 
     async def expect(self, character: str) -> None:
-        """Take a character that has to come next."""
         if await self._peek() != character:
             raise self.make_error(f"no {character!r}")
         self._at += 1
 
     async def expect_end(self) -> None:
-        """Make sure that nothing more comes."""
         if await self._peek():
             raise self.make_error("more after the end")
 
     def make_error(self, problem: str) -> ValueError:
-        """Return an error about the place that was reached."""
         return json.JSONDecodeError(problem, self._text, self._at)
 
     async def _read_deep_value(self) -> object:
-        """Take a value of which Python cannot read all: without its managers if that will do, else as null."""
+        """Return a value that exceeded Python's recursion limit: without ``managedFields`` if that helps, else None."""
         while (end := self._find_end()) is None:
             if not await self._read_more():
                 raise self.make_error("nested too deeply")
@@ -181,7 +177,7 @@ class _JSONReader:
         return value
 
     def _find_end(self) -> int | None:
-        """Return where the value ends that begins with a bracket here, None where that has not arrived."""
+        """Return the offset after the object or array that starts here, or None if its end has not arrived."""
         depth = 0
         for found in _BRACKET.finditer(self._text, self._at):
             sign = found.group()
@@ -193,7 +189,7 @@ class _JSONReader:
         return None
 
     async def _peek(self) -> str:
-        """Return the next character that is no space, empty at the end."""
+        """Return the next character that is not a space; empty at the end."""
         while True:
             found = _SPACE.match(self._text, self._at)
             self._at = found.end() if found else self._at
@@ -201,11 +197,11 @@ class _JSONReader:
                 return self._text[self._at : self._at + 1]
 
     async def _read_more(self) -> bool:
-        """Read at least as much again as is there, so that a long value is not tried for each piece; False at the end.
+        """Append pieces until the unread text has doubled, so that parsing a long value takes few attempts.
 
-        What was taken is dropped.
+        Return False at the end of the text.
 
-        :raises ValueError: what is there is longer than any object can be.
+        :raises ValueError: the unread text is longer than any object can be.
         """
         rest = self._text[self._at :]
         if len(rest) > MAX_LINE_BYTES:

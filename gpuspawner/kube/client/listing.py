@@ -1,4 +1,4 @@
-"""Lists a resource page by page, each object handed over at once and then forgotten."""
+"""Lists a resource page by page and passes on each object as soon as it is parsed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from gpuspawner.kube.client.pacing import Pacer
 
 
 async def list_each(method: APIMethod, keep: Callable[[object], object], *, pacer: Pacer, **arguments: Any) -> str:
-    """Hand each object that a list method finds to ``keep`` and return the list's ``resourceVersion``.
+    """Pass each object of a list to a function and return the list's ``resourceVersion``.
 
-    Asked for without a ``resourceVersion`` it is the most recent one, and all pages belong to the same moment:
+    The request sends no ``resourceVersion``, so the list is the most recent one and all its pages show the same state:
     https://kubernetes.io/docs/reference/using-api/api-concepts/#retrieving-large-results-sets-in-chunks
 
-    :param arguments: ``limit``, selectors, ``_request_timeout``.
-    :raises APIUnavailableError: no answer in time, a refusal, or an answer that is no list. Status 410 means that the
-        list took so long that the API server has forgotten its beginning.
+    :param method: list method of a ``kubernetes_asyncio`` API class.
+    :param keep: called with each decoded object.
+    :param pacer: yields to the event loop between objects.
+    :param arguments: of the method: ``limit``, selectors, ``_request_timeout``.
+    :raises APIUnavailableError: no answer in time, a refusal, or an answer that is not a list. Status 410 means that
+        the continue token expired before the last page.
     """
     token = ""
     while True:
@@ -40,7 +43,7 @@ async def list_each(method: APIMethod, keep: Callable[[object], object], *, pace
 async def _parse_page(
     pieces: AsyncIterator[str], keep: Callable[[object], object], *, pacer: Pacer
 ) -> dict[str, object]:
-    """Hand over a page's objects and return its metadata."""
+    """Pass a page's objects to a function and return the page's metadata."""
     metadata: object = None
     has_items = False
     try:
@@ -56,6 +59,6 @@ async def _parse_page(
     except ValueError as error:
         raise APIUnavailableError("the answer is no JSON") from error
     if not has_items or not isinstance(metadata, dict):
-        # An empty list says that there is nothing; something that is no list does not.
+        # Without this check, a malformed answer would count as an empty list and delete every object in memory.
         raise APIUnavailableError("the answer is no list of objects")
     return metadata

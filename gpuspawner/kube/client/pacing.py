@@ -1,4 +1,4 @@
-"""When work goes on: turns for the event loop, pauses after failures, and a clock that cannot be turned back."""
+"""Cooperative yielding, backoff with jitter, and a clock that never goes back."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable
 
 SLICE_S = 0.0025
-"""Seconds of work after which the event loop gets a turn; one object more is worked on before that is noticed."""
+"""Seconds of work after which a task yields to the event loop."""
 
 
 class Pacer:
-    """Keeps one task from holding the event loop.
+    """Limits how long one task blocks the event loop.
 
-    :param clock: monotonic seconds; only differences matter.
+    :param slice_s: seconds of work between two yields.
+    :param clock: monotonic seconds.
     """
 
     def __init__(self, *, slice_s: float = SLICE_S, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -22,24 +23,24 @@ class Pacer:
         self._since = clock()
 
     def reset(self) -> None:
-        """Note that the loop had a turn just now: the task was waiting for something."""
+        """Start a new slice, because the task has just awaited something."""
         self._since = self._clock()
 
     async def yield_if_due(self) -> None:
-        """Let other tasks run when a slice's time has passed; called after each piece of work."""
+        """Let other tasks run if the slice is used up; call it after each object."""
         if self._clock() - self._since >= self._slice_s:
             await asyncio.sleep(0)
             self.reset()
 
 
 class Backoff:
-    """Pauses between attempts, with full jitter: many hubs must not come back to a weak API server in step.
+    """Exponential backoff with full jitter, so that many hubs do not retry at the same moment.
 
     https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
 
-    :param first_s: longest pause after the first failure, doubled by each further one.
-    :param longest_s: longest pause at all.
-    :param random: numbers from 0 up to 1.
+    :param first_s: upper bound in seconds of the first delay; it doubles with each failure.
+    :param longest_s: upper bound in seconds of every delay.
+    :param random: returns numbers from 0 up to 1.
     """
 
     def __init__(self, *, first_s: float, longest_s: float, random: Callable[[], float]) -> None:
@@ -49,21 +50,23 @@ class Backoff:
         self._limit_s = first_s
 
     def draw_delay_s(self) -> float:
-        """Return how long to pause now, in seconds."""
+        """Return the next delay in seconds and double the bound."""
         pause_s = self._random() * self._limit_s
         self._limit_s = min(self._limit_s * 2, self._longest_s)
         return pause_s
 
     def reset(self) -> None:
-        """Begin anew after a success."""
+        """Return to the first bound after a success."""
         self._limit_s = self._first_s
 
 
 class SteadyClock:
-    """Seconds that never go back, whatever the clock below does.
+    """A clock that never goes back.
 
-    A clock that is set forward makes everything look older, which is soon put right by the next confirmation; one that
-    is set back must not make old things look fresh, so going back counts as no time passing.
+    If the underlying clock jumps forward, data looks older until the next confirmation, which is harmless. If it jumps
+    back, old data must not look fresh, so the jump counts as no time.
+
+    :param clock: seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -72,7 +75,7 @@ class SteadyClock:
         self._passed = 0.0
 
     def __call__(self) -> float:
-        """Return the seconds that have passed, counted from some moment."""
+        """Return the seconds since this clock was made."""
         now = self._clock()
         self._passed += max(0.0, now - self._last)
         self._last = now

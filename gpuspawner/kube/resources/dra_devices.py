@@ -1,8 +1,7 @@
-"""What DRA drivers offer, followed only in clusters that have extended resources which stand for devices.
+"""Watches DRA device classes, and slices and claims once a class has an extended resource name.
 
-Of all other clusters, nothing but their device classes is watched, which hardly ever change. What cannot be read, or
-was confirmed too long ago, is no error: it is not known then how many devices there are, or which resources stand for
-some.
+In other clusters the hub watches only device classes, which rarely change. If a resource cannot be read or its data is
+stale, the number of devices, or which resources DRA provides, is unknown; that is not an error.
 https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
 """
 
@@ -35,9 +34,10 @@ _T = TypeVar("_T", bound=_Named)
 
 
 class VersionedCache(ObjectCache[_T]):
-    """Keeps objects as they are read.
+    """Stores the decoded objects of one resource.
 
-    :ivar version: grows with each change.
+    :param read: decodes a JSON object.
+    :ivar version: number of changes.
     """
 
     def __init__(self, read: Callable[[object], _T]) -> None:
@@ -71,9 +71,9 @@ class VersionedCache(ObjectCache[_T]):
 
 
 class _DeviceClassCache(VersionedCache[DeviceClass]):
-    """Keeps device classes.
+    """Stores device classes.
 
-    :param found: called with the first one that an extended resource stands for.
+    :param found: called for each class that has an extended resource name.
     """
 
     def __init__(self, found: Callable[[], None]) -> None:
@@ -88,11 +88,12 @@ class _DeviceClassCache(VersionedCache[DeviceClass]):
 
 
 class DRADevices:
-    """Follows classes, and slices and claims once they matter, and keeps an occupancy's devices up to date.
+    """Watches DRA's resources and keeps the devices in an occupancy up to date.
 
-    :param follow: begins to follow a resource of :data:`DRA_GROUP` by its plural.
-    :ivar resources: extended resources that stand for devices, None while that is not known.
-    :ivar generation: grows when they are others.
+    :param follow: starts to watch a resource of :data:`DRA_GROUP`; takes its plural and a cache.
+    :param occupancy: receives the devices.
+    :ivar resources: extended resources that DRA provides, or None if unknown.
+    :ivar generation: number of changes of ``resources``.
     """
 
     def __init__(self, follow: Callable[[str, ObjectCache[Any]], WatchLoop], *, occupancy: Occupancy) -> None:
@@ -101,7 +102,7 @@ class DRADevices:
         self._classes = _DeviceClassCache(self._begin)
         self._slices: VersionedCache[ResourceSlice] = VersionedCache(dra_model.decode_resource_slice)
         self._claims: VersionedCache[ResourceClaim] = VersionedCache(dra_model.decode_resource_claim)
-        self._followers: list[WatchLoop] = []
+        self._watch_loops: list[WatchLoop] = []
         self.resources: frozenset[str] | None = None
         self.generation = 0
         self._last_resources: frozenset[str] = frozenset()
@@ -110,23 +111,23 @@ class DRADevices:
         self._seen: tuple[object, ...] = ()
 
     def start(self) -> None:
-        """Begin with the classes."""
-        self._followers.append(self._follow(DEVICE_CLASSES, self._classes))
+        """Start to watch device classes."""
+        self._watch_loops.append(self._follow(DEVICE_CLASSES, self._classes))
 
     async def wait_for_first_attempt(self) -> None:
-        """Wait until there is something to say of all that matters."""
-        # The first list of classes tells whether there is more.
-        for follower in self._followers:
-            await follower.first_attempt.wait()
+        """Wait until each watched resource was listed or failed."""
+        # The first list of classes may append to the list that this loop iterates over.
+        for watch_loop in self._watch_loops:
+            await watch_loop.first_attempt.wait()
 
     def update(self, *, since: float) -> None:
-        """Bring the occupancy's devices to what is known now.
+        """Update the occupancy's devices.
 
-        :param since: steady seconds; what nobody confirmed after that is not relied on.
+        :param since: seconds of the store's clock; data confirmed earlier counts as unknown.
         """
-        fresh = [each.is_known and (each.confirmed_at or 0.0) >= since for each in self._followers]
+        fresh = [each.is_known and (each.confirmed_at or 0.0) >= since for each in self._watch_loops]
         classes_known, slices_known, claims_known = (*fresh, False, False)[:3]
-        self._keep_resources(is_known=classes_known)
+        self._update_resources(is_known=classes_known)
         offer = (self._classes.version, self._slices.version)
         seen = (*offer, self._claims.version, self._last_resources, *fresh)
         if seen == self._seen:
@@ -141,19 +142,19 @@ class DRADevices:
         )
         self._seen = seen
 
-    def _keep_resources(self, *, is_known: bool) -> None:
-        before, self.resources = self.resources, None
+    def _update_resources(self, *, is_known: bool) -> None:
+        previous, self.resources = self.resources, None
         if is_known:
             self.resources = frozenset(each.resource for each in self._classes.list_values() if each.resource)
-        elif any(each.missing_right == NOT_SERVED for each in self._followers[:1]):
+        elif any(each.missing_right == NOT_SERVED for each in self._watch_loops[:1]):
             self.resources = frozenset()
         if self.resources is not None:
             self._last_resources = self.resources
-        self.generation += self.resources != before
+        self.generation += self.resources != previous
 
     def _begin(self) -> None:
-        if len(self._followers) == 1:
-            self._followers += [
+        if len(self._watch_loops) == 1:
+            self._watch_loops += [
                 self._follow(RESOURCE_SLICES, self._slices),
                 self._follow(RESOURCE_CLAIMS, self._claims),
             ]

@@ -1,8 +1,7 @@
-"""Reads Karpenter's NodePools, which say what it may add, again and again for as long as the hub runs.
+"""Lists Karpenter's NodePools, which say which nodes Karpenter may add.
 
-They are few, and a form asks for itself again every ten seconds: a list as often costs less than a watch. A cluster
-without Karpenter has none. With Karpenter, what it may add is unknown to a hub that may not read them; that is no
-error.
+There are few NodePools, so a list every 10 s costs less than a watch. A cluster without Karpenter has none. If the hub
+may not list them, they are unknown, which is not an error.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ KARPENTER_GROUP, KARPENTER_VERSION, NODE_POOLS_PLURAL = "karpenter.sh", "v1", "n
 
 NODE_POOLS_INTERVAL_S = 10.0
 NODE_POOLS_MAX_AGE_S = 90.0
-"""Age in seconds from which on what was read is not relied on."""
+"""Age in seconds from which the NodePools count as unknown."""
 
 _PER_PAGE = 100
 _REFUSALS = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
@@ -36,13 +35,14 @@ _log = logging.getLogger(__name__)
 
 
 class KarpenterNodePools:
-    """What the NodePools say, as of the last list.
+    """Karpenter's NodePools as of the last list.
 
     :param api_client: the hub's ``kubernetes_asyncio.client.ApiClient``.
-    :param every_s: seconds from one list to the next.
-    :param absent_s: the same while there are none, or they may not be read.
+    :param clock: monotonic seconds.
+    :param every_s: seconds between two lists.
+    :param absent_s: seconds between two lists while there are no NodePools or the hub may not list them.
     :param answer_s: seconds for each request.
-    :param clock: steady seconds.
+    :param sleep: waits for a number of seconds.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class KarpenterNodePools:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.first_attempt = asyncio.Event()
-        """Set once there is something to say."""
+        """Set after the first list or the first failure."""
         self.generation = 0
-        """Grows when what is known changes."""
+        """Number of changes of the NodePools."""
         self._api_client = api_client
         self._clock = clock
         self._every_s = every_s
@@ -70,30 +70,31 @@ class KarpenterNodePools:
 
     @property
     def scalable_node_pools(self) -> tuple[ScalableNodePool, ...] | None:
-        """What may be added, None while that is not known."""
+        """The node pools that Karpenter can scale up, or None if unknown."""
         return self._scalable_node_pools if self._clock() - self._read_at <= NODE_POOLS_MAX_AGE_S else None
 
     async def run(self) -> None:
-        """List them until cancelled; nothing else ends this."""
+        """List the NodePools again and again until canceled; no other exception ends this."""
         while True:
             try:
                 pause_s = await self._read()
             except APIUnavailableError as error:
                 _log.debug("Capacity: NodePools could not be read: %s", error)
                 pause_s = self._every_s
-            except Exception as error:  # noqa: BLE001  # whatever a server sends must not end this, nor the hub
+            except Exception as error:  # noqa: BLE001  # no answer of a server may end the loop
                 _log.warning("Capacity: NodePools could not be read: %s", type(error).__name__)
                 pause_s = self._absent_s
             self.first_attempt.set()
             await self._sleep(pause_s)
 
     async def _read(self) -> float:
-        """Read them once; return the pause after it, in seconds.
+        """List the NodePools once; return the delay until the next list, in seconds.
 
         :raises APIUnavailableError: the API server did not answer, or not with a list.
         """
         asked_at = self._clock()
-        # Asked first, as a refusal is a line in the audit log; of what was there a moment ago it is not needed.
+        # Check the right first, because a refused list would appear in the audit log. NodePools in memory prove the
+        # right.
         if not self.scalable_node_pools and (verb := await self._missing_verb()):
             return self._keep(_explain_unlisted(verb), asked_at)
         found: list[object] = []
@@ -110,7 +111,8 @@ class KarpenterNodePools:
             if error.status not in _REFUSALS:
                 raise
             verb = await self._missing_verb()
-            # What was there is not taken for gone at once: an API server that has just started refuses everybody.
+            # An API server that has just started answers 403 to all requests, so NodePools in memory stay if the right
+            # exists.
             if self.scalable_node_pools and not verb:
                 raise
             return self._keep(_explain_unlisted(verb), asked_at)
@@ -125,10 +127,10 @@ class KarpenterNodePools:
         is_lost = scalable_pools is None and bool(self._scalable_node_pools)
         self.generation += scalable_pools != self._scalable_node_pools
         self._scalable_node_pools, self._read_at = scalable_pools, read_at
-        # Right after a start an API server refuses everybody, and says that it does so rightly.
+        # An API server that has just started denies all rights, so NodePools that became unknown are listed again soon.
         return self._every_s if scalable_pools or is_lost else self._absent_s
 
 
 def _explain_unlisted(verb: str) -> tuple[ScalableNodePool, ...] | None:
-    """Return what is known of what cannot be listed: that there are none, only if nobody serves them."""
+    """Return no node pools if the API server does not serve NodePools, else None (unknown)."""
     return () if verb == NOT_SERVED else None

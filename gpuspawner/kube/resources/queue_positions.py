@@ -1,7 +1,7 @@
-"""Reads how many come first in a queue of Kueue, for everybody in this process.
+"""Reads a pod's position in a queue of Kueue.
 
-Kueue serves that itself, beside the API server's own resources: the order of a queue is nowhere stored. Where there is
-no Kueue, and without the right, there is no place to show; that is no error.
+Kueue's visibility API calculates positions for each request; they are stored nowhere. Without Kueue or without the
+right to read them, the position is unknown, which is not an error.
 https://kueue.sigs.k8s.io/docs/tasks/manage/monitor_pending_workloads/pending_workloads_on_demand/
 """
 
@@ -22,35 +22,35 @@ from gpuspawner.kube.client.api_requests import APIMethod, APIUnavailableError, 
 
 _GROUP = "visibility.kueue.x-k8s.io"
 _VERSIONS = ("v1beta2", "v1beta1")
-"""The newest first; Kueue has served the second one since 0.9."""
+"""Newest first; Kueue serves the last one since 0.9."""
 _PATH = "/apis/{group}/{version}/namespaces/{namespace}/localqueues/{queue}/pendingworkloads"
 
 QUEUE_CACHE_S = 5.0
-"""For as long a queue is not asked after again, however many wait in it."""
+"""Seconds that a queue's positions are reused for all pods in it."""
 QUEUE_DENIED_S = 60.0
-"""The same where it cannot be read."""
+"""Seconds until the next request after the API server refused one."""
 
 _REFUSALS = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
 
 _Positions = Mapping[str, int]
-"""Workloads, and pods by their uid, → how many come first."""
+"""Workload name or pod uid → number of workloads before it."""
 
 
 @dataclass(slots=True)
 class _CachedQueue:
-    """What is known of one queue.
+    """The positions in one queue.
 
-    :param until: steady seconds until which it is good.
-    :param reading: the request that is under way.
+    :param until: seconds of the clock until which the positions are reused.
+    :param reading: the running request.
     """
 
-    places: _Positions | None = None
+    positions: _Positions | None = None
     until: float = 0.0
     reading: asyncio.Task[None] | None = field(default=None, repr=False)
 
 
 class QueuePositions:
-    """The queues that somebody has asked after.
+    """Caches the positions in the queues of Kueue for all servers of the hub.
 
     :param api_client: the hub's ``kubernetes_asyncio.client.ApiClient``.
     :param timeout_s: seconds for each request.
@@ -64,46 +64,46 @@ class QueuePositions:
         self._queues: dict[tuple[str, str], _CachedQueue] = {}
 
     async def find_position(self, pod: Mapping[str, object], *, queue: str) -> int | None:
-        """Return how many come before a pod that waits in a queue; None where it does not, or where that is not known.
+        """Return how many workloads wait before a pod in a queue, or None if the position is unknown.
 
-        :param pod: as the API server sends it.
+        :param pod: JSON of the pod.
         :param queue: name of the LocalQueue.
         """
         metadata = as_dict(pod.get("metadata"))
-        places = await self._read(as_text(metadata.get("namespace")), queue)
-        if places is None:
+        positions = await self._read(as_text(metadata.get("namespace")), queue)
+        if positions is None:
             return None
-        found = places.get(as_text(metadata.get("uid")))
+        found = positions.get(as_text(metadata.get("uid")))
         if found is not None:
             return found
-        # Kueue names a Workload after its pod, with a hash behind it.
+        # Kueue names a Workload after its pod and appends a hash.
         name = re.compile(rf"pod-{re.escape(as_text(metadata.get('name')))}-[0-9a-f]{{5}}")
-        return next((place for workload, place in places.items() if name.fullmatch(workload)), None)
+        return next((position for workload, position in positions.items() if name.fullmatch(workload)), None)
 
     async def _read(self, namespace: str, queue: str) -> _Positions | None:
         known = self._queues.setdefault((namespace, queue), _CachedQueue())
         if self._clock() >= known.until:
             if known.reading is None:
                 known.reading = asyncio.create_task(self._update(known, namespace, queue=queue))
-            # Whoever waits for it may be cancelled, and others wait for the same.
+            # Shielded, because other callers wait for the same request when this one is canceled.
             await asyncio.shield(known.reading)
-        return known.places
+        return known.positions
 
     async def _update(self, known: _CachedQueue, namespace: str, *, queue: str) -> None:
         kept_s = QUEUE_CACHE_S
         try:
-            known.places = await self._ask(namespace, queue)
+            known.positions = await self._ask(namespace, queue)
         except APIUnavailableError as error:
-            known.places = None
+            known.positions = None
             kept_s = QUEUE_DENIED_S if error.status in _REFUSALS else QUEUE_CACHE_S
         finally:
             known.until = self._clock() + kept_s
             known.reading = None
 
     async def _ask(self, namespace: str, queue: str) -> _Positions:
-        """Return the places of all who wait in a queue.
+        """Return the positions in a queue, from the newest API version that Kueue serves.
 
-        :raises APIUnavailableError: they cannot be read.
+        :raises APIUnavailableError: the hub cannot read them.
         """
         for version in _VERSIONS[:-1]:
             try:
@@ -132,14 +132,14 @@ class QueuePositions:
 
 
 def _parse_positions(answer: object) -> dict[str, int]:
-    """Return the places of all Workloads, under their own name and under the uids of what they stand for."""
+    """Return the position of each Workload, by its name and by the uids of its owners."""
     found: dict[str, int] = {}
     for workload in as_dicts(as_dict(answer).get("items")):
         metadata = as_dict(workload.get("metadata"))
-        # What decides is the order of the cluster's queue, which other local queues may lead to as well.
-        place = as_int(workload.get("positionInClusterQueue"))
-        if place is None:
+        # Several LocalQueues may share a ClusterQueue, whose order decides.
+        position = as_int(workload.get("positionInClusterQueue"))
+        if position is None:
             continue
         owners = (as_text(owner.get("uid")) for owner in as_dicts(metadata.get("ownerReferences")))
-        found |= dict.fromkeys(filter(None, (as_text(metadata.get("name")), *owners)), place)
+        found |= dict.fromkeys(filter(None, (as_text(metadata.get("name")), *owners)), position)
     return found

@@ -1,7 +1,7 @@
-"""Reads what the ResourceQuotas of a namespace leave, where the hub may: the tightest limit there is for everybody.
+"""Reads how much a namespace's ResourceQuotas leave for new pods.
 
-Nothing is watched: a quota's status changes with every pod, and is of interest only while somebody looks at a form or
-starts a server. Many who do so at the same moment share one request.
+The hub reads quotas only for a form or a start and does not watch them, because their status changes with every pod.
+Callers at the same moment share one request.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from gpuspawner.kube.client.api_requests import APIMethod, APIUnavailableError, 
 
 QUOTA_CACHE_S = 3.0
 QUOTA_RETRY_S = 10.0
-"""After a failure nobody waits for another one for so long."""
+"""Seconds until the next request after a failure."""
 QUOTA_DENIED_S = 60.0
-"""The same after a refusal, each of which is a line in the audit log."""
+"""Seconds until the next request after a refusal, because each refusal appears in the audit log."""
 _MAX_CACHED = 4096
 
 
 class QuotasAPI(Protocol):
-    """What is used of ``kubernetes_asyncio.client.CoreV1Api``."""
+    """The part of ``kubernetes_asyncio.client.CoreV1Api`` used here."""
 
     @property
     def list_namespaced_resource_quota(self) -> APIMethod:
@@ -34,10 +34,10 @@ class QuotasAPI(Protocol):
 
 
 class _CachedQuota(NamedTuple):
-    """What was found.
+    """The result of one request.
 
-    :param at: when it was asked for.
-    :param holds_s: seconds until it is asked for again, whoever asks; None where those who ask say so.
+    :param at: seconds of the clock when the hub sent the request.
+    :param holds_s: seconds that the result is reused; None if the caller's ``max_age_s`` decides.
     """
 
     quota: RemainingQuota | None
@@ -46,8 +46,9 @@ class _CachedQuota(NamedTuple):
 
 
 class ResourceQuotas:
-    """Remembers what quotas leave, for everybody in this process.
+    """Caches what the quotas of each namespace leave.
 
+    :param api: the hub's ``CoreV1Api``.
     :param timeout_s: seconds for a request.
     :param clock: monotonic seconds.
     """
@@ -57,21 +58,22 @@ class ResourceQuotas:
         self._timeout_s = timeout_s
         self._clock = clock
         self._read: dict[str, _CachedQuota] = {}
-        self._asking: dict[str, asyncio.Task[_CachedQuota]] = {}
+        self._requests: dict[str, asyncio.Task[_CachedQuota]] = {}
 
     async def read_remaining(self, namespace: str, *, max_age_s: float = QUOTA_CACHE_S) -> RemainingQuota | None:
-        """Return what quotas leave in a namespace; None where there are none, or none can be read.
+        """Return what quotas leave in a namespace, or None if there are none or the hub cannot read them.
 
-        :param max_age_s: how old an answer may be, in seconds.
+        :param namespace: of the pods.
+        :param max_age_s: greatest age in seconds of a cached result.
         """
         known = self._read.get(namespace)
         if known is not None and self._clock() - known.at < (max_age_s if known.holds_s is None else known.holds_s):
             return known.quota
-        if namespace not in self._asking:
-            task = self._asking[namespace] = asyncio.ensure_future(self._ask(namespace))
-            task.add_done_callback(lambda _: self._asking.pop(namespace, None))
-        # Shielded: whoever gives up waiting does not take the answer from the others.
-        return (await asyncio.shield(self._asking[namespace])).quota
+        if namespace not in self._requests:
+            task = self._requests[namespace] = asyncio.ensure_future(self._ask(namespace))
+            task.add_done_callback(lambda _: self._requests.pop(namespace, None))
+        # Shielded, because other callers wait for the same request when this one is canceled.
+        return (await asyncio.shield(self._requests[namespace])).quota
 
     async def _ask(self, namespace: str) -> _CachedQuota:
         asked_at = self._clock()

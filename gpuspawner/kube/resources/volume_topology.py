@@ -1,6 +1,6 @@
-"""Finds out where the volumes behind a pod's claims can be used: a home in one zone keeps its server there.
+"""Reads on which nodes the volumes behind a pod's claims can be mounted, such as the nodes of one zone.
 
-Asked for one person's claims at a time, so nothing is watched; what was found is good for a minute.
+The hub reads only the claims of the current user's pod and caches the result for a minute.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from gpuspawner.kube.client.api_requests import APIMethod, APIUnavailableError, 
 
 VOLUME_CACHE_S = 60.0
 VOLUME_RETRY_S = 5.0
-"""What will be over soon is asked for again then, and not by each of the choices of one form: a server may be waiting
-for a claim that is made and bound together with it."""
+"""Seconds that a result is cached that should change soon, such as an unbound claim; the choices of one form share
+it."""
 _MAX_CACHED = 4096
 
 _UNREADABLE = "where the home volume is, which the hub cannot read"
@@ -31,12 +31,12 @@ _DELETING = "when the home volume, which is being deleted, is gone"
 _EXCLUSIVE = "whether another server uses the home volume"
 
 _BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
-"""Annotation of a claim that is bound for good (component-helpers/storage/volume/helpers.go)."""
+"""Annotation of a claim that is completely bound (component-helpers/storage/volume/helpers.go)."""
 _ONE_POD = "ReadWriteOncePod"
 
 
 class VolumesAPI(Protocol):
-    """What is used of ``kubernetes_asyncio.client.CoreV1Api``."""
+    """The part of ``kubernetes_asyncio.client.CoreV1Api`` used here."""
 
     @property
     def read_namespaced_persistent_volume_claim(self) -> APIMethod:
@@ -48,10 +48,11 @@ class VolumesAPI(Protocol):
 
 
 class _VolumePlacement(NamedTuple):
-    """Where a claim's volume can be used.
+    """Where a claim's volume can be mounted.
 
-    :param undecided: why that is not known, in people's words; empty when it is.
-    :param kept_s: seconds that this is good for.
+    :param terms: node selector terms; a node must match one term of each inner tuple.
+    :param undecided: why the nodes are unknown, in words for users; empty if they are known.
+    :param kept_s: seconds that this result is cached.
     """
 
     terms: tuple[tuple[NodeSelectorTerm, ...], ...] = ()
@@ -60,9 +61,10 @@ class _VolumePlacement(NamedTuple):
 
 
 class VolumeTopology:
-    """Remembers what claims lead to, for everybody in this process.
+    """Caches where the volumes of claims can be mounted.
 
-    :param timeout_s: seconds for each of the two requests that a claim takes.
+    :param api: the hub's ``CoreV1Api``.
+    :param timeout_s: seconds for each of the two requests that a claim needs.
     :param clock: monotonic seconds.
     """
 
@@ -70,36 +72,40 @@ class VolumeTopology:
         self._api = api
         self._timeout_s = timeout_s
         self._clock = clock
-        self._kept: OrderedDict[tuple[str, str], tuple[float, _VolumePlacement]] = OrderedDict()
-        """Namespace and claim → until when it is good, and what it leads to."""
+        self._cache: OrderedDict[tuple[str, str], tuple[float, _VolumePlacement]] = OrderedDict()
+        """Namespace and claim → time until which the result is cached, and the result."""
 
     async def resolve_claims(self, constraints: PodConstraints, *, namespace: str) -> PodConstraints:
-        """Return demands with the nodes that the volumes behind their claims can be used on.
+        """Return a pod's constraints with the node selector terms of the volumes behind its claims.
 
-        A claim that does not exist is made together with the server, and its volume then where the server is: the
-        storage class of a home should say ``WaitForFirstConsumer``.
+        A claim that does not exist adds no terms: JupyterHub creates it with the server. Its storage class should say
+        ``WaitForFirstConsumer``, so that the volume is created where the pod is scheduled.
         https://kubernetes.io/docs/concepts/storage/storage-classes/#volume-binding-mode
+
+        :param constraints: with the claims in ``unread_claims``.
+        :param namespace: of the pod.
         """
         if not constraints.unread_claims:
             return constraints
-        homes = await asyncio.gather(*(self._home(namespace, claim) for claim in constraints.unread_claims))
+        claims = constraints.unread_claims
+        found = await asyncio.gather(*(self._get_placement(namespace, claim) for claim in claims))
         return replace(
             constraints,
             unread_claims=(),
-            volume_terms=(*constraints.volume_terms, *(terms for home in homes for terms in home.terms)),
-            undecided=(*constraints.undecided, *(home.undecided for home in homes if home.undecided)),
+            volume_terms=(*constraints.volume_terms, *(terms for placement in found for terms in placement.terms)),
+            undecided=(*constraints.undecided, *filter(None, (placement.undecided for placement in found))),
         )
 
-    async def _home(self, namespace: str, claim: str) -> _VolumePlacement:
+    async def _get_placement(self, namespace: str, claim: str) -> _VolumePlacement:
         key, now = (namespace, claim), self._clock()
-        if key in self._kept and now < self._kept[key][0]:
-            return self._kept[key][1]
-        home = await self._find(namespace, claim)
-        self._kept[key] = (now + home.kept_s, home)
-        self._kept.move_to_end(key)
-        if len(self._kept) > _MAX_CACHED:
-            self._kept.popitem(last=False)
-        return home
+        if key in self._cache and now < self._cache[key][0]:
+            return self._cache[key][1]
+        placement = await self._find(namespace, claim)
+        self._cache[key] = (now + placement.kept_s, placement)
+        self._cache.move_to_end(key)
+        if len(self._cache) > _MAX_CACHED:
+            self._cache.popitem(last=False)
+        return placement
 
     async def _find(self, namespace: str, claim: str) -> _VolumePlacement:
         try:

@@ -1,9 +1,8 @@
-"""Python's garbage collector while a cluster is read, and afterwards.
+"""Avoids full garbage collections while the hub lists a cluster, and makes later ones shorter.
 
-A full collection looks at every object of the process, in which time the hub answers nobody: a tenth of a second for
-JupyterHub's modules alone, and as much again with 100,000 pods in memory. While so much comes to stay, one full
-collection follows the other (https://docs.python.org/3/library/gc.html#gc.set_threshold), and finds nothing: what is
-kept of pods is in no cycle.
+A full collection visits every object of the process and blocks the event loop: 0.1 s for JupyterHub's modules alone,
+and as much again for 100,000 pods. A large list triggers many full collections
+(https://docs.python.org/3/library/gc.html#gc.set_threshold), although the pods' objects form no reference cycles.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ _NEVER_COLLECT = 2**31 - 1
 
 
 class GCTuning:
-    """The garbage collector of this process, for several readers at a time."""
+    """Changes the settings of the process's garbage collector; several lists may run at once."""
 
     def __init__(self) -> None:
         self._readers = 0
@@ -25,7 +24,7 @@ class GCTuning:
 
     @contextmanager
     def pause_full_collections(self) -> Iterator[None]:
-        """Have no full collection as long as this is open; young objects are collected as ever."""
+        """Disable full collections inside this context; collections of young objects continue."""
         if not self._readers:
             self._thresholds = gc.get_threshold()
             gc.set_threshold(*self._thresholds[:2], _NEVER_COLLECT)
@@ -38,10 +37,12 @@ class GCTuning:
                 gc.set_threshold(*self._thresholds)
 
     def freeze(self, object_count: int) -> None:
-        """Leave everything that is in memory now out of full collections, where this many objects came to stay.
+        """Exclude all objects now in memory from full collections, if a list has more than doubled since the last time.
 
-        They still go when nobody refers to them any more. Only garbage in cycles that is waiting at this moment is kept
-        for good, so it happens again only for twice as many: https://docs.python.org/3/library/gc.html#gc.freeze
+        Frozen objects are still freed by reference counting. Garbage in cycles at this moment is never freed, so the
+        limit doubles with each freeze: https://docs.python.org/3/library/gc.html#gc.freeze
+
+        :param object_count: objects in the cache after a list.
         """
         if object_count > self._settled:
             self._settled = 2 * object_count

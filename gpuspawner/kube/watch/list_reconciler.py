@@ -1,7 +1,7 @@
-"""Brings what is held to the state of a new list, so that whoever looks in between sees the one or the other.
+"""Applies a new list to a cache without showing readers a mixture of old and new objects.
 
-A list and what is held differ by little, mostly: by what changed while a watch was interrupted. Those differences are
-collected and made at once. Put in as the pages come, new pods would be counted beside old ones that are long gone.
+A new list mostly equals the cache except for changes during an interruption. The reconciler collects those differences
+while the pages arrive and applies them at the end. Applied page by page, new pods would count beside pods long gone.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from gpuspawner.kube.watch.object_caches import ObjectCache, ObjectKey, decode_o
 _T = TypeVar("_T")
 
 MAX_CHANGES_AT_ONCE = 1000
-"""Differences that are made in one go, some ten milliseconds of work; more are made in slices."""
+"""Up to this number, differences are applied without yielding to the event loop (about 10 ms)."""
 
 
 class ListReconciler(Generic[_T]):
-    """One list on its way into a target: :meth:`begin`, :meth:`keep` for each object, then :meth:`finish`.
+    """Applies one list: call :meth:`begin`, then :meth:`record` for each object, then :meth:`finish`.
 
-    Nobody else may change what the target holds meanwhile.
+    The cache must not change in any other way meanwhile.
+
+    :param cache: receives the objects.
+    :param pacer: yields to the event loop.
     """
 
     def __init__(self, cache: ObjectCache[_T], *, pacer: Pacer) -> None:
@@ -31,15 +34,18 @@ class ListReconciler(Generic[_T]):
         self._changed: list[_T] = []
 
     async def begin(self) -> None:
-        """Note what is held now."""
+        """Record which objects the cache holds now."""
         for value in self._cache.list_values():
             self._unseen[self._cache.make_key(value)] = value
             await self._pacer.yield_if_due()
-        # What nobody has seen yet can be built up in full view, and nothing has to be held twice.
+        # An empty cache is filled directly, which avoids holding every object twice.
         self._is_first = not self._unseen
 
     def record(self, raw: object) -> None:
-        """Take note of one object of the list."""
+        """Compare one object of the list with the cache.
+
+        :param raw: JSON object.
+        """
         found = decode_object(raw, self._cache)
         if found is None:
             return
@@ -52,7 +58,7 @@ class ListReconciler(Generic[_T]):
             self._changed.append(value)
 
     async def finish(self) -> None:
-        """Make the differences; what the list did not have is dropped."""
+        """Apply the differences, and drop the objects that the list did not contain."""
         gone: list[ObjectKey] = list(self._unseen)
         in_slices = len(gone) + len(self._changed) > MAX_CHANGES_AT_ONCE
         for key in gone:

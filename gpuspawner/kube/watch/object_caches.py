@@ -1,4 +1,4 @@
-"""Where watched objects go: each is projected to what matters of it, put into the occupancy, and forgotten."""
+"""Decodes watched objects to the few fields that matter and stores them in the occupancy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.state import Occupancy
 
 ObjectKey: TypeAlias = tuple[str, str]
-"""Namespace (empty for nodes) and name."""
+"""Namespace (empty for cluster-wide objects) and name."""
 
 _T = TypeVar("_T")
 
@@ -21,26 +21,41 @@ _log = logging.getLogger(__name__)
 
 
 class ObjectCache(Protocol[_T]):
-    """Takes the objects of one resource."""
+    """Decodes and stores the objects of one resource."""
 
     def decode(self, raw: object) -> _T | None:
-        """Return what matters of an object, None for what has to be left out; a strange one may cause any error."""
+        """Return the decoded object, or None to ignore it; a malformed object may raise any exception.
+
+        :param raw: JSON object.
+        """
 
     def put(self, value: _T) -> None:
-        """Keep this, in the place of what has the same key."""
+        """Store an object and replace the one with the same key.
+
+        :param value: a decoded object.
+        """
 
     def drop(self, key: ObjectKey) -> None:
-        """Forget an object."""
+        """Remove an object.
+
+        :param key: namespace and name.
+        """
 
     def list_values(self) -> Sequence[_T]:
-        """Return everything that is kept."""
+        """Return all stored objects."""
 
     def make_key(self, value: _T) -> ObjectKey:
-        """Return the key of something that is kept."""
+        """Return the key of a decoded object.
+
+        :param value: a decoded object.
+        """
 
 
 class NodeCache(ObjectCache[Node]):
-    """Puts nodes into an occupancy."""
+    """Stores nodes in an occupancy.
+
+    :param occupancy: of the cluster.
+    """
 
     def __init__(self, occupancy: Occupancy) -> None:
         self._occupancy = occupancy
@@ -67,7 +82,10 @@ class NodeCache(ObjectCache[Node]):
 
 
 class PodCache(ObjectCache[Pod]):
-    """Puts pods that are not finished into an occupancy."""
+    """Stores pods that have not finished in an occupancy.
+
+    :param occupancy: of the cluster.
+    """
 
     def __init__(self, occupancy: Occupancy) -> None:
         self._occupancy = occupancy
@@ -94,19 +112,28 @@ class PodCache(ObjectCache[Pod]):
 
 
 def decode_object(raw: object, cache: ObjectCache[_T]) -> tuple[ObjectKey, _T | None] | None:
-    """Return an object's key and what matters of it; None for what has no name and so cannot be told from others."""
+    """Return an object's key and its decoded form, or None if it has no name.
+
+    The decoded form is None if the cache ignores the object or cannot decode it.
+
+    :param raw: JSON object.
+    :param cache: decodes the object.
+    """
     key = find_object_key(raw)
     if key is None:
         return None
     try:
         return key, cache.decode(raw)
-    except Exception:  # noqa: BLE001  # one broken object of somebody's must not take the counts away from everybody
+    except Exception:  # noqa: BLE001  # one malformed object must not make all counts unknown
         _log.debug("Capacity: %s is left out, it cannot be read", "/".join(filter(None, key)), exc_info=True)
         return key, None
 
 
 def find_object_key(raw: object) -> ObjectKey | None:
-    """Return an object's key, None for what has no name."""
+    """Return an object's key, or None if it has no name.
+
+    :param raw: JSON object.
+    """
     metadata = raw.get("metadata") if isinstance(raw, Mapping) else None
     if not isinstance(metadata, Mapping):
         return None

@@ -1,6 +1,6 @@
-"""What a watch sends, taken in by the handful: of an object that changed several times, only the last state is read.
+"""Collects the events of a watch and decodes only the last one of each object.
 
-A pod changes about five times while it starts, and each state has ten kilobytes.
+A pod changes about five times while it starts, and each event has about 10 KB.
 """
 
 from __future__ import annotations
@@ -20,74 +20,83 @@ _EVENT_START = re.compile(
     rb'"name":"(?P<name>[-.a-z0-9]+)"(?:,"generateName":"[-.a-z0-9]*")?(?:,"namespace":"(?P<namespace>[-a-z0-9]+)")?'
     rb',"uid":"[-\w]+","resourceVersion":"(?P<version>\d+)"'
 )
-"""How the API server begins an event. One that begins in another way is read to find the same, and once more later."""
+"""How the API server serializes the start of an event. Other events are parsed completely to find the same fields."""
 
 
 MAX_PENDING_BYTES = 512 * 1024
-"""Of events that may wait while nobody asks: about fifty pods, which are read in a few milliseconds."""
+"""Bytes of pending events (about 50 pods) from which they are applied without a request; that takes a few
+milliseconds."""
 
 
 class RelistError(Exception):
-    """The watch cannot be taken up again where it ended: what is in memory has to be compared with a new list."""
+    """The watch cannot continue from its last version; the hub must list the resource again."""
 
 
 class PendingEvents:
-    """Events that wait to be read, and how far the target has come.
+    """The last event of each object that is not yet in the cache.
 
-    :ivar version: ``resourceVersion`` up to which everything is in the target; empty when that is not known.
+    :param cache: receives the objects.
+    :ivar version: ``resourceVersion`` up to which the cache is complete; empty if unknown.
     """
 
     def __init__(self, cache: ObjectCache[Any]) -> None:
         self.version = ""
         self._cache = cache
         self._last: dict[ObjectKey, tuple[str, bytes]] = {}
-        """The last event of each object, with its version, in the order they came in; empty for one that is gone."""
+        """The last event of each object, in order of arrival: ``resourceVersion`` and line; the line is empty for a
+        deletion."""
         self._bytes = 0
         self._bookmark = ""
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether nothing waits."""
+        """Whether every event has been applied."""
         return not self._last
 
     @property
     def is_full(self) -> bool:
-        """Tell whether no more should wait."""
+        """Whether the pending events should be applied now."""
         return self._bytes >= MAX_PENDING_BYTES
 
     def reset(self, version: str) -> None:
-        """Forget what waits, and go on from a version."""
+        """Drop all pending events.
+
+        :param version: ``resourceVersion`` to continue from; empty to require a list.
+        """
         self.version = version
         self._last.clear()
         self._bytes = 0
         self._bookmark = ""
 
     def add_line(self, line: bytes) -> bool:
-        """Take note of one line of a watch; tell whether it is a bookmark.
+        """Record one line of a watch and return whether it is a bookmark.
 
-        :raises RelistError: the API server ended the watch for good, or what it sends is no watch.
+        :param line: JSON of an event, UTF-8.
+        :raises RelistError: the API server sent an error event, or the line is not JSON.
         """
         if match := _EVENT_START.match(line):
-            known = ((match["namespace"] or b"").decode(), match["name"].decode())
-            self._note(known, b"" if match["kind"] == b"DELETED" else line, version=match["version"].decode())
+            matched = ((match["namespace"] or b"").decode(), match["name"].decode())
+            self._note(matched, b"" if match["kind"] == b"DELETED" else line, version=match["version"].decode())
             return False
         event = _parse_event(line)
         kind = event.get("type")
         if kind == "ERROR":
-            # 410 Gone mostly: the version is too old. What the others mean for the next watch, nobody says.
+            # Mostly 410 Gone, because the version is too old. The API does not say whether a watch can continue after
+            # others.
             raise RelistError("the API server ended the watch with an error")
         if kind == "BOOKMARK":
             self._bookmark = _read_version(event) or self._bookmark
             return True
-        # Something new stays without effect, and the version where it is.
+        # An event of an unknown type has no effect and does not advance the version.
         if kind in _EVENT_TYPES and (key := find_object_key(event.get("object"))):
             self._note(key, b"" if kind == "DELETED" else line, version=_read_version(event))
         return False
 
     async def apply(self, pacer: Pacer) -> None:
-        """Bring the target to the last state of everything that changed.
+        """Decode all pending events and update the cache.
 
-        :raises RelistError: what the API server sends is no watch.
+        :param pacer: yields to the event loop between objects.
+        :raises RelistError: a line is not JSON.
         """
         for key, (version, line) in self._last.items():
             self._apply_line(key, line)
@@ -96,10 +105,10 @@ class PendingEvents:
         self.reset(self._bookmark or self.version)
 
     def _note(self, key: ObjectKey, line: bytes, *, version: str) -> None:
-        _, before = self._last.pop(key, ("", b""))
-        self._bytes += len(line) - len(before)
+        _, previous = self._last.pop(key, ("", b""))
+        self._bytes += len(line) - len(previous)
         self._last[key] = (version, line)
-        # A bookmark counts only behind all changes; which of two versions is the later one cannot be told from them.
+        # A bookmark counts only if no event follows it, because clients cannot compare two versions.
         self._bookmark = ""
 
     def _apply_line(self, key: ObjectKey, line: bytes) -> None:

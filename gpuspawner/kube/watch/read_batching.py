@@ -1,8 +1,7 @@
-"""Lets what a connection brings pile up for a moment, unless somebody wants to know.
+"""Pauses reading from a watch connection so that the hub processes events in batches.
 
-Taken in one by one, the changes of a pod that starts would wake the hub five times, and that costs more than reading
-them does. Where more and more comes and nobody asks, even what was read may wait: of an object that goes on changing,
-only the last state has to be understood.
+Without pauses, a starting pod would wake the event loop five times, which costs more than parsing its events. During a
+pause the events stay unread in the connection; :meth:`ReadBatcher.catch_up` ends the pause when the hub needs the data.
 """
 
 from __future__ import annotations
@@ -12,75 +11,76 @@ import contextlib
 from typing import Protocol
 
 MAX_UNREAD_BYTES = 192 * 1024
-"""What may pile up unread: less than asyncio keeps of a TLS connection that is not read from (256 KiB,
-``sslproto.SSLProtocol._set_read_buffer_limits``), so that all of it is at hand when somebody asks."""
+"""Bytes that one pause should let accumulate. asyncio stops reading from a TLS connection at 256 KiB
+(``sslproto.SSLProtocol._set_read_buffer_limits``); below that, all events are in memory when a pause ends."""
 
 MIN_PAUSE_S = 0.005
-"""So that a pause can grow again."""
+"""Shortest pause in seconds; the next pause is calculated from this one, so zero would be final."""
 
 _NOT_PAUSABLE = (AttributeError, NotImplementedError, RuntimeError)
-"""What transports raise that are closed already, or that cannot be paused."""
+"""Raised by transports that are closed or cannot pause."""
 
 BATCH_FRESH_S = 0.2
-"""What came in the last moment is taken in with what follows: servers that are started together ask together."""
+"""Age in seconds up to which :meth:`ReadBatcher.catch_up` accepts the data as it is: servers started together ask
+together."""
 
 _LOOP_TURNS = 3
-"""Turns of the event loop from a transport that is read from again to the bytes that it has: one for the transport, one
-for TLS, and one to be sure."""
+"""Turns of the event loop until a resumed transport delivers its bytes: one for the transport, one for TLS, one in
+reserve."""
 
 
 class PausableConnection(Protocol):
-    """What is used of ``aiohttp.connector.Connection``."""
+    """The part of ``aiohttp.connector.Connection`` used here."""
 
     @property
     def transport(self) -> asyncio.Transport | None:
-        """The transport, None once it is closed."""
+        """The transport, or None once it is closed."""
 
 
 class ReadBatcher:
-    """When to read from one connection: what has come is taken in, then comes a pause, and so on.
+    """Decides when to read from one watch connection.
 
-    :param max_pause_s: longest pause; the more comes, the shorter it is.
-    :param fresh_s: seconds in which nobody minds what is not taken in yet.
+    :param max_pause_s: longest pause in seconds; the more bytes arrive, the shorter the next pause is.
+    :param fresh_s: age in seconds up to which :meth:`catch_up` does not end a pause.
     """
 
     def __init__(self, max_pause_s: float, *, fresh_s: float = BATCH_FRESH_S) -> None:
-        self._longest_s = max_pause_s
+        self._max_pause_s = max_pause_s
         self._fresh_s = fresh_s
         self._pause_s = max_pause_s
         self._since = 0.0
-        self._asked: asyncio.Event | None = None
-        self._taken = asyncio.Event()
+        self._requested: asyncio.Event | None = None
+        self._processed = asyncio.Event()
 
     @property
     def is_requested(self) -> bool:
-        """Tell whether somebody waits for what has piled up."""
-        return self._asked is not None and self._asked.is_set()
+        """Whether a caller of :meth:`catch_up` waits for the unread events."""
+        return self._requested is not None and self._requested.is_set()
 
     async def pause(
         self, connection: PausableConnection | None, *, bytes_read: int, is_all_processed: bool = True
     ) -> None:
-        """Leave what comes where it is for a while.
+        """Stop reading for a while, or until :meth:`catch_up` needs the data.
 
-        :param connection: None once everything has come.
-        :param bytes_read: came since the last pause.
-        :param is_all_processed: nothing waits to be taken in; False only where nobody has asked.
+        :param connection: None once the response is complete.
+        :param bytes_read: bytes since the last pause.
+        :param is_all_processed: whether every event read so far is in the cache.
         """
         if is_all_processed:
             self.mark_processed()
             self._since = asyncio.get_running_loop().time()
-        wanted_s = self._pause_s * MAX_UNREAD_BYTES / max(1, bytes_read)
-        self._pause_s = min(self._longest_s, max(MIN_PAUSE_S, wanted_s))
+        balanced_s = self._pause_s * MAX_UNREAD_BYTES / max(1, bytes_read)
+        self._pause_s = min(self._max_pause_s, max(MIN_PAUSE_S, balanced_s))
         transport = connection.transport if connection else None
         if transport is None:
             return
-        self._taken.clear()
-        self._asked = asyncio.Event()
+        self._processed.clear()
+        self._requested = asyncio.Event()
         with contextlib.suppress(*_NOT_PAUSABLE):
             transport.pause_reading()
         try:
             async with asyncio.timeout(self._pause_s):
-                await self._asked.wait()
+                await self._requested.wait()
         except TimeoutError:
             pass
         finally:
@@ -90,13 +90,13 @@ class ReadBatcher:
             await asyncio.sleep(0)
 
     def mark_processed(self) -> None:
-        """Note that everything that has piled up was taken in."""
-        self._asked = None
-        self._taken.set()
+        """Wake the callers of :meth:`catch_up`, because every event read so far is in the cache."""
+        self._requested = None
+        self._processed.set()
 
     async def catch_up(self) -> None:
-        """End a pause, and wait until what has piled up is taken in, unless that has only begun."""
+        """End the pause and wait until its events are in the cache, unless the cache is younger than ``fresh_s``."""
         age_s = asyncio.get_running_loop().time() - self._since
-        if self._asked is not None and age_s >= self._fresh_s:
-            self._asked.set()
-            await self._taken.wait()
+        if self._requested is not None and age_s >= self._fresh_s:
+            self._requested.set()
+            await self._processed.wait()

@@ -1,6 +1,6 @@
-"""Follows one resource: a list, and then whatever changes, from one request to the next.
+"""Follows one resource: lists it once, then watches it with one request after the other.
 
-How a watch works: https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
+https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
 """
 
 from __future__ import annotations
@@ -26,17 +26,15 @@ from gpuspawner.kube.watch.read_batching import ReadBatcher
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchTiming:
-    """How long a watch waits for what, in seconds.
+    """Timeouts and intervals of a watch, in seconds.
 
-    :param answer_s: for a connection, and then for each piece of a list.
-    :param watch_s: after which the API server is asked to end each watch; two seconds before it does, it sends a
-        bookmark (``cacher/cache_watcher.go``, ``nextBookmarkTime``). Asking for the next one is what confirms, so this
-        is also the age that data reaches while all goes well. And it bounds how long a connection that died in silence
-        is taken for an idle one.
-    :param grace_s: silence beyond ``watch_s`` after which a connection is given up.
-    :param settle_s: after the answer to a watch until what was missed in between is taken to have arrived.
-    :param batch_s: longest time that nothing is read, unless somebody asks. What was read is taken in when somebody
-        asks, when nothing more comes, and when it becomes much.
+    :param answer_s: for a connection, and for each piece of a list.
+    :param watch_s: length of each watch request. The API server sends a bookmark two seconds before it ends
+        (``cacher/cache_watcher.go``, ``nextBookmarkTime``). Each new request confirms the data, so this is also the
+        usual maximum age of the data, and the time after which a dead connection is noticed.
+    :param grace_s: silence beyond ``watch_s`` after which the connection is given up.
+    :param settle_s: time after a watch's response in which the API server sends the changes since the last watch.
+    :param batch_s: longest pause in reading, see :mod:`gpuspawner.kube.watch.read_batching`.
     """
 
     answer_s: float = 10.0
@@ -48,10 +46,11 @@ class WatchTiming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedResource:
-    """What is followed.
+    """A resource to follow.
 
+    :param method: list method of a ``kubernetes_asyncio`` API class.
     :param page_size: objects in a page of the list.
-    :param selectors: ``field_selector``, for list and watch.
+    :param selectors: ``field_selector`` or ``label_selector``, for list and watch.
     """
 
     method: APIMethod
@@ -60,19 +59,23 @@ class WatchedResource:
 
 
 IDLE_GAP_S = 0.005
-"""Seconds without an event that tell what changes now from what was missed: the API server sends that faster, and a
-cluster that never has such a gap is confirmed by bookmarks."""
+"""Seconds without an event that end the burst of missed changes; the API server sends those without gaps. In a cluster
+that changes all the time, bookmarks end the burst."""
 
 MAX_SILENT_WATCHES = 6
-"""Watches in a row that end without an event or a bookmark, after which the list is read again: an API server whose
-data was set back to an older state waits in silence for the versions that the watch has seen already."""
+"""Watches in a row without an event or a bookmark until the hub lists again. An API server whose etcd was restored from
+a backup sends nothing until its versions exceed the version that the watch continues from."""
 
 
 class Watch:
-    """One resource, as far as it is known: :meth:`relist` first, then :meth:`stream` again and again.
+    """Follows one resource; :meth:`relist` first, then :meth:`stream` again and again.
 
-    :param confirm: called with the moment as of which everything the target holds is confirmed.
-    :param clock: steady seconds; :param random: numbers from 0 up to 1.
+    :param resource: what to list and watch.
+    :param cache: receives the objects.
+    :param confirm: called with the time (in seconds of ``clock``) at which the cache was known to be complete.
+    :param timing: timeouts and intervals.
+    :param clock: monotonic seconds, see :class:`~gpuspawner.kube.client.pacing.SteadyClock`.
+    :param random: returns numbers from 0 up to 1.
     """
 
     def __init__(
@@ -92,24 +95,24 @@ class Watch:
         self._clock = clock
         self._random = random
         self._pacer = Pacer()
-        self._changes = PendingEvents(cache)
+        self._pending = PendingEvents(cache)
         self._batcher = ReadBatcher(timing.batch_s)
         self._silent_watches = 0
 
     @property
     def needs_list(self) -> bool:
-        """Tell whether there is no state (any more) that a watch could go on from."""
-        return not self._changes.version
+        """Whether :meth:`relist` must run before :meth:`stream`."""
+        return not self._pending.version
 
     def forget(self) -> None:
-        """Begin with a list next time."""
-        self._changes.reset("")
+        """Require a list before the next watch."""
+        self._pending.reset("")
         self._silent_watches = 0
 
     async def relist(self) -> None:
-        """Bring the target to the state of a new list, see :mod:`gpuspawner.kube.watch.list_reconciler`.
+        """List the resource and apply the list to the cache.
 
-        :raises APIUnavailableError: the list could not be read to its end. Nothing was dropped then.
+        :raises APIUnavailableError: the list could not be read completely; the cache keeps its objects.
         """
         asked_at = self._clock()
         reconciliation = ListReconciler(self._cache, pacer=self._pacer)
@@ -126,30 +129,30 @@ class Watch:
             )
             await reconciliation.finish()
         GC_TUNING.freeze(len(self._cache.list_values()))
-        self._changes.reset(version)
+        self._pending.reset(version)
         self._confirm(asked_at)
 
     async def clear(self) -> None:
-        """Forget everything the target holds: the hub may not know it any more."""
+        """Drop all objects of the cache, because the hub lost the right to read them."""
         self.forget()
         for value in self._cache.list_values():
             self._cache.drop(self._cache.make_key(value))
             await self._pacer.yield_if_due()
 
     async def catch_up(self) -> None:
-        """Have in the target what has arrived; whoever asks calls this first."""
+        """Put the events that have arrived into the cache; callers do this before they read it."""
         await self._batcher.catch_up()
 
     async def stream(self) -> None:
-        """Take changes in, from the last one known on, until the API server ends the watch.
+        """Send one watch request and apply its events to the cache until the API server ends it.
 
         :raises APIUnavailableError: the API server did not answer, refused, or the connection broke.
-        :raises RelistError: there is no way on from the last change known.
+        :raises RelistError: the watch cannot continue from the last version.
         """
         timing = self._timing
         watch_s = max(1, round(timing.watch_s * (1 - self._random() / 5)))
-        version = self._changes.version
-        self._changes.reset(version)
+        version = self._pending.version
+        self._pending.reset(version)
         asked_at = self._clock()
         try:
             response = await send_request(
@@ -174,30 +177,30 @@ class Watch:
             self._batcher.mark_processed()
         if not has_lasted:
             raise APIUnavailableError("the watch ended at once")
-        self._silent_watches = self._silent_watches + 1 if version == self._changes.version else 0
+        self._silent_watches = self._silent_watches + 1 if version == self._pending.version else 0
         if self._silent_watches >= MAX_SILENT_WATCHES:
             raise RelistError("the API server has nothing to say")
 
     async def _read(self, response: aiohttp.ClientResponse, *, asked_at: float) -> bool:
-        """Read a watch to its end; tell whether it lasted.
+        """Read a watch to its end; return whether it lasted long enough to confirm the cache.
 
-        What confirms is the way there and back: whatever had changed when the watch was asked for has arrived once its
-        first rush is over, which has no gaps, or with a bookmark, which stands behind everything before it. An event
-        alone confirms nothing, as nobody knows how long it was on its way.
+        A watch confirms the cache as of its request. It does so at the first gap after the burst of missed changes, or
+        with a bookmark, which follows all earlier changes. An event alone confirms nothing, as it may have been
+        delayed.
         """
         time = asyncio.get_running_loop().time
         answered_at = time()
-        content, lines, changes = response.content, LineSplitter(), self._changes
+        content, lines, pending = response.content, LineSplitter(), self._pending
         is_settled = False
         while True:
             chunk: bytes | None = content.read_nowait()
             if not chunk:
-                await changes.apply(self._pacer)
+                await pending.apply(self._pacer)
                 self._batcher.mark_processed()
                 settle_s = self._timing.settle_s
-                patience_s = IDLE_GAP_S if time() - answered_at >= settle_s else settle_s
-                chunk = await _read_chunk(content, patience_s=None if is_settled else patience_s)
-                # What came while others held the event loop was no gap.
+                timeout_s = IDLE_GAP_S if time() - answered_at >= settle_s else settle_s
+                chunk = await _read_chunk(content, timeout_s=None if is_settled else timeout_s)
+                # Bytes that arrived while other tasks held the event loop are no gap.
                 if chunk is None and not (chunk := content.read_nowait()):
                     if lines.is_empty:
                         is_settled = True
@@ -208,31 +211,31 @@ class Watch:
                 return is_settled
             is_over = False
             for line in lines.feed(chunk):
-                is_over = changes.add_line(line) or is_over
+                is_over = pending.add_line(line) or is_over
                 await self._pacer.yield_if_due()
-            if not is_settled or self._batcher.is_requested or changes.is_full:
-                await changes.apply(self._pacer)
+            if not is_settled or self._batcher.is_requested or pending.is_full:
+                await pending.apply(self._pacer)
             if is_over and lines.is_empty and not is_settled:
                 is_settled = True
                 self._confirm(asked_at)
             if is_settled:
-                connection, is_all_taken = response.connection, changes.is_empty
-                await self._batcher.pause(connection, bytes_read=len(chunk), is_all_processed=is_all_taken)
+                connection, is_all_processed = response.connection, pending.is_empty
+                await self._batcher.pause(connection, bytes_read=len(chunk), is_all_processed=is_all_processed)
 
 
-async def _read_chunk(content: aiohttp.StreamReader, *, patience_s: float | None) -> bytes | None:
-    """Return what comes next, empty at the end; None where nothing came for so long."""
-    patience = asyncio.timeout(patience_s)
+async def _read_chunk(content: aiohttp.StreamReader, *, timeout_s: float | None) -> bytes | None:
+    """Return the next bytes, empty at the end of the stream, or None after ``timeout_s`` without any."""
+    timeout = asyncio.timeout(timeout_s)
     try:
-        async with patience:
+        async with timeout:
             return await content.readany()
     except TimeoutError:
-        if not patience.expired():
+        if not timeout.expired():
             raise
         return None
 
 
 def _is_transient(status: int) -> bool:
-    """Tell whether the same request may be answered another time: refusals of who asks, and troubles of the server."""
+    """Return whether the same request may succeed later: missing rights, throttling and server errors."""
     refusals = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
     return status in refusals or status >= HTTPStatus.INTERNAL_SERVER_ERROR

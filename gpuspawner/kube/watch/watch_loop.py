@@ -1,6 +1,6 @@
-"""Keeps one resource followed for as long as the hub runs: whatever fails is tried again, and said in one sentence.
+"""Runs a watch as long as the hub runs: retries after failures and explains missing data in one sentence for users.
 
-Why something of the cluster is not known, in sentences for people; they tell nothing that is the admin's alone.
+Users see these sentences, so they contain no addresses or other details for admins.
 """
 
 from __future__ import annotations
@@ -29,13 +29,12 @@ _STATUS_REASONS: dict[int, str] = {
 
 
 def describe_failure(status: int | None, *, missing_right: str) -> str:
-    """Return why a request failed.
+    """Return a sentence for users about a failed request.
 
-    :param status: HTTP status, None without an answer.
-    :param missing_right: the sentence for a missing right.
+    :param status: HTTP status, or None without a response.
+    :param missing_right: the sentence for status 403.
     """
     if status is None:
-        # Which address was tried is the admin's business, so it is not part of the sentence.
         return gettext_lazy("The Kubernetes API server cannot be reached.")
     if status == HTTPStatus.FORBIDDEN:
         return missing_right
@@ -45,7 +44,11 @@ def describe_failure(status: int | None, *, missing_right: str) -> str:
 
 
 def describe_missing_right(verb: str, *, what: str) -> str:
-    """Return that the hub has no right to do something: ``forbidden("list", what="the cluster's nodes")``."""
+    """Return a sentence such as "The hub may not list the cluster's nodes", for users.
+
+    :param verb: Kubernetes verb.
+    :param what: the resource, in words for users.
+    """
     return gettext_lazy("The hub may not {verb} {what}.", verb=verb, what=what)
 
 
@@ -54,12 +57,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryDelays:
-    """How long it takes until something is tried again, in seconds.
+    """Delays before a retry, in seconds.
 
-    :param first_s: longest pause after a failure; doubled by each one that follows.
-    :param longest_s: longest pause at all.
-    :param lost_s: until the API server is asked again for a right that was there before.
-    :param never_had_s: until it is asked for one that never was; most admins who leave it out mean it.
+    :param first_s: upper bound after the first failure; it doubles with each further failure.
+    :param longest_s: upper bound after any failure.
+    :param lost_s: after the hub lost a right that it had.
+    :param never_had_s: while the hub has never had the right; most admins who omit it do so on purpose.
     """
 
     first_s: float = 0.5
@@ -69,16 +72,19 @@ class RetryDelays:
 
 
 class WatchLoop:
-    """Runs one watch for ever.
+    """Runs one watch until it is canceled.
 
-    ``is_known`` tells whether the target holds everything there is, as of ``confirmed_at`` (steady seconds); ``reason``
-    says what is wrong right now, a sentence, empty while nothing is. ``missing_right`` is what ``find_missing_verb``
-    said last.
-    ``restarts`` counts how often reading failed and began again; a watch that ends in time is none.
-
-    :param description: for people, as in "The hub may not list … .".
-    :param find_missing_verb: asks which right is missing.
-    :param on_change: called when one of the public values may have changed.
+    :param description: the resource in words for users, as in "The hub may not list …".
+    :param find_missing_verb: returns the verb that the hub lacks, or an empty string.
+    :param pauses: delays before retries.
+    :param random: returns numbers from 0 up to 1.
+    :param on_change: called when one of the attributes below may have changed.
+    :param sleep: waits for a number of seconds.
+    :ivar is_known: whether the cache holds every object.
+    :ivar confirmed_at: seconds of the watch's clock at which the cache was complete, or None.
+    :ivar reason: sentence for users about the current problem, or empty.
+    :ivar missing_right: the last result of ``find_missing_verb``.
+    :ivar restarts: number of failures; a watch that ends in time is not one.
     """
 
     def __init__(
@@ -97,7 +103,7 @@ class WatchLoop:
         self.missing_right = ""
         self.restarts = 0
         self.first_attempt = asyncio.Event()
-        """Set once there is something to say: the first list, or why there is none."""
+        """Set after the first list or the first failure."""
         self._what = description
         self._missing_verb = find_missing_verb
         self._pauses = pauses
@@ -105,27 +111,33 @@ class WatchLoop:
         self._changed = on_change
         self._sleep = sleep
         self._backoff = Backoff(first_s=pauses.first_s, longest_s=pauses.longest_s, random=random)
-        # A list again and again is dear in a large cluster, so it has pauses of its own, which a list does not end.
+        # Lists are expensive in a large cluster, so this backoff resets only after a complete watch, not after a list.
         self._list_backoff = Backoff(first_s=pauses.first_s, longest_s=pauses.longest_s, random=random)
         self._was_known = False
         self._is_suspect = False
         self._logged: set[type[Exception]] = set()
 
     def confirm(self, moment: float) -> None:
-        """Note that what the target holds was right at this moment; what the watch calls."""
+        """Record that the cache was complete at a time.
+
+        :param moment: seconds of the watch's clock.
+        """
         self.confirmed_at = moment if self.confirmed_at is None else max(self.confirmed_at, moment)
         if self.reason:
             self.reason = ""
             self._changed()
 
     async def run(self, watch: Watch) -> None:
-        """Follow the watch until cancelled; nothing else ends this."""
+        """Follow the resource until canceled; no other exception ends this.
+
+        :param watch: of the resource.
+        """
         while True:
             try:
                 pause_s = await self._attempt(watch)
             except APIUnavailableError as error:
                 pause_s = self._note_failure(error.status, verb="list" if watch.needs_list else "watch")
-            except Exception as error:  # noqa: BLE001  # whatever a server or a proxy sends must not end this, nor the hub
+            except Exception as error:  # noqa: BLE001  # no answer of a server or proxy may end the loop
                 self.restarts += 1
                 self._log_once(error)
                 watch.forget()
@@ -134,7 +146,7 @@ class WatchLoop:
             await self._sleep(pause_s)
 
     async def _attempt(self, watch: Watch) -> float:
-        """Do the next step; returns the pause after it, in seconds."""
+        """List if necessary, then watch once; return the delay before the next attempt, in seconds."""
         if watch.needs_list or self._is_suspect:
             self.missing_right = await self._missing_verb()
             if self.missing_right:
@@ -173,7 +185,8 @@ class WatchLoop:
     def _note_failure(self, status: int | None, *, verb: str) -> float:
         self.restarts += 1
         if status == HTTPStatus.FORBIDDEN:
-            # An API server that has just started refuses everybody until it has read its roles: asked before believed.
+            # An API server that has just started answers 403 until it has loaded its roles, so the next attempt checks
+            # the right.
             self._is_suspect = True
         self._set_reason(describe_failure(status, missing_right=describe_missing_right(verb, what=self._what)))
         return self._backoff.draw_delay_s()

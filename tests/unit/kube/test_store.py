@@ -330,13 +330,13 @@ async def test_whoever_asks_gets_what_has_arrived_however_long_changes_may_wait(
     pods = store._watches[1]
     async with asyncio.timeout(10):
         # Once the first rush is over, nothing is read until somebody asks.
-        while not pods._batcher._asked:
+        while not pods._batcher._requested:
             cluster.put(PODS, pod("p0", gpus=1))
             await asyncio.sleep(0.03)
     for number in range(1, 8):
         cluster.put(PODS, pod(f"p{number}", gpus=1))
         await until(store, lambda inventory, left=7 - number: inventory.occupancy.get_free("n1")[RESOURCE] == left)
-        await eventually(lambda: pods._batcher._asked)
+        await eventually(lambda: pods._batcher._requested)
 
 
 async def test_what_may_be_added_is_known_with_the_first_answer(cluster: WatchServer, store: ClusterStore):

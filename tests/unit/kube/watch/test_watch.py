@@ -363,7 +363,7 @@ async def test_what_goes_on_changing_waits_until_somebody_asks(cluster: WatchSer
     def step() -> bool:
         if len(followed.confirmed) < 2:
             return False
-        pauses.add(followed.watch._batcher._asked)
+        pauses.add(followed.watch._batcher._requested)
         cluster.put(PODS, pod("d"))
         if len(pauses) < 4:
             return False
