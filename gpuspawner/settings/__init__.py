@@ -1,5 +1,31 @@
-"""The admin's settings: read once when the hub starts, and refused with the YAML path when they are wrong."""
+"""Reads the admin's settings and validates them before the hub offers anything.
 
+The mapping below `hub.config.GPUSpawner`, or YAML files with such mappings, enter. :class:`Settings` leaves, or a
+`SettingsError` with one problem for each wrong YAML path. The room knows neither the cluster nor the hub.
+
+- `parsing`: validate the mapping; start here.
+- `models`, `gpu`, `policy`: the keys of the settings as pydantic models; `value_types`: their values.
+- `checks`, `policy_checks`: rules that involve several keys.
+- `convert`: build core's catalog from the models.
+- `files`, `merging`: read settings files and merge them as Helm does.
+- `json_schema`: JSON Schema for editors and Helm; `validation_errors`: error messages; `dotted_paths`: find a path.
+- `profiles`: convert a KubeSpawner `profile_list` to settings.
+"""
+
+from gpuspawner.settings.dotted_paths import DottedPaths
+from gpuspawner.settings.files import SettingsFile, attribute_problems, merge_settings_files, read_settings_files
+from gpuspawner.settings.json_schema import build_settings_schema
+from gpuspawner.settings.merging import diff_values, merge_values
 from gpuspawner.settings.parsing import Settings
 
-__all__ = ["Settings"]
+__all__ = [
+    "DottedPaths",
+    "Settings",
+    "SettingsFile",
+    "attribute_problems",
+    "build_settings_schema",
+    "diff_values",
+    "merge_settings_files",
+    "merge_values",
+    "read_settings_files",
+]

@@ -1,4 +1,4 @@
-"""Where dotted paths of messages lead in what somebody wrote, whose own names may have dots in them."""
+"""Finds the value that a dotted path such as ``gpus.l4.match`` names; keys may contain dots themselves."""
 
 from __future__ import annotations
 
@@ -8,24 +8,28 @@ from typing import Generic, TypeVar
 NodeT = TypeVar("NodeT")
 
 PathPart = str | int
-"""A key, or the number of an entry in a list."""
+"""A key, or an index in a list."""
 
 
 class DottedPaths(Generic[NodeT]):
-    """Follows paths from values to those in them.
+    """Resolves dotted paths in nested values.
 
-    What is in a value is gone through once, for however many paths: thousands of mistakes may be below one key.
+    Each value's entries are listed once, because thousands of paths may go through the same value.
 
-    :param entries: yields what paths call an entry of a value, where it is in there, and the entry.
+    :param entries: yields the entries of a value: the name in a path, the key or index, and the entry.
     """
 
     def __init__(self, entries: Callable[[NodeT], Iterable[tuple[str, PathPart, NodeT]]]) -> None:
         self._entries = entries
-        # With the value itself, so that nothing else gets the same identity.
+        # Keeps a reference to the value, so that its id is not reused.
         self._known: dict[int, tuple[NodeT, dict[str, list[tuple[PathPart, NodeT]]]]] = {}
 
     def follow(self, path: str, top: NodeT) -> tuple[tuple[PathPart, ...], str]:
-        """Return as much of a path as there is, and what is left of it."""
+        """Return the keys and indexes of the longest resolvable part of a path, and the unresolved rest.
+
+        :param path: with dots between its parts; empty for the value itself.
+        :param top: value in which the path starts.
+        """
         best: tuple[tuple[PathPart, ...], str] = ((), path)
         named = self._named(top) if path else {}
         ends = [place for place, character in enumerate(path) if character == "."]

@@ -1,7 +1,7 @@
-"""Files that hold settings, to be put over each other: which they are, whether they changed, what they say.
+"""Reads settings files, merges them, detects changes, and names the file that causes an error.
 
-kubelet writes all files of a mounted ConfigMap or Secret into a new folder and then lets ``..data`` point to it. What
-is read through that link belongs together
+kubelet writes the files of a mounted ConfigMap or Secret into a new folder and then points the link ``..data`` to it.
+Files read through that link belong to the same version
 (https://kubernetes.io/docs/concepts/configuration/configmap/#mounted-configmaps-are-updated-automatically).
 """
 
@@ -22,46 +22,46 @@ from gpuspawner.settings.dotted_paths import DottedPaths
 from gpuspawner.settings.merging import convert_to_plain, merge_values
 
 SETTINGS_SECTION = ("hub", "config", "GPUSpawner")
-"""Where the settings are in the values of zero-to-jupyterhub."""
+"""Path of the settings in the values of zero-to-jupyterhub."""
 
 _FIELD = "settings_files"
 _CONFIGMAP_LINK = "..data"
-# With libyaml, a tenth of the time: 50 KB of settings take 10 ms.
+# libyaml parses 50 KB of settings in 10 ms, a tenth of the time of the Python parser.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _UNREADABLE = (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError, TypeError)
-"""What the parser raises, and what it lets through of a value that is not of the kind that its tag says."""
+"""Raised by PyYAML for invalid YAML, or for a value that does not match its tag."""
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 _LARGEST_BYTES = 1 << 20
-"""Of a file: as much as Kubernetes takes for a ConfigMap or a Secret. The hub has one thread, and reads in it."""
+"""Limit for a file, as Kubernetes has for a ConfigMap or Secret. Reading blocks the hub's only thread."""
 _MOST_BYTES = 8 << 20
-"""Of all files."""
+"""Limit for all files together."""
 _DEEPEST = 100
-"""Levels of nesting; libyaml knows no bound, and tens of thousands of them end the process."""
+"""Levels of nesting. libyaml has no limit and crashes the process at tens of thousands."""
 
 _LONGEST_NUMBER = 100
 """Characters."""
 _NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
 
 _MOST_VALUES = 20_000
-"""Of all files, some times what large sites write. Those that are written, and those that they stand for: aliases of
-aliases can be more than any machine holds. So many wrong ones take half a second, or a few with a hint for each."""
+"""Limit for all files together, several times the values of large sites. It counts values as written, and again with
+aliases expanded, which can exceed any memory. Error messages for as many wrong values take 0.5 s."""
 
 _MAX_PROBLEMS = 100
-"""Mistakes that are told; a log of thousands hides the first."""
+"""Problems in one error; thousands would hide the first."""
 
 ParsedT = TypeVar("ParsedT")
 
 Fingerprint = tuple[tuple[object, ...], ...]
-"""What changes when files do."""
+"""Equal as long as the files are unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsFile:
-    """One file.
+    """The settings of one file.
 
-    :param path: as an admin knows it; empty for settings that stand in none.
-    :param content: keys as below ``hub.config.GPUSpawner``.
+    :param path: as shown to admins; empty for settings that come from no file.
+    :param content: keys below ``hub.config.GPUSpawner``.
     """
 
     path: str
@@ -70,28 +70,28 @@ class SettingsFile:
 
 @dataclass(slots=True, kw_only=True)
 class _SizeBudget:
-    """How much files may still hold, all of them together.
+    """How much the files read together may still contain.
 
     :param bytes: of text.
-    :param values: those that are written and meant; each file counts as one, even an empty one.
+    :param values: written and expanded; each file counts as at least one.
     """
 
     bytes: int = _MOST_BYTES
     values: int = _MOST_VALUES
 
     def take_bytes(self, count: int) -> None:
-        """Take some of the room.
+        """Reduce the budget.
 
-        :raises SettingsError: there is no such room.
+        :raises SettingsError: the budget is exceeded.
         """
         self.bytes -= count
         if self.bytes < 0:
             raise _make_error("", f"brings the files to more than {_MOST_BYTES >> 20} MiB")
 
     def take_values(self, count: int) -> None:
-        """Take some of the room.
+        """Reduce the budget.
 
-        :raises SettingsError: there is no such room.
+        :raises SettingsError: the budget is exceeded.
         """
         self.values -= count
         if self.values < 0:
@@ -103,37 +103,41 @@ class _SizeBudget:
 
 
 def compute_fingerprint(paths: Sequence[str]) -> tuple[Fingerprint, float]:
-    """Return what files and folders are like, and when the youngest file was written, in seconds since the epoch."""
+    """Return a fingerprint of files, and the time of the last modification in seconds since the epoch.
+
+    :param paths: files and folders.
+    """
     found: list[tuple[object, ...]] = []
     youngest_ns = 0
     for path in paths:
         try:
             for shown, file in _list_files(path):
-                is_like = file.stat()
-                found.append((shown, is_like.st_ino, is_like.st_size, is_like.st_mtime_ns, is_like.st_ctime_ns))
-                youngest_ns = max(youngest_ns, is_like.st_mtime_ns)
+                status = file.stat()
+                found.append((shown, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
+                youngest_ns = max(youngest_ns, status.st_mtime_ns)
         except OSError as error:
             found.append((path, error.errno))
     return tuple(found), youngest_ns / 1e9
 
 
 def read_settings_files(paths: Sequence[str], *, field: str = _FIELD) -> list[SettingsFile]:
-    """Read files, and all of folders in the order of their names.
+    """Return the settings in files, and in all files of folders, sorted by name.
 
-    :param field: which setting names them, if one does.
-    :raises SettingsError: with one problem for each file that is not there, or is no YAML as settings are.
+    :param paths: files and folders, lowest priority first.
+    :param field: setting that contains the paths, for error messages.
+    :raises SettingsError: with the problems of every file that is missing or invalid.
     """
     files: list[SettingsFile] = []
     problems: list[Problem] = []
-    room = _SizeBudget()
+    budget = _SizeBudget()
     for path in paths:
         try:
             for shown, file in _list_files(path):
                 try:
-                    files.append(SettingsFile(path=shown, content=_parse_settings(_read_content(file, room), room)))
+                    files.append(SettingsFile(path=shown, content=_parse_settings(_read_content(file, budget), budget)))
                 except SettingsError as error:
                     problems += _add_file_to_problems(shown, error, field=field)
-                if room.is_used_up:
+                if budget.is_used_up:
                     raise SettingsError(*problems)
         except OSError as error:
             message = f"{error.filename or path} cannot be read: {error.strerror or error}"
@@ -150,11 +154,13 @@ def merge_settings_files(
     parse: Callable[[Mapping[str, Any]], ParsedT],
     source: Sequence[SettingsFile] = (),
 ) -> tuple[dict[str, Any], ParsedT]:
-    """Return settings with those of files over them, in their order, and what they are when they are parsed.
+    """Return settings with those of files merged into them, and the parsed result.
 
-    :param base: settings that are there before the files.
-    :param source: other files that ``base`` was put together of, the lowest first, to be named where they are wrong.
-    :raises SettingsError: a file is not there or no YAML, or what comes of all of them is wrong.
+    :param base: settings with lower priority than the files.
+    :param paths: files and folders, lowest priority first.
+    :param parse: validates the merged settings.
+    :param source: files that ``base`` was merged from, lowest priority first, for error messages.
+    :raises SettingsError: a file is missing or invalid, or the merged settings are.
     """
     files = read_settings_files(paths)
     merged = merge_values({}, base)
@@ -167,21 +173,24 @@ def merge_settings_files(
 
 
 def attribute_problems(error: SettingsError, layers: Sequence[SettingsFile]) -> SettingsError:
-    """Return what is wrong with merged settings, each with the file that says it, where one does.
+    """Return an error whose problems name the file that they come from.
 
-    :param layers: what was merged, the lowest first; with a file among them, the first hundred mistakes are told.
+    If no layer is a file, return the error unchanged. Otherwise keep the first hundred problems.
+
+    :param error: about the merged settings.
+    :param layers: the merged layers, lowest priority first.
     """
     if not any(layer.path for layer in layers):
         return error
     paths = DottedPaths(_list_entries)
-    told = [_attribute_problem(problem, layers, paths=paths) for problem in error.problems[:_MAX_PROBLEMS]]
-    if left := len(error.problems) - len(told):
-        told.append(Problem(field="", code="bad_value", message=f"and {left:,} more mistakes"))
-    return SettingsError(*told)
+    shown = [_attribute_problem(problem, layers, paths=paths) for problem in error.problems[:_MAX_PROBLEMS]]
+    if left := len(error.problems) - len(shown):
+        shown.append(Problem(field="", code="bad_value", message=f"and {left:,} more mistakes"))
+    return SettingsError(*shown)
 
 
 def _attribute_problem(problem: Problem, layers: Sequence[SettingsFile], *, paths: DottedPaths[object]) -> Problem:
-    """Return a problem with the file that says most of its path, the last of such files."""
+    """Return a problem with the file that contains most of its path; the last one of several."""
     found = [(-len(paths.follow(problem.field, layer.content)[1]), place) for place, layer in enumerate(layers)]
     missing, place = max(found, default=(-len(problem.field), 0))
     if missing == -len(problem.field) or not layers[place].path:
@@ -189,60 +198,59 @@ def _attribute_problem(problem: Problem, layers: Sequence[SettingsFile], *, path
     return replace(problem, message=f"{problem.message} ({layers[place].path})")
 
 
-def _list_entries(says: object) -> Iterator[tuple[str, str | int, object]]:
-    """Yield what a path calls an entry, where it is, and the entry."""
-    if isinstance(says, Mapping):
-        yield from ((sanitize_name(key), key, value) for key, value in says.items())
+def _list_entries(value: object) -> Iterator[tuple[str, str | int, object]]:
+    if isinstance(value, Mapping):
+        yield from ((sanitize_name(key), key, entry) for key, entry in value.items())
 
 
 def _list_files(path: str) -> Iterator[tuple[str, Path]]:
-    """Yield what a path stands for: names to be shown, and where the file is to be read.
+    """Yield the files of a path: the path to show, and the path to read.
 
-    :raises OSError: it is neither a file nor a folder, or one that must not be looked into.
+    :raises OSError: a path is missing, unreadable, or not a regular file.
     """
     folder = Path(path)
     if not folder.is_dir():
         yield path, _resolve_file(folder)
         return
-    swapped = folder / _CONFIGMAP_LINK
-    inside = swapped.resolve() if swapped.is_dir() else folder
+    current = folder / _CONFIGMAP_LINK
+    inside = current.resolve() if current.is_dir() else folder
     for file in sorted(inside.iterdir()):
         if file.suffix in _SUFFIXES and not file.name.startswith(".") and not file.is_dir():
             yield str(folder / file.name), _resolve_file(file)
 
 
 def _resolve_file(path: Path) -> Path:
-    """Return a path that is one of a file; to read from anything else may take forever.
+    """Return the path of a regular file; reading anything else may block forever.
 
-    :raises OSError: it is none.
+    :raises OSError: the path is missing or not a regular file.
     """
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(errno.EINVAL, "it is no file", str(path))
     return path
 
 
-def _read_content(file: Path, room: _SizeBudget) -> bytes:
-    """Return what is in a file.
+def _read_content(file: Path, budget: _SizeBudget) -> bytes:
+    """Return the content of a file.
 
-    :param room: which is taken.
-    :raises SettingsError: more than anybody writes.
-    :raises OSError: it cannot be read.
+    :param budget: reduced by the file's size.
+    :raises SettingsError: the file or all files together are too large.
+    :raises OSError: the file cannot be read.
     """
     with file.open("rb") as opened:
         content = opened.read(_LARGEST_BYTES + 1)
     if len(content) > _LARGEST_BYTES:
         raise _make_error("", "is larger than 1 MiB, which is all that a ConfigMap may hold")
-    room.take_bytes(len(content))
+    budget.take_bytes(len(content))
     return content
 
 
-def _parse_settings(content: bytes, room: _SizeBudget) -> Mapping[str, Any]:
-    """Return the settings of a document: by themselves, or as the only ones in Helm values.
+def _parse_settings(content: bytes, budget: _SizeBudget) -> Mapping[str, Any]:
+    """Return the settings of a YAML document, which has them at the top or is a Helm values file with nothing else.
 
-    :raises SettingsError: it is no such document; a problem without a field is about all of it.
+    :raises SettingsError: the document is neither; a problem without a field concerns the whole file.
     """
     try:
-        document = _parse_document(content, room)
+        document = _parse_document(content, budget)
     except _UNREADABLE as error:
         raise _make_error("", f"is no YAML: {error}") from error
     found: Any = {} if document is None else convert_to_plain(document)
@@ -261,33 +269,33 @@ def _parse_settings(content: bytes, room: _SizeBudget) -> Mapping[str, Any]:
     return found
 
 
-def _parse_document(content: bytes, room: _SizeBudget) -> object:
-    """Return what YAML says, as long as it says nothing twice."""
+def _parse_document(content: bytes, budget: _SizeBudget) -> object:
+    """Return the value of a YAML document without duplicate keys."""
     text = content.decode("utf-8-sig")
-    room.take_values(1)
-    written = _count_values(text, room)
+    budget.take_values(1)
+    written = _count_values(text, budget)
     loader = _LOADER(text)
     try:
         node = loader.get_single_node()
         if node is None:
             return None
         _refuse_flaws(node, "", seen=set())
-        room.take_values(_count_node_values(node, {}) - written)
+        budget.take_values(_count_node_values(node, {}) - written)
         return loader.construct_document(node)
     finally:
         loader.dispose()
 
 
-def _count_values(text: str, room: _SizeBudget) -> int:
-    """Return how many values a document writes, before anything is made of them.
+def _count_values(text: str, budget: _SizeBudget) -> int:
+    """Return how many values a document writes, counted before PyYAML builds them.
 
-    :param room: which is taken as they are counted.
-    :raises SettingsError: there are too many, or they are nested too deep.
+    :param budget: reduced while counting.
+    :raises SettingsError: there are too many values, or they are nested too deeply.
     """
     depth = values = 0
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.NodeEvent):
-            room.take_values(1)
+            budget.take_values(1)
             values += 1
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
@@ -296,10 +304,10 @@ def _count_values(text: str, room: _SizeBudget) -> int:
 
 
 def _refuse_flaws(node: yaml.Node, place: str, *, seen: set[int]) -> None:
-    """Look for what the parser takes without a word, or takes too long to put together.
+    """Reject duplicate keys and overlong numbers.
 
-    YAML forbids keys that are there twice, and the parser takes the last one. A number of YAML 1.1 can be written to
-    the base of 60 (``1:30:00``), for which the parser's time grows with the square of its length.
+    YAML forbids duplicate keys, but PyYAML silently takes the last one. PyYAML's time for a number to base 60
+    (``1:30:00``) grows with the square of its length.
 
     :raises SettingsError: there is such a key or number.
     """
@@ -327,9 +335,9 @@ def _refuse_flaws(node: yaml.Node, place: str, *, seen: set[int]) -> None:
 
 
 def _count_node_values(node: yaml.Node, known: dict[int, int]) -> int:
-    """Return how many values a node stands for, each alias with all that it repeats.
+    """Return the number of values in a node with aliases expanded.
 
-    :param known: by identity of the nodes; what contains itself is found out when it is put together.
+    :param known: counts by id of the node; a node that contains itself counts once and fails later.
     """
     if id(node) not in known:
         known[id(node)] = 1
@@ -344,7 +352,7 @@ def _make_error(field: str, message: str) -> SettingsError:
 
 
 def _add_file_to_problems(path: str, error: SettingsError, *, field: str) -> Iterator[Problem]:
-    """Yield what is wrong with a file."""
+    """Yield a file's problems with its path."""
     for problem in error.problems:
         if problem.field:
             yield replace(problem, message=f"{problem.message} ({path})")

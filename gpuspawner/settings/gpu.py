@@ -1,7 +1,4 @@
-"""What an admin says about GPUs: the types users may pick, and models the built-in table does not know.
-
-The table of GPU models: the package's own data, with the admin's changes.
-"""
+"""The settings ``gpus`` and ``accelerators``, and the built-in table of GPU models."""
 
 from __future__ import annotations
 
@@ -127,7 +124,7 @@ class GPUEntry(Entry):
 
     @property
     def is_union(self) -> bool:
-        """Whether it stands for several types."""
+        """Whether the entry stands for several types."""
         return bool(self.any_of) or self.min_memory is not None
 
 
@@ -154,13 +151,16 @@ _GIB = 1024**3
 
 @cache
 def load_builtin_accelerators() -> Mapping[str, Accelerator]:
-    """Return the models the package knows, by slug."""
+    """Return the built-in GPU models by slug."""
     text = (files("gpuspawner") / "data" / "accelerators.json").read_text(encoding="utf-8")
     return {slug: _parse_accelerator(slug, raw) for slug, raw in json.loads(text)["accelerators"].items()}
 
 
 def build_accelerator_table(changes: Mapping[str, AcceleratorEntry | None]) -> AcceleratorTable:
-    """Return the built-in table with an admin's changes: fields replaced, models added or taken out."""
+    """Return the built-in table with the admin's changes.
+
+    :param changes: by slug; an entry replaces fields or adds a model, null removes the model.
+    """
     models = dict(load_builtin_accelerators())
     for slug, change in changes.items():
         if change is None or not change.enabled:
@@ -174,7 +174,7 @@ def build_accelerator_table(changes: Mapping[str, AcceleratorEntry | None]) -> A
 
 
 def _convert_changes(change: AcceleratorEntry) -> dict[str, Any]:
-    """Return the fields an admin set, as the core's model holds them."""
+    """Return the fields that the admin set, by their names in :class:`Accelerator`."""
     given = {name: getattr(change, name) for name in change.model_fields_set if getattr(change, name) is not None}
     given.pop("enabled", None)
     if "memory" in given:
@@ -185,7 +185,7 @@ def _convert_changes(change: AcceleratorEntry) -> dict[str, Any]:
 
 
 def _parse_accelerator(slug: str, raw: Mapping[str, Any]) -> Accelerator:
-    """Return one entry of the data file; what no source confirms is left unknown."""
+    """Return an entry of the data file, without its unverified fields."""
     known = {field.name for field in fields(Accelerator)}
     plain = {key: value for key, value in raw.items() if key in known}
     plain["labels"] = {source: tuple(names) for source, names in raw["labels"].items()}

@@ -1,4 +1,4 @@
-"""The settings as JSON Schema (draft 7): for editors, and for Helm, which reads no later draft in all its versions."""
+"""Builds the JSON Schema of the settings for editors and Helm, in draft 7, the newest that all Helm versions read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ JSON_SCHEMA_DIALECT = "http://json-schema.org/draft-07/schema#"
 _REFS = "#/definitions/{model}"
 _SLUG_SECTIONS = ("images", "priorities", "gpus", "presets", "pools", "accelerators")
 _NEVER_NULL = "discover_gpus"
-"""Its trait takes none; at every other key that need not be there, null says nothing."""
+"""The one optional key that does not allow null, because its trait does not."""
 _NULL = {"type": "null"}
 _DEFAULT_FORMATTERS: dict[str, Callable[[int], object]] = {
     "cpu": lambda millis: millis // 1000 if millis % 1000 == 0 else millis / 1000,
@@ -28,7 +28,7 @@ _DEFAULT_FORMATTERS: dict[str, Callable[[int], object]] = {
 def build_settings_schema(others: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
     """Return the schema of the section ``hub.config.GPUSpawner``.
 
-    :param others: schemas of the keys there that are no settings, by name.
+    :param others: schemas of further keys in that section, by name.
     """
     schema = SettingsModel.model_json_schema(ref_template=_REFS, by_alias=True)
     definitions = {name: _simplify(model) for name, model in schema.pop("$defs").items()}
@@ -41,9 +41,9 @@ def build_settings_schema(others: Mapping[str, Mapping[str, Any]] | None = None)
 
 
 def build_values_schema(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of values of zero-to-jupyterhub, or of a chart that has it below ``jupyterhub``.
+    """Return the schema of zero-to-jupyterhub's values, at the top or below ``jupyterhub``.
 
-    What is not gpuspawner's is left to the chart's own schema.
+    It covers only gpuspawner's part; the chart has its own schema.
 
     :param section: as :func:`build_settings_schema` returns it.
     """
@@ -74,7 +74,7 @@ def _make_ref(name: str) -> dict[str, Any]:
 
 
 def _simplify(schema: Any) -> Any:
-    """Return a schema with defaults as they are written, and without titles, which only repeat names."""
+    """Return a schema with defaults as written in YAML, and without titles, which repeat the names."""
     if isinstance(schema, list):
         return [_simplify(each) for each in schema]
     if not isinstance(schema, dict):
@@ -95,7 +95,7 @@ def _simplify(schema: Any) -> Any:
         elif key not in ("title", "default", UNIT_KEY):
             plain[key] = _simplify(value)
     if "$ref" in plain and len(plain) > 1:
-        # Draft 7 knows nothing beside a reference.
+        # Draft 7 ignores all keys beside ``$ref``.
         plain["allOf"] = [{"$ref": plain.pop("$ref")}]
     return plain
 
@@ -106,7 +106,7 @@ def _find_unit(schema: Mapping[str, Any]) -> str | None:
 
 
 def _allow_null(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema that takes null as well."""
+    """Return a schema that also allows null."""
     if "anyOf" in schema:
         missing = [] if _NULL in schema["anyOf"] else [_NULL]
         return {**schema, "anyOf": [*schema["anyOf"], *missing]}
@@ -115,7 +115,7 @@ def _allow_null(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _require_slugs(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema of a mapping by slug."""
+    """Return the schema of a mapping whose keys must be slugs."""
     named = {"propertyNames": {"pattern": f"^{SLUG_PATTERN.pattern}$"}}
     return {
         **schema,

@@ -1,8 +1,7 @@
-"""Puts settings over settings as Helm puts values files over each other.
+"""Merges settings as Helm merges values files.
 
-Helm merges mappings key by key and takes everything else whole from the later file. A null stays in its place: it takes
-out what a lower file says, and what reads the values takes it for nothing said
-(https://helm.sh/docs/chart_template_guide/values_files/).
+Helm merges mappings key by key; any other value of the later file replaces the earlier one. A null stays in the result
+and removes the earlier value when the settings are parsed (https://helm.sh/docs/chart_template_guide/values_files/).
 """
 
 from __future__ import annotations
@@ -13,23 +12,31 @@ from typing import Any
 from gpuspawner.core.errors import Problem, SettingsError
 
 _DEEPEST = 12
-"""Levels of nesting; settings have six, and a YAML anchor can make a mapping contain itself."""
+"""Levels of nesting. Settings have six; the limit stops a mapping that contains itself through a YAML anchor."""
 
 
 def merge_values(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values with others over them; a new key comes after those there are."""
+    """Return values with overrides merged into them; new keys come last.
+
+    :param base: values with lower priority.
+    :param overrides: values with higher priority.
+    """
     merged = dict(base)
     for key, value in overrides.items():
         if isinstance(value, Mapping):
-            before = merged.get(key)
-            merged[key] = merge_values(before if isinstance(before, Mapping) else {}, value)
+            existing = merged.get(key)
+            merged[key] = merge_values(existing if isinstance(existing, Mapping) else {}, value)
         else:
             merged[key] = value
     return merged
 
 
 def diff_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what makes some values of others when it is put over them; what is gone is null."""
+    """Return the overrides that turn one mapping into another; a removed key is null.
+
+    :param before: the values to start from.
+    :param after: the values to reach with :func:`merge_values`.
+    """
     changed: dict[str, Any] = {key: None for key in before if key not in after}
     for key, value in after.items():
         old = before.get(key)
@@ -42,9 +49,11 @@ def diff_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str
 
 
 def convert_to_plain(value: object, *, depth: int = _DEEPEST) -> object:
-    """Return dicts and lists for whatever mappings and sequences a configuration system has.
+    """Return dicts and lists in place of other mappings and sequences, such as traitlets' ``Config``.
 
-    :raises SettingsError: they go deeper than settings can.
+    :param value: settings.
+    :param depth: levels of nesting that are allowed.
+    :raises SettingsError: the settings are nested deeper than that.
     """
     if depth == 0:
         message = f"settings are nested more than {_DEEPEST} deep"

@@ -1,8 +1,7 @@
-"""The door to the settings: from what traitlets holds to checked settings, or an error that names the YAML path.
+"""Validates the admin's settings.
 
-What is null in settings: nothing said at a key, and an entry of a lower values file taken out.
-
-Models say which is which: a key that nobody knows stays, for validation to refuse, whatever it is set to.
+A null means "not set" at a known key, and removes an entry that a settings file of lower priority adds. A null at an
+unknown key stays, so that validation rejects the key.
 """
 
 from __future__ import annotations
@@ -27,9 +26,12 @@ from gpuspawner.settings.validation_errors import explain_validation_errors
 
 
 def drop_nulls(value: object, annotation: object) -> object:
-    """Return settings without what is null, as far as the annotation knows them.
+    """Return settings without the nulls that mean "not set".
 
-    An entry that may be null by its annotation stays: there it says something of its own.
+    A null stays where the annotation of the entries allows it, because it has a meaning of its own there.
+
+    :param value: settings, or a part of them.
+    :param annotation: type annotation of that part.
     """
     if isinstance(value, list):
         inside = next((get_args(kind)[0] for kind in _list_alternatives(annotation) if get_origin(kind) is list), None)
@@ -54,9 +56,11 @@ def drop_nulls(value: object, annotation: object) -> object:
 
 
 def find_emptied_mappings(raw: object) -> Iterator[Problem]:
-    """Yield where nulls take out all there is and nothing is left, which would mean all that there are.
+    """Yield a problem for each mapping in which nulls remove all entries, although an empty mapping would mean "all".
 
-    YAML reads ``t4:`` as null as well, and whoever writes it means something else.
+    YAML also reads ``t4:`` as null, and an admin who writes that wants the opposite.
+
+    :param raw: settings before nulls are dropped.
     """
     for slug, entry in _list_entries(raw, "gpus"):
         if label := _find_removed_key(entry.get("match")):
@@ -80,7 +84,7 @@ def find_emptied_mappings(raw: object) -> Iterator[Problem]:
 
 
 def _list_alternatives(annotation: object) -> list[Any]:
-    """Return the alternatives of an annotation."""
+    """Return the types in a union or an optional annotation."""
     origin = get_origin(annotation)
     if origin is Annotated:
         return _list_alternatives(get_args(annotation)[0])
@@ -97,7 +101,7 @@ def _list_entries(raw: object, section: str) -> Iterator[tuple[object, Mapping[s
 
 
 def _find_removed_key(entries: object) -> str:
-    """Return the first of entries that are all null, an empty text where some are left or none are said."""
+    """Return the first key if all entries are null; empty if there are other or no entries."""
     if not isinstance(entries, Mapping) or any(entry is not None for entry in entries.values()):
         return ""
     return sanitize_name(next(iter(entries), ""))
@@ -105,7 +109,7 @@ def _find_removed_key(entries: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What an admin configured, checked.
+    """Validated settings.
 
     :param model: the settings, key by key.
     """
@@ -114,19 +118,18 @@ class Settings:
 
     @classmethod
     def parse(cls, raw: Mapping[str, object]) -> Settings:
-        """Return checked settings.
+        """Return validated settings.
 
-        :param raw: ``images``, ``custom_images``, ``cpu``, ``memory``, ``run_time``, ``shared_memory``, ``priorities``,
-            ``gpus``, ``presets``, ``policy``, ``pools``, ``accelerators``, ``discover_gpus``, ``queue`` as YAML holds
-            them; empty and missing ones are the same.
-        :raises SettingsError: with one problem for each path that is wrong.
+        :param raw: the settings as YAML has them, by key (``images``, ``gpus``, …); an empty section equals a missing
+            one.
+        :raises SettingsError: with one problem for each wrong path.
         """
         try:
             model = SettingsModel.model_validate(_drop_empty_values(convert_to_plain(raw)))
         except ValidationError as error:
             raise SettingsError(*explain_validation_errors(error.errors(include_url=False), SettingsModel)) from None
         settings = cls(model)
-        # A preset can only be judged by rules that are themselves right.
+        # Presets are checked against the policy, so the policy must be valid first.
         problems = check_settings(model, frozenset(load_builtin_accelerators())) or check_presets(
             settings.build_configured()
         )
@@ -136,22 +139,22 @@ class Settings:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether nothing is configured at all."""
+        """Whether no key is set."""
         return self.model == SettingsModel()
 
     def build_configured(self) -> ConfiguredCatalog:
-        """Return what the settings say, as the core's values."""
+        """Return the settings as core's values."""
         return convert_settings(self.model, self.build_table())
 
     def build_table(self) -> AcceleratorTable:
-        """Return the known GPU models with the admin's changes."""
+        """Return the built-in table of GPU models with the admin's changes."""
         return build_accelerator_table(self.model.accelerators)
 
 
 def _drop_empty_values(raw: object) -> object:
-    """Return settings without what stands for nothing: nulls, and sections that are empty as they are written.
+    """Return settings without empty sections and without the nulls that mean "not set".
 
-    :raises SettingsError: nulls leave nothing where that would mean everything.
+    :raises SettingsError: nulls remove all entries of a mapping whose empty form means "all".
     """
     if problems := list(find_emptied_mappings(raw)):
         raise SettingsError(*problems)

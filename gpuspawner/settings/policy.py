@@ -1,7 +1,4 @@
-"""What an admin says of who may have what: rules for everybody, for groups and for single people, and group pools.
-
-From checked settings of who may have what to the core's values.
-"""
+"""The settings ``policy`` and ``pools``: their models, and their conversion to core's values."""
 
 from __future__ import annotations
 
@@ -41,9 +38,9 @@ _UNLIMITED = "unlimited"
 
 
 def _parse_count_limit(value: object) -> object:
-    """Return a limit of a number, as it is written or as none.
+    """Return a count, or ``UNLIMITED``.
 
-    :raises ValueError: it is neither.
+    :raises ValueError: the value is neither.
     """
     if value == _UNLIMITED:
         return UNLIMITED
@@ -53,9 +50,9 @@ def _parse_count_limit(value: object) -> object:
 
 
 def _parse_run_time_limit(value: object) -> int:
-    """Return a limit of a length of time in seconds.
+    """Return a limit in seconds, or ``UNLIMITED``.
 
-    :raises ValueError: it is none.
+    :raises ValueError: the value is neither.
     """
     return UNLIMITED if value == _UNLIMITED else parse_duration(value)
 
@@ -73,9 +70,9 @@ def _parse_slugs(value: object) -> object:
 
 
 def _parse_types(value: object) -> object:
-    """Return GPU types as a mapping, whichever of three ways they were written.
+    """Return GPU types and their limits as a mapping, from any of the three notations.
 
-    :raises ValueError: it is none of them.
+    :raises ValueError: the value has none of them.
     """
     found = _parse_slugs(value)
     if isinstance(found, list) and all(isinstance(slug, str) for slug in found):
@@ -86,7 +83,7 @@ def _parse_types(value: object) -> object:
 
 
 class _ListedTypesSchema:
-    """Adds the other ways to name GPU types to what JSON Schema says of a mapping of them."""
+    """Adds the notations ``*`` and list to the JSON Schema of a mapping of GPU types."""
 
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {"anyOf": [WILDCARD_SCHEMA, _LISTED, handler(core)]}
@@ -95,14 +92,14 @@ class _ListedTypesSchema:
 _LISTED = {"type": "array", "items": {"type": "string"}}
 _WHOLE = {"type": "integer", "minimum": 0}
 CountLimit = Annotated[int, BeforeValidator(_parse_count_limit), WithJsonSchema(allow_unlimited(_WHOLE))]
-"""A number from 0 on; ``unlimited`` is :data:`gpuspawner.core.catalog.policy_model.UNLIMITED`, as for all limits
-here."""
+"""A number from 0 on, or ``unlimited`` (:data:`gpuspawner.core.catalog.policy_model.UNLIMITED`, as in all limits
+here)."""
 RunTimeLimit = Annotated[int, BeforeValidator(_parse_run_time_limit), WithJsonSchema(allow_unlimited(RUN_TIME_SCHEMA))]
-"""Seconds, written as a run time is, or ``unlimited``."""
+"""Seconds, written as a run time, or ``unlimited``."""
 SlugList = Annotated[list[Slug], BeforeValidator(_parse_slugs), WithJsonSchema({"anyOf": [WILDCARD_SCHEMA, _LISTED]})]
-"""Slugs, written as a list; ``*`` is all there are."""
+"""Slugs, written as a list, or ``*`` for all."""
 GroupName = Annotated[str, StringConstraints(min_length=1, max_length=255), BeforeValidator(require_quoted_text)]
-"""Name of a group, in any case."""
+"""Name of a group; upper and lower case are equal."""
 
 
 class CPURange(StrictModel):
@@ -185,18 +182,19 @@ class PoolEntry(Entry):
 
 
 def convert_policy(setting: PolicySetting | None, *, pools: Mapping[str, PoolEntry]) -> Policy | None:
-    """Return what settings say, None where they say nothing of it.
+    """Return the policy, or None if the settings contain none.
 
-    :param pools: enabled ones, in the order they are told.
+    :param setting: the section ``policy``.
+    :param pools: enabled pools by slug, in the order of the form.
     """
     if setting is None and not pools:
         return None
-    said = setting or PolicySetting()
+    policy = setting or PolicySetting()
     return Policy(
-        hide=said.hide,
-        default=_convert_rule(said.default),
-        groups={normalize_group(name): _convert_rule(entry) for name, entry in said.groups.items() if entry.enabled},
-        users={name: _convert_rule(entry) for name, entry in said.users.items() if entry.enabled},
+        hide=policy.hide,
+        default=_convert_rule(policy.default),
+        groups={normalize_group(name): _convert_rule(entry) for name, entry in policy.groups.items() if entry.enabled},
+        users={name: _convert_rule(entry) for name, entry in policy.users.items() if entry.enabled},
         pools={slug: _convert_pool(slug, entry) for slug, entry in pools.items()},
     )
 

@@ -1,4 +1,4 @@
-"""What rules and pools must mean together with what is offered: slugs that there are, limits that can be met."""
+"""Checks policy rules and pools against the rest of the settings: unknown slugs and limits that cannot be met."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from gpuspawner.settings.policy import CPURange, MemoryRange, PoolEntry, RuleEnt
 
 SLUG_PATTERN = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
 _OWN_IMAGE = "default"
-"""Slug of the spawner's own image, which is offered where none is configured."""
+"""Slug of KubeSpawner's own image, offered if no image is configured."""
 
 
 class _KnownNames:
-    """What rules may name. It is put together once, because there may be thousands of rules and types.
+    """The slugs that rules may contain, collected once for thousands of rules.
 
-    :ivar images: slugs of those that are offered.
-    :ivar gpus: likewise.
-    :ivar bare: the first type of those that a misspelt slug may mean, by what is left of it.
+    :ivar images: offered images.
+    :ivar gpus: enabled GPU types by slug.
+    :ivar bare: normalized slug → first GPU type with it, to suggest a correction.
     """
 
     def __init__(self, settings: SettingsModel) -> None:
@@ -35,7 +35,10 @@ class _KnownNames:
 
 
 def check_policy(settings: SettingsModel) -> Iterator[Problem]:
-    """Yield what is wrong with rules and pools."""
+    """Yield the problems of rules and pools.
+
+    :param settings: settings whose single values are valid.
+    """
     policy, known = settings.policy, _KnownNames(settings)
     if policy is not None:
         if policy.default.deny:
@@ -99,7 +102,10 @@ def _check_pool(path: str, pool: PoolEntry, *, known: _KnownNames) -> Iterator[P
 
 
 def _describe_bad_gpu(slug: str, known: _KnownNames) -> str:
-    """Return why a slug names no GPU type, empty when it may; nodes can bring any that the settings do not take out."""
+    """Return why a slug names no GPU type, or an empty text.
+
+    With discovery, nodes may add any slug that the settings do not disable, so only a likely misspelling is reported.
+    """
     if slug == ANY or slug in known.gpus:
         return ""
     if known.settings.discover_gpus and slug not in known.settings.gpus and SLUG_PATTERN.fullmatch(slug):
@@ -109,7 +115,7 @@ def _describe_bad_gpu(slug: str, known: _KnownNames) -> str:
 
 
 def _normalize_slug(slug: str) -> str:
-    """Return what is left of a slug where two that mean the same may differ: l40 and l40s are two types."""
+    """Return a slug without punctuation and unit, so that spellings of one type match; l40 and l40s stay different."""
     return re.sub(r"g(i?b)?$", "", re.sub(r"[^a-z0-9]", "", slug.lower()))
 
 
@@ -120,7 +126,7 @@ def _describe_unknown(kind: str, slug: str, *, offered: Collection[str], entries
 
 
 def _check_duplicate_groups(path: str, names: Iterable[str]) -> Iterator[Problem]:
-    """Yield groups that are one and the same, because in groups' names case does not count."""
+    """Yield a problem for each name that differs from an earlier one only by case."""
     first: dict[str, str] = {}
     for name in names:
         other = first.setdefault(normalize_group(name), name)
@@ -143,7 +149,7 @@ def _check_against_default(
     default: CPURange | MemoryRange | None,
     show: Callable[[int], str],
 ) -> Iterator[Problem]:
-    """Yield that a bound does not go with the other one, which ``default`` says: the two are two keys."""
+    """Yield a problem if a rule sets one bound and contradicts the other bound, which comes from ``policy.default``."""
     if own is None or default is None:
         return
     base = f"policy.default.{path.rpartition('.')[2]}"
@@ -162,7 +168,7 @@ def _check_range(
     everybody: CPUSetting | MemorySetting | None,
     show: Callable[[int], str],
 ) -> Iterator[Problem]:
-    """Yield what is wrong with bounds inside those of everybody, which are the section of the path's last key."""
+    """Yield the problems of a range, which must lie inside the general range of the same key."""
     if own is None:
         return
     section = path.rpartition(".")[2]

@@ -1,4 +1,4 @@
-"""From pydantic's errors to problems an admin can act on: the YAML path, the reason, the nearest valid key."""
+"""Converts pydantic's errors to problems with the YAML path, the reason and the most similar valid key."""
 
 from __future__ import annotations
 
@@ -34,7 +34,11 @@ _LIMITS = {
 
 
 def explain_validation_errors(errors: Iterable[ErrorDetails], model: type[BaseModel]) -> list[Problem]:
-    """Return one problem for each error of a validation of ``model``."""
+    """Return a problem for each of pydantic's errors.
+
+    :param errors: of one validation.
+    :param model: the validated model.
+    """
     return [_make_problem(error, model) for error in errors]
 
 
@@ -80,7 +84,6 @@ def _describe_unknown_key(place: tuple[int | str, ...], model: type[BaseModel]) 
 
 
 def _list_keys(place: tuple[int | str, ...], model: type[BaseModel]) -> list[str]:
-    """Return the keys that are valid at a place."""
     current, inside = model, False
     for part in place:
         if inside:
@@ -93,12 +96,12 @@ def _list_keys(place: tuple[int | str, ...], model: type[BaseModel]) -> list[str
 
 
 def _holds_many(annotation: object) -> bool:
-    """Tell whether what stands below a key is an entry's name or number, and not a key itself."""
+    """Return whether the next part of the path is an entry's name or index, not a field of a model."""
     return get_origin(annotation) in (dict, list) or any(_holds_many(part) for part in get_args(annotation))
 
 
 def _find_model(annotation: object) -> type[BaseModel] | None:
-    """Return the model that an annotation holds, inside containers and alternatives as well."""
+    """Return the first model in an annotation, also inside containers and unions."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((model for part in get_args(annotation) if (model := _find_model(part))), None)

@@ -1,8 +1,7 @@
-"""How single values are written in settings, and what all settings have in common.
+"""Types of single values in settings, and their JSON Schema.
 
-How amounts are written in settings, as JSON Schema says it: for editors and Helm, which cannot ask the parsers.
-
-Helm's regular expressions are Go's, which cannot look ahead.
+The patterns repeat the parsers' syntax for editors and Helm. Helm uses Go's regular expressions, which have no
+lookahead.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ from gpuspawner.core.units.duration import parse_duration
 from gpuspawner.core.units.quantity import parse_cpu, parse_memory
 
 UNIT_KEY = "x-unit"
-"""Key of a schema that tells in what unit the model has the default; :mod:`gpuspawner.settings.json_schema` takes it
-out."""
+"""Schema key with the unit of the model's default; :mod:`gpuspawner.settings.json_schema` removes it."""
 
 _NUMBER = r"([0-9]+\.?[0-9]*|\.[0-9]+)"
 _MEMORY_TEXT = rf"^ *{_NUMBER} ?([KMGTkgt][iI]?[bB]?|m([iI][bB]?|[bB])|[bB]) *$"
@@ -50,7 +48,10 @@ WILDCARD_SCHEMA: dict[str, Any] = {"const": "*"}
 
 
 def allow_unlimited(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return what a limit may be: an amount, or no limit."""
+    """Return the schema of a limit: an amount or ``unlimited``.
+
+    :param schema: JSON Schema of the amount.
+    """
     return {"anyOf": [schema, {"const": "unlimited"}]}
 
 
@@ -61,16 +62,16 @@ LABEL_VALUE_PATTERN = rf"^({NAME_PATTERN})?$"
 DOMAIN_PATTERN = r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?"
 
 _LONGEST_RUN_TIME_S = 2**31 - 1
-"""More the API server does not take: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/"""
+"""Largest ``activeDeadlineSeconds``: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/"""
 
 
 def _require_quoted_version(value: object) -> object:
-    """Refuse a number with a reason: only a text keeps what was written.
+    """Reject numbers, because YAML loses a trailing zero.
 
-    :raises ValueError: which pydantic reports, as it would not a TypeError.
+    :raises ValueError: pydantic reports a ValueError, but not a TypeError.
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
-        # Of 12.1 nobody can tell whether it was written 12.10.
+        # 12.1 may have been written as 12.10, so the message suggests no value for it.
         is_whole = re.fullmatch(r"\d{1,3}\.(0|\d[1-9]|\d\d[1-9])", str(value))
         shown = f', as in "{value}"' if is_whole else ""
         raise ValueError(f"must be in quotes{shown} (YAML takes 12.10 for the number 12.1)")  # noqa: TRY004
@@ -78,9 +79,10 @@ def _require_quoted_version(value: object) -> object:
 
 
 def require_quoted_text(value: object) -> object:
-    """Return a text, and refuse what YAML reads as something else.
+    """Return a text; reject a value that YAML reads as a number or boolean.
 
-    :raises ValueError: for a reason as :func:`_require_quoted_version` has it.
+    :param value: any YAML value.
+    :raises ValueError: pydantic reports a ValueError, but not a TypeError.
     """
     if isinstance(value, bool | int | float):
         raise ValueError(f'must be in quotes, as in "{str(value).lower()}": it is a text')  # noqa: TRY004
@@ -88,9 +90,9 @@ def require_quoted_text(value: object) -> object:
 
 
 def _parse_image_origin(value: str) -> str:
-    """Return where images come from as it is compared.
+    """Return the normalized form of a registry or a prefix of image names.
 
-    :raises ValueError: it is no such place.
+    :raises ValueError: the text is neither.
     """
     origin = parse_origin(value)
     if origin is None:
@@ -99,9 +101,9 @@ def _parse_image_origin(value: str) -> str:
 
 
 def _parse_run_time(value: object) -> int:
-    """Return seconds that a pod can be given.
+    """Return a duration in seconds.
 
-    :raises ValueError: it is no length of time, or one that Kubernetes has no number for.
+    :raises ValueError: the text is not a duration, or exceeds what Kubernetes accepts.
     """
     run_time_s = parse_duration(value)
     if run_time_s > _LONGEST_RUN_TIME_S:
@@ -122,15 +124,15 @@ Version = Annotated[
     WithJsonSchema({"type": "string", "pattern": VERSION_PATTERN}),
 ]
 UnitFraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
-# The limits come first: behind a validator, pydantic counts "items" and says nothing of characters.
+# The length limit comes before the validator; otherwise pydantic's message says "items" instead of "characters".
 Text = Annotated[str, StringConstraints(max_length=2000), BeforeValidator(require_quoted_text)]
 ShortText = Annotated[str, StringConstraints(max_length=40), BeforeValidator(require_quoted_text)]
-"""A few of them, as there is room for in a badge."""
+"""Short enough for a badge."""
 Title = Annotated[str, StringConstraints(min_length=1, max_length=200), BeforeValidator(require_quoted_text)]
 Slug = Annotated[str, BeforeValidator(require_quoted_text)]
 Origin = Annotated[str, AfterValidator(_parse_image_origin)]
-"""A registry, or the beginning of names in one, as :func:`gpuspawner.core.catalog.image_reference.parse_origin`
-returns it."""
+"""A registry or a prefix of image names, normalized by
+:func:`gpuspawner.core.catalog.image_reference.parse_origin`."""
 LabelKey = Annotated[str, StringConstraints(pattern=rf"^({DOMAIN_PATTERN}/)?{NAME_PATTERN}$")]
 LabelValue = Annotated[
     str,
@@ -141,16 +143,16 @@ LabelValue = Annotated[
 
 
 class StrictModel(BaseModel):
-    """What all settings have in common: unknown keys are errors, and nothing is converted in silence."""
+    """Base of all settings: rejects unknown keys and converts no types."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class Entry(StrictModel):
-    """One entry of a dict whose keys are slugs.
+    """Base of the entries of a mapping by slug.
 
-    :param order: sorts entries, smallest first; those without come after, as they stand.
-    :param enabled: false takes the entry out without deleting it from another values file.
+    :param order: sorts the entries, smallest first; entries without it come last, in the order of the mapping.
+    :param enabled: false removes the entry, also if another settings file adds it.
     """
 
     order: int | None = Field(default=None, description="Sorts entries, smallest first; those without one come after.")

@@ -1,4 +1,4 @@
-"""GPU types of profiles: what each of them asks of nodes, and what its servers get there."""
+"""Converts the GPU part of profiles to GPU types: the nodes that they select, and what their servers get."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from gpuspawner.core.catalog.node_labels import find_vendor, slugify
 from gpuspawner.settings.gpu import build_accelerator_table
-from gpuspawner.settings.profiles.variants import ProfileVariant
+from gpuspawner.settings.profiles.variants import ProfileVariant, ensure_mapping
 
 _LONGEST_SLUG = 63
 _LONGEST_NAME = 200
@@ -15,13 +15,14 @@ _RUNTIME_CLASS = ("runtimeClassName", "runtime_class_name")
 _TOLERATION = ("key", "operator", "value", "effect")
 _RESOURCES = ("extra_resource_limits", "extra_resource_guarantees")
 _OF_TYPES = ("node_selector", "tolerations", "environment", "start_timeout")
-"""Traits that a GPU type has a place for, and a server without a GPU none."""
+"""Traits that only a GPU type can set."""
 
 
 class ProfileGPUs:
-    """The GPU types that profiles take, one for each set of nodes and of what servers get there.
+    """The GPU types of a profile list; variants with the same nodes and the same traits share one.
 
-    :ivar types: by slug, as settings have them.
+    :param notes: receives sentences for the admin about lost parts.
+    :ivar types: the setting ``gpus``.
     """
 
     def __init__(self, notes: list[str]) -> None:
@@ -31,7 +32,10 @@ class ProfileGPUs:
         self._table = build_accelerator_table({})
 
     def add_variant(self, variant: ProfileVariant) -> dict[str, Any]:
-        """Return the GPU part of a variant's preset; its type is described if it is a new one."""
+        """Return the GPU part of a variant's preset, and add its GPU type if it is new.
+
+        :param variant: one way to start a server.
+        """
         limits = ensure_mapping(variant.overrides.get("extra_resource_limits"))
         asked = {
             name: count for name, value in limits.items() if find_vendor(str(name)) and (count := _parse_count(value))
@@ -56,7 +60,7 @@ class ProfileGPUs:
         else:
             base, name = resource.rpartition("/")[2], " ".join([resource, *(value for (value,) in match.values())])
         if any(other["display_name"] == name for other in self.types.values()):
-            name = f"{name} ({variant.name})"  # the same nodes, and something else there: people must tell them apart
+            name = f"{name} ({variant.name})"  # the same nodes with other traits: the form needs two names
         slug = make_unique_slug(base, self.types, fallback="gpu")
         if not match:
             self._notes.append(f"{variant.name}: names no node, so its GPU type {slug} is any node with {resource}.")
@@ -66,7 +70,10 @@ class ProfileGPUs:
 
 
 def describe_lost_parts(variant: ProfileVariant) -> Iterator[str]:
-    """Yield what of a variant with a GPU its type cannot hold, a sentence each."""
+    """Yield a sentence for each part that the GPU type of a variant cannot hold.
+
+    :param variant: one with a GPU.
+    """
     overrides = variant.overrides
     environment = ensure_mapping(overrides.get("environment"))
     kept = _filter_environment(environment)
@@ -87,7 +94,11 @@ def describe_lost_parts(variant: ProfileVariant) -> Iterator[str]:
 
 
 def find_unplaced_traits(variant: ProfileVariant, *, has_gpu: bool) -> set[str]:
-    """Return the traits of a variant that its GPU type has no place for, or that have none for want of a GPU."""
+    """Return the names of a variant's traits that its preset and GPU type cannot hold.
+
+    :param variant: one way to start a server.
+    :param has_gpu: whether the variant has a GPU type.
+    """
     overrides = variant.overrides
     left = set() if has_gpu else {name for name in _OF_TYPES if overrides.get(name)}
     pod = overrides.get("extra_pod_config")
@@ -104,7 +115,7 @@ def find_unplaced_traits(variant: ProfileVariant, *, has_gpu: bool) -> set[str]:
 
 
 def _collect_type_facts(resource: str, variant: ProfileVariant) -> dict[str, Any]:
-    """Return what makes a GPU type: its nodes, and what servers get there."""
+    """Return the setting of a GPU type without its names and counts."""
     overrides = variant.overrides
     pod = ensure_mapping(overrides.get("extra_pod_config"))
     selector = ensure_mapping(overrides.get("node_selector"))
@@ -123,7 +134,7 @@ def _collect_type_facts(resource: str, variant: ProfileVariant) -> dict[str, Any
 
 
 def _list_tolerations(overrides: Mapping[str, Any]) -> list[Any]:
-    """Return tolerations as a list; KubeSpawner also takes a dict of them."""
+    """Return tolerations as a list; KubeSpawner also accepts a dict."""
     value = overrides.get("tolerations")
     if isinstance(value, Mapping):
         return list(value.values())
@@ -131,7 +142,7 @@ def _list_tolerations(overrides: Mapping[str, Any]) -> list[Any]:
 
 
 def _filter_environment(value: Mapping[str, Any]) -> dict[str, str]:
-    """Return the variables whose values are the same for everybody; KubeSpawner fills in what is in braces."""
+    """Return the variables that are equal for all users, which are those without KubeSpawner's ``{…}`` templates."""
     plain = {str(key): _format_text(each) for key, each in value.items() if isinstance(each, str | int | float)}
     return {key: text for key, text in plain.items() if "{" not in text and "}" not in text}
 
@@ -146,19 +157,19 @@ def _format_text(value: object) -> str:
 
 
 def _parse_count(value: object) -> int:
-    """Return a number of devices, 0 for what is none."""
+    """Return a number of devices, or 0 if the value is not one."""
     text = str(value).strip()
     return int(text) if len(text) <= 4 and text.isascii() and text.isdigit() else 0  # noqa: PLR2004 - thousands
 
 
 def make_unique_slug(text: str, taken: Iterable[str], *, fallback: str) -> str:
-    """Return a slug for a text that none of those taken is."""
+    """Return a slug for a text, different from those in use.
+
+    :param text: any text, such as a display name.
+    :param taken: slugs in use.
+    :param fallback: slug for a text without usable characters.
+    """
     used = set(taken)
     base = slugify(text)[: _LONGEST_SLUG - 5].strip("-.") or fallback
     names = (base, *(f"{base}-{number}" for number in range(2, len(used) + 3)))
     return next(name for name in names if name not in used)
-
-
-def ensure_mapping(value: object) -> Mapping[str, Any]:
-    """Return a mapping as it is, and anything else as an empty one."""
-    return value if isinstance(value, Mapping) else {}

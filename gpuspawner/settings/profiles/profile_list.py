@@ -1,7 +1,4 @@
-"""From a KubeSpawner ``profile_list`` to settings: what profiles offer together, with a preset for each of them.
-
-CPU and memory of profiles: what each says, else what KubeSpawner gives all servers.
-"""
+"""Converts a KubeSpawner ``profile_list`` to settings: images, GPU types and ranges, and one preset per profile."""
 
 from __future__ import annotations
 
@@ -24,58 +21,67 @@ from gpuspawner.settings.profiles.profile_gpus import (
 from gpuspawner.settings.profiles.variants import ImageChoice, ProfileVariant, parse_profile_list
 
 AMOUNT_TRAITS = {"cpu": ("cpu_limit", "cpu_guarantee"), "memory": ("mem_limit", "mem_guarantee")}
-"""Name in settings → KubeSpawner's traits of the limit and the guarantee."""
+"""Key in settings → KubeSpawner's traits of the limit and the guarantee."""
 _READ = {"cpu": parse_cpu, "memory": parse_memory}
 
 
 class ProfileAmounts:
-    """Reads amounts of profiles.
+    """Reads CPU and memory of profiles.
 
-    :param usual: trait of KubeSpawner → what a profile has that says nothing; missing or null: none.
-    :param notes: where it is said what could not be read, or not carried over.
+    :param defaults: defaults by KubeSpawner's trait; a missing or null one means no limit.
+    :param notes: receives sentences for the admin about lost parts.
     """
 
-    def __init__(self, usual: Mapping[str, Any], notes: list[str]) -> None:
+    def __init__(self, defaults: Mapping[str, Any], notes: list[str]) -> None:
         self._notes = notes
         traits = [(name, trait) for name, pair in AMOUNT_TRAITS.items() for trait in pair]
-        self._usual = {trait: self._read(name, usual.get(trait), who=trait) for name, trait in traits}
+        self._defaults = {trait: self._read(name, defaults.get(trait), who=trait) for name, trait in traits}
 
     def read_limit(self, name: str, variant: ProfileVariant) -> int | None:
-        """Return the limit of a variant, else what it is guaranteed, in millicores or bytes."""
-        limit, least = (self._of(name, trait, variant=variant) for trait in AMOUNT_TRAITS[name])
-        if limit is None and least is not None:
-            told = format_setting_amount(name, least)
+        """Return a variant's limit, or else its guarantee, in millicores or bytes; None if it has neither.
+
+        :param name: ``cpu`` or ``memory``.
+        :param variant: one way to start a server.
+        """
+        limit, guarantee = (self._of(name, trait, variant=variant) for trait in AMOUNT_TRAITS[name])
+        if limit is None and guarantee is not None:
+            amount_text = format_setting_amount(name, guarantee)
             self._notes.append(
                 f"{variant.name}: {name} has a guarantee and no limit; every server has a limit here, and this one's "
-                f"is the guarantee, {told}."
+                f"is the guarantee, {amount_text}."
             )
-        return limit or least
+        return limit or guarantee
 
     def compute_guarantee(self, name: str, variant: ProfileVariant) -> Fraction | None:
-        """Return the guaranteed part of the limit, None where one of the two is missing."""
-        limit, least = (self._of(name, trait, variant=variant) for trait in AMOUNT_TRAITS[name])
-        return Fraction(least, limit) if limit and least and least <= limit else None
+        """Return the guarantee as a fraction of the limit, or None if the variant lacks either.
+
+        :param name: ``cpu`` or ``memory``.
+        :param variant: one way to start a server.
+        """
+        limit, guarantee = (self._of(name, trait, variant=variant) for trait in AMOUNT_TRAITS[name])
+        return Fraction(guarantee, limit) if limit and guarantee and guarantee <= limit else None
 
     def _of(self, name: str, trait: str, *, variant: ProfileVariant) -> int | None:
-        """Return an amount of a variant; null takes the usual one away, as on KubeSpawner."""
+        """Return an amount of a variant; a null in its overrides removes the default, as in KubeSpawner."""
         if trait not in variant.overrides:
-            return self._usual[trait]
-        who, usual = f"{variant.name}: {trait}", self._usual[trait]
-        return self._read(name, variant.overrides[trait], who=who, otherwise=usual)
+            return self._defaults[trait]
+        who, default = f"{variant.name}: {trait}", self._defaults[trait]
+        return self._read(name, variant.overrides[trait], who=who, fallback=default)
 
-    def _read(self, name: str, value: object, *, who: str, otherwise: int | None = None) -> int | None:
+    def _read(self, name: str, value: object, *, who: str, fallback: int | None = None) -> int | None:
         if value is None:
             return None
         try:
             return _READ[name](value) or None
         except QuantityError:
             self._notes.append(f"{who} is no plain amount, which is left out.")
-            return otherwise
+            return fallback
 
 
 def format_setting_amount(name: str, amount: int) -> float | str:
-    """Return an amount as settings have it.
+    """Return an amount as written in settings.
 
+    :param name: ``cpu`` or ``memory``.
     :param amount: millicores or bytes.
     """
     if name != "cpu":
@@ -101,16 +107,16 @@ _BY_SLUG = ("images", "gpus", "presets")
 
 
 _NAMED = 5
-"""Profiles that a note names which is about several."""
+"""Profiles named in a note that concerns several."""
 _NO_DEFAULTS: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertedProfiles:
-    """Settings made of a profile list.
+    """The settings converted from a profile list.
 
-    :param settings: what goes below ``hub.config.GPUSpawner``.
-    :param notes: sentences about what could not be carried over, or not exactly.
+    :param settings: keys below ``hub.config.GPUSpawner``.
+    :param notes: sentences for the admin about parts that are lost or changed.
     """
 
     settings: Mapping[str, Any]
@@ -120,31 +126,31 @@ class ConvertedProfiles:
 def convert_profile_list(
     profile_list: object, *, default_image: str = "", defaults: Mapping[str, Any] = _NO_DEFAULTS
 ) -> ConvertedProfiles:
-    """Return settings that offer what a profile list offers.
+    """Return settings that offer the same as a profile list.
 
-    What profiles have in common becomes choices of the form: any image with any amounts and any GPU, and images that
-    people name by themselves if one profile takes any. Each profile, with each choice in its options, becomes a preset.
+    Common parts become choices of the form: any image with any amounts and any GPU type. Each profile becomes a preset,
+    once for each combination of choices in its options. Custom images are allowed if one profile allows any image.
 
-    :param profile_list: as ``c.KubeSpawner.profile_list`` or ``singleuser.profileList`` hold it.
-    :param default_image: reference of KubeSpawner's own image, which profiles without one have; empty: not known.
-    :param defaults: ``cpu_limit``, ``mem_limit`` and guarantees of KubeSpawner, which profiles without their own have.
-    :raises SettingsError: it is no profile list.
+    :param profile_list: as in ``c.KubeSpawner.profile_list`` or ``singleuser.profileList``.
+    :param default_image: reference of KubeSpawner's own image, for profiles without one; empty if unknown.
+    :param defaults: limits and guarantees by KubeSpawner's traits, for profiles without their own.
+    :raises SettingsError: the value is not a profile list.
     """
     found = parse_profile_list(profile_list)
-    work = _Conversion(found.notes, default_image=default_image, usual=defaults)
+    conversion = _Conversion(found.notes, default_image=default_image, defaults=defaults)
     variants = sorted(found.variants, key=lambda variant: not variant.is_default)
-    work.images(variants, found.images)
+    conversion.images(variants, found.images)
     for name in AMOUNT_TRAITS:
-        work.amounts(name, variants)
+        conversion.amounts(name, variants)
     for variant in variants:
-        work.preset(variant)
-    work.note_unlimited()
-    settings = _drop_invalid(work.settings(custom_images=found.custom_images), work.notes)
-    return ConvertedProfiles(settings=settings, notes=tuple(dict.fromkeys(work.notes)))
+        conversion.preset(variant)
+    conversion.note_unlimited()
+    settings = _drop_invalid(conversion.settings(custom_images=found.custom_images), conversion.notes)
+    return ConvertedProfiles(settings=settings, notes=tuple(dict.fromkeys(conversion.notes)))
 
 
 def _drop_invalid(settings: dict[str, Any], notes: list[str]) -> dict[str, Any]:
-    """Return settings without what would be refused as such, and note what that was."""
+    """Return settings without the parts that validation rejects, and add a note for each."""
     while True:
         try:
             Settings.parse(settings)
@@ -158,7 +164,7 @@ def _drop_invalid(settings: dict[str, Any], notes: list[str]) -> dict[str, Any]:
 
 
 def _remove_path(settings: dict[str, Any], path: str) -> bool:
-    """Remove what a path names, if it is there: a key of an entry, the entry where it names no key, or a section."""
+    """Remove the value at a path and return whether it existed: a key of an entry, else the entry, else the section."""
     section, _, rest = path.partition(".")
     entries = settings.get(section, {})
     slug = max((slug for slug in entries if f"{rest}.".startswith(f"{slug}.")), key=len, default="")
@@ -175,11 +181,11 @@ def _remove_path(settings: dict[str, Any], path: str) -> bool:
 
 
 class _Conversion:
-    """Settings in the making."""
+    """Collects the settings while variants are converted."""
 
-    def __init__(self, notes: Iterable[str], *, default_image: str, usual: Mapping[str, Any]) -> None:
+    def __init__(self, notes: Iterable[str], *, default_image: str, defaults: Mapping[str, Any]) -> None:
         self.notes = list(notes)
-        self._amounts = ProfileAmounts(usual, self.notes)
+        self._amounts = ProfileAmounts(defaults, self.notes)
         self._default_image = default_image
         self._images: dict[str, dict[str, Any]] = {}
         self._references: dict[str, str] = {}
@@ -199,12 +205,12 @@ class _Conversion:
         }
         found: dict[str, Any] = {name: section for name, section in sections.items() if section}
         if self._presets:
-            # A list of profiles is a closed one: what its author did not offer nobody is to get by converting it.
+            # A profile list offers only what it names, so GPU types that nodes bring must not appear.
             found["discover_gpus"] = False
         return found
 
     def images(self, variants: Iterable[ProfileVariant], choices: Iterable[ImageChoice]) -> None:
-        """Take in each image once; the name of a choice says more than that of a profile."""
+        """Add each image once; an option's choice gives a better name than the profile."""
         named = {choice.reference: choice.name for choice in choices}
         references = [self._reference(variant) for variant in variants]
         if "" in references and any((*references, *named)):
@@ -224,7 +230,7 @@ class _Conversion:
             self._references[reference] = slug
 
     def amounts(self, name: str, variants: Iterable[ProfileVariant]) -> None:
-        """Find bounds that hold what all variants have, in steps that reach each of it."""
+        """Set bounds and a step that allow the limits of all variants."""
         found = {amount for variant in variants if (amount := self._amounts.read_limit(name, variant))}
         if not found:
             return
@@ -245,7 +251,7 @@ class _Conversion:
             )
 
     def preset(self, variant: ProfileVariant) -> None:
-        """Make a preset of a variant, with the GPU type that it takes."""
+        """Add a preset for a variant, and its GPU type."""
         preset: dict[str, Any] = {"display_name": variant.name[:200]}
         if variant.description:
             preset["description"] = variant.description[:2000]
@@ -268,7 +274,7 @@ class _Conversion:
         self._presets[make_unique_slug(variant.name, self._presets, fallback="preset")] = preset
 
     def note_unlimited(self) -> None:
-        """Say which presets have no amount of their own, in one sentence: it may be all of a hundred."""
+        """Add one note for all presets without a limit of their own."""
         for name, who in self._unlimited.items():
             more = f" and {len(who) - _NAMED} more" if len(who) > _NAMED else ""
             self.notes.append(
@@ -281,7 +287,7 @@ class _Conversion:
         return (image.strip() if isinstance(image, str) else "") or self._default_image
 
     def _note_the_rest(self, variant: ProfileVariant, *, has_gpu: bool) -> None:
-        """Say what of a variant is neither in its preset nor in its GPU type."""
+        """Add notes about the parts of a variant that neither its preset nor its GPU type holds."""
         if has_gpu:
             self.notes += describe_lost_parts(variant)
         left = {

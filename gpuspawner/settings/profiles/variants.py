@@ -1,7 +1,7 @@
-"""What a KubeSpawner ``profile_list`` offers, written out: each way to start a server, with all of its overrides.
+"""Expands a KubeSpawner ``profile_list`` into variants: each way to start a server, with its complete overrides.
 
-As KubeSpawner 7 reads it: a list, or a dict sorted by key; each profile with ``kubespawner_override`` and
-``profile_options``, whose ``choices`` have overrides of their own.
+KubeSpawner 7 accepts a list, or a dict sorted by key. A profile has ``kubespawner_override`` and ``profile_options``,
+whose ``choices`` have overrides of their own.
 """
 
 from __future__ import annotations
@@ -18,17 +18,19 @@ _KEYS = frozenset({"display_name", "slug", "description", "default", "kubespawne
 _MARKUP = re.compile(r"<\w+[^<>]*>")
 
 _MOST_VARIANTS = 100
-"""Ways to start a server that are written out of one profile; more choices than that are no presets."""
+"""Variants of one profile; options with more combinations are reduced to their default."""
 _ANYWHERE = ("docker.io/library/python:3.12", "ghcr.io/acme/lab:1", "registry.example:5000/team/lab:2026-10-01")
-"""Images that a pattern takes all of which is about how a reference is written, and not about whose images it takes."""
+"""References from three registries. A pattern that matches all of them restricts the notation, not the origin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileVariant:
     """One way to start a server.
 
-    :param name: for people: the profile's, and those of the choices in its options.
-    :param overrides: trait of KubeSpawner → value, those of the choices over the profile's.
+    :param name: for users: the names of the profile and of the choices in its options.
+    :param description: for users.
+    :param overrides: KubeSpawner's traits; those of choices replace those of the profile.
+    :param is_default: whether KubeSpawner selects it first.
     """
 
     name: str
@@ -39,7 +41,11 @@ class ProfileVariant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageChoice:
-    """An image that a profile lets people pick."""
+    """An image that users of a profile can choose.
+
+    :param name: for users.
+    :param reference: of the image.
+    """
 
     name: str
     reference: str
@@ -47,11 +53,12 @@ class ImageChoice:
 
 @dataclass(slots=True)
 class ProfileVariants:
-    """A whole profile list, written out.
+    """An expanded profile list.
 
-    :param images: those that are choices of an option, in the order they appear.
-    :param custom_images: people may also write the reference of any other image.
-    :param notes: sentences about what a list of variants cannot hold.
+    :param variants: in the order of the profile list.
+    :param images: choices of options that change only the image, in order of appearance.
+    :param custom_images: whether users may enter any image reference.
+    :param notes: sentences for the admin about parts that variants cannot hold.
     """
 
     variants: list[ProfileVariant] = field(default_factory=list)
@@ -61,9 +68,10 @@ class ProfileVariants:
 
 
 def parse_profile_list(profile_list: object) -> ProfileVariants:
-    """Return what a profile list offers.
+    """Return the variants of a profile list.
 
-    :raises SettingsError: it is no list or dict of profiles.
+    :param profile_list: as in ``c.KubeSpawner.profile_list``.
+    :raises SettingsError: the value is not a list or dict of profiles.
     """
     found = ProfileVariants()
     for place, profile in enumerate(_list_mappings(profile_list, what="profile list"), start=1):
@@ -72,7 +80,7 @@ def parse_profile_list(profile_list: object) -> ProfileVariants:
 
 
 def _list_mappings(value: object, *, what: str) -> list[Mapping[str, Any]]:
-    """Return the mappings of a list, or of a dict in the order of its keys."""
+    """Return the mappings in a list, or in a dict sorted by key."""
     entries = [value[key] for key in sorted(value, key=str)] if isinstance(value, Mapping) else value
     if not isinstance(entries, list | tuple) or not all(isinstance(each, Mapping) for each in entries):
         message = f"the {what} must be a list of mappings; a function cannot be converted"
@@ -81,9 +89,9 @@ def _list_mappings(value: object, *, what: str) -> list[Mapping[str, Any]]:
 
 
 def _describe_unread(profile: Mapping[str, Any], *, name: str) -> Iterator[str]:
-    """Yield what of a profile means something else to others: to a hook of the site's, or to the page."""
+    """Yield a sentence for each part of a profile that only a hook of the site or HTML rendering would use."""
     if strange := sorted(str(key) for key in profile if key not in _KEYS):
-        # Large sites keep there who may have a profile: KubeSpawner passes over it, their hooks do not.
+        # Large sites often list the allowed users there: KubeSpawner ignores such keys, but a hook reads them.
         yield f"{name}: {', '.join(strange)} is no key of KubeSpawner; what reads it in your hub will not find it here."
     if _MARKUP.search(_format_text(profile.get("description"))):
         yield f"{name}: the description has HTML in it, which is shown as it is written."
@@ -91,34 +99,34 @@ def _describe_unread(profile: Mapping[str, Any], *, name: str) -> Iterator[str]:
 
 def _read_profile(profile: Mapping[str, Any], *, place: int, found: ProfileVariants) -> None:
     name = _format_text(profile.get("display_name")) or _format_text(profile.get("slug")) or f"Profile {place}"
-    base = _ensure_mapping(profile.get("kubespawner_override"))
+    base = ensure_mapping(profile.get("kubespawner_override"))
     found.notes += _describe_unread(profile, name=name)
-    ways: list[tuple[list[str], dict[str, Any]]] = [([], dict(base))]
+    variants: list[tuple[list[str], dict[str, Any]]] = [([], dict(base))]
     for option in _list_options(profile):
         title = _format_text(option.get("display_name")) or "an option"
-        _read_unlisted(_ensure_mapping(option.get("unlisted_choice")), who=f"{name}: {title}", found=found)
-        choices = [_Choice.read(key, each) for key, each in _ensure_mapping(option.get("choices")).items()]
+        _read_unlisted(ensure_mapping(option.get("unlisted_choice")), who=f"{name}: {title}", found=found)
+        choices = [_Choice.read(key, each) for key, each in ensure_mapping(option.get("choices")).items()]
         if not choices:
             continue
         default = next((each for each in choices if each.is_default), choices[0])
         if all(set(each.overrides) <= {"image"} for each in choices):
-            # People pick any image with anything in the form.
+            # In the form, users can combine any image with any other choice.
             found.images += [
                 ImageChoice(name=each.name, reference=str(each.overrides["image"]))
                 for each in choices
                 if "image" in each.overrides
             ]
-            ways = [(names, {**over, **default.overrides}) for names, over in ways]
-        elif len(ways) * len(choices) > _MOST_VARIANTS:
+            variants = [(names, {**overrides, **default.overrides}) for names, overrides in variants]
+        elif len(variants) * len(choices) > _MOST_VARIANTS:
             found.notes.append(f"{name}: {title} makes more than {_MOST_VARIANTS} combinations; its default is kept.")
-            ways = [(names, {**over, **default.overrides}) for names, over in ways]
+            variants = [(names, {**overrides, **default.overrides}) for names, overrides in variants]
         else:
-            ways = [
-                ([*names, each.name], {**over, **each.overrides})
-                for names, over in ways
+            variants = [
+                ([*names, each.name], {**overrides, **each.overrides})
+                for names, overrides in variants
                 for each in sorted(choices, key=lambda choice: not choice.is_default)
             ]
-    for number, (names, overrides) in enumerate(ways):
+    for number, (names, overrides) in enumerate(variants):
         found.variants.append(
             ProfileVariant(
                 name=", ".join([name, *names]),
@@ -130,11 +138,11 @@ def _read_profile(profile: Mapping[str, Any], *, place: int, found: ProfileVaria
 
 
 def _read_unlisted(unlisted: Mapping[str, Any], *, who: str, found: ProfileVariants) -> None:
-    """Take in that people may write a value of their own, as far as that is any image's reference."""
+    """Record whether users may enter any image reference, and note other free values, which are lost."""
     if not unlisted.get("enabled"):
         return
     pattern = _format_text(unlisted.get("validation_regex"))
-    if _ensure_mapping(unlisted.get("kubespawner_override")) != {"image": "{value}"}:
+    if ensure_mapping(unlisted.get("kubespawner_override")) != {"image": "{value}"}:
         found.notes.append(f"{who} lets people write a value of their own, which is left out.")
     elif not pattern:
         found.custom_images = True
@@ -162,19 +170,23 @@ class _Choice:
 
     @classmethod
     def read(cls, key: object, raw: object) -> _Choice:
-        choice = _ensure_mapping(raw)
+        choice = ensure_mapping(raw)
         return cls(
             name=_format_text(choice.get("display_name")) or str(key),
-            overrides=_ensure_mapping(choice.get("kubespawner_override")),
+            overrides=ensure_mapping(choice.get("kubespawner_override")),
             is_default=bool(choice.get("default")),
         )
 
 
 def _list_options(profile: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    return map(_ensure_mapping, _ensure_mapping(profile.get("profile_options")).values())
+    return map(ensure_mapping, ensure_mapping(profile.get("profile_options")).values())
 
 
-def _ensure_mapping(value: object) -> Mapping[str, Any]:
+def ensure_mapping(value: object) -> Mapping[str, Any]:
+    """Return a mapping unchanged, and an empty one for any other value.
+
+    :param value: any value.
+    """
     return value if isinstance(value, Mapping) else {}
 
 
