@@ -1,7 +1,6 @@
-"""A JupyterHub spawner for Kubernetes whose form lets people pick a GPU by type and count.
+"""A JupyterHub spawner for Kubernetes with a form in which users pick GPUs by type and count.
 
-The names below are loaded when they are first used, so that ``import gpuspawner`` costs nothing: tools that only want
-the version need neither JupyterHub nor pydantic.
+Names are loaded on first use, so that ``import gpuspawner`` loads neither JupyterHub nor pydantic.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ def __getattr__(name: str) -> Any:
     if name == "GPUSpawner":
         from gpuspawner.hub import spawner, startup  # noqa: PLC0415 - loaded when used
 
-        # JupyterHub resolves its spawner class while it reads its configuration: the moment to check our part of it.
+        # JupyterHub loads its spawner class while it reads the configuration, so our part is checked at the right time.
         startup.watch_hub_config()
         return spawner.GPUSpawner
     if name == "configure":

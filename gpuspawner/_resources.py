@@ -1,4 +1,4 @@
-"""Finds the data folders that travel with the package, both installed and in a checkout."""
+"""Finds the package's data folders, installed and in a checkout."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def data_dir(name: str) -> Path:
-    """Return the folder ``templates`` or ``helm-values``.
+    """Return a data folder of the package.
 
+    :param name: ``templates``, ``locale`` or ``helm-values``.
     :raises FileNotFoundError: gpuspawner is installed without that folder.
     """
     inside = _PACKAGE / name
