@@ -1,4 +1,4 @@
-"""What becomes of a choice if it is started now: the verdict for the pod that would be made, and what fits instead."""
+"""Predicts what happens if a choice is started now, from the pod that KubeSpawner would create for it."""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ from gpuspawner.hub.kubespawner.hub_pods import list_pods_with
 from gpuspawner.hub.pod.preview import PodPreviews
 
 _MAX_TYPES = 2
-"""Other GPU types that are tried as alternatives at most: each needs a manifest of its own."""
+"""Other GPU types tried as alternatives; each needs a pod manifest of its own."""
 
 _MAX_PRESETS = 8
-"""Presets that a verdict is given on at most: each takes a survey of the cluster whenever a form is shown."""
+"""Presets that get a verdict; each verdict compares a pod with all nodes whenever a form is shown."""
 
 _SETTLED = frozenset({Outcome.NOW, Outcome.UNKNOWN})
-"""Outcomes that no other choice would improve, as far as is known."""
+"""Outcomes for which the form shows no alternatives."""
 
 
 async def build_live(
     spawner: Any, offer: Offer, *, selection: Selection | None, reach: Catalog | None = None
 ) -> LiveState:
-    """Return what there is of each GPU type, and what becomes of a selection.
+    """Return the availability of each GPU type, and the verdicts on presets and on a selection.
 
-    :param spawner: the person's; not changed.
-    :param selection: a valid one of the offer's catalogue; None where what stands in the form is none.
-    :param reach: what of that catalogue the person may have, all if not given: nothing else is advised.
+    :param spawner: the user's; not changed.
+    :param offer: what the hub offers now.
+    :param selection: a valid selection in the offer's catalog, or None if the form's values are invalid.
+    :param reach: the part of the catalog that policy allows the user; alternatives come from it. None: all of it.
     """
     counts = _count_available(spawner, offer)
     previews = PodPreviews(spawner, offer)
@@ -49,42 +50,44 @@ async def build_live(
     live = replace(live, verdict=(found := _predict_verdict(selection, previews)))
     if found.outcome in _SETTLED:
         return live
-    left = dict(zip(offer.catalogue.gpus, counts, strict=True))
-    free = _list_free_types(selection, reach, left=left)
+    availability = dict(zip(offer.catalogue.gpus, counts, strict=True))
+    free = _list_free_types(selection, reach, availability=availability)
     return replace(live, alternatives=await _find_alternatives(selection, previews, reach=reach, types=free))
 
 
 async def find_startable_alternatives(
     spawner: Any, offer: Offer, *, selection: Selection, reach: Catalog | None = None
 ) -> tuple[Selection, ...]:
-    """Return the choices nearest to one that does not start which start now.
+    """Return the selections most similar to a given one that can start now.
 
-    :param spawner: the person's; not changed.
-    :param selection: a valid one of the offer's catalogue.
-    :param reach: what of that catalogue the person may have, all if not given; none where the selection is not in it.
+    :param spawner: the user's; not changed.
+    :param offer: what the hub offers now.
+    :param selection: a valid selection in the offer's catalog that cannot start now.
+    :param reach: the part of the catalog that policy allows the user. None: all of it. If the selection's GPU type is
+        not in it, return nothing.
     """
     reach = reach or offer.catalogue
     if selection.gpu is not None and selection.gpu not in reach.gpus:
         return ()
-    left = dict(zip(offer.catalogue.gpus, _count_available(spawner, offer), strict=True))
-    types = _list_free_types(selection, reach, left=left)
+    availability = dict(zip(offer.catalogue.gpus, _count_available(spawner, offer), strict=True))
+    types = _list_free_types(selection, reach, availability=availability)
     return await _find_alternatives(selection, PodPreviews(spawner, offer), reach=reach, types=types)
 
 
 async def _predict_presets(previews: PodPreviews, reach: Catalog) -> dict[str, Verdict]:
-    """Return what becomes of the first presets if they are started as they are, as far as known, by slug."""
+    """Return the known verdicts on the first presets, by slug."""
     found = {}
     for slug in islice(reach.presets, _MAX_PRESETS):
         selection = try_validate({"preset": slug}, reach)
         if selection is not None:
             await previews.prepare(selection)
             found[slug] = _predict_verdict(selection, previews)
-    # Why nothing is known stands in the form once.
+    # The form says once why verdicts are unknown.
     return {slug: each for slug, each in found.items() if each.outcome is not Outcome.UNKNOWN}
 
 
 def _count_available(spawner: Any, offer: Offer) -> tuple[Availability, ...]:
-    """Return what there is of each GPU type; where others' pods are not known, what the hub's own servers hold."""
+    """Return the availability of each GPU type. If other pods are unknown, count those of this hub's servers."""
     gpus = tuple(offer.catalogue.gpus.values())
     counts = count_availability(
         gpus, offer.inventory, tolerations=parse_admin_tolerations(spawner._trait_overrides["tolerations"])
@@ -101,7 +104,6 @@ def _count_available(spawner: Any, offer: Offer) -> tuple[Availability, ...]:
 async def _find_alternatives(
     selection: Selection, previews: PodPreviews, *, reach: Catalog, types: list[GPUType]
 ) -> tuple[Selection, ...]:
-    """Return the nearest choices that start now."""
     await previews.prepare(selection, more_types=[gpu.slug for gpu in types])
 
     def fits(other: Selection) -> bool:
@@ -120,10 +122,12 @@ def _predict_verdict(selection: Selection, previews: PodPreviews) -> Verdict:
     return predict_verdict(pod, offer.inventory, gpu=gpu)
 
 
-def _list_free_types(selection: Selection, catalogue: Catalog, *, left: Mapping[str, Availability]) -> list[GPUType]:
-    """Return a few other GPU types of which something is free: first those with a node that has all that is wanted."""
-    asked = place(selection, catalogue)
-    wanted = FreeShape(selection.gpu_count, asked.cpu_request_millis or 0, asked.memory_request_bytes or 0)
-    free = [gpu for gpu in list_other_types(selection, catalogue) if left[gpu.slug].largest]
-    free.sort(key=lambda gpu: not any(shape.covers(wanted) for shape in left[gpu.slug].shapes or ()))
+def _list_free_types(
+    selection: Selection, catalogue: Catalog, *, availability: Mapping[str, Availability]
+) -> list[GPUType]:
+    """Return other GPU types with free GPUs, first those with a node that has room for the whole selection."""
+    required = place(selection, catalogue)
+    needed = FreeShape(selection.gpu_count, required.cpu_request_millis or 0, required.memory_request_bytes or 0)
+    free = [gpu for gpu in list_other_types(selection, catalogue) if availability[gpu.slug].largest]
+    free.sort(key=lambda gpu: not any(shape.covers(needed) for shape in availability[gpu.slug].shapes or ()))
     return free[:_MAX_TYPES]

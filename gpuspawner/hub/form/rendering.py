@@ -1,7 +1,7 @@
-"""Turns a form view into HTML: knows jinja2 and the templates folder, not where the view comes from.
+"""Renders a form view to HTML with jinja2.
 
-The result is one fragment for the hub's own ``<form>``. CSS and JavaScript are inside it, because a spawner has no
-handler to serve files from; data reaches form.js as a JSON island.
+The result is a fragment for the hub's own ``<form>``. It contains the CSS and JavaScript, because a spawner cannot
+serve files. The script reads its data from a JSON element in the fragment.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from gpuspawner.hub.form.script_language import translate_script
 FORM_TEMPLATE = "form.html"
 
 _MAX_CACHED_ROWS = 512
-"""About 2 KB each, and what they show."""
+"""Rendered rows that are cached, about 2 KB each."""
 
 FormRow = ImageView | GPUTypeView
-"""What a row of the form stands for."""
+"""A choice that has a row in the form."""
 
 _Own = Mapping[str, Mapping[str, Hashable]]
 _NOTHING: _Own = MappingProxyType({})
@@ -47,25 +47,27 @@ _STYLE_BREAKERS = re.compile(r"</(?=style)", re.IGNORECASE)
 
 
 def render(view: FormView, *, template_dirs: Sequence[str] = ()) -> str:
-    """Render the form as an HTML fragment.
+    """Return the form as an HTML fragment.
 
-    :param template_dirs: folders whose sub-folder ``gpuspawner`` holds a site's own templates, which come before the
-        package's (what else is in them is KubeSpawner's: it looks for a ``form.html`` of its own there). A template may
-        extend the package's one as ``gpuspawner/form.html``. Files are read once: a change needs a restart of the hub.
-    :raises jinja2.TemplateError: a site's template is broken or uses a name that does not exist.
+    Templates are read once, so a change needs a restart of the hub.
+
+    :param view: what the form shows.
+    :param template_dirs: folders with a subfolder ``gpuspawner``, whose templates replace the package's. They may
+        extend the package's templates as ``gpuspawner/form.html``. KubeSpawner reads templates beside that subfolder.
+    :raises jinja2.TemplateError: a site's template is invalid or uses an undefined name.
     """
     page = _environment(tuple(template_dirs)).get_template(FORM_TEMPLATE).render(view=view)
     try:
         page.encode()
     except UnicodeEncodeError:
-        # JSON can hold half of a pair of surrogates, for which UTF-8 has no bytes: the hub could not send the page.
+        # JSON may contain an unpaired surrogate, which UTF-8 cannot encode.
         return page.encode(errors="replace").decode()
     return page
 
 
 @lru_cache(maxsize=8)
 def _environment(template_dirs: tuple[str, ...]) -> Environment:
-    """Return the environment for these folders; compiling the templates takes far longer than rendering them."""
+    """Return the jinja2 environment for these folders; compiling templates takes far longer than rendering them."""
     own = FileSystemLoader(str(data_dir("templates")))
     sites = FileSystemLoader([str(Path(folder) / "gpuspawner") for folder in template_dirs])
     loader = ChoiceLoader([sites, own, PrefixLoader({"gpuspawner": own})])
@@ -86,12 +88,12 @@ def _environment(template_dirs: tuple[str, ...]) -> Environment:
 
 
 def _make_row_renderer(environment: Environment) -> Callable[..., Markup]:
-    """Return the templates' ``rows(kind, choices, picked=…, first=1, own={}, **values)``: rows of images or GPU types.
+    """Return the templates' function ``rows(kind, choices, picked=…, first=1, own={}, **values)``.
 
-    A row is the template ``partials/<kind>.html``. It sees the choice under the name of its kind, its ``number``,
-    counted from ``first`` on, whether it ``is_picked``, the values, which are hashable, and its ``own``: name → slug →
-    value, empty where there is none. Nothing else. The same row is rendered once: a cluster changes by a GPU type
-    or two between two forms, and to write the others again is half of all rendering where there are many.
+    It renders ``partials/<kind>.html`` for each image or GPU type. The template sees the choice under the name
+    ``kind``, its ``number`` (counted from ``first``), ``is_picked``, the values, and the choice's entry of each mapping
+    in ``own`` (name → slug → value; empty if missing). Equal rows are rendered once, because few GPU types change
+    between two forms.
     """
 
     @lru_cache(maxsize=_MAX_CACHED_ROWS)
@@ -103,25 +105,25 @@ def _make_row_renderer(environment: Environment) -> Callable[..., Markup]:
     def rows(
         kind: str, choices: Iterable[FormRow], *, picked: str, first: int = 1, own: _Own = _NOTHING, **values: Hashable
     ) -> Markup:
-        of_all = _add_types(values)
+        shared = _add_types(values)
         written = []
         for number, each in enumerate(choices, first):
-            of_this = _add_types({name: of_each.get(each.slug, "") for name, of_each in own.items()})
-            written.append(row(kind, each, number, each.slug == picked, (*of_all, *of_this), get_language().tag))
+            individual = _add_types({name: values_by_slug.get(each.slug, "") for name, values_by_slug in own.items()})
+            written.append(row(kind, each, number, each.slug == picked, (*shared, *individual), get_language().tag))
         return Markup("".join(written))  # noqa: S704 - autoescape is on in each of them
 
     return rows
 
 
 def _add_types(values: Mapping[str, Hashable]) -> _Keyed:
-    """Return values with their types: text that is markup already equals the same text that has yet to be escaped."""
+    """Return values with their types, because a ``Markup`` equals the same unescaped text."""
     return tuple((name, type(value), value) for name, value in values.items())
 
 
 def _make_data_writer() -> Callable[[FormView], Markup]:
-    """Return the templates' ``data(view)``: what the form's script reads, as JSON that is safe inside its element.
+    """Return the templates' function ``data(view)``: the form's data as JSON that is safe in a ``<script>`` element.
 
-    GPU types are kept as :func:`_make_row_renderer` keeps their rows, for the same reason.
+    The rows of GPU types are cached, as in :func:`_make_row_renderer`.
     """
 
     @lru_cache(maxsize=_MAX_CACHED_ROWS)
@@ -143,13 +145,13 @@ def _format_json(value: object) -> str:
 
 
 def _make_asset_reader(environment: Environment, loader: BaseLoader) -> Callable[[str], Markup]:
-    """Return the templates' ``asset(name)``: the text of a CSS or JavaScript file, safe inside its element."""
+    """Return the templates' function ``asset(name)``: a CSS or JavaScript file that is safe inside its element."""
 
     @lru_cache
     def written(name: str, _language: str) -> Markup:
         source, _, _ = loader.get_source(environment, name)
-        # Inside <script> and <style> nothing is unescaped by the browser, so what would end (or, for a script, swallow
-        # the end of) the element is written in a way that means the same in strings, regular expressions and comments.
+        # Browsers do not unescape the content of <script> and <style>. Text that would end the element, or hide a
+        # script's end, is written in a form with the same meaning in strings, regular expressions and comments.
         if name.endswith(".js"):
             return Markup(_SCRIPT_BREAKERS.sub(r"\\x3c", translate_script(source)))  # noqa: S704 - our own or the admin's file
         return Markup(_STYLE_BREAKERS.sub(r"<\\/", source))  # noqa: S704 - our own or the admin's file

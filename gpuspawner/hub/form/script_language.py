@@ -1,6 +1,6 @@
-"""The form's script in the language of a request: translated as it is sent, so that a page holds one language.
+"""Translates the form's script on the server, so that the page carries one language only.
 
-``t("…")`` and ``tn("…", "…", number)`` in a script are what gettext's functions are elsewhere: templates/language.js.
+Scripts mark messages with ``t("…")`` and ``tn("…", "…", number)``, see templates/language.js.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ _TEXT = r'"((?:[^"\\\n]|\\.)*)"'
 _ONE = re.compile(rf"\bt\({_TEXT}")
 _COUNTED = re.compile(rf"\btn\({_TEXT}, ?{_TEXT}")
 _RULE = re.compile(r"Number\(n ?!= ?1\)")
-"""English's rule for plurals in templates/language.js."""
+"""English's plural rule in templates/language.js."""
 _HEADER = re.compile(r"[^;]*;\s*plural\s*=\s*([n0-9\s()!=<>&|?:%*/+-]+?)\s*;?\s*")
-"""A language's rule: C, of which this much is JavaScript as well."""
+"""A plural rule of gettext: the subset of C that is also valid JavaScript."""
 _PLURAL_SAMPLES = (*range(200), 1_000_000)
-"""Numbers that among them have all the forms that rules tell apart."""
+"""These numbers cover every plural form of every rule."""
 
 
 def translate_script(source: str) -> str:
-    """Return a script with its messages, and its rule for plurals, in the language spoken now.
+    """Return a script with messages and plural rule in the current language.
 
-    What is no message of ours stays as it is: a site's script may have a function of the same name.
+    Unknown messages stay, because a site's script may have functions with the same names.
+
+    :param source: JavaScript.
     """
     language = get_language()
     if language is ENGLISH:
@@ -45,7 +47,7 @@ def translate_script(source: str) -> str:
 
 
 def _make_plural_replacer(catalogue: NullTranslations) -> Callable[[re.Match[str]], str]:
-    """Return what puts all plural forms of a message in the place of English's two."""
+    """Return a replacement function that writes all plural forms of a message instead of the two English ones."""
     plural = getattr(catalogue, "plural", lambda number: int(number != 1))
     numbers = {plural(number): number for number in reversed(_PLURAL_SAMPLES)}
     last = numbers[max(numbers)]
@@ -61,7 +63,7 @@ def _make_plural_replacer(catalogue: NullTranslations) -> Callable[[re.Match[str
 
 
 def _parse_literal(literal: str) -> str | None:
-    """Return the text of a literal, None where it is none of ours: they are written as JSON's."""
+    """Return the text of a string literal, or None if it is not valid JSON as our own literals are."""
     try:
         text: str = json.loads(f'"{literal}"')
     except ValueError:

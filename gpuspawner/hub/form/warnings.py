@@ -1,6 +1,6 @@
-"""Tells admins what is the matter with GPUs and presets: in the form when one looks, in the hub's log when it changes.
+"""Warns admins about problems of GPU nodes, presets and policy: in their form, and in the hub's log when they change.
 
-It is worked out once for the same nodes and settings, and for the log never while somebody waits for a form.
+Results are cached for the same nodes and settings. Logging runs later, so that no form waits for it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from gpuspawner.core.warnings.wording import build_warnings_view
 from gpuspawner.hub.config.offer import Offer, ParsedSettings
 
 _MAX_SCOPES = 32
-"""Different ones that are remembered; group overrides may give some users other settings than the rest."""
+"""Scopes in each cache; group overrides may give some users other settings."""
 
 LoggedWarning = tuple[str, str]
-"""A sentence, and the name of the node, preset or setting it was said of."""
+"""A sentence, and the name of the node, preset or setting that it concerns."""
 
 _T = TypeVar("_T")
 
@@ -30,9 +30,10 @@ WarningLogger = logging.Logger | logging.LoggerAdapter[Any]
 
 
 class WarningScope(NamedTuple):
-    """What makes nodes all right for some users and not for others.
+    """The settings and tolerations that determine which warnings apply.
 
-    :param tolerations: what every server tolerates besides the GPU types' own (KubeSpawner's).
+    :param settings: the user's settings.
+    :param tolerations: KubeSpawner's, which every server has besides those of its GPU type.
     """
 
     settings: ParsedSettings
@@ -40,21 +41,21 @@ class WarningScope(NamedTuple):
 
 
 class _LoggedFor(NamedTuple):
-    """Of what, and for whom, something was said.
+    """The state for which a warning was logged.
 
-    :param node: as it was then; None for a preset or a setting.
-    :param to: for a preset only the settings, as the same is to say whatever is tolerated.
+    :param node: the node as it was; None for a preset or setting.
+    :param scope: the scope; for a preset or setting only its settings, since tolerations make no difference.
     """
 
     node: Node | None
-    to: WarningScope | ParsedSettings
+    scope: WarningScope | ParsedSettings
 
 
 class AdminWarnings:
-    """One for the hub's process.
+    """Finds and logs warnings; the hub has one object of this class.
 
-    :param soon_s: seconds until a change is told in the log, so that no form waits for it.
-    :param pause_s: seconds between two looks for the log at least.
+    :param soon_s: seconds between a change and its log lines.
+    :param pause_s: minimum of seconds between two searches for the log.
     """
 
     def __init__(self, *, soon_s: float = 1.0, pause_s: float = 60.0) -> None:
@@ -62,14 +63,18 @@ class AdminWarnings:
         self._pause_s = pause_s
         self._nodes: tuple[Node, ...] | None = None
         self._found: dict[WarningScope, tuple[AdminWarning, ...]] = {}
-        self._seen: dict[WarningScope, tuple[Node, ...]] = {}
-        self._told: dict[LoggedWarning, _LoggedFor] = {}
+        self._scheduled: dict[WarningScope, tuple[Node, ...]] = {}
+        self._logged: dict[LoggedWarning, _LoggedFor] = {}
         self._waiting: dict[WarningScope, Offer] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._not_before = 0.0
 
     def find_warnings(self, offer: Offer, viewpoint: WarningScope) -> tuple[AdminWarning, ...]:
-        """Return what is the matter; nothing where no node can be read."""
+        """Return the current warnings, or nothing if the nodes are unknown.
+
+        :param offer: what the hub offers now.
+        :param viewpoint: settings and tolerations of the user.
+        """
         nodes = offer.inventory.nodes
         if nodes is not self._nodes:
             self._nodes, self._found = nodes, {}
@@ -77,7 +82,7 @@ class AdminWarnings:
             return ()
         if viewpoint not in self._found:
             settings, tolerations = viewpoint
-            with use_language(ENGLISH):  # as the hub's log, where it is said again
+            with use_language(ENGLISH):  # the hub's log shows the same text
                 presets = find_preset_warnings(settings.configured.presets, offer.catalogue)
                 named = find_policy_warnings(settings.configured.policy, offer.catalogue)
                 found = find_node_warnings(nodes, offer.catalogue, table=settings.table, tolerations=tolerations)
@@ -85,11 +90,16 @@ class AdminWarnings:
         return self._found[viewpoint]
 
     def schedule_log(self, offer: Offer, viewpoint: WarningScope, *, log: WarningLogger) -> None:
-        """Have what is new told in the log, in a moment."""
+        """Log new warnings a moment later.
+
+        :param offer: what the hub offers now.
+        :param viewpoint: settings and tolerations of the user.
+        :param log: receives the warnings.
+        """
         nodes = offer.inventory.nodes
-        if nodes is None or self._seen.get(viewpoint) is nodes:
+        if nodes is None or self._scheduled.get(viewpoint) is nodes:
             return
-        _remember(self._seen, viewpoint, value=nodes)
+        _remember(self._scheduled, viewpoint, value=nodes)
         _remember(self._waiting, viewpoint, value=offer)
         if self._timer is None:
             loop = asyncio.get_running_loop()
@@ -107,43 +117,43 @@ class AdminWarnings:
     def _log_new(
         self, viewpoint: WarningScope, found: tuple[AdminWarning, ...], *, nodes: Mapping[str, Node], log: WarningLogger
     ) -> None:
-        """Say of each node what has not been said of it as it is now, of each preset; once that all is well again."""
-        standing = {(flag.message, name) for flag in found for name in flag.names}
-        was_told, self._told = (
-            bool(self._told),
+        """Log each warning once per state of its node, preset or setting, and once when all warnings are gone."""
+        current = {(flag.message, name) for flag in found for name in flag.names}
+        had_logged, self._logged = (
+            bool(self._logged),
             {
-                said: telling
-                for said, telling in self._told.items()
-                if (telling.node is None or nodes.get(said[1]) is telling.node)
-                and (telling.to not in (viewpoint, viewpoint.settings) or said in standing)
+                key: entry
+                for key, entry in self._logged.items()
+                if (entry.node is None or nodes.get(key[1]) is entry.node)
+                and (entry.scope not in (viewpoint, viewpoint.settings) or key in current)
             },
         )
-        new = [unsaid for flag in found if (unsaid := self._select_unlogged(flag)).names]
+        new = [unlogged for flag in found if (unlogged := self._select_unlogged(flag)).names]
         with use_language(ENGLISH):
             view = build_warnings_view(new)
         if view is not None:
-            for flag, (subject, sentence) in zip(new, view.flags, strict=False):  # there may be more than are viewed
+            for flag, (subject, sentence) in zip(new, view.flags, strict=False):  # the view may have fewer
                 log.warning("%s%s: %s", "GPUs on " if flag.nodes else "", subject, sentence)
             if view.more:
                 log.warning("GPUs: %s", view.more)
         for flag in new:
-            self._told |= {(flag.message, name): _LoggedFor(nodes[name], viewpoint) for name in flag.nodes}
-            self._told |= {(flag.message, slug): _LoggedFor(None, viewpoint.settings) for slug in flag.presets}
-            self._told |= {(flag.message, path): _LoggedFor(None, viewpoint.settings) for path in flag.settings}
-        if was_told and not self._told:
+            self._logged |= {(flag.message, name): _LoggedFor(nodes[name], viewpoint) for name in flag.nodes}
+            self._logged |= {(flag.message, slug): _LoggedFor(None, viewpoint.settings) for slug in flag.presets}
+            self._logged |= {(flag.message, path): _LoggedFor(None, viewpoint.settings) for path in flag.settings}
+        if had_logged and not self._logged:
             log.warning("GPUs and presets: All are offered and work again.")
 
     def _select_unlogged(self, flag: AdminWarning) -> AdminWarning:
-        """Return a flag of those of its nodes, presets or settings of which it was not said."""
+        """Return a warning with only those nodes, presets and settings for which it was not logged."""
         nodes, presets, paths = (
-            tuple(name for name in names if (flag.message, name) not in self._told)
+            tuple(name for name in names if (flag.message, name) not in self._logged)
             for names in (flag.nodes, flag.presets, flag.settings)
         )
         return replace(flag, nodes=nodes, presets=presets, settings=paths)
 
 
 def _remember(known: dict[WarningScope, _T], viewpoint: WarningScope, *, value: _T) -> None:
-    """Keep a value, and forget the oldest where there are too many."""
+    """Store a value, and drop the oldest one if there are too many."""
     known[viewpoint] = value
     if len(known) > _MAX_SCOPES:
         del known[next(iter(known))]

@@ -141,8 +141,8 @@ async def test_many_different_viewpoints_do_not_pile_up(concerns: AdminWarnings,
         viewpoint = WarningScope(PARSED, (Toleration(key=str(number)),))
         concerns.find_warnings(offer(INVALID), viewpoint)
         await told(concerns, caplog, INVALID, tolerations=viewpoint.tolerations)
-    assert max(map(len, (concerns._found, concerns._seen, concerns._waiting))) <= 32
-    assert len(concerns._told) == 1
+    assert max(map(len, (concerns._found, concerns._scheduled, concerns._waiting))) <= 32
+    assert len(concerns._logged) == 1
 
 
 MISSING = "Presets train, good: Not in the form at the moment. There is no GPU type 't4'."
