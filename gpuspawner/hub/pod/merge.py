@@ -1,7 +1,7 @@
-"""Puts a placement's entries into what the admin has: pure, as copies, in the shape the admin chose.
+"""Merges scheduling requirements with the admin's values, which are copied and keep their form.
 
-Required node selector terms are alternatives, so the placement's expressions go into each of them; everything else is
-appended, without repetitions. https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/
+Required node selector terms are alternatives, so each term receives the choice's expressions; all other values are
+appended unless they exist. https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/
 """
 
 from __future__ import annotations
@@ -14,23 +14,30 @@ from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.hub.trait_overrides import copy_nested
 
 _KEY = "gpuspawner"
-"""Begins the keys of what is added to a dict of entries."""
+"""Prefix of the keys that are added to a dict."""
 _PREFERENCE_WEIGHT = 100
 
 
 def escape_braces(text: str) -> str:
-    """Return a text that KubeSpawner's ``{…}`` expansion leaves as it is."""
+    """Return a text that KubeSpawner's ``{…}`` templates leave unchanged.
+
+    :param text: may contain braces.
+    """
     return text.replace("{", "{{").replace("}", "}}")
 
 
 def append_entries(admins: Any, entries: Iterable[dict[str, Any]]) -> Any:
-    """Return the admin's list, or dict of entries (since KubeSpawner 7), with those added that it has not yet."""
+    """Return the admin's entries with the missing ones of others appended.
+
+    :param admins: list, or dict of entries (since KubeSpawner 7), or None.
+    :param entries: to append.
+    """
     merged = copy_nested(admins) if admins else []
     known = list(merged.values()) if isinstance(merged, dict) else merged
     new = [entry for entry in entries if entry not in known]
     if not isinstance(merged, dict):
         return [*merged, *new]
-    # KubeSpawner sorts by key; the key says whose entry it is, and differs from those that are there.
+    # KubeSpawner sorts by key. The key shows the origin and is not in use yet.
     return merged | {f"{_KEY}-{len(merged) + index}": entry for index, entry in enumerate(new)}
 
 
@@ -40,26 +47,33 @@ def merge_required_terms(
     *,
     alternatives: tuple[tuple[MatchExpression, ...], ...] = (),
 ) -> Any:
-    """Return the admin's required terms, each with the expressions; a term of its own where there is none.
+    """Return the admin's required node selector terms, each with additional expressions.
 
-    :param alternatives: each term is repeated with each of them, so that one of both must hold.
+    If the admin has no terms, the expressions form a term of their own.
+
+    :param admins: list, or dict of terms (since KubeSpawner 7), or None.
+    :param expressions: every term must match all of them.
+    :param alternatives: sets of expressions, of which a node must match one; each term is repeated for each set.
     """
     terms = copy_nested(admins) if admins else []
-    wanted = [[_format_expression(each) for each in (*expressions, *more)] for more in alternatives or ((),)]
-    if not any(wanted):
+    added = [[_format_expression(each) for each in (*expressions, *more)] for more in alternatives or ((),)]
+    if not any(added):
         return terms
     if isinstance(terms, dict):
         return {
             key if index == 0 else f"{key}-{_KEY}-{index}": _narrow_term(term, each)
             for key, term in terms.items()
-            for index, each in enumerate(wanted)
+            for index, each in enumerate(added)
         }
-    narrowed = [_narrow_term(term, each) for term in terms for each in wanted]
-    return narrowed or [{"matchExpressions": each} for each in wanted]
+    narrowed = [_narrow_term(term, each) for term in terms for each in added]
+    return narrowed or [{"matchExpressions": each} for each in added]
 
 
 def build_preferences(avoided: tuple[MatchExpression, ...]) -> list[dict[str, Any]]:
-    """Return the preferred terms that keep a pod off nodes."""
+    """Return preferred node selector terms that keep a pod off nodes.
+
+    :param avoided: expressions that match the other nodes.
+    """
     if not avoided:
         return []
     expressions = [_format_expression(each) for each in avoided]
@@ -67,7 +81,10 @@ def build_preferences(avoided: tuple[MatchExpression, ...]) -> list[dict[str, An
 
 
 def format_tolerations(tolerations: Iterable[Toleration]) -> list[dict[str, str]]:
-    """Return tolerations as the API takes them: what is empty is left out."""
+    """Return tolerations as JSON for the API server, without empty fields.
+
+    :param tolerations: of the pod.
+    """
     return [
         {
             name: value
@@ -83,20 +100,20 @@ def format_tolerations(tolerations: Iterable[Toleration]) -> list[dict[str, str]
     ]
 
 
-def _narrow_term(term: Any, wanted: list[dict[str, Any]]) -> Any:
-    """Return a node selector term that demands more.
+def _narrow_term(term: Any, added: list[dict[str, Any]]) -> Any:
+    """Return a node selector term with additional expressions.
 
-    An empty term selects no node at all; it would select some with expressions in it, so it stays empty.
+    An empty term matches no node. With expressions it would match some, so it stays empty.
     """
     if not isinstance(term, dict):
-        # An admin's Python configuration may hold V1NodeSelectorTerm objects; what is inside is kept as it is.
+        # An admin's Python configuration may contain V1NodeSelectorTerm objects; their content stays unchanged.
         term = {"matchExpressions": term.match_expressions, "matchFields": term.match_fields}
     expressions_key = "match_expressions" if "match_expressions" in term else "matchExpressions"
     own = list(term.get(expressions_key) or [])
     fields = term.get("matchFields") or term.get("match_fields")
     if not own and not fields:
         return term
-    return {**term, expressions_key: [*own, *(each for each in wanted if each not in own)]}
+    return {**term, expressions_key: [*own, *(each for each in added if each not in own)]}
 
 
 def _format_expression(expression: MatchExpression) -> dict[str, Any]:

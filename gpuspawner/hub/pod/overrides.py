@@ -1,10 +1,8 @@
-"""Keeps a placement where ``extra_pod_config`` and ``extra_container_config`` would remove it.
+"""Puts a choice into ``extra_pod_config`` and ``extra_container_config`` where they would override it.
 
-KubeSpawner replaces whole fields of the pod and of its container by what stands there, without a look inside: a node
-selector of the admin's would send a server with GPUs to nodes without them. So the placement goes in there as well. A
-field the admin does not name is KubeSpawner's, from the traits. Names are those of the API or of its Python client.
-
-Tells which extended resources are GPUs: how many of them a server gets is the user's choice alone.
+KubeSpawner replaces whole fields of the pod with these two traits. A node selector there, for example, would remove the
+GPU type's. Therefore each field that the admin sets there also receives the choice; other fields come from the traits.
+Field names are those of the API or of its Python client.
 """
 
 from __future__ import annotations
@@ -26,15 +24,20 @@ from gpuspawner.hub.trait_overrides import copy_nested
 
 
 def list_gpu_resources(catalogue: Catalog) -> frozenset[str]:
-    """Return the resources of all types in a catalogue, those that nobody may pick among them."""
+    """Return the extended resources of all GPU types in a catalog, including hidden ones.
+
+    :param catalogue: what the hub offers.
+    """
     return frozenset(gpu.resource for gpu in (*catalogue.gpus.values(), *catalogue.hidden))
 
 
 def drop_gpu_resources(amounts: Mapping[str, Any] | None, resources: Collection[str]) -> dict[str, Any]:
-    """Return an admin's limits or requests without GPUs, which would add to a choice or contradict it.
+    """Return the admin's limits or requests without GPUs; only the user's choice sets those.
 
-    :param resources: those of the catalogue; every resource of a known vendor's GPUs goes as well, since a server that
-        asked for no GPU must not get one that is only not offered.
+    All resources of known GPU vendors are removed too, so that a server without a GPU type gets none.
+
+    :param amounts: amount by resource.
+    :param resources: extended resources of the catalog.
     """
     return {name: value for name, value in (amounts or {}).items() if name not in resources and not find_vendor(name)}
 
@@ -50,11 +53,13 @@ _DEADLINE = ("activeDeadlineSeconds", "active_deadline_seconds")
 def build_pod_config(
     admins: ExtraConfig | None, placement: PodRequirements, *, volumes: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return the admin's ``extra_pod_config`` with the placement in it, and the type's runtime class unless it has one.
+    """Return the admin's ``extra_pod_config`` with the choice in it.
 
-    Of two run times, the admin's and the one chosen, the shorter one counts.
+    The admin's runtime class overrides the GPU type's. The shorter of two run times applies.
 
-    :param volumes: what is added to the pod's volumes.
+    :param admins: ``extra_pod_config``.
+    :param placement: requirements of the choice.
+    :param volumes: to append to the pod's volumes.
     """
     config: dict[str, Any] = {}
     for name, own in copy_nested(dict(admins or {})).items():
@@ -81,7 +86,11 @@ def build_pod_config(
 
 
 def find_run_time(admins: ExtraConfig | None, placement: PodRequirements) -> int | None:
-    """Return the seconds that a pod may run, None where it runs on, or where what the admin wrote is no number."""
+    """Return the pod's run time in seconds, or None if it is unlimited or the admin's value is not a number.
+
+    :param admins: ``extra_pod_config``.
+    :param placement: requirements of the choice.
+    """
     own = next(((admins or {})[name] for name in _DEADLINE if name in (admins or {})), None)
     seconds = _pick_shorter(own, placement.run_time_s)
     return int(seconds) if isinstance(seconds, int | float) else None
@@ -90,10 +99,12 @@ def find_run_time(admins: ExtraConfig | None, placement: PodRequirements) -> int
 def build_container_config(
     admins: ExtraConfig | None, placement: PodRequirements, *, mounts: list[dict[str, Any]], resources: Collection[str]
 ) -> dict[str, Any]:
-    """Return the admin's ``extra_container_config`` with the placement in it.
+    """Return the admin's ``extra_container_config`` with the choice in it.
 
-    :param mounts: what is added to the container's volume mounts.
-    :param resources: extended resources of the catalogue.
+    :param admins: ``extra_container_config``.
+    :param placement: requirements of the choice.
+    :param mounts: to append to the container's volume mounts.
+    :param resources: extended resources of the catalog.
     """
     config: dict[str, Any] = {}
     for name, own in copy_nested(dict(admins or {})).items():
@@ -107,12 +118,19 @@ def build_container_config(
 
 
 def find_container_mounts(admins: ExtraConfig | None, *, otherwise: Any) -> Any:
-    """Return the volume mounts the container will have: those of ``extra_container_config``, else the trait's."""
+    """Return the container's volume mounts: those of ``extra_container_config``, else of the trait.
+
+    :param admins: ``extra_container_config``.
+    :param otherwise: value of the trait.
+    """
     return next(((admins or {})[name] for name in _MOUNTS if name in (admins or {})), otherwise)
 
 
 def serialize_models(value: Any) -> Any:
-    """Return a value with the Kubernetes models in it as the dicts the API takes, all of it copied."""
+    """Return a copy of a value in which Kubernetes models are JSON for the API server.
+
+    :param value: nested dicts, lists and models of the Kubernetes client.
+    """
     names = getattr(value, "attribute_map", None)
     if names is not None:
         attributes = ((written, getattr(value, name)) for name, written in names.items())
@@ -123,14 +141,14 @@ def serialize_models(value: Any) -> Any:
 
 
 def _pick_shorter(own: Any, run_time_s: int | None) -> Any:
-    """Return the shorter of two run times; what of the admin's is no number is left for Kubernetes to refuse."""
+    """Return the shorter run time; an admin's value that is not a number stays, and the API server rejects it."""
     if run_time_s is None or own is None:
         return own if run_time_s is None else run_time_s
     return min(own, run_time_s) if isinstance(own, int | float) else own
 
 
 def _merge_affinity(own: Any, placement: PodRequirements) -> Any:
-    """Return an affinity with the placement's expressions in its node affinity."""
+    """Return an affinity with the choice's expressions in its node affinity."""
     nodes = dict((own or {}).get("nodeAffinity") or {})
     required = dict(nodes.get(_REQUIRED) or {})
     own_terms = required.get("nodeSelectorTerms")
@@ -144,10 +162,11 @@ def _merge_affinity(own: Any, placement: PodRequirements) -> Any:
 def build_notebook_resources(
     own: ExtraConfig, chosen: ContainerResources, *, resources: Collection[str]
 ) -> dict[str, Any]:
-    """Return limits and requests of the notebook's container: what was chosen wins, the rest stays as it is.
+    """Return limits and requests of the notebook container; the choice overrides existing values.
 
-    :param own: limits and requests as they are.
-    :param resources: extended resources of the catalogue.
+    :param own: existing ``limits`` and ``requests``.
+    :param chosen: amounts of the choice.
+    :param resources: extended resources of the catalog.
     """
     limits = _format_amounts(chosen.cpu_limit_millis, chosen.memory_limit_bytes)
     requests = _format_amounts(chosen.cpu_request_millis, chosen.memory_request_bytes)
@@ -165,7 +184,7 @@ def _format_amounts(millis: int | None, size_bytes: int | None) -> dict[str, Any
 
 
 def _merge_variables(own: list[Any] | None, placement: PodRequirements) -> list[Any]:
-    """Return environment variables without those that must not be there, and with the placement's."""
+    """Return environment variables without the removed ones and with the choice's."""
     replaced = {*placement.removed_environment, *placement.environment}
     kept = [variable for variable in own or [] if _read_name(variable) not in replaced]
     return [*kept, *({"name": name, "value": value} for name, value in placement.environment.items())]

@@ -1,8 +1,8 @@
-"""The pod a choice would become, from a manifest that KubeSpawner itself writes; created nowhere.
+"""Builds the pod that a choice would become, without creating it.
 
-A verdict is only worth something for the pod that would really be created: with the admin's node selector, affinity,
-tolerations and containers, and with whatever a hook has set on this very spawner. So KubeSpawner writes the pod as the
-admin has set it, once for all choices of a form, and each choice is put into it as it is into ``extra_pod_config``.
+A verdict is correct only for the pod that KubeSpawner would create, with the admin's node selector, affinity,
+tolerations, containers and hooks. KubeSpawner writes that pod's manifest once for a form; each choice is then put into
+a copy in the same way as into ``extra_pod_config``.
 """
 
 from __future__ import annotations
@@ -20,62 +20,73 @@ from gpuspawner.hub.pod import overrides
 from gpuspawner.hub.pod.overrides import build_notebook_resources, build_pod_config
 
 _PLACING = ("nodeSelector", "affinity", "tolerations")
-"""Fields of a pod's spec that a GPU type and an image have a say in."""
+"""Fields of the pod's spec that a choice changes."""
 
 
 def copy_spawner(spawner: Any) -> Any:
-    """Return a copy of a spawner with the admin's values, whose traits can be set without changing the spawner's.
+    """Return a copy of a spawner with the admin's trait values; setting its traits leaves the original unchanged.
 
-    Everything but its traits is shared with the spawner: it is for making manifests only.
+    The copy shares everything but its traits with the original, so use it only to build manifests.
+
+    :param spawner: the user's.
     """
     kind: Any = type(spawner)
-    twin = kind.__new__(kind)
-    # As copy.copy would, but that looks for observers at all attributes of the class, and they are there already.
+    duplicate = kind.__new__(kind)
+    # Like copy.copy, without its search of all class attributes for observers, which the copied __dict__ already
+    # contains.
     values = {"_trait_values": dict(spawner._trait_values)}
-    twin.__dict__ = {**spawner.__dict__, **twin.__dict__, **values}
-    twin._trait_overrides = spawner._trait_overrides.copy_for(twin)
-    twin._trait_overrides.restore()
-    return twin
+    duplicate.__dict__ = {**spawner.__dict__, **duplicate.__dict__, **values}
+    duplicate._trait_overrides = spawner._trait_overrides.copy_for(duplicate)
+    duplicate._trait_overrides.restore()
+    return duplicate
 
 
 def serialize_pod(spawner: Any, pod: Any) -> dict[str, Any]:
-    """Return the manifest of a pod as it goes to the API server.
+    """Return the manifest of a pod as KubeSpawner sends it to the API server.
 
-    :param pod: the client's model of it, which a hook may have replaced by a plain dict.
+    :param spawner: the pod's.
+    :param pod: a model of the Kubernetes client, or a dict from a hook.
     """
     manifest: dict[str, Any] = spawner.api.api_client.sanitize_for_serialization(pod)
-    # KubeSpawner names the namespace in the request, not in the manifest.
+    # KubeSpawner passes the namespace in the request, not in the manifest.
     return {**manifest, "metadata": {**manifest["metadata"], "namespace": spawner.namespace}}
 
 
 _PreviewKey = tuple[str, str | None, str | None]
-"""Image, GPU type and priority: what a choice's pod depends on besides amounts. Images that people name make no
-difference."""
+"""Image, GPU type and priority, on which the pod depends besides amounts; custom images make no difference."""
 
 
 @dataclass(slots=True)
 class PodPreviews:
-    """Pods of choices of one person.
+    """The pods of several choices of one user.
 
-    :param spawner: the person's; not changed.
+    :param spawner: the user's; not changed.
+    :param offer: what the hub offers now.
     """
 
     spawner: Any
     offer: Offer
     _manifest: dict[str, Any] | None = None
-    """Of a pod without a choice."""
+    """The pod's manifest without a choice."""
     _pods: dict[_PreviewKey, tuple[dict[str, Any], Pod]] = field(default_factory=dict)
-    """The spec of the manifest and the pod that it stands for."""
+    """The spec of each manifest, and its decoded pod."""
 
     async def prepare(self, selection: Selection, *, more_types: Iterable[str] = ()) -> None:
-        """Make the pods of a selection and of the same with other GPU types; :meth:`pod` needs them."""
+        """Build the pods of a selection, also with other GPU types; :meth:`find_pod` needs them.
+
+        :param selection: in the offer's catalog.
+        :param more_types: slugs of GPU types.
+        """
         for slug in (selection.gpu, *more_types):
-            wanted = _replace_type(selection, slug)
-            if _make_key(wanted) not in self._pods and (found := await self._make(wanted)):
-                self._pods[_make_key(wanted)] = found
+            variant = _replace_type(selection, slug)
+            if _make_key(variant) not in self._pods and (found := await self._make(variant)):
+                self._pods[_make_key(variant)] = found
 
     def find_pod(self, selection: Selection) -> Pod | None:
-        """Return the pod of a selection, None where that of its image and GPU type was not prepared."""
+        """Return the pod of a selection, or None if it was not prepared with this image, GPU type and priority.
+
+        :param selection: in the offer's catalog; its amounts may differ from the prepared one's.
+        """
         if _make_key(selection) not in self._pods:
             return None
         spec, pod = self._pods[_make_key(selection)]
@@ -84,16 +95,16 @@ class PodPreviews:
 
     async def _make(self, selection: Selection) -> tuple[dict[str, Any], Pod] | None:
         if self._manifest is None:
-            twin = copy_spawner(self.spawner)
-            twin.get_env = dict  # no scheduler looks at an environment, and an admin's functions may fill it
-            self._manifest = serialize_pod(twin, await twin.get_pod_manifest())
+            duplicate = copy_spawner(self.spawner)
+            duplicate.get_env = dict  # irrelevant to scheduling, and get_env may run the admin's code
+            self._manifest = serialize_pod(duplicate, await duplicate.get_pod_manifest())
         spec: dict[str, Any] = self._manifest["spec"]
         placement = place(selection, self.offer.catalogue)
-        # Its own shared memory and runtime class do not matter to where it fits.
+        # Shared memory and runtime class do not affect scheduling.
         placing = build_pod_config({name: spec.get(name) for name in _PLACING}, placement, volumes=[])
         spec = {**spec, **placing, "containers": self._containers(spec, placement)}
         if placement.priority is not None:
-            spec["priority"] = placement.priority.value  # the API server looks it up when a pod is created
+            spec["priority"] = placement.priority.value  # the API server sets it when it creates a pod
         metadata = self._manifest["metadata"]
         labels = {**placement.labels, **(metadata.get("labels") or {})}
         pod = await self.offer.add_volume_topology(
@@ -102,7 +113,7 @@ class PodPreviews:
         return None if pod is None else (spec, pod)
 
     def _containers(self, spec: Mapping[str, Any], chosen: ContainerResources) -> list[Any]:
-        """Return a pod's containers with the amounts chosen in the notebook's, which is the first."""
+        """Return a pod's containers, with the chosen amounts in the first one, the notebook."""
         notebook, *others = spec["containers"]
         gpus = overrides.list_gpu_resources(self.offer.catalogue)
         resources = build_notebook_resources(notebook.get("resources") or {}, chosen, resources=gpus)

@@ -1,10 +1,8 @@
-"""Ends servers whose time is over where the cluster does not, and says beforehand that they will end.
+"""Deletes pods whose run time is over if Kubernetes did not, and announces the end.
 
-Kubernetes ends the pod itself (``activeDeadlineSeconds``). The node has to be alive for that: a pod on one that is gone
-would be the server of a person for good. So the hub ends it as well, a little later.
-
-JupyterHub has no way to tell a person something who is in a notebook. What it has is its log and its event log, which a
-site may send wherever it wants: that is where the warning goes.
+kubelet ends the pod at ``activeDeadlineSeconds``, but not if its node is gone. Without the hub, such a server would
+block its user for good. JupyterHub cannot show a message in a running notebook, so the hub writes the announcement to
+its log and event log.
 """
 
 from __future__ import annotations
@@ -20,12 +18,12 @@ from gpuspawner.core.request.run_time import RUN_TIME_ANNOTATION, find_end_time
 from gpuspawner.hub.pod.overrides import find_run_time
 
 WARNING_S = 15 * 60
-"""Before the end."""
+"""Seconds before the end."""
 GRACE_S = 120
-"""After the end, for Kubernetes and clocks that differ; more for a pod that has longer to end."""
+"""Seconds after the end for Kubernetes to delete the pod; more if its termination grace period is longer."""
 _MARGIN_S = 60
 RUN_TIME_VARIABLE = "GPUSPAWNER_RUN_TIME"
-"""Holds the seconds that the server may run, for what runs in it."""
+"""Environment variable with the server's run time in seconds."""
 
 SCHEMA_ID = "https://gpuspawner.jupyter.org/events/run-time-ending"
 _SCHEMA = {
@@ -46,9 +44,10 @@ _SCHEMA = {
 
 
 def add_run_time(placement: PodRequirements, admins: Mapping[str, Any] | None) -> PodRequirements:
-    """Return a placement whose pod says how long it may run: in an annotation, and in a variable.
+    """Return requirements with the run time in an annotation and an environment variable.
 
-    :param admins: the admin's ``extra_pod_config``, whose run time may be shorter.
+    :param placement: requirements of the choice.
+    :param admins: ``extra_pod_config``, which may have a shorter run time.
     """
     seconds = find_run_time(admins, placement)
     if seconds is None:
@@ -61,9 +60,11 @@ def add_run_time(placement: PodRequirements, admins: Mapping[str, Any] | None) -
 
 
 async def enforce_run_time(spawner: Any, *, now: datetime | None = None) -> int | None:
-    """Warn of the end of a server that runs, and end it when Kubernetes should have; called at each poll.
+    """Announce the end of a running server, or stop it if its run time is over; call this at each poll.
 
-    :return: an exit code when the server was ended, None when it runs.
+    :param spawner: the server's.
+    :param now: current time, for tests.
+    :return: an exit code if the server was stopped, else None.
     """
     reflector = spawner.pod_reflector
     pod = reflector.pods.get(f"{spawner.namespace}/{spawner.pod_name}") if reflector is not None else None
@@ -87,7 +88,7 @@ async def enforce_run_time(spawner: Any, *, now: datetime | None = None) -> int 
 
 
 def _grace_s(pod: Mapping[str, Any]) -> float:
-    """Return how long after its end a pod may still be there."""
+    """Return the seconds after the end within which Kubernetes should have deleted the pod."""
     own_s = as_int(as_dict(pod.get("spec")).get("terminationGracePeriodSeconds"))
     return max(GRACE_S, (own_s or 0) + _MARGIN_S)
 

@@ -1,8 +1,7 @@
-"""From a placement to values of KubeSpawner's traits: pure, and always made anew from the admin's values.
+"""Converts a choice to values of KubeSpawner's traits, always starting from the admin's values.
 
-How the two are put together is said in :mod:`gpuspawner.hub.pod.merge`, and in
-:mod:`gpuspawner.hub.pod.overrides` for
-the two traits that replace what other traits say.
+:mod:`gpuspawner.hub.pod.merge` merges lists and terms; :mod:`gpuspawner.hub.pod.overrides` handles the two traits that
+    replace others.
 """
 
 from __future__ import annotations
@@ -39,10 +38,10 @@ class AdminValues(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodChoice:
-    """What is put over the admin's values.
+    """What is merged into the admin's values.
 
-    :param resources: extended resources of the catalogue, see
-        :func:`gpuspawner.hub.pod.overrides.drop_gpu_resources`.
+    :param placement: requirements of the choice.
+    :param resources: extended resources of the catalog, see :func:`gpuspawner.hub.pod.overrides.drop_gpu_resources`.
     """
 
     placement: PodRequirements
@@ -50,9 +49,12 @@ class PodChoice:
 
 
 def build_trait_values(choice: PodChoice, base: AdminValues) -> dict[str, Any]:
-    """Return trait name → value for one start.
+    """Return the value of each trait for one start.
 
-    The timeout is not among them: JupyterHub reads it before a start, so it is set before all hooks.
+    The start timeout is missing, because JupyterHub reads it before the start and before all hooks.
+
+    :param choice: to merge into the admin's values.
+    :param base: the admin's values.
     """
     placement = run_time.add_run_time(choice.placement, base["extra_pod_config"])
     volumes, mounts = _build_shared_memory(placement, base)
@@ -97,7 +99,7 @@ def build_trait_values(choice: PodChoice, base: AdminValues) -> dict[str, Any]:
 
 
 def _convert_amounts(placement: PodRequirements, base: AdminValues) -> dict[str, Any]:
-    """Return limits and guarantees in KubeSpawner's units: cores and bytes."""
+    """Return limits and guarantees in KubeSpawner's units, cores and bytes."""
     millis = {"cpu_limit": placement.cpu_limit_millis, "cpu_guarantee": placement.cpu_request_millis}
     size = {"mem_limit": placement.memory_limit_bytes, "mem_guarantee": placement.memory_request_bytes}
     return {
@@ -107,14 +109,14 @@ def _convert_amounts(placement: PodRequirements, base: AdminValues) -> dict[str,
 
 
 def _drop_names(mapping: Mapping[str, Any] | None, names: Iterable[str]) -> dict[str, Any]:
-    unwanted = frozenset(names)
-    return {name: value for name, value in (mapping or {}).items() if name not in unwanted}
+    removed = frozenset(names)
+    return {name: value for name, value in (mapping or {}).items() if name not in removed}
 
 
 def _build_shared_memory(
     placement: PodRequirements, base: AdminValues
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return volume and mount of a /dev/shm in memory; none where the admin's own mount there stays the only one."""
+    """Return volume and mount for /dev/shm in memory, or nothing if the admin mounts something there."""
     mounts = find_container_mounts(base["extra_container_config"], otherwise=base["volume_mounts"])
     mounted = mounts.values() if isinstance(mounts, dict) else mounts or []
     if placement.shm_bytes is None or any(_find_mount_path(mount) == _SHM_PATH for mount in mounted):
