@@ -1,7 +1,6 @@
-"""What one spawner can offer right now: the admin's settings and the cluster put together.
+"""Builds the offer: what users can choose now, from the admin's settings and the cluster's state.
 
-Parsing settings, watching the cluster and assembling the catalogue are done once for all spawners of the hub process,
-as long as nothing they depend on has changed.
+Parsed settings, the cluster's state and catalogs are cached for all spawners of the hub until their sources change.
 """
 
 from __future__ import annotations
@@ -28,22 +27,23 @@ from gpuspawner.kube.store import ClusterStore, CoreAPI
 from gpuspawner.settings import Settings
 
 _MAX_SETTINGS = 32
-"""Different settings kept parsed; group overrides may give some users others than the rest."""
+"""Parsed settings that are cached; group overrides may give some users other settings."""
 
 
 class ClusterAPI(CoreAPI, VolumesAPI, QuotasAPI, Protocol):
-    """What is used of ``kubernetes_asyncio.client.CoreV1Api``."""
+    """The part of ``kubernetes_asyncio.client.CoreV1Api`` used here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What may be asked for, and the inventory it was made from.
+    """The choices that the hub offers, and the inventory they were built from.
 
+    :param catalogue: the choices.
+    :param inventory: state of the cluster.
     :param uncounted: slugs of GPU types whose ``max_count`` comes from the cluster.
-    :param volume_topology: finds the volumes behind a pod's claims; None where nobody can be asked, as for the two
-        others.
-    :param quotas: finds what the ResourceQuotas of a namespace leave.
-    :param queues: finds the places in Kueue's queues.
+    :param volume_topology: reads on which nodes a pod's claims can be mounted; None without a cluster.
+    :param quotas: reads what a namespace's ResourceQuotas leave; None without a cluster.
+    :param queues: reads positions in Kueue's queues; None without a cluster.
     """
 
     catalogue: Catalog
@@ -54,10 +54,13 @@ class Offer:
     queues: QueuePositions | None = None
 
     async def add_volume_topology(self, manifest: Mapping[str, Any]) -> Pod | None:
-        """Return the pod of a manifest, with the nodes that its volumes can be used on among its demands."""
+        """Return the pod of a manifest, constrained to the nodes on which its volumes can be mounted.
+
+        :param manifest: JSON of the pod, as sent to the API server.
+        """
         pod = decode.decode_pod(manifest)
         if pod is not None and is_gated_on_creation(manifest):
-            # Kueue gates it when it is created, and may say more of where it goes when it takes the gate away.
+            # Kueue adds a scheduling gate at creation, and may add node constraints when it removes the gate.
             pod = replace(pod, constraints=replace(pod.constraints, is_gated=True))
         if pod is None or self.volume_topology is None:
             return pod
@@ -66,9 +69,9 @@ class Offer:
         )
 
     async def find_queue_place(self, pod: Mapping[str, Any]) -> QueuePlace | None:
-        """Return where a pod waits in a queue of Kueue, None where it waits in none.
+        """Return a pod's place in a queue of Kueue, or None if it is in none.
 
-        :param pod: as the API server sends it.
+        :param pod: JSON of the pod, as the API server sends it.
         """
         queue = read_queue_name(pod) if is_gated(pod) else ""
         if not queue or self.queues is None:
@@ -77,15 +80,17 @@ class Offer:
 
     @property
     def unread_reason(self) -> str:
-        """Why the cluster's nodes could not be read, a sentence; empty when they were."""
+        """Why the nodes are unknown, a sentence for users; empty if they are known."""
         return self.inventory.reason if self.inventory.nodes is None else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ParsedSettings:
-    """Settings that were checked, with everything that is made of them.
+    """Validated settings and the values built from them.
 
-    :param is_empty: nothing is configured at all.
+    :param is_empty: whether no key is set.
+    :param configured: the settings as core's values.
+    :param table: GPU models with the admin's changes.
     """
 
     is_empty: bool
@@ -94,10 +99,10 @@ class ParsedSettings:
 
 
 class OfferFactory:
-    """Makes offers from the one store of this process.
+    """Makes offers from the one cluster store of this process.
 
-    An event loop has its own API client, so another client means another loop (in tests) and another store. When the
-    hub ends it cancels all tasks of its loop, the store's among them.
+    The API client belongs to an event loop; a new client (in tests) gets a new store. The store's tasks end with the
+    loop.
     """
 
     def __init__(self) -> None:
@@ -111,13 +116,14 @@ class OfferFactory:
         self._catalogues: dict[tuple[ParsedSettings, str], Catalog] = {}
 
     def parse(self, raw: Mapping[str, Any]) -> ParsedSettings:
-        """Return checked settings; what is written the same is parsed once.
+        """Return validated settings; equal settings are parsed once.
 
-        :raises SettingsError: with one problem for each path that is wrong.
+        :param raw: the settings as YAML has them, by key.
+        :raises SettingsError: with one problem for each wrong path.
         """
         key = make_settings_key(raw)
         if key not in self._settings:
-            with use_language(ENGLISH):  # what is wrong is for the admin, whoever asked
+            with use_language(ENGLISH):  # errors are for the admin
                 settings = Settings.parse(raw)
             self._settings[key] = ParsedSettings(
                 is_empty=settings.is_empty, configured=settings.build_configured(), table=settings.build_table()
@@ -128,7 +134,11 @@ class OfferFactory:
         return self._settings[key]
 
     def get_store(self, api: ClusterAPI, **options: Any) -> ClusterStore:
-        """Return the store for an API client; ``options`` as for :class:`ClusterStore`, of whoever asks first."""
+        """Return the store for an API client.
+
+        :param api: the hub's ``CoreV1Api``.
+        :param options: of :class:`ClusterStore`; those of the first call apply.
+        """
         if self._store is None or self._api is not api:
             self._api, self._store = api, ClusterStore(api, **options)
             self._volume_topology, self._quotas, self._queues = (
@@ -140,18 +150,20 @@ class OfferFactory:
 
     @property
     def known_store(self) -> ClusterStore | None:
-        """The store there is, None before anybody asked for it."""
+        """The store, or None before the first call of :meth:`get_store`."""
         return self._store
 
     async def stop(self) -> None:
-        """End the watches of the cluster; nothing happens where there are none."""
+        """Stop watching the cluster, if started."""
         if self._store is not None:
             await self._store.stop()
 
     async def make_offer(self, settings: ParsedSettings, store: ClusterStore, *, image: str) -> Offer:
-        """Return what can be offered now.
+        """Return the current offer.
 
-        :param image: reference used when the settings name no image.
+        :param settings: the user's settings.
+        :param store: as :meth:`get_store` returns it.
+        :param image: reference that is used if the settings contain no image.
         """
         inventory = await store.read_inventory()
         if inventory.nodes is not self._nodes or len(self._catalogues) > _MAX_SETTINGS:
@@ -172,11 +184,13 @@ class OfferFactory:
 
 
 def make_settings_key(raw: Mapping[str, Any]) -> bytes | str:
-    """Return settings as something that tells them from all others, True from 1 as well; made for each form anew."""
+    """Return a key that is equal only for equal settings; True and 1 differ.
+
+    :param raw: the settings as YAML has them.
+    """
     values: Any = raw
     try:
-        # In a quarter of the time of a text. Later versions of the format write the same differently, by how often it
-        # is in use.
+        # marshal takes a quarter of repr's time. Later versions of its format depend on reference counts.
         return marshal.dumps(values, 2)
     except ValueError:
-        return repr(raw)  # something of a class of its own is among them
+        return repr(raw)  # marshal supports only built-in types

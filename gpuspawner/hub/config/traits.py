@@ -1,6 +1,6 @@
-"""The traits of :class:`gpuspawner.GPUSpawner`: everything an admin can set, with examples as Helm values.
+"""The traits of :class:`gpuspawner.GPUSpawner`: every option for admins, with examples as Helm values.
 
-The structured ones are plain dicts here, because :mod:`gpuspawner.settings` alone checks what they hold.
+Structured traits are plain dicts here; :mod:`gpuspawner.settings` validates their content.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ SETTING_TRAITS = (
     *("images", "custom_images", "cpu", "memory", "run_time", "shared_memory", "priorities"),
     *("gpus", "presets", "policy", "pools", "accelerators", "discover_gpus", "queue"),
 )
-"""Names of the traits that together are the settings."""
+"""Traits that together form the settings."""
 
 
 class GPUSpawnerTraits(LoggingConfigurable):
@@ -418,6 +418,6 @@ class GPUSpawnerTraits(LoggingConfigurable):
     ).tag(config=True)
 
     def collect_settings(self) -> dict[str, Any]:
-        """Return the settings as they were written; what is null is missing."""
+        """Return the settings as configured, without nulls."""
         written = {name: getattr(self, name) for name in SETTING_TRAITS}
         return {name: value for name, value in written.items() if value is not None}
