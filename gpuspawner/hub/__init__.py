@@ -1,1 +1,1 @@
-"""The glue to JupyterHub: traits, the spawner, rendering, and how errors reach people."""
+"""Connects core to JupyterHub and KubeSpawner: the spawner, its traits, form, admission, start and metrics."""

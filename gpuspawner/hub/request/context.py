@@ -1,24 +1,14 @@
-"""Who looks at a form: whose request it is, which need not be the person whom the server is for.
+"""Remembers what the current request says: its viewer, the form it sent, and the values in its link.
 
-JupyterHub gives a spawner the handler of a request that opens its form. The spawner keeps it, also while a request of
-somebody else asks for the same form, so it is remembered for the request that it came with. Each request of tornado
-runs in a context of its own.
+Everything is kept in context variables, because tornado runs each request in its own context:
 
-What stands in the fields of an open form whose script asks for a newer one.
-
-The script fetches the page's own address, where a query would start a server, so it says in a header what it wants the
-verdict for. Input from a stranger: whatever is not a small mapping of texts is nothing.
-
-What one request sent as its form, kept until the hub shows the form again in the same request.
-
-JupyterHub answers a wrong form by asking a spawner for the form once more: that of the user's default server even when
-another one was to be started, and without what was typed. The two calls share only the request they are made in, so
-what was typed travels in a context variable. Each request of tornado runs in a context of its own.
-
-Links to the spawn page that fill in the form, and start nothing.
-
-JupyterHub starts a server when the address of its spawn page names options. It hands the request to the spawner before
-it reads them, so options under a prefix of ours are taken out of the request there.
+- The viewer may be an admin who opens another user's form. The spawner's handler may belong to another request.
+- After an invalid form, JupyterHub asks a spawner for the form again, without the values that the user sent, and
+  possibly the spawner of the user's default server. The draft restores those values.
+- An open form that refreshes itself must not use a query, which would start a server, so it sends its values in a
+  header.
+- A query with :data:`PREFILL_PREFIX` fills in the form. The spawner removes it before JupyterHub reads the query, so
+  that the link does not start a server.
 """
 
 from __future__ import annotations
@@ -41,29 +31,31 @@ _is_admin: ContextVar[bool] = ContextVar("gpuspawner_is_admin", default=False)
 
 
 def note_viewer(handler: Any) -> None:
-    """Remember whose request this is; to be called in the request's own task.
+    """Remember whether the viewer is an admin; call this in the request's own task.
 
-    Not the handler itself: tasks that begin in a request keep its context for as long as they run.
+    The handler itself is not kept, because tasks that start during a request hold its context as long as they run.
+
+    :param handler: tornado's handler of the request.
     """
     user = getattr(handler, "current_user", None)
     _is_admin.set(getattr(user, "admin", False) is True)
 
 
 def is_viewer_admin() -> bool:
-    """Tell whether an admin of the hub looks; not so where nobody said who does, as after a form that was wrong."""
+    """Return whether the viewer is an admin of the hub; False if unknown."""
     return _is_admin.get()
 
 
 CHOICE_HEADER = "Gpuspawner-Choice"
 
 _MAX_HEADER_CHARACTERS = 2400
-"""Characters of the header that are read at all; the longest texts of all fields take three quarters of them."""
+"""Longest header that is read; the longest texts of all fields need three quarters of it."""
 
 
 def read_choice_header(handler: Any) -> dict[str, str] | None:
-    """Return field name → text, None where the request does not ask for anything.
+    """Return the form's values by field, or None if the request has no valid header.
 
-    :param handler: tornado's, of the request for the form; None outside of one.
+    :param handler: tornado's handler of the request for the form; None outside a request.
     """
     request = getattr(handler, "request", None)
     text = None if request is None else request.headers.get(CHOICE_HEADER)
@@ -83,10 +75,10 @@ _QUERY_PREFIX = "opt-"
 
 @dataclass(slots=True, kw_only=True)
 class FormDraft:
-    """A form that was sent.
+    """A form that the request sent.
 
-    :param typed: field name → text.
-    :param problems: what is wrong with it, empty until it was looked at.
+    :param typed: texts by field.
+    :param problems: set once the form is validated.
     """
 
     typed: Mapping[str, str]
@@ -97,10 +89,12 @@ _draft: ContextVar[FormDraft | None] = ContextVar("gpuspawner_draft", default=No
 
 
 def keep_draft(form: Mapping[str, object]) -> FormDraft:
-    """Remember what this request sent.
+    """Remember the form that this request sent; call this in the request's own task.
 
-    To be called in the request's own task: a task it starts (every coroutine JupyterHub wraps) has a copy of the
-    context, so what is set there is lost. The draft itself is shared, so problems may be noted from anywhere.
+    Coroutines that JupyterHub wraps in a task have a copy of the context, so a variable set there would be lost. The
+    draft object is shared, so any task may add problems to it.
+
+    :param form: values by field, as JupyterHub parses the form or a query.
     """
     draft = FormDraft(typed=dict(_read_texts(form)))
     _draft.set(draft)
@@ -108,14 +102,17 @@ def keep_draft(form: Mapping[str, object]) -> FormDraft:
 
 
 def note_problems(problems: tuple[Problem, ...]) -> None:
-    """Note what is wrong with what this request sent, if it sent a form."""
+    """Add problems to the form that this request sent, if any.
+
+    :param problems: of the validation.
+    """
     draft = _draft.get()
     if draft is not None:
         draft.problems = problems
 
 
 def take_draft() -> FormDraft | None:
-    """Return what this request sent and forget it."""
+    """Return the form that this request sent, or None, and forget it."""
     draft = _draft.get()
     _draft.set(None)
     return draft
@@ -128,32 +125,35 @@ def _read_texts(form: Mapping[str, object]) -> list[tuple[str, str]]:
         texts = [text for text in values if isinstance(text, str)]
         if texts:
             field = str(name).removeprefix(_QUERY_PREFIX)
-            # What is cut off makes no sense in any field of the form.
+            # A text that exceeds its field's length is invalid anyway.
             found.append((field, texts[-1][: find_max_length(field)]))
     return found
 
 
 PREFILL_PREFIX = "fill-"
-"""Comes before the name of each field."""
+"""Precedes each field's name in a link that fills in the form."""
 
 
 def build_prefill_url(spawner: Any, selection: Selection) -> str:
-    """Return the address of a server's spawn page with a choice filled in.
+    """Return the link to a server's spawn page that fills in a selection and starts nothing.
 
     :param spawner: the server's.
+    :param selection: to fill in.
     """
     page = url_path_join(
         spawner.hub.base_url, "spawn", spawner.user.escaped_name, url_escape_path(spawner.name) if spawner.name else ""
     )
-    # Also what is empty: the form would fill it in from the choice that was saved last.
+    # Empty values are included; otherwise the form would fill them in from the last saved selection.
     values = {f"{PREFILL_PREFIX}{name}": value for name, value in format_field_values(selection).items()}
     return f"{page}?{urlencode(values)}"
 
 
 def take_prefill(handler: Any) -> None:
-    """Have the form of this request filled in as its address says, where it does; to be called in its own task.
+    """Remove the form's values from a link's query and keep them as the draft.
 
-    :param handler: tornado's, of the request; None outside of one.
+    Call this in the request's own task.
+
+    :param handler: tornado's handler of the request; None outside a request.
     """
     request = getattr(handler, "request", None)
     arguments = getattr(request, "query_arguments", None)

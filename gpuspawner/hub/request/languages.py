@@ -1,7 +1,6 @@
-"""Which languages people can be spoken to in, and which one a request is answered in.
+"""Loads the available languages and chooses the one for a request.
 
-Each language is one file, ``gpuspawner/locale/<language>.po``, which the build compiles to what gettext reads. English
-needs none, and is what a person gets whose languages are not there.
+The build compiles each ``gpuspawner/locale/<language>.po`` for gettext. English needs no file and is the fallback.
 """
 
 from __future__ import annotations
@@ -18,23 +17,24 @@ from gpuspawner._resources import data_dir
 from gpuspawner.core.text.i18n import ENGLISH, Language, set_language
 
 LANGUAGE_FIELD = "_language"
-"""Name of the form's field that says which language the form was in: JupyterHub shows no request to who reads it."""
+"""Form field with the form's language, because JupyterHub does not pass the request to the method that reads the
+form."""
 
 _MAX_HEADER_CHARACTERS = 400
-"""Characters of an ``Accept-Language`` header that are read; browsers send about 50."""
+"""Characters of ``Accept-Language`` that are read; browsers send about 50."""
 _ALIASES: Mapping[str, str] = {"zh-hans": "zh-cn", "zh-sg": "zh-cn"}
-"""Other names of languages that are there, in small letters: Chinese in simplified characters has three."""
+"""Other tags of available languages, in lower case; simplified Chinese has three."""
 
 
 _is_named_by_request: ContextVar[bool] = ContextVar("gpuspawner_language_is_told", default=False)
-"""The request itself said which language it is in."""
+"""Whether the request's form named its language."""
 
 _log = logging.getLogger(__name__)
 
 
 @cache
 def load_languages() -> Mapping[str, Language]:
-    """Return the languages there are, by tag in small letters."""
+    """Return the available languages by tag in lower case."""
     found = {ENGLISH.tag: ENGLISH}
     for path in sorted(data_dir("locale").glob("*.mo")):
         tag = path.stem.replace("_", "-")
@@ -47,10 +47,10 @@ def load_languages() -> Mapping[str, Language]:
 
 
 def note_request_language(handler: Any, *, choice: str = "") -> None:
-    """Answer this request in the language that its browser asks for; to be called in the request's own task.
+    """Set the language for this request; call this in the request's own task.
 
-    :param handler: tornado's, of the request; nothing changes without one.
-    :param choice: the admin's, a tag; it comes before anybody's browser.
+    :param handler: tornado's handler of the request; without one, only ``choice`` has an effect.
+    :param choice: tag that the admin configured; it overrides the browser's languages.
     """
     request = getattr(handler, "request", None)
     if chosen := load_languages().get(choice.lower()):
@@ -60,11 +60,11 @@ def note_request_language(handler: Any, *, choice: str = "") -> None:
 
 
 def recall_form_language(tag: object) -> None:
-    """Answer this request in the language of a form; nothing changes where it is none that is there.
+    """Set the language for this request to that of the sent form; an unknown language changes nothing.
 
-    What its browser asks for counts no more, also not when JupyterHub names the request later.
+    Later calls of :func:`note_request_language` no longer use the browser's languages.
 
-    :param tag: as a form has sent it, or a list of what it has sent: input from a stranger.
+    :param tag: value of the form's field, or a list of values; untrusted.
     """
     texts = tag if isinstance(tag, list) else [tag]
     found = [load_languages().get(text.lower()) for text in texts if isinstance(text, str)]
@@ -74,9 +74,9 @@ def recall_form_language(tag: object) -> None:
 
 
 def pick_locale(accepted: str) -> Language:
-    """Return the language of those that are there which somebody likes best, English where there is none.
+    """Return the available language that a browser prefers, or English.
 
-    :param accepted: header ``Accept-Language`` (RFC 9110, 12.5.4; its ranges are looked up as RFC 4647, 3.4, says).
+    :param accepted: the header ``Accept-Language`` (RFC 9110, 12.5.4), matched by "Lookup" (RFC 4647, 3.4).
     """
     for tag in _sort_by_quality(accepted[:_MAX_HEADER_CHARACTERS].lower().split(",")):
         found = _find_language(tag)
@@ -86,20 +86,20 @@ def pick_locale(accepted: str) -> Language:
 
 
 def _sort_by_quality(ranges: Iterable[str]) -> list[str]:
-    """Return the tags of language ranges, the best liked first, without those that are not wanted."""
-    liked = []
+    """Return the acceptable tags, most preferred first."""
+    weighted = []
     for each in ranges:
         tag, _, quality = each.replace(" ", "").partition(";q=")
         try:
-            liked.append((float(quality or 1), tag))
+            weighted.append((float(quality or 1), tag))
         except ValueError:
             continue
-    wanted = [(weight, tag) for weight, tag in liked if 0 < weight <= 1]
-    return [tag for _, tag in sorted(wanted, key=lambda pair: -pair[0])]
+    acceptable = [(weight, tag) for weight, tag in weighted if 0 < weight <= 1]
+    return [tag for _, tag in sorted(acceptable, key=lambda pair: -pair[0])]
 
 
 def _find_language(tag: str) -> Language | None:
-    """Return the language of a tag, of the tag without its last parts, or the only one that is more exact than it."""
+    """Return the language of a tag, else of the tag without its last parts, else a more specific one."""
     known = load_languages()
     shorter = tag
     while shorter:

@@ -1,9 +1,9 @@
-"""How a link names the options of a start: JupyterHub reads both ways, and its version decides which it wants."""
+"""The prefix of options in links to the spawn page, which depends on JupyterHub's version."""
 
 from __future__ import annotations
 
 import jupyterhub
 
 LINK_PREFIX = "opt-" if jupyterhub.version_info >= (6,) else ""
-"""Comes before each option's name in the address of a spawn page. JupyterHub 6 warns of names without it, because they
-may be names of its own; JupyterHub 5 hands the prefix on as part of the name."""
+"""Precedes each option in a link that starts a server. JupyterHub 6 warns about options without it, because they may
+collide with its own; JupyterHub 5 would treat it as part of the name."""
