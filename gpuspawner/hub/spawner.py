@@ -71,23 +71,23 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         :mod:`gpuspawner.hub.startup`.
     """
 
-    _offer_factory = OfferFactory()
-    _admin_warnings = AdminWarnings()
-    _admission = AdmissionService()
+    offer_factory = OfferFactory()
+    admin_warnings = AdminWarnings()
+    admission = AdmissionService()
     _events_access = EventsAccess()
-    _settings_files = SettingsFilesCache()
+    settings_files_cache = SettingsFilesCache()
     _start_future: asyncio.Future[Any] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         # KubeSpawner's own constructor may come back to us, so these are there first.
-        self._trait_overrides = TraitOverrides(self)
-        self._start_state = StartState()
+        self.trait_overrides = TraitOverrides(self)
+        self.start_state = StartState()
         self._reloading_settings: ReloadingSettings | None = None
         super().__init__(*args, **kwargs)
         if self.settings_files:
             # Before anything changes a trait for this person.
-            self._reloading_settings = self._settings_files.get_settings(
-                self.settings_files, self.collect_settings(), parse=self._offer_factory.parse, log=self.log
+            self._reloading_settings = self.settings_files_cache.get_settings(
+                self.settings_files, self.collect_settings(), parse=self.offer_factory.parse, log=self.log
             )
         self._parse_settings()
 
@@ -102,10 +102,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return self._render_form(context.take_draft(), read_choice_header(self.handler))
 
     async def _render_form(self, draft: context.FormDraft | None, asked: Mapping[str, str] | None) -> str:
-        offer = await self._make_offer()
+        offer = await self.make_offer()
         options = self.user_options if isinstance(self.user_options, Mapping) else None
         typed = draft.typed if draft else asked
-        allowed = await self._admission.find_allowance(self, offer)
+        allowed = await self.admission.find_allowance(self, offer)
         filled = fill_fields(offer.catalogue, options=options, typed=typed, allowance=allowed)
         view = build_view(
             offer.catalogue,
@@ -117,7 +117,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         )
         with use_language(ENGLISH):  # as in the hub's log
             flags = (
-                build_warnings_view(self._admin_warnings.find_warnings(offer, self._make_warning_scope()))
+                build_warnings_view(self.admin_warnings.find_warnings(offer, self._make_warning_scope()))
                 if context.is_viewer_admin()
                 else None
             )
@@ -152,9 +152,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     async def _admit_form(
         self, sent: Mapping[str, object], reader: Any, *, draft: context.FormDraft
     ) -> dict[str, object]:
-        offer = await self._make_offer()
+        offer = await self.make_offer()
         try:
-            return (await self._admission.admit(self, reader(sent), offer=offer, is_start=False)).options
+            return (await self.admission.admit(self, reader(sent), offer=offer, is_start=False)).options
         except UnreadClusterError as error:
             raise make_unread_cluster_failure(offer.unread_reason) from error
         except SelectionError as error:
@@ -178,23 +178,23 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         if not self._is_ours():
             await super().load_user_options()
             return
-        offer = await self._make_offer()
+        offer = await self.make_offer()
         admission = await self._admit_start(self.user_options, offer)
-        self._trait_overrides.assign(build_trait_values(admission.choice, self._trait_overrides))
-        self._start_state.removed_environment = admission.choice.placement.removed_environment
-        self._start_state.feed.gpu = admission.gpu
-        self._start_state.pending_preflight = partial(run_preflight, self, offer=offer, gpu=admission.gpu)
+        self.trait_overrides.assign(build_trait_values(admission.choice, self.trait_overrides))
+        self.start_state.removed_environment = admission.choice.placement.removed_environment
+        self.start_state.feed.gpu = admission.gpu
+        self.start_state.pending_preflight = partial(run_preflight, self, offer=offer, gpu=admission.gpu)
 
     async def _admit_start(self, user_options: object, offer: Offer) -> Admission:
         starts.begin_measuring(self, user_options, catalogue=offer.catalogue)
         try:
-            return await self._admission.admit(self, user_options, offer=offer, is_start=True)
+            return await self.admission.admit(self, user_options, offer=offer, is_start=True)
         except UnreadClusterError as error:
-            self._start_state.is_refused = True
+            self.start_state.is_refused = True
             raise make_unread_cluster_failure(offer.unread_reason) from error
         except SelectionError as error:
             context.note_problems(error.problems)
-            self._start_state.is_refused = self._start_state.is_forgivable = True
+            self.start_state.is_refused = self.start_state.is_forgivable = True
             raise make_refusal(error) from error
 
     @override
@@ -212,17 +212,17 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     def get_env(self) -> dict[str, Any]:
         """Return the pod's environment, without what must not be there whoever set it (``env_keep``, an auth hook)."""
         environment: dict[str, Any] = super().get_env()
-        return {name: value for name, value in environment.items() if name not in self._start_state.removed_environment}
+        return {name: value for name, value in environment.items() if name not in self.start_state.removed_environment}
 
     @override
     def clear_state(self) -> None:
         """Forget the last start; JupyterHub calls this before each start and after each stop."""
         super().clear_state()
-        self._trait_overrides.restore()
-        if self._start_state.is_forgivable:
+        self.trait_overrides.restore()
+        if self.start_state.is_forgivable:
             forgive_refused_start(self.user)
         self._start_future = None
-        self._start_state = self._start_state.make_next()
+        self.start_state = self.start_state.make_next()
 
     @property
     @override
@@ -255,7 +255,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         if not self._is_ours():
             return await watch()
         reflector = await self._events_access.start_events_reflector(self, watch)
-        self._start_state.feed.lacks_events = reflector is None
+        self.start_state.feed.lacks_events = reflector is None
         return reflector
 
     @override
@@ -263,18 +263,18 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         """Start the pod; what Kubernetes refuses, and what nothing will come of, ends in one sentence."""
         give_up_dead_reflectors(type(self).reflectors)
         # Not in the task that is made here: in a busy hub it may have to wait, and JupyterHub's timer does not.
-        self._start_state.feed.begin()
+        self.start_state.feed.begin()
         starting = asyncio.ensure_future(super().start())
         self._start_future = future = asyncio.ensure_future(self._explain_errors(starting))
         # A task that is cut off before it has begun cuts off nothing itself.
         future.add_done_callback(lambda _: starting.cancel())
-        future.add_done_callback(lambda _: self._admission.reservations.release_seen(self))
+        future.add_done_callback(lambda _: self.admission.reservations.release_seen(self))
         return future
 
     @override
     def progress(self) -> AsyncGenerator[dict[str, Any]]:
         """Yield what is said of the start, for one open page."""
-        return stream_progress(self, self._start_state.feed) if self._is_ours() else super().progress()
+        return stream_progress(self, self.start_state.feed) if self._is_ours() else super().progress()
 
     # Whichever of these three KubeSpawner calls first, the rehearsal comes before it. The last two are called again and
     # again until they return true.
@@ -292,8 +292,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @override
     async def _make_create_pod_request(self, pod: Any, request_timeout: float) -> Any:
         await self._run_preflight(pod)
-        self._start_state.feed.note_pod_sent(cancellation.find_pod(self))
-        with self._admission.reservations.track_creation(self):
+        self.start_state.feed.note_pod_sent(cancellation.find_pod(self))
+        with self.admission.reservations.track_creation(self):
             is_made = await super()._make_create_pod_request(pod, request_timeout)
         if is_made:
             starts.note_pod(self, {})
@@ -301,21 +301,21 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     async def _run_preflight(self, pod: Any = None) -> None:
         """Look at the pod of a start, once; at a draft of it where there is none yet."""
-        rehearsal, self._start_state.pending_preflight = self._start_state.pending_preflight, None
+        rehearsal, self.start_state.pending_preflight = self.start_state.pending_preflight, None
         if rehearsal is None:
             return
         try:
             await rehearsal(await draft_pod(self) if pod is None else pod)
         except RefusedStart:
-            self._start_state.is_refused = True
+            self.start_state.is_refused = True
             raise
 
     async def _explain_errors(self, start: Awaitable[Any]) -> Any:
         try:
-            return await (supervise_start(self, start, feed=self._start_state.feed) if self._is_ours() else start)
+            return await (supervise_start(self, start, feed=self.start_state.feed) if self._is_ours() else start)
         except Exception as error:
             explained = explain_cluster_error(error)
-            self._start_state.is_forgivable = isinstance(explained or error, RefusedStart)
+            self.start_state.is_forgivable = isinstance(explained or error, RefusedStart)
             if explained is None:
                 raise
             self.log.exception("Starting %s failed in Kubernetes", self._log_name)
@@ -329,9 +329,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
         After a start that failed otherwise, or was cut off, a pod may be left in any state: JupyterHub is to remove it.
         """
-        if self._start_state.is_refused:
+        if self.start_state.is_refused:
             return 0
-        if cancellation.can_have_left_pod(self):
+        if cancellation.can_have_left_pod(self, is_pod_sent=self.start_state.feed.is_sent):
             return None
         status: int | None = await super().poll()
         return await run_time.enforce_run_time(self) if status is None else status
@@ -339,18 +339,18 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @override
     async def stop(self, now: bool = False) -> None:
         """Remove the pod; at once where nothing in it ran yet."""
-        self._start_state.is_removing = True
+        self.start_state.is_removing = True
         try:
             await super().stop(now or cancellation.has_never_run(self))
         finally:
-            self._start_state.is_removing = False
+            self.start_state.is_removing = False
 
     # -- settings and cluster ------------------------------------------------------------------------------------------
 
     def _parse_settings(self) -> ParsedSettings:
         followed = self._reloading_settings
         return (
-            followed.parse(self.collect_settings()) if followed else self._offer_factory.parse(self.collect_settings())
+            followed.parse(self.collect_settings()) if followed else self.offer_factory.parse(self.collect_settings())
         )
 
     def _is_ours(self) -> bool:
@@ -360,17 +360,18 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         configured = self._find_my_config(self.config)
         return not self.profile_list and not any(name in configured for name in _OWN_FORM)
 
-    async def _make_offer(self) -> Offer:
-        store = self._offer_factory.get_store(
+    async def make_offer(self) -> Offer:
+        """Return what the settings and the cluster offer now, and log new warnings about them."""
+        store = self.offer_factory.get_store(
             self.api, pace=StoreTiming(first_sync_timeout_s=self.capacity_timeout), log=self.log
         )
         viewpoint = self._make_warning_scope()
-        offer = await self._offer_factory.make_offer(viewpoint.settings, store, image=self._trait_overrides["image"])
-        self._admin_warnings.schedule_log(offer, viewpoint, log=self.log)
+        offer = await self.offer_factory.make_offer(viewpoint.settings, store, image=self.trait_overrides["image"])
+        self.admin_warnings.schedule_log(offer, viewpoint, log=self.log)
         return offer
 
     def _make_warning_scope(self) -> WarningScope:
-        return WarningScope(self._parse_settings(), parse_admin_tolerations(self._trait_overrides["tolerations"]))
+        return WarningScope(self._parse_settings(), parse_admin_tolerations(self.trait_overrides["tolerations"]))
 
 
 async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None:
@@ -379,10 +380,10 @@ async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None
     Everything else waits for the start, after the admin's hooks: one that changes a list in place must not get to hold
     what a choice added there.
     """
-    admission = await spawner._admit_start(user_options, await spawner._make_offer())
+    admission = await spawner._admit_start(user_options, await spawner.make_offer())
     timeout_s = admission.choice.placement.start_timeout_s
     if timeout_s is not None:
-        spawner._trait_overrides.assign({"start_timeout": timeout_s})
+        spawner.trait_overrides.assign({"start_timeout": timeout_s})
     spawner.user_options = admission.options
     stored = spawner.orm_spawner
     if stored is not None and stored.user_options != admission.options:
@@ -391,5 +392,5 @@ async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None
         stored.user_options = admission.options
 
 
-REGISTRY.register(ClusterMetrics(lambda: GPUSpawner.reflectors, lambda: GPUSpawner._offer_factory.known_store))
-REGISTRY.register(SettingsMetrics(GPUSpawner._settings_files))
+REGISTRY.register(ClusterMetrics(lambda: GPUSpawner.reflectors, lambda: GPUSpawner.offer_factory.known_store))
+REGISTRY.register(SettingsMetrics(GPUSpawner.settings_files_cache))

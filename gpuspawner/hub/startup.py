@@ -162,7 +162,7 @@ def _remember_files(merged: Config, *, log: logging.Logger) -> None:
     if paths:
         said = {name: merged[name] for name in SETTING_TRAITS if name in merged}
         base = GPUSpawnerTraits(config=Config({GPUSpawnerTraits.__name__: said})).collect_settings()
-        GPUSpawner._settings_files.get_settings(paths, base, parse=GPUSpawner._offer_factory.parse, log=log)
+        GPUSpawner.settings_files_cache.get_settings(paths, base, parse=GPUSpawner.offer_factory.parse, log=log)
 
 
 def _find_unknown_traits(section: Mapping[str, Any]) -> Iterable[Problem]:

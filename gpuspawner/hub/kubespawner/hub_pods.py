@@ -11,17 +11,17 @@ import asyncio
 import re
 from collections.abc import Callable, Iterator, Mapping, Set
 from functools import cache
-from types import SimpleNamespace
 from typing import Any
 
-from kubespawner import KubeSpawner
 from typing_extensions import override
 
 from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.core.policy.server_pods import read_pod_owner
+from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.kubespawner.reflectors import give_up_dead_reflectors, is_given_up
+from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, UserServer, WatchingSpawner
 
 _ANY_NUMBER = "\0"
 """Where a namespace has the number of a user, which no pod notes; no namespace has this character."""
@@ -39,7 +39,7 @@ class _UserId:
         return _ANY_NUMBER
 
 
-def make_own_pod_check(spawner: Any) -> Callable[[Mapping[str, Any]], bool]:
+def make_own_pod_check(spawner: WatchingSpawner) -> Callable[[Mapping[str, Any]], bool]:
     """Return what tells whether a pod is in the namespace that this hub gives the user whose name it notes.
 
     A pattern for all users would not do: ``jhub-…`` is the namespace of any user of a hub in ``jhub``, and of any user
@@ -47,7 +47,7 @@ def make_own_pod_check(spawner: Any) -> Callable[[Mapping[str, Any]], bool]:
 
     :param spawner: anybody's.
     """
-    stand_in = cache(lambda: _make_stand_in(spawner))
+    stand_in = cache(lambda: private_api.make_stand_in(spawner, user_id=_UserId()))
 
     def is_own(raw: Mapping[str, Any]) -> bool:
         owner, server = read_pod_owner(raw)
@@ -55,7 +55,7 @@ def make_own_pod_check(spawner: Any) -> Callable[[Mapping[str, Any]], bool]:
             return False
         user = stand_in()
         user.user.name, user.name = owner, server
-        expected = KubeSpawner._expand_user_properties(user, spawner.user_namespace_template)
+        expected = private_api.expand_user_properties(user, spawner.user_namespace_template)
         found = as_text(as_dict(raw.get("metadata")).get("namespace"))
         if _ANY_NUMBER not in expected:
             return bool(expected == found)
@@ -64,32 +64,20 @@ def make_own_pod_check(spawner: Any) -> Callable[[Mapping[str, Any]], bool]:
     return is_own
 
 
-def _make_stand_in(spawner: Any) -> SimpleNamespace:
-    """Return what KubeSpawner names a namespace by: all that it reads of a spawner then, without a user's names."""
-    hub = spawner._namespace_default()  # reads a file
-    return SimpleNamespace(
-        user=SimpleNamespace(id=_UserId()),
-        slug_scheme=spawner.slug_scheme,
-        # The one that a user's takes the place of: a template may be made with it.
-        namespace=spawner._find_my_config(spawner.config).get("namespace", hub),
-        _namespace_default=lambda: hub,
-    )
-
-
 PodsByKey = Mapping[str, Mapping[str, Any]]
 """By namespace and name, as the API sends them."""
 IsOwnPod = Callable[[Mapping[str, Any]], bool]
 """Tells of a pod whether it is of this hub's servers."""
 
 
-def list_pods_with(resources: Set[str], spawner: Any) -> tuple[Pod, ...] | None:
+def list_pods_with(resources: Set[str], spawner: PodWatchingSpawner) -> tuple[Pod, ...] | None:
     """Return the servers' pods that hold, or wait for, one of some extended resources.
 
     None while KubeSpawner does not watch them: it begins when anybody starts a server or asks after one.
     """
-    if not has_read_pods(spawner):
-        return None
     reflector = spawner.pod_reflector
+    if reflector is None or not has_read_pods(spawner):
+        return None
     # Most servers have no GPU, and reading a pod takes much longer than looking for one.
     found = (
         decode.decode_pod(raw, include_claimed=True)
@@ -99,14 +87,14 @@ def list_pods_with(resources: Set[str], spawner: Any) -> tuple[Pod, ...] | None:
     return tuple(pod for pod in found if pod is not None)
 
 
-def has_read_pods(spawner: Any) -> bool:
+def has_read_pods(spawner: PodWatchingSpawner) -> bool:
     """Tell whether KubeSpawner has read the pods of servers."""
     reflector = spawner.pod_reflector
     loaded = reflector.first_load_future if reflector is not None else None
     return loaded is not None and loaded.done() and not loaded.cancelled() and loaded.exception() is None
 
 
-async def ensure_pods_watched(spawner: Any, *, timeout_s: float) -> None:
+async def ensure_pods_watched(spawner: WatchingSpawner, *, timeout_s: float) -> None:
     """Have KubeSpawner read the pods of servers, and wait for it a while; it goes on where that was not enough.
 
     :param timeout_s: seconds; :func:`has_read_pods` tells afterwards.
@@ -120,7 +108,7 @@ async def ensure_pods_watched(spawner: Any, *, timeout_s: float) -> None:
     await asyncio.wait({reading}, timeout=timeout_s)
 
 
-def list_watched_pods(spawner: Any) -> Iterator[tuple[PodsByKey, IsOwnPod]]:
+def list_watched_pods(spawner: WatchingSpawner) -> Iterator[tuple[PodsByKey, IsOwnPod]]:
     """Yield the pods of servers, and what tells of one whether it is this hub's, for each namespace that is watched.
 
     Where users have namespaces of their own, KubeSpawner watches all there are, with the servers of other hubs in them.
@@ -134,9 +122,9 @@ def list_watched_pods(spawner: Any) -> Iterator[tuple[PodsByKey, IsOwnPod]]:
             yield reflector.pods, make_own_pod_check(spawner)
 
 
-async def _start_pods_reflector(spawner: Any) -> None:
+async def _start_pods_reflector(spawner: WatchingSpawner) -> None:
     try:
-        await spawner._start_watching_pods()
+        await private_api.start_pods_reflector(spawner)
     except SystemExit as error:
         # Where KubeSpawner watches all namespaces and cannot, it ends the hub. A form is no reason for that.
         raise RuntimeError("the pods of all namespaces cannot be watched") from error
@@ -151,7 +139,7 @@ ServerKey = tuple[str, str]
 """Names of a user and of their server; the latter is empty for the default one."""
 
 
-def read_pod_owners(spawner: Any) -> Mapping[str, ServerKey]:
+def read_pod_owners(spawner: UserServer) -> Mapping[str, ServerKey]:
     """Return who owns the pods of all spawners that this hub has, by namespace and name of the pod.
 
     :param spawner: anybody's; JupyterHub gives all of them the same settings, with its users among them.

@@ -13,21 +13,14 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Any
 
 from jupyterhub.app import JupyterHub
 from kubernetes_asyncio.client.rest import ApiException
 
 from gpuspawner.hub.errors import COUNTS_REFUSALS
-
-
-class HubUser(Protocol):
-    """What is used of JupyterHub's user.
-
-    :param settings: those that the hub's web application was made of.
-    """
-
-    settings: MutableMapping[str, Any]
+from gpuspawner.hub.kubespawner import private_api
+from gpuspawner.hub.spawner_protocol import HubUser, WatchingSpawner
 
 
 def _is_dead(reflector: Any) -> bool:
@@ -162,12 +155,12 @@ class EventsAccess:
         self._denied_until: dict[Any, float] = {}
         """By key of KubeSpawner's reflectors; those that were told of in the log, and have not been read since."""
 
-    async def start_events_reflector(self, spawner: Any, start: Callable[[], Awaitable[Any]]) -> Any:
+    async def start_events_reflector(self, spawner: WatchingSpawner, start: Callable[[], Awaitable[Any]]) -> Any:
         """Have events watched; return the reflector, None where the hub may not.
 
         :param start: KubeSpawner's own way to begin, or to find what watches already.
         """
-        key = spawner._get_reflector_key("events")
+        key = private_api.get_reflector_key(spawner, "events")
         if self._clock() < self._denied_until.get(key, -math.inf):
             return None
         try:
@@ -205,7 +198,7 @@ def _is_denied(reflector: Any) -> bool:
     return getattr(first.exception(), "status", None) == HTTPStatus.FORBIDDEN
 
 
-def _log_denied(spawner: Any) -> None:
+def _log_denied(spawner: WatchingSpawner) -> None:
     if spawner.enable_user_namespaces:
         where, role = "all namespaces", "gpuspawner-user-namespaces in docs/security.md"
     else:

@@ -12,14 +12,16 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from tornado import web
 
 from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.progress.model import Stage
 from gpuspawner.hub.errors import ClusterFailure, RefusedStart
+from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.metrics import registry
+from gpuspawner.hub.spawner_protocol import PodWatchingSpawner
 
 READY = "ready"
 CANCELLED = "cancelled"
@@ -136,15 +138,32 @@ class SpawnMeter:
             registry.count_verdict(self._verdict, came)
 
 
-def begin_measuring(spawner: Any, options: object, *, catalogue: Catalog) -> None:
+class MeasuredStart(Protocol):
+    """The state of a start.
+
+    :ivar meter: None before the start is measured.
+    """
+
+    meter: SpawnMeter | None
+
+
+class MeasuredSpawner(PodWatchingSpawner, Protocol):
+    """A spawner and its start."""
+
+    @property
+    def start_state(self) -> MeasuredStart:
+        """The state of the spawner's start."""
+
+
+def begin_measuring(spawner: MeasuredSpawner, options: object, *, catalogue: Catalog) -> None:
     """Measure a start of a spawner, unless that is done already.
 
     :param options: user options, not yet checked.
     """
-    future = spawner._spawn_future
-    if spawner._start_state.meter is not None or future is None or future.done():
+    future = private_api.get_spawn_future(spawner)
+    if spawner.start_state.meter is not None or future is None or future.done():
         return
-    spawner._start_state.meter = meter = SpawnMeter(find_gpu_label(options, catalogue))
+    spawner.start_state.meter = meter = SpawnMeter(find_gpu_label(options, catalogue))
 
     def ended(done: asyncio.Future[Any]) -> None:
         meter.end(asyncio.CancelledError() if done.cancelled() else done.exception())
@@ -152,21 +171,21 @@ def begin_measuring(spawner: Any, options: object, *, catalogue: Catalog) -> Non
     future.add_done_callback(ended)
 
 
-def enter_stage(spawner: Any, stage: str) -> None:
+def enter_stage(spawner: MeasuredSpawner, stage: str) -> None:
     """Note that a start of a spawner has reached a stage."""
-    if spawner._start_state.meter is not None:
-        spawner._start_state.meter.enter_stage(stage)
+    if spawner.start_state.meter is not None:
+        spawner.start_state.meter.enter_stage(stage)
 
 
-def note_pod(spawner: Any, pod: Mapping[str, Any] | None = None) -> None:
+def note_pod(spawner: MeasuredSpawner, pod: Mapping[str, Any] | None = None) -> None:
     """Note how far the pod of a start got, while it can still be seen.
 
     :param pod: as it was seen, or taken by the API server; as it is there now if not given.
     """
-    if spawner._start_state.meter is not None and pod is not None:
-        spawner._start_state.meter.note_pod(pod)
-    elif spawner._start_state.meter is not None and spawner.pod_reflector is not None:
-        spawner._start_state.meter.note_pod(spawner.pod_reflector.pods.get(f"{spawner.namespace}/{spawner.pod_name}"))
+    if spawner.start_state.meter is not None and pod is not None:
+        spawner.start_state.meter.note_pod(pod)
+    elif spawner.start_state.meter is not None and spawner.pod_reflector is not None:
+        spawner.start_state.meter.note_pod(spawner.pod_reflector.pods.get(f"{spawner.namespace}/{spawner.pod_name}"))
 
 
 def find_gpu_label(options: object, catalogue: Catalog) -> str:

@@ -16,29 +16,31 @@ from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.request.pod_requirements import ContainerResources, calculate_resources, place
 from gpuspawner.core.request.selection import Selection
 from gpuspawner.hub.config.offer import Offer
+from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.pod import overrides
 from gpuspawner.hub.pod.overrides import build_notebook_resources, build_pod_config
+from gpuspawner.hub.spawner_protocol import PodBuildingSpawner
 
 _PLACING = ("nodeSelector", "affinity", "tolerations")
 """Fields of a pod's spec that a GPU type and an image have a say in."""
 
 
-def copy_spawner(spawner: Any) -> Any:
+def copy_spawner(spawner: PodBuildingSpawner) -> PodBuildingSpawner:
     """Return a copy of a spawner with the admin's values, whose traits can be set without changing the spawner's.
 
     Everything but its traits is shared with the spawner: it is for making manifests only.
     """
     kind: Any = type(spawner)
-    twin = kind.__new__(kind)
+    twin: PodBuildingSpawner = kind.__new__(kind)
     # As copy.copy would, but that looks for observers at all attributes of the class, and they are there already.
-    values = {"_trait_values": dict(spawner._trait_values)}
-    twin.__dict__ = {**spawner.__dict__, **twin.__dict__, **values}
-    twin._trait_overrides = spawner._trait_overrides.copy_for(twin)
-    twin._trait_overrides.restore()
+    twin.__dict__ = {**spawner.__dict__, **twin.__dict__}
+    private_api.set_trait_values(twin, dict(private_api.get_trait_values(spawner)))
+    twin.trait_overrides = spawner.trait_overrides.copy_for(twin)
+    twin.trait_overrides.restore()
     return twin
 
 
-def serialize_pod(spawner: Any, pod: Any) -> dict[str, Any]:
+def serialize_pod(spawner: PodBuildingSpawner, pod: Any) -> dict[str, Any]:
     """Return the manifest of a pod as it goes to the API server.
 
     :param pod: the client's model of it, which a hook may have replaced by a plain dict.
@@ -60,7 +62,7 @@ class PodPreviews:
     :param spawner: the person's; not changed.
     """
 
-    spawner: Any
+    spawner: PodBuildingSpawner
     offer: Offer
     _manifest: dict[str, Any] | None = None
     """Of a pod without a choice."""

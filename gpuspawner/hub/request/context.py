@@ -36,6 +36,7 @@ from gpuspawner.core.errors import Problem
 from gpuspawner.core.form.fields import FORM_FIELDS, format_field_values
 from gpuspawner.core.request.checks import find_max_length
 from gpuspawner.core.request.selection import Selection
+from gpuspawner.hub.spawner_protocol import UserServer
 
 _is_admin: ContextVar[bool] = ContextVar("gpuspawner_is_admin", default=False)
 
@@ -137,7 +138,7 @@ PREFILL_PREFIX = "fill-"
 """Comes before the name of each field."""
 
 
-def build_prefill_url(spawner: Any, selection: Selection) -> str:
+def build_prefill_url(spawner: UserServer, selection: Selection) -> str:
     """Return the address of a server's spawn page with a choice filled in.
 
     :param spawner: the server's.

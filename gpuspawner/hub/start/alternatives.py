@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import islice
-from typing import Any
 
 from markupsafe import Markup
 
@@ -17,8 +16,10 @@ from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import join_sentences, join_with_or
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.form.live import find_startable_alternatives
+from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.request.context import build_prefill_url
 from gpuspawner.hub.start.observer import WorkThrottle
+from gpuspawner.hub.start.state import StartingSpawner
 
 _MAX_ALTERNATIVES = 3
 _IMAGE_REASONS = frozenset({"image_not_found", "image_pull_denied", "invalid_image"})
@@ -30,7 +31,7 @@ _throttle = WorkThrottle(0.2)
 """Of looking for choices that fit, each a survey of the whole cluster or more."""
 
 
-async def add_alternatives(refused: RefusedStart, spawner: Any, *, patience_s: float = 1.0) -> RefusedStart:
+async def add_alternatives(refused: RefusedStart, spawner: StartingSpawner, *, patience_s: float = 1.0) -> RefusedStart:
     """Return the error that ends a start with up to three choices, as links that fill in the form.
 
     :param refused: the same without any.
@@ -49,12 +50,14 @@ async def add_alternatives(refused: RefusedStart, spawner: Any, *, patience_s: f
     )
 
 
-async def _find_named_alternatives(spawner: Any, reason: str, *, patience_s: float) -> list[tuple[str, str]]:
+async def _find_named_alternatives(
+    spawner: StartingSpawner, reason: str, *, patience_s: float
+) -> list[tuple[str, str]]:
     """Return other choices: what each has that the person's has not, and the address that fills it in."""
     try:
-        offer = await spawner._make_offer()
+        offer = await spawner.make_offer()
         selection = validate(spawner.user_options, offer.catalogue)
-        reach = (await spawner._admission.find_allowance(spawner, offer, is_start=True)).catalogue
+        reach = (await spawner.admission.find_allowance(spawner, offer, is_start=True)).catalogue
         if reason in _SETUP_REASONS:
             return []
         if reason in _IMAGE_REASONS:
@@ -69,7 +72,7 @@ async def _find_named_alternatives(spawner: Any, reason: str, *, patience_s: flo
     except SelectionError:
         return []  # it is no longer offered
     except Exception:  # why it ended is worth more than what to do instead
-        spawner.log.exception("Cannot find other choices for %s", spawner._log_name)
+        spawner.log.exception("Cannot find other choices for %s", private_api.get_log_name(spawner))
         return []
     catalogue = offer.catalogue
     return [

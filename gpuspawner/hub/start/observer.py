@@ -13,7 +13,6 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.cluster.state import Inventory
@@ -23,6 +22,7 @@ from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S, Outcome, Verdict, pr
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.kubespawner.events import PodEvent, PodEventIndex
 from gpuspawner.hub.start.cancellation import find_pod
+from gpuspawner.hub.start.state import StartingSpawner
 from gpuspawner.hub.start.stream import ProgressFeed, read_uid
 
 
@@ -88,7 +88,7 @@ class StartObserver:
     _events = PodEventIndex()
     _throttle = WorkThrottle(_VERDICT_SHARE)
 
-    def __init__(self, spawner: Any, feed: ProgressFeed) -> None:
+    def __init__(self, spawner: StartingSpawner, feed: ProgressFeed) -> None:
         self._spawner = spawner
         self._feed = feed
         self._seen: object = None
@@ -116,7 +116,7 @@ class StartObserver:
         if node and node != self._node:
             self._node, self._bound_at, self._was_ready = node, now, False
         # The pod of a node that is gone may have gone with it.
-        offer = None if pod is None and not self._node else await self._spawner._make_offer()
+        offer = None if pod is None and not self._node else await self._spawner.make_offer()
         judged = None if pod is None or offer is None or node else await self._predict_verdict(pod, offer)
         return Facts(
             pod=pod,

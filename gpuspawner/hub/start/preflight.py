@@ -21,6 +21,7 @@ from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.pod.preview import serialize_pod
 from gpuspawner.hub.start.alternatives import add_alternatives
+from gpuspawner.hub.start.state import StartingSpawner
 
 _DRY_RUN_ALL = "All"
 """The only value of ``dryRun`` there is: https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run"""
@@ -30,7 +31,7 @@ _REFUSALS = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.
 that helps, waits for a last pod that is still going (409) and makes a user's namespace (404)."""
 
 
-async def draft_pod(spawner: Any) -> Any:
+async def draft_pod(spawner: StartingSpawner) -> Any:
     """Return the pod as KubeSpawner will make it later, which calls the admin's ``modify_pod_hook`` once more.
 
     :param spawner: with the choice in its traits.
@@ -39,7 +40,7 @@ async def draft_pod(spawner: Any) -> Any:
     return await maybe_future(spawner.modify_pod_hook(spawner, pod)) if spawner.modify_pod_hook else pod
 
 
-async def run_preflight(spawner: Any, pod: Any, *, offer: Offer, gpu: GPUType | None) -> None:
+async def run_preflight(spawner: StartingSpawner, pod: Any, *, offer: Offer, gpu: GPUType | None) -> None:
     """Look at the pod that is about to be created, and have the API server look at it.
 
     :param pod: with everything that hooks have put into it.
@@ -52,8 +53,8 @@ async def run_preflight(spawner: Any, pod: Any, *, offer: Offer, gpu: GPUType | 
         # Most starts fit at once, which takes less to tell than why one would not.
         is_now = starts_now(located, offer.inventory)
         found = Verdict(outcome=Outcome.NOW) if is_now else predict_verdict(located, offer.inventory, gpu=gpu)
-        if spawner._start_state.meter is not None:
-            spawner._start_state.meter.note_verdict(found.outcome)
+        if spawner.start_state.meter is not None:
+            spawner.start_state.meter.note_verdict(found.outcome)
         if found.outcome is Outcome.NEVER:
             refused = RefusedStart(format_verdict(found), reason="never_fits", status_code=HTTPStatus.CONFLICT)
             raise await add_alternatives(refused, spawner)
@@ -78,7 +79,7 @@ def _drop_environment(pod: Any) -> Any:
     return changed
 
 
-async def _create_dry(spawner: Any, pod: Any) -> None:
+async def _create_dry(spawner: StartingSpawner, pod: Any) -> None:
     create = spawner.api.create_namespaced_pod
     try:
         await create(spawner.namespace, pod, dry_run=_DRY_RUN_ALL, _request_timeout=spawner.k8s_api_request_timeout)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
+from gpuspawner.hub.admission.service import AdmissionService
+from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.metrics.starts import SpawnMeter
+from gpuspawner.hub.spawner_protocol import AdmittedSpawner, PodBuildingSpawner
 from gpuspawner.hub.start.stream import ProgressFeed
 
 
@@ -40,3 +43,27 @@ class StartState:
         waited_for.gpu = None
         # A pod that is being deleted still is, and one whose end was announced needs no second word.
         return StartState(feed=waited_for, is_removing=self.is_removing, warned_pod_uid=self.warned_pod_uid)
+
+
+class StartingSpawner(AdmittedSpawner, PodBuildingSpawner, Protocol):
+    """A spawner in the middle of a start.
+
+    :ivar event_reflector: KubeSpawner's watch of events, None where there is none.
+    :ivar user_options: the choice as it is stored.
+    :ivar start_timeout: seconds that JupyterHub gives the start.
+    :ivar http_timeout: seconds that JupyterHub gives the server to answer once its pod runs.
+    :ivar k8s_api_request_timeout: seconds that KubeSpawner gives a request.
+    """
+
+    admission: AdmissionService
+    start_state: StartState
+    event_reflector: Any
+    user_options: Mapping[str, object]
+    start_timeout: float
+    http_timeout: float
+    dry_run: bool
+    k8s_api_request_timeout: float
+    modify_pod_hook: Callable[[Any, Any], Any] | None
+
+    async def make_offer(self) -> Offer:
+        """Return the catalog and the inventory of this moment."""

@@ -20,7 +20,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from textwrap import dedent
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from gpuspawner.core.catalog.model import GPUType
@@ -28,6 +28,8 @@ from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.core.progress.model import Report
 from gpuspawner.core.text.i18n import Language, get_language, ngettext, use_language
 from gpuspawner.core.text.wording import join_sentences
+from gpuspawner.hub.kubespawner import private_api
+from gpuspawner.hub.spawner_protocol import UserServer
 from gpuspawner.hub.start.cancellation import add_cancel_button
 
 
@@ -119,7 +121,25 @@ ProgressEvent = dict[str, Any]
 """What JupyterHub sends to the page: ``progress``, ``message``, ``html_message``, ``raw_event``."""
 
 
-async def stream_progress(spawner: Any, feed: ProgressFeed) -> AsyncGenerator[ProgressEvent]:
+class ProgressSpawner(UserServer, Protocol):
+    """A server and what its site has set for the page of a start; traits of newer KubeSpawners may be missing.
+
+    :ivar start_timeout: seconds that JupyterHub gives the start.
+    """
+
+    start_timeout: float
+    slow_spawn_message: str
+    decorate_progress_message: Callable[..., Any] | None
+    event_formatter_class: Callable[..., Any]
+
+    def has_trait(self, name: str) -> bool:
+        """Return whether the spawner has a trait."""
+
+    def trait_defaults(self, name: str) -> Any:
+        """Return a trait's default."""
+
+
+async def stream_progress(spawner: ProgressSpawner, feed: ProgressFeed) -> AsyncGenerator[ProgressEvent]:
     """Yield what was said so far, and what is said until the start is over.
 
     :param spawner: the server's.
@@ -154,7 +174,7 @@ class _SlowStartReminder:
     :param spawner: says after how many seconds and how often.
     """
 
-    def __init__(self, spawner: Any) -> None:
+    def __init__(self, spawner: ProgressSpawner) -> None:
         self._timeout_s = spawner.start_timeout
         # KubeSpawner 7.0 has none of the three.
         self._pause_s = max(1.0, float(getattr(spawner, "slow_spawn_message_frequency", 0)))
@@ -183,19 +203,19 @@ def _find_last_sentence(feed: ProgressFeed) -> str:
     return feed.last.sentence if feed.last else ""
 
 
-def _build_event(spawner: Any, report: Report) -> ProgressEvent:
+def _build_event(spawner: ProgressSpawner, report: Report) -> ProgressEvent:
     event = {"progress": report.percent, **_build_message(spawner, report.sentence)}
     if report.raw_event is None:
         return event
     return {**event, "raw_event": dict(report.raw_event), **_apply_site_formatter(spawner, report)}
 
 
-def _build_message(spawner: Any, sentence: str) -> ProgressEvent:
+def _build_message(spawner: ProgressSpawner, sentence: str) -> ProgressEvent:
     html = add_cancel_button(spawner, sentence)
     return {"message": sentence, "html_message": html} if html else {"message": sentence}
 
 
-def _apply_site_formatter(spawner: Any, report: Report) -> ProgressEvent:
+def _apply_site_formatter(spawner: ProgressSpawner, report: Report) -> ProgressEvent:
     """Return what the site's own formatter and hook make of an event, as KubeSpawner after 7.1 has them.
 
     KubeSpawner has a formatter whether or not anybody asked for one, so only one that is configured counts.
@@ -209,15 +229,15 @@ def _apply_site_formatter(spawner: Any, report: Report) -> ProgressEvent:
         text = _find_site_formatter(spawner).format_event(event) if has_words else report.sentence
         return {**_build_message(spawner, text), **(hook(spawner, event, text) if hook else {})}
     except Exception:  # the site's code; ours is as good
-        spawner.log.exception("The site's words for an event of %s cannot be had", spawner._log_name)
+        spawner.log.exception("The site's words for an event of %s cannot be had", private_api.get_log_name(spawner))
         return {}
 
 
-def _is_configured(spawner: Any, trait: str) -> bool:
+def _is_configured(spawner: ProgressSpawner, trait: str) -> bool:
     return spawner.has_trait(trait) and getattr(spawner, trait) not in (None, spawner.trait_defaults(trait))
 
 
-def _find_site_formatter(spawner: Any) -> Any:
+def _find_site_formatter(spawner: ProgressSpawner) -> Any:
     made = getattr(spawner, "event_formatter", None)
     return spawner.event_formatter_class(parent=spawner) if made is None else made
 

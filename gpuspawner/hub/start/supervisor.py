@@ -19,9 +19,11 @@ from gpuspawner.core.text.i18n import gettext, ngettext
 from gpuspawner.core.text.wording import join_sentences
 from gpuspawner.core.units.duration import format_duration
 from gpuspawner.hub.errors import RefusedStart, SlowStartError
+from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.metrics import starts
 from gpuspawner.hub.start.alternatives import add_alternatives
 from gpuspawner.hub.start.observer import StartObserver
+from gpuspawner.hub.start.state import StartingSpawner
 from gpuspawner.hub.start.stream import ProgressFeed, wait_until_listening
 
 _PAUSE_S = 1.0
@@ -34,7 +36,7 @@ _ALTERNATIVES_S = 10.0
 """Seconds that may go by where nothing will come of a start, and nobody else ends it."""
 
 
-async def supervise_start(spawner: Any, start: Awaitable[Any], *, feed: ProgressFeed) -> Any:
+async def supervise_start(spawner: StartingSpawner, start: Awaitable[Any], *, feed: ProgressFeed) -> Any:
     """Wait for a start and return what it returns, unless nothing will come of it.
 
     :param start: KubeSpawner's; cancelled where this ends it.
@@ -89,7 +91,7 @@ async def _cancel_all(*tasks: asyncio.Future[Any]) -> None:
 class _Supervisor:
     """Looks at a start again and again, and tells what is new."""
 
-    def __init__(self, spawner: Any, feed: ProgressFeed) -> None:
+    def __init__(self, spawner: StartingSpawner, feed: ProgressFeed) -> None:
         self._spawner = spawner
         self._feed = feed
         self._observer = StartObserver(spawner, feed)
@@ -156,7 +158,7 @@ class _Supervisor:
         try:
             facts = await self._observer.observe(even_if_unchanged=even_if_unchanged)
             # KubeSpawner removes the pod itself where it cannot do what comes after it, and says why.
-            if facts is None or self._spawner._start_state.is_removing:
+            if facts is None or self._spawner.start_state.is_removing:
                 return None
             if facts.pod is not None:
                 starts.note_pod(self._spawner, facts.pod)
@@ -164,7 +166,9 @@ class _Supervisor:
         except Exception as error:  # whatever it is, the start itself may well succeed
             if type(error) not in self._logged:
                 self._logged.add(type(error))
-                self._spawner.log.exception("Cannot tell how the start of %s gets on", self._spawner._log_name)
+                self._spawner.log.exception(
+                    "Cannot tell how the start of %s gets on", private_api.get_log_name(self._spawner)
+                )
             return None
         self._feed.publish(reports, percent=self._progress.percent)
         for report in reports:
