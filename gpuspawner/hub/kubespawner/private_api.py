@@ -42,7 +42,7 @@ class _Spawner(Protocol):
 
 
 def get_log_name(spawner: object) -> str:
-    """Return the user's and the server's name as JupyterHub's own log lines have them, such as ``ada:lab``."""
+    """Return the user's and the server's name as in JupyterHub's log, such as ``ada:lab``."""
     return cast("_Spawner", spawner)._log_name
 
 
@@ -112,9 +112,10 @@ def make_stand_in(spawner: WatchingSpawner, *, user_id: object) -> SimpleNamespa
 
 
 def expand_user_properties(stand_in: SimpleNamespace, template: str) -> str:
-    """Return a template of KubeSpawner, such as ``{username}``, filled in for any user.
+    """Return a template of KubeSpawner, such as ``jhub-{username}``, filled in for a user.
 
     :param stand_in: made by :func:`make_stand_in`.
+    :param template: the text with fields in braces.
     """
     return str(KubeSpawner._expand_user_properties(stand_in, template))
 
@@ -133,6 +134,7 @@ def validate_trait_value(trait: Any, value: object, *, owner: HasTraits) -> None
     """Validate a value as traitlets does when it is assigned, without an attribute that it is assigned to.
 
     :param trait: a trait of any class.
+    :param value: the value.
     :param owner: the object that the trait's validators get.
     :raises TraitError: the trait does not take the value; validators may raise anything else.
     """
