@@ -1,4 +1,4 @@
-"""What to tell a person whose start came to nothing: why, and which choices near to theirs may do."""
+"""Adds similar choices that may work to the error that ends a start."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _MAX_ALTERNATIVES = 3
 _IMAGE_REASONS = frozenset({"image_not_found", "image_pull_denied", "invalid_image"})
 _MEMORY_REASONS = frozenset({"out_of_memory"})
 _SETUP_REASONS = frozenset({"container_config", "crashed", "refused_by_admission"})
-"""Reasons that no other choice is known to help against."""
+"""Reasons for which no other choice is known to help."""
 
 _throttle = WorkThrottle(0.2)
-"""Of looking for choices that fit, each a survey of the whole cluster or more."""
+"""Limits the searches for startable choices, each of which checks all nodes at least once."""
 
 
 async def add_alternatives(refused: RefusedStart, spawner: StartingSpawner, *, patience_s: float = 1.0) -> RefusedStart:
-    """Return the error that ends a start with up to three choices, as links that fill in the form.
+    """Return an error with links to up to three choices, each of which opens the form filled in.
 
-    :param refused: the same without any.
-    :param spawner: the person's, in the middle of the start; not changed.
-    :param patience_s: seconds to wait for one's turn; no choices where many starts end at once, and it comes later.
+    :param refused: the error that ends the start.
+    :param spawner: the server's, in the middle of the start; not changed.
+    :param patience_s: seconds to wait while other starts search; the error gets no choices if that does not suffice.
     """
     named = await _find_named_alternatives(spawner, refused.code, patience_s=patience_s)
     if not named:
@@ -53,7 +53,7 @@ async def add_alternatives(refused: RefusedStart, spawner: StartingSpawner, *, p
 async def _find_named_alternatives(
     spawner: StartingSpawner, reason: str, *, patience_s: float
 ) -> list[tuple[str, str]]:
-    """Return other choices: what each has that the person's has not, and the address that fills it in."""
+    """Return other choices: how each differs from the user's choice, and the URL of the form filled in with it."""
     try:
         offer = await spawner.make_offer()
         selection = validate(spawner.user_options, offer.catalogue)
@@ -70,8 +70,8 @@ async def _find_named_alternatives(
         else:
             return []
     except SelectionError:
-        return []  # it is no longer offered
-    except Exception:  # why it ended is worth more than what to do instead
+        return []  # the choice is no longer offered
+    except Exception:  # the error itself must reach the user
         spawner.log.exception("Cannot find other choices for %s", private_api.get_log_name(spawner))
         return []
     catalogue = offer.catalogue
@@ -82,7 +82,7 @@ async def _find_named_alternatives(
 
 
 def _find_other_images(selection: Selection, catalogue: Catalog) -> tuple[Selection, ...]:
-    """Return the same choice with other images that can use its GPU type."""
+    """Return the choice with each other image that can use its GPU type."""
     others = (
         _validate(replace(selection, image=slug, custom_image=None), catalogue)
         for slug in catalogue.images
@@ -92,7 +92,7 @@ def _find_other_images(selection: Selection, catalogue: Catalog) -> tuple[Select
 
 
 def _double_memory(selection: Selection, catalogue: Catalog) -> tuple[Selection, ...]:
-    """Return the same choice with twice the memory, as far as that is offered."""
+    """Return the choice with twice the memory, or with as much as is offered; none if that is not more."""
     bounds, amount = catalogue.memory, selection.memory_bytes
     if bounds is None or amount is None:
         return ()

@@ -1,4 +1,4 @@
-"""What a spawner knows of one start of its server, all of which goes when the next one begins."""
+"""The state that a spawner keeps of one start."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from gpuspawner.hub.start.stream import ProgressFeed
 
 @dataclass(slots=True, eq=False)
 class StartState:
-    """One start, from before it begins until its server has stopped.
+    """The state of one start, kept until the next start begins.
 
-    :param feed: what is said of it.
-    :param meter: what measures it, None before it has begun.
+    :param feed: its progress reports.
+    :param meter: measures it, None before it has begun.
     :param removed_environment: names of variables that its pod must not have.
-    :param pending_preflight: looks at its pod before anything is created, None once that is done.
-    :param is_refused: it was refused before anything was created.
-    :param is_forgivable: it failed by what was chosen, not by the hub.
-    :param is_removing: its pod is being deleted.
-    :param warned_pod_uid: uid of the pod whose end was announced.
+    :param pending_preflight: checks its pod before anything is created, None once that is done.
+    :param is_refused: whether it was refused before anything was created.
+    :param is_forgivable: whether the choice made it fail, so that it does not count as a failure of the hub.
+    :param is_removing: whether its pod is being deleted.
+    :param warned_pod_uid: uid of the pod whose end was announced, empty for none.
     """
 
     feed: ProgressFeed = field(default_factory=ProgressFeed)
@@ -37,12 +37,12 @@ class StartState:
     warned_pod_uid: str = ""
 
     def make_next(self) -> StartState:
-        """Return the start after this one."""
-        # A page may have been opened a moment before this, for the start that is about to begin.
-        waited_for = self.feed if self.feed.has_not_begun and not self.feed.is_sent else ProgressFeed()
-        waited_for.gpu = None
-        # A pod that is being deleted still is, and one whose end was announced needs no second word.
-        return StartState(feed=waited_for, is_removing=self.is_removing, warned_pod_uid=self.warned_pod_uid)
+        """Return the state of the next start."""
+        # A page that was opened just before the next start already waits on this feed.
+        feed = self.feed if self.feed.has_not_begun and not self.feed.is_sent else ProgressFeed()
+        feed.gpu = None
+        # The deletion of a pod and its announced end outlast the start.
+        return StartState(feed=feed, is_removing=self.is_removing, warned_pod_uid=self.warned_pod_uid)
 
 
 class StartingSpawner(AdmittedSpawner, PodBuildingSpawner, Protocol):
