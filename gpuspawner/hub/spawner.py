@@ -1,7 +1,7 @@
-"""The spawner: where JupyterHub's and KubeSpawner's calls meet the gate, the form and the placement.
+"""The spawner: connects the calls of JupyterHub and KubeSpawner with the rooms of the hub.
 
-Each method does one of four things: show the form, read what was sent, let a choice through, or tell an error.
-Everything else is KubeSpawner's.
+Its methods show the form, read a choice, admit it, start and stop its pod, and turn errors into messages. Everything
+else is KubeSpawner's.
 """
 
 from __future__ import annotations
@@ -62,13 +62,12 @@ _OWN_FORM = ("options_form", "options_from_form")
 
 
 class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
-    """A KubeSpawner whose form lets people pick an image, CPU, memory and a GPU by type and count.
+    """A KubeSpawner whose form lets users pick an image, CPU, memory and a GPU by type and count.
 
-    Everything that can be set on KubeSpawner can be set here and keeps its meaning. A site that has a ``profile_list``
-    or a form of its own, and no gpuspawner settings, gets KubeSpawner as it is.
+    All of KubeSpawner's traits keep their meaning. On a site with a ``profile_list`` or a form of its own, and without
+    gpuspawner settings, it behaves as KubeSpawner.
 
-    :raises SettingsError: the settings are wrong. JupyterHub is told so when it starts, see
-        :mod:`gpuspawner.hub.startup`.
+    :raises SettingsError: the settings are wrong. :mod:`gpuspawner.hub.startup` checks them when JupyterHub starts.
     """
 
     offer_factory = OfferFactory()
@@ -79,13 +78,13 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     _start_future: asyncio.Future[Any] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        # KubeSpawner's own constructor may come back to us, so these are there first.
+        # First, because KubeSpawner's constructor may call methods that are overridden here.
         self.trait_overrides = TraitOverrides(self)
         self.start_state = StartState()
         self._reloading_settings: ReloadingSettings | None = None
         super().__init__(*args, **kwargs)
         if self.settings_files:
-            # Before anything changes a trait for this person.
+            # Before a hook or a group override changes a trait for this user.
             self._reloading_settings = self.settings_files_cache.get_settings(
                 self.settings_files, self.collect_settings(), parse=self.offer_factory.parse, log=self.log
             )
@@ -98,30 +97,30 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return self._show_form if self._is_ours() else super()._options_form_default()
 
     def _show_form(self, spawner: KubeSpawner) -> Awaitable[str]:
-        # Not a coroutine itself: what this request sent is only to be found in the request's own task.
+        # Not a coroutine: the draft is in a context variable of the request's own task.
         return self._render_form(context.take_draft(), read_choice_header(self.handler))
 
-    async def _render_form(self, draft: context.FormDraft | None, asked: Mapping[str, str] | None) -> str:
+    async def _render_form(self, draft: context.FormDraft | None, header: Mapping[str, str] | None) -> str:
         offer = await self.make_offer()
         options = self.user_options if isinstance(self.user_options, Mapping) else None
-        typed = draft.typed if draft else asked
-        allowed = await self.admission.find_allowance(self, offer)
-        filled = fill_fields(offer.catalogue, options=options, typed=typed, allowance=allowed)
+        typed = draft.typed if draft else header
+        allowance = await self.admission.find_allowance(self, offer)
+        filled = fill_fields(offer.catalogue, options=options, typed=typed, allowance=allowance)
         view = build_view(
             offer.catalogue,
             offer.inventory,
             filled=filled,
             problems=draft.problems if draft else (),
-            live=await build_live(self, offer, selection=filled.selection, reach=allowed.catalogue),
-            allowance=allowed,
+            live=await build_live(self, offer, selection=filled.selection, reach=allowance.catalogue),
+            allowance=allowance,
         )
         with use_language(ENGLISH):  # as in the hub's log
-            flags = (
+            warnings = (
                 build_warnings_view(self.admin_warnings.find_warnings(offer, self._make_warning_scope()))
                 if context.is_viewer_admin()
                 else None
             )
-        view = replace(view, flags=flags, link_prefix=LINK_PREFIX)
+        view = replace(view, flags=warnings, link_prefix=LINK_PREFIX)
         return render(view, template_dirs=tuple(self.additional_profile_form_template_paths))
 
     @observe("handler")
@@ -131,7 +130,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         if self._is_ours():
             context.take_prefill(change.new)
 
-    # -- what was sent -------------------------------------------------------------------------------------------------
+    # -- the choice ----------------------------------------------------------------------------------------------------
 
     @default("options_from_form")
     def _options_from_form_default(self) -> Any:
@@ -144,7 +143,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     def options_from_query(self, query_data: Mapping[str, object]) -> Any:
-        """Return the user options a link stands for; called by JupyterHub, which waits for the result."""
+        """Return an awaitable of the user options that a link names.
+
+        :param query_data: the query of the spawn page, as lists of values by name.
+        """
         if self.options_from_form != self._read_form:
             return super().options_from_query(query_data)
         return self._admit_form(query_data, parse_query, draft=context.keep_draft(query_data))
@@ -162,7 +164,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             registry.count_refusal(error.code)
             raise make_refusal(error, beside_form=True) from error
 
-    # -- the gate ------------------------------------------------------------------------------------------------------
+    # -- admission -----------------------------------------------------------------------------------------------------
 
     @default("apply_user_options")
     def _apply_user_options_default(self) -> Any:
@@ -170,10 +172,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     async def load_user_options(self) -> None:
-        """Let the choice through a second time, and put it over what hooks have made of the admin's traits.
+        """Admit the choice again and set it over the admin's traits, as hooks have left them.
 
-        Called by KubeSpawner at the beginning of a start, before anything is created. With an ``apply_user_options`` of
-        the admin's own it is the first time.
+        KubeSpawner calls this at the beginning of a start, before anything is created. If the admin has set
+        ``apply_user_options``, the choice is admitted here for the first time.
         """
         if not self._is_ours():
             await super().load_user_options()
@@ -199,9 +201,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     def _expand_user_properties(self, template: str, slug_scheme: str | None = None) -> str:
-        """Return a text of the admin's with the person's properties in it; KubeSpawner calls this for each of a pod.
+        """Return a template with the user's properties filled in.
 
-        Most texts name no property, and to work out all of them each time is a third of the work of a manifest.
+        Texts without a field skip KubeSpawner's expansion, which is a third of the work of a manifest.
         """
         if "{" not in template and "}" not in template:
             return template
@@ -210,13 +212,13 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     def get_env(self) -> dict[str, Any]:
-        """Return the pod's environment, without what must not be there whoever set it (``env_keep``, an auth hook)."""
+        """Return the pod's environment without the variables that the choice removes, such as those of ``env_keep``."""
         environment: dict[str, Any] = super().get_env()
         return {name: value for name, value in environment.items() if name not in self.start_state.removed_environment}
 
     @override
     def clear_state(self) -> None:
-        """Forget the last start; JupyterHub calls this before each start and after each stop."""
+        """Reset the traits and the state of the last start; JupyterHub calls this before a start and after a stop."""
         super().clear_state()
         self.trait_overrides.restore()
         if self.start_state.is_forgivable:
@@ -227,7 +229,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @property
     @override
     def events(self) -> list[PodEvent]:
-        """Events of the pod since the start began, as KubeSpawner knows them, in the order they happened."""
+        """Events of the pod since the start began, oldest first, as KubeSpawner's reflector holds them."""
         reflector = self.event_reflector
         return (
             select_pod_events(reflector.resources.values(), self.pod_name, after=self._last_event) if reflector else []
@@ -237,7 +239,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     async def _start_reflector(self, kind: str, **kwargs: Any) -> Any:
-        """Start the watch of pods or events, or find the one there is; nobody waits for one that was given up."""
+        """Start the reflector of pods or events, or return the running one; replace one that was given up."""
         reflectors, key = type(self).reflectors, self._get_reflector_key(kind)
         if kind == "events" and self._is_ours():
             kwargs["reflector_class"] = make_nonfatal_reflector(kwargs["reflector_class"])
@@ -250,7 +252,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     async def _start_watching_events(self, replace: bool = False) -> Any:
-        """Start the watch of events, or find the one there is; a start goes on without where the hub may have none."""
+        """Start the reflector of events, or return the running one; None if the hub may not read events."""
         watch = partial(super()._start_watching_events, replace=replace)
         if not self._is_ours():
             return await watch()
@@ -260,24 +262,24 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     def start(self) -> asyncio.Future[Any]:
-        """Start the pod; what Kubernetes refuses, and what nothing will come of, ends in one sentence."""
+        """Start the pod; end with one sentence if Kubernetes refuses it or the start cannot succeed."""
         give_up_dead_reflectors(type(self).reflectors)
-        # Not in the task that is made here: in a busy hub it may have to wait, and JupyterHub's timer does not.
+        # Not in the task below: a busy hub runs it later, but JupyterHub's timer begins now.
         self.start_state.feed.begin()
         starting = asyncio.ensure_future(super().start())
         self._start_future = future = asyncio.ensure_future(self._explain_errors(starting))
-        # A task that is cut off before it has begun cuts off nothing itself.
+        # A task that is cancelled before it has begun does not cancel the start inside.
         future.add_done_callback(lambda _: starting.cancel())
         future.add_done_callback(lambda _: self.admission.reservations.release_seen(self))
         return future
 
     @override
     def progress(self) -> AsyncGenerator[dict[str, Any]]:
-        """Yield what is said of the start, for one open page."""
+        """Yield the progress of the start, for one open page."""
         return stream_progress(self, self.start_state.feed) if self._is_ours() else super().progress()
 
-    # Whichever of these three KubeSpawner calls first, the rehearsal comes before it. The last two are called again and
-    # again until they return true.
+    # The preflight runs before the first of these three that KubeSpawner calls. KubeSpawner repeats the last two until
+    # they return True.
 
     @override
     async def _ensure_namespace(self) -> Any:
@@ -300,12 +302,12 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return is_made
 
     async def _run_preflight(self, pod: Any = None) -> None:
-        """Look at the pod of a start, once; at a draft of it where there is none yet."""
-        rehearsal, self.start_state.pending_preflight = self.start_state.pending_preflight, None
-        if rehearsal is None:
+        """Run the preflight of a start once, for its pod or, before there is one, for a draft of it."""
+        preflight, self.start_state.pending_preflight = self.start_state.pending_preflight, None
+        if preflight is None:
             return
         try:
-            await rehearsal(await draft_pod(self) if pod is None else pod)
+            await preflight(await draft_pod(self) if pod is None else pod)
         except RefusedStart:
             self.start_state.is_refused = True
             raise
@@ -325,9 +327,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     async def poll(self) -> int | None:
-        """Return None while the pod runs; nothing runs after a refusal, so the cluster need not be asked.
+        """Return None while the pod runs, else an exit code.
 
-        After a start that failed otherwise, or was cut off, a pod may be left in any state: JupyterHub is to remove it.
+        After a refusal nothing runs. After a start that was cancelled or failed otherwise, a pod may be left in any
+        state: None has JupyterHub delete it.
         """
         if self.start_state.is_refused:
             return 0
@@ -338,7 +341,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     async def stop(self, now: bool = False) -> None:
-        """Remove the pod; at once where nothing in it ran yet."""
+        """Delete the pod; without a grace period if no container in it has run.
+
+        :param now: delete it without a grace period.
+        """
         self.start_state.is_removing = True
         try:
             await super().stop(now or cancellation.has_never_run(self))
@@ -348,13 +354,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     # -- settings and cluster ------------------------------------------------------------------------------------------
 
     def _parse_settings(self) -> ParsedSettings:
-        followed = self._reloading_settings
-        return (
-            followed.parse(self.collect_settings()) if followed else self.offer_factory.parse(self.collect_settings())
-        )
+        return (self._reloading_settings or self.offer_factory).parse(self.collect_settings())
 
     def _is_ours(self) -> bool:
-        """Tell whether choices are gpuspawner's, or those of a KubeSpawner that was set up before."""
+        """Return whether the form is gpuspawner's, not KubeSpawner's or the site's own."""
         if self.settings_files or not self._parse_settings().is_empty:
             return True
         configured = self._find_my_config(self.config)
@@ -365,9 +368,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         store = self.offer_factory.get_store(
             self.api, pace=StoreTiming(first_sync_timeout_s=self.capacity_timeout), log=self.log
         )
-        viewpoint = self._make_warning_scope()
-        offer = await self.offer_factory.make_offer(viewpoint.settings, store, image=self.trait_overrides["image"])
-        self.admin_warnings.schedule_log(offer, viewpoint, log=self.log)
+        scope = self._make_warning_scope()
+        offer = await self.offer_factory.make_offer(scope.settings, store, image=self.trait_overrides["image"])
+        self.admin_warnings.schedule_log(offer, scope, log=self.log)
         return offer
 
     def _make_warning_scope(self) -> WarningScope:
@@ -375,10 +378,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
 
 async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None:
-    """Let a choice through, set its timeout, which JupyterHub reads before the start, and store it as understood.
+    """Admit a choice, set its start timeout and store its normalized options.
 
-    Everything else waits for the start, after the admin's hooks: one that changes a list in place must not get to hold
-    what a choice added there.
+    JupyterHub reads the timeout before the start. All other traits are set at the start, after the admin's hooks: a
+    hook that changes a list in place must not change a list with the choice's entries.
     """
     admission = await spawner._admit_start(user_options, await spawner.make_offer())
     timeout_s = admission.choice.placement.start_timeout_s
@@ -387,8 +390,8 @@ async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None
     spawner.user_options = admission.options
     stored = spawner.orm_spawner
     if stored is not None and stored.user_options != admission.options:
-        # What came through the REST API has no summary yet; the hub's admin page shows it. The hub commits right after
-        # this; left for later, the end of any other request would roll it back.
+        # The hub's admin page shows the summary, which options from the REST API lack. The hub commits right after
+        # this; a later assignment would be rolled back at the end of another request.
         stored.user_options = admission.options
 
 
