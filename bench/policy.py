@@ -112,7 +112,7 @@ class _Hub:
             active=True,
             capacity_timeout=3.0,
             pod_reflector=self._reflector,
-            _base=defaultdict(lambda: None),
+            trait_overrides=defaultdict(lambda: None),
             _spawn_pending=False,
             _start_pending=True,
             _start_future=None,

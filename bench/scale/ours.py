@@ -48,7 +48,7 @@ async def whole_store() -> AsyncIterator[Commands]:
         api_token="secret",  # noqa: S106 - nobody is asked with it
         oauth_client_id="unused",
     )
-    store = GPUSpawner._offer_factory.get_store(spawner.api, pace=PACE)
+    store = GPUSpawner.offer_factory.get_store(spawner.api, pace=PACE)
     subject = _Ours(spawner, store)
     try:
         yield {"sync": subject.sync, "window": subject.window, "render": subject.render, "verdict": subject.verdict}
@@ -137,7 +137,7 @@ class _Ours:
 
     async def verdict(self, number: int) -> dict[str, float]:
         """Reach a verdict on one choice after the other, each after a pod changed."""
-        offer = await self._spawner._make_offer()
+        offer = await self._spawner.make_offer()
         outcomes: Counter[str] = Counter()
         alone, with_manifest = gauges.Stopwatch(), gauges.Stopwatch()
         for _, kind, count in self._choices(number + WARM_UP):

@@ -1,9 +1,9 @@
-"""How an error reaches a person: the only module that knows HTTP statuses and JupyterHub's attributes for messages.
+"""Turns errors into exceptions that JupyterHub shows; the only module that knows HTTP statuses and message attributes.
 
-JupyterHub 6 has :class:`~jupyterhub.spawner.SpawnException` for starts that were refused rightly: no traceback in the
-log, the reason as a label of its metrics, and not counted among the failures that end the hub
-(``consecutive_failure_limit``). Pages and progress read ``jupyterhub_message``, the REST API ``message`` or the log
-message, so the errors made here carry all of them. ``jupyterhub_html_message`` is set where there are links to follow.
+JupyterHub 6 has :class:`~jupyterhub.spawner.SpawnException` for refused starts: it logs no traceback, takes the reason
+as a label of its metrics, and does not count the start among the failures that end the hub
+(``consecutive_failure_limit``). Pages and progress show ``jupyterhub_message``, the REST API ``message`` or the log
+message, so these exceptions have all of them. ``jupyterhub_html_message`` is set for messages with links.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ try:
 except ImportError:  # JupyterHub 5
 
     class SpawnException(web.HTTPError):  # type: ignore[no-redef]
-        """The same for JupyterHub 5, with the signature of JupyterHub 6."""
+        """JupyterHub 6's class for JupyterHub 5."""
 
         def __init__(self, message: str, *, reason: str, status_code: int = 400) -> None:
             super().__init__(status_code, message, reason=reason)
@@ -43,7 +43,7 @@ _MAX_QUOTED = 300
 _ADMISSION_REFUSAL = re.compile(
     r"admission webhook \S+ denied the request|ValidatingAdmissionPolicy .* denied request: |violates PodSecurity "
 )
-"""Answers of rules that somebody has made for the cluster's pods; each ends with what the rule is about."""
+"""Answers of admission webhooks, ValidatingAdmissionPolicies and Pod Security, which end with a message."""
 
 SEE_FORM = gettext_lazy("Nothing was started. The form says what to change.")
 
@@ -59,12 +59,13 @@ _STATUS_MESSAGES: dict[int, str] = {
 
 
 class RefusedStart(SpawnException):
-    """A start that is refused for a reason the user can do something about; no failure of the hub.
+    """A start that is refused for a reason that the user can change; no failure of the hub.
 
     :param message: for the user, plain text.
     :param reason: stable code, a label of JupyterHub's metrics.
-    :param html: the same for pages, with links; everything in it is escaped. Pages show the message where it is empty.
-    :ivar code: the reason, whatever becomes of that: JupyterHub 5 puts ``error`` there.
+    :param status_code: of the HTTP response.
+    :param html: the message with links, escaped; pages show the message if it is empty.
+    :ivar code: the reason; ``reason`` itself becomes ``error`` in JupyterHub 5.
     """
 
     def __init__(self, message: str, *, reason: str, status_code: int = 400, html: str = "") -> None:
@@ -76,7 +77,7 @@ class RefusedStart(SpawnException):
 
 
 class SlowStartError(TimeoutError):
-    """A start that took longer than it may; to JupyterHub what its own timer would have raised a moment later.
+    """A start that took longer than it may; JupyterHub treats it like the timeout of its own timer.
 
     :param message: for the user, plain text.
     """
@@ -87,7 +88,7 @@ class SlowStartError(TimeoutError):
 
 
 class ClusterFailure(web.HTTPError):
-    """The cluster does not do what it must; JupyterHub counts it among its failures.
+    """A failure of the cluster, which JupyterHub counts among the hub's failures.
 
     :param message: for the user, plain text.
     """
@@ -98,9 +99,11 @@ class ClusterFailure(web.HTTPError):
 
 
 def make_refusal(error: GPUSpawnerError, *, beside_form: bool = False) -> RefusedStart:
-    """Return the answer to a choice that is not valid; it names each field and what is allowed there.
+    """Return the exception for a refused choice; its message names each field and what is allowed there.
 
-    :param beside_form: the page shows the form again, with each message at its field; once is enough.
+    :param error: the reasons.
+    :param beside_form: whether the page shows the form again, with each message at its field; the message then only
+        points there.
     """
     lines = [
         f"{problem.field}: {problem.message}" if problem.field else problem.message
@@ -115,26 +118,28 @@ def make_refusal(error: GPUSpawnerError, *, beside_form: bool = False) -> Refuse
 
 
 def _find_status(error: GPUSpawnerError) -> HTTPStatus:
-    """Return 400 for a choice that is wrong, 403 for one that is not for this person, 503 where that is not known."""
+    """Return 400 for an invalid choice, 403 for one that the policy denies, 503 if the policy cannot be evaluated."""
     if not isinstance(error, PolicyError):
         return HTTPStatus.BAD_REQUEST
     return HTTPStatus.SERVICE_UNAVAILABLE if error.code == POLICY_UNREADABLE else HTTPStatus.FORBIDDEN
 
 
 def make_unread_cluster_failure(reason: str) -> ClusterFailure:
-    """Return the answer to a choice that cannot be judged while the cluster cannot be read.
+    """Return the exception for a choice that cannot be checked because the cluster cannot be read.
 
-    :param reason: why it cannot be read, a sentence.
+    :param reason: why the cluster cannot be read, a sentence.
     """
     unknown = gettext("What the cluster has is not known right now, so nothing was started.")
     return ClusterFailure(join_sentences(unknown, translate_now(reason)))
 
 
 def explain_cluster_error(error: BaseException) -> web.HTTPError | None:
-    """Return one clear sentence for an error of the Kubernetes client; None when it is none of its errors.
+    """Return the exception for an error of the Kubernetes client, None for any other error.
 
-    KubeSpawner repeats a request that times out and then raises a :class:`TimeoutError` that says ``Could not …``; the
-    one that says a pod "did not start" is not about the API server.
+    KubeSpawner repeats a request that times out and then raises a :class:`TimeoutError` with ``Could not …``. Its
+    :class:`TimeoutError` with "did not start" is about the pod, not the API server.
+
+    :param error: what the start raised.
     """
     if isinstance(error, ApiException):
         return _explain_api_refusal(error)
@@ -144,9 +149,9 @@ def explain_cluster_error(error: BaseException) -> web.HTTPError | None:
 
 
 def _explain_api_refusal(error: ApiException) -> web.HTTPError:
-    known = _STATUS_MESSAGES.get(error.status)
-    if known is not None:
-        return ClusterFailure(translate_now(known))
+    message = _STATUS_MESSAGES.get(error.status)
+    if message is not None:
+        return ClusterFailure(translate_now(message))
     answer = _parse_status_message(error.body) or str(error.reason or "")
     sentence = gettext(
         "Kubernetes refused to create the server ({status}): {answer}",
@@ -161,7 +166,7 @@ def _explain_api_refusal(error: ApiException) -> web.HTTPError:
 
 
 def _parse_status_message(body: Any) -> str:
-    """Return the message of a metav1.Status, empty when the body is none."""
+    """Return the message of a metav1.Status, empty for any other body."""
     try:
         status = json.loads(body)
     except (TypeError, ValueError):

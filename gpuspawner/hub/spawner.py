@@ -1,7 +1,7 @@
-"""The spawner: where JupyterHub's and KubeSpawner's calls meet the gate, the form and the placement.
+"""The spawner: connects the calls of JupyterHub and KubeSpawner with the rooms of the hub.
 
-Each method does one of four things: show the form, read what was sent, let a choice through, or tell an error.
-Everything else is KubeSpawner's.
+Its methods show the form, read a choice, admit it, start and stop its pod, and turn errors into messages. Everything
+else is KubeSpawner's.
 """
 
 from __future__ import annotations
@@ -62,32 +62,31 @@ _OWN_FORM = ("options_form", "options_from_form")
 
 
 class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
-    """A KubeSpawner whose form lets people pick an image, CPU, memory and a GPU by type and count.
+    """A KubeSpawner whose form lets users pick an image, CPU, memory and a GPU by type and count.
 
-    Everything that can be set on KubeSpawner can be set here and keeps its meaning. A site that has a ``profile_list``
-    or a form of its own, and no gpuspawner settings, gets KubeSpawner as it is.
+    All of KubeSpawner's traits keep their meaning. On a site with a ``profile_list`` or a form of its own, and without
+    gpuspawner settings, it behaves as KubeSpawner.
 
-    :raises SettingsError: the settings are wrong. JupyterHub is told so when it starts, see
-        :mod:`gpuspawner.hub.startup`.
+    :raises SettingsError: the settings are wrong. :mod:`gpuspawner.hub.startup` checks them when JupyterHub starts.
     """
 
-    _offer_factory = OfferFactory()
-    _admin_warnings = AdminWarnings()
-    _admission = AdmissionService()
+    offer_factory = OfferFactory()
+    admin_warnings = AdminWarnings()
+    admission = AdmissionService()
     _events_access = EventsAccess()
-    _settings_files = SettingsFilesCache()
+    settings_files_cache = SettingsFilesCache()
     _start_future: asyncio.Future[Any] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        # KubeSpawner's own constructor may come back to us, so these are there first.
-        self._trait_overrides = TraitOverrides(self)
-        self._start_state = StartState()
+        # First, because KubeSpawner's constructor may call methods that are overridden here.
+        self.trait_overrides = TraitOverrides(self)
+        self.start_state = StartState()
         self._reloading_settings: ReloadingSettings | None = None
         super().__init__(*args, **kwargs)
         if self.settings_files:
-            # Before anything changes a trait for this person.
-            self._reloading_settings = self._settings_files.get_settings(
-                self.settings_files, self.collect_settings(), parse=self._offer_factory.parse, log=self.log
+            # Before a hook or a group override changes a trait for this user.
+            self._reloading_settings = self.settings_files_cache.get_settings(
+                self.settings_files, self.collect_settings(), parse=self.offer_factory.parse, log=self.log
             )
         self._parse_settings()
 
@@ -98,30 +97,30 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return self._show_form if self._is_ours() else super()._options_form_default()
 
     def _show_form(self, spawner: KubeSpawner) -> Awaitable[str]:
-        # Not a coroutine itself: what this request sent is only to be found in the request's own task.
+        # Not a coroutine: the draft is in a context variable of the request's own task.
         return self._render_form(context.take_draft(), read_choice_header(self.handler))
 
-    async def _render_form(self, draft: context.FormDraft | None, asked: Mapping[str, str] | None) -> str:
-        offer = await self._make_offer()
+    async def _render_form(self, draft: context.FormDraft | None, header: Mapping[str, str] | None) -> str:
+        offer = await self.make_offer()
         options = self.user_options if isinstance(self.user_options, Mapping) else None
-        typed = draft.typed if draft else asked
-        allowed = await self._admission.find_allowance(self, offer)
-        filled = fill_fields(offer.catalogue, options=options, typed=typed, allowance=allowed)
+        typed = draft.typed if draft else header
+        allowance = await self.admission.find_allowance(self, offer)
+        filled = fill_fields(offer.catalogue, options=options, typed=typed, allowance=allowance)
         view = build_view(
             offer.catalogue,
             offer.inventory,
             filled=filled,
             problems=draft.problems if draft else (),
-            live=await build_live(self, offer, selection=filled.selection, reach=allowed.catalogue),
-            allowance=allowed,
+            live=await build_live(self, offer, selection=filled.selection, reach=allowance.catalogue),
+            allowance=allowance,
         )
         with use_language(ENGLISH):  # as in the hub's log
-            flags = (
-                build_warnings_view(self._admin_warnings.find_warnings(offer, self._make_warning_scope()))
+            warnings = (
+                build_warnings_view(self.admin_warnings.find_warnings(offer, self._make_warning_scope()))
                 if context.is_viewer_admin()
                 else None
             )
-        view = replace(view, flags=flags, link_prefix=LINK_PREFIX)
+        view = replace(view, flags=warnings, link_prefix=LINK_PREFIX)
         return render(view, template_dirs=tuple(self.additional_profile_form_template_paths))
 
     @observe("handler")
@@ -131,7 +130,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         if self._is_ours():
             context.take_prefill(change.new)
 
-    # -- what was sent -------------------------------------------------------------------------------------------------
+    # -- the choice ----------------------------------------------------------------------------------------------------
 
     @default("options_from_form")
     def _options_from_form_default(self) -> Any:
@@ -144,7 +143,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     def options_from_query(self, query_data: Mapping[str, object]) -> Any:
-        """Return the user options a link stands for; called by JupyterHub, which waits for the result."""
+        """Return an awaitable of the user options that a link names.
+
+        :param query_data: the query of the spawn page, as lists of values by name.
+        """
         if self.options_from_form != self._read_form:
             return super().options_from_query(query_data)
         return self._admit_form(query_data, parse_query, draft=context.keep_draft(query_data))
@@ -152,9 +154,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     async def _admit_form(
         self, sent: Mapping[str, object], reader: Any, *, draft: context.FormDraft
     ) -> dict[str, object]:
-        offer = await self._make_offer()
+        offer = await self.make_offer()
         try:
-            return (await self._admission.admit(self, reader(sent), offer=offer, is_start=False)).options
+            return (await self.admission.admit(self, reader(sent), offer=offer, is_start=False)).options
         except UnreadClusterError as error:
             raise make_unread_cluster_failure(offer.unread_reason) from error
         except SelectionError as error:
@@ -162,7 +164,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             registry.count_refusal(error.code)
             raise make_refusal(error, beside_form=True) from error
 
-    # -- the gate ------------------------------------------------------------------------------------------------------
+    # -- admission -----------------------------------------------------------------------------------------------------
 
     @default("apply_user_options")
     def _apply_user_options_default(self) -> Any:
@@ -170,38 +172,38 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     async def load_user_options(self) -> None:
-        """Let the choice through a second time, and put it over what hooks have made of the admin's traits.
+        """Admit the choice again and set it over the admin's traits, as hooks have left them.
 
-        Called by KubeSpawner at the beginning of a start, before anything is created. With an ``apply_user_options`` of
-        the admin's own it is the first time.
+        KubeSpawner calls this at the beginning of a start, before anything is created. If the admin has set
+        ``apply_user_options``, the choice is admitted here for the first time.
         """
         if not self._is_ours():
             await super().load_user_options()
             return
-        offer = await self._make_offer()
+        offer = await self.make_offer()
         admission = await self._admit_start(self.user_options, offer)
-        self._trait_overrides.assign(build_trait_values(admission.choice, self._trait_overrides))
-        self._start_state.removed_environment = admission.choice.placement.removed_environment
-        self._start_state.feed.gpu = admission.gpu
-        self._start_state.pending_preflight = partial(run_preflight, self, offer=offer, gpu=admission.gpu)
+        self.trait_overrides.assign(build_trait_values(admission.choice, self.trait_overrides))
+        self.start_state.removed_environment = admission.choice.placement.removed_environment
+        self.start_state.feed.gpu = admission.gpu
+        self.start_state.pending_preflight = partial(run_preflight, self, offer=offer, gpu=admission.gpu)
 
     async def _admit_start(self, user_options: object, offer: Offer) -> Admission:
         starts.begin_measuring(self, user_options, catalogue=offer.catalogue)
         try:
-            return await self._admission.admit(self, user_options, offer=offer, is_start=True)
+            return await self.admission.admit(self, user_options, offer=offer, is_start=True)
         except UnreadClusterError as error:
-            self._start_state.is_refused = True
+            self.start_state.is_refused = True
             raise make_unread_cluster_failure(offer.unread_reason) from error
         except SelectionError as error:
             context.note_problems(error.problems)
-            self._start_state.is_refused = self._start_state.is_forgivable = True
+            self.start_state.is_refused = self.start_state.is_forgivable = True
             raise make_refusal(error) from error
 
     @override
     def _expand_user_properties(self, template: str, slug_scheme: str | None = None) -> str:
-        """Return a text of the admin's with the person's properties in it; KubeSpawner calls this for each of a pod.
+        """Return a template with the user's properties filled in.
 
-        Most texts name no property, and to work out all of them each time is a third of the work of a manifest.
+        Texts without a field skip KubeSpawner's expansion, which is a third of the work of a manifest.
         """
         if "{" not in template and "}" not in template:
             return template
@@ -210,24 +212,24 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     def get_env(self) -> dict[str, Any]:
-        """Return the pod's environment, without what must not be there whoever set it (``env_keep``, an auth hook)."""
+        """Return the pod's environment without the variables that the choice removes, such as those of ``env_keep``."""
         environment: dict[str, Any] = super().get_env()
-        return {name: value for name, value in environment.items() if name not in self._start_state.removed_environment}
+        return {name: value for name, value in environment.items() if name not in self.start_state.removed_environment}
 
     @override
     def clear_state(self) -> None:
-        """Forget the last start; JupyterHub calls this before each start and after each stop."""
+        """Reset the traits and the state of the last start; JupyterHub calls this before a start and after a stop."""
         super().clear_state()
-        self._trait_overrides.restore()
-        if self._start_state.is_forgivable:
+        self.trait_overrides.restore()
+        if self.start_state.is_forgivable:
             forgive_refused_start(self.user)
         self._start_future = None
-        self._start_state = self._start_state.make_next()
+        self.start_state = self.start_state.make_next()
 
     @property
     @override
     def events(self) -> list[PodEvent]:
-        """Events of the pod since the start began, as KubeSpawner knows them, in the order they happened."""
+        """Events of the pod since the start began, oldest first, as KubeSpawner's reflector holds them."""
         reflector = self.event_reflector
         return (
             select_pod_events(reflector.resources.values(), self.pod_name, after=self._last_event) if reflector else []
@@ -237,7 +239,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     async def _start_reflector(self, kind: str, **kwargs: Any) -> Any:
-        """Start the watch of pods or events, or find the one there is; nobody waits for one that was given up."""
+        """Start the reflector of pods or events, or return the running one; replace one that was given up."""
         reflectors, key = type(self).reflectors, self._get_reflector_key(kind)
         if kind == "events" and self._is_ours():
             kwargs["reflector_class"] = make_nonfatal_reflector(kwargs["reflector_class"])
@@ -250,34 +252,34 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     async def _start_watching_events(self, replace: bool = False) -> Any:
-        """Start the watch of events, or find the one there is; a start goes on without where the hub may have none."""
+        """Start the reflector of events, or return the running one; None if the hub may not read events."""
         watch = partial(super()._start_watching_events, replace=replace)
         if not self._is_ours():
             return await watch()
         reflector = await self._events_access.start_events_reflector(self, watch)
-        self._start_state.feed.lacks_events = reflector is None
+        self.start_state.feed.lacks_events = reflector is None
         return reflector
 
     @override
     def start(self) -> asyncio.Future[Any]:
-        """Start the pod; what Kubernetes refuses, and what nothing will come of, ends in one sentence."""
+        """Start the pod; end with one sentence if Kubernetes refuses it or the start cannot succeed."""
         give_up_dead_reflectors(type(self).reflectors)
-        # Not in the task that is made here: in a busy hub it may have to wait, and JupyterHub's timer does not.
-        self._start_state.feed.begin()
+        # Not in the task below: a busy hub runs it later, but JupyterHub's timer begins now.
+        self.start_state.feed.begin()
         starting = asyncio.ensure_future(super().start())
         self._start_future = future = asyncio.ensure_future(self._explain_errors(starting))
-        # A task that is cut off before it has begun cuts off nothing itself.
+        # A task that is cancelled before it has begun does not cancel the start inside.
         future.add_done_callback(lambda _: starting.cancel())
-        future.add_done_callback(lambda _: self._admission.reservations.release_seen(self))
+        future.add_done_callback(lambda _: self.admission.reservations.release_seen(self))
         return future
 
     @override
     def progress(self) -> AsyncGenerator[dict[str, Any]]:
-        """Yield what is said of the start, for one open page."""
-        return stream_progress(self, self._start_state.feed) if self._is_ours() else super().progress()
+        """Yield the progress of the start, for one open page."""
+        return stream_progress(self, self.start_state.feed) if self._is_ours() else super().progress()
 
-    # Whichever of these three KubeSpawner calls first, the rehearsal comes before it. The last two are called again and
-    # again until they return true.
+    # The preflight runs before the first of these three that KubeSpawner calls. KubeSpawner repeats the last two until
+    # they return True.
 
     @override
     async def _ensure_namespace(self) -> Any:
@@ -292,30 +294,30 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @override
     async def _make_create_pod_request(self, pod: Any, request_timeout: float) -> Any:
         await self._run_preflight(pod)
-        self._start_state.feed.note_pod_sent(cancellation.find_pod(self))
-        with self._admission.reservations.track_creation(self):
+        self.start_state.feed.note_pod_sent(cancellation.find_pod(self))
+        with self.admission.reservations.track_creation(self):
             is_made = await super()._make_create_pod_request(pod, request_timeout)
         if is_made:
             starts.note_pod(self, {})
         return is_made
 
     async def _run_preflight(self, pod: Any = None) -> None:
-        """Look at the pod of a start, once; at a draft of it where there is none yet."""
-        rehearsal, self._start_state.pending_preflight = self._start_state.pending_preflight, None
-        if rehearsal is None:
+        """Run the preflight of a start once, for its pod or, before there is one, for a draft of it."""
+        preflight, self.start_state.pending_preflight = self.start_state.pending_preflight, None
+        if preflight is None:
             return
         try:
-            await rehearsal(await draft_pod(self) if pod is None else pod)
+            await preflight(await draft_pod(self) if pod is None else pod)
         except RefusedStart:
-            self._start_state.is_refused = True
+            self.start_state.is_refused = True
             raise
 
     async def _explain_errors(self, start: Awaitable[Any]) -> Any:
         try:
-            return await (supervise_start(self, start, feed=self._start_state.feed) if self._is_ours() else start)
+            return await (supervise_start(self, start, feed=self.start_state.feed) if self._is_ours() else start)
         except Exception as error:
             explained = explain_cluster_error(error)
-            self._start_state.is_forgivable = isinstance(explained or error, RefusedStart)
+            self.start_state.is_forgivable = isinstance(explained or error, RefusedStart)
             if explained is None:
                 raise
             self.log.exception("Starting %s failed in Kubernetes", self._log_name)
@@ -325,71 +327,73 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     async def poll(self) -> int | None:
-        """Return None while the pod runs; nothing runs after a refusal, so the cluster need not be asked.
+        """Return None while the pod runs, else an exit code.
 
-        After a start that failed otherwise, or was cut off, a pod may be left in any state: JupyterHub is to remove it.
+        After a refusal nothing runs. After a start that was cancelled or failed otherwise, a pod may be left in any
+        state: None has JupyterHub delete it.
         """
-        if self._start_state.is_refused:
+        if self.start_state.is_refused:
             return 0
-        if cancellation.can_have_left_pod(self):
+        if cancellation.can_have_left_pod(self, is_pod_sent=self.start_state.feed.is_sent):
             return None
         status: int | None = await super().poll()
         return await run_time.enforce_run_time(self) if status is None else status
 
     @override
     async def stop(self, now: bool = False) -> None:
-        """Remove the pod; at once where nothing in it ran yet."""
-        self._start_state.is_removing = True
+        """Delete the pod; without a grace period if no container in it has run.
+
+        :param now: delete it without a grace period.
+        """
+        self.start_state.is_removing = True
         try:
             await super().stop(now or cancellation.has_never_run(self))
         finally:
-            self._start_state.is_removing = False
+            self.start_state.is_removing = False
 
     # -- settings and cluster ------------------------------------------------------------------------------------------
 
     def _parse_settings(self) -> ParsedSettings:
-        followed = self._reloading_settings
-        return (
-            followed.parse(self.collect_settings()) if followed else self._offer_factory.parse(self.collect_settings())
-        )
+        return (self._reloading_settings or self.offer_factory).parse(self.collect_settings())
 
     def _is_ours(self) -> bool:
-        """Tell whether choices are gpuspawner's, or those of a KubeSpawner that was set up before."""
+        """Return whether the form is gpuspawner's, not KubeSpawner's or the site's own."""
         if self.settings_files or not self._parse_settings().is_empty:
             return True
         configured = self._find_my_config(self.config)
         return not self.profile_list and not any(name in configured for name in _OWN_FORM)
 
-    async def _make_offer(self) -> Offer:
-        store = self._offer_factory.get_store(
+    async def make_offer(self) -> Offer:
+        """Return what the settings and the cluster offer now, and log new warnings about them."""
+        store = self.offer_factory.get_store(
             self.api, pace=StoreTiming(first_sync_timeout_s=self.capacity_timeout), log=self.log
         )
-        viewpoint = self._make_warning_scope()
-        offer = await self._offer_factory.make_offer(viewpoint.settings, store, image=self._trait_overrides["image"])
-        self._admin_warnings.schedule_log(offer, viewpoint, log=self.log)
+        scope = self._make_warning_scope()
+        offer = await self.offer_factory.make_offer(scope.settings, store, image=self.trait_overrides["image"])
+        self.admin_warnings.schedule_log(offer, scope, log=self.log)
         return offer
 
     def _make_warning_scope(self) -> WarningScope:
-        return WarningScope(self._parse_settings(), parse_admin_tolerations(self._trait_overrides["tolerations"]))
+        return WarningScope(self._parse_settings(), parse_admin_tolerations(self.trait_overrides["tolerations"]))
 
 
 async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None:
-    """Let a choice through, set its timeout, which JupyterHub reads before the start, and store it as understood.
+    """Admit a choice, set its start timeout and store its normalized options.
 
-    Everything else waits for the start, after the admin's hooks: one that changes a list in place must not get to hold
-    what a choice added there.
+    JupyterHub reads the timeout before the start. All other traits are set at the start, after the admin's hooks: a
+    hook that changes a list in place must not change a list with the choice's entries.
     """
-    admission = await spawner._admit_start(user_options, await spawner._make_offer())
+    admission = await spawner._admit_start(user_options, await spawner.make_offer())
     timeout_s = admission.choice.placement.start_timeout_s
     if timeout_s is not None:
-        spawner._trait_overrides.assign({"start_timeout": timeout_s})
+        spawner.trait_overrides.assign({"start_timeout": timeout_s})
     spawner.user_options = admission.options
     stored = spawner.orm_spawner
     if stored is not None and stored.user_options != admission.options:
-        # What came through the REST API has no summary yet; the hub's admin page shows it. The hub commits right after
-        # this; left for later, the end of any other request would roll it back.
+        # The hub's admin page shows the summary, which options from the REST API lack. The hub commits right after
+        # this; a later assignment would be rolled back at the end of another request.
         stored.user_options = admission.options
 
 
-REGISTRY.register(ClusterMetrics(lambda: GPUSpawner.reflectors, lambda: GPUSpawner._offer_factory.known_store))
-REGISTRY.register(SettingsMetrics(GPUSpawner._settings_files))
+REGISTRY.register(ClusterMetrics(lambda: GPUSpawner.reflectors, lambda: GPUSpawner.offer_factory.known_store))
+REGISTRY.register(SettingsMetrics(GPUSpawner.settings_files_cache))

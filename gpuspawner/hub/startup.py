@@ -1,8 +1,7 @@
-"""Checks the settings when JupyterHub starts, and sets them from Python: broken settings stop the hub with a reason.
+"""Checks the settings when JupyterHub starts and stops the hub if they are wrong; sets them from Python.
 
-Spawner objects are made when someone logs in, far too late to tell an admin that a key is wrong. JupyterHub resolves
-``spawner_class`` while it reads its configuration, by a name that is ours: the chance to be called again when it has
-read all of it.
+JupyterHub creates spawners when users log in, too late to report a wrong key to the admin. It imports ``spawner_class``
+while it reads its configuration; at that moment gpuspawner registers a check for the complete configuration.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ from gpuspawner.settings.merging import merge_values
 CONFIG_SECTION = "GPUSpawner"
 
 _SET_AFTER_CONFIG = ("cookie_secret", "session_factory")
-"""Traits JupyterHub sets after it has read its configuration, before it opens its database and right after.
+"""Traits that JupyterHub sets after it has read its configuration: before it opens its database, and right after.
 
-There is no event for "configuration read": traitlets merges a file into ``config`` only after it has set the traits
-that the file names, and without a notification. The first of the two is not set anew when it is configured.
+There is no event for "configuration read": traitlets sets the traits that a file names before it merges the file into
+``config``, and notifies nothing afterwards. JupyterHub does not set the first trait if it is configured.
 """
 
 _NOTHING: Mapping[str, Any] = {}
@@ -46,9 +45,9 @@ def configure(c: Config, path_or_mapping: str | Path | Mapping[str, Any] = _NOTH
     """Make gpuspawner the hub's spawner, in a ``jupyterhub_config.py``.
 
     :param c: the configuration object there.
-    :param path_or_mapping: the section ``GPUSpawner`` as in Helm values, or the path of a YAML file that holds it,
-        or of a folder of such files; nothing if it is left out.
-    :raises SettingsError: it is wrong, or cannot be read, with one problem for each path.
+    :param path_or_mapping: the section ``GPUSpawner`` as in Helm values, or the path of a YAML file with it or of a
+        folder of such files; no settings by default.
+    :raises SettingsError: the settings are wrong or cannot be read, with one problem for each path.
     """
     files, section = _read_given(path_or_mapping)
     for file in files:
@@ -60,10 +59,9 @@ def configure(c: Config, path_or_mapping: str | Path | Mapping[str, Any] = _NOTH
 
 
 def _read_given(path_or_mapping: object) -> tuple[Sequence[SettingsFile], dict[str, Any]]:
-    """Return the files that somebody names, or the section that is there in their place.
+    """Return the files at a path, or the section that is given instead.
 
-    :raises SettingsError: it is neither. Whoever passes None because a variable is not set would otherwise have a hub
-        without any policy.
+    :raises SettingsError: it is neither. None, for example from an unset variable, must not start a hub without policy.
     """
     if isinstance(path_or_mapping, Mapping):
         return (), dict(path_or_mapping)
@@ -77,20 +75,20 @@ def _read_given(path_or_mapping: object) -> tuple[Sequence[SettingsFile], dict[s
 
 
 def check_config(config: Mapping[str, Any], *, with_files: bool = True) -> None:
-    """Check what a configuration says about GPUSpawner.
+    """Check the settings of a configuration.
 
-    :param config: all sections.
-    :param with_files: False = without what ``settings_files`` say, which are where the hub runs.
+    :param config: all its sections.
+    :param with_files: whether to read ``settings_files``, which exist only where the hub runs.
     :raises SettingsError: with one problem for each path that is wrong.
     """
     _check(config, with_files=with_files)
 
 
 def _check(config: Mapping[str, Any], *, with_files: bool = True, given: Sequence[SettingsFile] = ()) -> None:
-    """Check what a configuration says.
+    """Check the settings of a configuration.
 
-    :param given: the files that said some of it, the lowest first; a problem names the last that says it, be it one
-        of these or of ``settings_files``.
+    :param given: the files that settings come from, lowest precedence first; a problem names the last file with its
+        path, also of ``settings_files``.
     """
     merged = _merge_sections(config)
     unknown = [
@@ -107,7 +105,7 @@ def _check(config: Mapping[str, Any], *, with_files: bool = True, given: Sequenc
 
 
 def watch_hub_config() -> None:
-    """Check the configuration of the hub in this process once it is read; ends the process when it is wrong."""
+    """Check the configuration of this process' hub once it is read, and exit if it is wrong."""
     if not JupyterHub.initialized():
         return
     hub = JupyterHub.instance()
@@ -124,7 +122,7 @@ def _check_or_exit(hub: JupyterHub) -> None:
             place = f"hub.config.{CONFIG_SECTION}.{problem.field}" if problem.field else f"hub.config.{CONFIG_SECTION}"
             hub.log.critical("%s: %s", place, problem.message)
         hub.log.critical("The settings of gpuspawner are wrong, so the hub does not start.")
-        # Not an Exception: traitlets turns those into a message about the trait that is being set.
+        # traitlets would turn an Exception into a message about the trait that is being set.
         raise SystemExit(1) from None
     merged = _merge_sections(hub.config)
     _remember_files(merged, log=hub.log)
@@ -138,9 +136,9 @@ def _check_or_exit(hub: JupyterHub) -> None:
 
 
 def _merge_sections(config: Mapping[str, Any]) -> Config:
-    """Return all that is set on the spawner, whichever section it stands in; the nearest one wins.
+    """Return the spawner's configuration, merged from its own section and those of its base classes.
 
-    An admin may as well have written c.KubeSpawner.gpus: sections of base classes count.
+    An admin may have written ``c.KubeSpawner.gpus``. The section of the most derived class has precedence.
     """
     merged = Config()
     for name in GPUSpawner.section_names():
@@ -157,27 +155,27 @@ def _parse_settings(merged: Config, *, with_files: bool = True, given: Sequence[
 
 
 def _remember_files(merged: Config, *, log: logging.Logger) -> None:
-    """Remember the files' settings as they are, which are right: they stay in use if something spoils the files."""
+    """Keep the files' settings, which are valid now: they stay in use if the files become invalid."""
     paths = merged.get("settings_files")
     if paths:
-        said = {name: merged[name] for name in SETTING_TRAITS if name in merged}
-        base = GPUSpawnerTraits(config=Config({GPUSpawnerTraits.__name__: said})).collect_settings()
-        GPUSpawner._settings_files.get_settings(paths, base, parse=GPUSpawner._offer_factory.parse, log=log)
+        configured = {name: merged[name] for name in SETTING_TRAITS if name in merged}
+        base = GPUSpawnerTraits(config=Config({GPUSpawnerTraits.__name__: configured})).collect_settings()
+        GPUSpawner.settings_files_cache.get_settings(paths, base, parse=GPUSpawner.offer_factory.parse, log=log)
 
 
 def _find_unknown_traits(section: Mapping[str, Any]) -> Iterable[Problem]:
-    """Yield a problem for each key that is no trait: traitlets would ignore it with a warning in the log."""
+    """Yield a problem for each key that is not a trait, which traitlets ignores with a warning in the log."""
     known = GPUSpawner.class_trait_names(config=True)
     for name in section:
         if name not in known:
-            # The settings first: among KubeSpawner's hundred traits something always looks alike.
+            # The settings first: KubeSpawner's hundred traits nearly always have a similar name.
             near = difflib.get_close_matches(name, SETTING_TRAITS, n=1) or difflib.get_close_matches(name, known, n=1)
             hint = f" Did you mean {near[0]}?" if near else f" The settings are {', '.join(SETTING_TRAITS)}."
             yield Problem(field=name, code="unknown_key", message=f"there is no such setting.{hint}")
 
 
 def _find_unknown_language(tag: object) -> Iterable[Problem]:
-    """Yield a problem for a language that is not there."""
+    """Yield a problem for an unknown language."""
     if tag and str(tag).lower() not in load_languages():
         known = ", ".join(language.tag for language in load_languages().values())
         yield Problem(
@@ -186,7 +184,7 @@ def _find_unknown_language(tag: object) -> Iterable[Problem]:
 
 
 def _resolve_lazy_values(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a section without traitlets' placeholders for values that are to be updated later."""
+    """Return a section with traitlets' lazy values (``c.X.y.update(…)``) resolved."""
     return {
         name: value.get_value({}) if isinstance(value, LazyConfigValue) else value for name, value in section.items()
     }

@@ -1,8 +1,7 @@
-"""Keeps apart what the admin set on a spawner and what the user's choice put over it.
+"""Sets traits of a spawner for one start, and restores the admin's values before the next.
 
-A spawner object lives longer than one start: after a failure JupyterHub may use it again. So each trait is remembered
-with the value it had before (the admin's, and what hooks made of it), new values are made from that alone, and at the
-beginning of the next start it is there again.
+JupyterHub may use a spawner object again after a failed start. New values are always computed from the admin's, as
+hooks have left them, never from those of the last start.
 """
 
 from __future__ import annotations
@@ -13,7 +12,10 @@ from typing import Any
 
 
 def copy_nested(value: Any) -> Any:
-    """Return a copy of nested dicts and lists; what they hold (functions, Kubernetes models) is shared."""
+    """Return a copy of nested dicts and lists; other objects in them (functions, Kubernetes models) are shared.
+
+    :param value: any value.
+    """
     if isinstance(value, dict):
         return {key: copy_nested(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -23,31 +25,37 @@ def copy_nested(value: Any) -> Any:
 
 @dataclass(slots=True)
 class TraitOverrides:
-    """The admin's values of one spawner's traits, whatever was put over them.
+    """A spawner's traits that are set for a start, with the admin's values of them.
 
     :param owner: the spawner.
     """
 
     owner: Any
-    _remembered: dict[str, Any] = field(default_factory=dict)
+    _admin_values: dict[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, trait: str) -> Any:
         """Return the admin's value of a trait."""
-        return self._remembered[trait] if trait in self._remembered else getattr(self.owner, trait)
+        return self._admin_values[trait] if trait in self._admin_values else getattr(self.owner, trait)
 
     def assign(self, values: Mapping[str, Any]) -> None:
-        """Put values over the base."""
+        """Set traits for this start, and keep the admin's values.
+
+        :param values: by trait.
+        """
         for trait, value in values.items():
-            self._remembered[trait] = self[trait]
-            # A copy: whoever changes it in place must not change what it was made from.
+            self._admin_values[trait] = self[trait]
+            # A copy: a change in place must not change the admin's value that it was made from.
             setattr(self.owner, trait, copy_nested(value))
 
     def copy_for(self, twin: Any) -> TraitOverrides:
-        """Return the same values as those of another spawner, a copy of the owner."""
-        return TraitOverrides(twin, dict(self._remembered))
+        """Return overrides with the same admin's values for another spawner.
+
+        :param twin: a copy of the owner.
+        """
+        return TraitOverrides(twin, dict(self._admin_values))
 
     def restore(self) -> None:
-        """Give every trait the value it had before the first assignment."""
-        for trait, value in self._remembered.items():
+        """Give every trait the value that it had before the first assignment."""
+        for trait, value in self._admin_values.items():
             setattr(self.owner, trait, value)
-        self._remembered.clear()
+        self._admin_values.clear()

@@ -275,6 +275,11 @@ def test_private_attributes_of_others_are_found_and_told_apart_from_those_of_oth
     assert names(foreign_reach_ins(modules)) == ["a._log_name"]
 
 
+def test_one_module_may_use_private_names_of_other_projects():
+    modules = load_modules({"gpuspawner/hub/kubespawner/private_api.py": "def f(a):\n    return a._log_name"})
+    assert names(foreign_reach_ins(modules)) == []
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -26,6 +26,7 @@ from gpuspawner.cli.values.trait_sources import find_trait_source
 from gpuspawner.cli.values.yaml_reader import LocatedValue
 from gpuspawner.core.text.quoting import quote
 from gpuspawner.hub.config.traits import SETTING_TRAITS
+from gpuspawner.hub.kubespawner.private_api import validate_trait_value
 from gpuspawner.hub.spawner import GPUSpawner
 
 _BYTE_TRAITS = "a number of bytes, or a text such as 4G (K, M, G or T, without an i)"
@@ -53,7 +54,7 @@ def is_number_or_bool(trait: Any) -> bool:
 
 def _accepts(trait: Any, value: Any) -> bool:
     try:
-        trait._validate(_TraitHolder(), value)  # what setting it on an object calls
+        validate_trait_value(trait, value, owner=_TraitHolder())
     except (TraitError, TypeError, ValueError, LookupError, ArithmeticError):
         return False
     return True

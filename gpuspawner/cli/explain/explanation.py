@@ -26,6 +26,7 @@ from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.form.live import find_startable_alternatives
 from gpuspawner.hub.pod.preview import serialize_pod
 from gpuspawner.hub.pod.trait_values import build_trait_values
+from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.start.preflight import draft_pod
 
 _OBSTACLE_TEXTS = {
@@ -148,7 +149,7 @@ class Explanation:
         return document
 
 
-async def explain_choice(spawner: Any, options: object, *, offer: Offer, asks_policy: bool) -> Explanation:
+async def explain_choice(spawner: GPUSpawner, options: object, *, offer: Offer, asks_policy: bool) -> Explanation:
     """Return what becomes of user options.
 
     :param spawner: the person's, of :func:`gpuspawner.cli.explain.offline_spawner.open_offline_spawner`.
@@ -161,10 +162,10 @@ async def explain_choice(spawner: Any, options: object, *, offer: Offer, asks_po
     refused: tuple[Problem, ...] | None = () if asks_policy else None
     try:
         try:
-            admission = admit_choice(options, offer, base=spawner._trait_overrides, allowance=allowed)
+            admission = admit_choice(options, offer, base=spawner.trait_overrides, allowance=allowed)
         except PolicyError as error:
             refused = error.problems
-            admission = admit_choice(options, offer, base=spawner._trait_overrides)
+            admission = admit_choice(options, offer, base=spawner.trait_overrides)
     except UnreadClusterError:
         unknown = Verdict(outcome=Outcome.UNKNOWN, reason=offer.unread_reason)
         return Explanation(options={}, refused=refused, verdict=unknown)
@@ -186,34 +187,33 @@ async def explain_choice(spawner: Any, options: object, *, offer: Offer, asks_po
     )
 
 
-async def _read_allowance(spawner: Any, offer: Offer, *, asks_policy: bool) -> Allowance:
+async def _read_allowance(spawner: GPUSpawner, offer: Offer, *, asks_policy: bool) -> Allowance:
     """Return what the person may have; where nobody is named, what the namespace's quotas leave to anybody."""
     if asks_policy:
-        allowed: Allowance = await spawner._admission.find_allowance(spawner, offer)
-        return allowed
+        return await spawner.admission.find_allowance(spawner, offer)
     quota = None if offer.quotas is None else await offer.quotas.read_remaining(spawner.namespace)
     return Allowance(full_catalog=offer.catalogue, person=Person(name=""), usage=Usage(quota=quota))
 
 
-async def _build_manifest(spawner: Any, admission: Admission) -> dict[str, Any]:
+async def _build_manifest(spawner: GPUSpawner, admission: Admission) -> dict[str, Any]:
     """Return the pod of a choice, made as at a start: with the choice put over the admin's traits.
 
     :raises SettingsError: KubeSpawner cannot make one of what the values say.
     """
     try:
-        spawner._trait_overrides.assign(build_trait_values(admission.choice, spawner._trait_overrides))
-        spawner._start_state.removed_environment = admission.choice.placement.removed_environment
+        spawner.trait_overrides.assign(build_trait_values(admission.choice, spawner.trait_overrides))
+        spawner.start_state.removed_environment = admission.choice.placement.removed_environment
         return serialize_pod(spawner, await draft_pod(spawner))
     except Exception as error:
         message = f"KubeSpawner cannot make a pod of it: {type(error).__name__}: {error}"
         raise SettingsError(Problem(field="singleuser, hub.config", code="bad_value", message=message)) from error
     finally:
-        spawner._start_state.removed_environment = ()
-        spawner._trait_overrides.restore()
+        spawner.start_state.removed_environment = ()
+        spawner.trait_overrides.restore()
 
 
 async def _find_nearest(
-    spawner: Any, options: object, *, offer: Offer, allowed: Allowance
+    spawner: GPUSpawner, options: object, *, offer: Offer, allowed: Allowance
 ) -> tuple[Mapping[str, object], ...]:
     """Return the options of choices that are near, start now and may be had."""
     if allowed.blocked is not None:

@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager, contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-import kubespawner.clients
 import kubespawner.spawner
 from jupyterhub.objects import Hub
 from kubernetes_asyncio.client import CoreV1Api
@@ -25,6 +24,7 @@ from gpuspawner.core.catalog.policy_model import Person
 from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.hub.admission.service import AdmissionService
 from gpuspawner.hub.form.warnings import AdminWarnings
+from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.spawner import GPUSpawner
 
 TOKEN_PLACEHOLDER = "set-by-the-hub"  # noqa: S105 - it stands where a hub puts one
@@ -36,19 +36,19 @@ _SILENT.propagate = False
 
 
 @asynccontextmanager
-async def open_offline_spawner(viewer: ClusterViewer, person: Person) -> AsyncIterator[Any]:
+async def open_offline_spawner(viewer: ClusterViewer, person: Person) -> AsyncIterator[GPUSpawner]:
     """Make a spawner for somebody's default server, and stop in the end what it has begun.
 
     :raises SettingsError: KubeSpawner does not accept what the values say.
     """
     # A class of its own, so that nothing of it is left behind in the one that others use.
-    kind: Any = type("GPUSpawner", (_OfflineSpawner,), {"reflectors": {}})
-    kind._offer_factory, kind._admin_warnings, kind._admission = viewer.offers, AdminWarnings(), AdmissionService()
+    own = {"offer_factory": viewer.offers, "admin_warnings": AdminWarnings(), "admission": AdmissionService()}
+    kind: type[GPUSpawner] = type("GPUSpawner", (_OfflineSpawner,), {"reflectors": {}, **own})
     with _share_connection(viewer.cluster.core):
         try:
             yield _make_spawner(kind, viewer=viewer, person=person)
         finally:
-            await kind._stop_all_reflectors()
+            await private_api.stop_reflectors(kind)
 
 
 class _OfflineSpawner(GPUSpawner):
@@ -56,7 +56,7 @@ class _OfflineSpawner(GPUSpawner):
     """All pods that exist count as what a person has: nobody here knows which of them the server asked about is."""
 
 
-def _make_spawner(kind: Any, *, viewer: ClusterViewer, person: Person) -> Any:
+def _make_spawner(kind: type[GPUSpawner], *, viewer: ClusterViewer, person: Person) -> GPUSpawner:
     user = SimpleNamespace(
         name=person.name,
         id=1,
@@ -84,10 +84,9 @@ def _make_spawner(kind: Any, *, viewer: ClusterViewer, person: Person) -> Any:
 @contextmanager
 def _share_connection(api: CoreV1Api) -> Iterator[None]:
     """Have KubeSpawner, and its watches of pods, use a connection that there is."""
-    # There is no other way in. Its traits (k8s_api_host, k8s_api_ssl_ca_cert, k8s_api_verify_ssl) name a server, and no
-    # credentials, context or account to impersonate. load_config() has neither a file's name nor a context: it reads
-    # what a pod or $KUBECONFIG has into the client's global default, or fails where there is no such thing.
-    clients: Any = kubespawner.clients._client_cache
+    # load_config() has neither a file's name nor a context: it reads what a pod or $KUBECONFIG has into the client's
+    # global default, or fails where there is no such thing.
+    clients = private_api.get_client_cache()
     module: Any = kubespawner.spawner
     key = (asyncio.get_running_loop(), "CoreV1Api", (), ())
     load_config = module.load_config

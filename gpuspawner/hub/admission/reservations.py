@@ -22,7 +22,9 @@ from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.policy.server_pods import ServerPod, build_server_usage, is_known_type, read_server_pod
 from gpuspawner.core.policy.usage import ServerUsage
+from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.kubespawner.hub_pods import IsOwnPod, ServerKey, has_read_pods, list_watched_pods, read_pod_owners
+from gpuspawner.hub.spawner_protocol import WatchingSpawner
 
 UNSEEN_POD_S = 60.0
 """How long a pod may stay unseen that the API server was asked for: KubeSpawner lists all of them twice a minute."""
@@ -45,7 +47,7 @@ class _Reservation:
     """
 
     server: ServerUsage
-    spawner: Any
+    spawner: WatchingSpawner
     before: frozenset[str]
     unseen_until: float = 0.0
 
@@ -81,7 +83,7 @@ class Reservations:
         self._is_told = False
 
     def list_servers(
-        self, spawner: Any, catalogue: Catalog, *, inventory: Inventory, read_groups: ReadGroups
+        self, spawner: WatchingSpawner, catalogue: Catalog, *, inventory: Inventory, read_groups: ReadGroups
     ) -> tuple[ServerUsage, ...] | None:
         """Return all servers of the hub, those that are being started among them; None while pods are not known.
 
@@ -95,13 +97,13 @@ class Reservations:
         starts = {key: start.server for key, start in self._starts.items()}
         return tuple(_merge_starts(found, starts)) if starts else tuple(found)
 
-    def reserve(self, spawner: Any, server: ServerUsage) -> None:
+    def reserve(self, spawner: WatchingSpawner, server: ServerUsage) -> None:
         """Write down that a server is being started; what was written down for it before goes."""
         self._forget_other_loops()
         self._starts[server.owner, server.name] = _Reservation(server, spawner, self._uids(server))
 
     @contextmanager
-    def track_creation(self, spawner: Any) -> Iterator[None]:
+    def track_creation(self, spawner: WatchingSpawner) -> Iterator[None]:
         """Note that the API server is asked for a pod: unless it says no, there may be one soon."""
         start = self._starts.get((spawner.user.name, spawner.name))
         if start is None:
@@ -116,7 +118,7 @@ class Reservations:
                 start.unseen_until = before
             raise
 
-    def release_seen(self, spawner: Any) -> None:
+    def release_seen(self, spawner: WatchingSpawner) -> None:
         """Look whether the pod of a start is to be seen: from then on it speaks for itself."""
         start = self._starts.get((spawner.user.name, spawner.name))
         if start is not None and start.unseen_until and has_read_pods(spawner):
@@ -137,7 +139,7 @@ class Reservations:
             self._uids_of = {owner: frozenset(uids) for owner, uids in found.items()}
         return self._uids_of.get((server.owner, server.name), frozenset())
 
-    def _read_pods(self, spawner: Any) -> None:
+    def _read_pods(self, spawner: WatchingSpawner) -> None:
         """Read the pods that are new, have changed, or belong to a user who has another name now."""
         if (now := self._clock()) >= self._owners_until:
             self._owners, self._owners_until = read_pod_owners(spawner), now + OWNERS_CACHE_S
@@ -157,7 +159,7 @@ class Reservations:
         self._known, self._uids_of = found, None
 
     def _decode_pod(
-        self, raw: Mapping[str, Any], owner: ServerKey | None, *, is_own: IsOwnPod, spawner: Any
+        self, raw: Mapping[str, Any], owner: ServerKey | None, *, is_own: IsOwnPod, spawner: WatchingSpawner
     ) -> ServerPod | None:
         try:
             # The hub's own word goes first: a server that was moved or renamed is where nobody would look for it.
@@ -206,7 +208,7 @@ class Reservations:
         self._forget_other_loops()
         now = self._clock()
         for key, start in list(self._starts.items()):
-            if _is_under_way(start.spawner):
+            if private_api.is_starting(start.spawner):
                 continue
             self._note_seen(start)
             if start.unseen_until <= now:
@@ -216,12 +218,6 @@ class Reservations:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._loop, self._starts = loop, {}
-
-
-def _is_under_way(spawner: Any) -> bool:
-    """Tell whether JupyterHub or KubeSpawner is still at a start: both forget it by themselves, however it ends."""
-    future = spawner._start_future
-    return bool(spawner._spawn_pending or spawner._start_pending or (future is not None and not future.done()))
 
 
 def _needs_node_labels(pod: ServerPod, catalogue: Catalog) -> bool:

@@ -9,7 +9,6 @@ rules.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from jupyterhub import orm
 from sqlalchemy.exc import SQLAlchemyError
@@ -25,6 +24,7 @@ from gpuspawner.hub.admission.gate import Admission, admit_choice
 from gpuspawner.hub.admission.reservations import Reservations
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.kubespawner.hub_pods import ensure_pods_watched
+from gpuspawner.hub.spawner_protocol import AdmittedSpawner
 from gpuspawner.kube.resources.resource_quotas import QUOTA_CACHE_S
 
 
@@ -36,7 +36,7 @@ class UserGroups:
         self._policy: Policy | None = None
         self._told_names: set[str] = set()
 
-    def read_person(self, spawner: Any, policy: Policy) -> Person:
+    def read_person(self, spawner: AdmittedSpawner, policy: Policy) -> Person:
         """Return whom a spawner's server is for; groups are only read where a policy asks for them."""
         if policy is not self._policy:
             self._policy = policy
@@ -51,7 +51,7 @@ class UserGroups:
         self._is_told = False
         return Person(name=spawner.user.name, groups=groups)
 
-    def read_groups(self, names: Collection[str], spawner: Any) -> Mapping[str, frozenset[str]] | None:
+    def read_groups(self, names: Collection[str], spawner: AdmittedSpawner) -> Mapping[str, frozenset[str]] | None:
         """Return people's groups, casefolded, by name of each who is in one; None where they cannot be read.
 
         :param spawner: anybody's, for its connection to the database.
@@ -68,7 +68,7 @@ class UserGroups:
             return None
         return {name: frozenset(groups) for name, groups in found.items()}
 
-    def _check_names(self, policy: Policy, spawner: Any) -> None:
+    def _check_names(self, policy: Policy, spawner: AdmittedSpawner) -> None:
         """Say which names of people are none as the hub writes them: their rules hold for nobody."""
         authenticator = getattr(spawner, "authenticator", None)
         if authenticator is None:
@@ -79,7 +79,7 @@ class UserGroups:
                 text = "policy.users.%s holds for nobody: this hub writes the name %s"
                 spawner.log.warning(text, sanitize_name(name), sanitize_name(written))
 
-    def _log_unreadable(self, spawner: Any, error: Exception) -> None:
+    def _log_unreadable(self, spawner: AdmittedSpawner, error: Exception) -> None:
         if not self._is_told:
             self._is_told = True
             text = "Groups cannot be read from the hub's database, so nothing is let through that depends on them: %s"
@@ -104,7 +104,7 @@ class AdmissionService:
         self._policy: Policy | None = None
         self._rules: dict[Person, Rule] = {}
 
-    async def find_allowance(self, spawner: Any, offer: Offer, *, is_start: bool = False) -> Allowance:
+    async def find_allowance(self, spawner: AdmittedSpawner, offer: Offer, *, is_start: bool = False) -> Allowance:
         """Return what a spawner's person may have now.
 
         :param is_start: instead of what the spawner is starting, which does not count then.
@@ -112,7 +112,7 @@ class AdmissionService:
         but = spawner.name if is_start else _find_excluded_server(spawner)
         return self._build_allowance(spawner, offer, quota=await self._read_quota(spawner, offer), but=but)
 
-    async def admit(self, spawner: Any, options: object, *, offer: Offer, is_start: bool) -> Admission:
+    async def admit(self, spawner: AdmittedSpawner, options: object, *, offer: Offer, is_start: bool) -> Admission:
         """Let user options through, by what the person may have in this very moment.
 
         :param options: any JSON value.
@@ -128,19 +128,25 @@ class AdmissionService:
         return await self._admit_once(spawner, options, offer=offer, is_start=is_start, max_age_s=0.0)
 
     async def _admit_once(
-        self, spawner: Any, options: object, *, offer: Offer, is_start: bool, max_age_s: float = QUOTA_CACHE_S
+        self,
+        spawner: AdmittedSpawner,
+        options: object,
+        *,
+        offer: Offer,
+        is_start: bool,
+        max_age_s: float = QUOTA_CACHE_S,
     ) -> Admission:
         quota = await self._read_quota(spawner, offer, max_age_s=max_age_s)
         # Nothing is waited for from here to the end: two starts at once must not both count without the other.
         but = spawner.name if is_start else _find_excluded_server(spawner)
         allowed = self._build_allowance(spawner, offer, quota=quota, but=but)
-        admission = admit_choice(options, offer, base=spawner._trait_overrides, allowance=allowed)
+        admission = admit_choice(options, offer, base=spawner.trait_overrides, allowance=allowed)
         if is_start and offer.catalogue.policy is not None:
             self.reservations.reserve(spawner, _build_server(spawner, admission))
         return admission
 
     async def _read_quota(
-        self, spawner: Any, offer: Offer, *, max_age_s: float = QUOTA_CACHE_S
+        self, spawner: AdmittedSpawner, offer: Offer, *, max_age_s: float = QUOTA_CACHE_S
     ) -> RemainingQuota | None:
         """Wait until all can be told that the cluster has to be asked for; return what quotas leave."""
         if offer.catalogue.policy is not None:
@@ -151,7 +157,9 @@ class AdmissionService:
             else None
         )
 
-    def _build_allowance(self, spawner: Any, offer: Offer, *, quota: RemainingQuota | None, but: str) -> Allowance:
+    def _build_allowance(
+        self, spawner: AdmittedSpawner, offer: Offer, *, quota: RemainingQuota | None, but: str
+    ) -> Allowance:
         policy = offer.catalogue.policy
         if policy is None:
             return Allowance(
@@ -176,7 +184,7 @@ class AdmissionService:
         return self._rules[person]
 
 
-def _find_excluded_server(spawner: Any) -> str:
+def _find_excluded_server(spawner: AdmittedSpawner) -> str:
     """Return the name of the server that a form is about.
 
     After a form for a named server that was not right, JupyterHub shows that of the default server, which may be
@@ -185,7 +193,7 @@ def _find_excluded_server(spawner: Any) -> str:
     return _NO_SERVER_NAME if spawner.active else str(spawner.name)
 
 
-def _build_server(spawner: Any, admission: Admission) -> ServerUsage:
+def _build_server(spawner: AdmittedSpawner, admission: Admission) -> ServerUsage:
     gpu = None if admission.gpu is None else admission.gpu.slug
     return ServerUsage(
         owner=spawner.user.name, name=spawner.name, gpu=gpu, count=admission.gpu_count, pools=admission.pools

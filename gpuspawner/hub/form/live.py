@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
-from typing import Any
 
 from gpuspawner.core.catalog.model import Catalog, GPUType
 from gpuspawner.core.form.build import LiveState
@@ -19,6 +18,7 @@ from gpuspawner.hub.admission.gate import parse_admin_tolerations
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.kubespawner.hub_pods import list_pods_with
 from gpuspawner.hub.pod.preview import PodPreviews
+from gpuspawner.hub.spawner_protocol import PodBuildingSpawner
 
 _MAX_TYPES = 2
 """Other GPU types tried as alternatives; each needs a pod manifest of its own."""
@@ -31,7 +31,7 @@ _SETTLED = frozenset({Outcome.NOW, Outcome.UNKNOWN})
 
 
 async def build_live(
-    spawner: Any, offer: Offer, *, selection: Selection | None, reach: Catalog | None = None
+    spawner: PodBuildingSpawner, offer: Offer, *, selection: Selection | None, reach: Catalog | None = None
 ) -> LiveState:
     """Return the availability of each GPU type, and the verdicts on presets and on a selection.
 
@@ -56,7 +56,7 @@ async def build_live(
 
 
 async def find_startable_alternatives(
-    spawner: Any, offer: Offer, *, selection: Selection, reach: Catalog | None = None
+    spawner: PodBuildingSpawner, offer: Offer, *, selection: Selection, reach: Catalog | None = None
 ) -> tuple[Selection, ...]:
     """Return the selections most similar to a given one that can start now.
 
@@ -86,11 +86,11 @@ async def _predict_presets(previews: PodPreviews, reach: Catalog) -> dict[str, V
     return {slug: each for slug, each in found.items() if each.outcome is not Outcome.UNKNOWN}
 
 
-def _count_available(spawner: Any, offer: Offer) -> tuple[Availability, ...]:
+def _count_available(spawner: PodBuildingSpawner, offer: Offer) -> tuple[Availability, ...]:
     """Return the availability of each GPU type. If other pods are unknown, count those of this hub's servers."""
     gpus = tuple(offer.catalogue.gpus.values())
     counts = count_availability(
-        gpus, offer.inventory, tolerations=parse_admin_tolerations(spawner._trait_overrides["tolerations"])
+        gpus, offer.inventory, tolerations=parse_admin_tolerations(spawner.trait_overrides["tolerations"])
     )
     if offer.inventory.occupancy is not None or offer.inventory.nodes is None:
         return counts

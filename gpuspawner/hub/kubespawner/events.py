@@ -1,4 +1,4 @@
-"""Events of one pod among those of its namespace, which Kubernetes keeps for an hour."""
+"""Selects the events of one pod from those of its namespace."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ PodEvent = Mapping[str, Any]
 """A v1 Event as KubeSpawner's reflector holds it."""
 
 _SORTED_S = 0.9
-"""Seconds for which events stay sorted: less than the second after which somebody looks again."""
+"""Seconds for which the index stays valid: less than the second between two looks at a start."""
 
 
 def select_pod_events(events: Iterable[PodEvent], name: str, *, after: str | None) -> list[PodEvent]:
-    """Return a pod's events in the order they happened.
+    """Return a pod's events, oldest first.
 
-    What KubeSpawner's ``events`` returns, which sorts those of all pods first: a hundredth of the work of a start where
-    twenty servers start at once, and more in a larger hub.
+    The result is that of ``KubeSpawner.events``, which sorts the events of all pods before it selects. Sorting takes a
+    hundredth of the work of a start when twenty servers start at once, and more in a larger hub.
 
-    :param after: uid of an event; only what came after it counts. None, and one that is not there: all do.
+    :param events: the events of all pods.
+    :param name: the pod's name.
+    :param after: uid of the event before the first to return; all events if it is None or not found.
     """
     own = sorted((event for event in events if event["involvedObject"]["name"] == name), key=_read_time)
     last = max((place for place, event in enumerate(own, 1) if event["metadata"]["uid"] == after), default=0)
@@ -30,7 +32,7 @@ def select_pod_events(events: Iterable[PodEvent], name: str, *, after: str | Non
 
 
 class PodEventIndex:
-    """Sorts the events of a watch by pod once a second, for all servers that start and everybody who looks at one.
+    """Groups the events of a reflector by pod at most once a second, for all starts and pages.
 
     :param clock: monotonic seconds.
     """
@@ -40,9 +42,10 @@ class PodEventIndex:
         self._sorted: WeakKeyDictionary[Any, tuple[float, dict[str, list[PodEvent]]]] = WeakKeyDictionary()
 
     def list_events(self, reflector: Any, name: str) -> list[PodEvent]:
-        """Return a pod's events, oldest first, as they were a second ago at most.
+        """Return a pod's events, oldest first, at most a second old.
 
-        :param reflector: KubeSpawner's, which watches events.
+        :param reflector: KubeSpawner's reflector of events.
+        :param name: the pod's name.
         """
         now = self._clock()
         sorted_at, by_pod = self._sorted.get(reflector, (-math.inf, {}))

@@ -1,8 +1,7 @@
-"""The pods of the hub's own servers, from the watch that KubeSpawner has of them anyway.
+"""Reads the pods of the hub's servers from KubeSpawner's reflectors, and finds their owners.
 
-Which pods are of this hub's servers, where users have namespaces of their own: KubeSpawner watches all of them.
-
-Whose the pods of servers are, as the hub knows it: what is written on a pod keeps a name that its user had once.
+With a namespace for each user, KubeSpawner watches the pods of all namespaces, also those of other hubs. A pod's
+annotations keep the name that its user had when the pod was created; the hub knows the present one.
 """
 
 from __future__ import annotations
@@ -11,24 +10,24 @@ import asyncio
 import re
 from collections.abc import Callable, Iterator, Mapping, Set
 from functools import cache
-from types import SimpleNamespace
 from typing import Any
 
-from kubespawner import KubeSpawner
 from typing_extensions import override
 
 from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.core.policy.server_pods import read_pod_owner
+from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.kubespawner.reflectors import give_up_dead_reflectors, is_given_up
+from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, UserServer, WatchingSpawner
 
 _ANY_NUMBER = "\0"
-"""Where a namespace has the number of a user, which no pod notes; no namespace has this character."""
+"""Stands for a user's number in an expanded template; pods do not carry it, and no namespace has this character."""
 
 
 class _UserId:
-    """The number of a user that is not known."""
+    """A user's number that is not known."""
 
     @override
     def __format__(self, spec: str) -> str:
@@ -39,15 +38,15 @@ class _UserId:
         return _ANY_NUMBER
 
 
-def make_own_pod_check(spawner: Any) -> Callable[[Mapping[str, Any]], bool]:
-    """Return what tells whether a pod is in the namespace that this hub gives the user whose name it notes.
+def make_own_pod_check(spawner: WatchingSpawner) -> Callable[[Mapping[str, Any]], bool]:
+    """Return a function that checks whether a pod is in the namespace that this hub gives the pod's user.
 
-    A pattern for all users would not do: ``jhub-…`` is the namespace of any user of a hub in ``jhub``, and of any user
-    of a hub in ``jhub-dev``. What is returned costs as much as to read a pod, so ask once for each.
+    The user's name is read from the pod. A pattern for all users does not suffice: ``jhub-…`` matches the users of a
+    hub in ``jhub`` and those of a hub in ``jhub-dev``. A call of the function takes as long as decoding a pod.
 
-    :param spawner: anybody's.
+    :param spawner: any spawner of the hub.
     """
-    stand_in = cache(lambda: _make_stand_in(spawner))
+    stand_in = cache(lambda: private_api.make_stand_in(spawner, user_id=_UserId()))
 
     def is_own(raw: Mapping[str, Any]) -> bool:
         owner, server = read_pod_owner(raw)
@@ -55,7 +54,7 @@ def make_own_pod_check(spawner: Any) -> Callable[[Mapping[str, Any]], bool]:
             return False
         user = stand_in()
         user.user.name, user.name = owner, server
-        expected = KubeSpawner._expand_user_properties(user, spawner.user_namespace_template)
+        expected = private_api.expand_user_properties(user, spawner.user_namespace_template)
         found = as_text(as_dict(raw.get("metadata")).get("namespace"))
         if _ANY_NUMBER not in expected:
             return bool(expected == found)
@@ -64,33 +63,24 @@ def make_own_pod_check(spawner: Any) -> Callable[[Mapping[str, Any]], bool]:
     return is_own
 
 
-def _make_stand_in(spawner: Any) -> SimpleNamespace:
-    """Return what KubeSpawner names a namespace by: all that it reads of a spawner then, without a user's names."""
-    hub = spawner._namespace_default()  # reads a file
-    return SimpleNamespace(
-        user=SimpleNamespace(id=_UserId()),
-        slug_scheme=spawner.slug_scheme,
-        # The one that a user's takes the place of: a template may be made with it.
-        namespace=spawner._find_my_config(spawner.config).get("namespace", hub),
-        _namespace_default=lambda: hub,
-    )
-
-
 PodsByKey = Mapping[str, Mapping[str, Any]]
-"""By namespace and name, as the API sends them."""
+"""Pods as the API server sends them, by ``namespace/name``."""
 IsOwnPod = Callable[[Mapping[str, Any]], bool]
-"""Tells of a pod whether it is of this hub's servers."""
+"""Returns whether a pod belongs to a server of this hub."""
 
 
-def list_pods_with(resources: Set[str], spawner: Any) -> tuple[Pod, ...] | None:
-    """Return the servers' pods that hold, or wait for, one of some extended resources.
+def list_pods_with(resources: Set[str], spawner: PodWatchingSpawner) -> tuple[Pod, ...] | None:
+    """Return the servers' pods that hold or request any of some extended resources; None before pods were read.
 
-    None while KubeSpawner does not watch them: it begins when anybody starts a server or asks after one.
+    KubeSpawner begins to watch pods when the first server starts or is polled.
+
+    :param resources: names such as ``nvidia.com/gpu``.
+    :param spawner: any spawner of the hub.
     """
-    if not has_read_pods(spawner):
-        return None
     reflector = spawner.pod_reflector
-    # Most servers have no GPU, and reading a pod takes much longer than looking for one.
+    if reflector is None or not has_read_pods(spawner):
+        return None
+    # Decoding a pod takes much longer than looking for the resource, and most servers have no GPU.
     found = (
         decode.decode_pod(raw, include_claimed=True)
         for raw in tuple(reflector.pods.values())
@@ -99,31 +89,39 @@ def list_pods_with(resources: Set[str], spawner: Any) -> tuple[Pod, ...] | None:
     return tuple(pod for pod in found if pod is not None)
 
 
-def has_read_pods(spawner: Any) -> bool:
-    """Tell whether KubeSpawner has read the pods of servers."""
+def has_read_pods(spawner: PodWatchingSpawner) -> bool:
+    """Return whether KubeSpawner has read the pods of servers.
+
+    :param spawner: any spawner of the hub.
+    """
     reflector = spawner.pod_reflector
     loaded = reflector.first_load_future if reflector is not None else None
     return loaded is not None and loaded.done() and not loaded.cancelled() and loaded.exception() is None
 
 
-async def ensure_pods_watched(spawner: Any, *, timeout_s: float) -> None:
-    """Have KubeSpawner read the pods of servers, and wait for it a while; it goes on where that was not enough.
+async def ensure_pods_watched(spawner: WatchingSpawner, *, timeout_s: float) -> None:
+    """Have KubeSpawner watch the pods of servers and wait for its first list.
 
-    :param timeout_s: seconds; :func:`has_read_pods` tells afterwards.
+    The list goes on in the background after the timeout; :func:`has_read_pods` returns whether it is there.
+
+    :param spawner: any spawner of the hub.
+    :param timeout_s: seconds to wait.
     """
     give_up_dead_reflectors(type(spawner).reflectors)
     if has_read_pods(spawner) and not is_given_up(spawner.pod_reflector):
         return
     reading = asyncio.ensure_future(_start_pods_reflector(spawner))
-    # KubeSpawner has told its log what went wrong; asked for, or asyncio reports it where nobody waits.
+    # KubeSpawner has logged a failure. Retrieve the exception, or asyncio logs that it was never retrieved.
     reading.add_done_callback(lambda done: None if done.cancelled() else done.exception())
     await asyncio.wait({reading}, timeout=timeout_s)
 
 
-def list_watched_pods(spawner: Any) -> Iterator[tuple[PodsByKey, IsOwnPod]]:
-    """Yield the pods of servers, and what tells of one whether it is this hub's, for each namespace that is watched.
+def list_watched_pods(spawner: WatchingSpawner) -> Iterator[tuple[PodsByKey, IsOwnPod]]:
+    """Yield the pods of each reflector, with the function that checks whether a pod is this hub's.
 
-    Where users have namespaces of their own, KubeSpawner watches all there are, with the servers of other hubs in them.
+    With a namespace for each user, the only reflector covers all namespaces, also those of other hubs.
+
+    :param spawner: any spawner of the hub.
     """
     for (kind, namespace), reflector in tuple(type(spawner).reflectors.items()):
         if kind != "pods":
@@ -134,11 +132,11 @@ def list_watched_pods(spawner: Any) -> Iterator[tuple[PodsByKey, IsOwnPod]]:
             yield reflector.pods, make_own_pod_check(spawner)
 
 
-async def _start_pods_reflector(spawner: Any) -> None:
+async def _start_pods_reflector(spawner: WatchingSpawner) -> None:
     try:
-        await spawner._start_watching_pods()
+        await private_api.start_pods_reflector(spawner)
     except SystemExit as error:
-        # Where KubeSpawner watches all namespaces and cannot, it ends the hub. A form is no reason for that.
+        # KubeSpawner ends the hub where its watch of all namespaces fails. A form must not end the hub.
         raise RuntimeError("the pods of all namespaces cannot be watched") from error
 
 
@@ -148,23 +146,23 @@ def _has_resources(raw: Mapping[str, Any], resources: Set[str]) -> bool:
 
 
 ServerKey = tuple[str, str]
-"""Names of a user and of their server; the latter is empty for the default one."""
+"""A user's name and their server's name; the latter is empty for the default server."""
 
 
-def read_pod_owners(spawner: Any) -> Mapping[str, ServerKey]:
-    """Return who owns the pods of all spawners that this hub has, by namespace and name of the pod.
+def read_pod_owners(spawner: UserServer) -> Mapping[str, ServerKey]:
+    """Return the owner of each pod that a loaded spawner of this hub names, by ``namespace/name``.
 
-    :param spawner: anybody's; JupyterHub gives all of them the same settings, with its users among them.
+    :param spawner: any spawner of the hub; the settings of its user hold all users.
     """
     users = getattr(spawner.user, "settings", {}).get("users") or {}
     found: dict[str, ServerKey] = {}
     active: set[str] = set()
-    # A hub's users are a dict that asks the database when it is asked for a name; its values are what is loaded.
+    # JupyterHub's dict of users loads a user from the database on access. dict.values() yields the loaded ones.
     for user in tuple(dict.values(users)):
         for each in tuple(user.spawners.values()):
             namespace, pod = getattr(each, "namespace", ""), getattr(each, "pod_name", "")
             key = f"{namespace}/{pod}"
-            # Two may have the same name of a pod, after one user took the former name of another.
+            # Two spawners name the same pod if a user has taken the former name of another: the active one owns it.
             if pod and key not in active:
                 found[key] = (user.name, each.name)
                 if each.active:

@@ -1,8 +1,6 @@
-"""Repairs what JupyterHub and KubeSpawner leave behind around a start that fails.
+"""Keeps KubeSpawner's reflectors usable after failures, and lets servers start without the right to read events.
 
-Lets servers start where the hub may not read events: people are told less then, and that they are.
-
-KubeSpawner ends a start with "Forbidden", or the whole hub where users have namespaces of their own.
+Without that right, KubeSpawner ends each start with "Forbidden", or the whole hub where each user has a namespace.
 """
 
 from __future__ import annotations
@@ -13,38 +11,33 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Any
 
 from jupyterhub.app import JupyterHub
 from kubernetes_asyncio.client.rest import ApiException
 
 from gpuspawner.hub.errors import COUNTS_REFUSALS
-
-
-class HubUser(Protocol):
-    """What is used of JupyterHub's user.
-
-    :param settings: those that the hub's web application was made of.
-    """
-
-    settings: MutableMapping[str, Any]
+from gpuspawner.hub.kubespawner import private_api
+from gpuspawner.hub.spawner_protocol import HubUser, WatchingSpawner
 
 
 def _is_dead(reflector: Any) -> bool:
-    """Tell whether one of KubeSpawner's reflectors no longer watches.
+    """Return whether a reflector no longer watches.
 
-    KubeSpawner registers a reflector before its first list. When that fails (the API server is down), or when the watch
-    gave up after half a minute, the dead one is handed out for good: every later server would start and never be seen.
+    KubeSpawner registers a reflector before its first list, and keeps it when that list fails or the watch gives up
+    after half a minute. Every later start would use the dead reflector and never see its pod.
     """
     watch = None if reflector is None else reflector.watch_task
     return reflector is not None and reflector.first_load_future.done() and (watch is None or watch.done())
 
 
 def give_up_dead_reflectors(reflectors: Mapping[Any, Any]) -> None:
-    """Have those that no longer watch replaced when somebody asks for them the next time.
+    """Mark dead reflectors, so that the next start of a reflector replaces them.
 
-    Not whenever somebody does: the hub looks at each server that runs twice a minute, and while the API server is down
-    what was known last does better for that.
+    Polls do not call this: the hub polls each running server twice a minute, and while the API server is down the last
+    known pods are the better answer.
+
+    :param reflectors: KubeSpawner's, by kind and namespace.
     """
     for reflector in reflectors.values():
         if _is_dead(reflector):
@@ -52,14 +45,20 @@ def give_up_dead_reflectors(reflectors: Mapping[Any, Any]) -> None:
 
 
 def is_given_up(reflector: Any) -> bool:
-    """Tell whether a reflector is to be replaced."""
+    """Return whether a reflector is marked to be replaced.
+
+    :param reflector: one of KubeSpawner's, or None.
+    """
     return bool(getattr(reflector, "is_given_up", False))
 
 
 def make_takeover_reflector(kind: Callable[..., Any], before: Any) -> Callable[..., Any]:
-    """Return what makes a reflector in the place of another, and knows what that one knew until it has read more.
+    """Return a factory for a reflector that holds its predecessor's resources until its own first list.
 
-    Starts that wait for their pods look at whatever reflector there is, and take a pod that is not there for gone.
+    A start that waits for its pod takes a pod that is missing in the reflector for deleted.
+
+    :param kind: KubeSpawner's reflector class, or another factory.
+    :param before: the predecessor.
     """
 
     def make(**options: Any) -> Any:
@@ -72,14 +71,16 @@ def make_takeover_reflector(kind: Callable[..., Any], before: Any) -> Callable[.
 
 @contextmanager
 def unregister_failed_reflector(reflectors: MutableMapping[Any, Any], key: Any) -> Iterator[None]:
-    """Let nobody wait for a reflector whose first list was cancelled, nor go by one that failed where another watches.
+    """Unregister a reflector whose first list is cancelled or fails inside; keep its predecessor if that still watches.
 
-    KubeSpawner starts the watches of pods and events together and cancels one when the other fails. What was cancelled
-    stays registered and would be waited for in vain, by the clean-up of this start and by every start after it.
+    KubeSpawner starts the reflectors of pods and events together and cancels one when the other fails. The cancelled
+    one stays registered, and the clean-up of this start and every later start would wait for its first list forever.
 
-    It also replaces a watch after a server took too long to start or to stop, as servers do when the API server is not
-    well. When that fails, the one that was to be replaced goes on and still knows what runs. One that is dead stays
-    replaced: what it knew is old, and the list that failed says so.
+    KubeSpawner also replaces a reflector after a server was slow to start or stop, for example because the API server
+    is overloaded. If the new one fails, the predecessor goes on. A dead predecessor stays replaced: its pods are old.
+
+    :param reflectors: KubeSpawner's, by kind and namespace.
+    :param key: of the reflector that is started inside.
     """
     before = reflectors.get(key)
     try:
@@ -100,24 +101,25 @@ def unregister_failed_reflector(reflectors: MutableMapping[Any, Any], key: Any) 
 
 
 def _retrieve_failure(reflector: Any) -> BaseException | None:
-    """Return what a reflector's first list failed with, None where it did not.
+    """Return the exception of a reflector's first list, or None.
 
-    asyncio reports an exception that nobody asked for when the future goes, in the hub's log and without a word of what
-    it belongs to. Whoever waited for the list has seen it, and so has the log.
+    Retrieving it keeps asyncio from logging it again, without context, when the future is garbage collected.
     """
     first: asyncio.Future[None] = reflector.first_load_future
-    # It is cancelled when one of those who waited gave up while others waited for it as well.
+    # A cancelled waiter cancels the future also for the others.
     return None if not first.done() or first.cancelled() else first.exception()
 
 
 async def wait_for_first_list(reflectors: Mapping[Any, Any], key: Any) -> None:
-    """Wait until a reflector that somebody else is starting has read its first list; there may be none.
+    """Wait until a reflector that another start has begun has read its first list; return at once without one.
 
-    KubeSpawner awaits the one future that everybody waits for, and whoever stopped waiting cancelled it: one person who
-    cancelled a start ended all others that had just begun, and JupyterHub answered each of them with 500. Where it was
-    the one that read the list who gave up, somebody else has to read it.
+    KubeSpawner itself awaits the shared future of the first list, so a cancelled start cancels the future: all starts
+    that wait for it fail, and JupyterHub answers each with 500. This waits without cancelling. If the start that reads
+    the list is cancelled, this returns, and the caller starts the reflector again.
 
-    :raises Exception: what the list failed with.
+    :param reflectors: KubeSpawner's, by kind and namespace.
+    :param key: of the reflector.
+    :raises Exception: the exception of the first list.
     """
     while key in reflectors and not (first := reflectors[key].first_load_future).done():
         await asyncio.wait([first])
@@ -126,10 +128,12 @@ async def wait_for_first_list(reflectors: Mapping[Any, Any], key: Any) -> None:
 
 
 def forgive_refused_start(user: HubUser) -> None:
-    """Take a refused start out of JupyterHub 5's count of consecutive failures, before it is added.
+    """Take a refused start out of JupyterHub 5's count of consecutive failures, before JupyterHub adds it.
 
-    JupyterHub 5 counts each start that ends with an exception, whosever mistake it is, and ends the hub at
-    ``consecutive_failure_limit`` (5 under zero-to-jupyterhub): five wrong REST requests would restart it for everybody.
+    JupyterHub 5 counts each start that ends with an exception, also the user's mistakes, and ends the hub at
+    ``consecutive_failure_limit`` (5 under zero-to-jupyterhub). Five wrong REST requests would restart the hub.
+
+    :param user: the user whose start was refused.
     """
     if COUNTS_REFUSALS:
         counting = _find_handler_settings() or user.settings
@@ -137,9 +141,9 @@ def forgive_refused_start(user: HubUser) -> None:
 
 
 def _find_handler_settings() -> MutableMapping[str, Any] | None:
-    """Return the settings in which JupyterHub's handlers count failures; None outside of a hub.
+    """Return the settings in which JupyterHub's handlers count failures; None outside a hub.
 
-    A user has the settings that the web application was made of, and tornado has its own copy of those.
+    A user's settings are those that the web application was made from; tornado's application holds a copy.
     """
     if not JupyterHub.initialized():
         return None
@@ -148,11 +152,13 @@ def _find_handler_settings() -> MutableMapping[str, Any] | None:
 
 
 EVENTS_DENIED_S = 60.0
-"""For how long they are not asked for again after a refusal, each of which is a line in the audit log."""
+"""Seconds between two requests for events after the API server refused one: each refusal is a line in its audit log."""
 
 
 class EventsAccess:
-    """One for the hub's process, which says once that events cannot be read.
+    """Starts the reflector of events, and does without where the hub may not read events; one for the hub's process.
+
+    The hub's log says so once for each namespace.
 
     :param clock: monotonic seconds.
     """
@@ -160,19 +166,20 @@ class EventsAccess:
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._denied_until: dict[Any, float] = {}
-        """By key of KubeSpawner's reflectors; those that were told of in the log, and have not been read since."""
+        """Monotonic seconds until which the hub does not ask again, by reflector key; kept until events are read."""
 
-    async def start_events_reflector(self, spawner: Any, start: Callable[[], Awaitable[Any]]) -> Any:
-        """Have events watched; return the reflector, None where the hub may not.
+    async def start_events_reflector(self, spawner: WatchingSpawner, start: Callable[[], Awaitable[Any]]) -> Any:
+        """Return the running reflector of events, or None where the hub may not read events.
 
-        :param start: KubeSpawner's own way to begin, or to find what watches already.
+        :param spawner: any spawner of the namespace.
+        :param start: KubeSpawner's method that starts the reflector or returns the one there is.
         """
-        key = spawner._get_reflector_key("events")
+        key = private_api.get_reflector_key(spawner, "events")
         if self._clock() < self._denied_until.get(key, -math.inf):
             return None
         try:
             reflector = await start()
-        except (ApiException, SystemExit):  # KubeSpawner ends the hub where it would watch all namespaces
+        except (ApiException, SystemExit):  # KubeSpawner ends the hub where its watch of all namespaces fails
             if not _is_denied(type(spawner).reflectors.get(key)):
                 raise
             if key not in self._denied_until:
@@ -185,10 +192,12 @@ class EventsAccess:
 
 
 def make_nonfatal_reflector(kind: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what makes a reflector of events that gives up without ending the hub.
+    """Return a factory for a reflector that does not end the hub when its watch gives up.
 
-    Where users have namespaces of their own, KubeSpawner ends the hub with a watch that gives up, as one does half a
-    minute after the right to it is withdrawn. The next start finds out what is the matter, see :class:`EventsAccess`.
+    Where each user has a namespace, KubeSpawner ends the hub when a watch gives up, half a minute after the hub lost
+    the right to it. The next start handles the missing right, see :class:`EventsAccess`.
+
+    :param kind: KubeSpawner's reflector class, or another factory.
     """
 
     def make(**options: Any) -> Any:
@@ -198,14 +207,14 @@ def make_nonfatal_reflector(kind: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_denied(reflector: Any) -> bool:
-    """Tell whether the API server refused a reflector's first list to whoever the hub is."""
+    """Return whether the API server answered a reflector's first list with 403."""
     first = None if reflector is None else reflector.first_load_future
     if first is None or not first.done() or first.cancelled():
         return False
     return getattr(first.exception(), "status", None) == HTTPStatus.FORBIDDEN
 
 
-def _log_denied(spawner: Any) -> None:
+def _log_denied(spawner: WatchingSpawner) -> None:
     if spawner.enable_user_namespaces:
         where, role = "all namespaces", "gpuspawner-user-namespaces in docs/security.md"
     else:

@@ -1,10 +1,7 @@
-"""What servers hold and how well the cluster is read, counted when somebody asks the hub for its metrics.
+"""Computes metrics at each scrape: servers and GPUs by type, the age of the cluster's data, the settings files.
 
-All of it is in memory: a scrape costs a look at each of the hub's own pods, and nothing of the API server.
-
-How many servers and GPUs the hub's pods hold or wait for, by GPU type.
-
-Whether the files of settings are right, for who asks the hub for its metrics; named as Prometheus names its own.
+Everything is in memory: a scrape looks at each pod of the hub's servers and asks the API server nothing. The names of
+the settings metrics follow Prometheus' own ``prometheus_config_last_reload_successful``.
 """
 
 from __future__ import annotations
@@ -36,10 +33,10 @@ GPUState = tuple[str, str]
 def count_servers(
     pods: Iterable[Mapping[str, Any]], *, label: Callable[[str], str]
 ) -> tuple[Counter[GPUState], Counter[GPUState]]:
-    """Return servers and GPUs; a pod without a node requests what it asks for, others hold it.
+    """Return the number of servers and of GPUs: requested by pods without a node, held by pods with one.
 
-    :param pods: as the API server sends them; a strange one is left out.
-    :param label: what a GPU type is called.
+    :param pods: as the API server sends them; a malformed pod does not count.
+    :param label: returns the label of a GPU type's slug.
     """
     servers: Counter[GPUState] = Counter()
     gpus: Counter[GPUState] = Counter()
@@ -60,17 +57,17 @@ def _count_gpus(pod: Mapping[str, Any], *, label: Callable[[str], str]) -> tuple
     annotations = pod["metadata"].get("annotations") or {}
     if _GPU in annotations:
         return label(annotations[_GPU]), int(annotations.get(_COUNT, 1))
-    # A server from before, or with GPUs that a hook gave it.
+    # The pod of an earlier version, or GPUs that a hook added.
     limits = ((each.get("resources") or {}).get("limits") or {} for each in pod["spec"]["containers"])
     number = sum(int(amount) for each in limits for name, amount in each.items() if find_vendor(name))
     return (OTHER_LABEL, number) if number else (NO_GPU, 0)
 
 
 class ClusterMetrics(Collector):
-    """Asks for what there is at each scrape.
+    """Collects servers and GPUs from KubeSpawner's reflectors, and the cluster store's age and restarts.
 
-    :param reflectors: KubeSpawner's, by kind and namespace.
-    :param store: the one of this process; None before anybody asked for it.
+    :param reflectors: returns KubeSpawner's reflectors, by kind and namespace.
+    :param store: returns the store of this process, None before the first use.
     """
 
     def __init__(self, reflectors: Callable[[], Mapping[Any, Any]], store: Callable[[], ClusterStore | None]) -> None:
@@ -79,7 +76,7 @@ class ClusterMetrics(Collector):
 
     @override
     def collect(self) -> Iterable[Metric]:
-        """Yield what there is now."""
+        """Yield the present values."""
         yield from self._servers()
         yield from self._reading()
 
@@ -89,11 +86,11 @@ class ClusterMetrics(Collector):
         servers, gpus = count_servers(pods, label=gpu_label)
         labels = ["gpu", "state"]
         shown = {(NO_GPU, HELD), (NO_GPU, REQUESTED), *servers}
-        told = (
+        families = (
             ("servers", "Servers by GPU type: those whose pod waits for a node, and those whose pod has one", servers),
             ("gpus", "GPUs by type: those that pods wait for, and those that pods with a node hold", gpus),
         )
-        for name, documentation, counts in told:
+        for name, documentation, counts in families:
             metric = GaugeMetricFamily(f"{METRICS_PREFIX}_{name}", documentation, labels=labels)
             for gpu, state in sorted(shown):
                 if name == "servers" or gpu != NO_GPU:
@@ -120,9 +117,9 @@ class ClusterMetrics(Collector):
 
 
 class SettingsMetrics(Collector):
-    """Has the files looked at when somebody asks, so that a mistake shows before anybody opens a form.
+    """Reads changed settings files at each scrape, so that a mistake shows before a user opens a form.
 
-    :param followed: all settings with files.
+    :param followed: all settings that have files.
     """
 
     def __init__(self, followed: Iterable[ReloadingSettings]) -> None:
@@ -130,7 +127,7 @@ class SettingsMetrics(Collector):
 
     @override
     def collect(self) -> Iterable[Metric]:
-        """Yield nothing where no settings have files."""
+        """Yield two metrics, none if no settings have files."""
         found = list(self._followed)
         for settings in found:
             settings.reload_if_changed()

@@ -1,8 +1,8 @@
-"""What the hub counts of starts, beside JupyterHub's own metrics on its ``/hub/metrics``.
+"""Defines the metrics of starts, stages, verdicts and refusals, beside JupyterHub's own on ``/hub/metrics``.
 
-Names begin as JupyterHub's do (``JUPYTERHUB_METRICS_PREFIX``). Labels are slugs of GPU types, codes and names of
-stages: so many at most, and nothing that a person typed or is called. What there is when somebody asks, as opposed to
-what happened: :mod:`gpuspawner.hub.metrics.registry.cluster_metrics`.
+Names have JupyterHub's prefix (``JUPYTERHUB_METRICS_PREFIX``). Labels are slugs of GPU types, codes and stages, a
+bounded number of each, and never a user's name or text. :mod:`gpuspawner.hub.metrics.collectors` has the metrics that
+are computed at a scrape.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from prometheus_client import Counter, Histogram
 
 NO_GPU = "none"
 OTHER_LABEL = "other"
-"""Stands for what is not known by its name, and for all that would be too much."""
+"""The label of GPU types that are not offered, and of all values beyond the bound."""
 
 _SUBSYSTEM = "gpuspawner"
 METRICS_PREFIX = f"{metrics_prefix}_{_SUBSYSTEM}"
 
 _MAX_VALUES = 100
-"""Values of one label: a cluster with more GPU types shows the first ones that were used."""
+"""Values of one label; in a cluster with more GPU types, the first ones used have a label of their own."""
 
 _BUCKETS_S = (1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
-"""Upper ends of the buckets in seconds: from a warm image on a free node to a new node with a large image."""
+"""Upper bounds of the buckets in seconds, from a pulled image on a free node to a new node and a large image."""
 
 _SPAWNS = Counter(
     "spawns",
@@ -63,14 +63,17 @@ _REFUSALS = Counter(
 
 
 class BoundedLabel:
-    """The values of one label; when there are too many, those that come later are all called the same."""
+    """Bounds the values of one label: values beyond the bound become :data:`OTHER_LABEL`.
+
+    :param most: number of values.
+    """
 
     def __init__(self, *, most: int = _MAX_VALUES) -> None:
         self._most = most
         self._seen: set[str] = set()
 
     def __call__(self, value: str) -> str:
-        """Return a value as it is shown."""
+        """Return the label of a value."""
         if value in self._seen:
             return value
         if len(self._seen) >= self._most:
@@ -80,7 +83,7 @@ class BoundedLabel:
 
 
 gpu_label = BoundedLabel()
-"""GPU types, by slug; those in use by pods are counted under the same names as those of starts."""
+"""Slugs of GPU types; metrics of pods and of starts share the bound, and so the labels."""
 _reason_label = BoundedLabel()
 _stage_label = BoundedLabel()
 
@@ -89,9 +92,8 @@ def count_spawn(gpu: str, outcome: str, *, seconds: float) -> None:
     """Count a start that has ended.
 
     :param gpu: slug of its GPU type, or :data:`NO_GPU`.
-    :param outcome: ``ready``, or a code of a closed list
-        (:func:`gpuspawner.hub.metrics.starts.classify_outcome`).
-    :param seconds: since it was asked for.
+    :param outcome: ``ready`` or another code of :func:`gpuspawner.hub.metrics.starts.classify_outcome`.
+    :param seconds: since the request.
     """
     _SPAWNS.labels(gpu=gpu_label(gpu), outcome=_reason_label(outcome)).inc()
     if outcome == "ready":
@@ -99,17 +101,26 @@ def count_spawn(gpu: str, outcome: str, *, seconds: float) -> None:
 
 
 def observe_stage(gpu: str, stage: str, *, seconds: float) -> None:
-    """Note how long a start was in a stage, in seconds."""
+    """Record the time that a start spent in a stage.
+
+    :param gpu: slug of its GPU type, or :data:`NO_GPU`.
+    :param stage: the stage's name.
+    :param seconds: spent in it.
+    """
     _STAGES.labels(gpu=gpu_label(gpu), stage=_stage_label(stage)).observe(seconds)
 
 
 def count_verdict(verdict: str, outcome: str) -> None:
-    """Count what came of a verdict."""
+    """Count a verdict by what came of the start.
+
+    :param verdict: the outcome that was predicted.
+    :param outcome: a code of :func:`gpuspawner.hub.metrics.starts.classify_verdict`.
+    """
     _VERDICTS.labels(verdict=verdict, outcome=outcome).inc()
 
 
 def count_refusal(reason: str) -> None:
-    """Count a choice that was refused.
+    """Count a refused choice.
 
     :param reason: code of the first reason.
     """

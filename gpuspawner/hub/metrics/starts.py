@@ -1,9 +1,7 @@
-"""Measures one start, from when the hub took the choice until the server answers or is given up.
+"""Measures one start, from the check of its choice until the server answers or the start fails.
 
-It ends with JupyterHub's own future of the start, so that whatever ends a start is counted once: the gate, Kubernetes,
-one of the hub's timeouts, the person.
-
-What became of a start, in one word for a metric: ``ready``, or a code of a closed list.
+The measurement ends with JupyterHub's future of the start. Each start therefore counts once, whether admission,
+Kubernetes, a timeout of the hub or the user ends it.
 """
 
 from __future__ import annotations
@@ -12,26 +10,28 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from tornado import web
 
 from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.progress.model import Stage
 from gpuspawner.hub.errors import ClusterFailure, RefusedStart
+from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.metrics import registry
+from gpuspawner.hub.spawner_protocol import PodWatchingSpawner
 
 READY = "ready"
 CANCELLED = "cancelled"
 
 _AT_ONCE_S = 10.0
-"""Until a pod has its node, where there is room: kube-scheduler takes a second, ten when very many start at once."""
+"""A pod with room has a node within a second, or within ten when very many pods start at once."""
 
 
 def classify_outcome(error: BaseException | None) -> str:
-    """Return how a start ended.
+    """Return how a start ended: ``ready``, ``cancelled``, a :class:`RefusedStart`'s code or another of a closed list.
 
-    :param error: what it ended with; only codes of our own are taken from it.
+    :param error: the exception it ended with, None when the server answers.
     """
     match error:
         case None:
@@ -50,11 +50,11 @@ def classify_outcome(error: BaseException | None) -> str:
 
 
 def classify_verdict(outcome: str, *, refused: bool, waited_s: float | None) -> str:
-    """Return what came of a verdict.
+    """Return what came of a start that got a verdict, as a code of a closed list.
 
-    :param outcome: how the start ended.
-    :param refused: nothing was created.
-    :param waited_s: seconds until the pod had a node; None when it never had one.
+    :param outcome: how the start ended, of :func:`classify_outcome`.
+    :param refused: whether it was refused before its pod was created.
+    :param waited_s: seconds until the pod had a node; None if it never had one.
     """
     if outcome == CANCELLED:
         return CANCELLED
@@ -66,7 +66,7 @@ def classify_verdict(outcome: str, *, refused: bool, waited_s: float | None) -> 
 
 
 def measure_wait_s(pod: Mapping[str, Any] | None) -> float | None:
-    """Return the seconds a pod waited for its node, None while it has none.
+    """Return the seconds that a pod waited for its node, None while it has none.
 
     :param pod: as the API server sends it.
     """
@@ -81,10 +81,10 @@ def measure_wait_s(pod: Mapping[str, Any] | None) -> float | None:
 
 
 class SpawnMeter:
-    """One start.
+    """Measures one start.
 
-    :param gpu: slug of the GPU type, or what stands for one.
-    :param clock: steady seconds.
+    :param gpu: label of the GPU type.
+    :param clock: monotonic seconds.
     """
 
     def __init__(self, gpu: str, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -98,11 +98,17 @@ class SpawnMeter:
         self._stage_began = self._began
 
     def note_verdict(self, verdict: str) -> None:
-        """Note what the start was told to come to."""
+        """Record the verdict on the start's pod.
+
+        :param verdict: the predicted outcome.
+        """
         self._verdict = verdict
 
     def enter_stage(self, stage: str) -> None:
-        """Note that a stage begins, which ends the one before; again and again the same is one stage."""
+        """Begin a stage and end the one before; a repeated call for the same stage does nothing.
+
+        :param stage: the stage's name, empty for the end of the last one.
+        """
         if stage == self._stage:
             return
         now = self._clock()
@@ -111,9 +117,9 @@ class SpawnMeter:
         self._stage, self._stage_began = stage, now
 
     def note_pod(self, pod: Mapping[str, Any] | None) -> None:
-        """Note how far the pod got, before it is deleted; what was seen of it once counts when it has gone.
+        """Record that the pod exists, and since when it has a node; both count also after its deletion.
 
-        :param pod: as the API server sends it, None where there is none.
+        :param pod: as the API server sends it, None for no pod.
         """
         if pod is not None:
             self._is_created = True
@@ -123,7 +129,7 @@ class SpawnMeter:
     def end(self, error: BaseException | None) -> None:
         """Count the start.
 
-        :param error: what it ended with, None when the server answers.
+        :param error: the exception it ended with, None when the server answers.
         """
         outcome = classify_outcome(error)
         self.enter_stage("")
@@ -132,45 +138,74 @@ class SpawnMeter:
         if is_refused:
             registry.count_refusal(outcome)
         if self._verdict:
-            came = classify_verdict(outcome, refused=is_refused, waited_s=self._waited_s)
-            registry.count_verdict(self._verdict, came)
+            result = classify_verdict(outcome, refused=is_refused, waited_s=self._waited_s)
+            registry.count_verdict(self._verdict, result)
 
 
-def begin_measuring(spawner: Any, options: object, *, catalogue: Catalog) -> None:
-    """Measure a start of a spawner, unless that is done already.
+class MeasuredStart(Protocol):
+    """The state of a start.
 
-    :param options: user options, not yet checked.
+    :ivar meter: None before the start is measured.
     """
-    future = spawner._spawn_future
-    if spawner._start_state.meter is not None or future is None or future.done():
-        return
-    spawner._start_state.meter = meter = SpawnMeter(find_gpu_label(options, catalogue))
 
-    def ended(done: asyncio.Future[Any]) -> None:
+    meter: SpawnMeter | None
+
+
+class MeasuredSpawner(PodWatchingSpawner, Protocol):
+    """A spawner and its start."""
+
+    @property
+    def start_state(self) -> MeasuredStart:
+        """The state of the spawner's start."""
+
+
+def begin_measuring(spawner: MeasuredSpawner, options: object, *, catalogue: Catalog) -> None:
+    """Begin to measure a spawner's start, unless it is being measured already.
+
+    :param spawner: the server's.
+    :param options: user options, not yet checked.
+    :param catalogue: has the GPU types that get a label.
+    """
+    future = private_api.get_spawn_future(spawner)
+    if spawner.start_state.meter is not None or future is None or future.done():
+        return
+    spawner.start_state.meter = meter = SpawnMeter(find_gpu_label(options, catalogue))
+
+    def end(done: asyncio.Future[Any]) -> None:
         meter.end(asyncio.CancelledError() if done.cancelled() else done.exception())
 
-    future.add_done_callback(ended)
+    future.add_done_callback(end)
 
 
-def enter_stage(spawner: Any, stage: str) -> None:
-    """Note that a start of a spawner has reached a stage."""
-    if spawner._start_state.meter is not None:
-        spawner._start_state.meter.enter_stage(stage)
+def enter_stage(spawner: MeasuredSpawner, stage: str) -> None:
+    """Record that a spawner's start has reached a stage, if the start is measured.
 
-
-def note_pod(spawner: Any, pod: Mapping[str, Any] | None = None) -> None:
-    """Note how far the pod of a start got, while it can still be seen.
-
-    :param pod: as it was seen, or taken by the API server; as it is there now if not given.
+    :param spawner: the server's.
+    :param stage: the stage's name.
     """
-    if spawner._start_state.meter is not None and pod is not None:
-        spawner._start_state.meter.note_pod(pod)
-    elif spawner._start_state.meter is not None and spawner.pod_reflector is not None:
-        spawner._start_state.meter.note_pod(spawner.pod_reflector.pods.get(f"{spawner.namespace}/{spawner.pod_name}"))
+    if spawner.start_state.meter is not None:
+        spawner.start_state.meter.enter_stage(stage)
+
+
+def note_pod(spawner: MeasuredSpawner, pod: Mapping[str, Any] | None = None) -> None:
+    """Record a start's pod, if the start is measured.
+
+    :param spawner: the server's.
+    :param pod: as the API server sends it, or empty for a pod that was just created; by default the reflector's.
+    """
+    meter = spawner.start_state.meter
+    if meter is not None and pod is not None:
+        meter.note_pod(pod)
+    elif meter is not None and spawner.pod_reflector is not None:
+        meter.note_pod(spawner.pod_reflector.pods.get(f"{spawner.namespace}/{spawner.pod_name}"))
 
 
 def find_gpu_label(options: object, catalogue: Catalog) -> str:
-    """Return the label of what user options, right or wrong, ask for: only what is offered is called by its name."""
+    """Return the label of the GPU type that user options name: its slug only if the catalog has it.
+
+    :param options: user options, not yet checked.
+    :param catalogue: has the GPU types and presets.
+    """
     if not isinstance(options, Mapping):
         return registry.NO_GPU
     preset = options.get("preset")

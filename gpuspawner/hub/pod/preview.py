@@ -16,14 +16,16 @@ from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.request.pod_requirements import ContainerResources, calculate_resources, place
 from gpuspawner.core.request.selection import Selection
 from gpuspawner.hub.config.offer import Offer
+from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.pod import overrides
 from gpuspawner.hub.pod.overrides import build_notebook_resources, build_pod_config
+from gpuspawner.hub.spawner_protocol import PodBuildingSpawner
 
 _PLACING = ("nodeSelector", "affinity", "tolerations")
 """Fields of the pod's spec that a choice changes."""
 
 
-def copy_spawner(spawner: Any) -> Any:
+def copy_spawner(spawner: PodBuildingSpawner) -> PodBuildingSpawner:
     """Return a copy of a spawner with the admin's trait values; setting its traits leaves the original unchanged.
 
     The copy shares everything but its traits with the original, so use it only to build manifests.
@@ -31,17 +33,17 @@ def copy_spawner(spawner: Any) -> Any:
     :param spawner: the user's.
     """
     kind: Any = type(spawner)
-    duplicate = kind.__new__(kind)
+    duplicate: PodBuildingSpawner = kind.__new__(kind)
     # Like copy.copy, without its search of all class attributes for observers, which the copied __dict__ already
     # contains.
-    values = {"_trait_values": dict(spawner._trait_values)}
-    duplicate.__dict__ = {**spawner.__dict__, **duplicate.__dict__, **values}
-    duplicate._trait_overrides = spawner._trait_overrides.copy_for(duplicate)
-    duplicate._trait_overrides.restore()
+    duplicate.__dict__ = {**spawner.__dict__, **duplicate.__dict__}
+    private_api.set_trait_values(duplicate, dict(private_api.get_trait_values(spawner)))
+    duplicate.trait_overrides = spawner.trait_overrides.copy_for(duplicate)
+    duplicate.trait_overrides.restore()
     return duplicate
 
 
-def serialize_pod(spawner: Any, pod: Any) -> dict[str, Any]:
+def serialize_pod(spawner: PodBuildingSpawner, pod: Any) -> dict[str, Any]:
     """Return the manifest of a pod as KubeSpawner sends it to the API server.
 
     :param spawner: the pod's.
@@ -64,7 +66,7 @@ class PodPreviews:
     :param offer: what the hub offers now.
     """
 
-    spawner: Any
+    spawner: PodBuildingSpawner
     offer: Offer
     _manifest: dict[str, Any] | None = None
     """The pod's manifest without a choice."""

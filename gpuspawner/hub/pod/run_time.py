@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from gpuspawner.core.json_access import as_dict, as_int
 from gpuspawner.core.request.pod_requirements import PodRequirements
 from gpuspawner.core.request.run_time import RUN_TIME_ANNOTATION, find_end_time
+from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.pod.overrides import find_run_time
+from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, UserServer
 
 WARNING_S = 15 * 60
 """Seconds before the end."""
@@ -43,6 +45,26 @@ _SCHEMA = {
 }
 
 
+class WarnedStart(Protocol):
+    """The state of a start.
+
+    :ivar warned_pod_uid: uid of the pod whose end was announced, empty for none.
+    """
+
+    warned_pod_uid: str
+
+
+class LimitedSpawner(UserServer, PodWatchingSpawner, Protocol):
+    """A server whose run time may be limited."""
+
+    @property
+    def start_state(self) -> WarnedStart:
+        """The state of the server's start."""
+
+    async def stop(self, now: bool = False) -> None:
+        """Stop the server."""
+
+
 def add_run_time(placement: PodRequirements, admins: Mapping[str, Any] | None) -> PodRequirements:
     """Return requirements with the run time in an annotation and an environment variable.
 
@@ -59,7 +81,7 @@ def add_run_time(placement: PodRequirements, admins: Mapping[str, Any] | None) -
     )
 
 
-async def enforce_run_time(spawner: Any, *, now: datetime | None = None) -> int | None:
+async def enforce_run_time(spawner: LimitedSpawner, *, now: datetime | None = None) -> int | None:
     """Announce the end of a running server, or stop it if its run time is over; call this at each poll.
 
     :param spawner: the server's.
@@ -75,13 +97,15 @@ async def enforce_run_time(spawner: Any, *, now: datetime | None = None) -> int 
     if left_s > WARNING_S:
         return None
     uid = pod["metadata"].get("uid", "")
-    if left_s > 0 and spawner._start_state.warned_pod_uid != uid:
-        spawner._start_state.warned_pod_uid = uid
+    if left_s > 0 and spawner.start_state.warned_pod_uid != uid:
+        spawner.start_state.warned_pod_uid = uid
         _warn(spawner, end, left_s=left_s)
     if left_s > -_grace_s(pod):
         return None
     spawner.log.warning(
-        "The run time of %s was over at %s and its pod is still there: it is deleted", spawner._log_name, end
+        "The run time of %s was over at %s and its pod is still there: it is deleted",
+        private_api.get_log_name(spawner),
+        end,
     )
     await spawner.stop(now=True)
     return 1
@@ -93,8 +117,8 @@ def _grace_s(pod: Mapping[str, Any]) -> float:
     return max(GRACE_S, (own_s or 0) + _MARGIN_S)
 
 
-def _warn(spawner: Any, end: datetime, *, left_s: float) -> None:
-    spawner.log.info("%s ends at %s, when its run time is over", spawner._log_name, end.isoformat())
+def _warn(spawner: LimitedSpawner, end: datetime, *, left_s: float) -> None:
+    spawner.log.info("%s ends at %s, when its run time is over", private_api.get_log_name(spawner), end.isoformat())
     eventlog = spawner.user.settings.get("eventlog")
     if eventlog is None:
         return

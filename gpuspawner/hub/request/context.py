@@ -26,6 +26,7 @@ from gpuspawner.core.errors import Problem
 from gpuspawner.core.form.fields import FORM_FIELDS, format_field_values
 from gpuspawner.core.request.checks import find_max_length
 from gpuspawner.core.request.selection import Selection
+from gpuspawner.hub.spawner_protocol import UserServer
 
 _is_admin: ContextVar[bool] = ContextVar("gpuspawner_is_admin", default=False)
 
@@ -134,7 +135,7 @@ PREFILL_PREFIX = "fill-"
 """Precedes each field's name in a link that fills in the form."""
 
 
-def build_prefill_url(spawner: Any, selection: Selection) -> str:
+def build_prefill_url(spawner: UserServer, selection: Selection) -> str:
     """Return the link to a server's spawn page that fills in a selection and starts nothing.
 
     :param spawner: the server's.

@@ -1,10 +1,9 @@
-"""What to tell a person whose start came to nothing: why, and which choices near to theirs may do."""
+"""Adds similar choices that may work to the error that ends a start."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from itertools import islice
-from typing import Any
 
 from markupsafe import Markup
 
@@ -17,25 +16,27 @@ from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import join_sentences, join_with_or
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.form.live import find_startable_alternatives
+from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.request.context import build_prefill_url
 from gpuspawner.hub.start.observer import WorkThrottle
+from gpuspawner.hub.start.state import StartingSpawner
 
 _MAX_ALTERNATIVES = 3
 _IMAGE_REASONS = frozenset({"image_not_found", "image_pull_denied", "invalid_image"})
 _MEMORY_REASONS = frozenset({"out_of_memory"})
 _SETUP_REASONS = frozenset({"container_config", "crashed", "refused_by_admission"})
-"""Reasons that no other choice is known to help against."""
+"""Reasons for which no other choice is known to help."""
 
 _throttle = WorkThrottle(0.2)
-"""Of looking for choices that fit, each a survey of the whole cluster or more."""
+"""Limits the searches for startable choices, each of which checks all nodes at least once."""
 
 
-async def add_alternatives(refused: RefusedStart, spawner: Any, *, patience_s: float = 1.0) -> RefusedStart:
-    """Return the error that ends a start with up to three choices, as links that fill in the form.
+async def add_alternatives(refused: RefusedStart, spawner: StartingSpawner, *, patience_s: float = 1.0) -> RefusedStart:
+    """Return an error with links to up to three choices, each of which opens the form filled in.
 
-    :param refused: the same without any.
-    :param spawner: the person's, in the middle of the start; not changed.
-    :param patience_s: seconds to wait for one's turn; no choices where many starts end at once, and it comes later.
+    :param refused: the error that ends the start.
+    :param spawner: the server's, in the middle of the start; not changed.
+    :param patience_s: seconds to wait while other starts search; the error gets no choices if that does not suffice.
     """
     named = await _find_named_alternatives(spawner, refused.code, patience_s=patience_s)
     if not named:
@@ -49,12 +50,14 @@ async def add_alternatives(refused: RefusedStart, spawner: Any, *, patience_s: f
     )
 
 
-async def _find_named_alternatives(spawner: Any, reason: str, *, patience_s: float) -> list[tuple[str, str]]:
-    """Return other choices: what each has that the person's has not, and the address that fills it in."""
+async def _find_named_alternatives(
+    spawner: StartingSpawner, reason: str, *, patience_s: float
+) -> list[tuple[str, str]]:
+    """Return other choices: how each differs from the user's choice, and the URL of the form filled in with it."""
     try:
-        offer = await spawner._make_offer()
+        offer = await spawner.make_offer()
         selection = validate(spawner.user_options, offer.catalogue)
-        reach = (await spawner._admission.find_allowance(spawner, offer, is_start=True)).catalogue
+        reach = (await spawner.admission.find_allowance(spawner, offer, is_start=True)).catalogue
         if reason in _SETUP_REASONS:
             return []
         if reason in _IMAGE_REASONS:
@@ -67,9 +70,9 @@ async def _find_named_alternatives(spawner: Any, reason: str, *, patience_s: flo
         else:
             return []
     except SelectionError:
-        return []  # it is no longer offered
-    except Exception:  # why it ended is worth more than what to do instead
-        spawner.log.exception("Cannot find other choices for %s", spawner._log_name)
+        return []  # the choice is no longer offered
+    except Exception:  # the error itself must reach the user
+        spawner.log.exception("Cannot find other choices for %s", private_api.get_log_name(spawner))
         return []
     catalogue = offer.catalogue
     return [
@@ -79,7 +82,7 @@ async def _find_named_alternatives(spawner: Any, reason: str, *, patience_s: flo
 
 
 def _find_other_images(selection: Selection, catalogue: Catalog) -> tuple[Selection, ...]:
-    """Return the same choice with other images that can use its GPU type."""
+    """Return the choice with each other image that can use its GPU type."""
     others = (
         _validate(replace(selection, image=slug, custom_image=None), catalogue)
         for slug in catalogue.images
@@ -89,7 +92,7 @@ def _find_other_images(selection: Selection, catalogue: Catalog) -> tuple[Select
 
 
 def _double_memory(selection: Selection, catalogue: Catalog) -> tuple[Selection, ...]:
-    """Return the same choice with twice the memory, as far as that is offered."""
+    """Return the choice with twice the memory, or with as much as is offered; none if that is not more."""
     bounds, amount = catalogue.memory, selection.memory_bytes
     if bounds is None or amount is None:
         return ()

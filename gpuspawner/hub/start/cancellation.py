@@ -1,12 +1,13 @@
-"""A way to stop a server that is still starting, on the page that waits for it, where JupyterHub has none that works.
+"""Adds a cancel button to the page of a start, and finds what a cancelled start has left.
 
-JupyterHub 6 has a button there that stops the person's default server, whichever server the page is about; JupyterHub 5
-has none. What is added stands in the messages on that page, which may be HTML, and hides the button that would stop
-another server. Each message is repeated in the page's log, where it is hidden.
+The page of JupyterHub 6 has a stop button, which stops the user's default server even if the page is about another
+server; JupyterHub 5 has none. The button added here is part of the progress messages, which may be HTML, and hides
+JupyterHub's. The page repeats each message in its log, where the button is hidden.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,13 +17,15 @@ from markupsafe import Markup
 
 from gpuspawner.core.progress.pod_status import read_containers, read_phase
 from gpuspawner.core.text.i18n import gettext
+from gpuspawner.hub.kubespawner import private_api
+from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, UserServer
 
 _HAS_STOP_BUTTON = jupyterhub.version_info >= (6,)
 """JupyterHub's page has a button that stops the default server."""
 
 _HIDDEN = Markup("<style>#progress-log .gs-cancel,#stop-server-btn{display:none}</style>")
-# The hub's own page holds the token that its API asks for. Its answer comes when the pod is gone, or going; JupyterHub
-# may have forgotten a named server by then, so that its page would be a 404.
+# The hub's page holds the XSRF token for the API. The API answers when the pod is deleted or being deleted; the page of
+# a named server may be a 404 by then, so the button leads to the user's home page.
 _BUTTON = Markup(
     '<span class="gs-cancel"><br><button type="button" class="btn btn-danger btn-sm mt-2" value="{}" data-failed="{}"'
     " onclick=\"this.disabled=true;fetch(this.value+'?_xsrf='+jhdata.xsrf_token,{{method:'DELETE'}})"
@@ -32,10 +35,11 @@ _BUTTON = Markup(
 )
 
 
-def add_cancel_button(spawner: Any, sentence: str) -> str:
-    """Return a sentence as HTML with a button that stops the server; empty where JupyterHub's own button does.
+def add_cancel_button(spawner: UserServer, sentence: str) -> str:
+    """Return a sentence as HTML with a cancel button; empty where JupyterHub's own button stops the server.
 
     :param spawner: the server's.
+    :param sentence: plain text.
     """
     if _HAS_STOP_BUTTON and not spawner.name:
         return ""
@@ -44,49 +48,46 @@ def add_cancel_button(spawner: Any, sentence: str) -> str:
     return str(Markup("{}{}{}").format(sentence, button, _HIDDEN))
 
 
-def can_have_left_pod(spawner: Any) -> bool:
-    """Tell whether a start that was cut off, or failed, may have left a pod, in whatever state.
+def can_have_left_pod(spawner: PodWatchingSpawner, *, is_pod_sent: bool) -> bool:
+    """Return whether a cancelled or failed start may have left a pod, in any state.
 
-    A start that is cut off can have sent a pod of which the watch does not know yet.
+    A cancelled start may have sent a pod that the reflector does not hold yet.
+
+    :param spawner: the server's.
+    :param is_pod_sent: whether the start has sent its pod to the API server.
+    """
+    start = _find_failed_start(spawner)
+    return start is not None and ((start.cancelled() and is_pod_sent) or find_pod(spawner) is not None)
+
+
+def has_never_run(spawner: PodWatchingSpawner) -> bool:
+    """Return whether no container has run in the pod of a cancelled or failed start, so that it needs no grace period.
 
     :param spawner: the server's.
     """
-    is_cut_off = _has_failed_start(spawner) and spawner._start_future.cancelled()
-    return (is_cut_off and spawner._start_state.feed.is_sent) or (
-        _has_failed_start(spawner) and find_pod(spawner) is not None
-    )
-
-
-def has_never_run(spawner: Any) -> bool:
-    """Tell whether nothing has run in the pod of such a start, so that it needs no time to end.
-
-    :param spawner: the server's.
-    """
-    if not _has_failed_start(spawner):
+    if _find_failed_start(spawner) is None:
         return False
     pod = find_pod(spawner) or {}
-    # A pod is Pending as long as one that prepares it runs, which may be writing to the person's disk.
+    # A pod is Pending while an init container runs, which may be writing to the user's volume.
     return read_phase(pod) != "Running" and not any(each.is_running or each.end_reason for each in read_containers(pod))
 
 
-def find_pod(spawner: Any) -> Mapping[str, object] | None:
-    """Return the pod of a server as the watch has it, None for none.
+def find_pod(spawner: PodWatchingSpawner) -> Mapping[str, object] | None:
+    """Return the pod of a server as KubeSpawner's reflector holds it, or None.
 
     :param spawner: the server's.
     """
     reflector = spawner.pod_reflector
-    pod: Mapping[str, object] | None = None
-    if reflector is not None:
-        pod = reflector.pods.get(f"{spawner.namespace}/{spawner.pod_name}")
-    return pod
+    return None if reflector is None else reflector.pods.get(f"{spawner.namespace}/{spawner.pod_name}")
 
 
-def _has_failed_start(spawner: Any) -> bool:
-    start = spawner._start_future
-    return start is not None and start.done() and (start.cancelled() or start.exception() is not None)
+def _find_failed_start(spawner: PodWatchingSpawner) -> asyncio.Future[Any] | None:
+    start = private_api.get_start_future(spawner)
+    has_failed = start is not None and start.done() and (start.cancelled() or start.exception() is not None)
+    return start if has_failed else None
 
 
-def _build_api_path(spawner: Any) -> str:
-    """Return the address of a server in JupyterHub's REST API."""
+def _build_api_path(spawner: UserServer) -> str:
+    """Return the path of a server in JupyterHub's REST API."""
     server = ("servers", url_escape_path(spawner.name)) if spawner.name else ("server",)
     return str(url_path_join(spawner.hub.base_url, "api/users", spawner.user.escaped_name, *server))

@@ -1,10 +1,8 @@
-"""Looks at one start's pod, its events and the cluster, all of it from watches that are there anyway.
+"""Collects the facts about one start: its pod, the pod's events, its node and the verdict.
 
-Called once a second for each server that starts, so it says that nothing is new as cheaply as that can be told.
-
-Keeps what is worked out for many servers at once from taking all of the hub's time: one after the other, with rests.
-
-The hub has one thread. Fifty servers that wait for the same node all need a verdict, and give up in the same second.
+All facts come from reflectors and the cluster store, so an observation asks the API server nothing. The hub observes
+each start once a second, so an observation without changes must be cheap. The hub has one thread, and fifty servers
+that wait for the same node all need a verdict: a throttle limits verdicts to a share of the event loop's time.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.cluster.state import Inventory
@@ -23,13 +20,14 @@ from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S, Outcome, Verdict, pr
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.kubespawner.events import PodEvent, PodEventIndex
 from gpuspawner.hub.start.cancellation import find_pod
+from gpuspawner.hub.start.state import StartingSpawner
 from gpuspawner.hub.start.stream import ProgressFeed, read_uid
 
 
 class WorkThrottle:
-    """One kind of work.
+    """Limits one kind of work to a share of the event loop's time.
 
-    :param share: part of the time that it may take, above 0, at most 1.
+    :param share: above 0, at most 1.
     :param clock: monotonic seconds.
     """
 
@@ -40,12 +38,15 @@ class WorkThrottle:
         self._last_s = 0.0
 
     async def wait(self, *, patience_s: float) -> bool:
-        """Wait for one's turn; False at once where it would come later than after so many seconds."""
+        """Wait for a turn and return True, or return False at once if the turn is too far away.
+
+        :param patience_s: seconds to wait at most.
+        """
         now = self._clock()
         at = max(now, self._free_at)
         if at - now > patience_s:
             return False
-        # Others come after this one, which takes as long as the last did.
+        # The next turn is later, as if this work took as long as the last.
         self._free_at = at + self._last_s / self._share
         if at > now:
             await asyncio.sleep(at - now)
@@ -53,7 +54,7 @@ class WorkThrottle:
 
     @contextmanager
     def measure(self) -> Iterator[None]:
-        """Note how long the work inside takes."""
+        """Measure the work inside, and postpone the next turn by it."""
         began = self._clock()
         try:
             yield
@@ -64,31 +65,32 @@ class WorkThrottle:
 
 
 RECHECK_S = 3.0
-"""Seconds after which time alone may have moved something, and it is looked at again."""
+"""Seconds after which a start is observed again although nothing has changed: reports also depend on time."""
 
 _VERDICT_S = 5.0
-"""Seconds between two verdicts on one pod at least."""
+"""Seconds between two verdicts on one pod, at least."""
 
 _VERDICT_MAX_AGE_S = 15.0
-"""Seconds after which a verdict says nothing any more."""
+"""Seconds after which a verdict is stale."""
 
 _NEW_NODE_S = 10.0
-"""Seconds for which a node may yet be unknown, or not ready for a moment, that a pod has just got."""
+"""Seconds after binding for which a new node may be missing or not ready without consequences."""
 
 _VERDICT_SHARE = 0.05
-"""Part of the hub's time that verdicts on all servers that wait may take."""
+"""Share of the event loop's time for the verdicts on all waiting servers."""
 
 
 class StartObserver:
-    """One start, as far as it can be seen.
+    """Observes one start.
 
-    :param spawner: the person's; not changed.
+    :param spawner: the server's; not changed.
+    :param feed: the start's.
     """
 
     _events = PodEventIndex()
     _throttle = WorkThrottle(_VERDICT_SHARE)
 
-    def __init__(self, spawner: Any, feed: ProgressFeed) -> None:
+    def __init__(self, spawner: StartingSpawner, feed: ProgressFeed) -> None:
         self._spawner = spawner
         self._feed = feed
         self._seen: object = None
@@ -96,14 +98,14 @@ class StartObserver:
         self._verdict: Verdict | None = None
         self._judged_at = float("-inf")
         self._node = ""
-        """The last that the pod was on."""
+        """The last node that the pod was bound to."""
         self._bound_at = 0.0
         self._was_ready = False
 
     async def observe(self, *, even_if_unchanged: bool = False) -> Facts | None:
-        """Return what is known, None when that is what it was the last time.
+        """Return the facts, None if neither the pod nor its events have changed for a few seconds.
 
-        :param even_if_unchanged: also when it is.
+        :param even_if_unchanged: return the facts in any case.
         """
         pod = self._pod()
         reflector = self._spawner.event_reflector
@@ -115,16 +117,16 @@ class StartObserver:
         gpu, node = self._feed.gpu, as_text(as_dict((pod or {}).get("spec")).get("nodeName"))
         if node and node != self._node:
             self._node, self._bound_at, self._was_ready = node, now, False
-        # The pod of a node that is gone may have gone with it.
-        offer = None if pod is None and not self._node else await self._spawner._make_offer()
-        judged = None if pod is None or offer is None or node else await self._predict_verdict(pod, offer)
+        # A pod may be deleted together with its node, so the node matters also without the pod.
+        offer = None if pod is None and not self._node else await self._spawner.make_offer()
+        verdict = None if pod is None or offer is None or node else await self._predict_verdict(pod, offer)
         return Facts(
             pod=pod,
             events=events,
             since_s=now,
             timeout_s=float(self._spawner.start_timeout),
-            verdict=judged,
-            judged_at_s=None if judged is None else self._judged_at,
+            verdict=verdict,
+            judged_at_s=None if verdict is None else self._judged_at,
             queue=None if pod is None or offer is None else await offer.find_queue_place(pod),
             gpu_name="" if gpu is None else gpu.display_name,
             lacks_events=self._feed.lacks_events,
@@ -132,14 +134,14 @@ class StartObserver:
         )
 
     def _pod(self) -> Mapping[str, object] | None:
-        """Return the pod of this very start: one that was there before is on its way out, or was left by the last."""
+        """Return the pod of this start; a pod that was there before is left over or being deleted."""
         if not self._feed.is_sent:
             return None
         pod = find_pod(self._spawner)
         return None if pod is None or read_uid(pod) == self._feed.former_pod else pod
 
     def _is_ready(self, inventory: Inventory) -> bool | None:
-        """Tell whether the pod's node is well; None where that is not known, or it may be too new to be known."""
+        """Return whether the pod's node is ready; None if that is unknown, or the node may still be starting."""
         if not self._node or inventory.age_s is None or inventory.age_s > MAX_DATA_AGE_S:
             return None
         is_ready = _is_ready(self._node, inventory)
@@ -148,11 +150,11 @@ class StartObserver:
         return None if is_ready is False and (is_early or not self._was_ready) else is_ready
 
     async def _predict_verdict(self, pod: Mapping[str, object], offer: Offer) -> Verdict | None:
-        """Return the verdict on a pod that waits, an older one where all verdicts together took long enough."""
+        """Return the verdict on a waiting pod; the last one, unless stale, while a new one is not due."""
         now = self._feed.elapsed_s
-        # What looks hopeless is looked at again before others are looked at at all, as it takes two verdicts to end it.
-        is_doubted = self._verdict is not None and self._verdict.outcome is Outcome.NEVER
-        patience_s = _VERDICT_S if is_doubted else 0
+        # A start ends after two verdicts of NEVER, so the second one waits for its turn.
+        is_confirming = self._verdict is not None and self._verdict.outcome is Outcome.NEVER
+        patience_s = _VERDICT_S if is_confirming else 0
         if now - self._judged_at < _VERDICT_S or not await self._throttle.wait(patience_s=patience_s):
             return self._verdict if now - self._judged_at < _VERDICT_MAX_AGE_S else None
         located: Pod | None = await offer.add_volume_topology(pod)
@@ -165,7 +167,7 @@ class StartObserver:
 
 
 def _read_versions(pod: Mapping[str, object] | None, events: list[PodEvent]) -> object:
-    """Return what is another value when a pod or one of its events has changed."""
+    """Return a value that differs whenever the pod or one of its events has changed."""
     return [_read_version(each) for each in (pod or {}, *events)]
 
 
@@ -175,7 +177,7 @@ def _read_version(each: Mapping[str, object]) -> tuple[object, object]:
 
 
 def _is_ready(name: str, inventory: Inventory) -> bool | None:
-    """Tell whether a node is well; False for one that is gone, None where nodes cannot be seen."""
+    """Return whether a node is ready; False for a node that is gone, None if nodes cannot be read."""
     if inventory.nodes is None:
         return None
     if inventory.occupancy is not None:

@@ -1,15 +1,8 @@
-"""What is said of one start while it lasts: found out once, told to any number of open pages.
+"""Broadcasts the progress of one start to all open pages, and waits until the server's port accepts connections.
 
-Pages wait here and look at nothing themselves, so that a page costs what it is sent, and no more.
-
-What is said of a start, as JupyterHub's page and API want it: one generator for each open page.
-
-Texts that a site has set on KubeSpawner for this page keep their place: its patience message, and in newer versions the
-words for an event and what is made of them.
-
-Waits for the program of a server that runs: until it listens, JupyterHub asks it for an answer and looks at nothing.
-
-A program that ends meanwhile, for want of memory for example, would be asked until JupyterHub's time for that is up.
+The supervisor publishes reports to a feed once; each page reads them from there through a generator of its own, in the
+form that JupyterHub's page and API expect. A site's own messages are kept: KubeSpawner's ``slow_spawn_message`` and, in
+newer versions, its event formatter and its hook for progress messages.
 """
 
 from __future__ import annotations
@@ -20,7 +13,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from textwrap import dedent
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from gpuspawner.core.catalog.model import GPUType
@@ -28,22 +21,24 @@ from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.core.progress.model import Report
 from gpuspawner.core.text.i18n import Language, get_language, ngettext, use_language
 from gpuspawner.core.text.wording import join_sentences
+from gpuspawner.hub.kubespawner import private_api
+from gpuspawner.hub.spawner_protocol import UserServer
 from gpuspawner.hub.start.cancellation import add_cancel_button
 
 
 @dataclass(slots=True, eq=False)
 class ProgressFeed:
-    """One start of one server, from its request on.
+    """The progress of one start, from its request on.
 
-    :param gpu: the type chosen, None until that is known and for a server without one.
-    :param is_sent: its pod was sent to the API server, at least once.
-    :param lacks_events: the hub may not read what is reported of its pod.
-    :param former_pod: uid of a pod of the same name that is not this start's, empty for none.
-    :param reports: what was said, in its order.
-    :param percent: how far the bar is.
-    :param is_over: nothing more will be said.
     :param clock: monotonic seconds.
-    :param language: of whoever starts the server; a page that only looks on does not say its own.
+    :param gpu: the chosen type, None before it is known and for a server without a GPU.
+    :param is_sent: whether its pod was sent to the API server.
+    :param lacks_events: whether the hub may not read the pod's events.
+    :param former_pod: uid of an earlier pod of the same name, empty for none.
+    :param reports: all reports so far, oldest first.
+    :param percent: position of the progress bar.
+    :param is_over: whether no more reports will come.
+    :param language: of the user who starts the server, for all pages.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -59,32 +54,39 @@ class ProgressFeed:
     _news: asyncio.Future[None] | None = None
 
     def note_pod_sent(self, former: Mapping[str, object] | None) -> None:
-        """Note that the pod is being sent, and which pod of its name is there already: that one will be removed."""
+        """Record that the start sends its pod.
+
+        :param former: the pod of the same name that exists now and will be deleted, as the API server sends it.
+        """
         self.is_sent = True
         self.former_pod = read_uid(former or {})
 
     def begin(self) -> None:
-        """Count seconds from now on: the hub's own timer of the start begins now as well."""
+        """Begin to count seconds, together with JupyterHub's timer of the start."""
         self._began = self.clock()
         self.language = get_language()
 
     @property
     def has_not_begun(self) -> bool:
-        """Whether it has not begun: pages that are open already wait for it."""
+        """Whether the start has not begun yet."""
         return self._began is None and not self.is_over
 
     @property
     def last(self) -> Report | None:
-        """What was said last, None where nothing was."""
+        """The last report, None before the first."""
         return self.reports[-1] if self.reports else None
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since it began, 0 before."""
+        """Seconds since the start began, 0 before."""
         return 0.0 if self._began is None else self.clock() - self._began
 
     def publish(self, reports: Iterable[Report], *, percent: int) -> None:
-        """Tell everybody who waits, where there is something to tell."""
+        """Add reports and move the bar; wake the waiting pages if anything has changed.
+
+        :param reports: the new ones.
+        :param percent: position of the bar, which never moves back.
+        """
         before = len(self.reports), self.percent
         self.reports += reports
         self.percent = max(percent, self.percent)
@@ -92,12 +94,15 @@ class ProgressFeed:
             self._wake()
 
     def close(self) -> None:
-        """Let nobody wait any longer."""
+        """Mark the start as over and wake the waiting pages."""
         self.is_over = True
         self._wake()
 
     async def wait_for_news(self, *, timeout_s: float | None) -> None:
-        """Wait until there is something new, or for some seconds."""
+        """Wait until something is new or the start is over.
+
+        :param timeout_s: seconds to wait at most, None for no limit.
+        """
         if self.is_over:
             return
         if self._news is None:
@@ -111,7 +116,7 @@ class ProgressFeed:
 
 
 def read_uid(pod: Mapping[str, object]) -> str:
-    """Return a pod's uid, empty where it has none."""
+    """Return a pod's uid, empty if it has none."""
     return as_text(as_dict(pod.get("metadata")).get("uid"))
 
 
@@ -119,12 +124,39 @@ ProgressEvent = dict[str, Any]
 """What JupyterHub sends to the page: ``progress``, ``message``, ``html_message``, ``raw_event``."""
 
 
-async def stream_progress(spawner: Any, feed: ProgressFeed) -> AsyncGenerator[ProgressEvent]:
-    """Yield what was said so far, and what is said until the start is over.
+class ProgressSpawner(UserServer, Protocol):
+    """A server and its site's settings for the page of a start.
+
+    KubeSpawner 7.0 lacks ``slow_spawn_message``; later versions add the other two.
+
+    :ivar start_timeout: seconds that JupyterHub gives the start.
+    """
+
+    start_timeout: float
+    slow_spawn_message: str
+    decorate_progress_message: Callable[..., Any] | None
+    event_formatter_class: Callable[..., Any]
+
+    def has_trait(self, name: str) -> bool:
+        """Return whether the spawner has a trait.
+
+        :param name: of the trait.
+        """
+
+    def trait_defaults(self, name: str) -> Any:
+        """Return a trait's default.
+
+        :param name: of the trait.
+        """
+
+
+async def stream_progress(spawner: ProgressSpawner, feed: ProgressFeed) -> AsyncGenerator[ProgressEvent]:
+    """Yield the reports so far and those to come, until the start is over; one generator for each open page.
 
     :param spawner: the server's.
+    :param feed: the start's.
     """
-    patience = _SlowStartReminder(spawner)
+    reminder = _SlowStartReminder(spawner)
     seen, percent = 0, 0
     while True:
         is_over = feed.is_over
@@ -139,24 +171,21 @@ async def stream_progress(spawner: Any, feed: ProgressFeed) -> AsyncGenerator[Pr
             yield {"progress": percent}
         if is_over:
             return
-        if patience.is_due(feed.elapsed_s):
+        if reminder.is_due(feed.elapsed_s):
             with use_language(feed.language):
                 event = _build_message(
-                    spawner, join_sentences(_find_last_sentence(feed), patience.text(feed.elapsed_s))
+                    spawner, join_sentences(_find_last_sentence(feed), reminder.text(feed.elapsed_s))
                 )
             yield event
-        await feed.wait_for_news(timeout_s=patience.left_s(feed.elapsed_s))
+        await feed.wait_for_news(timeout_s=reminder.left_s(feed.elapsed_s))
 
 
 class _SlowStartReminder:
-    """When a page is told again that it takes a while, with the words of the site where it has some.
+    """Repeats on a page that a start takes long, in the site's own words if KubeSpawner is configured with some."""
 
-    :param spawner: says after how many seconds and how often.
-    """
-
-    def __init__(self, spawner: Any) -> None:
+    def __init__(self, spawner: ProgressSpawner) -> None:
         self._timeout_s = spawner.start_timeout
-        # KubeSpawner 7.0 has none of the three.
+        # KubeSpawner 7.0 lacks the three traits.
         self._pause_s = max(1.0, float(getattr(spawner, "slow_spawn_message_frequency", 0)))
         self._next_s = float(getattr(spawner, "slow_spawn_message_threshold", 0)) or float("inf")
         self._own = spawner.slow_spawn_message if _is_configured(spawner, "slow_spawn_message") else ""
@@ -183,22 +212,22 @@ def _find_last_sentence(feed: ProgressFeed) -> str:
     return feed.last.sentence if feed.last else ""
 
 
-def _build_event(spawner: Any, report: Report) -> ProgressEvent:
+def _build_event(spawner: ProgressSpawner, report: Report) -> ProgressEvent:
     event = {"progress": report.percent, **_build_message(spawner, report.sentence)}
     if report.raw_event is None:
         return event
     return {**event, "raw_event": dict(report.raw_event), **_apply_site_formatter(spawner, report)}
 
 
-def _build_message(spawner: Any, sentence: str) -> ProgressEvent:
+def _build_message(spawner: ProgressSpawner, sentence: str) -> ProgressEvent:
     html = add_cancel_button(spawner, sentence)
     return {"message": sentence, "html_message": html} if html else {"message": sentence}
 
 
-def _apply_site_formatter(spawner: Any, report: Report) -> ProgressEvent:
-    """Return what the site's own formatter and hook make of an event, as KubeSpawner after 7.1 has them.
+def _apply_site_formatter(spawner: ProgressSpawner, report: Report) -> ProgressEvent:
+    """Return the fields that the site's event formatter and hook set, for KubeSpawner after 7.1.
 
-    KubeSpawner has a formatter whether or not anybody asked for one, so only one that is configured counts.
+    KubeSpawner always has a default formatter, so only a configured one counts.
     """
     hook = spawner.decorate_progress_message if _is_configured(spawner, "decorate_progress_message") else None
     has_words = _is_configured(spawner, "event_formatter_class")
@@ -208,16 +237,16 @@ def _apply_site_formatter(spawner: Any, report: Report) -> ProgressEvent:
     try:
         text = _find_site_formatter(spawner).format_event(event) if has_words else report.sentence
         return {**_build_message(spawner, text), **(hook(spawner, event, text) if hook else {})}
-    except Exception:  # the site's code; ours is as good
-        spawner.log.exception("The site's words for an event of %s cannot be had", spawner._log_name)
+    except Exception:  # the site's code may raise anything
+        spawner.log.exception("The site's words for an event of %s cannot be had", private_api.get_log_name(spawner))
         return {}
 
 
-def _is_configured(spawner: Any, trait: str) -> bool:
+def _is_configured(spawner: ProgressSpawner, trait: str) -> bool:
     return spawner.has_trait(trait) and getattr(spawner, trait) not in (None, spawner.trait_defaults(trait))
 
 
-def _find_site_formatter(spawner: Any) -> Any:
+def _find_site_formatter(spawner: ProgressSpawner) -> Any:
     made = getattr(spawner, "event_formatter", None)
     return spawner.event_formatter_class(parent=spawner) if made is None else made
 
@@ -227,22 +256,24 @@ _CONNECT_S = 1.0
 
 
 async def wait_until_listening(address: object, *, timeout_s: float) -> None:
-    """Return once a program listens at a server's address, or where nobody can tell.
+    """Wait until the server's port accepts connections; return at once if it cannot be reached.
 
-    :param address: what KubeSpawner's start returned.
+    JupyterHub itself asks the server for an answer until ``http_timeout``, even if the program has ended meanwhile.
+
+    :param address: URL, as KubeSpawner's start returns it.
     :param timeout_s: seconds to wait at most.
     """
     host, port = _parse_address(address)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(max(0.0, timeout_s)):
-            while host and port and await _is_refused(host, port):  # noqa: ASYNC110  # a program elsewhere
+            while host and port and await _is_refused(host, port):  # noqa: ASYNC110  # polls another host
                 await asyncio.sleep(LISTEN_POLL_S)
 
 
 async def _is_refused(host: str, port: int) -> bool:
-    """Tell whether the pod can be reached, and no program listens there.
+    """Return whether the pod refuses the connection, so that no program listens yet.
 
-    What swallows the question, as network policies do, will not answer the next one either.
+    A timeout is no refusal: a network policy that drops packets drops the next ones too.
     """
     try:
         async with asyncio.timeout(_CONNECT_S):

@@ -152,7 +152,7 @@ async def _pod(spawner: GPUSpawner, options: dict[str, Any]) -> dict[str, Any]:
 async def _straight(spawner: GPUSpawner, options: object) -> Answer:
     """Take options that are no object, which JupyterHub lets nobody send: whatever comes, the gate has to hold."""
     try:
-        await spawner._admit_start(options, await spawner._make_offer())
+        await spawner._admit_start(options, await spawner.make_offer())
     except RefusedStart as refused:
         return Answer(names=frozenset({NOT_AN_OBJECT}), refused=refused)
     raise AssertionError(options)

@@ -99,11 +99,11 @@ def use_api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], 
 @asynccontextmanager
 async def spawners(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MakeSpawner]:
     """Make spawners that share what a hub's process shares, and stop all of that in the end."""
-    monkeypatch.setattr(GPUSpawner, "_offer_factory", OfferFactory())
-    monkeypatch.setattr(GPUSpawner, "_admin_warnings", AdminWarnings())
-    monkeypatch.setattr(GPUSpawner, "_admission", AdmissionService())
+    monkeypatch.setattr(GPUSpawner, "offer_factory", OfferFactory())
+    monkeypatch.setattr(GPUSpawner, "admin_warnings", AdminWarnings())
+    monkeypatch.setattr(GPUSpawner, "admission", AdmissionService())
     monkeypatch.setattr(GPUSpawner, "_events_access", EventsAccess())
-    monkeypatch.setattr(GPUSpawner, "_settings_files", SettingsFilesCache())
+    monkeypatch.setattr(GPUSpawner, "settings_files_cache", SettingsFilesCache())
 
     def make(*, settings: Any = SETTINGS, kubespawner: Any = None, name: str = "ada", **traits: Any) -> GPUSpawner:
         config = Config({"GPUSpawner": dict(settings or {}), "KubeSpawner": dict(kubespawner or {})})
@@ -113,7 +113,7 @@ async def spawners(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MakeSpawner
 
     yield make
     await GPUSpawner._stop_all_reflectors()
-    await GPUSpawner._offer_factory.stop()
+    await GPUSpawner.offer_factory.stop()
 
 
 @pytest.fixture

@@ -102,7 +102,7 @@ async def test_a_user_who_looks_at_the_same_time_as_an_admin_is_not_told(make_sp
 async def test_the_hubs_log_tells_it_once(
     make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    monkeypatch.setattr(GPUSpawner, "_admin_warnings", AdminWarnings(soon_s=0, pause_s=0))
+    monkeypatch.setattr(GPUSpawner, "admin_warnings", AdminWarnings(soon_s=0, pause_s=0))
 
     def told() -> list[str]:
         return [record.getMessage() for record in caplog.records if "GPUs on" in record.getMessage()]

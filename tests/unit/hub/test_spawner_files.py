@@ -25,7 +25,7 @@ BIG = "gpus: {a100: {display_name: Big, max_count: 2}, mi210: {enabled: false}}"
 @pytest.fixture
 def settings(make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     """Return settings with a folder that is looked at whenever somebody asks."""
-    monkeypatch.setattr(GPUSpawner, "_settings_files", SettingsFilesCache(check_interval_s=0))
+    monkeypatch.setattr(GPUSpawner, "settings_files_cache", SettingsFilesCache(check_interval_s=0))
     folder = tmp_path / "settings"
     folder.mkdir()
     return {**SETTINGS, "settings_files": [str(folder)]}

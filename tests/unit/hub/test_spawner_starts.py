@@ -106,13 +106,13 @@ async def test_a_site_without_our_settings_starts_as_kubespawner_does(make_spawn
     spawner = make_spawner(settings={}, kubespawner={"profile_list": [{"display_name": "A"}], "start_timeout": 1})
     with pytest.raises(TimeoutError, match="did not start in 1 seconds"):
         await spawner.start()
-    assert spawner._start_state.feed.reports == []
+    assert spawner.start_state.feed.reports == []
 
 
 async def test_a_start_that_is_cut_off_at_once_makes_nothing(make_spawner: MakeSpawner, server: WatchServer):
     spawner = make_spawner()
     spawner.user_options = GPU_OPTIONS
-    await spawner._make_offer()
+    await spawner.make_offer()
     start = spawner.start()
     start.cancel()
     await asyncio.gather(start, return_exceptions=True)

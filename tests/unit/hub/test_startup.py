@@ -253,7 +253,7 @@ def test_a_hub_whose_file_is_not_there_ends(hub: JupyterHub, tmp_path: Path, cap
 def test_files_that_were_right_when_the_hub_started_are_remembered(
     hub: JupyterHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(GPUSpawner, "_settings_files", followed := SettingsFilesCache())
+    monkeypatch.setattr(GPUSpawner, "settings_files_cache", followed := SettingsFilesCache())
     (tmp_path / "mount").mkdir()
     path = tmp_path / "mount" / "a.yaml"
     path.write_text("gpus: {t4: {resource: nvidia.com/gpu}}")
@@ -262,7 +262,7 @@ def test_files_that_were_right_when_the_hub_started_are_remembered(
     path.write_text("gpus: [")
     (settings,) = followed
     as_in_a_spawner = GPUSpawnerTraits(config=Config({"GPUSpawnerTraits": hub.config.GPUSpawner})).collect_settings()
-    again = GPUSpawner._settings_files.get_settings(
+    again = GPUSpawner.settings_files_cache.get_settings(
         [str(path.parent)], as_in_a_spawner, parse=OfferFactory().parse, log=hub.log
     )
     assert again is settings

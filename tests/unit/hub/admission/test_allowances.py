@@ -112,7 +112,7 @@ async def test_what_a_person_may_have_instead_of_what_is_being_started(make_spaw
     spawner = named(make_spawner)
     await start(spawner, {"gpu": "a100", "gpu_count": 3})
     spawner._spawn_pending = True
-    offer, allowances = await spawner._make_offer(), GPUSpawner._admission
+    offer, allowances = await spawner.make_offer(), GPUSpawner.admission
     allowed = [await allowances.find_allowance(spawner, offer, is_start=is_start) for is_start in (False, True)]
     assert [each.find_max_count("a100") for each in allowed] == [1, 4]
 

@@ -18,7 +18,7 @@ from tests.unit.kube.watch_server import NODE_POOLS, NODES, PODS, WatchServer, e
 
 
 async def live(spawner: Any, options: dict[str, Any] | None) -> LiveState:
-    offer = await spawner._make_offer()
+    offer = await spawner.make_offer()
     selection = None if options is None else validate(options, offer.catalogue)
     return await build_live(spawner, offer, selection=selection)
 
@@ -32,9 +32,9 @@ async def test_a_choice_that_fits_starts_now(make_spawner: MakeSpawner):
 
 async def test_a_choice_that_has_to_wait_comes_with_a_nearer_one(make_spawner: MakeSpawner, server: WatchServer):
     spawner = make_spawner()
-    await spawner._make_offer()
+    await spawner.make_offer()
     server.put(PODS, pod("other", on="gpu-1", gpus=2))
-    store = spawner._offer_factory._store
+    store = spawner.offer_factory._store
     assert store is not None
     await eventually(lambda: store._occupancy.get_requested("gpu-1"))
     found = await live(spawner, {"gpu": "a100", "gpu_count": 4, "cpu": 1, "memory": "1G"})
@@ -187,7 +187,7 @@ async def test_only_the_first_presets_are_judged(make_spawner: MakeSpawner):
 async def test_what_is_near_to_a_choice_starts_now(make_spawner: MakeSpawner, server: WatchServer):
     server.put(PODS, pod("other", on="gpu-1", gpus=2))
     spawner = make_spawner()
-    offer = await spawner._make_offer()
+    offer = await spawner.make_offer()
     selection = validate({"gpu": "a100", "gpu_count": 4, "cpu": 1, "memory": "1G"}, offer.catalogue)
     found = await find_startable_alternatives(spawner, offer, selection=selection)
     assert [(each.gpu, each.gpu_count) for each in found] == [("a100", 2)]

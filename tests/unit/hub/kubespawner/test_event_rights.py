@@ -57,7 +57,7 @@ async def test_a_server_starts_without_events_and_its_person_is_told(
     spawner = make_spawner(kubespawner=kubespawner)
     server.status[events_path(spawner)] = 403
     start = await begun(spawner, server)
-    await eventually(lambda: (last := spawner._start_state.feed.last) and UNTOLD in last.sentence)
+    await eventually(lambda: (last := spawner.start_state.feed.last) and UNTOLD in last.sentence)
     assert not start.done()
     assert spawner.events == []
     start.cancel()
@@ -67,8 +67,8 @@ async def test_a_server_starts_without_events_and_its_person_is_told(
 async def test_a_person_is_told_nothing_of_events_that_can_be_read(make_spawner: MakeSpawner, server: WatchServer):
     spawner = make_spawner()
     start = await begun(spawner, server)
-    await eventually(lambda: (last := spawner._start_state.feed.last) and last.stage == "waiting")
-    assert not [each for each in spawner._start_state.feed.reports if UNTOLD in each.sentence]
+    await eventually(lambda: (last := spawner.start_state.feed.last) and last.stage == "waiting")
+    assert not [each for each in spawner.start_state.feed.reports if UNTOLD in each.sentence]
     start.cancel()
     await asyncio.gather(start, return_exceptions=True)
 
@@ -131,7 +131,7 @@ async def test_a_right_that_is_given_later_is_used_within_a_minute(
     clock.now += EVENTS_DENIED_S + 0.1
     give_up_dead_reflectors(type(spawner).reflectors)  # as each start does
     assert await spawner._start_watching_events() is spawner.event_reflector
-    assert not spawner._start_state.feed.lacks_events
+    assert not spawner.start_state.feed.lacks_events
     assert told()[1:] == ["The hub may read events again."]
 
 

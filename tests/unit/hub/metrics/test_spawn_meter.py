@@ -39,7 +39,7 @@ def fake_spawner(pods: dict[str, Any] | None = None) -> Any:
     reflector = SimpleNamespace(pods=pods or {})
     future = asyncio.get_running_loop().create_future()
     return SimpleNamespace(
-        _start_state=StartState(),
+        start_state=StartState(),
         _spawn_future=future,
         pod_reflector=reflector,
         namespace="hub",
@@ -95,7 +95,7 @@ async def test_a_pod_that_was_there_and_has_gone_was_created():
     failed = sample("verdicts_total", verdict="waits", outcome="failed")
     spawner = fake_spawner()
     begin_measuring(spawner, {"gpu": "meter"}, catalogue=CATALOGUE)
-    spawner._start_state.meter.note_verdict("waits")
+    spawner.start_state.meter.note_verdict("waits")
     note_pod(spawner, BOUND)
     note_pod(spawner)
     await ended(spawner, RefusedStart("No.", reason="meter_vanished", status_code=409))
@@ -114,7 +114,7 @@ async def test_what_was_foretold_is_held_against_what_came():
     before = sample("verdicts_total", verdict="waits", outcome="ready")
     spawner = fake_spawner({"hub/jupyter-ada": BOUND})
     begin_measuring(spawner, {"gpu": "meter"}, catalogue=CATALOGUE)
-    spawner._start_state.meter.note_verdict("waits")
+    spawner.start_state.meter.note_verdict("waits")
     note_pod(spawner)
     await ended(spawner, None)
     assert sample("verdicts_total", verdict="waits", outcome="ready") - before == 1
@@ -135,7 +135,7 @@ async def test_a_spawner_without_a_start_of_the_hubs_is_not_measured():
     begin_measuring(spawner, {}, catalogue=CATALOGUE)
     note_pod(spawner)
     enter_stage(spawner, "starting")
-    assert spawner._start_state.meter is None
+    assert spawner.start_state.meter is None
 
 
 def test_a_stage_lasts_until_the_next_one_and_the_last_until_the_end(clock: Clock):

@@ -30,7 +30,7 @@ REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerm
 
 
 async def previews(spawner: Any, options: dict[str, Any], *more_types: str) -> tuple[PodPreviews, Selection]:
-    found = PodPreviews(spawner, await spawner._make_offer())
+    found = PodPreviews(spawner, await spawner.make_offer())
     selection = validate(options, found.offer.catalogue)
     await found.prepare(selection, more_types=more_types)
     return found, selection
@@ -86,7 +86,7 @@ async def test_it_is_the_pod_that_the_traits_of_the_choice_make(
     found, selection = await previews(spawner, choice)
     catalogue = found.offer.catalogue
     taken = PodChoice(placement=place(selection, catalogue), resources=list_gpu_resources(catalogue))
-    spawner._trait_overrides.assign(build_trait_values(taken, spawner._trait_overrides))
+    spawner.trait_overrides.assign(build_trait_values(taken, spawner.trait_overrides))
     assert found.find_pod(selection) == await found.offer.add_volume_topology(
         serialize_pod(spawner, await spawner.get_pod_manifest())
     )
@@ -153,9 +153,9 @@ async def test_the_spawner_keeps_its_values(make_spawner: MakeSpawner):
 
 async def test_a_twin_knows_the_admins_values_and_keeps_its_own(make_spawner: MakeSpawner):
     spawner = make_spawner(kubespawner={"node_selector": {"pool": "users"}})
-    spawner._trait_overrides.assign({"node_selector": {"pool": "some"}})
+    spawner.trait_overrides.assign({"node_selector": {"pool": "some"}})
     twin = copy_spawner(spawner)
     assert twin.node_selector == {"pool": "users"}
-    twin._trait_overrides.assign({"node_selector": {"pool": "gpus"}})
-    assert (twin.node_selector, twin._trait_overrides["node_selector"]) == ({"pool": "gpus"}, {"pool": "users"})
+    twin.trait_overrides.assign({"node_selector": {"pool": "gpus"}})
+    assert (twin.node_selector, twin.trait_overrides["node_selector"]) == ({"pool": "gpus"}, {"pool": "users"})
     assert spawner.node_selector == {"pool": "some"}

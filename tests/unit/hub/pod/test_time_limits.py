@@ -31,7 +31,7 @@ class FakeSpawner:
 
     def __init__(self, *, deadline: int | None = 3600, eventlog: Any = None) -> None:
         self.namespace, self.pod_name, self.name, self._log_name = "hub", "jupyter-ada", "lab", "ada:lab"
-        self._start_state = StartState()
+        self.start_state = StartState()
         self.user = SimpleNamespace(name="ada", settings={"eventlog": eventlog} if eventlog else {})
         self.log = logging.getLogger("time-limits")
         self.stops: list[bool] = []

@@ -37,7 +37,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def hurry(spawner: GPUSpawner) -> None:
     """Have a second last a tenth of one, except for KubeSpawner."""
-    spawner._start_state.feed.clock = lambda: 10 * time.monotonic()
+    spawner.start_state.feed.clock = lambda: 10 * time.monotonic()
 
 
 async def started(
@@ -91,7 +91,7 @@ async def test_an_image_that_is_not_there_ends_the_start_with_other_images(
     text, html = format_exception(ending)
     assert text.endswith("Try it with Minimal instead.")
     assert '<a href="/spawn/ada?fill-image=minimal&amp;' in html
-    assert spawner._start_state.feed.reports[-1].failure is not None
+    assert spawner.start_state.feed.reports[-1].failure is not None
 
 
 async def test_a_program_that_ends_before_it_listens_ends_the_start(make_spawner: MakeSpawner, server: WatchServer):
@@ -103,7 +103,7 @@ async def test_a_program_that_ends_before_it_listens_ends_the_start(make_spawner
     start = spawner.start()
     await sent(server, spawner)
     server.put(pods_path(spawner), pod)
-    await eventually(lambda: spawner._start_state.feed.last and spawner._start_state.feed.last.stage == "ready")
+    await eventually(lambda: spawner.start_state.feed.last and spawner.start_state.feed.last.stage == "ready")
     assert not start.done()
     killed = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
     pod["status"]["containerStatuses"][0] |= {"ready": False, "restartCount": 1, "state": {}, "lastState": killed}
@@ -167,8 +167,8 @@ async def test_where_the_hub_is_too_busy_and_its_timer_comes_first_it_is_refused
     start = spawner.start()
     await sent(server, spawner)
     server.put(pods_path(spawner), pod)
-    await eventually(lambda: spawner._start_state.feed.last and spawner._start_state.feed.last.stage == "waiting")
-    spawner._start_state.feed.clock = lambda: time.monotonic() + 60
+    await eventually(lambda: spawner.start_state.feed.last and spawner.start_state.feed.last.stage == "waiting")
+    spawner.start_state.feed.clock = lambda: time.monotonic() + 60
     with pytest.raises(RefusedStart, match="There was no room"):
         await asyncio.wait_for(start, 0)
 
@@ -179,7 +179,7 @@ async def test_where_jupyterhubs_timer_comes_first_what_was_slow_is_told_all_the
     spawner = make_spawner()
     start = spawner.start()
     await sent(server, spawner)
-    spawner._start_state.feed.clock = lambda: time.monotonic() + 60
+    spawner.start_state.feed.clock = lambda: time.monotonic() + 60
     with pytest.raises(SlowStartError, match="Your server was not ready after"):
         await asyncio.wait_for(start, 0)
 
@@ -187,11 +187,11 @@ async def test_where_jupyterhubs_timer_comes_first_what_was_slow_is_told_all_the
 async def test_a_busy_hub_does_not_put_the_end_off(make_spawner: MakeSpawner, server: WatchServer, clock: Clock):
     spawner = make_spawner()
     await pod_that_waits(spawner, GPU_OPTIONS)
-    spawner._start_state.feed.clock = clock
+    spawner.start_state.feed.clock = clock
     start = spawner.start()
     clock.now += 5  # and only now does the hub come to anything else
     await sent(server, spawner)
-    assert spawner._start_state.feed.elapsed_s == pytest.approx(5)
+    assert spawner.start_state.feed.elapsed_s == pytest.approx(5)
     start.cancel()
     await asyncio.gather(start, return_exceptions=True)
 
@@ -230,7 +230,7 @@ async def test_what_takes_too_long_on_its_node_is_a_timeout_with_a_sentence(
 async def test_a_start_that_succeeds_is_told_to_its_end(make_spawner: MakeSpawner, server: WatchServer):
     spawner, ending = await started(make_spawner, server, running)
     assert ending == "http://198.18.0.9:8888"
-    assert (spawner._start_state.feed.reports[-1].stage, spawner._start_state.feed.is_over) == ("ready", True)
+    assert (spawner.start_state.feed.reports[-1].stage, spawner.start_state.feed.is_over) == ("ready", True)
     assert await spawner.poll() is None
 
 
@@ -242,7 +242,7 @@ async def test_a_start_that_is_cut_off_leaves_nothing_that_runs(make_spawner: Ma
     before = asyncio.all_tasks()
     start.cancel()
     await asyncio.gather(start, return_exceptions=True)
-    assert (start.cancelled(), spawner._start_state.feed.is_over) == (True, True)
+    assert (start.cancelled(), spawner.start_state.feed.is_over) == (True, True)
     assert len(asyncio.all_tasks()) <= len(before) - 3  # the start, KubeSpawner's and the one that looks
     # Its pod may be there all the same, and JupyterHub only removes what lives.
     assert await spawner.poll() is None
@@ -260,12 +260,12 @@ async def forgets_once(cancelled: list[int]) -> None:
 
 async def test_a_start_that_does_not_notice_that_it_is_cut_off_is_told_again(make_spawner: MakeSpawner):
     spawner, cancelled = make_spawner(), list[int]()
-    start = asyncio.ensure_future(supervise_start(spawner, forgets_once(cancelled), feed=spawner._start_state.feed))
+    start = asyncio.ensure_future(supervise_start(spawner, forgets_once(cancelled), feed=spawner.start_state.feed))
     await asyncio.sleep(0.05)
     start.cancel()
     async with asyncio.timeout(5):
         await asyncio.gather(start, return_exceptions=True)
-    assert (cancelled, start.cancelled(), spawner._start_state.feed.is_over) == ([0, 1], True, True)
+    assert (cancelled, start.cancelled(), spawner.start_state.feed.is_over) == ([0, 1], True, True)
 
 
 async def test_pages_are_let_go_also_where_a_start_is_cut_off_twice(make_spawner: MakeSpawner):
@@ -275,13 +275,13 @@ async def test_pages_are_let_go_also_where_a_start_is_cut_off_twice(make_spawner
         await asyncio.sleep(0.3)
 
     spawner = make_spawner()
-    start = asyncio.ensure_future(supervise_start(spawner, stubborn(), feed=spawner._start_state.feed))
+    start = asyncio.ensure_future(supervise_start(spawner, stubborn(), feed=spawner.start_state.feed))
     for _ in range(2):
         await asyncio.sleep(0.05)
         start.cancel()
     async with asyncio.timeout(5):
         await asyncio.gather(start, return_exceptions=True)
-    assert spawner._start_state.feed.is_over
+    assert spawner.start_state.feed.is_over
 
 
 async def test_a_mistake_in_looking_ends_no_start(
@@ -348,5 +348,5 @@ async def test_stages_are_measured_as_they_are_told(
     entered: list[str] = []
     monkeypatch.setattr(starts, "enter_stage", lambda _, stage: entered.append(stage))
     spawner, _ = await started(make_spawner, server, without_image)
-    assert entered == [report.stage for report in spawner._start_state.feed.reports]
+    assert entered == [report.stage for report in spawner.start_state.feed.reports]
     assert entered[-1] == "failed"

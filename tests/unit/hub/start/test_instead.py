@@ -87,7 +87,7 @@ async def test_a_mistake_in_looking_for_others_hides_no_reason(make_spawner: Mak
     async def broken() -> None:
         raise ZeroDivisionError
 
-    spawner._make_offer = broken
+    spawner.make_offer = broken
     error = await add_alternatives(RefusedStart("No.", reason="evicted", status_code=409), spawner)
     assert format_exception(error) == ("No.", None)
 

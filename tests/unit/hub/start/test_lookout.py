@@ -99,9 +99,9 @@ async def test_a_pod_that_the_last_server_left_is_not_the_starts_before_its_own_
 
 async def test_a_pod_that_waits_has_a_verdict_and_the_name_of_its_type(seen: Seen, server: WatchServer):
     server.put(PODS, other_pod("other", on="gpu-1", gpus=4))
-    offer = await seen.spawner._make_offer()
+    offer = await seen.spawner.make_offer()
     seen.following.gpu = offer.catalogue.gpus["a100"]
-    store = seen.spawner._offer_factory._store
+    store = seen.spawner.offer_factory._store
     assert store is not None
     await eventually(lambda: store._occupancy.get_requested("gpu-1"))
     seen.put(await pod_that_waits(seen.spawner, GPU_OPTIONS))
@@ -156,7 +156,7 @@ async def test_a_pod_on_a_node_is_as_well_as_its_node(seen: Seen, server: WatchS
     assert (facts.verdict, facts.is_node_ready) == (None, True)
     server.delete(NODES, GPU_NODE)
 
-    store = seen.spawner._offer_factory._store
+    store = seen.spawner.offer_factory._store
     assert store is not None
     await eventually(lambda: store._occupancy.get_node("gpu-1") is None)
     early = await seen.lookout.observe(even_if_unchanged=True)
@@ -183,12 +183,12 @@ async def test_a_node_that_was_never_seen_well_is_not_lost(seen: Seen):
 async def test_what_is_known_of_nodes_and_old_says_nothing(seen: Seen, monkeypatch: pytest.MonkeyPatch):
     pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
     pod["spec"]["nodeName"] = "gpu-1"
-    offer = await seen.spawner._make_offer()
+    offer = await seen.spawner.make_offer()
 
     async def old() -> Any:
         return replace(offer, inventory=replace(offer.inventory, age_s=61.0))
 
-    monkeypatch.setattr(seen.spawner, "_make_offer", old)
+    monkeypatch.setattr(seen.spawner, "make_offer", old)
     seen.put(pod)
     facts = await seen.lookout.observe()
     assert facts is not None

@@ -46,8 +46,8 @@ async def spawner(make_spawner: MakeSpawner) -> GPUSpawner:
 
 
 async def test_a_page_that_comes_late_is_told_all_of_it(spawner: GPUSpawner):
-    spawner._start_state.feed.publish([WAITING, PULLING], percent=50)
-    spawner._start_state.feed.close()
+    spawner.start_state.feed.publish([WAITING, PULLING], percent=50)
+    spawner.start_state.feed.close()
     first, second = await all_of(spawner.progress())
     assert (first["progress"], first["message"], "raw_event" in first) == (10, "It waits.", False)
     assert (second["progress"], second["raw_event"]) == (50, RAW)
@@ -57,13 +57,13 @@ async def test_a_page_that_comes_late_is_told_all_of_it(spawner: GPUSpawner):
 @pytest.mark.skipif(jupyterhub.version_info < (6,), reason="JupyterHub 5 has no button of its own")
 async def test_the_default_servers_page_needs_no_html(make_spawner: MakeSpawner):
     spawner = make_spawner()
-    spawner._start_state.feed.publish([WAITING], percent=10)
-    spawner._start_state.feed.close()
+    spawner.start_state.feed.publish([WAITING], percent=10)
+    spawner.start_state.feed.close()
     assert await all_of(spawner.progress()) == [{"progress": 10, "message": "It waits."}]
 
 
 async def test_many_pages_are_told_what_comes(spawner: GPUSpawner):
-    following = spawner._start_state.feed
+    following = spawner.start_state.feed
     pages = [asyncio.create_task(all_of(spawner.progress())) for _ in range(20)]
     await asyncio.sleep(0.01)
     following.publish([WAITING], percent=10)
@@ -77,7 +77,7 @@ async def test_many_pages_are_told_what_comes(spawner: GPUSpawner):
 
 
 async def test_the_bar_moves_without_words(spawner: GPUSpawner):
-    following = spawner._start_state.feed
+    following = spawner.start_state.feed
     following.publish([WAITING], percent=10)
     page = spawner.progress()
     await anext(page)
@@ -142,8 +142,8 @@ def newer(spawner: GPUSpawner, **traits: Any) -> Any:
     made.orm_spawner = SimpleNamespace(name="lab", server=None)
     for name, value in traits.items():
         setattr(made, name, value)
-    made._start_state.feed.publish([WAITING, PULLING], percent=50)
-    made._start_state.feed.close()
+    made.start_state.feed.publish([WAITING, PULLING], percent=50)
+    made.start_state.feed.close()
     return made
 
 
@@ -175,5 +175,5 @@ async def test_what_nobody_configured_changes_nothing(spawner: GPUSpawner):
 
 async def test_a_site_without_our_settings_has_kubespawners(make_spawner: MakeSpawner):
     spawner = make_spawner(settings={}, kubespawner={"profile_list": [{"display_name": "A"}], "events_enabled": False})
-    spawner._start_state.feed.publish([WAITING], percent=10)
+    spawner.start_state.feed.publish([WAITING], percent=10)
     assert await all_of(spawner.progress()) == []

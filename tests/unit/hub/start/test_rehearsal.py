@@ -22,7 +22,7 @@ def pods_path(spawner: Any) -> str:
 
 
 async def rehearsed(spawner: Any, gpu: str | None = None) -> None:
-    offer = await spawner._make_offer()
+    offer = await spawner.make_offer()
     spawner.user_options = {} if gpu is None else {"gpu": gpu, "gpu_count": 1, "image": "minimal"}
     await run_preflight(spawner, await draft_pod(spawner), offer=offer, gpu=offer.catalogue.gpus.get(gpu))
 
@@ -94,7 +94,7 @@ async def test_what_a_pod_needs_is_read_whole(
     make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch, admins: dict[str, Any]
 ):
     spawner, seen = make_spawner(settings={**SETTINGS, "dry_run": False}, kubespawner=admins), []
-    offer = await spawner._make_offer()
+    offer = await spawner.make_offer()
     spawner.user_options = {"gpu": "a100", "gpu_count": 1}
     await spawner.load_user_options()
 
