@@ -28,4 +28,4 @@ class LateOffers(OfferFactory):
 
 
 class LateSpawner(GPUSpawner):
-    _offers = LateOffers()
+    offer_factory = LateOffers()
