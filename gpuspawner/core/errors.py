@@ -1,11 +1,11 @@
-"""The errors gpuspawner raises on purpose, each with a stable code.
+"""The errors that gpuspawner raises on purpose, each with a stable code.
 
-Only :mod:`gpuspawner.hub.errors` knows how they reach a person (HTTP status, form field, log).
+:mod:`gpuspawner.hub.errors` turns them into HTTP responses, form fields and log lines.
 
     GPUSpawnerError
-     ├── SelectionError     what a user asked for is not valid; holds one Problem per field
-     │    └── PolicyError   it is valid, and not for this person, or not now
-     └── SettingsError      what an admin configured is not valid; holds one Problem per YAML path
+     ├── SelectionError     the user's choices are invalid; one Problem per form field
+     │    └── PolicyError   the choices are valid, but policy denies them to this user, or for now
+     └── SettingsError      the admin's settings are invalid; one Problem per YAML path
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing that is wrong, at one place.
+    """One invalid field or setting.
 
-    :param field: name of the form field or user option (``gpu_count``), or the dotted YAML path (``memory.max``).
-    :param code: stable, machine-readable reason (``out_of_range``); see the module that raises it.
-    :param message: a sentence for people that names what is allowed instead.
+    :param field: form field or user option (``gpu_count``), or dotted YAML path (``memory.max``).
+    :param code: stable, machine-readable reason (``out_of_range``); the module that raises it documents it.
+    :param message: sentence for the user or the admin that names the allowed values.
     """
 
     field: str
@@ -28,15 +28,15 @@ class Problem:
 
 
 class GPUSpawnerError(Exception):
-    """Base of every error gpuspawner raises on purpose.
+    """Base class of all errors that gpuspawner raises on purpose.
 
-    :param problems: at least one; the first one is the one a single-line message shows.
+    :param problems: at least one; a one-line message shows the first.
     """
 
     def __init__(self, *problems: Problem) -> None:
         self.problems: tuple[Problem, ...] = problems
-        told = (": ".join(filter(None, (problem.field, problem.message))) for problem in problems)
-        super().__init__("; ".join(told))
+        messages = (": ".join(filter(None, (problem.field, problem.message))) for problem in problems)
+        super().__init__("; ".join(messages))
 
     @property
     def field(self) -> str:
@@ -50,12 +50,12 @@ class GPUSpawnerError(Exception):
 
 
 class SelectionError(GPUSpawnerError):
-    """A user's choice is not valid: unknown slug, number out of range, unknown field."""
+    """A user's choice is invalid: unknown slug, number out of range, unknown field."""
 
 
 class PolicyError(SelectionError):
-    """A valid choice that the user may not have, or not now; :mod:`gpuspawner.core.policy.denials` has the codes."""
+    """Policy denies a valid choice, for good or for now; :mod:`gpuspawner.core.policy.denials` has the codes."""
 
 
 class SettingsError(GPUSpawnerError):
-    """An admin's settings are not valid."""
+    """An admin's settings are invalid."""
