@@ -1,1 +1,28 @@
-"""Translates, quotes and joins the text that users read."""
+"""Translate, quote and join the text of messages.
+
+In: English messages with ``{name}`` placeholders, and values to fill in or to quote.
+Out: text in the language of the current request. The room knows nothing of clusters, GPUs or HTTP.
+
+- ``i18n``: the current language, translation, messages that are translated later
+- ``wording``: lists of names, articles, sentences and clauses
+- ``quoting``: a user's input inside a message, and suggestions for misspelled names
+"""
+
+from gpuspawner.core.text.i18n import Language, gettext, gettext_lazy, ngettext, translate_now, use_language
+from gpuspawner.core.text.quoting import format_list, quote, sanitize_name
+from gpuspawner.core.text.wording import join_sentences, join_with_and, join_with_or
+
+__all__ = [
+    "Language",
+    "format_list",
+    "gettext",
+    "gettext_lazy",
+    "join_sentences",
+    "join_with_and",
+    "join_with_or",
+    "ngettext",
+    "quote",
+    "sanitize_name",
+    "translate_now",
+    "use_language",
+]

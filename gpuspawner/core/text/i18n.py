@@ -1,8 +1,8 @@
-"""The language of texts for people: gettext's catalogue, the same one for as long as a request is answered.
+"""Translate messages into the language of the current request.
 
-A text is written in English where it is made, whole, with names in braces for what is filled in, so that translations
-may put it into any order. Which language is spoken is the request's: each request of tornado runs in a context of its
-own. Files are read elsewhere (:mod:`gpuspawner.hub.request.languages`); without any, everybody is spoken to in English.
+Messages are written in English as whole sentences with ``{name}`` placeholders, so that a translation may reorder them.
+The language is a context variable; Tornado runs each request in its own context. The default is English.
+:mod:`gpuspawner.hub.request.languages` reads the translation files.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from gettext import NullTranslations
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Language:
-    """A language that people can be spoken to in.
+    """A language that messages can be translated into.
 
-    :param tag: as in HTML's ``lang`` (BCP 47): ``de``, ``zh-CN``.
+    :param tag: BCP 47 tag, as in HTML's ``lang``: ``de``, ``zh-CN``.
+    :param translations: gettext catalog of that language.
     """
 
     tag: str
@@ -26,24 +27,27 @@ class Language:
 
 
 ENGLISH = Language(tag="en", translations=NullTranslations())
-"""The language that all texts are written in."""
+"""The language of the source texts."""
 
 _current_language: ContextVar[Language] = ContextVar("gpuspawner_language", default=ENGLISH)
 
 
 def get_language() -> Language:
-    """Return the language that texts are made in now."""
+    """Return the language of the current context."""
     return _current_language.get()
 
 
 def set_language(language: Language) -> None:
-    """Have texts made in a language for the rest of this context."""
+    """Set the language for the rest of the current context."""
     _current_language.set(language)
 
 
 @contextmanager
 def use_language(language: Language) -> Iterator[None]:
-    """Have texts made in a language for as long as this lasts: for what is kept, and read by others."""
+    """Set the language inside a ``with`` block, for text that outlives the request.
+
+    :param language: replaces the request's language until the block ends.
+    """
     token = _current_language.set(language)
     try:
         yield
@@ -52,33 +56,30 @@ def use_language(language: Language) -> Iterator[None]:
 
 
 def gettext(message: str, /, **values: object) -> str:
-    """Return a text in the language spoken now.
+    """Return a message in the current language.
 
-    :param message: the English one, with names in braces.
-    :param values: what is filled in for them, as :func:`translate_now`; never looked at for braces of its own.
+    :param message: English, with ``{name}`` placeholders.
+    :param values: value for each placeholder; a :class:`LazyText` is translated too. Braces in values stay as they are.
     """
-    # To gettext itself an empty text is the catalogue's header.
-    return (
-        _fill_in(_current_language.get().translations.gettext(message), english=message, values=values)
-        if message
-        else ""
-    )
+    if not message:  # for an empty message, gettext returns the catalog's header
+        return ""
+    return _fill_in(_current_language.get().translations.gettext(message), english=message, values=values)
 
 
 def ngettext(one: str, many: str, /, *, number: int, **values: object) -> str:
-    """Return the text for a number of things, in the plural form that the language has for it.
+    """Return a message in the current language, in the plural form for a number.
 
-    :param one: the English one for 1.
-    :param many: the English one for all other numbers.
-    :param number: 0 or more, filled in for ``{number}``.
+    :param one: English message for 1.
+    :param many: English message for all other numbers.
+    :param number: 0 or more; fills ``{number}``.
+    :param values: as for :func:`gettext`.
     """
-    catalogue = _current_language.get().translations
-    english = one if number == 1 else many
-    return _fill_in(catalogue.ngettext(one, many, number), english=english, values={"number": number, **values})
+    translated = _current_language.get().translations.ngettext(one, many, number)
+    return _fill_in(translated, english=one if number == 1 else many, values={"number": number, **values})
 
 
 class LazyText(str):
-    """An English text that knows how to be said in another language, for what is kept longer than a request."""
+    """An English text that keeps its message and values, so that :func:`translate_now` can translate it later."""
 
     __slots__ = ("message", "values")
 
@@ -87,23 +88,32 @@ class LazyText(str):
 
 
 def gettext_lazy(message: str, /, **values: object) -> LazyText:
-    """Return a text in English that :func:`translate_now` can translate later."""
+    """Return an English text that :func:`translate_now` can translate later.
+
+    Use it for text that lives longer than a request.
+
+    :param message: English, with ``{name}`` placeholders.
+    :param values: value for each placeholder.
+    """
     text = LazyText(message.format(**values) if values else message)
     text.message, text.values = message, values
     return text
 
 
 def translate_now(text: str) -> str:
-    """Return a text in the language spoken now, where it is one of :func:`gettext_lazy`; any other as it is."""
+    """Return a text in the current language.
+
+    :param text: translated if it comes from :func:`gettext_lazy`; returned unchanged otherwise.
+    """
     return gettext(text.message, **text.values) if isinstance(text, LazyText) else text
 
 
 def _fill_in(translated: str, *, english: str, values: dict[str, object]) -> str:
     if not values:
         return translated
-    filled_in = {name: translate_now(value) if isinstance(value, str) else value for name, value in values.items()}
+    values = {name: translate_now(value) if isinstance(value, str) else value for name, value in values.items()}
     try:
-        return translated.format(**filled_in)
-    # A slip in a catalogue is no reason to show nothing: {gpu.name} is looked up as well.
+        return translated.format(**values)
+    # A broken placeholder in a translation ({gpu.name} raises AttributeError): fall back to English.
     except (LookupError, ValueError, AttributeError, TypeError):
-        return english.format(**filled_in)
+        return english.format(**values)

@@ -1,9 +1,4 @@
-"""A user's own text inside a message: short, on one line, and visibly a quotation.
-
-Which of many words may be meant by a misspelt one.
-
-Comparing a word with another takes microseconds; a thousand wrong names with a thousand right ones, half a minute.
-"""
+"""Quote a user's input inside a message, and suggest the right name for a misspelled one."""
 
 from __future__ import annotations
 
@@ -16,40 +11,40 @@ from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import join_sentences
 
 _MAX_COMPARED = 100
-"""So many words are compared one by one."""
+"""Above this number of words, an n-gram index selects the candidates for the slow comparison (microseconds a pair)."""
 _MAX_WORDS_PER_NGRAM = 100
-"""So many words with the same piece are looked at: what more of them have says little."""
+"""An n-gram that more words share says little: only the first of them get its score."""
 _MAX_CANDIDATES = 12
 
 
 def find_closest_word(word: str, words: Collection[str]) -> str:
-    """Return the word that is most like another one, empty where none is like it."""
+    """Return the word most similar to ``word``, empty if none is similar."""
     if len(words) > _MAX_COMPARED:
         words = _select_candidates(word, _index_by_ngram(tuple(words)))
     return next(iter(get_close_matches(word, words, n=1)), "")
 
 
-def _select_candidates(word: str, by_piece: Mapping[str, list[str]]) -> list[str]:
-    """Return the words that have most in common with another one, the rarer the better."""
-    shared: defaultdict[str, float] = defaultdict(float)
-    for piece in _list_ngrams(word):
-        having = by_piece.get(piece, [])
-        for each in having[:_MAX_WORDS_PER_NGRAM]:
-            shared[each] += 1 / len(having)
-    return sorted(shared, key=lambda each: (-shared[each], each))[:_MAX_CANDIDATES]
+def _select_candidates(word: str, index: Mapping[str, list[str]]) -> list[str]:
+    """Return the words that share the most n-grams with ``word``; an n-gram of fewer words scores higher."""
+    scores: defaultdict[str, float] = defaultdict(float)
+    for ngram in _list_ngrams(word):
+        candidates = index.get(ngram, [])
+        for each in candidates[:_MAX_WORDS_PER_NGRAM]:
+            scores[each] += 1 / len(candidates)
+    return sorted(scores, key=lambda each: (-scores[each], each))[:_MAX_CANDIDATES]
 
 
 @lru_cache(maxsize=4)
 def _index_by_ngram(words: tuple[str, ...]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    index: dict[str, list[str]] = {}
     for word in words:
-        for piece in _list_ngrams(word):
-            found.setdefault(piece, []).append(word)
-    return found
+        for ngram in _list_ngrams(word):
+            index.setdefault(ngram, []).append(word)
+    return index
 
 
 def _list_ngrams(word: str) -> set[str]:
-    """Return the pairs and threes of letters of a word, with its ends."""
+    """Return the bigrams and trigrams of a word, with markers for its start and end."""
     marked = f"\x02{word}\x03"
     return {marked[start : start + size] for size in (2, 3) for start in range(len(marked) - size + 1)}
 
@@ -59,32 +54,36 @@ _MAX_QUOTED = 40
 
 
 def quote(value: object) -> str:
-    """Return a value as a message may repeat it; what is no text or small number is only named by its type."""
+    """Return a value as a message repeats it: on one line and cut to 40 characters.
+
+    :param value: from the user; lists, objects and very large numbers appear only as their type.
+    """
     if isinstance(value, str):
         return repr(value if len(value) <= _MAX_QUOTED else value[: _MAX_QUOTED - 1] + "…")
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    # Python refuses to write very long numbers; nobody wants to read them either.
-    if isinstance(value, int | float) and abs(value) < 10**_MAX_QUOTED:
-        return repr(value)
     if isinstance(value, int | float):
-        return gettext("a number")
+        # repr() of an int with more than 4,300 digits raises ValueError.
+        return repr(value) if abs(value) < 10**_MAX_QUOTED else gettext("a number")
     return gettext("a list") if isinstance(value, list | tuple) else gettext("an object")
 
 
 def sanitize_name(key: object) -> str:
-    """Return the name of a field nobody knows, cut to what a message may repeat and without control characters."""
+    """Return an unknown field's name, cut to 40 characters and with control characters escaped.
+
+    :param key: from the user; a key that is not text is quoted as :func:`quote` does.
+    """
     return quote(key)[1:-1] if isinstance(key, str) else quote(key)
 
 
 def suggest_name(wrong: object, allowed: Collection[str]) -> str:
-    """Return `` Did you mean 'gpu_count'?`` for the nearest allowed word, or an empty text."""
-    meant = find_closest_word(wrong[:_MAX_QUOTED], allowed) if isinstance(wrong, str) else ""
-    return " " + gettext("Did you mean {name}?", name=repr(meant)) if meant else ""
+    """Return `` Did you mean 'gpu_count'?`` (with the leading space) for the closest allowed word, empty if none."""
+    closest = find_closest_word(wrong[:_MAX_QUOTED], allowed) if isinstance(wrong, str) else ""
+    return " " + gettext("Did you mean {name}?", name=repr(closest)) if closest else ""
 
 
 def describe_unknown_field(name: object, known: Collection[str]) -> str:
-    """Return that there is no field of a name, and which there are."""
+    """Return sentences that name an unknown field, the closest known field and all known fields."""
     unknown = gettext("There is no field {name}.", name=quote(name))
     return join_sentences(
         unknown, suggest_name(name, known).strip(), gettext("Fields are {names}.", names=", ".join(known))
@@ -92,7 +91,11 @@ def describe_unknown_field(name: object, known: Collection[str]) -> str:
 
 
 def format_list(slugs: Collection[str], *, max_items: int = 12) -> str:
-    """Return slugs as a list for a sentence, cut after ``max_items``."""
+    """Return slugs as a list inside a sentence: ``a, b and 3 more``.
+
+    :param slugs: in the order to show.
+    :param max_items: number of slugs shown.
+    """
     shown = ", ".join(list(slugs)[:max_items])
     if len(slugs) <= max_items:
         return shown
