@@ -1,1 +1,36 @@
-"""Parses and formats amounts: CPU, memory, durations and counts."""
+"""Parse and format amounts: CPU, memory, durations.
+
+In: what users, settings and Kubernetes objects hold ("16G", "500m", 0.5).
+Out: exact whole numbers (millicores, bytes, seconds), and text for forms and messages. The room knows only ``text``.
+
+- ``quantity``: CPU and memory; a Kubernetes quantity is not the same notation as a user's amount
+- ``duration``: exact durations, such as a server's run time
+- ``formatting``: rounded amounts and rough durations for messages
+"""
+
+from gpuspawner.core.units.duration import format_duration, format_duration_option, parse_duration
+from gpuspawner.core.units.formatting import format_rough_duration, format_rounded_memory
+from gpuspawner.core.units.quantity import (
+    QuantityError,
+    format_cpu,
+    format_memory,
+    format_memory_option,
+    parse_cpu,
+    parse_memory,
+    parse_quantity,
+)
+
+__all__ = [
+    "QuantityError",
+    "format_cpu",
+    "format_duration",
+    "format_duration_option",
+    "format_memory",
+    "format_memory_option",
+    "format_rough_duration",
+    "format_rounded_memory",
+    "parse_cpu",
+    "parse_duration",
+    "parse_memory",
+    "parse_quantity",
+]

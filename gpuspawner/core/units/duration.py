@@ -1,6 +1,6 @@
-"""Lengths of time that people choose, in exact seconds: how they are written and read, always whole minutes.
+"""Parse and format exact durations that users and admins choose, in whole minutes.
 
-How long something takes is another matter, and told roughly: :mod:`gpuspawner.core.units.formatting`.
+:mod:`gpuspawner.core.units.formatting` formats rough ones.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from gpuspawner.core.text.i18n import gettext, gettext_lazy, ngettext
 from gpuspawner.core.units.quantity import QuantityError, TooPreciseError
 
 _MAX_LENGTH = 64
-"""Characters: the longest text worth reading."""
+"""Characters; a longer text is rejected unread."""
 
 _MINUTE_S = 60
 _UNITS = (("day", 24 * 60), ("hour", 60), ("minute", 1))
-"""Name and minutes, the largest first."""
+"""Name and minutes, largest first."""
 _MIN_MINUTES_IN_DAYS = 2 * 24 * 60
-"""Minutes from which on days are counted: nobody says "1 day and 6 hours" of a server."""
+"""Shorter durations are shown in hours: ``30 hours``, not ``1 day 6 hours``."""
 
 _NUMBER = r"(\d+\.?\d*|\.\d+)"
-# 8h, 2h30m and 2d6h as they are written here, 8 hours and 2 hours 30 minutes as they are told.
+# Short (8h, 2h30m, 2d6h) and long (8 hours, 2 hours 30 minutes).
 _DURATION = re.compile(
     rf"(?:{_NUMBER} ?d(?:ays?)?)? ?(?:{_NUMBER} ?h(?:ours?)?)? ?(?:{_NUMBER} ?m(?:in(?:utes?)?)?)?",
     re.ASCII | re.IGNORECASE,
@@ -30,29 +30,34 @@ _DURATION = re.compile(
 
 
 def parse_duration(value: object) -> int:
-    """Return the seconds that a person or a setting means, always whole minutes.
+    """Return a duration in seconds, a multiple of 60.
 
-    :param value: a text with units: ``30m``, ``8h``, ``1.5h``, ``2d``, ``2h30m``, ``2 hours 30 minutes``.
-    :raises QuantityError: anything else, a number without a unit too.
-    :raises TooFineError: a part of a minute.
+    :param value: text with units: ``30m``, ``8h``, ``1.5h``, ``2d``, ``2h30m``, ``2 hours 30 minutes``.
+    :raises QuantityError: for anything else, including a number without a unit.
+    :raises TooPreciseError: for a fraction of a minute.
     """
     return _parse_seconds(value.strip() if isinstance(value, str) and len(value) <= _MAX_LENGTH else "")
 
 
 def format_duration_option(duration_s: int) -> str:
-    """Return whole minutes as user options and form fields hold them: ``30m``, ``8h``, ``2h30m``, ``2d``."""
+    """Return a duration as user options and form fields hold it: ``30m``, ``8h``, ``2h30m``, ``2d``.
+
+    :param duration_s: seconds; a fraction of a minute is dropped.
+    """
     return "".join(f"{number}{unit[0]}" for unit, number in _split_units(duration_s)) or "0m"
 
 
 def format_duration(duration_s: int) -> str:
-    """Return whole minutes for people: ``8 hours``, ``2 hours 30 minutes``; always exact."""
-    told, *rest = [_format_unit(unit, number) for unit, number in _split_units(duration_s) or [("minute", 0)]]
+    """Return a duration as users read it: ``8 hours``, ``2 hours 30 minutes``.
+
+    :param duration_s: seconds; a fraction of a minute is dropped.
+    """
+    text, *rest = [_format_unit(unit, number) for unit, number in _split_units(duration_s) or [("minute", 0)]]
     for each in rest:
-        told = gettext("{longer} {shorter}", longer=told, shorter=each)
-    return told
+        text = gettext("{longer} {shorter}", longer=text, shorter=each)
+    return text
 
 
-# Everybody asks for one of a few.
 @lru_cache(maxsize=4096)
 def _parse_seconds(text: str) -> int:
     found = _DURATION.fullmatch(text)
@@ -73,7 +78,7 @@ def _format_unit(unit: str, number: int) -> str:
 
 
 def _split_units(duration_s: int) -> list[tuple[str, int]]:
-    """Return the units that there are some of, with their numbers."""
+    """Return (unit, number) pairs, largest unit first, without zeros."""
     left = duration_s // _MINUTE_S
     parts = []
     for unit, factor in _UNITS if left >= _MIN_MINUTES_IN_DAYS else _UNITS[1:]:

@@ -1,4 +1,4 @@
-"""Amounts and names for people: numbers with their units, rounding that stays true."""
+"""Format CPU, memory, rough durations and vendor names as users read them."""
 
 from __future__ import annotations
 
@@ -11,59 +11,68 @@ from gpuspawner.core.units.quantity import format_cpu, format_memory
 _TENTHS = 10
 _MILLIS_PER_CPU = 1000
 _MIN_ROUNDED_BYTES = 1 << 20
-"""Bytes from which on memory is shown in tenths of a unit."""
+"""Bytes; smaller amounts are shown exactly."""
 _UNITS = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20))
 _MINUTES_PER_HOUR = 60
 _MIN_MINUTES_IN_HOURS = 90
-"""Minutes from which on a duration is shown in hours."""
+"""Minutes; shorter durations are shown in minutes."""
 
 
 _VENDOR_NAMES = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
 
 
 def format_vendor(vendor: str) -> str:
-    """Return how a vendor writes itself; an unknown one as it is."""
+    """Return a vendor's name in its own spelling (``NVIDIA``), an unknown vendor unchanged."""
     return _VENDOR_NAMES.get(vendor, vendor) or gettext_lazy("Other")
 
 
 def format_rounded_cpus(millis: int, *, round_up: bool = True) -> str:
-    """Return millicores for people in tenths of a CPU: ``4 CPUs``, ``0.5 CPU``.
+    """Return CPUs in tenths, with the unit: ``4 CPUs``, ``0.5 CPU``.
 
+    :param millis: millicores.
     :param round_up: as for :func:`round_cpu`.
     """
     return format_exact_cpus(round_cpu(millis, round_up=round_up))
 
 
 def round_cpu(millis: int, *, round_up: bool = True) -> int:
-    """Return millicores in whole tenths of a CPU.
+    """Return millicores rounded to tenths of a CPU.
 
-    :param round_up: round what is needed up and what is there down: never the other way, so that the two never look
-        equal.
+    :param millis: millicores.
+    :param round_up: True for a requested amount, False for an available one. So a request above the available amount
+        always looks larger.
     """
     tenth = _MILLIS_PER_CPU // _TENTHS
     return (-(-millis // tenth) if round_up else millis // tenth) * tenth
 
 
 def format_exact_cpus(millis: int) -> str:
-    """Return millicores for people, exactly: ``4 CPUs``, ``0.25 CPU``."""
+    """Return CPUs exactly, with the unit: ``4 CPUs``, ``0.25 CPU``.
+
+    :param millis: millicores.
+    """
     return ngettext("{amount} CPU", "{amount} CPUs", number=-(-millis // _MILLIS_PER_CPU), amount=format_cpu(millis))
 
 
 def format_rounded_memory(size_bytes: int, *, round_up: bool = True) -> str:
-    """Return bytes for people in tenths of a unit: ``16 GiB``, ``503.4 GiB``.
+    """Return memory in tenths of its largest unit: ``16 GiB``, ``503.4 GiB``; below 1 MiB exactly.
 
-    :param round_up: as for :func:`format_rounded_cpus`.
+    :param size_bytes: bytes.
+    :param round_up: as for :func:`round_cpu`.
     """
-    unit, factor = next(((unit, factor) for unit, factor in _UNITS if size_bytes >= factor), ("", 1))
     if size_bytes < _MIN_ROUNDED_BYTES:
         return format_memory(size_bytes)
+    unit, factor = next((unit, factor) for unit, factor in _UNITS if size_bytes >= factor)
     exact = Fraction(size_bytes * _TENTHS, factor)
     tenths = math.ceil(exact) if round_up else math.floor(exact)
     return f"{tenths // _TENTHS}{f'.{tenths % _TENTHS}' if tenths % _TENTHS else ''} {unit}"
 
 
 def format_rough_duration(minutes: float) -> str:
-    """Return a rough duration: ``less than a minute``, ``about 6 min``, ``about 2 h``."""
+    """Return a rough duration: ``less than a minute``, ``about 6 min``, ``about 2 h``.
+
+    :param minutes: 0 or more.
+    """
     if minutes < 1:
         return gettext("less than a minute")
     if minutes < _MIN_MINUTES_IN_HOURS:
@@ -72,7 +81,7 @@ def format_rough_duration(minutes: float) -> str:
 
 
 def format_age(seconds: float) -> str:
-    """Return how long ago something was: ``as of 75 s ago``, ``as of 12 min ago``; never more than it is."""
+    """Return the age of data, rounded down: ``as of 75 s ago``, ``as of 12 min ago``."""
     minutes = int(seconds) // 60
     if minutes < 2:  # noqa: PLR2004 - two minutes
         return gettext("as of {seconds} s ago", seconds=int(seconds))

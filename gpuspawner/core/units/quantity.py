@@ -1,8 +1,8 @@
-"""Amounts of CPU and memory as exact whole numbers: millicores and bytes, never floats.
+"""Parse and format CPU and memory as exact whole numbers of millicores and bytes, never floats.
 
-Two notations meet here and are kept apart. What people and settings write follows JupyterHub's ``ByteSpecification``,
-where ``16G`` is 16 × 1024^3 bytes; what Kubernetes objects hold follows its own arithmetic, where ``16G`` is
-16 × 1000^3 bytes (https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/).
+There are two notations. Users and settings follow JupyterHub's ``ByteSpecification``: ``16G`` is 16 × 1024^3 bytes
+(:func:`parse_memory`). Kubernetes objects hold quantities: ``16G`` is 16 × 1000^3 bytes (:func:`parse_quantity`,
+https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from functools import lru_cache
 from gpuspawner.core.text.i18n import gettext_lazy
 
 _MAX_LENGTH = 64
-"""Characters: the longest text worth reading; nobody types more, and arithmetic on it would cost time."""
+"""Characters; a longer text is rejected unread, as arithmetic on it would be slow."""
 _UPPER_BOUND = 2**63
-"""First number that Kubernetes cannot hold (it counts in signed 64 bits)."""
+"""First number that does not fit Kubernetes' signed 64-bit integers."""
 
 _GIB = 1024**3
 _MEMORY_UNITS = {"T": 1024**4, "G": _GIB, "M": 1024**2, "K": 1024, "B": 1}
@@ -32,25 +32,25 @@ _QUANTITY_UNITS = {
 
 _NUMBER = r"(?P<number>\d+\.?\d*|\.\d+)"
 _CPU = re.compile(rf"{_NUMBER}(?P<unit>m?)", re.ASCII)
-# People write 16G, 16 GiB and 16gb: all the same here. A lone small m is no unit: in Kubernetes it means thousandths.
+# 16G, 16 GiB and 16gb are equal. A single lower-case m is not accepted: in Kubernetes it means thousandths.
 _MEMORY = re.compile(rf"{_NUMBER} ?(?:(?P<unit>[KMGTkgt]|m(?=[iIbB]))[iI]?[bB]?|[bB])", re.ASCII)
 _QUANTITY = re.compile(rf"\+?{_NUMBER}(?:(?P<unit>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?\d{{1,3}}))?", re.ASCII)
 
 
 class QuantityError(ValueError):
-    """A text or value is not an amount; the message says what would be, without quoting the value."""
+    """A value is not a valid amount; the message describes the valid form and does not quote the value."""
 
 
 class TooPreciseError(QuantityError):
-    """An amount is finer than what Kubernetes can grant (one thousandth of a CPU)."""
+    """An amount has a finer step than allowed: 0.001 CPU, or one minute for durations."""
 
 
 def parse_memory(value: object) -> int:
-    """Return the bytes a person or a setting means.
+    """Return memory as users and settings write it, in bytes.
 
-    :param value: whole number of bytes, or a text with a unit: ``16G`` = ``16Gi`` = ``16 GiB`` = 16 × 1024^3 bytes, as
-        JupyterHub's ``ByteSpecification`` reads it. Parts of a byte are dropped, as there.
-    :raises QuantityError: anything else, and amounts of 2^63 bytes or more.
+    :param value: whole number of bytes, or text with a unit: ``16G`` = ``16Gi`` = ``16 GiB`` = 16 × 1024^3 bytes. A
+        fraction of a byte is dropped. Both are as in JupyterHub's ``ByteSpecification``.
+    :raises QuantityError: for anything else, and for 2^63 bytes or more.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         return _check_range(Fraction(value))
@@ -60,22 +60,22 @@ def parse_memory(value: object) -> int:
 
 
 def parse_cpu(value: object) -> int:
-    """Return the millicores a person or a setting means.
+    """Return CPUs as users and settings write them, in millicores.
 
-    :param value: number of CPUs (``2``, ``0.5``, ``"0.5"``) or a text in millicores (``"500m"``).
-    :raises QuantityError: anything else, and 2^63 millicores or more.
-    :raises TooFineError: a part of a millicore.
+    :param value: number of CPUs (``2``, ``0.5``, ``"0.5"``) or text in millicores (``"500m"``).
+    :raises QuantityError: for anything else, and for 2^63 millicores or more.
+    :raises TooPreciseError: for a fraction of a millicore.
     """
     return _parse_cpu_text(_read_number_text(value))
 
 
 def parse_quantity(value: object) -> Fraction:
-    """Return a Kubernetes quantity, exactly: CPUs, bytes or a count.
+    """Return a Kubernetes quantity as an exact number of CPUs, bytes or devices.
 
-    Finer parts than 10^-9 are kept; Kubernetes rounds them up, which no rounding up that follows can tell apart.
+    Fractions below 10^-9, which Kubernetes rounds up, are kept: all callers round up later anyway.
 
-    :param value: ``resource.Quantity`` as JSON holds it: a text, rarely a number.
-    :raises QuantityError: no quantity, a negative one (no amount here can be), or 2^63 and more.
+    :param value: ``resource.Quantity`` as JSON holds it: text, rarely a number.
+    :raises QuantityError: for anything else, for a negative quantity, and for 2^63 or more.
     """
     text = _read_number_text(value)
     match = None if text is None else _QUANTITY.fullmatch(text)
@@ -105,7 +105,10 @@ def parse_whole_units(value: object) -> int:
 
 @lru_cache(maxsize=4096)
 def format_memory(size_bytes: int) -> str:
-    """Return bytes for people: ``16 GiB``, ``1.5 GiB``, ``512 MiB``; always exact, so :func:`parse_memory` reads it."""
+    """Return memory exactly, as users read it and :func:`parse_memory` accepts it: ``16 GiB``, ``1.5 GiB``.
+
+    :param size_bytes: bytes.
+    """
     for unit, factor in _MEMORY_UNITS.items():
         if size_bytes >= factor and size_bytes * 1000 % factor == 0:
             return f"{_format_decimal(Fraction(size_bytes, factor))} {unit if unit == 'B' else f'{unit}iB'}"
@@ -114,12 +117,18 @@ def format_memory(size_bytes: int) -> str:
 
 @lru_cache(maxsize=4096)
 def format_cpu(millis: int) -> str:
-    """Return millicores as a number of CPUs for people and form fields: ``2``, ``0.5``."""
+    """Return CPUs as an exact decimal number without a unit: ``2``, ``0.5``.
+
+    :param millis: millicores.
+    """
     return _format_decimal(Fraction(millis, 1000))
 
 
 def format_memory_option(size_bytes: int) -> str:
-    """Return bytes as user options hold them: ``16G``, in the largest unit that needs no decimals."""
+    """Return memory as user options hold it: ``16G``, in the largest unit that needs no decimals.
+
+    :param size_bytes: bytes.
+    """
     for unit, factor in _MEMORY_UNITS.items():
         if size_bytes >= factor and size_bytes % factor == 0:
             return f"{size_bytes // factor}{unit}"
@@ -133,12 +142,12 @@ def format_gib(size_bytes: int) -> str:
 
 
 def _strip_text(value: str) -> str:
-    """Return a text without the spaces around it; one that is too long becomes one that nothing matches."""
+    """Return a text without surrounding spaces; one that is too long becomes empty, which no pattern matches."""
     return value.strip() if len(value) <= _MAX_LENGTH else ""
 
 
 def _read_number_text(value: object) -> str | None:
-    """Return a number or text as text, None for everything else (bool is an int in Python, and no amount)."""
+    """Return a number or text as text, or None for a bool, a number out of range and any other type."""
     if isinstance(value, str):
         return _strip_text(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _UPPER_BOUND:
@@ -146,7 +155,6 @@ def _read_number_text(value: object) -> str | None:
     return _format_number(value)
 
 
-# Everybody asks for the same few amounts, and each is looked at several times on its way into a pod.
 @lru_cache(maxsize=4096)
 def _parse_memory_text(text: str) -> int:
     match = _MEMORY.fullmatch(text)
@@ -166,13 +174,10 @@ def _parse_cpu_text(text: str | None) -> int:
     return _check_range(millis)
 
 
-# Whole or not, equal numbers are written the same.
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096)  # int and float share entries: 2 and 2.0 give the same text
 def _format_number(number: float) -> str:
-    """Return a number as decimal text.
-
-    repr of a float is the shortest text that means it (0.1, not 0.1000000000000000055…), at most with an exponent.
-    """
+    """Return a number as decimal text without an exponent."""
+    # repr() is the shortest text that reads back as the same float: 0.1, not 0.1000000000000000055…
     return _format_decimal(Fraction(repr(number)))
 
 
@@ -182,10 +187,9 @@ def _check_range(number: Fraction) -> int:
     return int(number)
 
 
-# A form shows the same few bounds and sizes to everybody, several times a page.
 @lru_cache(maxsize=4096)
 def _format_decimal(number: Fraction) -> str:
-    """Return a fraction whose denominator has no prime factors but 2 and 5 as decimal text."""
+    """Return a fraction as decimal text; its denominator must have no prime factors except 2 and 5."""
     digits = 0
     while number * 10**digits % 1:
         digits += 1
