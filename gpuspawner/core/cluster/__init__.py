@@ -1,1 +1,31 @@
-"""Models nodes and pods as plain values and keeps what each node has free."""
+"""Model the cluster: nodes, pods, their constraints, and what each node has free.
+
+In: Kubernetes objects as the API's JSON. Out: immutable values, and :class:`Occupancy`, which is updated in place.
+The room knows nothing of GPU types, users or the hub. It compares a constraint with one node or pod; the room
+``scheduling`` combines the results.
+
+- ``model``, ``dra_model``: the values; ``state``: occupancy and inventory; ``dra_counts``: devices by node
+- ``decode``, ``decode_selectors``, ``pod_requests``: JSON to values; ``interning``: one object for equal values
+- ``node_affinity``, ``selectors``, ``taints``: match constraints against nodes, pods and namespaces
+- ``node_table``: amounts by column and groups of equivalent nodes, for scans of thousands of nodes
+"""
+
+from gpuspawner.core.cluster.decode import decode_node, decode_pod
+from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, ScalableNodePool, Taint, Toleration
+from gpuspawner.core.cluster.node_affinity import matches_node_affinity
+from gpuspawner.core.cluster.state import Inventory, Occupancy, get_occupancy
+
+__all__ = [
+    "Inventory",
+    "Node",
+    "Occupancy",
+    "Pod",
+    "PodConstraints",
+    "ScalableNodePool",
+    "Taint",
+    "Toleration",
+    "decode_node",
+    "decode_pod",
+    "get_occupancy",
+    "matches_node_affinity",
+]

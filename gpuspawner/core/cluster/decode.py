@@ -1,13 +1,10 @@
-"""Kubernetes objects, as the API sends them, to the few facts of them that matter. Total over any JSON.
+"""Decode v1 Nodes and Pods from the API's JSON into :mod:`.model`'s values.
 
-What cannot be read is left out, never guessed and never an error: one broken object of someone else must not take the
-form away from everybody.
+No input raises: malformed parts are left out, so that a broken object of another user cannot break the form.
 
-What a pod demands of its node besides resources, from JSON as the API sends it. Total over any JSON.
-
-A pod that does not exist yet counts with what the API server will add to it: ports of the host's network
-(pkg/apis/core/v1/defaults.go), tolerations of a node that is not ready for a while (admission plugin
-DefaultTolerationSeconds) and label keys merged into selectors.
+A pod that does not exist yet is completed as the API server would: host network ports (pkg/apis/core/v1/defaults.go),
+tolerations of not-ready and unreachable nodes (admission plugin DefaultTolerationSeconds), and label keys merged into
+selectors.
 """
 
 from __future__ import annotations
@@ -16,15 +13,13 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from sys import intern
 
-from gpuspawner.core.cluster import interning
 from gpuspawner.core.cluster.decode_selectors import (
     InvalidSelectorError,
     decode_node_terms,
     decode_pod_terms,
     decode_spread_constraints,
 )
-from gpuspawner.core.cluster.interning import intern_labels as shared_labels
-from gpuspawner.core.cluster.interning import intern_value
+from gpuspawner.core.cluster.interning import intern_amounts, intern_labels, intern_value
 from gpuspawner.core.cluster.model import (
     NO_CONSTRAINTS,
     HostPort,
@@ -41,23 +36,25 @@ from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text, as_t
 from gpuspawner.core.text.i18n import gettext_lazy
 from gpuspawner.core.units.quantity import QuantityError, parse_millis, parse_whole_units
 
-_ANY_ADDRESS = "0.0.0.0"  # noqa: S104  # nothing listens here: it is what a host port without an address stands for
-DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
-"""Beginning of resource names that stand for a DRA device class."""
+_ANY_ADDRESS = "0.0.0.0"  # noqa: S104  # address of a host port without one; nothing listens here
+_DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
+"""Prefix of extended resources that request a device of a DRA device class."""
 _DEFAULT_TOLERATED_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _EXCLUSIVE_DISKS = ("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd")
-"""Volumes that kube-scheduler keeps two pods from using at once (VolumeRestrictions)."""
+"""Volumes that only one pod may use at a time (kube-scheduler's VolumeRestrictions)."""
 _UNREADABLE_RULE = gettext_lazy("a rule about other pods that cannot be read")
 
 
 def decode_constraints(
     spec: Mapping[str, object], *, namespace: str, labels: Mapping[str, str], requests: Iterable[str], created: bool
 ) -> PodConstraints:
-    """Return everything a pod that waits demands.
+    """Return all constraints of a pending pod.
 
     :param spec: of a v1 Pod.
-    :param requests: names of the resources it requests.
-    :param created: the API server has it already; False for a manifest.
+    :param namespace: of the pod.
+    :param labels: of the pod.
+    :param requests: names of the resources that the pod requests.
+    :param created: True if the pod exists in the API server, False for a manifest.
     """
     affinity = as_dict(spec.get("affinity"))
     undecided = list(dict.fromkeys(_find_unsupported(spec, requests)))
@@ -69,8 +66,8 @@ def decode_constraints(
         near, apart, spread = (), (), ()
         undecided.append(_UNREADABLE_RULE)
     tolerations = tuple(_decode_tolerations(spec, created=created))
-    found = PodConstraints(
-        node_selector=shared_labels(as_text_map(spec.get("nodeSelector"))),
+    constraints = PodConstraints(
+        node_selector=intern_labels(as_text_map(spec.get("nodeSelector"))),
         node_terms=_intern_terms(
             decode_node_terms(
                 as_dict(affinity.get("nodeAffinity")).get("requiredDuringSchedulingIgnoredDuringExecution")
@@ -86,39 +83,43 @@ def decode_constraints(
         undecided=tuple(undecided),
         has_runtime_class=bool(as_text(spec.get("runtimeClassName"))),
     )
-    return NO_CONSTRAINTS if found == NO_CONSTRAINTS else found
+    return NO_CONSTRAINTS if constraints == NO_CONSTRAINTS else constraints
 
 
 def decode_bound_constraints(
     spec: Mapping[str, object], *, namespace: str, labels: Mapping[str, str]
 ) -> PodConstraints:
-    """Return what of a bound pod's demands still keeps other pods away: required anti-affinity and host ports."""
+    """Return those constraints of a bound pod that affect other pods: required anti-affinity and host ports.
+
+    :param spec: of a v1 Pod.
+    :param namespace: of the pod.
+    :param labels: of the pod.
+    """
     try:
         apart = decode_pod_terms(
             as_dict(spec.get("affinity")).get("podAntiAffinity"), namespace=namespace, labels=labels, created=True
         )
     except InvalidSelectorError:
-        apart = ()  # kube-scheduler does not count terms it cannot read either (PodInfo.Update)
+        apart = ()  # kube-scheduler ignores malformed terms, too (PodInfo.Update)
     ports = frozenset(_decode_host_ports(spec))
     return _intern_bound_constraints(apart, ports) if apart or ports else NO_CONSTRAINTS
 
 
-def _intern_terms(found: tuple[NodeSelectorTerm, ...] | None) -> tuple[NodeSelectorTerm, ...] | None:
-    """Return node affinity as one object for all replicas of a pod."""
-    requirements = (each for term in found or () for each in (*term.expressions, *term.fields))
-    return intern_value(found, size=sum(1 + len(each.values) for each in requirements))
+def _intern_terms(terms: tuple[NodeSelectorTerm, ...] | None) -> tuple[NodeSelectorTerm, ...] | None:
+    requirements = (each for term in terms or () for each in (*term.expressions, *term.fields))
+    return intern_value(terms, size=sum(1 + len(each.values) for each in requirements))
 
 
 @lru_cache(maxsize=4096)
 def _intern_bound_constraints(
     anti_affinity: tuple[PodAffinityTerm, ...], host_ports: frozenset[HostPort]
 ) -> PodConstraints:
-    """Return one object for all replicas of a pod."""
+    """Return one shared object for all replicas of a pod."""
     return PodConstraints(anti_affinity=anti_affinity, host_ports=host_ports)
 
 
 def _decode_tolerations(spec: Mapping[str, object], *, created: bool) -> Iterable[Toleration]:
-    found = [
+    tolerations = [
         Toleration(
             key=as_text(each.get("key")),
             operator=as_text(each.get("operator")) or "Equal",
@@ -127,14 +128,14 @@ def _decode_tolerations(spec: Mapping[str, object], *, created: bool) -> Iterabl
         )
         for each in as_dicts(spec.get("tolerations"))
     ]
-    yield from found
+    yield from tolerations
     for taint in () if created else _DEFAULT_TOLERATED_TAINTS:
-        if not any(each.key in ("", taint) and each.effect in ("", "NoExecute") for each in found):
+        if not any(each.key in ("", taint) and each.effect in ("", "NoExecute") for each in tolerations):
             yield Toleration(key=taint, operator="Exists", effect="NoExecute")
 
 
 def _decode_host_ports(spec: Mapping[str, object]) -> Iterable[HostPort]:
-    """Yield ports of the host that containers and sidecars take (scheduler/util/utils.go, ``GetHostPorts``)."""
+    """Yield the host ports of app containers and sidecars (scheduler/util/utils.go, ``GetHostPorts``)."""
     sidecars = (each for each in as_dicts(spec.get("initContainers")) if each.get("restartPolicy") == "Always")
     for container in (*as_dicts(spec.get("containers")), *sidecars):
         for port in as_dicts(container.get("ports")):
@@ -154,8 +155,8 @@ def _decode_claims(spec: Mapping[str, object]) -> Iterable[str]:
 
 
 def _find_unsupported(spec: Mapping[str, object], requests: Iterable[str]) -> Iterable[str]:
-    """Yield what kube-scheduler's other filters would look at, and with what nobody here knows of."""
-    if as_dicts(spec.get("resourceClaims")) or any(name.startswith(DEVICE_CLASS_PREFIX) for name in requests):
+    """Yield, in words for users, the constraints that this code does not check but kube-scheduler's filters do."""
+    if as_dicts(spec.get("resourceClaims")) or any(name.startswith(_DEVICE_CLASS_PREFIX) for name in requests):
         yield gettext_lazy("devices that are requested through a resource claim or a device class")
     if spec.get("schedulingGroup") or spec.get("workloadRef"):
         yield gettext_lazy("a group of pods that start only together")
@@ -169,7 +170,7 @@ def _find_unsupported(spec: Mapping[str, object], requests: Iterable[str]) -> It
 
 
 def _needs_declared_features(spec: Mapping[str, object]) -> bool:
-    """Tell whether the pod runs only on nodes that declare a feature (NodeDeclaredFeatures, on by default in 1.36)."""
+    """Return whether the pod needs nodes that declare a feature (NodeDeclaredFeatures, on by default in 1.36)."""
     if spec.get("hostNetwork") is True and spec.get("hostUsers") is False:
         return True
     containers = (*as_dicts(spec.get("containers")), *as_dicts(spec.get("initContainers")))
@@ -181,93 +182,97 @@ _FINISHED = frozenset({"Succeeded", "Failed"})
 
 
 def decode_node(raw: object) -> Node:
-    """Return what matters of a v1 Node; a node without a name has an empty one."""
+    """Return a node.
+
+    :param raw: v1 Node as JSON; malformed parts are left out.
+    """
     metadata, spec, status = _split_object(raw)
     return Node(
         name=intern(as_text(metadata.get("name"))),
         labels={intern(key): intern(value) for key, value in as_text_map(metadata.get("labels")).items()},
         taints=decode_taints(spec.get("taints")),
-        allocatable=interning.intern_amounts(decode_resources(status.get("allocatable"))),
-        capacity=interning.intern_amounts(decode_resources(status.get("capacity"))),
+        allocatable=intern_amounts(decode_resources(status.get("allocatable"))),
+        capacity=intern_amounts(decode_resources(status.get("capacity"))),
         unschedulable=spec.get("unschedulable") is True,
         ready=_is_ready(status.get("conditions")),
     )
 
 
 def decode_pod(raw: object, *, include_claimed: bool = False) -> Pod | None:
-    """Return what matters of a v1 Pod, None when it has finished: it holds nothing any more.
+    """Return a pod, or None if it has finished and holds no resources.
 
-    A manifest of a pod that does not exist yet is read as the API server would complete it.
-
-    :param include_claimed: leave in its requests what a claim holds for it; for whoever does not count claims.
+    :param raw: v1 Pod as JSON, or the manifest of a pod that does not exist yet; malformed parts are left out.
+    :param include_claimed: keep requests that a ResourceClaim satisfies; for callers that do not count claims.
     """
     metadata, spec, status = _split_object(raw)
     if as_text(status.get("phase")) in _FINISHED:
         return None
     namespace = intern(as_text(metadata.get("namespace")))
-    labels = interning.intern_labels(as_text_map(metadata.get("labels")))
-    on_node = intern(as_text(spec.get("nodeName"))) or None
-    of_bound = status if on_node else {}
-    asked = _drop_claimed(compute_requests(spec, of_bound), {} if include_claimed else of_bound)
+    labels = intern_labels(as_text_map(metadata.get("labels")))
+    node = intern(as_text(spec.get("nodeName"))) or None
+    bound_status = status if node else {}
+    requests = _drop_claimed(compute_requests(spec, bound_status), {} if include_claimed else bound_status)
     created = bool(as_text(metadata.get("uid")))
     return Pod(
         name=as_text(metadata.get("name")),
         namespace=namespace,
-        node=on_node,
-        requests=_drop_device_classes(asked),
+        node=node,
+        requests=_drop_device_classes(requests),
         labels=labels,
         terminating=bool(as_text(metadata.get("deletionTimestamp"))),
         priority=as_int(spec.get("priority")) or 0,
         created=intern(as_text(metadata.get("creationTimestamp"))),
         constraints=(
             decode_bound_constraints(spec, namespace=namespace, labels=labels)
-            if on_node
-            else decode_constraints(spec, namespace=namespace, labels=labels, requests=asked, created=created)
+            if node
+            else decode_constraints(spec, namespace=namespace, labels=labels, requests=requests, created=created)
         ),
         nominated_node=intern(as_text(status.get("nominatedNodeName"))) or None,
     )
 
 
 def decode_requests(spec: Mapping[str, object]) -> Mapping[str, int]:
-    """Return what the spec of a pod that does not exist yet requests, as :func:`decode_pod` does."""
+    """Return the requests of a pod that does not exist yet, as :func:`decode_pod` computes them.
+
+    :param spec: of a v1 Pod.
+    """
     return _drop_device_classes(compute_requests(spec, {}))
 
 
-def _drop_device_classes(requested: dict[str, int]) -> Mapping[str, int]:
-    """Return requests without devices by their class: no node counts those, a claim is made for them.
+def _drop_device_classes(requests: dict[str, int]) -> Mapping[str, int]:
+    """Return requests without devices by device class: a ResourceClaim holds those, no node has them as a resource.
 
     https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/#extended-resource
     """
-    if any(name.startswith(DEVICE_CLASS_PREFIX) for name in requested):
-        requested = {name: number for name, number in requested.items() if not name.startswith(DEVICE_CLASS_PREFIX)}
-    return interning.intern_amounts(requested)
+    if any(name.startswith(_DEVICE_CLASS_PREFIX) for name in requests):
+        requests = {name: number for name, number in requests.items() if not name.startswith(_DEVICE_CLASS_PREFIX)}
+    return intern_amounts(requests)
 
 
-def _drop_claimed(requested: dict[str, int], status: Mapping[str, object]) -> dict[str, int]:
-    """Return requests without the extended resources that the pod has as devices: a claim holds those, and counts.
+def _drop_claimed(requests: dict[str, int], status: Mapping[str, object]) -> dict[str, int]:
+    """Return requests without the extended resources that a ResourceClaim holds for the pod.
 
-    kube-scheduler says so before it binds the pod (plugins/dynamicresources/extendeddynamicresources.go).
+    kube-scheduler records them before it binds the pod (plugins/dynamicresources/extendeddynamicresources.go).
     """
-    if claimed := as_dict(status.get("extendedResourceClaimStatus")):
-        for each in as_dicts(claimed.get("requestMappings")):
-            requested.pop(as_text(each.get("resourceName")), None)
-    return requested
+    for each in as_dicts(as_dict(status.get("extendedResourceClaimStatus")).get("requestMappings")):
+        requests.pop(as_text(each.get("resourceName")), None)
+    return requests
 
 
 def decode_resources(raw: object) -> dict[str, int]:
-    """Return resource name → whole base units of a v1 ResourceList, without what is no quantity."""
-    found: dict[str, int] = {}
+    """Return resource → whole base units (``cpu`` in millicores) of a v1 ResourceList, without malformed quantities."""
+    amounts: dict[str, int] = {}
     for name, value in as_dict(raw).items():
         number = (
             _parse_amount_text(name == "cpu", value) if isinstance(value, str) else _parse_amount(name == "cpu", value)
         )
         if number is not None and isinstance(name, str):
-            found[name] = number
-    return found
+            amounts[name] = number
+    return amounts
 
 
 def decode_taints(raw: object) -> tuple[Taint, ...]:
-    """Return a list of v1 Taints, without those that have no key."""
+    """Return a list of v1 Taints as a shared tuple, without taints that have no key."""
     return _intern_taints(tuple(_iter_taints(raw)))
 
 

@@ -1,13 +1,12 @@
-"""Selectors and terms of pods and volumes, from JSON as the API sends it. Total over any JSON, but for one error.
+"""Decode selectors, affinity terms and spread constraints of pods, and the node affinity of PersistentVolumes.
 
-Which nodes a PersistentVolume can be used on, from JSON as the API sends it. Total over any JSON.
-
-Facts are from kube-scheduler's volumebinding and volumezone plugins.
+The input is the API's JSON. A malformed label selector raises :class:`InvalidSelectorError`; any other malformed value
+reads as empty. Volumes are read as in kube-scheduler's volumebinding and volumezone plugins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from gpuspawner.core.cluster.model import (
     LabelSelector,
@@ -23,11 +22,11 @@ _POD_OPERATORS = frozenset({IN, NOT_IN, EXISTS, DOES_NOT_EXIST})
 
 
 class InvalidSelectorError(ValueError):
-    """A selector of pods is not one that Kubernetes accepts, so nothing can be said of whom it selects."""
+    """Kubernetes would reject this label selector, so it is unknown which pods it selects."""
 
 
 def decode_node_terms(raw: object) -> tuple[NodeSelectorTerm, ...] | None:
-    """Return the terms of a v1 NodeSelector, None where there is no selector at all."""
+    """Return the terms of a v1 NodeSelector, or None if there is no selector."""
     if not isinstance(raw, dict):
         return None
     return tuple(
@@ -42,12 +41,13 @@ def decode_node_terms(raw: object) -> tuple[NodeSelectorTerm, ...] | None:
 def decode_pod_terms(
     raw: object, *, namespace: str, labels: Mapping[str, str], created: bool
 ) -> tuple[PodAffinityTerm, ...]:
-    """Return required terms of a v1 PodAffinity or PodAntiAffinity.
+    """Return the required terms of a v1 PodAffinity or PodAntiAffinity.
 
-    :param namespace: of the pod they belong to; terms that name none mean that one.
-    :param labels: of that pod.
-    :param created: the API server has merged the terms' label keys into their selectors already.
-    :raises UnreadableSelectorError: a selector cannot be read.
+    :param raw: v1 PodAffinity or PodAntiAffinity.
+    :param namespace: of the pod that has them; a term without namespaces applies to it.
+    :param labels: of the pod that has them.
+    :param created: the API server has already merged ``matchLabelKeys`` into the selectors.
+    :raises InvalidSelectorError: for a malformed label selector.
     """
     return tuple(
         _decode_pod_term(term, namespace=namespace, labels={} if created else labels)
@@ -56,10 +56,11 @@ def decode_pod_terms(
 
 
 def decode_spread_constraints(raw: object, *, labels: Mapping[str, str]) -> tuple[SpreadConstraint, ...]:
-    """Return the topology spread constraints that must hold.
+    """Return the topology spread constraints with ``DoNotSchedule``.
 
-    :param labels: of the pod they belong to.
-    :raises UnreadableSelectorError: a selector cannot be read.
+    :param raw: list of v1 TopologySpreadConstraint.
+    :param labels: of the pod that has them.
+    :raises InvalidSelectorError: for a malformed label selector.
     """
     return tuple(
         SpreadConstraint(
@@ -95,7 +96,7 @@ def _decode_pod_term(term: Mapping[str, object], *, namespace: str, labels: Mapp
 
 
 def _decode_selector(raw: object) -> LabelSelector:
-    """Return a v1 LabelSelector; there is none (it selects nothing) or it has no requirements (it selects all)."""
+    """Return a v1 LabelSelector as requirements; None if it is missing."""
     if not isinstance(raw, dict):
         return None
     labels = as_text_map(raw.get("matchLabels"))
@@ -107,14 +108,12 @@ def _decode_selector(raw: object) -> LabelSelector:
 
 
 def _decode_requirements(raw: object) -> tuple[SelectorRequirement, ...]:
-    return tuple(_iter_requirements(as_dicts(raw)))
-
-
-def _iter_requirements(found: Iterable[Mapping[str, object]]) -> Iterable[SelectorRequirement]:
-    for each in found:
-        yield SelectorRequirement(
+    return tuple(
+        SelectorRequirement(
             key=as_text(each.get("key")), operator=as_text(each.get("operator")), values=as_texts(each.get("values"))
         )
+        for each in as_dicts(raw)
+    )
 
 
 _ZONE, _REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
@@ -122,21 +121,24 @@ _BETA_LABELS = {
     "failure-domain.beta.kubernetes.io/zone": _ZONE,
     "failure-domain.beta.kubernetes.io/region": _REGION,
 }
-"""Old labels of volumes and nodes → what they are called now."""
+"""Deprecated label of volumes and nodes → current label."""
 _ZONE_SEPARATOR = "__"
-"""Between the zones of a volume that exists in several."""
+"""Separates the zones in the label of a regional volume."""
 
 
 def decode_volume_terms(raw: object) -> tuple[tuple[NodeSelectorTerm, ...], ...]:
-    """Return what a v1 PersistentVolume says of nodes, as :attr:`Demands.volume_terms`; empty when it says nothing.
+    """Return a PersistentVolume's constraints on nodes, as :attr:`.PodConstraints.volume_terms`; empty if it has none.
 
-    Its node affinity, and its zone and region labels. A node without any of these labels passes the latter.
+    They come from its node affinity and from its zone and region labels. A node without any zone or region label
+    satisfies the latter.
+
+    :param raw: v1 PersistentVolume.
     """
     whole = as_dict(raw)
     affinity = decode_node_terms(as_dict(as_dict(whole.get("spec")).get("nodeAffinity")).get("required"))
     labels = as_text_map(as_dict(whole.get("metadata")).get("labels"))
     zones = {key: _split_zones(labels[key]) for key in (*_BETA_LABELS, _ZONE, _REGION) if key in labels}
-    # A label with a part that is empty is no zone to kube-scheduler either (``LabelZonesToSet``).
+    # kube-scheduler ignores a label with an empty part, too (``LabelZonesToSet``).
     by_zone = (_build_zone_terms(key, found) for key, found in zones.items() if all(found))
     return (*(() if affinity is None else (affinity,)), *by_zone)
 
@@ -146,12 +148,14 @@ def _split_zones(value: str) -> tuple[str, ...]:
 
 
 def _build_zone_terms(key: str, zones: tuple[str, ...]) -> tuple[NodeSelectorTerm, ...]:
-    nowhere = tuple(SelectorRequirement(key=each, operator=DOES_NOT_EXIST) for each in (*_BETA_LABELS, _ZONE, _REGION))
-    found = [
-        NodeSelectorTerm(expressions=nowhere),
+    unlabeled = tuple(
+        SelectorRequirement(key=each, operator=DOES_NOT_EXIST) for each in (*_BETA_LABELS, _ZONE, _REGION)
+    )
+    terms = [
+        NodeSelectorTerm(expressions=unlabeled),
         NodeSelectorTerm(expressions=(SelectorRequirement(key=key, operator=IN, values=zones),)),
     ]
     if key in _BETA_LABELS:
-        renamed = SelectorRequirement(key=_BETA_LABELS[key], operator=IN, values=zones)
-        found.append(NodeSelectorTerm(expressions=(SelectorRequirement(key=key, operator=DOES_NOT_EXIST), renamed)))
-    return tuple(found)
+        current = SelectorRequirement(key=_BETA_LABELS[key], operator=IN, values=zones)
+        terms.append(NodeSelectorTerm(expressions=(SelectorRequirement(key=key, operator=DOES_NOT_EXIST), current)))
+    return tuple(terms)

@@ -1,9 +1,10 @@
-"""How many devices of each extended resource the nodes have, and how many of them claims hold.
+"""Count the DRA devices of each extended resource on the nodes, and those that ResourceClaims hold.
 
-As kube-scheduler counts them for a pod that asks for an extended resource (Kubernetes 1.36): the newest DeviceClass
-with that resource decides which devices are meant, and only untainted ones of a complete pool are given away
-(``extendedresourcecache.go``, ``allocator_incubating.go``, ``pools_incubating.go``). What would take more to decide is
-said as uncounted: selectors of another form, devices that are parts of others or shared, devices of several nodes.
+Devices are counted as kube-scheduler allocates them to a pod that requests an extended resource (Kubernetes 1.36,
+``extendedresourcecache.go``, ``allocator_incubating.go``, ``pools_incubating.go``): the newest DeviceClass with that
+resource selects the devices, and only untainted devices of complete pools are allocatable. A resource is uncounted on a
+node if the number cannot be computed for sure: unsupported selectors, partitioned or shared devices, devices that
+belong to several nodes.
 """
 
 from __future__ import annotations
@@ -24,73 +25,76 @@ from gpuspawner.core.cluster.dra_model import (
 )
 
 _DevicePoolId = tuple[str, str]
-"""Driver, and what it calls the pool."""
+"""Driver, and the driver's name of the pool."""
+_ResourcesByDevice = Mapping[DeviceId, tuple[str, tuple[str, ...]]]
+"""Device → name of its node, extended resources that it counts as."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedDevices:
-    """What there is, whoever has it.
+    """All devices that drivers publish, without regard to claims.
 
-    :param nodes: by the node's name.
-    :param allocatable_devices: pool → its devices that can be given away → their node, and the resources that stand
-        for them.
+    :param nodes: node name → its devices.
+    :param allocatable_devices: pool → its allocatable devices.
     :param on_unknown_nodes: as in :class:`~gpuspawner.core.cluster.dra_model.ClusterDevices`.
     """
 
     nodes: Mapping[str, NodeDevices] = field(default_factory=dict)
-    allocatable_devices: Mapping[_DevicePoolId, Mapping[DeviceId, tuple[str, tuple[str, ...]]]] = field(
-        default_factory=dict
-    )
+    allocatable_devices: Mapping[_DevicePoolId, _ResourcesByDevice] = field(default_factory=dict)
     on_unknown_nodes: frozenset[str] = frozenset()
 
     def subtract_claims(self, claims: Iterable[ResourceClaim] | None) -> ClusterDevices:
-        """Return what there is with what claims hold of it.
+        """Return the devices with the numbers that claims hold.
 
-        :param claims: None where they, or whether this is all there is, cannot be told: nobody can tell then what is
-            free.
+        :param claims: all claims of the cluster; None if claims or devices are not fully known, which makes all
+            resources uncounted.
         """
         if claims is None:
             nodes = {
                 name: NodeDevices(uncounted=each.uncounted.union(each.capacity)) for name, each in self.nodes.items()
             }
             return ClusterDevices(nodes=nodes, on_unknown_nodes=self.on_unknown_nodes)
-        taken: dict[str, Counter[str]] = {}
+        claimed: dict[str, Counter[str]] = {}
         for device in {device for claim in claims for device in claim.held_devices}:
             node, resources = self.allocatable_devices.get((device.driver, device.pool), {}).get(device, ("", ()))
             if resources:
-                taken.setdefault(node, Counter()).update(resources)
-        held = {name: replace(self.nodes[name], claimed=dict(amounts)) for name, amounts in taken.items()}
-        return ClusterDevices(nodes={**self.nodes, **held}, on_unknown_nodes=self.on_unknown_nodes)
+                claimed.setdefault(node, Counter()).update(resources)
+        changed = {name: replace(self.nodes[name], claimed=dict(amounts)) for name, amounts in claimed.items()}
+        return ClusterDevices(nodes={**self.nodes, **changed}, on_unknown_nodes=self.on_unknown_nodes)
 
 
 class DeviceCounter:
-    """Counts devices, and those of a pool again only when one of its slices or a class is another one."""
+    """Counts devices; a pool is counted again only when one of its slices or a DeviceClass changes."""
 
     def __init__(self) -> None:
         self._by_resource: dict[str, DeviceClass] = {}
         self._pools: dict[_DevicePoolId, tuple[list[ResourceSlice], OfferedDevices]] = {}
 
     def count_devices(self, classes: Iterable[DeviceClass], slices: Iterable[ResourceSlice]) -> OfferedDevices:
-        """Return what devices there are by extended resource."""
+        """Return the devices counted by extended resource.
+
+        :param classes: all DeviceClasses.
+        :param slices: all ResourceSlices.
+        """
         by_resource = _select_newest_classes(classes)
         if by_resource != self._by_resource:
             self._by_resource, self._pools = by_resource, {}
         if not by_resource:
             return OfferedDevices()
-        known, self._pools = self._pools, {}
+        before, self._pools = self._pools, {}
         for name, pool in _select_newest_slices(slices).items():
-            before = known.get(name)
-            self._pools[name] = before if before and before[0] == pool else (pool, self._count(pool))
-        return _merge_pools(found for _, found in self._pools.values())
+            cached = before.get(name)
+            self._pools[name] = cached if cached and cached[0] == pool else (pool, self._count(pool))
+        return _merge_pools(devices for _, devices in self._pools.values())
 
     def _count(self, pool: list[ResourceSlice]) -> OfferedDevices:
-        count = _PoolCounter(self._by_resource)
-        count.add(pool)
-        return count.build_result()
+        counter = _PoolCounter(self._by_resource)
+        counter.add(pool)
+        return counter.build_result()
 
 
 def _select_newest_classes(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
-    """Return the class that each resource stands for: the newest, of equally new ones the first by name."""
+    """Return extended resource → its DeviceClass: the newest, and the first by name if several are equally new."""
     by_name = sorted(classes, key=lambda each: each.name, reverse=True)
     return {each.resource: each for each in sorted(by_name, key=lambda each: each.created) if each.resource}
 
@@ -108,16 +112,16 @@ def _select_newest_slices(slices: Iterable[ResourceSlice]) -> dict[_DevicePoolId
 
 
 def _merge_pools(pools: Iterable[OfferedDevices]) -> OfferedDevices:
-    """Return what several pools offer; a node may have devices of more than one."""
+    """Return the devices of several pools together; a node may have devices of more than one."""
     nodes: dict[str, NodeDevices] = {}
-    given: dict[_DevicePoolId, Mapping[DeviceId, tuple[str, tuple[str, ...]]]] = {}
-    anywhere: set[str] = set()
-    for each in pools:
-        given.update(each.allocatable_devices)
-        anywhere |= each.on_unknown_nodes
-        for name, found in each.nodes.items():
-            nodes[name] = _add_node_devices(nodes[name], found) if name in nodes else found
-    return OfferedDevices(nodes=nodes, allocatable_devices=given, on_unknown_nodes=frozenset(anywhere))
+    allocatable: dict[_DevicePoolId, _ResourcesByDevice] = {}
+    on_unknown_nodes: set[str] = set()
+    for pool in pools:
+        allocatable.update(pool.allocatable_devices)
+        on_unknown_nodes |= pool.on_unknown_nodes
+        for name, devices in pool.nodes.items():
+            nodes[name] = _add_node_devices(nodes[name], devices) if name in nodes else devices
+    return OfferedDevices(nodes=nodes, allocatable_devices=allocatable, on_unknown_nodes=frozenset(on_unknown_nodes))
 
 
 def _add_node_devices(one: NodeDevices, other: NodeDevices) -> NodeDevices:
@@ -129,14 +133,12 @@ def _add_node_devices(one: NodeDevices, other: NodeDevices) -> NodeDevices:
 
 
 def _is_complete(pool: list[ResourceSlice]) -> bool:
-    """Tell whether all slices of a pool are there, and no name twice; nothing is given away of others."""
+    """Return whether a pool has all its slices and no duplicate device; other pools are not allocatable."""
     names = [device.name for each in pool for device in each.devices]
     return {each.slice_count for each in pool} == {len(pool)} and len(set(names)) == len(names)
 
 
 class _PoolCounter:
-    """Counts the devices of one pool."""
-
     def __init__(self, by_resource: Mapping[str, DeviceClass]) -> None:
         self._by_resource = by_resource
         self._capacity: dict[str, Counter[str]] = {}
@@ -146,20 +148,20 @@ class _PoolCounter:
         self._on_unknown_nodes: set[str] = set()
 
     def add(self, pool: list[ResourceSlice]) -> None:
-        """Count them."""
-        is_whole = _is_complete(pool)
-        for each in pool:
-            for device in each.devices:
-                resources = self._find_resources(device, each)
-                if each.node is not None and resources:
-                    self._capacity.setdefault(each.node, Counter()).update(resources)
-                    if is_whole and not device.tainted:
-                        self._allocatable.setdefault(each.node, Counter()).update(resources)
-                        found = DeviceId(each.driver, each.pool, device.name)
-                        self._allocatable_devices.setdefault((each.driver, each.pool), {})[found] = each.node, resources
+        """Count the devices of the pool's slices."""
+        is_complete = _is_complete(pool)
+        for part in pool:
+            for device in part.devices:
+                resources = self._find_resources(device, part)
+                if part.node is not None and resources:
+                    self._capacity.setdefault(part.node, Counter()).update(resources)
+                    if is_complete and not device.tainted:
+                        self._allocatable.setdefault(part.node, Counter()).update(resources)
+                        key = DeviceId(part.driver, part.pool, device.name)
+                        self._allocatable_devices.setdefault((part.driver, part.pool), {})[key] = part.node, resources
 
     def build_result(self) -> OfferedDevices:
-        """Return what was counted."""
+        """Return the counted devices."""
         nodes = {
             name: NodeDevices(
                 capacity=dict(self._capacity.get(name, {})),
@@ -175,16 +177,16 @@ class _PoolCounter:
         )
 
     def _find_resources(self, device: Device, part: ResourceSlice) -> tuple[str, ...]:
-        """Return the resources that stand for a device; note those of which that is not sure."""
-        sure: list[str] = []
+        """Return the resources that a device counts as, and record those that are uncounted because of it."""
+        counted: list[str] = []
         for resource, device_class in self._by_resource.items():
-            is_meant = selects_device(device_class.selectors, device.attributes, driver=part.driver)
-            if is_meant is False:
+            is_selected = selects_device(device_class.selectors, device.attributes, driver=part.driver)
+            if is_selected is False:
                 continue
             if part.node is None:
                 self._on_unknown_nodes.add(resource)
-            elif is_meant is None or device.uncountable:
+            elif is_selected is None or device.uncountable:
                 self._uncounted.setdefault(part.node, set()).add(resource)
             else:
-                sure.append(resource)
-        return tuple(sure)
+                counted.append(resource)
+        return tuple(counted)

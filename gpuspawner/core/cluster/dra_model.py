@@ -1,16 +1,10 @@
-"""What DRA drivers publish and what of it a node has, as plain values.
+"""The devices of DRA drivers: values, decoding of resource.k8s.io/v1 objects, and DeviceClass selectors.
 
 https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
 
-Which devices a DeviceClass means, where its CEL selectors are of a form that can be decided for sure.
-
-That form is what drivers ship: comparisons of the driver and of text attributes with fixed texts, joined by ``&&``, as
-in ``device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'``. Whatever else a selector
-says is not decided here. https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
-
-DRA's objects (resource.k8s.io/v1), as the API sends them, to the few facts of them that matter. Total over any JSON.
-
-What cannot be read makes a number unknown or smaller, never larger.
+Of CEL selectors, only the form that drivers ship is evaluated: the driver and text attributes compared with constants,
+joined by ``&&``, such as ``device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'``.
+The result of any other selector is unknown. No JSON raises; a malformed part makes a count smaller or unknown.
 """
 
 from __future__ import annotations
@@ -33,10 +27,10 @@ _CEL_TERM = re.compile(
 
 
 class AttributeTerm(NamedTuple):
-    """One comparison.
+    """One comparison of a CEL selector.
 
     :param attribute: name with its domain (``gpu.nvidia.com/type``), empty for the driver.
-    :param value: the text it must be.
+    :param value: text that it must equal.
     """
 
     attribute: str
@@ -44,49 +38,50 @@ class AttributeTerm(NamedTuple):
 
 
 DeviceSelector: TypeAlias = tuple[AttributeTerm, ...] | None
-"""Terms that must all hold; None for a selector that is not understood."""
+"""Terms that must all hold; None for an unsupported CEL expression."""
 
 
 def parse_cel_selector(expression: str) -> DeviceSelector:
-    """Return the terms of a CEL expression, None where it is of another form."""
+    """Return the terms of a CEL expression, or None if the expression is unsupported."""
     terms: list[AttributeTerm] = []
-    at = 0
-    while found := _CEL_TERM.match(expression, at):
-        domain = found["domain"]
-        terms.append(AttributeTerm(f"{domain[1:-1]}/{found['name']}" if domain else "", found["value"][1:-1]))
-        if found.end() == len(expression):
+    position = 0
+    while match := _CEL_TERM.match(expression, position):
+        domain = match["domain"]
+        terms.append(AttributeTerm(f"{domain[1:-1]}/{match['name']}" if domain else "", match["value"][1:-1]))
+        if match.end() == len(expression):
             return tuple(terms)
-        if not expression.startswith("&&", found.end()):
+        if not expression.startswith("&&", match.end()):
             return None
-        at = found.end() + 2
+        position = match.end() + 2
     return None
 
 
 def selects_device(selectors: Iterable[DeviceSelector], attributes: Mapping[str, str], *, driver: str) -> bool | None:
-    """Tell whether a device is meant by all selectors, None where that is not sure.
+    """Return whether all selectors select a device, or None if that is unknown.
 
-    As kube-scheduler's allocator does, selectors are looked at one after the other up to the first that is not true.
+    Like kube-scheduler's allocator, this stops at the first selector that is not true.
 
-    :param attributes: name with domain → text; what is missing or no text is not decided (in CEL an error).
+    :param attributes: name with domain → text. A missing attribute, which is an error in CEL, is unknown.
+    :param driver: of the device.
     """
     for selector in selectors:
-        is_meant = None if selector is None else _matches_all_terms(selector, attributes, driver=driver)
-        if is_meant is not True:
-            return is_meant
+        is_selected = None if selector is None else _matches_all_terms(selector, attributes, driver=driver)
+        if is_selected is not True:
+            return is_selected
     return True
 
 
 def _matches_all_terms(terms: tuple[AttributeTerm, ...], attributes: Mapping[str, str], *, driver: str) -> bool | None:
-    """Tell whether all terms hold: in CEL one that is false outweighs errors in others, wherever they stand."""
-    found = [attributes.get(term.attribute) if term.attribute else driver for term in terms]
-    answers = [None if text is None else text == term.value for text, term in zip(found, terms, strict=True)]
+    """Return whether all terms hold, or None if unknown; as in CEL, a false term outweighs errors in the others."""
+    values = [attributes.get(term.attribute) if term.attribute else driver for term in terms]
+    answers = [None if value is None else value == term.value for value, term in zip(values, terms, strict=True)]
     if False in answers:
         return False
     return None if None in answers else True
 
 
 class DeviceId(NamedTuple):
-    """What tells a device from all others."""
+    """Unique name of a device in the cluster."""
 
     driver: str
     pool: str
@@ -95,12 +90,12 @@ class DeviceId(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """The few facts of a device that counting needs.
+    """The facts of a device that counting needs.
 
-    :param attributes: name with domain (``gpu.nvidia.com/type``) → text; others are left out.
-    :param tainted: pods that do not tolerate it get another one (``NoSchedule``, ``NoExecute``).
-    :param uncountable: whether it can be given away depends on more than whether somebody has it: on parts that other
-        devices use, on shares, on conditions.
+    :param attributes: name with domain (``gpu.nvidia.com/type``) → text; attributes of other types are left out.
+    :param tainted: the device has a taint with effect ``NoSchedule`` or ``NoExecute``.
+    :param uncountable: the device is partitioned, shared or conditional, so "held by a claim or not" does not tell
+        whether it can be allocated.
     """
 
     name: str
@@ -113,9 +108,9 @@ class Device:
 class ResourceSlice:
     """A ResourceSlice (resource.k8s.io/v1): a part of a driver's pool of devices.
 
-    :param generation: slices of the same pool with a smaller one are out of date.
-    :param slice_count: how many slices the pool has in this generation.
-    :param node: the only node that the devices can be used on, None where that is not one by its name.
+    :param generation: of the pool; slices with a smaller generation are stale.
+    :param slice_count: number of slices of the pool in this generation.
+    :param node: name of the only node that can use the devices, None if the slice names no single node.
     """
 
     name: str
@@ -131,8 +126,8 @@ class ResourceSlice:
 class DeviceClass:
     """A DeviceClass (resource.k8s.io/v1).
 
-    :param created: ``metadata.creationTimestamp`` as the API server wrote it, so texts sort by age.
-    :param resource: extended resource that stands for one device of the class, empty where none does.
+    :param created: ``metadata.creationTimestamp`` (RFC 3339, sorts by age).
+    :param resource: extended resource that requests one device of the class, empty if there is none.
     """
 
     name: str
@@ -145,7 +140,7 @@ class DeviceClass:
 class ResourceClaim:
     """A ResourceClaim (resource.k8s.io/v1).
 
-    :param held_devices: devices that nobody else can get.
+    :param held_devices: devices allocated to the claim alone.
     """
 
     name: str
@@ -157,10 +152,10 @@ class ResourceClaim:
 class NodeDevices:
     """The devices on one node, counted by extended resource.
 
-    :param capacity: all there are, also those that cannot be given away for the time being.
-    :param allocatable: of these, what can be given away.
-    :param claimed: of these, what claims hold.
-    :param uncounted: resources of which nobody can tell how many can be given away.
+    :param capacity: all devices, including those that cannot be allocated at present.
+    :param allocatable: devices of these that can be allocated, free or not.
+    :param claimed: allocatable devices that claims hold.
+    :param uncounted: resources whose number on this node is unknown.
     """
 
     capacity: Mapping[str, int] = field(default_factory=dict)
@@ -173,20 +168,20 @@ class NodeDevices:
 class ClusterDevices:
     """The devices on all nodes.
 
-    :param nodes: by the node's name; those without devices are left out.
-    :param on_unknown_nodes: resources of which any node may have some, nobody can tell which.
+    :param nodes: node name → devices; nodes without devices are left out.
+    :param on_unknown_nodes: resources with devices that are not bound to one node, so any node may have them.
     """
 
     nodes: Mapping[str, NodeDevices] = field(default_factory=dict)
     on_unknown_nodes: frozenset[str] = frozenset()
 
     def get_node_devices(self, node: str) -> NodeDevices:
-        """Return what a node is known to have."""
+        """Return the devices of a node, none if the node is unknown."""
         return self.nodes.get(node, _NO_DEVICES)
 
 
 class EquippedNode(NamedTuple):
-    """A node with its devices, and what claims hold of them."""
+    """A node with its devices as extended resources, and resource → number that claims hold."""
 
     node: Node
     claimed: Mapping[str, int]
@@ -199,11 +194,13 @@ _NO_AMOUNTS: Mapping[str, int] = {}
 def equip_node(
     node: Node, node_devices: NodeDevices, *, on_unknown_nodes: frozenset[str] = frozenset()
 ) -> EquippedNode:
-    """Return a node with its devices as amounts of extended resources.
+    """Return a node whose amounts include its DRA devices.
 
-    Only where kubelet has none of a resource to give away does kube-scheduler look for devices instead
+    Devices count only for resources that kubelet does not offer on the node, as in kube-scheduler
     (plugins/noderesources/fit.go, ``shouldDelegateResourceToDRA``).
 
+    :param node: without its devices.
+    :param node_devices: of that node.
     :param on_unknown_nodes: as in :class:`ClusterDevices`.
     """
     published = {*node_devices.capacity, *node_devices.uncounted}
@@ -233,13 +230,13 @@ _UNCOUNTABLE_FIELDS = (
     "bindingFailureConditions",
     "nodeAllocatableResourceMappings",
 )
-"""Fields of a device that make it more than something that one claim has or not."""
+"""Fields that make a device partitioned, shared or conditional."""
 _UNIQUE_ATTRIBUTES = frozenset({"uuid", "pciBusID"})
-"""Attributes that no class picks devices by, and that would fill the memory: each device has another one."""
+"""Attributes that are dropped to save memory: they differ for each device, and no DeviceClass selects by them."""
 
 
 def decode_resource_slice(raw: object) -> ResourceSlice:
-    """Return what matters of a ResourceSlice; one without a readable size belongs to a pool that is never complete."""
+    """Return a ResourceSlice. Without a valid ``resourceSliceCount``, its pool is never complete."""
     metadata, spec = _split_object(raw)
     pool, driver = as_dict(spec.get("pool")), intern(as_text(spec.get("driver")))
     return ResourceSlice(
@@ -254,20 +251,20 @@ def decode_resource_slice(raw: object) -> ResourceSlice:
 
 
 def decode_device_class(raw: object) -> DeviceClass:
-    """Return what matters of a DeviceClass."""
+    """Return a DeviceClass."""
     metadata, spec = _split_object(raw)
     resource = as_text(spec.get("extendedResourceName"))
     return DeviceClass(
         name=as_text(metadata.get("name")),
         created=as_text(metadata.get("creationTimestamp")),
-        # A name without a domain is one of Kubernetes' own, which no device stands for.
+        # A name without a domain is one of Kubernetes' own resources, never an extended resource.
         resource=resource if "/" in resource else "",
         selectors=tuple(map(_decode_selector, as_dicts(spec.get("selectors")))),
     )
 
 
 def decode_resource_claim(raw: object) -> ResourceClaim:
-    """Return what matters of a ResourceClaim."""
+    """Return a ResourceClaim."""
     metadata, _ = _split_object(raw)
     allocation = as_dict(as_dict(as_dict(raw).get("status")).get("allocation"))
     return ResourceClaim(
@@ -287,15 +284,14 @@ def _decode_device(raw: Mapping[str, object], *, driver: str) -> Device:
 
 
 def _decode_attributes(raw: object, *, driver: str) -> dict[str, str]:
-    """Return the text attributes; a name without a domain is in the driver's own."""
-    found: dict[str, object] = {}
+    """Return the text attributes with their domains; the default domain is the driver."""
+    attributes: dict[str, object] = {}
     for name, value in as_dict(raw).items():
         full = name if "/" in name else f"{driver}/{name}"
-        # Said in both ways, nobody could tell which one a selector would see.
-        found[full] = None if full in found else as_dict(value).get("string")
-    return {
-        name: value for name, value in as_text_map(found).items() if name.rpartition("/")[2] not in _UNIQUE_ATTRIBUTES
-    }
+        # An attribute given both with and without its domain is ambiguous, and dropped.
+        attributes[full] = None if full in attributes else as_dict(value).get("string")
+    texts = as_text_map(attributes)
+    return {name: value for name, value in texts.items() if name.rpartition("/")[2] not in _UNIQUE_ATTRIBUTES}
 
 
 def _decode_selector(raw: Mapping[str, object]) -> DeviceSelector:
@@ -304,11 +300,11 @@ def _decode_selector(raw: Mapping[str, object]) -> DeviceSelector:
 
 def _decode_held_devices(results: object) -> Iterable[DeviceId]:
     for each in as_dicts(results):
-        # Whoever has access as an administrator looks at a device, which stays what it was to others.
+        # Admin access only monitors a device, which stays free for other claims.
         if each.get("adminAccess") is not True:
             yield DeviceId(*(intern(as_text(each.get(field))) for field in ("driver", "pool", "device")))
 
 
 def _split_object(raw: object) -> tuple[Mapping[str, object], Mapping[str, object]]:
-    found = as_dict(raw)
-    return as_dict(found.get("metadata")), as_dict(found.get("spec"))
+    whole = as_dict(raw)
+    return as_dict(whole.get("metadata")), as_dict(whole.get("spec"))

@@ -1,6 +1,6 @@
-"""One object for equal values that come again and again: labels and requests of thousands of replicas.
+"""Share one object among equal values, such as the labels of thousands of replicas, to save memory.
 
-Memory only: nothing depends on whether two equal values are one object. Nobody may change what is returned.
+Results must not be modified. Correctness never depends on sharing; some loops are faster because of it.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 _MAX_VALUES = 8192
-"""Values remembered of each kind; one that falls out is made anew when it comes again."""
+"""Cached values of each kind."""
 _MAX_PARTS = 64
-"""Parts of a value that is remembered: a pod may hold a megabyte of selectors, and thousands of those are not kept."""
+"""Larger values are not cached: the selectors of one pod may take a megabyte."""
 
 _H = TypeVar("_H", bound=Hashable)
 
 
 def intern_labels(found: Mapping[str, str]) -> Mapping[str, str]:
-    """Return equal labels, the same object for all who have them, made of shared texts."""
+    """Return a shared mapping equal to ``found``, with interned keys and values."""
     if len(found) > _MAX_PARTS:
         return found
     return _make_labels(tuple(found.items())) if found else _NO_LABELS
 
 
 def intern_amounts(found: Mapping[str, int]) -> Mapping[str, int]:
-    """Return equal amounts, the same object for all who have them."""
+    """Return a shared mapping equal to ``found``, with interned keys."""
     return _make_amounts(tuple(found.items())) if found else _NO_AMOUNTS
 
 
 def intern_value(value: _H, *, size: int) -> _H:
-    """Return an equal value, the same object for all who have it.
+    """Return a shared object equal to ``value``.
 
-    :param size: how much it is, as a number of texts.
+    :param size: number of texts in it; a value of more than 64 is not shared.
     """
     if size > _MAX_PARTS:
         return value

@@ -1,7 +1,4 @@
-"""Nodes, pods and what they demand of each other, as plain values.
-
-Everything else in this room computes with these; nothing here knows who read them, or when.
-"""
+"""Nodes, pods, their constraints and scalable node pools, as immutable values without Kubernetes' JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectorRequirement:
-    """One requirement on labels, of a node or of a pod.
+    """One requirement on a label of a node or a pod (one entry of ``matchExpressions``).
 
     :param operator: ``In``, ``NotIn``, ``Exists``, ``DoesNotExist``; for nodes also ``Gt`` and ``Lt``.
     """
@@ -24,10 +21,10 @@ class SelectorRequirement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSelectorTerm:
-    """Requirements that a node must all fulfil; a term without any matches no node.
+    """A node selector term: a node must meet all its requirements. A term without requirements matches no node.
 
-    :param expressions: on the node's labels.
-    :param fields: on the node's fields (``metadata.name``).
+    :param expressions: requirements on the node's labels.
+    :param fields: requirements on the node's fields (``metadata.name``).
     """
 
     expressions: tuple[SelectorRequirement, ...] = ()
@@ -35,17 +32,17 @@ class NodeSelectorTerm:
 
 
 LabelSelector = tuple[SelectorRequirement, ...] | None
-"""A label selector: all requirements must hold; ``()`` selects everything, None nothing (meta/v1 LabelSelector)."""
+"""Requirements that must all hold (meta/v1 LabelSelector): ``()`` selects everything, None selects nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodAffinityTerm:
     """One required term of pod affinity or anti-affinity.
 
-    :param topology_key: the node label that says what is near: nodes with the same value are one place.
-    :param selector: which pods are meant.
-    :param namespaces: in which namespaces they are looked for.
-    :param namespace_selector: by labels, in which more; None for no more, ``()`` for all.
+    :param topology_key: node label; nodes with the same value of it are one topology domain.
+    :param selector: selects other pods by their labels.
+    :param namespaces: namespaces of those pods.
+    :param namespace_selector: selects further namespaces by their labels; None for none, ``()`` for all.
     """
 
     topology_key: str
@@ -58,11 +55,12 @@ class PodAffinityTerm:
 class SpreadConstraint:
     """One topology spread constraint with ``whenUnsatisfiable: DoNotSchedule``.
 
-    :param max_skew: by how many pods a domain may be ahead of the emptiest one.
-    :param topology_key: nodes with the same value of this label are one domain.
-    :param min_domains: with fewer domains than this the emptiest one counts as empty.
-    :param honor_affinity: only nodes that the pod's node selector and affinity allow make up domains.
-    :param honor_taints: only nodes whose taints the pod tolerates do.
+    :param max_skew: number of pods that a domain may have more than the domain with the fewest.
+    :param topology_key: node label; nodes with the same value of it are one topology domain.
+    :param selector: selects the pods to count.
+    :param min_domains: with fewer domains than this, the minimum counts as 0.
+    :param honor_affinity: count only nodes that match the pod's node selector and node affinity.
+    :param honor_taints: count only nodes whose taints the pod tolerates.
     """
 
     max_skew: int
@@ -75,7 +73,13 @@ class SpreadConstraint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toleration:
-    """A toleration as Kubernetes' core/v1 API holds it; an empty key with ``Exists`` tolerates every taint."""
+    """A toleration (core/v1).
+
+    :param key: taint key; empty with ``Exists`` tolerates every taint.
+    :param operator: ``Equal`` or ``Exists``; any other tolerates nothing.
+    :param value: taint value for ``Equal``.
+    :param effect: taint effect; empty for all effects.
+    """
 
     key: str = ""
     operator: str = "Equal"
@@ -84,13 +88,13 @@ class Toleration:
 
 
 PossibleLabels = Mapping[str, tuple[str, ...]]
-"""Label → values that a node may have; no values: the label will not be there. Others are not known."""
+"""Label → values that a future node may have; an empty tuple means it will lack the label. Other labels are unknown."""
 
 
 class HostPort(NamedTuple):
-    """A port of the node that a pod takes for itself.
+    """A host port of a pod.
 
-    :param ip: address of the node, ``0.0.0.0`` for all of them.
+    :param ip: address of the node, ``0.0.0.0`` for all addresses.
     """
 
     ip: str
@@ -100,19 +104,21 @@ class HostPort(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodConstraints:
-    """What the filters of kube-scheduler look at besides resources.
+    """A pod's constraints on its node besides resources, as kube-scheduler's filters read them.
 
-    :param node_selector: labels the node must carry with exactly this value.
-    :param node_terms: required node affinity, one of them must match; None: no affinity, ``()``: matches no node.
-    :param volume_terms: node affinity of each bound PersistentVolume; of each, one term must match.
-    :param affinity: required terms only, as are ``anti_affinity``.
-    :param spread_constraints: constraints with ``DoNotSchedule`` only.
-    :param is_gated: the pod has scheduling gates, so nobody looks for a node yet.
-    :param unread_claims: names of PersistentVolumeClaims whose volumes nobody looked at yet. Whoever did replaces them
-        by
-        ``volume_terms``, or by words in ``undecided`` (what a claim without a volume waits for is not decided here).
-    :param undecided: what the pod demands and this code does not decide, in people's words.
-    :param has_runtime_class: it names a RuntimeClass, which may add tolerations when the pod is created.
+    :param node_selector: label → value that the node must have.
+    :param node_terms: required node affinity: one term must match. None: no affinity; ``()``: no node matches.
+    :param volume_terms: node affinity of each bound PersistentVolume: of each, one term must match.
+    :param tolerations: the pod's, and those that the API server will add.
+    :param affinity: required pod affinity terms.
+    :param anti_affinity: required pod anti-affinity terms.
+    :param spread_constraints: topology spread constraints with ``DoNotSchedule``.
+    :param host_ports: host ports of containers and sidecars.
+    :param is_gated: the pod has scheduling gates, so kube-scheduler does not schedule it yet.
+    :param unread_claims: names of PersistentVolumeClaims whose volumes are not read yet. The reader replaces them with
+        ``volume_terms``, or with an entry in ``undecided`` for a claim without a volume.
+    :param undecided: constraints that this code does not check, in words for users.
+    :param has_runtime_class: the pod names a RuntimeClass, which may add tolerations at creation.
     """
 
     node_selector: Mapping[str, str] = field(default_factory=dict)
@@ -130,17 +136,22 @@ class PodConstraints:
 
     @property
     def node_affinity_key(self) -> tuple[int, int]:
-        """What stands for the nodes that a pod asks for, the same for its replicas; only as long as this is kept."""
+        """Cheap key of the node selector and affinity, equal for replicas; valid while this object is alive."""
         return id(self.node_selector), id(self.node_terms)
 
 
 NO_CONSTRAINTS = PodConstraints()
-"""Shared by all pods that demand nothing, of which there are very many."""
+"""Shared by all pods without constraints."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taint:
-    """A node taint (core/v1)."""
+    """A node taint (core/v1).
+
+    :param key: never empty.
+    :param effect: ``NoSchedule``, ``PreferNoSchedule`` or ``NoExecute``.
+    :param value: may be empty.
+    """
 
     key: str
     effect: str
@@ -149,14 +160,17 @@ class Taint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """The few facts of a node that placement and counting need.
+    """The facts of a node that scheduling and counting need.
 
-    :param allocatable: resource name → whole base units (``cpu`` in millicores, ``memory`` in bytes, others counts).
-    :param capacity: same form; ``capacity - allocatable`` of a GPU resource is broken hardware.
-    :param unschedulable: cordoned (``spec.unschedulable``).
+    :param name: unique in the cluster.
+    :param labels: label → value.
+    :param taints: in the order of the API.
+    :param allocatable: resource → whole base units (``cpu`` in millicores, ``memory`` in bytes, others counts).
+    :param capacity: same form; for GPUs, ``capacity - allocatable`` is the number of broken devices.
+    :param unschedulable: the node is cordoned (``spec.unschedulable``).
     :param ready: its condition Ready is True.
-    :param uncounted: names of resources that it may have, nobody can tell how many; both amounts lack them.
-    :param published_by_dra: names of resources of which a DRA driver shows devices there, counted or not.
+    :param uncounted: resources that the node may have in an unknown number; both amounts lack them.
+    :param published_by_dra: resources for which a DRA driver publishes devices on the node, counted or not.
     """
 
     name: str
@@ -171,20 +185,24 @@ class Node:
 
     @property
     def schedulable(self) -> bool:
-        """Ready and not cordoned."""
+        """Whether the node is ready and not cordoned."""
         return self.ready and not self.unschedulable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """The few facts of a pod that is not finished.
+    """The facts of an unfinished pod that scheduling and counting need.
 
-    :param node: name of the node it is bound to, None while it waits.
+    :param name: unique in the namespace.
+    :param namespace: name of the namespace.
+    :param node: name of the node that the pod is bound to, None while it is pending.
     :param requests: effective requests, in the units of :class:`Node`.
-    :param terminating: it was told to go (``metadata.deletionTimestamp``), and still holds what it requested.
-    :param created: ``metadata.creationTimestamp`` as the API server wrote it, so texts sort by age; empty if unknown.
-    :param constraints: of a bound pod only what still matters to others: its anti-affinity and its host ports.
-    :param nominated_node: name of the node that is being cleared for it (``status.nominatedNodeName``).
+    :param labels: label → value.
+    :param terminating: the pod is being deleted (``metadata.deletionTimestamp``) and still holds its requests.
+    :param priority: ``spec.priority``, 0 if unset.
+    :param created: ``metadata.creationTimestamp`` (RFC 3339, sorts by age), empty if unknown.
+    :param constraints: of a bound pod only those that affect other pods: anti-affinity and host ports.
+    :param nominated_node: name of the node where preemption makes room for the pod (``status.nominatedNodeName``).
     """
 
     name: str
@@ -201,15 +219,14 @@ class Pod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineConstraints:
-    """What the nodes of one pool may be. Amounts are in the units of :class:`~gpuspawner.core.cluster.model.Node`.
+    """The machines that an autoscaler may choose for one node pool, in the units of :class:`Node`.
 
-    :param sizes: resource name → amounts that one machine may have, ascending; what is missing is not known.
-    :param limits: resource name → what all nodes together may have; ``nodes`` counts them.
-    :param remaining: of these, what new nodes may still have; 0 ``nodes`` also while none can be added for another
-        reason.
-    :param taints: those that stay: a pod has to tolerate them.
-    :param requirements: what is asked of a machine, as its node's labels will say it.
-    :param is_reliable: everything that is said of them was understood, and nothing says that new nodes fail.
+    :param sizes: resource → amounts that one machine may have, ascending; a missing resource is unknown.
+    :param limits: resource → maximum over all nodes of the pool; ``nodes`` limits their number.
+    :param remaining: resource → rest of the limit for new nodes; ``nodes`` is 0 while the pool cannot grow at all.
+    :param taints: permanent taints of new nodes.
+    :param requirements: requirements that the labels of a new node will meet.
+    :param is_reliable: the whole description of the pool was understood, and no condition reports failing nodes.
     """
 
     sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -222,19 +239,17 @@ class MachineConstraints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalableNodePool:
-    """A pool of nodes that may grow.
+    """A node pool to which an autoscaler may add nodes.
 
-    :param name: what people call it.
-    :param minutes: how long a new node takes to be ready, None when not known.
-    :param node_allocatable: resource name → what a new node has for pods, in the units of
-        :class:`~gpuspawner.core.cluster.model.Node`. What every node has (CPU, memory) and is missing is taken to
-        suffice;
-        of extended resources (with a ``/`` in the name) it has none that are missing.
-    :param max_new_nodes: nodes it may grow by, None for no limit.
-    :param labels: what is known of a new node's labels.
-    :param examples: nodes of the pool that are there: a new one will be like them in labels and taints.
-    :param machines: what may become a node, where that is picked to fit the pods that wait; ``node_allocatable`` is
-        then empty.
+    :param name: as the admin knows it: the NodePool, or the GPU type's display name.
+    :param minutes: time until a new node is ready, None if unknown.
+    :param node_allocatable: resource → allocatable amount of a new node, in the units of :class:`Node`. A missing
+        extended resource (with a ``/`` in its name) counts as 0, any other missing resource as unlimited.
+    :param max_new_nodes: number of nodes that may be added, None for no limit.
+    :param labels: known labels of a new node.
+    :param examples: existing nodes of the pool; a new node will have the same labels and taints.
+    :param machines: set if the autoscaler chooses a machine that fits the pending pods; ``node_allocatable`` is then
+        empty.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Which nodes a pod asks for by its node selector and required node affinity, of nodes that are there or may be."""
+"""Match a pod's node selector and required node affinity against existing nodes and against possible labels."""
 
 from __future__ import annotations
 
@@ -15,11 +15,15 @@ from gpuspawner.core.cluster.selectors import (
 )
 
 _MAX_COMBINATIONS = 64
-"""Combinations of terms that are looked at; what only a later one would allow is not sure."""
+"""Combinations of terms that are checked; a match in a later one is not found."""
 
 
 def matches_node_affinity(node: Node, constraints: PodConstraints) -> bool:
-    """Tell whether a node is one of those that a pod asks for."""
+    """Return whether an existing node matches a pod's node selector and required node affinity.
+
+    :param node: an existing node.
+    :param constraints: of the pod; its volumes are not checked.
+    """
     labels = node.labels
     for key, value in constraints.node_selector.items():
         if labels.get(key) != value:
@@ -28,22 +32,25 @@ def matches_node_affinity(node: Node, constraints: PodConstraints) -> bool:
 
 
 def may_match_node_affinity(labels: PossibleLabels, constraints: PodConstraints) -> bool:
-    """Tell whether a node with one of these values of each label could be one of those that a pod asks for."""
+    """Return whether a node with some choice of these labels could match a pod's node selector and affinity.
+
+    An unknown label may have any value.
+    """
     if any(key in labels and value not in labels[key] for key, value in constraints.node_selector.items()):
         return False
     return constraints.node_terms is None or any(_may_match_term(labels, term) for term in constraints.node_terms)
 
 
 def guarantees_node_affinity(labels: PossibleLabels, constraints: PodConstraints) -> bool:
-    """Tell whether a node is one that a pod and its volumes ask for, if whoever makes it picks the labels' values so.
+    """Return whether some choice of these labels matches a pod's node selector and affinity and all its volumes.
 
-    Nothing is assumed of labels that are not known: a demand on one of those is not met.
+    The autoscaler chooses the values. A requirement on an unknown label is not met.
     """
     selector = [
         SelectorRequirement(key=key, operator=IN, values=(value,)) for key, value in constraints.node_selector.items()
     ]
-    picked = _narrow_labels(labels, selector)
-    choices = [] if picked is None else [picked]
+    narrowed = _narrow_labels(labels, selector)
+    choices = [] if narrowed is None else [narrowed]
     for terms in (*(() if constraints.node_terms is None else (constraints.node_terms,)), *constraints.volume_terms):
         usable = [term for term in terms if term.expressions and not term.fields]
         found = (_narrow_labels(each, term.expressions) for each in choices for term in usable)
@@ -52,28 +59,28 @@ def guarantees_node_affinity(labels: PossibleLabels, constraints: PodConstraints
 
 
 def filter_values(values: tuple[str, ...], requirement: SelectorRequirement) -> tuple[str, ...]:
-    """Return the values of a label that fulfil a requirement; by sets, as nothing limits how many there are."""
-    if requirement.operator in (IN, NOT_IN):
-        named = frozenset(values).intersection(requirement.values)
-        return tuple(value for value in values if (value in named) is (requirement.operator == IN))
+    """Return those values of a label that meet a requirement."""
+    if requirement.operator in (IN, NOT_IN):  # with a set, as both lists may be very long
+        common = frozenset(values).intersection(requirement.values)
+        return tuple(value for value in values if (value in common) is (requirement.operator == IN))
     return tuple(value for value in values if meets_requirement({requirement.key: value}, requirement))
 
 
 def _narrow_labels(labels: PossibleLabels, requirements: Iterable[SelectorRequirement]) -> PossibleLabels | None:
-    """Return labels with the values alone that fulfil all requirements, None where a label is left with none."""
-    picked = dict(labels)
+    """Return labels with only the values that meet all requirements, or None if a label has no value left."""
+    narrowed = dict(labels)
     for each in requirements:
-        values = picked.get(each.key)
+        values = narrowed.get(each.key)
         if values is None or not is_valid_requirement(each):
             return None
         if not values:
             if each.operator not in (NOT_IN, DOES_NOT_EXIST):
                 return None
             continue
-        picked[each.key] = filter_values(values, each)
-        if not picked[each.key]:
+        narrowed[each.key] = filter_values(values, each)
+        if not narrowed[each.key]:
             return None
-    return picked
+    return narrowed
 
 
 def _may_match_term(labels: PossibleLabels, term: NodeSelectorTerm) -> bool:

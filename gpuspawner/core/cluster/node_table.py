@@ -1,7 +1,6 @@
-"""Nodes as rows of a table: amounts of each resource in columns, and rows that are alike together in pools.
+"""Keep nodes as table rows, with amounts in a column per resource and equivalent nodes in groups.
 
-A survey of thousands of nodes in a few milliseconds takes both: what a pod demands of labels and taints is looked at
-once a pool, and amounts are compared column by column.
+A scan checks labels and taints once per group and compares amounts by column, so thousands of nodes take milliseconds.
 """
 
 from __future__ import annotations
@@ -20,22 +19,22 @@ _T = TypeVar("_T")
 _K = TypeVar("_K")
 
 _MAX_GROUPINGS = 32
-"""Ways to pool nodes that are kept up to date; there is one for each kind of pod that people ask about."""
+"""Groupings kept up to date, the most recently used; each kind of pod needs one."""
 _MAX_CHANGES = 512
-"""Last changes of what is free that are remembered by their rows."""
+"""Most recent changes of free amounts whose rows are remembered."""
 _MAX_COLUMNS = 64
-"""Resources whose amounts are kept as columns: those that pods asked for lately."""
+"""Resources kept as columns, the most recently added."""
 
 _AmountReader = Callable[[Node], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGrouping:
-    """What of a node tells pools apart, besides its taints, what it has uncounted and whether it is cordoned.
+    """Which nodes are equivalent: those with equal taints, uncounted resources, cordon and the following.
 
-    :param values: labels whose values matter.
-    :param presence: labels of which it only matters whether they are there.
-    :param by_name: each node is a pool of its own.
+    :param values: labels whose values must be equal.
+    :param presence: labels that both nodes have or both lack.
+    :param by_name: each node is a group of its own.
     """
 
     values: tuple[str, ...] = ()
@@ -43,7 +42,7 @@ class NodeGrouping:
     by_name: bool = False
 
     def build_key(self, node: Node) -> tuple[object, ...]:
-        """Return what is the same for all nodes of a pool."""
+        """Return a key that equivalent nodes share."""
         labels = node.labels
         return (
             node.unschedulable,
@@ -56,10 +55,10 @@ class NodeGrouping:
 
 
 class EquivalentNodes:
-    """Rows of nodes that are alike.
+    """The rows of equivalent nodes.
 
     :ivar example: one of the nodes.
-    :ivar cache: what was computed of these nodes, forgotten when one of them changes.
+    :ivar cache: results that callers computed for these nodes; cleared when one of them changes.
     """
 
     __slots__ = ("_pick", "_rows", "cache", "example")
@@ -82,17 +81,17 @@ class EquivalentNodes:
         return tuple(self._rows)
 
     def has_any(self, rows: Collection[int]) -> bool:
-        """Tell whether one of these rows is a node of the pool."""
+        """Return whether at least one of these rows is in the group."""
         return not self._rows.keys().isdisjoint(rows)
 
     def pick(self, column: list[int]) -> tuple[int, ...]:
-        """Return the values a column has for these nodes."""
+        """Return the values of a column for these nodes."""
         if self._pick is None:
             self._pick = make_picker(self.rows)
         return self._pick(column)
 
     def add(self, row: int, node: Node) -> None:
-        """Take a node in, or a changed one that is still alike."""
+        """Add a node, or update one that is still equivalent."""
         self.example = node
         self.cache.clear()
         if row not in self._rows:
@@ -100,24 +99,27 @@ class EquivalentNodes:
             self._pick = None
 
     def discard(self, row: int) -> None:
-        """Take a node out."""
+        """Remove a row if it is in the group."""
         self.cache.clear()
         if self._rows.pop(row, row) is None:
             self._pick = None
 
 
 def make_picker(rows: Sequence[int]) -> Callable[[list[_T]], tuple[_T, ...]]:
-    """Return a function that picks these rows of a column."""
+    """Return a function that returns the values of a column in these rows."""
     if len(rows) > 1:
         return itemgetter(*rows)
     return lambda column: tuple(column[row] for row in rows)
 
 
-class NodeTable:
-    """All nodes, each in a row that it keeps; rows of nodes that left are used again.
+_NodesByKey = dict[tuple[object, ...], EquivalentNodes]
 
-    :param requested: node name and resource → how much of it is requested there.
-    :ivar change_count: how often something was taken from a node or given back.
+
+class NodeTable:
+    """All nodes. A node keeps its row; the row of a removed node is reused.
+
+    :param requested: returns the requested amount for a node name and a resource, in the units of :class:`Node`.
+    :ivar change_count: number of changes of free amounts so far.
     """
 
     def __init__(self, requested: Callable[[str, str], int]) -> None:
@@ -127,7 +129,7 @@ class NodeTable:
         self._unused: list[int] = []
         self._free: dict[str, list[int]] = {}
         self._allocatable: dict[str, list[int]] = {}
-        self._pools: dict[NodeGrouping, dict[tuple[object, ...], EquivalentNodes]] = {}
+        self._groups: dict[NodeGrouping, _NodesByKey] = {}
         self.change_count = 0
         self._changed_rows: deque[int] = deque(maxlen=_MAX_CHANGES)
 
@@ -138,55 +140,57 @@ class NodeTable:
         return len(self._rows)
 
     def get(self, name: str) -> Node | None:
-        """Return a node by its name."""
+        """Return a node by name, or None if it is unknown."""
         row = self._rows.get(name)
         return None if row is None else self._nodes[row]
 
     def find_row(self, name: str) -> int | None:
-        """Return the row of a node."""
+        """Return the row of a node, or None if it is unknown."""
         return self._rows.get(name)
 
     def get_by_row(self, row: int) -> Node:
-        """Return the node in a row that is used."""
+        """Return the node in a row.
+
+        :raises KeyError: for an unused row.
+        """
         node = self._nodes[row]
         if node is None:
             raise KeyError(row)
         return node
 
     def put(self, node: Node) -> None:
-        """Take a new node, or a changed one, in."""
+        """Add or update a node."""
         row = self._rows.get(node.name)
         if row is None:
             row = self._add_row(node.name)
-        known, self._nodes[row] = self._nodes[row], node
+        previous, self._nodes[row] = self._nodes[row], node
         for name, column in self._free.items():
-            column[row] = node.allocatable.get(name, 0) - self._requested(node.name, name)
+            column[row] = self._compute_free(name, node)
         for name, column in self._allocatable.items():
             column[row] = node.allocatable.get(name, 0)
-        for layout, pools in self._pools.items():
-            _move_row(
-                pools,
-                row,
-                known=None if known is None else layout.build_key(known),
-                node=node,
-                key=layout.build_key(node),
-            )
+        for grouping, groups in self._groups.items():
+            key = grouping.build_key(node)
+            if previous is not None and (previous_key := grouping.build_key(previous)) != key:
+                _remove_row(groups, row, key=previous_key)
+            _add_row(groups, row, node=node, key=key)
 
     def remove(self, name: str) -> None:
-        """Take a node out, if it is there."""
+        """Remove a node if it is known."""
         row = self._rows.pop(name, None)
         if row is None:
             return
-        known, self._nodes[row] = self._nodes[row], None
+        previous, self._nodes[row] = self._nodes[row], None
         self._unused.append(row)
-        for layout, pools in self._pools.items():
-            if known is not None:
-                _remove_row(pools, row, key=layout.build_key(known))
+        for grouping, groups in self._groups.items():
+            if previous is not None:
+                _remove_row(groups, row, key=grouping.build_key(previous))
 
     def reserve(self, name: str, amounts: Mapping[str, int], *, sign: int = 1) -> None:
-        """Take amounts away from what is free on a node, if it is there.
+        """Subtract amounts from what is free on a node; does nothing if the node is unknown.
 
-        :param sign: -1 to give them back.
+        :param name: of the node.
+        :param amounts: in the units of :class:`Node`.
+        :param sign: -1 to release the amounts.
         """
         row = self._rows.get(name)
         if row is None:
@@ -199,39 +203,39 @@ class NodeTable:
                 column[row] -= sign * amount
 
     def find_changed_rows(self, since: int) -> frozenset[int] | None:
-        """Return the rows in which something was taken or given back, None when that is too long ago to tell.
+        """Return the rows whose free amounts changed, or None if more changed than is remembered.
 
-        :param since: what ``touches`` was.
+        :param since: earlier value of :attr:`change_count`.
         """
-        number = self.change_count - since
-        if number > len(self._changed_rows):
+        changes = self.change_count - since
+        if changes > len(self._changed_rows):
             return None
-        return frozenset(islice(reversed(self._changed_rows), number))
+        return frozenset(islice(reversed(self._changed_rows), changes))
 
     def get_free_column(self, resource: str) -> list[int]:
-        """Return what each row still has of a resource; less than nothing where more was promised than is there."""
+        """Return the free amount of a resource by row; negative where requests exceed the allocatable amount."""
         return self._get_column(self._free, resource, amount=partial(self._compute_free, resource))
 
     def list_free(self, nodes: Iterable[Node], resource: str) -> list[int]:
-        """Return what each of these nodes, all of them here, still has of a resource; see :meth:`free`."""
+        """Return the free amount of a resource for each of these nodes, all of them in the table."""
         column = self.get_free_column(resource)
         return [column[self._rows[node.name]] for node in nodes]
 
     def get_allocatable_column(self, resource: str) -> list[int]:
-        """Return what each row has of a resource."""
+        """Return the allocatable amount of a resource by row."""
         return self._get_column(self._allocatable, resource, amount=lambda node: node.allocatable.get(resource, 0))
 
     def group_nodes(self, grouping: NodeGrouping) -> list[EquivalentNodes]:
-        """Return all nodes in pools of which each is the same in all that a layout names."""
-        found = self._pools.pop(grouping, None)
-        if found is None:
-            found = {}
+        """Return all nodes in groups that are equivalent under a grouping."""
+        groups = self._groups.pop(grouping, None)
+        if groups is None:
+            groups = {}
             for row, node in enumerate(self._nodes):
                 if node is not None:
-                    _add_row(found, row, node=node, key=grouping.build_key(node))
-        self._pools[grouping] = found  # last in the order, as it was used last
-        _drop_oldest(self._pools, _MAX_GROUPINGS)
-        return list(found.values())
+                    _add_row(groups, row, node=node, key=grouping.build_key(node))
+        self._groups[grouping] = groups  # moves it to the end: most recently used
+        _drop_oldest(self._groups, _MAX_GROUPINGS)
+        return list(groups.values())
 
     def _compute_free(self, resource: str, node: Node) -> int:
         return node.allocatable.get(resource, 0) - self._requested(node.name, resource)
@@ -255,32 +259,20 @@ class NodeTable:
         return row
 
 
-_NodesByKey = dict[tuple[object, ...], EquivalentNodes]
+def _add_row(groups: _NodesByKey, row: int, *, node: Node, key: tuple[object, ...]) -> None:
+    group = groups.get(key)
+    if group is None:
+        group = groups[key] = EquivalentNodes(node)
+    group.add(row, node)
 
 
-def _move_row(
-    pools: _NodesByKey, row: int, *, known: tuple[object, ...] | None, node: Node, key: tuple[object, ...]
-) -> None:
-    if known is not None and known != key:
-        _remove_row(pools, row, key=known)
-    _add_row(pools, row, node=node, key=key)
+def _remove_row(groups: _NodesByKey, row: int, *, key: tuple[object, ...]) -> None:
+    group = groups[key]
+    group.discard(row)
+    if not group:
+        del groups[key]
 
 
-def _add_row(pools: _NodesByKey, row: int, *, node: Node, key: tuple[object, ...]) -> None:
-    pool = pools.get(key)
-    if pool is None:
-        pool = pools[key] = EquivalentNodes(node)
-    pool.add(row, node)
-
-
-def _remove_row(pools: _NodesByKey, row: int, *, key: tuple[object, ...]) -> None:
-    pool = pools[key]
-    pool.discard(row)
-    if not pool:
-        del pools[key]
-
-
-def _drop_oldest(kept: dict[_K, _T], most: int) -> None:
-    """Forget what was put in, or used, the longest ago."""
-    while len(kept) > most:
-        kept.pop(next(iter(kept)))
+def _drop_oldest(entries: dict[_K, _T], max_entries: int) -> None:
+    while len(entries) > max_entries:
+        entries.pop(next(iter(entries)))

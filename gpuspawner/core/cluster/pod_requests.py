@@ -1,36 +1,36 @@
-"""What kube-scheduler reserves for a pod.
+"""Compute a pod's effective requests: the resources that kube-scheduler reserves for it.
 
-As Kubernetes 1.36 computes it: component-helpers/resource/helpers.go (``PodRequests``), after the API server's defaults
-(pkg/apis/core/v1/defaults.go), so that a pod that was not created yet counts as it will.
+As in Kubernetes 1.36, component-helpers/resource/helpers.go (``PodRequests``). The API server's defaults
+(pkg/apis/core/v1/defaults.go) are applied first, so a pod that does not exist yet counts as it will once created.
 https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 
 from gpuspawner.core.json_access import as_dict, as_dicts, as_text
 from gpuspawner.core.units.quantity import QuantityError, parse_quantity
 
 MilliAmounts = dict[str, int]
-"""Resource name → thousandths of its base unit: the API server rounds each amount up to those before it keeps a pod
-(``SetDefaults_ResourceList``), so sums of them are what kube-scheduler sees."""
+"""Resource → thousandths of its base unit. The API server rounds each amount up to thousandths before it stores a pod
+(``SetDefaults_ResourceList``), so kube-scheduler adds up rounded amounts."""
 
 _THOUSAND = 1000
 _POD_LEVEL_RESOURCES = frozenset({"cpu", "memory"})
-"""Resources that ``spec.resources`` may hold, with huge pages."""
+"""Resources that ``spec.resources`` of a pod may hold, besides huge pages."""
 _HUGE_PAGES = "hugepages-"
 _NATIVE_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
 _NATIVE_PREFIXES = (_HUGE_PAGES, "attachable-volumes-")
 
 
 def compute_requests(spec: Mapping[str, object], status: Mapping[str, object] | None = None) -> dict[str, int]:
-    """Return resource name → whole base units (``cpu``: millicores); nothing of a resource that is not asked for.
+    """Return resource → whole base units (``cpu``: millicores), without resources of which the pod requests none.
 
     :param spec: of a v1 Pod.
-    :param status: of a pod that is bound already: while it is resized, the larger of old and new counts.
+    :param status: of a bound v1 Pod; while the pod is resized, the larger of the old and the new amount counts.
     """
     statuses = _ResizeStatus(status or {})
     total = _sum_containers(spec, statuses)
@@ -40,7 +40,7 @@ def compute_requests(spec: Mapping[str, object], status: Mapping[str, object] | 
 
 
 class _ResizeStatus:
-    """What a pod's status says of its resources."""
+    """The amounts that a bound pod holds during an in-place resize, from its status."""
 
     def __init__(self, status: Mapping[str, object]) -> None:
         self._infeasible = any(
@@ -51,29 +51,29 @@ class _ResizeStatus:
         self._containers = {as_text(each.get("name")): each for each in containers if "resources" in each}
         self._pod = status if "resources" in status else {}
 
-    def get_container_amounts(self, container: Mapping[str, object], wanted: MilliAmounts) -> MilliAmounts:
-        """Return what a container holds or is about to."""
-        return self._compute_largest(self._containers.get(as_text(container.get("name"))), wanted)
+    def get_container_amounts(self, container: Mapping[str, object], requests: MilliAmounts) -> MilliAmounts:
+        """Return the larger of what a container holds and what its spec requests."""
+        return self._compute_largest(self._containers.get(as_text(container.get("name"))), requests)
 
-    def get_pod_amounts(self, wanted: MilliAmounts) -> MilliAmounts:
-        """Return what the pod as a whole holds or is about to."""
-        return self._compute_largest(self._pod, wanted)
+    def get_pod_amounts(self, requests: MilliAmounts) -> MilliAmounts:
+        """Return the larger of what the pod as a whole holds and what its spec requests at pod level."""
+        return self._compute_largest(self._pod, requests)
 
-    def _compute_largest(self, found: Mapping[str, object] | None, wanted: MilliAmounts) -> MilliAmounts:
-        if not found or not isinstance(found.get("resources"), dict):
-            return wanted
-        held = _read_amounts(as_dict(found.get("resources")).get("requests"))
-        _raise_to(held, _read_amounts(found.get("allocatedResources")))
+    def _compute_largest(self, status: Mapping[str, object] | None, requests: MilliAmounts) -> MilliAmounts:
+        if not status or not isinstance(status.get("resources"), dict):
+            return requests
+        held = _read_amounts(as_dict(status.get("resources")).get("requests"))
+        _raise_to(held, _read_amounts(status.get("allocatedResources")))
         if not self._infeasible:
-            _raise_to(held, wanted)
+            _raise_to(held, requests)
         return held
 
 
 def _sum_containers(spec: Mapping[str, object], statuses: _ResizeStatus) -> MilliAmounts:
-    """Return what the containers need together.
+    """Return the requests of all containers together.
 
-    Init containers run one after the other and before the others, so the largest of them counts, not the sum; those
-    that keep running (sidecars, ``restartPolicy: Always``) add to everything that starts after them.
+    Init containers run one after another before the app containers, so their maximum counts, not their sum. Sidecars
+    (``restartPolicy: Always``) keep running and add to all containers that start after them.
     """
     total: MilliAmounts = {}
     for container in as_dicts(spec.get("containers")):
@@ -95,28 +95,29 @@ def _sum_containers(spec: Mapping[str, object], statuses: _ResizeStatus) -> Mill
 
 
 def _apply_pod_level(total: MilliAmounts, resources: Mapping[str, object], *, statuses: _ResizeStatus) -> None:
-    """Let amounts on the pod itself take the place of its containers' sum, in place.
+    """Replace the containers' sum in ``total`` with the requests at pod level.
 
-    A limit on the pod stands for a request where neither the pod nor a container has one (``defaultPodRequests``).
+    A limit at pod level becomes a request if neither the pod nor a container requests the resource
+    (``defaultPodRequests``); for huge pages it does even if a container requests them.
     """
-    wanted = _read_amounts(resources.get("requests"))
+    requests = _read_amounts(resources.get("requests"))
     for name, millis in _read_amounts(resources.get("limits")).items():
-        if name not in wanted and (name not in total or name.startswith(_HUGE_PAGES)):
-            wanted[name] = millis
-    held = statuses.get_pod_amounts(wanted)
-    for name, millis in wanted.items():
+        if name not in requests and (name not in total or name.startswith(_HUGE_PAGES)):
+            requests[name] = millis
+    held = statuses.get_pod_amounts(requests)
+    for name, millis in requests.items():
         if name in _POD_LEVEL_RESOURCES or name.startswith(_HUGE_PAGES):
             total[name] = held.get(name, millis)
 
 
 def _read_container_requests(container: Mapping[str, object]) -> MilliAmounts:
-    """Return a container's requests; Kubernetes lets a limit without a request stand for both."""
+    """Return a container's requests; a limit without a request counts as a request, too."""
     resources = as_dict(container.get("resources"))
     return {**_read_amounts(resources.get("limits")), **_read_amounts(resources.get("requests"))}
 
 
 def _is_counted(name: str) -> bool:
-    """Tell whether kube-scheduler counts a resource (``IsScalarResourceName``)."""
+    """Return whether kube-scheduler counts a resource (``IsScalarResourceName``)."""
     return name in _NATIVE_RESOURCES or "/" in name or name.startswith(_NATIVE_PREFIXES)
 
 
@@ -136,20 +137,16 @@ def _raise_to(total: MilliAmounts, least: Mapping[str, int]) -> None:
 
 
 def _read_amounts(raw: object) -> MilliAmounts:
-    """Return the quantities of a JSON object, without what is no quantity."""
-    if not isinstance(raw, dict) or not raw:
-        return {}
-    return dict(_iter_readable(raw.items()))
-
-
-def _iter_readable(items: Iterable[tuple[object, object]]) -> Iterable[tuple[str, int]]:
-    for name, value in items:
+    """Return the quantities of a v1 ResourceList; malformed ones are skipped."""
+    amounts: MilliAmounts = {}
+    for name, value in as_dict(raw).items():
         millis = _parse_millis(value) if isinstance(value, str | int | float) else None
         if millis is not None and isinstance(name, str):
-            yield name, millis
+            amounts[name] = millis
+    return amounts
 
 
-# Typed, as True is no 1 here.
+# typed=True keeps True (not a quantity) apart from 1.
 @lru_cache(maxsize=4096, typed=True)
 def _parse_millis(value: str | float) -> int | None:
     try:

@@ -1,8 +1,7 @@
-"""Nodes, the pods on them and the devices they hold, kept up to date one change at a time.
+"""The state of the cluster: nodes, their pods and free resources, updated one change at a time.
 
-Anti-affinity of the pods that are there already: whom they keep away from their place.
-
-An inventory as an occupancy, whatever of it could be read.
+:class:`Occupancy` is the mutable state, :class:`Inventory` a snapshot with the parts that could be read, and
+:class:`AntiAffinityIndex` the anti-affinity of bound pods.
 """
 
 from __future__ import annotations
@@ -16,26 +15,26 @@ from gpuspawner.core.cluster.model import HostPort, Node, Pod, PodAffinityTerm, 
 from gpuspawner.core.cluster.node_table import NodeTable
 
 _TermCounts = dict[PodAffinityTerm, dict[str, int]]
-"""Term → node → how many pods with that term are there. Replicas have equal terms, so there are few."""
+"""Term → node → number of its pods with that term. Replicas have equal terms, so there are few."""
 
 
 class AntiAffinityIndex:
-    """Required anti-affinity terms of bound pods, found by the namespace they look in."""
+    """Required anti-affinity terms of bound pods, indexed by the namespaces that they apply to."""
 
     def __init__(self) -> None:
         self._in_namespace: dict[str, _TermCounts] = {}
         self._by_labels: _TermCounts = {}
 
     def add(self, pod: Pod) -> None:
-        """Take the terms of a bound pod in."""
+        """Add the terms of a bound pod."""
         self._change(pod, 1)
 
     def remove(self, pod: Pod) -> None:
-        """Take the terms of a bound pod out."""
+        """Remove the terms of a bound pod."""
         self._change(pod, -1)
 
     def iter_terms(self, namespace: str) -> Iterator[tuple[PodAffinityTerm, Mapping[str, int]]]:
-        """Yield the terms that look in a namespace, or may, each with nodes and how many pods have it there."""
+        """Yield the terms that apply to a namespace or may apply to it, each with node → number of pods with it."""
         yield from self._in_namespace.get(namespace, {}).items()
         yield from self._by_labels.items()
 
@@ -47,23 +46,23 @@ class AntiAffinityIndex:
                 _change_count(self._by_labels, term, node=pod.node, by=by)
                 continue
             for namespace in term.namespaces:
-                places = self._in_namespace.setdefault(namespace, {})
-                _change_count(places, term, node=pod.node, by=by)
-                if not places:
+                terms = self._in_namespace.setdefault(namespace, {})
+                _change_count(terms, term, node=pod.node, by=by)
+                if not terms:
                     del self._in_namespace[namespace]
 
 
-def _change_count(places: _TermCounts, term: PodAffinityTerm, *, node: str, by: int) -> None:
-    nodes = places.setdefault(term, {})
+def _change_count(terms: _TermCounts, term: PodAffinityTerm, *, node: str, by: int) -> None:
+    nodes = terms.setdefault(term, {})
     nodes[node] = nodes.get(node, 0) + by
     if not nodes[node]:
         del nodes[node]
     if not nodes:
-        del places[term]
+        del terms[term]
 
 
 PODS = "pods"
-"""The resource of which each pod takes one."""
+"""Resource that counts the pods on a node."""
 
 _H = TypeVar("_H", bound=Hashable)
 
@@ -73,13 +72,13 @@ _NO_DEVICES = ClusterDevices()
 
 
 class Occupancy:
-    """What each node has and what is requested of it. Any order of changes leads to the same state.
+    """All nodes and pods, and the amounts that pods and ResourceClaims hold on each node.
 
-    A pod may name a node that is not known (yet): it counts as soon as the node appears.
+    The order of changes does not matter. A pod may arrive before its node; it counts once the node is added.
 
-    :ivar generation: grows with each change of a node or a pod that could change an answer.
-    :ivar nodes_generation: the same, of nodes alone.
-    :ivar table: the nodes as a table with columns, for surveys.
+    :ivar generation: grows with each change that may change an answer.
+    :ivar nodes_generation: grows with each such change of a node.
+    :ivar table: the nodes with their amounts in columns, for scans.
     :ivar anti_affinity_index: anti-affinity of the bound pods.
     """
 
@@ -89,12 +88,12 @@ class Occupancy:
         self.anti_affinity_index = AntiAffinityIndex()
         self.table = NodeTable(self._get_requested_amount)
         self._plain_nodes: dict[str, Node] = {}
-        """Nodes without what DRA drivers offer on them."""
+        """Nodes without the devices of DRA drivers."""
         self._devices = _NO_DEVICES
         self._claimed: dict[str, Mapping[str, int]] = {}
-        """Node → devices that claims hold; ``_requested`` has them, too."""
+        """Node → devices that ResourceClaims hold; ``_requested`` includes them."""
         self._pods: dict[str, dict[str, Pod]] = {}
-        self._waiting: dict[tuple[str, str], Pod] = {}
+        self._pending: dict[tuple[str, str], Pod] = {}
         self._nominated: dict[tuple[str, str], Pod] = {}
         self._requested: dict[str, dict[str, int]] = {}
         self._ports: dict[str, dict[HostPort, int]] = {}
@@ -102,7 +101,11 @@ class Occupancy:
 
     @classmethod
     def build(cls, nodes: Iterable[Node], pods: Iterable[Pod]) -> Occupancy:
-        """Return an occupancy of these nodes and pods."""
+        """Return an occupancy of nodes and pods.
+
+        :param nodes: each name once.
+        :param pods: bound and pending ones.
+        """
         occupancy = cls()
         for node in nodes:
             occupancy.put_node(node)
@@ -111,13 +114,19 @@ class Occupancy:
         return occupancy
 
     def put_node(self, node: Node) -> None:
-        """Take a new node, or a changed one, in."""
+        """Add or update a node.
+
+        :param node: as Kubernetes reports it, without the devices of DRA drivers.
+        """
         if self._plain_nodes.get(node.name) != node:
             self._plain_nodes[node.name] = node
             self._apply_devices(node)
 
     def remove_node(self, name: str) -> None:
-        """Forget a node; its pods are kept, as each of them leaves with a change of its own."""
+        """Remove a node if it is known. Its pods stay until :meth:`remove_pod`.
+
+        :param name: of the node.
+        """
         if self._plain_nodes.pop(name, None) is None:
             return
         self._set_claimed(name, _NO_AMOUNTS)
@@ -125,7 +134,10 @@ class Occupancy:
         self._mark_nodes_changed()
 
     def put_devices(self, devices: ClusterDevices) -> None:
-        """Take in what DRA drivers offer on all nodes, in the place of what was known of that."""
+        """Replace the devices of DRA drivers on all nodes.
+
+        :param devices: of the whole cluster.
+        """
         before, self._devices = self._devices, devices
         if before.on_unknown_nodes != devices.on_unknown_nodes:
             names = set(self._plain_nodes)
@@ -138,26 +150,33 @@ class Occupancy:
             self._apply_devices(self._plain_nodes[name])
 
     def put_pod(self, pod: Pod) -> None:
-        """Take a new pod, or a changed one, in."""
-        others = self._pods.setdefault(pod.namespace, {})
-        known = others.get(pod.name)
-        if known == pod:
+        """Add or update a pod.
+
+        :param pod: replaces the pod of the same namespace and name.
+        """
+        pods = self._pods.setdefault(pod.namespace, {})
+        previous = pods.get(pod.name)
+        if previous == pod:
             return
-        if known is not None:
-            self._remove_pod(known)
-        others[pod.name] = pod
+        if previous is not None:
+            self._remove_pod(previous)
+        pods[pod.name] = pod
         self._add_pod(pod)
         self.generation += 1
 
     def remove_pod(self, namespace: str, name: str) -> None:
-        """Forget a pod."""
-        others = self._pods.get(namespace, {})
-        known = others.pop(name, None)
-        if known is None:
+        """Remove a pod if it is known.
+
+        :param namespace: of the pod.
+        :param name: of the pod.
+        """
+        pods = self._pods.get(namespace, {})
+        pod = pods.pop(name, None)
+        if pod is None:
             return
-        if not others:
+        if not pods:
             del self._pods[namespace]
-        self._remove_pod(known)
+        self._remove_pod(pod)
         self.generation += 1
 
     @property
@@ -168,68 +187,82 @@ class Occupancy:
         return self._sorted
 
     def get_node(self, name: str) -> Node | None:
-        """Return a node by its name, None when it is not known."""
+        """Return a node by name, or None if it is unknown.
+
+        :param name: of the node.
+        """
         return self.table.get(name)
 
     @property
     def namespaces(self) -> Iterable[str]:
-        """The namespaces that have pods, in no order."""
+        """Namespaces with pods, unordered."""
         return self._pods.keys()
 
     def iter_pods(self, namespace: str | None = None) -> Iterator[Pod]:
-        """Yield all pods, or those of a namespace, in no order."""
+        """Yield pods, unordered.
+
+        :param namespace: only pods of this namespace; None for all.
+        """
         if namespace is not None:
             yield from self._pods.get(namespace, {}).values()
             return
-        for others in self._pods.values():
-            yield from others.values()
+        for pods in self._pods.values():
+            yield from pods.values()
 
     @property
     def pending_pods(self) -> tuple[Pod, ...]:
-        """Pods that are bound to no node, in no order."""
-        return tuple(self._waiting.values())
+        """Pods that are bound to no node, unordered."""
+        return tuple(self._pending.values())
 
     @property
     def nominated_pods(self) -> Iterable[Pod]:
-        """Waiting pods that a node is being cleared for, in no order."""
+        """Pending pods with a nominated node, unordered."""
         return self._nominated.values()
 
     def get_requested(self, node: str) -> Mapping[str, int]:
-        """Return what the pods on a node request, and how many they are as ``pods``; only what is more than nothing.
+        """Return resource → requested amount on a node, without zeros; ``pods`` is the number of its pods.
 
-        Devices that claims hold are in it, whether for a pod or not.
+        Devices that ResourceClaims hold are included, even if no pod uses them.
+
+        :param node: name of the node, which may be unknown.
         """
         return self._requested.get(node, _NO_AMOUNTS)
 
     def get_free(self, node: str) -> Mapping[str, int]:
-        """Return what a node still has of each of its resources, never less than nothing; empty if it is not known."""
-        found = self.table.get(node)
-        if found is None:
+        """Return resource → free amount on a node, at least 0; empty if the node is unknown.
+
+        :param node: name of the node.
+        """
+        known = self.table.get(node)
+        if known is None:
             return _NO_AMOUNTS
         requested = self.get_requested(node)
-        return {name: max(0, number - requested.get(name, 0)) for name, number in found.allocatable.items()}
+        return {name: max(0, number - requested.get(name, 0)) for name, number in known.allocatable.items()}
 
     def list_host_ports(self, node: str) -> Iterable[HostPort]:
-        """Return the ports of a node that its pods have taken."""
+        """Return the host ports that the pods on a node use.
+
+        :param node: name of the node.
+        """
         return self._ports.get(node, {}).keys()
 
-    def _apply_devices(self, bare: Node) -> None:
-        node, taken = equip_node(
-            bare, self._devices.get_node_devices(bare.name), on_unknown_nodes=self._devices.on_unknown_nodes
+    def _apply_devices(self, plain: Node) -> None:
+        node, claimed = equip_node(
+            plain, self._devices.get_node_devices(plain.name), on_unknown_nodes=self._devices.on_unknown_nodes
         )
-        self._set_claimed(node.name, taken)
+        self._set_claimed(node.name, claimed)
         if self.table.get(node.name) != node:
             self.table.put(node)
             self._mark_nodes_changed()
 
-    def _set_claimed(self, node: str, taken: Mapping[str, int]) -> None:
+    def _set_claimed(self, node: str, claimed: Mapping[str, int]) -> None:
         before = self._claimed.pop(node, _NO_AMOUNTS)
-        if taken:
-            self._claimed[node] = taken
-        if taken == before:
+        if claimed:
+            self._claimed[node] = claimed
+        if claimed == before:
             return
         requested = self._requested.setdefault(node, {})
-        for amounts, change, sign in ((before, _subtract, -1), (taken, _add, 1)):
+        for amounts, change, sign in ((before, _subtract, -1), (claimed, _add, 1)):
             change(requested, amounts)
             self.table.reserve(node, amounts, sign=sign)
         if not requested:
@@ -246,7 +279,7 @@ class Occupancy:
 
     def _add_pod(self, pod: Pod) -> None:
         if pod.node is None:
-            self._waiting[pod.namespace, pod.name] = pod
+            self._pending[pod.namespace, pod.name] = pod
             if pod.nominated_node is not None:
                 self._nominated[pod.namespace, pod.name] = pod
             return
@@ -261,7 +294,7 @@ class Occupancy:
 
     def _remove_pod(self, pod: Pod) -> None:
         if pod.node is None:
-            del self._waiting[pod.namespace, pod.name]
+            del self._pending[pod.namespace, pod.name]
             self._nominated.pop((pod.namespace, pod.name), None)
             return
         requested = self._requested[pod.node]
@@ -285,7 +318,7 @@ def _add(total: dict[_H, int], more: Mapping[_H, int]) -> None:
 
 
 def _subtract(total: dict[_H, int], less: Mapping[_H, int]) -> None:
-    """Take away what was added before, and what is nothing then."""
+    """Subtract amounts that were added before, and drop entries that become 0."""
     for key, number in less.items():
         if number:
             total[key] -= number
@@ -297,15 +330,14 @@ def _subtract(total: dict[_H, int], less: Mapping[_H, int]) -> None:
 class Inventory:
     """A snapshot of the cluster.
 
-    :param nodes: None when nodes could not be read: capacity is then unknown, never zero.
-    :param pods: None when the pods of all namespaces could not be read: what is free is then unknown.
-    :param reason: one sentence for people why something is unknown, empty when all was read.
-    :param occupancy: nodes and pods as they are kept up to date; None when the pods of all namespaces are not known.
-    :param scalable_pools: what autoscalers say that they may add; None when that could not be read, empty where nobody
-        says.
-    :param dra_resources: extended resources that stand for devices of DRA drivers; None when that could not be read.
-    :param age_s: seconds since the API server last confirmed all this; None when unknown, or when it never did.
-    :param generation: grows when anything changes.
+    :param nodes: None if nodes could not be read: capacity is then unknown, not zero.
+    :param pods: None if pods of all namespaces could not be read: free resources are then unknown.
+    :param reason: one sentence for users about what is unknown and why; empty if everything was read.
+    :param occupancy: nodes and pods, kept up to date by watches; None without the pods of all namespaces.
+    :param scalable_pools: node pools that autoscalers publish; None if they could not be read, empty if none exist.
+    :param dra_resources: extended resources that map to DRA device classes; None if they could not be read.
+    :param age_s: seconds since the API server last confirmed this data; None if it never did or that is unknown.
+    :param generation: grows with each change.
     """
 
     nodes: tuple[Node, ...] | None = None
@@ -319,9 +351,10 @@ class Inventory:
 
 
 class KnownOccupancy(NamedTuple):
-    """Nodes and their pods.
+    """The occupancy of an inventory.
 
-    :param pods_known: the pods of all namespaces are; otherwise nodes only look empty.
+    :param occupancy: of the nodes and the known pods.
+    :param pods_known: whether it has the pods of all namespaces; otherwise nodes may be fuller than they look.
     """
 
     occupancy: Occupancy
@@ -329,7 +362,10 @@ class KnownOccupancy(NamedTuple):
 
 
 def get_occupancy(inventory: Inventory) -> KnownOccupancy | None:
-    """Return what an inventory knows, None when it does not even know the nodes."""
+    """Return the occupancy of an inventory, or None if its nodes are unknown.
+
+    :param inventory: one without an occupancy of its own is counted, and the last count is cached.
+    """
     if inventory.occupancy is not None:
         return KnownOccupancy(inventory.occupancy, pods_known=True)
     if inventory.nodes is None:
@@ -338,17 +374,17 @@ def get_occupancy(inventory: Inventory) -> KnownOccupancy | None:
 
 
 class _LastSnapshot:
-    """Remembers the last snapshot that was counted: everybody asks about the same one until the next is read."""
+    """Caches the occupancy of the last snapshot, as all requests use the same one until the next is read."""
 
     def __init__(self) -> None:
         self._inventory = Inventory()
         self._occupancy = Occupancy()
 
     def get_occupancy(self, inventory: Inventory) -> Occupancy:
-        """Return an occupancy of a snapshot's nodes and pods."""
-        known = self._inventory
-        # Comparing thousands of nodes takes as long as counting them, so only the very same ones are known.
-        if inventory.nodes is not known.nodes or inventory.pods is not known.pods:
+        """Return the occupancy of a snapshot's nodes and pods."""
+        last = self._inventory
+        # Compared by identity: comparing thousands of nodes by value takes as long as counting them.
+        if inventory.nodes is not last.nodes or inventory.pods is not last.pods:
             self._inventory = inventory
             self._occupancy = Occupancy.build(inventory.nodes or (), inventory.pods or ())
         return self._occupancy

@@ -1,9 +1,7 @@
-"""Which tainted nodes a pod may be put on.
+"""Match tolerations against taints and cordons, as kube-scheduler's TaintToleration and NodeUnschedulable do.
 
-As kube-scheduler's TaintToleration and NodeUnschedulable decide. The operators ``Lt`` and ``Gt`` (KEP-5471, feature
-gate TaintTolerationComparisonOperators) are alpha and off in Kubernetes 1.36: with them a toleration tolerates nothing.
-
-Which nodes take new servers, and for which of the others that will pass.
+A toleration with the operator ``Lt`` or ``Gt`` tolerates nothing: KEP-5471 (feature gate
+TaintTolerationComparisonOperators) is alpha and off in Kubernetes 1.36.
 """
 
 from __future__ import annotations
@@ -14,23 +12,23 @@ from gpuspawner.core.cluster.model import Node, Taint, Toleration
 
 _BLOCKING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 _CORDON_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
-"""What a pod must tolerate to be put on a cordoned node (node_unschedulable.go)."""
+"""A pod that tolerates this taint may run on a cordoned node (node_unschedulable.go)."""
 
 
 def tolerates_taints(node: Node, tolerations: tuple[Toleration, ...]) -> bool:
-    """Tell whether a pod with these tolerations may be put on a node as far as its taints go."""
+    """Return whether the tolerations cover all taints of a node with effect NoSchedule or NoExecute."""
     return next(find_untolerated_taints(node, tolerations), None) is None
 
 
 def find_untolerated_taints(node: Node, tolerations: tuple[Toleration, ...]) -> Iterator[Taint]:
-    """Yield the taints of a node that keep a pod with these tolerations away."""
+    """Yield the NoSchedule and NoExecute taints of a node that the tolerations do not cover."""
     for taint in node.taints:
         if taint.effect in _BLOCKING_EFFECTS and not _is_tolerated(taint, tolerations):
             yield taint
 
 
 def tolerates_cordon(tolerations: tuple[Toleration, ...]) -> bool:
-    """Tell whether a pod with these tolerations may be put on a cordoned node."""
+    """Return whether a pod with these tolerations may run on a cordoned node."""
     return _is_tolerated(_CORDON_TAINT, tolerations)
 
 
@@ -61,17 +59,16 @@ _TRANSIENT_PREFIXES = (
     "node.gardener.cloud/",
     "cloud.google.com/impending-node-termination",
 )
-"""Beginnings of taints that say what a node is going through, not whom it is for: those of Kubernetes' node life cycle
-(https://kubernetes.io/docs/reference/labels-annotations-taints/), of the autoscalers when they add or remove a node,
-and of the platform when it does."""
+"""Prefixes of taints for a temporary state of the node: its life cycle in Kubernetes
+(https://kubernetes.io/docs/reference/labels-annotations-taints/), and scaling by autoscalers and cloud platforms."""
 _TRANSIENT_SUFFIX = "/agent-not-ready"
-"""End of taints that daemons take away themselves once they have started (Cilium's, those of AWS' CSI drivers)."""
+"""Suffix of taints that a daemon removes once it has started (Cilium, AWS' CSI drivers)."""
 
 
 def accepts_pods(node: Node, tolerations: tuple[Toleration, ...]) -> bool:
-    """Tell whether a node takes new servers with these tolerations right now.
+    """Return whether neither a cordon nor a taint keeps new pods with these tolerations off a node.
 
-    As for kube-scheduler, only a cordon and taints say that it does not: a node that is not ready gets taints.
+    The condition Ready is not checked: like kube-scheduler, this relies on the taints that a NotReady node gets.
     """
     if node.unschedulable and not tolerates_cordon(tolerations):
         return False
@@ -79,10 +76,10 @@ def accepts_pods(node: Node, tolerations: tuple[Toleration, ...]) -> bool:
 
 
 def is_reserved_for_others(node: Node, tolerations: tuple[Toleration, ...]) -> bool:
-    """Tell whether a node is for others: a taint that lasts keeps servers with these tolerations away for good."""
+    """Return whether a permanent taint keeps pods with these tolerations off a node."""
     return bool(node.taints) and not all(map(is_transient_taint, find_untolerated_taints(node, tolerations)))
 
 
 def is_transient_taint(taint: Taint) -> bool:
-    """Tell whether a taint says that something is going on at a node, which will be over."""
+    """Return whether a taint marks a temporary state of the node, such as starting or being removed."""
     return taint.key.startswith(_TRANSIENT_PREFIXES) or taint.key.endswith(_TRANSIENT_SUFFIX)
