@@ -1,1 +1,29 @@
-"""Applies kube-scheduler's filters to one pod and the nodes."""
+"""Decide whether kube-scheduler would bind a pod now, and name the obstacles if not.
+
+In: a pod (pending, or not created yet) and an :class:`~gpuspawner.core.cluster.state.Occupancy`.
+Out: YES, NO or UNKNOWN with obstacles, for one node (:class:`FitResult`) or for all (:class:`ScanResult`).
+The room knows nothing of GPU types, autoscalers or users. Preemption is not modelled.
+
+- ``check``: one node at a time; ``scan``: all nodes at once, with the same answers; ``results``: their results
+- ``node_filters``: taints, affinity and volumes; ``resources``: requests against free amounts
+- ``pod_filters``: host ports and nominated pods; ``pod_affinity``, ``topology_spread``: other pods' domains
+"""
+
+from gpuspawner.core.scheduling.check import check_each_node, check_node
+from gpuspawner.core.scheduling.node_filters import build_node_grouping
+from gpuspawner.core.scheduling.results import Answer, FitResult, Obstacle, ObstacleGroup, Reason, ScanResult
+from gpuspawner.core.scheduling.scan import fits_somewhere, scan_nodes
+
+__all__ = [
+    "Answer",
+    "FitResult",
+    "Obstacle",
+    "ObstacleGroup",
+    "Reason",
+    "ScanResult",
+    "build_node_grouping",
+    "check_each_node",
+    "check_node",
+    "fits_somewhere",
+    "scan_nodes",
+]

@@ -1,9 +1,8 @@
-"""Whether kube-scheduler would put a pod on a node: the same filters with the same results, and with reasons.
+"""Check whether kube-scheduler would bind a pod to a node, with the reasons if not.
 
-The filters are those that Kubernetes 1.36 has on by default (pkg/scheduler/apis/config/v1/default_plugins.go). What
-they look at and nobody read here (namespaces' labels, claims, devices) makes an answer UNKNOWN where it could be YES.
-
-Like kube-scheduler, nobody here looks at whether a node is ready: one that is not gets taints.
+The filters are those that Kubernetes 1.36 enables by default (pkg/scheduler/apis/config/v1/default_plugins.go). If a
+filter needs data that gpuspawner does not read (namespace labels, claims, devices), the answer is UNKNOWN, not YES. The
+condition Ready is not checked: like kube-scheduler, this relies on the taints that a NotReady node gets.
 """
 
 from __future__ import annotations
@@ -19,30 +18,36 @@ from gpuspawner.core.scheduling.results import FitResult, derive_answer, sort_ob
 
 
 def check_node(pod: Pod, node: Node, *, occupancy: Occupancy) -> FitResult:
-    """Return whether a pod that waits, or does not exist yet, could be bound to a node right now.
+    """Return whether kube-scheduler could bind a pod to a node now.
 
-    Obstacles of the node itself hide those that come from other pods: whoever ends, they stay.
+    Obstacles from other pods are left out if the node has obstacles of its own, as those stay when other pods end.
 
-    :param node: one of the occupancy's nodes.
+    :param pod: pending, or not created yet.
+    :param node: a node of the occupancy.
+    :param occupancy: all nodes and pods.
     """
     return _run_filters(pod, node, filters=lambda: PodFilters(pod, occupancy))
 
 
 def check_each_node(pod: Pod, occupancy: Occupancy) -> Iterator[tuple[Node, FitResult]]:
-    """Yield all nodes in the order of their names, each with what :func:`check_node` says of it."""
+    """Yield all nodes by name, each with the result of :func:`check_node`.
+
+    :param pod: pending, or not created yet.
+    :param occupancy: all nodes and pods.
+    """
     filters = PodFilters(pod, occupancy)
     for node in occupancy.nodes:
         yield node, _run_filters(pod, node, filters=lambda: filters)
 
 
 def _run_filters(pod: Pod, node: Node, *, filters: Callable[[], PodFilters]) -> FitResult:
-    """Return what a node is to a pod.
+    """Return the result for one node.
 
-    :param filters: asked only where the node itself has nothing against the pod.
+    :param filters: called only if the node has no obstacle of its own, as building the filters is expensive.
     """
     obstacles = GATED_OBSTACLES if pod.constraints.is_gated else find_node_obstacles(pod, node)
     if not obstacles:
-        others = filters()
-        lacks = find_shortages(compute_needs(pod), node, requested=others.get_requested(node.name))
-        obstacles = sort_obstacles((*others.find_obstacles(node), *lacks, *find_undecided(pod)))
+        pod_filters = filters()
+        shortages = find_shortages(compute_needs(pod), node, requested=pod_filters.get_requested(node.name))
+        obstacles = sort_obstacles((*pod_filters.find_obstacles(node), *shortages, *find_undecided(pod)))
     return FitResult(answer=derive_answer(obstacles), obstacles=obstacles)

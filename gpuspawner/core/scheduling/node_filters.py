@@ -1,7 +1,7 @@
-"""Filters that look at a node alone: what stands there stays, however many pods end.
+"""The filters that depend on the node alone, so their obstacles stay when other pods end.
 
-As kube-scheduler's plugins NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, VolumeBinding and VolumeZone
-decide, and, of PodTopologySpread and InterPodAffinity, that a node must have the label that says where it is.
+These are kube-scheduler's plugins NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, VolumeBinding and
+VolumeZone, and the part of PodTopologySpread and InterPodAffinity that requires a topology label on the node.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ _NODE_AFFINITY_OBSTACLE = Obstacle(reason=Reason.NODE_AFFINITY)
 
 
 class NodeFilters:
-    """What keeps one pod off nodes whatever runs there.
-
-    The answer is the same for all nodes of a group that :func:`build_node_grouping` makes.
-    """
+    """The node filters for one pod; the result is the same for all nodes of a group of :func:`build_node_grouping`."""
 
     def __init__(self, pod: Pod) -> None:
         self._pod = pod
-        self._tainted: dict[int, tuple[Obstacle, ...]] = {}
-        """By the identity of a node's taints, which most nodes share (:mod:`gpuspawner.core.cluster.decode`)."""
+        self._taint_obstacles: dict[int, tuple[Obstacle, ...]] = {}
+        """By the id of a node's taints; :func:`.decode.decode_taints` shares one object among equal taints."""
 
     def find_obstacles(self, node: Node) -> tuple[Obstacle, ...]:
-        """Return what keeps the pod off a node that stays as it is while this is used."""
-        constraints = self._pod.constraints
-        tainted = self._tainted.get(id(node.taints))
-        if tainted is None:
-            keys = dict.fromkeys(taint.key for taint in find_untolerated_taints(node, constraints.tolerations))
-            tainted = tuple(Obstacle(reason=Reason.TAINT, detail=key) for key in keys)
-            self._tainted[id(node.taints)] = tainted
-        return (*_check_state(self._pod, node), *tainted, *_check_labels(self._pod, node))
+        """Return the node's own obstacles; the node must stay alive as long as these filters."""
+        obstacles = self._taint_obstacles.get(id(node.taints))
+        if obstacles is None:
+            taints = find_untolerated_taints(node, self._pod.constraints.tolerations)
+            keys = dict.fromkeys(taint.key for taint in taints)
+            obstacles = tuple(Obstacle(reason=Reason.TAINT, detail=key) for key in keys)
+            self._taint_obstacles[id(node.taints)] = obstacles
+        return (*_check_state(self._pod, node), *obstacles, *_check_labels(self._pod, node))
 
 
 def find_node_obstacles(pod: Pod, node: Node) -> tuple[Obstacle, ...]:
-    """Return what keeps a pod off one node whatever runs there."""
+    """Return the obstacles of one node that do not depend on other pods."""
     return NodeFilters(pod).find_obstacles(node)
 
 
 def build_node_grouping(pod: Pod) -> NodeGrouping:
-    """Return what nodes must have in common to be the same to a pod as far as :func:`find_node_obstacles` goes."""
+    """Return the grouping whose groups consist of nodes with the same :func:`find_node_obstacles` for a pod.
+
+    :param pod: pending, or not created yet.
+    """
     constraints = pod.constraints
     terms = [*(constraints.node_terms or ()), *(term for volume in constraints.volume_terms for term in volume)]
     keys = (each.key for term in terms for each in term.expressions)
@@ -79,7 +79,5 @@ def _check_labels(pod: Pod, node: Node) -> Iterator[Obstacle]:
 
 
 def _list_topology_keys(pod: Pod) -> set[str]:
-    constraints = pod.constraints
-    return {each.topology_key for each in constraints.spread_constraints} | {
-        each.topology_key for each in constraints.affinity
-    }
+    spread = {each.topology_key for each in pod.constraints.spread_constraints}
+    return spread | {each.topology_key for each in pod.constraints.affinity}

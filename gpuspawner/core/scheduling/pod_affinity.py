@@ -1,7 +1,7 @@
-"""Which places other pods make good or bad for a pod: affinity and anti-affinity, its own and theirs.
+"""Find the topology domains that pod affinity and anti-affinity refer to, as interpodaffinity/filtering.go does.
 
-As kube-scheduler's interpodaffinity/filtering.go counts. A place is a node label and a value of it. Terms may look for
-namespaces by labels, which nobody here knows: then it is only known that a place may count.
+A domain is a node label and its value. A term may select namespaces by labels, which gpuspawner does not read; its
+domains are then only possible matches.
 """
 
 from __future__ import annotations
@@ -14,56 +14,59 @@ from gpuspawner.core.cluster.selectors import may_cover_namespace, may_select_po
 from gpuspawner.core.cluster.state import Occupancy
 
 TopologyPair = tuple[str, str]
-"""Label and value."""
+"""Node label and value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchingDomains:
-    """Places with pods that count.
+    """Domains with pods that match affinity terms.
 
-    :param sure: they do.
-    :param maybe: they do if their namespaces have certain labels.
+    :param sure: domains with a pod that matches.
+    :param maybe: domains with a pod that matches if its namespace has certain labels.
     """
 
     sure: set[TopologyPair] = field(default_factory=set)
     maybe: set[TopologyPair] = field(default_factory=set)
 
     def add(self, node: Node, keys: Iterable[str], *, known: bool) -> None:
-        """Take the places in that a node belongs to."""
+        """Add the domains of a node, one for each of the topology keys that it has as a label.
+
+        :param known: whether the match is sure.
+        """
         (self.sure if known else self.maybe).update((key, node.labels[key]) for key in keys if key in node.labels)
 
 
 def find_existing_anti_affinity(pod: Pod, occupancy: Occupancy) -> MatchingDomains:
-    """Return the places that pods with anti-affinity to this one have for themselves."""
-    places = MatchingDomains()
+    """Return the domains from which the anti-affinity of bound pods excludes a pod."""
+    domains = MatchingDomains()
     for term, nodes in occupancy.anti_affinity_index.iter_terms(pod.namespace):
-        meant = selects_pod(term, pod.namespace, labels=pod.labels)
-        if meant is False:
+        selected = selects_pod(term, pod.namespace, labels=pod.labels)
+        if selected is False:
             continue
         for name in nodes:
             if (node := occupancy.get_node(name)) is not None:
-                places.add(node, (term.topology_key,), known=meant is True)
-    return places
+                domains.add(node, (term.topology_key,), known=selected is True)
+    return domains
 
 
 def find_domains_of_any_term(terms: tuple[PodAffinityTerm, ...], occupancy: Occupancy) -> MatchingDomains:
-    """Return the places of the pods that any of these terms means."""
-    places = MatchingDomains()
+    """Return the domains of the bound pods that at least one term selects."""
+    domains = MatchingDomains()
     for term in terms:
-        _add_domains((term,), occupancy, places=places)
-    return places
+        _add_domains((term,), occupancy, domains=domains)
+    return domains
 
 
 def find_domains_of_all_terms(terms: tuple[PodAffinityTerm, ...], occupancy: Occupancy) -> MatchingDomains:
-    """Return the places of the pods that these terms mean all at once, for each term by its own label."""
-    places = MatchingDomains()
+    """Return the domains of the bound pods that all terms select, by the topology key of each term."""
+    domains = MatchingDomains()
     if terms:
-        _add_domains(terms, occupancy, places=places)
-    return places
+        _add_domains(terms, occupancy, domains=domains)
+    return domains
 
 
 def matches_own_affinity(pod: Pod) -> bool | None:
-    """Tell whether a pod's affinity terms all mean a pod like itself; None where that cannot be told."""
+    """Return whether all affinity terms of a pod select the pod itself, or None if unknown."""
     answers = [may_select_pod(term, pod.namespace, labels=pod.labels) for term in pod.constraints.affinity]
     if False in answers:
         return False
@@ -73,9 +76,9 @@ def matches_own_affinity(pod: Pod) -> bool | None:
 def iter_bound_pods(
     occupancy: Occupancy, namespace: str, *, predicate: Callable[[Mapping[str, str]], bool]
 ) -> Iterator[Pod]:
-    """Yield pods of a namespace that are bound and have labels as wanted.
+    """Yield the bound pods of a namespace whose labels satisfy a predicate.
 
-    Pods with the same labels share one object (:mod:`gpuspawner.core.cluster.interning`), so each is looked at once.
+    Equal labels mostly are one object (:mod:`gpuspawner.core.cluster.interning`), so results are cached by id.
     """
     answers: dict[int, bool] = {}
     for pod in occupancy.iter_pods(namespace):
@@ -88,15 +91,15 @@ def iter_bound_pods(
             yield pod
 
 
-def _add_domains(terms: tuple[PodAffinityTerm, ...], occupancy: Occupancy, *, places: MatchingDomains) -> None:
+def _add_domains(terms: tuple[PodAffinityTerm, ...], occupancy: Occupancy, *, domains: MatchingDomains) -> None:
     keys = [term.topology_key for term in terms]
     for namespace in occupancy.namespaces:
-        looked_in = [may_cover_namespace(term, namespace) for term in terms]
-        if False in looked_in:
+        covered = [may_cover_namespace(term, namespace) for term in terms]
+        if False in covered:
             continue
-        known = None not in looked_in
+        known = None not in covered
         for pod in iter_bound_pods(
             occupancy, namespace, predicate=lambda labels: all(selects_labels(term.selector, labels) for term in terms)
         ):
             if pod.node is not None and (node := occupancy.get_node(pod.node)) is not None:
-                places.add(node, keys, known=known)
+                domains.add(node, keys, known=known)

@@ -1,12 +1,9 @@
-"""Filters that look at the pods on a node, and on others: ports, spreading, affinity between pods.
+"""The filters that depend on other pods: NodePorts, PodTopologySpread and InterPodAffinity, and nominated pods.
 
-As kube-scheduler's plugins NodePorts, PodTopologySpread and InterPodAffinity decide.
-
-Pods that wait for a node which is being cleared for them: their place is kept.
-
-As kube-scheduler does (framework/runtime/framework.go, ``RunFilterPluginsWithNominatedPods``): a node must take a pod
-with and without the pods of the same or a higher priority that are nominated to it. For all but spreading and rules
-between pods, with them says it all. Affinity is not looked at here: more pods cannot take it away.
+A nominated pod is pending, and preemption makes room for it on a node. As in kube-scheduler
+(framework/runtime/framework.go, ``RunFilterPluginsWithNominatedPods``), a node must accept a pod both with and without
+the pods nominated to it that have the same or a higher priority. Resources and ports are checked with them only, which
+is stricter. Affinity is checked without them only, as more pods cannot break it.
 """
 
 from __future__ import annotations
@@ -34,9 +31,9 @@ UNKNOWN_NAMESPACES = Obstacle(
 
 
 class NominatedPods:
-    """The nominated pods that go before one pod.
+    """The nominated pods with at least the priority of one pod.
 
-    :ivar nodes: names of the nodes that are kept for them.
+    :ivar nodes: names of the nodes that they are nominated to.
     """
 
     def __init__(self, pod: Pod, occupancy: Occupancy) -> None:
@@ -44,125 +41,120 @@ class NominatedPods:
         self._occupancy = occupancy
         self._pods: dict[str, list[Pod]] = {}
         for other in occupancy.nominated_pods:
-            if other.nominated_node and other.priority >= pod.priority and _get_key(other) != _get_key(pod):
+            is_other = (other.namespace, other.name) != (pod.namespace, pod.name)
+            if other.nominated_node and other.priority >= pod.priority and is_other:
                 self._pods.setdefault(other.nominated_node, []).append(other)
         self.nodes = self._pods.keys()
 
     def list_pods(self, node: str) -> Iterable[Pod]:
-        """Return the pods that a node is kept for."""
+        """Return the pods nominated to a node."""
         return self._pods.get(node, ())
 
     def get_requested(self, node: str) -> Mapping[str, int]:
-        """Return what is requested on a node with them."""
+        """Return the requested amounts on a node, including those of nominated pods."""
         requested = self._occupancy.get_requested(node)
         if node not in self._pods:
             return requested
         total = Counter(requested)
-        for other in self._pods[node]:
-            total.update({**other.requests, PODS: 1})
+        for nominated in self._pods[node]:
+            total.update({**nominated.requests, PODS: 1})
         return total
 
     def list_host_ports(self, node: str) -> Iterable[HostPort]:
-        """Return the ports of a node that are taken with them."""
-        taken = set(self._occupancy.list_host_ports(node))
-        return taken.union(*(other.constraints.host_ports for other in self.list_pods(node)))
+        """Return the host ports in use on a node, including those of nominated pods."""
+        used = set(self._occupancy.list_host_ports(node))
+        return used.union(*(nominated.constraints.host_ports for nominated in self.list_pods(node)))
 
     def find_obstacles(self, node: Node) -> Iterator[Obstacle]:
-        """Yield what their anti-affinity, and the pod's to them, puts in the way on a node that is kept for them."""
-        for other in self.list_pods(node.name):
+        """Yield the obstacles from anti-affinity, in both directions, between the pod and a node's nominated pods."""
+        for nominated in self.list_pods(node.name):
             for term in _select_local_terms(self._pod.constraints.anti_affinity, node):
-                meant = may_select_pod(term, other.namespace, labels=other.labels)
-                yield from _make_obstacle(meant, reason=Reason.POD_ANTI_AFFINITY, key=term.topology_key)
-            for term in _select_local_terms(other.constraints.anti_affinity, node):
-                meant = selects_pod(term, self._pod.namespace, labels=self._pod.labels)
-                yield from _make_obstacle(meant, reason=Reason.EXISTING_ANTI_AFFINITY, key=term.topology_key)
+                selected = may_select_pod(term, nominated.namespace, labels=nominated.labels)
+                yield from _make_obstacle(selected, reason=Reason.POD_ANTI_AFFINITY, key=term.topology_key)
+            for term in _select_local_terms(nominated.constraints.anti_affinity, node):
+                selected = selects_pod(term, self._pod.namespace, labels=self._pod.labels)
+                yield from _make_obstacle(selected, reason=Reason.EXISTING_ANTI_AFFINITY, key=term.topology_key)
 
 
 def _select_local_terms(terms: Iterable[PodAffinityTerm], node: Node) -> Iterable[PodAffinityTerm]:
+    """Return the terms whose topology key is a label of the node."""
     return (term for term in terms if term.topology_key in node.labels)
 
 
-def _make_obstacle(meant: bool | None, *, reason: Reason, key: str) -> Iterator[Obstacle]:
-    if meant is not False:
-        yield Obstacle(reason=reason, detail=key) if meant else UNKNOWN_NAMESPACES
+def _make_obstacle(selected: bool | None, *, reason: Reason, key: str) -> Iterator[Obstacle]:
+    if selected is not False:
+        yield Obstacle(reason=reason, detail=key) if selected else UNKNOWN_NAMESPACES
 
 
-def _get_key(pod: Pod) -> tuple[str, str]:
-    return pod.namespace, pod.name
-
-
-_ANY_ADDRESS = "0.0.0.0"  # noqa: S104  # nothing listens here: it stands for all addresses of a node
+_ANY_ADDRESS = "0.0.0.0"  # noqa: S104  # all addresses of a node; nothing listens here
 _UNREAD_CLAIM = gettext_lazy("a volume claim that nobody looked at")
 GATED_OBSTACLES = (Obstacle(reason=Reason.GATED),)
-"""What keeps a pod with scheduling gates off every node: nobody looks for one before they are gone."""
+"""The obstacle on every node for a pod with scheduling gates: kube-scheduler does not schedule it before they go."""
 
 
 def find_undecided(pod: Pod) -> tuple[Obstacle, ...]:
-    """Return what is not decided for any node."""
+    """Return an ``UNDECIDED`` obstacle for each constraint of the pod that this code does not check."""
     words = (*pod.constraints.undecided, *((_UNREAD_CLAIM,) if pod.constraints.unread_claims else ()))
     return tuple(Obstacle(reason=Reason.UNDECIDED, detail=each) for each in words)
 
 
 class PodFilters:
-    """The filters for one pod, after one look at all pods that are there.
+    """The filters for one pod; the constructor walks over all existing pods once.
 
-    :ivar is_inactive: no node that is not ``nominated_nodes`` can have an obstacle of these kinds.
-    :ivar nominated_nodes: names of nodes that are kept for other pods, which then count as if they were there.
+    :ivar is_inactive: these filters accept every node that is not in ``nominated_nodes``.
+    :ivar nominated_nodes: names of the nodes with nominated pods that count as if they ran there.
     """
 
     def __init__(self, pod: Pod, occupancy: Occupancy) -> None:
         constraints = pod.constraints
-        self._demands = constraints
+        self._constraints = constraints
         self._spread = [
             SpreadCheck(constraint, pod, occupancy=occupancy) for constraint in constraints.spread_constraints
         ]
         self._affinity_domains = find_domains_of_all_terms(constraints.affinity, occupancy)
+        self._affinity_keys = {term.topology_key for term in constraints.affinity}
         self._matches_itself = matches_own_affinity(pod)
-        apart, guarded = (
+        own, existing = (
             find_domains_of_any_term(constraints.anti_affinity, occupancy),
             find_existing_anti_affinity(pod, occupancy),
         )
-        self._avoided = ((apart, Reason.POD_ANTI_AFFINITY), (guarded, Reason.EXISTING_ANTI_AFFINITY))
-        avoided = apart.sure | apart.maybe | guarded.sure | guarded.maybe
+        self._existing = existing
+        self._avoided = ((own, Reason.POD_ANTI_AFFINITY), (existing, Reason.EXISTING_ANTI_AFFINITY))
+        avoided = own.sure | own.maybe | existing.sure | existing.maybe
         self._avoided_keys = sorted({key for key, _ in avoided})
         self._avoided_values = {value for _, value in avoided}
-        self._wants_places = bool(constraints.spread_constraints or constraints.affinity)
-        self._keys = (
-            *self._avoided_keys,
-            *(each.key for each in self._spread),
-            *_list_topology_keys(constraints.affinity),
-        )
+        self._needs_domains = bool(constraints.spread_constraints or constraints.affinity)
+        self._keys = (*self._avoided_keys, *(each.key for each in self._spread), *self._affinity_keys)
         self._by_values: dict[tuple[str | None, ...], tuple[Obstacle, ...]] = {}
         self._nominated = NominatedPods(pod, occupancy)
         self.nominated_nodes = self._nominated.nodes
         self.is_inactive = not (constraints.host_ports or self._keys)
 
     def find_obstacles(self, node: Node) -> tuple[Obstacle, ...]:
-        """Return what keeps the pod off a node that :func:`.node_filters.node_obstacles` lets pass."""
+        """Return the obstacles on a node for which :func:`.node_filters.find_node_obstacles` found none."""
         found = self._find_by_domain(node) if self._keys else ()
         if node.name in self.nominated_nodes:
             found = (*found, *self._check_nominated_affinity(node), *self._check_nominated_spread(node))
-        ports = self._demands.host_ports
+        ports = self._constraints.host_ports
         if ports and _has_port_conflict(ports, self._nominated.list_host_ports(node.name)):
             return (Obstacle(reason=Reason.HOST_PORT), *found)
         return found
 
     def get_requested(self, node: str) -> Mapping[str, int]:
-        """Return what is requested on a node, with the pods it is kept for."""
+        """Return the requested amounts on a node, including those of nominated pods."""
         return self._nominated.get_requested(node)
 
     def _check_nominated_affinity(self, node: Node) -> tuple[Obstacle, ...]:
-        """Return the obstacles that rules between the pod and those a node is kept for are.
+        """Return the obstacles from anti-affinity between the pod and the pods nominated to a node.
 
-        Where neither the pod has such rules nor those that run have any that mean it, kube-scheduler leaves the whole
-        filter out (``Skip`` in InterPodAffinity's PreFilter), and with it the rules of pods that are to come.
+        If the pod has no affinity or anti-affinity and no bound pod's anti-affinity selects it, kube-scheduler skips
+        the whole filter (``Skip`` in InterPodAffinity's PreFilter), and with it the anti-affinity of nominated pods.
         """
-        (_, _), (guarded, _) = self._avoided
-        rules = self._demands.affinity or self._demands.anti_affinity
-        if not rules and not guarded.sure and not guarded.maybe:
+        has_terms = self._constraints.affinity or self._constraints.anti_affinity
+        if not has_terms and not self._existing.sure and not self._existing.maybe:
             return ()
         found = tuple(self._nominated.find_obstacles(node))
-        return found if rules or guarded.sure else (UNKNOWN_NAMESPACES,) * bool(found)
+        return found if has_terms or self._existing.sure else (UNKNOWN_NAMESPACES,) * bool(found)
 
     def _check_nominated_spread(self, node: Node) -> Iterator[Obstacle]:
         for spread in self._spread:
@@ -170,9 +162,9 @@ class PodFilters:
                 yield Obstacle(reason=Reason.SPREAD, detail=spread.key)
 
     def _find_by_domain(self, node: Node) -> tuple[Obstacle, ...]:
-        """Return the obstacles that depend on where the node is: looked for once a place."""
+        """Return the obstacles that depend only on the node's domains, computed once for each combination of them."""
         values = tuple(map(node.labels.get, self._keys))
-        if not self._wants_places and self._avoided_values.isdisjoint(values):
+        if not self._needs_domains and self._avoided_values.isdisjoint(values):
             return ()
         found = self._by_values.get(values)
         if found is None:
@@ -183,52 +175,48 @@ class PodFilters:
         for spread in self._spread:
             if not spread.allows(node):
                 yield Obstacle(reason=Reason.SPREAD, detail=spread.key)
-        if self._demands.affinity:
+        if self._constraints.affinity:
             yield from self._check_affinity(node)
-        for places, reason in self._avoided:
-            yield from _find_matching_domains(places, node, keys=self._avoided_keys, reason=reason)
+        for domains, reason in self._avoided:
+            yield from _find_matching_domains(domains, node, keys=self._avoided_keys, reason=reason)
 
     def _check_affinity(self, node: Node) -> Iterator[Obstacle]:
-        """Yield an obstacle unless the node is near pods that the pod wants to be near.
+        """Yield an obstacle unless all domains of the node contain pods that the pod's affinity selects.
 
-        The first pod of many that want to be near each other may go anywhere: where no pod at all is meant, and the pod
-        itself would be (``satisfyPodAffinity``).
+        If no pod in the cluster is selected and the pod selects itself, any node is accepted, so that the first replica
+        can start (``satisfyPodAffinity``).
         """
-        wanted = {(key, node.labels[key]) for key in _list_topology_keys(self._demands.affinity)}
-        near = self._affinity_domains
-        if wanted <= near.sure:
+        domains = {(key, node.labels[key]) for key in self._affinity_keys}
+        sure, maybe = self._affinity_domains.sure, self._affinity_domains.maybe
+        if domains <= sure:
             return
-        if not near.sure and self._matches_itself is not False:
-            if near.maybe or self._matches_itself is None:
+        if not sure and self._matches_itself is not False:
+            if maybe or self._matches_itself is None:
                 yield UNKNOWN_NAMESPACES
-        elif wanted <= near.sure | near.maybe:
+        elif domains <= sure | maybe:
             yield UNKNOWN_NAMESPACES
         else:
-            yield Obstacle(reason=Reason.POD_AFFINITY, detail=min(key for key, _ in wanted - near.sure - near.maybe))
-
-
-def _list_topology_keys(terms: Iterable[PodAffinityTerm]) -> set[str]:
-    return {term.topology_key for term in terms}
+            yield Obstacle(reason=Reason.POD_AFFINITY, detail=min(key for key, _ in domains - sure - maybe))
 
 
 def _find_matching_domains(
-    places: MatchingDomains, node: Node, *, keys: Iterable[str], reason: Reason
+    domains: MatchingDomains, node: Node, *, keys: Iterable[str], reason: Reason
 ) -> Iterator[Obstacle]:
-    """Yield an obstacle for each label by which a node is in one of the places."""
+    """Yield an obstacle for each label whose value puts the node into one of the domains."""
     for key in keys:
-        place = (key, node.labels.get(key, ""))
-        if key in node.labels and place in places.sure:
+        domain = (key, node.labels.get(key, ""))
+        if key in node.labels and domain in domains.sure:
             yield Obstacle(reason=reason, detail=key)
-        elif key in node.labels and place in places.maybe:
+        elif key in node.labels and domain in domains.maybe:
             yield UNKNOWN_NAMESPACES
 
 
-def _has_port_conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> bool:
-    """Tell whether two ports are the same on an address that both take (``HostPortInfo.CheckConflict``)."""
-    in_use = tuple(taken)
+def _has_port_conflict(ports: Iterable[HostPort], used: Iterable[HostPort]) -> bool:
+    """Return whether a port is already used on an overlapping address (``HostPortInfo.CheckConflict``)."""
+    used = tuple(used)
     return any(
-        (one.protocol, one.port) == (other.protocol, other.port)
-        and (one.ip == other.ip or _ANY_ADDRESS in (one.ip, other.ip))
-        for one in wanted
-        for other in in_use
+        (port.protocol, port.port) == (other.protocol, other.port)
+        and (port.ip == other.ip or _ANY_ADDRESS in (port.ip, other.ip))
+        for port in ports
+        for other in used
     )

@@ -1,8 +1,4 @@
-"""What a pod takes of a node's resources, and what a node lacks for it.
-
-As kube-scheduler's NodeResourcesFit decides: of each resource as much as was asked for must not be requested yet, and a
-node holds only so many pods.
-"""
+"""Compare a pod's requests with a node's free resources and its maximum number of pods (NodeResourcesFit)."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ from gpuspawner.core.scheduling.results import Obstacle, Reason
 from gpuspawner.core.text.i18n import gettext_lazy
 
 ResourceNeeds = tuple[tuple[str, int], ...]
-"""Resource name and how much of it, more than nothing."""
+"""(resource, amount) pairs with amounts above 0, in the units of :class:`~gpuspawner.core.cluster.model.Node`."""
 
 UNKNOWN_AMOUNTS = Obstacle(
     reason=Reason.UNDECIDED, detail=gettext_lazy("devices of which nobody can tell how many are free")
@@ -22,16 +18,17 @@ UNKNOWN_AMOUNTS = Obstacle(
 
 
 def compute_needs(pod: Pod) -> ResourceNeeds:
-    """Return what a pod takes: one of the pods a node may hold, and what it requests.
+    """Return the amounts that a node must have free: the pod's requests, and 1 of ``pods``.
 
-    What is not asked for is not looked at: a node that has promised too much memory takes a pod that requests none.
+    Resources that the pod does not request are left out: a node with overcommitted memory accepts a pod that requests
+    no memory.
     """
     requested = sorted((name, number) for name, number in pod.requests.items() if number > 0 and name != PODS)
     return ((PODS, 1), *requested)
 
 
 def find_shortages(needs: ResourceNeeds, node: Node, *, requested: Mapping[str, int]) -> tuple[Obstacle, ...]:
-    """Return an obstacle for each resource of which a node has too little left, or nobody can tell whether it has."""
+    """Return an obstacle for each resource of which a node has too little free, and one for unknown amounts."""
     return (
         *find_unknown_amounts(needs, node),
         *(
@@ -43,17 +40,17 @@ def find_shortages(needs: ResourceNeeds, node: Node, *, requested: Mapping[str, 
 
 
 def select_countable(needs: ResourceNeeds, node: Node) -> ResourceNeeds:
-    """Return what is needed of resources of which a node's amounts are known."""
+    """Return the needs without resources whose amount on the node is unknown."""
     return tuple(each for each in needs if each[0] not in node.uncounted) if node.uncounted else needs
 
 
 def find_unknown_amounts(needs: ResourceNeeds, node: Node) -> tuple[Obstacle, ...]:
-    """Return the obstacle that resources are of which nobody can tell how many a node has."""
+    """Return :data:`UNKNOWN_AMOUNTS` if the amount of a needed resource on the node is unknown."""
     return () if select_countable(needs, node) == needs else (UNKNOWN_AMOUNTS,)
 
 
 def make_shortage(resource: str) -> Obstacle:
-    """Return the obstacle that too little of a resource is."""
+    """Return the obstacle for a resource of which a node has too little free."""
     if resource == PODS:
         return Obstacle(reason=Reason.TOO_MANY_PODS)
     return Obstacle(reason=Reason.INSUFFICIENT, detail=resource)

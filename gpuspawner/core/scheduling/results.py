@@ -1,4 +1,4 @@
-"""What a look at a node, or at all of them, found: whether a pod could run there, and what stands in its way."""
+"""The results of checking a pod against one node or scanning all nodes: the answer, and the obstacles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Answer(StrEnum):
-    """Whether kube-scheduler would put a pod there now."""
+    """Whether kube-scheduler would bind a pod now."""
 
     YES = "yes"
     NO = "no"
@@ -16,9 +16,9 @@ class Answer(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a node does not take a pod: one for each of kube-scheduler's filters, in its order.
+    """Why a node does not accept a pod, by kube-scheduler's filters and in their order.
 
-    The first ones, up to ``VOLUME_NODE_AFFINITY``, cannot be cured by pods that end.
+    The reasons up to ``VOLUME_NODE_AFFINITY`` do not depend on other pods.
     """
 
     GATED = "gated"
@@ -39,9 +39,11 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacle:
-    """One thing that keeps a pod off a node.
+    """A reason why a node does not accept a pod.
 
-    :param detail: resource name for ``INSUFFICIENT``, key of the taint or of the topology, words for ``UNDECIDED``.
+    :param reason: the filter that rejects the node.
+    :param detail: resource for ``INSUFFICIENT``, key of the taint or of the topology, words for users for
+        ``UNDECIDED``; otherwise empty.
     """
 
     reason: Reason
@@ -50,9 +52,10 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitResult:
-    """One pod, one node.
+    """The result for one pod and one node.
 
-    :param obstacles: empty for YES; for UNKNOWN only such that say what is not decided.
+    :param answer: whether kube-scheduler would bind the pod to the node now.
+    :param obstacles: empty for YES; only ``UNDECIDED`` ones for UNKNOWN.
     """
 
     answer: Answer
@@ -61,9 +64,10 @@ class FitResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObstacleGroup:
-    """Nodes with the same obstacles; without any they take the pod now.
+    """Nodes with the same obstacles.
 
-    :param nodes: how many.
+    :param nodes: number of nodes.
+    :param obstacles: empty if the nodes accept the pod now.
     """
 
     nodes: int
@@ -72,15 +76,15 @@ class ObstacleGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanResult:
-    """One pod, all nodes.
+    """The result for one pod and all nodes.
 
-    :param answer: YES where at least one node takes the pod now.
-    :param places: how many copies of the pod could be put now, over all nodes, counted up to a limit.
-    :param places_exact: ``places`` is the number; otherwise it is at least that many (more than the limit, or copies
-        that have a say in where the others go).
-    :param fit_if_empty: nodes that would take the pod if they were empty.
-    :param groups: every node is in exactly one, largest group first.
-    :param undecided: what could not be decided, in people's words.
+    :param answer: YES if at least one node accepts the pod now, else UNKNOWN if at least one node may.
+    :param places: number of copies of the pod that all nodes together accept now, up to the limit of the scan.
+    :param places_exact: whether ``places`` is the exact number. It is a lower bound above the limit, with UNKNOWN
+        nodes, and for pods whose copies restrict each other (affinity, anti-affinity, topology spread).
+    :param fit_if_empty: number of nodes that would accept the pod if no other pods ran.
+    :param groups: each node is in exactly one; largest group first.
+    :param undecided: constraints that were not checked, in words for users.
     """
 
     answer: Answer
@@ -95,14 +99,14 @@ _RANKS = {reason: rank for rank, reason in enumerate(Reason)}
 
 
 def sort_obstacles(found: Iterable[Obstacle]) -> tuple[Obstacle, ...]:
-    """Return obstacles each once, in the order of the filters; what is undecided only where nothing else is found."""
+    """Return distinct obstacles in the order of the filters; ``UNDECIDED`` ones only if there is no other."""
     obstacles = sorted(dict.fromkeys(found), key=lambda obstacle: _RANKS[obstacle.reason])
     decided = tuple(obstacle for obstacle in obstacles if obstacle.reason is not Reason.UNDECIDED)
     return decided or tuple(obstacles)
 
 
 def derive_answer(obstacles: tuple[Obstacle, ...]) -> Answer:
-    """Return what obstacles in order amount to."""
+    """Return the answer that follows from the obstacles of a node, sorted by :func:`sort_obstacles`."""
     if not obstacles:
         return Answer.YES
     return Answer.UNKNOWN if obstacles[0].reason is Reason.UNDECIDED else Answer.NO

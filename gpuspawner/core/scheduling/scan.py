@@ -1,6 +1,6 @@
-"""Where in the whole cluster a pod fits: one pass over pools of nodes that are alike, with amounts column by column.
+"""Check a pod against all nodes at once: constraints once per group of equivalent nodes, amounts column by column.
 
-The answers are those of :func:`gpuspawner.core.scheduling.check.check_node` for each node, in a fraction of the time.
+The answers equal those of :func:`gpuspawner.core.scheduling.check.check_node` for each node.
 """
 
 from __future__ import annotations
@@ -39,78 +39,83 @@ _Obstacles = tuple[Obstacle, ...]
 _Picker = Callable[[list[int]], Sequence[int]]
 
 _MAX_CACHED_NEEDS = 64
-"""Sizes of pods of which a pool remembers how many of its nodes are large enough."""
+"""Distinct needs for which a group of nodes caches how many of its nodes are large enough."""
 
 
 def scan_nodes(pod: Pod, occupancy: Occupancy, *, limit: int | None = None) -> ScanResult:
-    """Return how a pod that waits, or does not exist yet, fits on all nodes together.
+    """Return whether and how often a pod fits on all nodes together.
 
-    :param limit: count places up to this number; None for all.
+    :param pod: pending, or not created yet.
+    :param occupancy: all nodes and pods.
+    :param limit: count places up to this number; None for no limit.
     """
-    look = _Scan(pod, occupancy, limit=limit)
-    for pool in occupancy.table.group_nodes(build_node_grouping(pod)):
-        look.scan(pool)
+    scan = _Scan(pod, occupancy, limit=limit)
+    for group in occupancy.table.group_nodes(build_node_grouping(pod)):
+        scan.add(group)
     if pod.constraints.is_gated:
-        return _build_gated_result(len(occupancy.table), fit_if_empty=look.fit_if_empty)
-    return look.build_result()
+        return _build_gated_result(len(occupancy.table), fit_if_empty=scan.fit_if_empty)
+    return scan.build_result()
 
 
 def fits_somewhere(pod: Pod, occupancy: Occupancy) -> bool:
-    """Tell whether :func:`scan_nodes` would answer YES, without looking at more than that takes."""
+    """Return whether :func:`scan_nodes` would answer YES; stops at the first node that fits.
+
+    :param pod: pending, or not created yet.
+    :param occupancy: all nodes and pods.
+    """
     if pod.constraints.is_gated:
         return False
-    look = _Scan(pod, occupancy, limit=0)
-    for pool in occupancy.table.group_nodes(build_node_grouping(pod)):
-        if matches_node_affinity(pool.example, pod.constraints):
-            look.scan(pool)
-            if look.has_fit:
+    scan = _Scan(pod, occupancy, limit=0)
+    for group in occupancy.table.group_nodes(build_node_grouping(pod)):
+        if matches_node_affinity(group.example, pod.constraints):
+            scan.add(group)
+            if scan.has_fit:
                 return True
     return False
 
 
 class _Scan:
-    """What was seen of the pools so far.
+    """The result for the groups of nodes added so far.
 
-    :ivar fit_if_empty: nodes that are large enough and have no obstacle of their own.
+    :ivar fit_if_empty: number of nodes that are large enough and have no obstacle of their own.
     """
 
     def __init__(self, pod: Pod, occupancy: Occupancy, *, limit: int | None) -> None:
         self.fit_if_empty = 0
         self._pod = pod
         self._table: NodeTable = occupancy.table
-        self._wanted: ResourceNeeds = compute_needs(pod)
+        self._all_needs: ResourceNeeds = compute_needs(pod)
         self._pod_undecided = find_undecided(pod)
-        self._own = NodeFilters(pod)
-        self._filters = PodFilters(pod, occupancy)
-        rows = map(occupancy.table.find_row, self._filters.nominated_nodes)
-        self._crowded = frozenset(row for row in rows if row is not None)
+        self._node_filters = NodeFilters(pod)
+        self._pod_filters = PodFilters(pod, occupancy)
+        rows = map(occupancy.table.find_row, self._pod_filters.nominated_nodes)
+        self._nominated = frozenset(row for row in rows if row is not None)
         self._limit = limit
         self._places = 0
         self._nodes: Counter[_Obstacles] = Counter()
 
     @property
     def has_fit(self) -> bool:
-        """Tell whether there was a node without any obstacle."""
+        """Whether at least one node has no obstacle."""
         return self._nodes[()] > 0
 
-    def scan(self, pool: EquivalentNodes) -> None:
-        """Look at the nodes of a pool."""
-        own = self._own.find_obstacles(pool.example)
-        if own:
-            self._nodes[own] += len(pool)
+    def add(self, group: EquivalentNodes) -> None:
+        """Check the nodes of a group."""
+        obstacles = self._node_filters.find_obstacles(group.example)
+        if obstacles:
+            self._nodes[obstacles] += len(group)
             return
-        # Of nodes that are alike, the same resources are uncounted.
-        self._needs = select_countable(self._wanted, pool.example)
-        self._undecided = (*find_unknown_amounts(self._wanted, pool.example), *self._pod_undecided)
-        self.fit_if_empty += self._count_large_enough(pool)
-        crowded = {row for row in self._crowded if row in pool}
-        for pick, number, others in self._split_nodes(pool, crowded):
-            self._scan_amounts(pick, number, others=others)
-        for row in crowded:
-            self._scan_nominated(self._table.get_by_row(row))
+        # Equivalent nodes have the same uncounted resources.
+        self._needs = select_countable(self._all_needs, group.example)
+        self._undecided = (*find_unknown_amounts(self._all_needs, group.example), *self._pod_undecided)
+        self.fit_if_empty += self._count_large_enough(group)
+        nominated = {row for row in self._nominated if row in group}
+        for pick, size, from_pods in self._split_nodes(group, nominated):
+            self._compare_amounts(pick, size, from_pods=from_pods)
+        for row in nominated:
+            self._check_nominated(self._table.get_by_row(row))
 
     def build_result(self) -> ScanResult:
-        """Return what was seen."""
         groups = tuple(
             ObstacleGroup(nodes=nodes, obstacles=found) for found, nodes in self._nodes.most_common() if nodes
         )
@@ -131,79 +136,90 @@ class _Scan:
             undecided=tuple(dict.fromkeys(each.detail for each in unknown)),
         )
 
-    def _count_large_enough(self, pool: EquivalentNodes) -> int:
-        """Return how many nodes of a pool would have enough of everything if they were empty."""
-        found = pool.cache.get(self._needs)
-        if found is None:
-            found = reduce(and_, self._build_masks(self._table.get_allocatable_column, pool.pick)).bit_count()
-            if len(pool.cache) >= _MAX_CACHED_NEEDS:
-                pool.cache.clear()
-            pool.cache[self._needs] = found
-        return found
+    def _count_large_enough(self, group: EquivalentNodes) -> int:
+        """Return the number of nodes in a group whose allocatable amounts cover the needs."""
+        count = group.cache.get(self._needs)
+        if count is None:
+            count = reduce(and_, self._build_masks(self._table.get_allocatable_column, group.pick)).bit_count()
+            if len(group.cache) >= _MAX_CACHED_NEEDS:
+                group.cache.clear()
+            group.cache[self._needs] = count
+        return count
 
-    def _split_nodes(self, pool: EquivalentNodes, crowded: set[int]) -> Iterator[tuple[_Picker, int, _Obstacles]]:
-        """Yield parts of a pool with the same obstacles from other pods: how to pick its values, and how many."""
-        if self._filters.is_inactive and not crowded:
-            yield pool.pick, len(pool), ()
+    def _split_nodes(self, group: EquivalentNodes, nominated: set[int]) -> Iterator[tuple[_Picker, int, _Obstacles]]:
+        """Split a group, without the nominated rows, by obstacles from other pods.
+
+        Yield for each part its picker of column values, its number of nodes, and the obstacles.
+        """
+        if self._pod_filters.is_inactive and not nominated:
+            yield group.pick, len(group), ()
             return
         parts: dict[_Obstacles, list[int]] = {}
-        for row in pool.rows:
-            if row not in crowded:
-                parts.setdefault(self._filters.find_obstacles(self._table.get_by_row(row)), []).append(row)
-        for others, rows in parts.items():
-            yield make_picker(rows), len(rows), others
+        for row in group.rows:
+            if row not in nominated:
+                parts.setdefault(self._pod_filters.find_obstacles(self._table.get_by_row(row)), []).append(row)
+        for obstacles, rows in parts.items():
+            yield make_picker(rows), len(rows), obstacles
 
-    def _scan_amounts(self, pick: _Picker, number: int, *, others: _Obstacles) -> None:
-        enough = self._build_masks(self._table.get_free_column, pick)
-        lacks: dict[_Obstacles, int] = {(): _make_byte_ones(number)}
-        for (resource, _), mask in zip(self._needs, enough, strict=True):
-            lacks = dict(_split_by_mask(lacks, mask, obstacle=make_shortage(resource)))
-        for found, mask in lacks.items():
-            self._nodes[sort_obstacles((*others, *found, *self._undecided))] += mask.bit_count()
-        if not others and not self._undecided and () in lacks:
-            self._count_places(lacks[()].to_bytes(number, "little"), pick)
+    def _compare_amounts(self, pick: _Picker, size: int, *, from_pods: _Obstacles) -> None:
+        """Compare the needs with the free amounts of ``size`` nodes.
 
-    def _scan_nominated(self, node: Node) -> None:
-        """Look at one node that is kept for other pods, as if they were there."""
-        requested = self._filters.get_requested(node.name)
-        lacks = find_shortages(self._needs, node, requested=requested)
-        found = sort_obstacles((*self._filters.find_obstacles(node), *lacks, *self._undecided))
-        self._nodes[found] += 1
-        if not found:
-            most = (
+        Masks are integers with one byte per node, 1 if the node belongs to the set.
+
+        :param from_pods: the obstacles that all these nodes have from other pods.
+        """
+        by_shortages: dict[_Obstacles, int] = {(): int.from_bytes(b"\1" * size, "little")}
+        for (resource, _), mask in zip(self._needs, self._build_masks(self._table.get_free_column, pick), strict=True):
+            by_shortages = dict(_split_by_mask(by_shortages, mask, obstacle=make_shortage(resource)))
+        for shortages, mask in by_shortages.items():
+            self._nodes[sort_obstacles((*from_pods, *shortages, *self._undecided))] += mask.bit_count()
+        if not from_pods and not self._undecided and () in by_shortages:
+            self._count_places(by_shortages[()].to_bytes(size, "little"), pick)
+
+    def _check_nominated(self, node: Node) -> None:
+        """Check a node as if the pods nominated to it ran there."""
+        requested = self._pod_filters.get_requested(node.name)
+        shortages = find_shortages(self._needs, node, requested=requested)
+        obstacles = sort_obstacles((*self._pod_filters.find_obstacles(node), *shortages, *self._undecided))
+        self._nodes[obstacles] += 1
+        if not obstacles:
+            copies = (
                 (node.allocatable.get(resource, 0) - requested.get(resource, 0)) // number
                 for resource, number in self._needs
             )
-            self._places += 1 if self._pod.constraints.host_ports else min(most)
+            self._places += 1 if self._pod.constraints.host_ports else min(copies)
 
     def _count_places(self, fits: bytes, pick: _Picker) -> None:
-        """Count how many copies of the pod the nodes that fit would take, to one more than the limit."""
-        if self._pod.constraints.host_ports:  # a second copy finds the port taken
+        """Add the number of copies of the pod that nodes accept, and stop above the limit.
+
+        :param fits: one byte per node, 1 if the pod fits.
+        """
+        if self._pod.constraints.host_ports:  # only one copy per node, as a second finds the port in use
             self._places += sum(fits)
             return
         copies = [
             _divide_column(compress(pick(self._table.get_free_column(resource)), fits), number)
             for resource, number in self._needs
         ]
-        on_each = map(min, *copies) if len(copies) > 1 else copies[0]
+        by_node = map(min, *copies) if len(copies) > 1 else copies[0]
         if self._limit is None:
-            self._places += sum(on_each)
+            self._places += sum(by_node)
             return
-        for places in on_each:
+        for places in by_node:
             self._places += places
             if self._places > self._limit:
                 break
 
     def _build_masks(self, column: Callable[[str], list[int]], pick: _Picker) -> list[int]:
-        """Return for each need a number with a byte for each node: 1 where it has enough, else 0."""
+        """Return for each need a mask of the nodes whose amount in the column covers it."""
         return [
             int.from_bytes(bytes(map(number.__le__, pick(column(resource)))), "little")
             for resource, number in self._needs
         ]
 
 
-def _build_gated_result(number: int, *, fit_if_empty: int) -> ScanResult:
-    groups = (ObstacleGroup(nodes=number, obstacles=GATED_OBSTACLES),) if number else ()
+def _build_gated_result(nodes: int, *, fit_if_empty: int) -> ScanResult:
+    groups = (ObstacleGroup(nodes=nodes, obstacles=GATED_OBSTACLES),) if nodes else ()
     return ScanResult(answer=Answer.NO, places=0, places_exact=True, fit_if_empty=fit_if_empty, groups=groups)
 
 
@@ -211,15 +227,10 @@ def _divide_column(column: Iterator[int], number: int) -> Iterator[int]:
     return column if number == 1 else map(floordiv, column, repeat(number))
 
 
-def _make_byte_ones(number: int) -> int:
-    """Return a number with this many bytes that are 1."""
-    return int.from_bytes(b"\1" * number, "little")
-
-
 def _split_by_mask(parts: dict[_Obstacles, int], mask: int, *, obstacle: Obstacle) -> Iterator[tuple[_Obstacles, int]]:
-    """Yield each part twice, without those that are empty: where a mask is 1, and where it is 0 and the obstacle is."""
-    for found, rows in parts.items():
-        if enough := rows & mask:
-            yield found, enough
-        if enough != rows:
-            yield (*found, obstacle), rows ^ enough
+    """Yield each part's nodes inside the mask, and those outside it with a further obstacle; skip empty sets."""
+    for obstacles, nodes in parts.items():
+        if inside := nodes & mask:
+            yield obstacles, inside
+        if inside != nodes:
+            yield (*obstacles, obstacle), nodes ^ inside

@@ -1,6 +1,6 @@
-"""How evenly pods must be spread over domains: topology spread constraints with ``DoNotSchedule``.
+"""Check topology spread constraints with ``DoNotSchedule``, as kube-scheduler's podtopologyspread/filtering.go does.
 
-As kube-scheduler's podtopologyspread/filtering.go counts. A domain is a value of the constraint's node label.
+A domain is a value of the constraint's node label.
 """
 
 from __future__ import annotations
@@ -17,48 +17,52 @@ from gpuspawner.core.scheduling.pod_affinity import iter_bound_pods
 
 
 class SpreadCheck:
-    """One constraint of one pod, and how many pods it counts in each domain."""
+    """One spread constraint of one pod, with the number of matching pods in each domain."""
 
     def __init__(self, constraint: SpreadConstraint, pod: Pod, *, occupancy: Occupancy) -> None:
         self.key = constraint.topology_key
         self._constraint = constraint
         self._namespace = pod.namespace
         self._domains = _find_domains(constraint, pod, occupancy=occupancy)
-        self._most = constraint.max_skew
-        self._itself = int(selects_labels(constraint.selector, pod.labels))
+        self._own_count = int(selects_labels(constraint.selector, pod.labels))
         self._counts = _count_pods(constraint, pod, occupancy=occupancy, domains=self._domains)
-        self._least = self._find_minimum(self._counts)
+        self._minimum = self._find_minimum(self._counts)
 
     def allows(self, node: Node) -> bool:
-        """Tell whether the pod may go to a node that has the constraint's label."""
-        return self._counts.get(node.labels[self.key], 0) + self._itself - self._least <= self._most
+        """Return whether the constraint accepts a node; the node must have the constraint's label."""
+        skew = self._counts.get(node.labels[self.key], 0) + self._own_count - self._minimum
+        return skew <= self._constraint.max_skew
 
     def allows_with(self, node: Node, more: Iterable[Pod]) -> bool:
-        """Tell whether it may go there when some more pods are there."""
+        """Return whether the constraint accepts a node once these additional pods run on it."""
         counts = dict(self._counts)
         if node.name in self._domains:
             counts[node.labels[self.key]] += sum(
                 other.namespace == self._namespace and selects_labels(self._constraint.selector, other.labels)
                 for other in more
             )
-        return counts.get(node.labels[self.key], 0) + self._itself - self._find_minimum(counts) <= self._most
+        skew = counts.get(node.labels[self.key], 0) + self._own_count - self._find_minimum(counts)
+        return skew <= self._constraint.max_skew
 
     def _find_minimum(self, counts: Mapping[str, int]) -> int:
-        """Return how many pods the emptiest domain has."""
+        """Return the number of pods in the domain with the fewest, or 0 with too few domains (``minDomains``)."""
         return 0 if len(counts) < self._constraint.min_domains else min(counts.values(), default=0)
 
 
 def _count_pods(
     constraint: SpreadConstraint, pod: Pod, *, occupancy: Occupancy, domains: Mapping[str, str]
 ) -> Mapping[str, int]:
-    """Return domain → pods that count, of the nodes that make up domains."""
+    """Return domain → number of matching pods.
+
+    :param domains: node name → domain.
+    """
     counts = dict.fromkeys(domains.values(), 0)
-    if not constraint.selector:  # it selects nothing; or everything, which counts as nothing (countPodsMatchSelector)
+    if not constraint.selector:  # an empty selector counts no pods, too (countPodsMatchSelector)
         return counts
     for other in iter_bound_pods(
         occupancy, pod.namespace, predicate=lambda labels: selects_labels(constraint.selector, labels)
     ):
-        # Pods that were told to go do not count, https://github.com/kubernetes/kubernetes/issues/87621
+        # Terminating pods do not count, https://github.com/kubernetes/kubernetes/issues/87621
         domain = None if other.terminating or other.node is None else domains.get(other.node)
         if domain is not None:
             counts[domain] += 1
@@ -66,14 +70,17 @@ def _count_pods(
 
 
 def _find_domains(constraint: SpreadConstraint, pod: Pod, *, occupancy: Occupancy) -> Mapping[str, str]:
-    """Return node → domain, of nodes that have the labels of all the pod's constraints and that its policies count."""
+    """Return node name → domain, for nodes that the constraint's policies count.
+
+    Such a node has the labels of all spread constraints of the pod.
+    """
     table = occupancy.table
     keys = {each.topology_key for each in pod.constraints.spread_constraints}
     return {
         (node := table.get_by_row(row)).name: node.labels[constraint.topology_key]
-        for pool in table.group_nodes(build_node_grouping(pod))
-        if keys <= pool.example.labels.keys()
-        and (not constraint.honor_affinity or matches_node_affinity(pool.example, pod.constraints))
-        and (not constraint.honor_taints or tolerates_taints(pool.example, pod.constraints.tolerations))
-        for row in pool.rows
+        for group in table.group_nodes(build_node_grouping(pod))
+        if keys <= group.example.labels.keys()
+        and (not constraint.honor_affinity or matches_node_affinity(group.example, pod.constraints))
+        and (not constraint.honor_taints or tolerates_taints(group.example, pod.constraints.tolerations))
+        for row in group.rows
     }
