@@ -1,1 +1,34 @@
-"""Tells which nodes an autoscaler may add, and whether a pod would run on one."""
+"""Predict which nodes an autoscaler may add, and whether a pod would run on one of them.
+
+In: the ``scale_up`` settings of GPU types, Karpenter's NodePools, existing nodes.
+Out: :class:`~gpuspawner.core.cluster.model.ScalableNodePool`, and the answer of :func:`check_new_node` for a pod.
+The room does not know when or in which order pods start; ``verdict`` decides that.
+
+- ``node_pools``: pools from settings, checks of a pod against a pool, labels that autoscalers leave on nodes
+- ``karpenter``: pools from Karpenter's NodePools
+"""
+
+from gpuspawner.core.autoscaling.karpenter import decode_node_pools, derive_pools_from_nodes
+from gpuspawner.core.autoscaling.node_pools import (
+    add_gpu_sizes,
+    build_scale_up_pools,
+    check_new_node,
+    find_autoscaler_traces,
+    find_largest_size,
+    has_room_after,
+    may_add_gpu_type,
+    may_match_pool,
+)
+
+__all__ = [
+    "add_gpu_sizes",
+    "build_scale_up_pools",
+    "check_new_node",
+    "decode_node_pools",
+    "derive_pools_from_nodes",
+    "find_autoscaler_traces",
+    "find_largest_size",
+    "has_room_after",
+    "may_add_gpu_type",
+    "may_match_pool",
+]

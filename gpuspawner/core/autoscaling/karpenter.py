@@ -1,8 +1,8 @@
-"""What Karpenter may add, as its NodePools say it. Total over any JSON.
+"""Decode Karpenter's NodePools into :class:`~gpuspawner.core.cluster.model.ScalableNodePool`. No JSON raises.
 
-Facts are from https://karpenter.sh/docs/concepts/nodepools/ and from Karpenter's pkg/apis/v1 and
-pkg/controllers/provisioning/scheduling. NodeClasses are not read: whether one is usable is part of a NodePool's
-condition ``Ready``, and what else they say (images, networks) tells nothing of what a node has.
+Sources: https://karpenter.sh/docs/concepts/nodepools/, and Karpenter's pkg/apis/v1 and
+pkg/controllers/provisioning/scheduling. NodeClasses are not read: the NodePool's condition ``Ready`` includes theirs,
+and their other fields (images, networks) do not affect a node's labels or resources.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from gpuspawner.core.autoscaling.node_pools import NODE_COUNT, PREDICTABLE_DEVICES
 from gpuspawner.core.catalog.accelerators import KARPENTER_PREFIXES
-from gpuspawner.core.cluster import decode
+from gpuspawner.core.cluster.decode import decode_resources, decode_taints
 from gpuspawner.core.cluster.model import (
     MachineConstraints,
     Node,
@@ -25,7 +25,7 @@ from gpuspawner.core.cluster.selectors import DOES_NOT_EXIST, GT, IN, LT, is_val
 from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text, as_text_map, as_texts
 
 NODE_POOL_LABEL = "karpenter.sh/nodepool"
-"""What a node carries that Karpenter made: the name of its NodePool."""
+"""Label of Karpenter's nodes with the name of their NodePool."""
 
 _INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 _ZONE = "topology.kubernetes.io/zone"
@@ -35,66 +35,69 @@ _KARPENTER_LABELS = frozenset(
         _ZONE,
         "topology.kubernetes.io/region",
         "topology.k8s.aws/zone-id",
-        # What volumes on EBS ask for; Karpenter takes it for the zone.
+        # EBS volumes require it; Karpenter treats it as the zone.
         "topology.ebs.csi.aws.com/zone",
         "kubernetes.io/arch",
         "kubernetes.io/os",
     }
 )
 _KARPENTER_LABEL_PREFIXES = ("karpenter.", *KARPENTER_PREFIXES)
-"""Labels that Karpenter gives to nodes by itself. For a pod that asks for any other one it adds a node only where a
-NodePool names it, even if somebody else puts it on all nodes (pkg/scheduling/requirements.go, ``Compatible``)."""
+"""Prefixes of labels that Karpenter itself sets on nodes. For a pod that requires any other label, Karpenter adds a
+node only if a NodePool declares that label (pkg/scheduling/requirements.go, ``Compatible``)."""
 
 _SIZE_LABELS = {"cpu": ("cpu", 1000), "memory": ("memory", 1024**2)}
-"""End of a label's name → the resource it counts, and how much one is: CPUs and MiB."""
+"""Suffix of an ``instance-`` label → resource, and base units for 1 in the label: it counts CPUs or MiB."""
 _GPU_RESOURCES = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
 _GPU_COUNT_LABELS = tuple(f"{prefix}instance-gpu-count" for prefix in KARPENTER_PREFIXES)
 _MAX_NODES_PER_MACHINE = 16
-"""Nodes of a machine that are looked at: a pool may have thousands."""
+"""Nodes that are compared for each pool and instance type; a pool may have thousands."""
 _MAX_NUMBER = 10**9
-"""More than any machine has; a label with a larger number says nothing."""
+"""More than any machine has; a label with a larger number is ignored."""
 _KARPENTER_OPERATORS = {"Gte": (GT, -1), "Lte": (LT, 1)}
-"""Operators of Karpenter's own, and how to say the same as a pod does."""
+"""Karpenter's own operator → equivalent Kubernetes operator, and the change of its bound."""
 
 
-def decode_node_pools(found: Iterable[object]) -> tuple[ScalableNodePool, ...]:
-    """Return what v1 NodePools may add, those that Karpenter prefers first; nothing for those that never grow."""
-    by_weight = sorted(map(as_dict, found), key=lambda raw: -(as_int(as_dict(raw.get("spec")).get("weight")) or 0))
+def decode_node_pools(raw_pools: Iterable[object]) -> tuple[ScalableNodePool, ...]:
+    """Return the node pools that may grow, in Karpenter's order of preference (``spec.weight``).
+
+    :param raw_pools: v1 NodePools as JSON.
+    """
+    by_weight = sorted(map(as_dict, raw_pools), key=lambda raw: -(as_int(as_dict(raw.get("spec")).get("weight")) or 0))
     return tuple(scalable_pool for scalable_pool in map(_decode_node_pool, by_weight) if scalable_pool is not None)
 
 
 def derive_pools_from_nodes(
     scalable_pools: Iterable[ScalableNodePool], nodes: Iterable[Node]
 ) -> Iterator[ScalableNodePool]:
-    """Yield what pools may add of the machines that they have made before: how large those are is known.
+    """Yield, for each instance type that a NodePool has used so far, a pool of nodes of that known size.
 
-    :param scalable_pools: of NodePools.
-    :param nodes: those that Karpenter made are recognised by their labels.
+    :param scalable_pools: the results of :func:`decode_node_pools`.
+    :param nodes: all existing nodes; Karpenter's are recognized by their labels.
     """
-    named = {
+    machines_by_name = {
         each.name: each.machines for each in scalable_pools if each.machines is not None and each.machines.is_reliable
     }
-    if not named:
+    if not machines_by_name:
         return
-    there: dict[tuple[str, str], list[Node]] = {}
+    by_type: dict[tuple[str, str], list[Node]] = {}
     for node in nodes:
-        name, machine = node.labels.get(NODE_POOL_LABEL, ""), node.labels.get(_INSTANCE_TYPE)
-        if name in named and machine is not None:
-            alike = there.setdefault((name, machine), [])
-            if len(alike) < _MAX_NODES_PER_MACHINE:
-                alike.append(node)
-    for (name, _), alike in there.items():
-        yield from _derive_pool(name, named[name], alike=alike)
+        name, instance_type = node.labels.get(NODE_POOL_LABEL, ""), node.labels.get(_INSTANCE_TYPE)
+        if name in machines_by_name and instance_type is not None:
+            existing = by_type.setdefault((name, instance_type), [])
+            if len(existing) < _MAX_NODES_PER_MACHINE:
+                existing.append(node)
+    for (name, _), existing in by_type.items():
+        yield from _derive_pool(name, machines_by_name[name], existing=existing)
 
 
-def _derive_pool(name: str, machines: MachineConstraints, *, alike: Iterable[Node]) -> Iterator[ScalableNodePool]:
-    """Yield what may be added like nodes of one instance type, where the pool's requirements still allow them."""
-    allowed = [node for node in alike if all(meets_requirement(node.labels, each) for each in machines.requirements)]
+def _derive_pool(name: str, machines: MachineConstraints, *, existing: Iterable[Node]) -> Iterator[ScalableNodePool]:
+    """Yield a pool of nodes like existing ones of one instance type, if the NodePool's requirements still allow it."""
+    allowed = [node for node in existing if all(meets_requirement(node.labels, each) for each in machines.requirements)]
     if not allowed:
         return
-    named = {each.key for each in machines.requirements}
+    required_keys = {each.key for each in machines.requirements}
     by_zone = {node.labels.get(_ZONE, ""): node for node in allowed}
-    takes = {**_compute_maximum(node.capacity for node in allowed), NODE_COUNT: 1}
+    size = {**_compute_maximum(node.capacity for node in allowed), NODE_COUNT: 1}
     yield ScalableNodePool(
         name=name,
         minutes=None,
@@ -102,12 +105,14 @@ def _derive_pool(name: str, machines: MachineConstraints, *, alike: Iterable[Nod
             _compute_maximum(node.allocatable for node in allowed), labels=allowed[0].labels
         ),
         max_new_nodes=min(
-            (max(0, left) // takes[each] for each, left in machines.remaining.items() if takes.get(each)), default=None
+            (max(0, left) // size[each] for each, left in machines.remaining.items() if size.get(each)), default=None
         ),
         examples=tuple(
             Node(
                 name="",
-                labels={key: value for key, value in node.labels.items() if key in named or _is_karpenter_label(key)},
+                labels={
+                    key: value for key, value in node.labels.items() if key in required_keys or _is_karpenter_label(key)
+                },
                 taints=machines.taints,
             )
             for node in by_zone.values()
@@ -116,26 +121,26 @@ def _derive_pool(name: str, machines: MachineConstraints, *, alike: Iterable[Nod
 
 
 def _compute_maximum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return the most of each resource: one of several machines that are alike may be broken, or still starting."""
-    most: dict[str, int] = {}
+    """Return the maximum of each resource over nodes of one type, as one of them may be broken or still starting."""
+    maximum: dict[str, int] = {}
     for each in amounts:
         for name, number in each.items():
-            most[name] = max(number, most.get(name, 0))
-    return most
+            maximum[name] = max(number, maximum.get(name, 0))
+    return maximum
 
 
-def _predict_resources(has: Mapping[str, int], *, labels: Mapping[str, str]) -> dict[str, int]:
-    """Return what Karpenter knows a further machine to have: no slices of GPUs, and no GPU more than once.
+def _predict_resources(allocatable: Mapping[str, int], *, labels: Mapping[str, str]) -> dict[str, int]:
+    """Return the resources that Karpenter expects on a new node of an instance type: no MIG slices, no shared GPUs.
 
-    What a device plugin makes of the cards it learns of when the node is there; it adds none for that.
+    Karpenter sees slices and shares only once the device plugin runs on the node, so it adds no node for them.
 
-    :param has: what a machine has that is there.
-    :param labels: those of its node; they count cards, also where each is shared by several pods.
+    :param allocatable: of an existing node of that type.
+    :param labels: of that node; they count physical GPUs.
     """
     counts = (_parse_number(labels[key]) for key in _GPU_COUNT_LABELS if key in labels)
-    cards = min((max(0, number) for number in counts if number is not None), default=_MAX_NUMBER)
-    known = {name: number for name, number in has.items() if "/" not in name or name in PREDICTABLE_DEVICES}
-    return known | {name: min(known[name], cards) for name in _GPU_RESOURCES.values() if name in known}
+    gpus = min((max(0, number) for number in counts if number is not None), default=_MAX_NUMBER)
+    known = {name: number for name, number in allocatable.items() if "/" not in name or name in PREDICTABLE_DEVICES}
+    return known | {name: min(known[name], gpus) for name in _GPU_RESOURCES.values() if name in known}
 
 
 def _is_karpenter_label(key: str) -> bool:
@@ -148,34 +153,35 @@ def _decode_node_pool(raw: Mapping[str, object]) -> ScalableNodePool | None:
     replicas = spec.get("replicas")
     if not name or metadata.get("deletionTimestamp") or as_int(replicas) == 0:
         return None
-    own = as_dict(template.get("spec"))
-    fixed = {**as_text_map(as_dict(template.get("metadata")).get("labels")), NODE_POOL_LABEL: name}
-    read = [_decode_requirement(each) for each in as_dicts(own.get("requirements"))]
+    node_spec = as_dict(template.get("spec"))
+    fixed_labels = {**as_text_map(as_dict(template.get("metadata")).get("labels")), NODE_POOL_LABEL: name}
+    decoded = [_decode_requirement(each) for each in as_dicts(node_spec.get("requirements"))]
     requirements = (
-        *(SelectorRequirement(key=key, operator=IN, values=(value,)) for key, value in fixed.items()),
-        *(each for each in read if each is not None),
+        *(SelectorRequirement(key=key, operator=IN, values=(value,)) for key, value in fixed_labels.items()),
+        *(each for each in decoded if each is not None),
     )
     labels = _derive_labels(requirements)
     if labels is None:
         return None
-    limits, used, is_counted = _decode_limits(spec, status)
+    limits, used, is_complete = _decode_limits(spec, status)
     conditions = {as_text(each.get("type")): each.get("status") for each in as_dicts(status.get("conditions"))}
-    left = {key: limit - used.get(key, 0) for key, limit in limits.items()}
+    remaining = {key: limit - used.get(key, 0) for key, limit in limits.items()}
     machines = MachineConstraints(
         sizes=_derive_sizes(labels, requirements),
         limits=limits,
-        remaining={**left, NODE_COUNT: 0} if conditions.get("Ready") == "False" else left,
-        taints=decode.decode_taints(own.get("taints")),
+        remaining={**remaining, NODE_COUNT: 0} if conditions.get("Ready") == "False" else remaining,
+        taints=decode_taints(node_spec.get("taints")),
         requirements=requirements,
         is_reliable=(
-            isinstance(own.get("requirements"), list)
-            and None not in read
-            and is_counted
-            # Without the first one nobody has looked at it; the second one says that its last nodes never came up.
+            isinstance(node_spec.get("requirements"), list)
+            and None not in decoded
+            and is_complete
+            # Without Ready, Karpenter has not processed the pool yet.
             and conditions.get("Ready") in ("True", "False")
+            # False: its last nodes never joined the cluster.
             and conditions.get("NodeRegistrationHealthy") != "False"
-            # A static pool replaces its nodes, but adds none for pods. Whether one is missing nobody tells: its status
-            # counts what was launched, minutes before there is a node.
+            # A static pool replaces missing nodes but adds none for pods. Its status does not show missing nodes, as it
+            # counts launched machines, minutes before their nodes exist.
             and replicas is None
         ),
     )
@@ -185,32 +191,33 @@ def _decode_node_pool(raw: Mapping[str, object]) -> ScalableNodePool | None:
 
 
 def _decode_requirement(raw: Mapping[str, object]) -> SelectorRequirement | None:
-    """Return a requirement, None for one that is not understood; ``minValues`` only says how many to choose from."""
-    listed = raw.get("values") or []
+    """Return a requirement, or None if it is malformed; ``minValues`` does not restrict a single node."""
+    values = raw.get("values") or []
     operator, step = _KARPENTER_OPERATORS.get(as_text(raw.get("operator")), (as_text(raw.get("operator")), 0))
-    found = SelectorRequirement(key=as_text(raw.get("key")), operator=operator, values=as_texts(listed))
-    if not isinstance(listed, list) or len(found.values) != len(listed) or not is_valid_requirement(found):
+    requirement = SelectorRequirement(key=as_text(raw.get("key")), operator=operator, values=as_texts(values))
+    is_list = isinstance(values, list) and len(requirement.values) == len(values)
+    if not is_list or not is_valid_requirement(requirement):
         return None
-    return replace(found, values=(str(int(found.values[0]) + step),)) if step else found
+    return replace(requirement, values=(str(int(requirement.values[0]) + step),)) if step else requirement
 
 
 def _derive_labels(requirements: Iterable[SelectorRequirement]) -> PossibleLabels | None:
-    """Return the values that a new node's labels may have, as far as that is told; None where no node can have them."""
-    found: dict[str, tuple[str, ...]] = {}
+    """Return the known labels of a new node, or None if the requirements contradict each other."""
+    labels: dict[str, tuple[str, ...]] = {}
     absent = {each.key for each in requirements if each.operator == DOES_NOT_EXIST}
     for each in requirements:
         if each.operator == IN:
-            found[each.key] = filter_values(found.get(each.key, each.values), each)
+            labels[each.key] = filter_values(labels.get(each.key, each.values), each)
     for each in requirements:
-        if each.key in found and each.operator != IN:
-            found[each.key] = filter_values(found[each.key], each)
-    if not all(found.values()):
+        if each.key in labels and each.operator != IN:
+            labels[each.key] = filter_values(labels[each.key], each)
+    if not all(labels.values()):
         return None
-    return {**found, **dict.fromkeys(absent, ())}
+    return {**labels, **dict.fromkeys(absent, ())}
 
 
 def _derive_sizes(labels: PossibleLabels, requirements: Sequence[SelectorRequirement]) -> dict[str, Sequence[int]]:
-    """Return how much of each resource one machine may have, from the labels that count it."""
+    """Return resource → possible amounts on one machine, from ``instance-cpu`` and the like; see MachineConstraints."""
     sizes: dict[str, Sequence[int]] = {}
     for prefix in KARPENTER_PREFIXES:
         for name, (resource, unit) in _SIZE_LABELS.items():
@@ -227,7 +234,7 @@ def _derive_sizes(labels: PossibleLabels, requirements: Sequence[SelectorRequire
 
 
 def _include_zero(counts: Sequence[int]) -> Sequence[int]:
-    """Return numbers of GPUs, or none of them, where they may be another vendor's; less than the least in a range."""
+    """Return GPU counts with 0 added, as the GPUs may be another vendor's; a range is extended down to 0."""
     if not counts:
         return counts
     return range(counts.stop) if isinstance(counts, range) else tuple(sorted({0, *counts}))
@@ -236,7 +243,7 @@ def _include_zero(counts: Sequence[int]) -> Sequence[int]:
 def _derive_counts(
     key: str, labels: PossibleLabels, *, requirements: Iterable[SelectorRequirement]
 ) -> Sequence[int] | None:
-    """Return the whole numbers that a label may be, ascending; None where that is not told."""
+    """Return the whole numbers that a label may have, ascending, or None if unknown."""
     if key in labels:
         numbers = sorted(number for number in map(_parse_number, labels[key]) if number is not None)
         return None if labels[key] and not numbers else tuple(numbers) or (0,)
@@ -255,7 +262,7 @@ def _scale_counts(counts: Sequence[int], unit: int) -> Sequence[int]:
 
 
 def _parse_number(value: str) -> int | None:
-    """Return the whole number in a label, None where there is none or none that a machine could have."""
+    """Return a label's value as a whole number, or None if it is another text or larger than a machine could have."""
     is_number = value.isascii() and value.removeprefix("-").isdigit() and len(value) < len(str(_MAX_NUMBER))
     return int(value) if is_number else None
 
@@ -263,9 +270,9 @@ def _parse_number(value: str) -> int | None:
 def _decode_limits(
     spec: Mapping[str, object], status: Mapping[str, object]
 ) -> tuple[dict[str, int], dict[str, int], bool]:
-    """Return what is limited, how much of it is used, and whether all that matters of it could be read."""
+    """Return the limits, the used amounts, and whether all limits and their used amounts could be decoded."""
     raw, raw_used = as_dict(spec.get("limits")), as_dict(status.get("resources"))
-    limits, used = decode.decode_resources(raw), decode.decode_resources(raw_used)
+    limits, used = decode_resources(raw), decode_resources(raw_used)
     nodes = as_int(status.get(NODE_COUNT))
     if nodes is not None:
         used[NODE_COUNT] = max(nodes, used.get(NODE_COUNT, 0))

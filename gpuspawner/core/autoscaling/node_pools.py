@@ -1,16 +1,8 @@
-"""What an autoscaler would add: plain values, whoever knows them, and whether a pod would run on such a node.
+"""Check whether a pod would run on a node that an autoscaler may add, and find traces of autoscalers on nodes.
 
-No API of Kubernetes tells what a node that does not exist yet will be. The admin's ``scale_up`` does for a GPU type;
-:mod:`gpuspawner.core.autoscaling.karpenter` puts what Karpenter publishes into the same :class:`ScalableNodePool`.
-
-What an autoscaler that picks a machine to fit the pods that wait may pick from, and how much of that is left.
-
-Karpenter's NodePools are of this kind: which machines a cloud has is not written in them, only what they must be like.
-
-What autoscalers leave on the nodes they made: that there may be more, and whether those may be larger.
-
-A label says that a pool exists, not that it grows; but a pool that may be there without any node is reason enough not
-to call anything impossible.
+Kubernetes has no API for future nodes. A :class:`ScalableNodePool` comes from the ``scale_up`` setting of a GPU type
+(:func:`build_scale_up_pools`) or from a Karpenter NodePool (:mod:`gpuspawner.core.autoscaling.karpenter`). A NodePool
+has constraints on machines (:class:`MachineConstraints`), not a list of the machines that the cloud offers.
 """
 
 from __future__ import annotations
@@ -41,86 +33,96 @@ from gpuspawner.core.cluster.taints import is_reserved_for_others, tolerates_tai
 from gpuspawner.core.scheduling.results import Answer
 
 NODE_COUNT = "nodes"
-"""The name under which Karpenter limits the number of nodes (https://karpenter.sh/docs/concepts/nodepools/#speclimits)."""
+"""Key of Karpenter's limit on the number of nodes (https://karpenter.sh/docs/concepts/nodepools/#speclimits)."""
 
 
 def may_fit_machine(machines: MachineConstraints, requests: Mapping[str, int]) -> bool:
-    """Tell whether a machine may be large enough, and within the limits if nothing else were there.
+    """Return whether some machine may be large enough for a pod, and the pod fits the limits of an empty pool.
 
-    Limits are compared with what the pod asks for: how much of it Karpenter counts for a machine is only nearly known
-    (memory less what its provider takes off, ``vmMemoryOverheadPercent``).
+    Limits are compared with the pod's requests, as the size that Karpenter counts for a machine is not exactly known
+    (its provider subtracts ``vmMemoryOverheadPercent`` from the memory).
     """
     for name, number in requests.items():
         sizes = machines.sizes.get(name)
         if sizes is not None and number > (sizes[-1] if sizes else 0):
             return False
-    return all(_get_wanted(requests, name) <= limit for name, limit in machines.limits.items())
+    return all(_get_needed(requests, name) <= limit for name, limit in machines.limits.items())
 
 
 def has_capacity_left(machines: MachineConstraints, pod_requests: Iterable[Mapping[str, int]]) -> bool:
-    """Tell whether the limits leave room for some pods' requests, each on a machine of its own.
+    """Return whether the remaining limits allow one new machine for each pod.
 
-    The smallest machines that would do are counted. Karpenter takes larger ones where it has no smaller, so this is
-    sure only where the sizes are known.
+    The smallest sufficient machine is counted. Where sizes are unknown, the pod's request is counted, so Karpenter may
+    need more than that.
+
+    :param pod_requests: the requests of each pod.
     """
-    left = dict(machines.remaining)
+    remaining = dict(machines.remaining)
     for requests in pod_requests:
-        for name in left:
-            left[name] -= _compute_smallest_size(machines, requests, name=name)
-        if any(number < 0 for number in left.values()):
+        for name in remaining:
+            remaining[name] -= _compute_smallest_size(machines, requests, name=name)
+        if any(number < 0 for number in remaining.values()):
             return False
     return True
 
 
 def find_largest_size(machines: MachineConstraints, name: str) -> int | None:
-    """Return how much of a resource one machine has at most, None when not known."""
-    known = [machines.limits[name]] if name in machines.limits else []
+    """Return the largest amount of a resource that one machine may have, or None if unknown.
+
+    :param machines: of the node pool.
+    :param name: of the resource.
+    """
+    bounds = [machines.limits[name]] if name in machines.limits else []
     sizes = machines.sizes.get(name)
     if sizes is not None:
-        known.append(sizes[-1] if sizes else 0)
-    return min(known, default=None)
+        bounds.append(sizes[-1] if sizes else 0)
+    return min(bounds, default=None)
 
 
 def _compute_smallest_size(machines: MachineConstraints, requests: Mapping[str, int], *, name: str) -> int:
-    """Return how much of a limited resource the smallest machine for a pod takes."""
-    number = _get_wanted(requests, name)
+    """Return the amount that the smallest sufficient machine has of a resource; the request if sizes are unknown."""
+    needed = _get_needed(requests, name)
     sizes = machines.sizes.get(name, ())
-    at = bisect_left(sizes, number)
-    return sizes[at] if at < len(sizes) else number
+    index = bisect_left(sizes, needed)
+    return sizes[index] if index < len(sizes) else needed
 
 
-def _get_wanted(requests: Mapping[str, int], name: str) -> int:
-    """Return how much of a limited resource a pod takes, on a machine of its own."""
+def _get_needed(requests: Mapping[str, int], name: str) -> int:
+    """Return the amount of a limited resource that a pod needs if it gets a node of its own."""
     return 1 if name == NODE_COUNT else requests.get(name, 0)
 
 
 PREDICTABLE_DEVICES = frozenset(
     {"nvidia.com/gpu", "amd.com/gpu", "aws.amazon.com/neuron", "aws.amazon.com/neuroncore", "habana.ai/gaudi"}
 )
-"""Devices that Karpenter knows a machine to have before there is a node
-(https://karpenter.sh/docs/concepts/scheduling/#acceleratorsgpu-resources); slices and shares it learns of later."""
+"""Devices whose number Karpenter knows before the node exists
+(https://karpenter.sh/docs/concepts/scheduling/#acceleratorsgpu-resources). MIG slices and shared GPUs are not."""
 _ANY_COUNT = range(1, 2**31)
 
 
 def build_scale_up_pools(gpu: GPUType, nodes: Iterable[Node]) -> tuple[ScalableNodePool, ...]:
-    """Return what the admin's ``scale_up`` of a type says may be added, also when nothing more may be.
+    """Return the node pools that the ``scale_up`` settings of a GPU type describe, even if they are at their maximum.
 
-    A node counts against ``max_nodes`` once it has the type's GPUs. While it starts it may have the labels, but not yet
-    the resource: it is then taken for one to be added, which it is for whoever waits.
+    A node counts against ``max_nodes`` once it has the type's GPUs. A starting node that has the labels but no GPUs yet
+    counts as one still to be added, as it is for pending pods.
 
-    :param nodes: those of the type, or all.
+    :param gpu: a GPU type; of a combined type, each member has a pool.
+    :param nodes: the existing nodes of the type, or all nodes.
     """
-    own = tuple(nodes)
+    nodes = tuple(nodes)
     types = gpu.members or (gpu,)
-    return tuple(_build_scale_up_pool(each, each.scale_up, nodes=own) for each in types if each.scale_up is not None)
+    return tuple(_build_scale_up_pool(each, each.scale_up, nodes=nodes) for each in types if each.scale_up is not None)
 
 
 def check_new_node(scalable_pool: ScalableNodePool, pod: Pod) -> Answer:
-    """Return whether a pod would run on a node that a pool grows by, as far as that can be known.
+    """Return whether a pod would run on a new node of a pool.
 
-    UNKNOWN is for what depends on what only an existing node has: its zone, labels and taints that nobody told of, the
-    pods near it. YES for machines that are picked means that nothing is against it: whether there is one that is large
-    enough is then known to the autoscaler alone.
+    The answer is UNKNOWN if it depends on facts that only an existing node has: its zone, undeclared labels and taints,
+    other pods in its domain. For a pool that chooses machines, YES means that no constraint forbids the pod; only the
+    autoscaler knows whether a large enough machine exists.
+
+    :param scalable_pool: the node pool.
+    :param pod: pending, or not created yet.
     """
     constraints, machines = pod.constraints, scalable_pool.machines
     if _is_ruled_out(scalable_pool, pod):
@@ -137,31 +139,37 @@ def check_new_node(scalable_pool: ScalableNodePool, pod: Pod) -> Answer:
 
 
 def has_room_after(scalable_pool: ScalableNodePool, pod: Pod, *, ahead: Sequence[Pod]) -> bool:
-    """Tell whether the nodes a pool may grow by have room for a pod, when those ahead of it get theirs there first.
+    """Return whether the new nodes of a pool have room for a pod after the pods ahead of it.
 
-    Pods are put on one new node after the other, the largest first; that wastes a little, so a yes can be relied on.
+    Pods fill one new node after another, the largest first. That may waste room, so True is reliable and False is not.
+
+    :param scalable_pool: the node pool.
+    :param pod: pending, or not created yet.
+    :param ahead: pending pods that get room first; those that cannot run on the pool's nodes are ignored.
     """
-    takers = (other for other in ahead if not _is_ruled_out(scalable_pool, other))
+    ahead = [other for other in ahead if not _is_ruled_out(scalable_pool, other)]
     if scalable_pool.machines is not None:
-        return has_capacity_left(scalable_pool.machines, (each.requests for each in (*takers, pod)))
+        return has_capacity_left(scalable_pool.machines, (each.requests for each in (*ahead, pod)))
     if scalable_pool.max_new_nodes is None:
         return True
-    nodes, room = 1, dict(scalable_pool.node_allocatable)
-    for each in (
-        *sorted(takers, key=lambda other: _compute_share(other, scalable_pool.node_allocatable), reverse=True),
-        pod,
-    ):
-        if not _has_room(room, each.requests):
-            nodes, room = nodes + 1, dict(scalable_pool.node_allocatable)
+    new_node = scalable_pool.node_allocatable
+    nodes, free = 1, dict(new_node)
+    for each in (*sorted(ahead, key=lambda other: _compute_share(other, new_node), reverse=True), pod):
+        if not _has_room(free, each.requests):
+            nodes, free = nodes + 1, dict(new_node)
             if nodes > scalable_pool.max_new_nodes:
                 return False
-        for name in room:
-            room[name] -= 1 if name == "pods" else each.requests.get(name, 0)
+        for name in free:
+            free[name] -= 1 if name == "pods" else each.requests.get(name, 0)
     return nodes <= scalable_pool.max_new_nodes
 
 
 def may_match_pool(scalable_pool: ScalableNodePool, constraints: PodConstraints) -> bool:
-    """Tell whether a pod with these demands may be meant for the nodes of a pool, however large they are."""
+    """Return whether a pool's taints and labels may allow a pod; sizes are not checked.
+
+    :param scalable_pool: the node pool.
+    :param constraints: of the pod.
+    """
     machines = scalable_pool.machines
     if machines is not None and not tolerates_taints(Node(name="", taints=machines.taints), constraints.tolerations):
         return False
@@ -169,80 +177,92 @@ def may_match_pool(scalable_pool: ScalableNodePool, constraints: PodConstraints)
 
 
 def add_gpu_sizes(scalable_pool: ScalableNodePool, gpu: GPUType | None) -> ScalableNodePool:
-    """Return a growth with the GPUs of a type, where its machines have the labels that go with the type."""
+    """Return a node pool whose machines may have the GPUs of a type, if its labels match the type.
+
+    Unchanged: pools that do not choose machines, or whose numbers of these GPUs are known, and types whose devices
+    Karpenter cannot predict.
+
+    :param scalable_pool: the node pool.
+    :param gpu: a GPU type, None for a server without GPUs.
+    """
     machines = scalable_pool.machines
     if machines is None or gpu is None or gpu.resource not in PREDICTABLE_DEVICES or gpu.resource in machines.sizes:
         return scalable_pool
-    if not any(match and _labels_may_match(scalable_pool.labels, match, unknown=False) for match in gpu.label_matches):
+    if not any(match and _may_match_labels(scalable_pool.labels, match, unknown=False) for match in gpu.label_matches):
         return scalable_pool
     return replace(scalable_pool, machines=replace(machines, sizes={**machines.sizes, gpu.resource: _ANY_COUNT}))
 
 
 def may_add_gpu_type(scalable_pool: ScalableNodePool, gpu: GPUType) -> bool:
-    """Tell whether a pool may add nodes with GPUs of a type, as far as it is known what they are like."""
+    """Return whether a pool that chooses machines may add nodes with GPUs of a type.
+
+    :param scalable_pool: False for a pool with a fixed machine.
+    :param gpu: a GPU type.
+    """
     machines = scalable_pool.machines
     if machines is None or not may_fit_machine(machines, {gpu.resource: 1}):
         return False
-    return any(_labels_may_match(scalable_pool.labels, match, unknown=True) for match in gpu.label_matches)
+    return any(_may_match_labels(scalable_pool.labels, match, unknown=True) for match in gpu.label_matches)
 
 
-def _labels_may_match(labels: PossibleLabels, match: PossibleLabels, *, unknown: bool) -> bool:
-    """Tell whether a new node's labels may be what a type's match asks for.
+def _may_match_labels(labels: PossibleLabels, match: PossibleLabels, *, unknown: bool) -> bool:
+    """Return whether some choice of a new node's labels has what a GPU type's ``match`` requires.
 
-    :param unknown: what to answer for a label of which nothing is known.
+    :param unknown: whether an unknown label counts as a match.
     """
     for key, values in match.items():
-        own = labels.get(key)
-        if own is None:
+        possible = labels.get(key)
+        if possible is None:
             if not unknown:
                 return False
-        elif not any(value in values for value in own) if values else own:
+        elif not any(value in values for value in possible) if values else possible:
             return False
     return True
 
 
 def _build_scale_up_pool(gpu: GPUType, scale_up: ScaleUp, *, nodes: Iterable[Node]) -> ScalableNodePool:
-    own = [node for node in nodes if node.capacity.get(gpu.resource) and gpu.matches_labels(node.labels)]
-    # A type may be on nodes of several sizes; those with another number of GPUs say nothing of this pool's.
-    examples = tuple(node for node in own if node.capacity[gpu.resource] == scale_up.gpus_per_node)
+    of_type = [node for node in nodes if node.capacity.get(gpu.resource) and gpu.matches_labels(node.labels)]
+    # Nodes of the same type with another number of GPUs belong to other pools.
+    examples = tuple(node for node in of_type if node.capacity[gpu.resource] == scale_up.gpus_per_node)
     names = {name for node in examples for name in node.allocatable}
-    shape = {name: max(node.allocatable.get(name, 0) for node in examples) for name in names}
+    allocatable = {name: max(node.allocatable.get(name, 0) for node in examples) for name in names}
     return ScalableNodePool(
         name=gpu.display_name,
         minutes=scale_up.minutes,
-        node_allocatable={**shape, gpu.resource: scale_up.gpus_per_node},
-        max_new_nodes=max(0, scale_up.max_nodes - len(own)),
+        node_allocatable={**allocatable, gpu.resource: scale_up.gpus_per_node},
+        max_new_nodes=max(0, scale_up.max_nodes - len(of_type)),
         labels=gpu.match,
         examples=examples,
     )
 
 
 def _is_ruled_out(scalable_pool: ScalableNodePool, pod: Pod) -> bool:
-    """Tell whether a pod can run on no node that a pool grows by; cheap, as it is asked of all who wait."""
+    """Return whether a pod cannot run on any new node of a pool; cheap, as it runs for all pending pods."""
     if scalable_pool.max_new_nodes == 0:
         return True
     machines = scalable_pool.machines
-    holds = (
+    is_large_enough = (
         _has_room(scalable_pool.node_allocatable, pod.requests)
         if machines is None
         else may_fit_machine(machines, pod.requests)
     )
-    return not holds or not may_match_pool(scalable_pool, pod.constraints)
+    return not is_large_enough or not may_match_pool(scalable_pool, pod.constraints)
 
 
-def _has_room(shape: Mapping[str, int], requests: Mapping[str, int]) -> bool:
-    if shape.get("pods", inf) < 1:
+def _has_room(free: Mapping[str, int], requests: Mapping[str, int]) -> bool:
+    """Return whether free amounts cover requests; missing amounts as in :attr:`.ScalableNodePool.node_allocatable`."""
+    if free.get("pods", inf) < 1:
         return False
-    return all(shape.get(name, 0 if "/" in name else inf) >= number for name, number in requests.items() if number)
+    return all(free.get(name, 0 if "/" in name else inf) >= number for name, number in requests.items() if number)
 
 
-def _compute_share(pod: Pod, shape: Mapping[str, int]) -> float:
-    """Return the largest part of a node that a pod takes of anything."""
-    return max((number / shape[name] for name, number in pod.requests.items() if shape.get(name)), default=0)
+def _compute_share(pod: Pod, total: Mapping[str, int]) -> float:
+    """Return the largest fraction of a node's total amount that a pod requests of one resource."""
+    return max((number / total[name] for name, number in pod.requests.items() if total.get(name)), default=0)
 
 
 def _accepts_like(example: Node, constraints: PodConstraints) -> bool:
-    """Tell whether a node like an existing one would be admitted; that one may be busy or out of service."""
+    """Return whether a new node with the labels and permanent taints of an existing one would accept a pod."""
     return (
         not is_reserved_for_others(example, constraints.tolerations)
         and matches_node_affinity(example, constraints)
@@ -251,7 +271,8 @@ def _accepts_like(example: Node, constraints: PodConstraints) -> bool:
 
 
 _ANY_SIZE_LABELS = ("karpenter.sh/nodepool", "karpenter.sh/provisioner-name")
-"""Karpenter and EKS Auto Mode choose a machine for the pods that wait (https://karpenter.sh/docs/concepts/nodepools/)."""
+"""Node labels of Karpenter and EKS Auto Mode, which choose a machine that fits the pending pods
+(https://karpenter.sh/docs/concepts/nodepools/)."""
 
 _FIXED_SIZE_LABELS = (
     "cloud.google.com/gke-nodepool",
@@ -259,16 +280,16 @@ _FIXED_SIZE_LABELS = (
     "alpha.eksctl.io/nodegroup-name",
     "kubernetes.azure.com/agentpool",
 )
-"""Pools of GKE, EKS, eksctl and AKS, whose nodes are all alike; one may have no node right now."""
+"""Node labels of node pools on GKE, EKS, eksctl and AKS, whose nodes are all of one machine type."""
 
 _AUTOSCALER_GROUPING = NodeGrouping(presence=(*_ANY_SIZE_LABELS, *_FIXED_SIZE_LABELS))
 
 
 class AutoscalerTraces(NamedTuple):
-    """What may be added to a cluster, as its nodes tell.
+    """Signs on existing nodes that an autoscaler may add more. A label proves that a pool exists, not that it grows.
 
-    :param any_size: nodes of any size.
-    :param fixed_size: nodes of pools of which no node may be there now.
+    :param any_size: Karpenter may add nodes of any size.
+    :param fixed_size: node pools of one machine type exist; further pools may have no node at present.
     """
 
     any_size: bool
@@ -276,8 +297,11 @@ class AutoscalerTraces(NamedTuple):
 
 
 def find_autoscaler_traces(table: NodeTable) -> AutoscalerTraces:
-    """Return what autoscalers left on the nodes of a cluster."""
-    examples = [pool.example.labels for pool in table.group_nodes(_AUTOSCALER_GROUPING)]
+    """Return the traces of autoscalers in the labels of existing nodes.
+
+    :param table: of all nodes.
+    """
+    examples = [group.example.labels for group in table.group_nodes(_AUTOSCALER_GROUPING)]
     return AutoscalerTraces(
         any_size=any(key in labels for labels in examples for key in _ANY_SIZE_LABELS),
         fixed_size=any(key in labels for labels in examples for key in _FIXED_SIZE_LABELS),
