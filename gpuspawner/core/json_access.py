@@ -1,4 +1,4 @@
-"""Read JSON of unknown shape: a value of another type reads as empty or None. Nothing raises."""
+"""Read JSON of unknown shape: a value of another type reads as empty or None, and never raises."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Decode Karpenter's NodePools into :class:`~gpuspawner.core.cluster.model.ScalableNodePool`. No JSON raises.
+"""Decode Karpenter's NodePools into :class:`~gpuspawner.core.cluster.model.ScalableNodePool`.
 
-Sources: https://karpenter.sh/docs/concepts/nodepools/, and Karpenter's pkg/apis/v1 and
-pkg/controllers/provisioning/scheduling. NodeClasses are not read: the NodePool's condition ``Ready`` includes theirs,
-and their other fields (images, networks) do not affect a node's labels or resources.
+Malformed JSON never raises. Sources: https://karpenter.sh/docs/concepts/nodepools/, and Karpenter's pkg/apis/v1 and
+pkg/controllers/provisioning/scheduling. NodeClasses are not read: the condition ``Ready`` of a NodePool includes
+whether its NodeClass is usable, and other fields of a NodeClass (images, networks) do not affect labels or resources.
 """
 
 from __future__ import annotations

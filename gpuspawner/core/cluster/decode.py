@@ -1,6 +1,6 @@
 """Decode v1 Nodes and Pods from the API's JSON into :mod:`.model`'s values.
 
-No input raises: malformed parts are left out, so that a broken object of another user cannot break the form.
+Malformed JSON never raises: such parts are left out, so that a broken object of another user cannot break the form.
 
 A pod that does not exist yet is completed as the API server would: host network ports (pkg/apis/core/v1/defaults.go),
 tolerations of not-ready and unreachable nodes (admission plugin DefaultTolerationSeconds), and label keys merged into

@@ -4,7 +4,7 @@ https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocat
 
 Of CEL selectors, only the form that drivers ship is evaluated: the driver and text attributes compared with constants,
 joined by ``&&``, such as ``device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'``.
-The result of any other selector is unknown. No JSON raises; a malformed part makes a count smaller or unknown.
+The result of any other selector is unknown. Malformed JSON never raises; it makes a count smaller or unknown.
 """
 
 from __future__ import annotations

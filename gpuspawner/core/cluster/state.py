@@ -34,7 +34,7 @@ class AntiAffinityIndex:
         self._change(pod, -1)
 
     def iter_terms(self, namespace: str) -> Iterator[tuple[PodAffinityTerm, Mapping[str, int]]]:
-        """Yield the terms that apply to a namespace or may apply to it, each with node → number of pods with it."""
+        """Yield the terms that apply or may apply to a namespace, each with node name → number of pods that have it."""
         yield from self._in_namespace.get(namespace, {}).items()
         yield from self._by_labels.items()
 
@@ -364,7 +364,7 @@ class KnownOccupancy(NamedTuple):
 def get_occupancy(inventory: Inventory) -> KnownOccupancy | None:
     """Return the occupancy of an inventory, or None if its nodes are unknown.
 
-    :param inventory: one without an occupancy of its own is counted, and the last count is cached.
+    :param inventory: if it has no occupancy, one is built from its nodes and pods and cached for the next call.
     """
     if inventory.occupancy is not None:
         return KnownOccupancy(inventory.occupancy, pods_known=True)
