@@ -25,6 +25,7 @@ from devcluster import chromium
 from gpuspawner._resources import data_dir
 from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.form.build import LiveState, build_view
+from gpuspawner.core.form.cache import FormCache
 from gpuspawner.core.form.fields import fill_fields
 from gpuspawner.core.verdict.availability import count_availability
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
@@ -75,7 +76,8 @@ def measure() -> Result:
         minified = Path(folder, "gpuspawner")
         minified.mkdir()
         minify_all(data_dir("templates"), minified)
-        return asyncio.run(_measure(lambda number: form(ours, number, template_dirs=[folder]), theirs))
+        cache = FormCache()
+        return asyncio.run(_measure(lambda number: form(ours, number, template_dirs=[folder], cache=cache), theirs))
 
 
 async def _measure(ours: Callable[[int], str], theirs: str) -> Result:
@@ -140,16 +142,18 @@ def catalogue() -> Catalog:
     return rich_catalogue(images=IMAGES, gpu_types=GPU_TYPES)
 
 
-def form(offered: Catalog, number: int, *, template_dirs: Sequence[str]) -> str:
+def form(offered: Catalog, number: int, *, template_dirs: Sequence[str], cache: FormCache) -> str:
     """Return our form on a cluster that is a little different each time.
 
     :param number: of the form; the counts of free GPUs differ by it.
     :param template_dirs: folders of templates that come before the package's.
+    :param cache: the hub's.
     """
     inventory = busy_inventory(gpu_types=GPU_TYPES, taken=number)
     live = LiveState(
         availabilities=count_availability(tuple(offered.gpus.values()), inventory),
         verdict=Verdict(outcome=Outcome.NOW, places=3 + number % 2, places_exact=True),
+        cache=cache,
     )
     saved = {"image": "image-3", "cpu": 4, "memory": "16G", "gpu": "gpu-1", "gpu_count": 2}
     view = build_view(offered, inventory, filled=fill_fields(offered, options=saved), live=live)

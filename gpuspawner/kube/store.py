@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from kubernetes_asyncio.client import CustomObjectsApi
 
+from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.state import Inventory, Occupancy
 from gpuspawner.core.text.i18n import gettext_lazy
 from gpuspawner.kube.client.access import find_missing_verb
@@ -97,6 +98,8 @@ class ClusterStore:
         self._log = log or logging.getLogger(__name__)
         self._clock = SteadyClock(self._pace.clock)
         self._occupancy = Occupancy()
+        self._empty_occupancy: Occupancy | None = None
+        self._counted_nodes: tuple[Node, ...] | None = None
         self._watch_loops: dict[str, WatchLoop] = {}
         self._nodes = self._make_watch_loop(gettext_lazy("the cluster's nodes"), "nodes")
         self._pods = self._make_watch_loop(gettext_lazy("the pods of all namespaces"), "pods")
@@ -209,12 +212,20 @@ class ClusterStore:
         return Inventory(
             nodes=self._occupancy.nodes,
             occupancy=self._occupancy if pods.is_known else None,
+            empty_occupancy=None if pods.is_known else self._get_empty_occupancy(),
             reason=self._find_reason(),
             scalable_pools=self._node_pools.scalable_node_pools,
             dra_resources=self._devices.resources,
             age_s=self.age_s,
             generation=generation,
         )
+
+    def _get_empty_occupancy(self) -> Occupancy:
+        """Return the nodes without any pods; the same object as long as no node changes."""
+        nodes = self._occupancy.nodes
+        if self._empty_occupancy is None or self._counted_nodes is not nodes:
+            self._counted_nodes, self._empty_occupancy = nodes, Occupancy.build(nodes, ())
+        return self._empty_occupancy
 
     def _find_reason(self) -> str:
         """Return why nodes or pods are unknown or stale; empty if they are neither."""

@@ -334,6 +334,7 @@ class Inventory:
     :param pods: None if pods of all namespaces could not be read: free resources are then unknown.
     :param reason: one sentence for users about what is unknown and why; empty if everything was read.
     :param occupancy: nodes and pods, kept up to date by watches; None without the pods of all namespaces.
+    :param empty_occupancy: the nodes without any pods, used while the pods are unknown; built at each call if None.
     :param scalable_pools: node pools that autoscalers publish; None if they could not be read, empty if none exist.
     :param dra_resources: extended resources that map to DRA device classes; None if they could not be read.
     :param age_s: seconds since the API server last confirmed this data; None if it never did or that is unknown.
@@ -344,6 +345,7 @@ class Inventory:
     pods: tuple[Pod, ...] | None = None
     reason: str = ""
     occupancy: Occupancy | None = None
+    empty_occupancy: Occupancy | None = None
     scalable_pools: tuple[ScalableNodePool, ...] | None = ()
     dra_resources: frozenset[str] | None = frozenset()
     age_s: float | None = None
@@ -370,24 +372,7 @@ def get_occupancy(inventory: Inventory) -> KnownOccupancy | None:
         return KnownOccupancy(inventory.occupancy, pods_known=True)
     if inventory.nodes is None:
         return None
-    return KnownOccupancy(_LAST_SNAPSHOT.get_occupancy(inventory), pods_known=inventory.pods is not None)
-
-
-class _LastSnapshot:
-    """Caches the occupancy of the last snapshot, as all requests use the same one until the next is read."""
-
-    def __init__(self) -> None:
-        self._inventory = Inventory()
-        self._occupancy = Occupancy()
-
-    def get_occupancy(self, inventory: Inventory) -> Occupancy:
-        """Return the occupancy of a snapshot's nodes and pods."""
-        last = self._inventory
-        # Compared by identity: comparing thousands of nodes by value takes as long as counting them.
-        if inventory.nodes is not last.nodes or inventory.pods is not last.pods:
-            self._inventory = inventory
-            self._occupancy = Occupancy.build(inventory.nodes or (), inventory.pods or ())
-        return self._occupancy
-
-
-_LAST_SNAPSHOT = _LastSnapshot()
+    occupancy = inventory.empty_occupancy
+    if occupancy is None or inventory.pods is not None:
+        occupancy = Occupancy.build(inventory.nodes, inventory.pods or ())
+    return KnownOccupancy(occupancy, pods_known=inventory.pods is not None)

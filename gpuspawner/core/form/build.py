@@ -8,7 +8,6 @@ The part of the form that changes with the cluster: what each GPU type has, and 
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -19,6 +18,7 @@ from gpuspawner.core.catalog.policy_model import Person
 from gpuspawner.core.cluster.model import ScalableNodePool
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.errors import Problem
+from gpuspawner.core.form.cache import FormCache
 from gpuspawner.core.form.fields import (
     FORM_FIELDS,
     FilledFields,
@@ -64,7 +64,7 @@ from gpuspawner.core.form.wording import (
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.policy.denials import Denial
 from gpuspawner.core.request.selection import Selection
-from gpuspawner.core.text.i18n import get_language, gettext, gettext_lazy, translate_now
+from gpuspawner.core.text.i18n import gettext, gettext_lazy, translate_now
 from gpuspawner.core.text.wording import join_sentences
 from gpuspawner.core.units.duration import format_duration_option
 from gpuspawner.core.units.formatting import format_rough_duration, format_vendor
@@ -82,12 +82,14 @@ class LiveState:
     :param verdict: on the choice that stands in the fields; None where it is no valid one.
     :param alternatives: choices that fit where that one does not, the nearest first.
     :param presets: verdicts on presets as they are, by slug; none on those that nobody looked at.
+    :param cache: keeps parts of the view for the next form; None to keep nothing.
     """
 
     availabilities: tuple[Availability, ...] | None = None
     verdict: Verdict | None = None
     alternatives: tuple[Selection, ...] = ()
     presets: Mapping[str, Verdict] = field(default_factory=dict)
+    cache: FormCache | None = None
 
 
 def find_type_state(
@@ -214,14 +216,14 @@ def build_view(
     presets = tuple(_build_preset_views(allowance, live))
     usual = (restore_fields(None, reach)[0], *(preset.values for preset in presets))
     return FormView(
-        images=apply_allowance_to_images(build_image_views(catalogue), allowance),
+        images=apply_allowance_to_images(build_image_views(catalogue, cache=live.cache), allowance),
         custom_image=build_custom_image_view(reach.custom_images, values["custom_image"]),
         cpu=build_number_view(reach.cpu, format_cpu),
         memory=build_number_view(reach.memory, format_gib),
         run_time=build_number_view(reach.run_time, format_duration_option),
         shared_memory=build_number_view(catalogue.shared_memory, format_gib),
         priorities=tuple(map(_build_priority_view, catalogue.priorities.values())),
-        vendors=_build_vendor_views(allowance, inventory, counts=live.availabilities),
+        vendors=_build_vendor_views(allowance, inventory, live=live),
         presets=presets,
         values=values,
         errors=errors,
@@ -322,16 +324,17 @@ def _build_priority_view(priority: Priority) -> PriorityView:
     return PriorityView(slug=priority.slug, display_name=priority.display_name, description=priority.description)
 
 
-def _build_vendor_views(
-    allowance: Allowance, inventory: Inventory, *, counts: tuple[Availability, ...] | None
-) -> tuple[VendorView, ...]:
+def _build_vendor_views(allowance: Allowance, inventory: Inventory, *, live: LiveState) -> tuple[VendorView, ...]:
     """Group the GPU types by vendor, vendors and types in the catalogue's order."""
     groups: dict[str, list[GPUTypeView]] = {}
     gpus = tuple(allowance.full_catalog.gpus.values())
     shown = set(list_shown_types(allowance))
-    for gpu, available in zip(gpus, count_availability(gpus, inventory) if counts is None else counts, strict=True):
+    cache, counts = live.cache, live.availabilities
+    if counts is None:
+        counts = count_availability(gpus, inventory, cache=None if cache is None else cache.availability)
+    for gpu, available in zip(gpus, counts, strict=True):
         if gpu.slug in shown:
-            view = _get_gpu_type_view(gpu, available, scalable_pools=inventory.scalable_pools)
+            view = _get_gpu_type_view(gpu, available, scalable_pools=inventory.scalable_pools, cache=cache)
             own = apply_allowance_to_gpu(view, gpu, available=available, allowance=allowance)
             groups.setdefault(gpu.vendor, []).append(own)
     return tuple(
@@ -340,34 +343,16 @@ def _build_vendor_views(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _CachedRow:
-    """A GPU type as it was shown last, and what that was made from."""
-
-    gpu: GPUType
-    available: Availability
-    scalable_pools: tuple[ScalableNodePool, ...] | None
-    view: GPUTypeView
-
-
-_ROWS: OrderedDict[tuple[int, str], _CachedRow] = OrderedDict()
-"""By the identity of the GPU type, which is kept here, and the language's tag: a cluster changes by a type or two
-between two forms."""
-_MAX_ROWS = 1024
-
-
 def _get_gpu_type_view(
-    gpu: GPUType, available: Availability, *, scalable_pools: tuple[ScalableNodePool, ...] | None
+    gpu: GPUType,
+    available: Availability,
+    *,
+    scalable_pools: tuple[ScalableNodePool, ...] | None,
+    cache: FormCache | None,
 ) -> GPUTypeView:
-    """Return a GPU type as the form shows it; the same object as long as nothing about it changes."""
-    key = id(gpu), get_language().tag
-    row = _ROWS.get(key)
-    if row is None or row.available is not available or row.scalable_pools != scalable_pools:
-        view = _build_gpu_type_view(gpu, available, scalable_pools=scalable_pools)
-        row = _ROWS[key] = _CachedRow(gpu=gpu, available=available, scalable_pools=scalable_pools, view=view)
-        if len(_ROWS) > _MAX_ROWS:
-            _ROWS.popitem(last=False)
-    return row.view
+    if cache is None:
+        return _build_gpu_type_view(gpu, available, scalable_pools=scalable_pools)
+    return cache.get_gpu_view(gpu, available, scalable_pools=scalable_pools, build=_build_gpu_type_view)
 
 
 def _build_gpu_type_view(

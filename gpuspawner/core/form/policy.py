@@ -8,15 +8,15 @@ The images of the form, with the GPU types that each cannot use, and the one tha
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE
 from gpuspawner.core.catalog.model import Catalog, CustomImages, GPUType, Image, find_lowest_limit, narrow_bounds
 from gpuspawner.core.catalog.policy_model import UNLIMITED
 from gpuspawner.core.catalog.software import describe_vendors, explain_misfit
 from gpuspawner.core.errors import SelectionError
+from gpuspawner.core.form.cache import FormCache
 from gpuspawner.core.form.views import (
     CustomImageView,
     GPUTypeState,
@@ -33,34 +33,24 @@ from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.policy.denials import Denial
 from gpuspawner.core.policy.rules import find_gpu_pools
 from gpuspawner.core.request.checks import Problems
-from gpuspawner.core.text.i18n import get_language, gettext
+from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import join_with_or
 from gpuspawner.core.units.duration import format_duration, format_duration_option
 from gpuspawner.core.verdict.availability import Availability
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _CachedViews:
-    catalogue: Catalog
-    views: tuple[ImageView, ...]
+def build_image_views(catalogue: Catalog, *, cache: FormCache | None = None) -> tuple[ImageView, ...]:
+    """Return the images as the form shows them, in the catalogue's order.
+
+    :param cache: keeps the views for the next call; None to keep nothing.
+    """
+    return (
+        _build_image_views(catalogue) if cache is None else cache.get_image_views(catalogue, build=_build_image_views)
+    )
 
 
-_IMAGE_VIEWS: OrderedDict[tuple[int, str], _CachedViews] = OrderedDict()
-"""By the identity of the catalogue, which is kept here, and the language's tag: a catalogue stays the same until the
-cluster's nodes change."""
-_MAX_CATALOGS = 32
-
-
-def build_image_views(catalogue: Catalog) -> tuple[ImageView, ...]:
-    """Return the images as the form shows them, in the catalogue's order."""
-    key = id(catalogue), get_language().tag
-    kept = _IMAGE_VIEWS.get(key)
-    if kept is None:
-        views = tuple(_build_image_view(image, catalogue) for image in catalogue.images.values())
-        kept = _IMAGE_VIEWS[key] = _CachedViews(catalogue=catalogue, views=views)
-        if len(_IMAGE_VIEWS) > _MAX_CATALOGS:
-            _IMAGE_VIEWS.popitem(last=False)
-    return kept.views
+def _build_image_views(catalogue: Catalog) -> tuple[ImageView, ...]:
+    return tuple(_build_image_view(image, catalogue) for image in catalogue.images.values())
 
 
 def build_custom_image_view(custom: CustomImages | None, written: str) -> CustomImageView | None:

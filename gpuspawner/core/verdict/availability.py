@@ -104,19 +104,24 @@ UNKNOWN_AVAILABILITY = Availability()
 
 
 def count_availability(
-    gpus: Iterable[GPUType], inventory: Inventory, *, tolerations: tuple[Toleration, ...] = ()
+    gpus: Iterable[GPUType],
+    inventory: Inventory,
+    *,
+    tolerations: tuple[Toleration, ...] = (),
+    cache: AvailabilityCache | None = None,
 ) -> tuple[Availability, ...]:
     """Return the availability of each GPU type, in their order.
 
     :param gpus: GPU types.
     :param inventory: the cluster.
     :param tolerations: tolerations of every server, besides those of the types.
+    :param cache: keeps the counts for the next call; None to keep nothing.
     """
     types = tuple(gpus)
     known = get_occupancy(inventory)
     if known is None:
         return (UNKNOWN_AVAILABILITY,) * len(types)
-    basis = _find_counts(types, known.occupancy, tolerations=tolerations)
+    basis = (cache or AvailabilityCache()).get_counts(types, known.occupancy, tolerations=tolerations)
     if not known.pods_known:
         return basis.existing
     return basis.update()
@@ -212,24 +217,30 @@ class _TypeCounts:
         return [stock.is_requested_by(constraints, self._table) for stock in self._stocks]
 
 
-_RECENT_COUNTS: deque[_TypeCounts] = deque(maxlen=8)
-"""The last counts: the form is shown much more often than nodes change, and most users see the same types."""
+_MAX_COUNTS = 8
 
 
-def _find_counts(
-    gpus: tuple[GPUType, ...], occupancy: Occupancy, *, tolerations: tuple[Toleration, ...]
-) -> _TypeCounts:
-    for basis in _RECENT_COUNTS:
-        if (
-            basis.occupancy is occupancy
-            and basis.generation == occupancy.nodes_generation
-            and basis.gpus == gpus
-            and basis.tolerations == tolerations
-        ):
-            return basis
-    basis = _TypeCounts(gpus, occupancy, tolerations=tolerations)
-    _RECENT_COUNTS.appendleft(basis)
-    return basis
+class AvailabilityCache:
+    """Keeps the last counts of GPU units: the form is shown far more often than nodes change."""
+
+    def __init__(self) -> None:
+        self._recent: deque[_TypeCounts] = deque(maxlen=_MAX_COUNTS)
+
+    def get_counts(
+        self, gpus: tuple[GPUType, ...], occupancy: Occupancy, *, tolerations: tuple[Toleration, ...]
+    ) -> _TypeCounts:
+        """Return the counts of these types, as they were computed since the last change of a node."""
+        for basis in self._recent:
+            if (
+                basis.occupancy is occupancy
+                and basis.generation == occupancy.nodes_generation
+                and basis.gpus == gpus
+                and basis.tolerations == tolerations
+            ):
+                return basis
+        basis = _TypeCounts(gpus, occupancy, tolerations=tolerations)
+        self._recent.appendleft(basis)
+        return basis
 
 
 def _count_existing(stock: TypeNodes, table: NodeTable) -> Availability:

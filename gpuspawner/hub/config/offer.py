@@ -18,6 +18,7 @@ from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog
+from gpuspawner.core.form.cache import FormCache
 from gpuspawner.core.progress.model import QueuePlace
 from gpuspawner.core.text.i18n import ENGLISH, use_language
 from gpuspawner.kube.resources.queue_positions import QueuePositions
@@ -44,6 +45,7 @@ class Offer:
     :param volume_topology: reads on which nodes a pod's claims can be mounted; None without a cluster.
     :param quotas: reads what a namespace's ResourceQuotas leave; None without a cluster.
     :param queues: reads positions in Kueue's queues; None without a cluster.
+    :param cache: keeps parts of the form for the next request; None to keep nothing.
     """
 
     catalogue: Catalog
@@ -52,6 +54,7 @@ class Offer:
     volume_topology: VolumeTopology | None = None
     quotas: ResourceQuotas | None = None
     queues: QueuePositions | None = None
+    cache: FormCache | None = None
 
     async def add_volume_topology(self, manifest: Mapping[str, Any]) -> Pod | None:
         """Return the pod of a manifest, constrained to the nodes on which its volumes can be mounted.
@@ -111,6 +114,7 @@ class OfferFactory:
         self._volume_topology: VolumeTopology | None = None
         self._quotas: ResourceQuotas | None = None
         self._queues: QueuePositions | None = None
+        self._cache = FormCache()
         self._settings: OrderedDict[bytes | str, ParsedSettings] = OrderedDict()
         self._nodes: tuple[Node, ...] | None = None
         self._catalogues: dict[tuple[ParsedSettings, str], Catalog] = {}
@@ -180,6 +184,7 @@ class OfferFactory:
             volume_topology=self._volume_topology,
             quotas=self._quotas,
             queues=self._queues,
+            cache=self._cache,
         )
 
 

@@ -43,7 +43,7 @@ async def build_live(
     counts = _count_available(spawner, offer)
     previews = PodPreviews(spawner, offer)
     reach = reach or offer.catalogue
-    live = LiveState(availabilities=counts, presets=await _predict_presets(previews, reach))
+    live = LiveState(availabilities=counts, presets=await _predict_presets(previews, reach), cache=offer.cache)
     if selection is None:
         return live
     await previews.prepare(selection)
@@ -90,7 +90,10 @@ def _count_available(spawner: PodBuildingSpawner, offer: Offer) -> tuple[Availab
     """Return the availability of each GPU type. If other pods are unknown, count those of this hub's servers."""
     gpus = tuple(offer.catalogue.gpus.values())
     counts = count_availability(
-        gpus, offer.inventory, tolerations=parse_admin_tolerations(spawner.trait_overrides["tolerations"])
+        gpus,
+        offer.inventory,
+        tolerations=parse_admin_tolerations(spawner.trait_overrides["tolerations"]),
+        cache=offer.cache.availability if offer.cache else None,
     )
     if offer.inventory.occupancy is not None or offer.inventory.nodes is None:
         return counts

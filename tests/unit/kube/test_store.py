@@ -158,6 +158,9 @@ async def test_without_the_right_to_read_pods_the_nodes_are_known(store: Cluster
     inventory = await store.read_inventory()
     assert inventory.nodes is not None
     assert (inventory.occupancy, inventory.reason) == (None, "The hub may not watch the pods of all namespaces.")
+    assert inventory.empty_occupancy is not None
+    assert inventory.empty_occupancy.nodes == inventory.nodes
+    assert (await store.read_inventory()).empty_occupancy is inventory.empty_occupancy
     assert cluster.asked(PODS, watch=False) == []
 
 

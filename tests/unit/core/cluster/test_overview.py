@@ -28,8 +28,7 @@ def test_a_snapshot_is_counted():
     assert (found.pods_known, found.occupancy.get_free("n")) == (True, {"cpu": 7000})
 
 
-def test_one_snapshot_is_counted_once():
-    first, second = get_occupancy(Inventory(nodes=NODES)), get_occupancy(Inventory(nodes=NODES))
-    assert first is not None
-    assert second is not None
-    assert first.occupancy is second.occupancy
+def test_nodes_that_were_counted_without_pods_are_not_counted_again():
+    empty = Occupancy.build(NODES, ())
+    known = get_occupancy(Inventory(nodes=NODES, empty_occupancy=empty))
+    assert known == KnownOccupancy(empty, pods_known=False)

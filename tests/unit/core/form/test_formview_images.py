@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from gettext import NullTranslations
 
 import pytest
 
 from gpuspawner.core.catalog.model import Catalog, CustomImages, GPUType, Image
 from gpuspawner.core.catalog.software import read_platform
+from gpuspawner.core.form.cache import FormCache
 from gpuspawner.core.form.policy import build_custom_image_view, build_image_views
 from gpuspawner.core.form.views import CustomImageView, ImageView, MisfitView
+from gpuspawner.core.text.i18n import Language, use_language
 
 OLD = (read_platform({"nvidia.com/cuda.driver-version.major": "535"}),)
 GPUS = {
@@ -42,13 +45,23 @@ def test_types_that_an_image_cannot_use_are_put_together_by_the_reason():
 
 
 def test_another_catalogue_of_the_same_images_is_looked_at_anew():
-    build_image_views(CATALOGUE)
+    cache = FormCache()
+    build_image_views(CATALOGUE, cache=cache)
     upgraded = replace(CATALOGUE, gpus={slug: replace(gpu, platforms=()) for slug, gpu in GPUS.items()})
-    assert [misfit.gpus for misfit in build_image_views(upgraded)[0].misfits] == [("mi210",)]
+    assert [misfit.gpus for misfit in build_image_views(upgraded, cache=cache)[0].misfits] == [("mi210",)]
 
 
 def test_a_catalogue_that_stays_is_looked_at_once():
-    assert build_image_views(CATALOGUE) is build_image_views(CATALOGUE)
+    cache = FormCache()
+    assert build_image_views(CATALOGUE, cache=cache) is build_image_views(CATALOGUE, cache=cache)
+
+
+def test_each_language_has_its_own_views():
+    cache = FormCache()
+    english = build_image_views(CATALOGUE, cache=cache)
+    with use_language(Language(tag="de", translations=NullTranslations())):
+        assert build_image_views(CATALOGUE, cache=cache) is not english
+    assert build_image_views(CATALOGUE, cache=cache) is english
 
 
 def test_the_image_that_a_person_names_is_one_more_card():

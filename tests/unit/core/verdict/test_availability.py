@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from gpuspawner.core.catalog.model import GPUType, UnitKind
 from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, Taint, Toleration
 from gpuspawner.core.cluster.state import Inventory, Occupancy
-from gpuspawner.core.verdict.availability import UNKNOWN_AVAILABILITY, Availability, FreeShape, count_availability
+from gpuspawner.core.verdict.availability import (
+    UNKNOWN_AVAILABILITY,
+    Availability,
+    AvailabilityCache,
+    FreeShape,
+    count_availability,
+)
 
 GIB = 1 << 30
 GPU = "nvidia.com/gpu"
@@ -127,11 +133,11 @@ def test_nodes_that_change_are_counted_anew():
     occupancy = Occupancy.build(
         (node("a", 4),), (pod("1", None, 2, constraints=PodConstraints(node_selector={"zone": "b"})),)
     )
-    inventory = Inventory(occupancy=occupancy)
+    inventory, cache = Inventory(occupancy=occupancy), AvailabilityCache()
     totals = []
     for labels in ({PRODUCT: "T4"}, {PRODUCT: "T4", "zone": "b"}, {PRODUCT: "A100"}):
         occupancy.put_node(node("a", 4, labels=labels))
-        (one,) = count_availability([T4], inventory)
+        (one,) = count_availability([T4], inventory, cache=cache)
         totals.append((one.total, one.free, one.waiting))
     assert totals == [(4, 4, 0), (4, 4, 2), (0, 0, 2)]
 
@@ -197,11 +203,11 @@ def test_numbers_are_ordered_and_another_pod_never_frees_anything(
 ):
     kinds, asked = drawn
     nodes = [node(str(number), **changes) for number, changes in enumerate(kinds)]
-    occupancy = Occupancy.build(nodes, ())
+    occupancy, cache = Occupancy.build(nodes, ()), AvailabilityCache()
     before: Availability | None = None
     for number, (on, gpus) in enumerate([(None, 0), *asked]):
         occupancy.put_pod(pod(str(number), on, gpus))
-        (one,) = count_availability([T4], Inventory(occupancy=occupancy))
+        (one,) = count_availability([T4], Inventory(occupancy=occupancy), cache=cache)
         if one == UNKNOWN_AVAILABILITY:
             # Their device plugins may be about to say how many there are.
             assert [each for each in nodes if each.capacity[GPU] and TEAM not in each.taints] == []
@@ -233,7 +239,7 @@ def test_a_snapshot_gives_what_is_kept_up_to_date(drawn: tuple[list[dict[str, An
 )
 def test_after_each_change_it_is_what_a_count_from_scratch_gives(changes: list[tuple[str, str | None, int, bool]]):
     nodes = (node("a", 4), node("b", 4, "A100"), node("c", 2), node("d", 4))
-    kept = Occupancy.build(nodes, ())
+    kept, cache = Occupancy.build(nodes, ()), AvailabilityCache()
     pods: dict[str, Pod] = {}
     for name, on, gpus, is_asked in changes:
         if gpus:
@@ -244,20 +250,19 @@ def test_after_each_change_it_is_what_a_count_from_scratch_gives(changes: list[t
             kept.remove_pod("s", name)
         if is_asked:
             fresh = Occupancy.build(nodes, pods.values())
-            assert count_availability([T4, A100], Inventory(occupancy=kept)) == count_availability(
-                [T4, A100], Inventory(occupancy=fresh)
-            )
+            kept_up = count_availability([T4, A100], Inventory(occupancy=kept), cache=cache)
+            assert kept_up == count_availability([T4, A100], Inventory(occupancy=fresh))
 
 
 def test_very_many_changes_between_two_questions_are_all_counted():
     occupancy = Occupancy.build([node("a", 4), node("b", 4, "A100")], ())
-    inventory = Inventory(occupancy=occupancy)
-    assert [each.free for each in count_availability([T4, A100], inventory)] == [4, 4]
+    inventory, cache = Inventory(occupancy=occupancy), AvailabilityCache()
+    assert [each.free for each in count_availability([T4, A100], inventory, cache=cache)] == [4, 4]
     occupancy.put_pod(pod("first", "a", 3))
     for number in range(1000):
         occupancy.put_pod(pod(f"{number}", "b"))
         occupancy.remove_pod("s", f"{number}")
-    assert [each.free for each in count_availability([T4, A100], inventory)] == [1, 4]
+    assert [each.free for each in count_availability([T4, A100], inventory, cache=cache)] == [1, 4]
 
 
 def test_what_nobody_can_count_is_unknown_and_not_left_out():
