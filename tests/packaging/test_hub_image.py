@@ -49,16 +49,18 @@ LOOK = """
         found = JupyterHub(config=Config(JupyterHub={"spawner_class": name})).spawner_class
         spawners[name] = f"{found.__module__}.{found.__name__}"
 
-    from gpuspawner.core.assemble import assemble
-    from gpuspawner.core.formview import build_view
-    from gpuspawner.core.inventory import Inventory
-    from gpuspawner.hub.rendering import render
+    from gpuspawner.core.cluster.state import Inventory
+    from gpuspawner.core.discovery.build_catalog import assemble_catalog
+    from gpuspawner.core.form.build import build_view
+    from gpuspawner.hub.form.rendering import render
     from gpuspawner.settings import Settings
 
     values = yaml.safe_load((data_dir("helm-values") / "multi-vendor.yaml").read_text())
     settings = Settings.parse(values["hub"]["config"]["GPUSpawner"])
-    catalogue = assemble(settings.configured(), Inventory(), table=settings.table(), fallback_image="")
-    form = render(build_view(catalogue, Inventory()))
+    catalog = assemble_catalog(
+        settings.build_configured(), Inventory(), table=settings.build_table(), fallback_image=""
+    )
+    form = render(build_view(catalog, Inventory()))
     print(json.dumps({"file": gpuspawner.__file__, "modules": len(modules), "spawners": spawners, "form": form}))
 """
 SPAWNER = "gpuspawner.hub.spawner.GPUSpawner"

@@ -14,20 +14,20 @@ class Installation(Protocol):
 
 
 RENDER = """
-    from gpuspawner.core.catalogue import Bounds, Catalogue, GPUType, Image
-    from gpuspawner.core.formview import build_view
-    from gpuspawner.core.inventory import Inventory
-    from gpuspawner.hub.rendering import render
+    from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image
+    from gpuspawner.core.cluster.state import Inventory
+    from gpuspawner.core.form.build import build_view
+    from gpuspawner.hub.form.rendering import render
 
     image = Image(slug="pytorch", display_name="PyTorch", image="registry.example/pytorch:1")
     gpu = GPUType(slug="a100", display_name="A100 80 GB", resource="nvidia.com/gpu", vendor="nvidia", max_count=4)
-    catalogue = Catalogue(
+    catalog = Catalog(
         images={"pytorch": image},
         cpu=Bounds(min=500, max=8000, step=500, default=2000),
         memory=Bounds(min=2**30, max=64 * 2**30, step=2**30, default=8 * 2**30),
         gpus={"a100": gpu},
     )
-    print(render(build_view(catalogue, Inventory())))
+    print(render(build_view(catalog, Inventory())))
 """
 
 CHECKOUT_FREE = """
