@@ -20,10 +20,11 @@ from typing_extensions import override
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.form.build import build_view
 from gpuspawner.core.form.fields import fill_fields
+from gpuspawner.core.policy.admission import Admission, UnreadClusterError
 from gpuspawner.core.request.options import parse_form, parse_query
 from gpuspawner.core.text.i18n import ENGLISH, use_language
 from gpuspawner.core.warnings.wording import build_warnings_view
-from gpuspawner.hub.admission.gate import Admission, UnreadClusterError, parse_admin_tolerations
+from gpuspawner.hub.admission.admin_traits import parse_admin_tolerations
 from gpuspawner.hub.admission.service import AdmissionService
 from gpuspawner.hub.config.offer import Offer, OfferFactory, ParsedSettings
 from gpuspawner.hub.config.settings_files import ReloadingSettings, SettingsFilesCache
@@ -46,7 +47,8 @@ from gpuspawner.hub.kubespawner.reflectors import (
 from gpuspawner.hub.metrics import registry, starts
 from gpuspawner.hub.metrics.collectors import ClusterMetrics, SettingsMetrics
 from gpuspawner.hub.pod import run_time
-from gpuspawner.hub.pod.trait_values import build_trait_values
+from gpuspawner.hub.pod.overrides import list_gpu_resources
+from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
 from gpuspawner.hub.request import context, languages
 from gpuspawner.hub.request.context import read_choice_header
 from gpuspawner.hub.request.links import LINK_PREFIX
@@ -180,8 +182,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             return
         offer = await self._make_offer()
         admission = await self._admit_start(self.user_options, offer)
-        self._trait_overrides.assign(build_trait_values(admission.choice, self._trait_overrides))
-        self._start_state.removed_environment = admission.choice.placement.removed_environment
+        choice = PodChoice(placement=admission.placement, resources=list_gpu_resources(offer.catalogue))
+        self._trait_overrides.assign(build_trait_values(choice, self._trait_overrides))
+        self._start_state.removed_environment = admission.placement.removed_environment
         self._start_state.feed.gpu = admission.gpu
         self._start_state.pending_preflight = partial(run_preflight, self, offer=offer, gpu=admission.gpu)
 
@@ -380,7 +383,7 @@ async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None
     what a choice added there.
     """
     admission = await spawner._admit_start(user_options, await spawner._make_offer())
-    timeout_s = admission.choice.placement.start_timeout_s
+    timeout_s = admission.placement.start_timeout_s
     if timeout_s is not None:
         spawner._trait_overrides.assign({"start_timeout": timeout_s})
     spawner.user_options = admission.options

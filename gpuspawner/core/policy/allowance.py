@@ -17,13 +17,12 @@ from typing import overload
 
 from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, find_lowest_limit, narrow_bounds
 from gpuspawner.core.catalog.policy_model import UNLIMITED, AmountRange, Person, Rule
-from gpuspawner.core.errors import PolicyError, SelectionError
 from gpuspawner.core.policy import denials
 from gpuspawner.core.policy.denials import Denial
 from gpuspawner.core.policy.gpu_limits import GPULimit, list_gpu_limits, list_type_rules
 from gpuspawner.core.policy.rules import resolve_rule
 from gpuspawner.core.policy.usage import Usage
-from gpuspawner.core.request.selection import Selection, find_invalid_presets, validate
+from gpuspawner.core.request.selection import Selection, find_invalid_presets
 from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.units.duration import format_duration
 from gpuspawner.core.units.formatting import format_exact_cpus
@@ -312,28 +311,6 @@ def resolve_allowance(catalogue: Catalog, person: Person, *, usage: Usage) -> Al
     """
     rule = Rule() if catalogue.policy is None else resolve_rule(catalogue.policy, person)
     return Allowance(full_catalog=catalogue, person=person, rule=rule, usage=usage)
-
-
-def admit_options(options: object, allowance: Allowance) -> Selection:
-    """Return the choice that user options stand for, of what the person may have.
-
-    :param options: any JSON value.
-    :raises SelectionError: whoever asked, it would not be valid; with one problem for each field.
-    :raises PolicyError: it is valid, and not for this person, or not now; with one denial for each field.
-    """
-    if allowance.blocked is not None:
-        raise PolicyError(allowance.blocked)
-    full = allowance.full_catalog
-    try:
-        return validate(options, allowance.reachable_catalog)
-    except SelectionError as error:
-        fields = {problem.field for problem in error.problems}
-        endless = {slug: replace(gpu, max_runtime_s=None) for slug, gpu in full.gpus.items()}
-        selection = validate(options, replace(full, gpus=endless, max_runtime_s=None))
-        # What was not asked for, but stands in what holds for everybody by default, is nothing to complain of.
-        if refused := [each for each in allowance.check_selection(selection) if each.field in fields]:
-            raise PolicyError(*refused) from error
-        raise
 
 
 def _explain_amount(name: str, bounds: Bounds | None) -> str:
