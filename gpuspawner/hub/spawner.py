@@ -7,7 +7,7 @@ Everything else is KubeSpawner's.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -141,8 +141,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     def _read_form(self, form_data: Mapping[str, object]) -> Awaitable[dict[str, object]]:
         # Not a coroutine itself, for the same reason as the form.
+        draft = context.keep_draft(form_data)
         languages.recall_form_language(self.language or form_data.get(languages.LANGUAGE_FIELD))
-        return self._admit_form(form_data, parse_form, draft=context.keep_draft(form_data))
+        return self._admit_form(form_data, parse_form, draft=draft)
 
     @override
     def options_from_query(self, query_data: Mapping[str, object]) -> Any:
@@ -152,11 +153,11 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return self._admit_form(query_data, parse_query, draft=context.keep_draft(query_data))
 
     async def _admit_form(
-        self, sent: Mapping[str, object], reader: Any, *, draft: context.FormDraft
+        self, sent: Mapping[str, object], parse: Callable[[Mapping[str, object]], object], *, draft: context.FormDraft
     ) -> dict[str, object]:
         offer = await self._make_offer()
         try:
-            return (await self._admission.admit(self, reader(sent), offer=offer, is_start=False)).options
+            return (await self._admission.admit(self, parse(sent), offer=offer, is_start=False)).options
         except UnreadClusterError as error:
             raise make_unread_cluster_failure(offer.unread_reason) from error
         except SelectionError as error:

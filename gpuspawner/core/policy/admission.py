@@ -69,12 +69,15 @@ def admit(
     :raises PolicyError: the choice is valid, but the person may not have it, or not now.
     :raises UnreadClusterError: the choice may be valid once nodes are read.
     """
+    if allowance.blocked is not None:
+        raise PolicyError(allowance.blocked)
     try:
-        selection = _select(options, allowance)
+        selection = validate(options, allowance.reachable_catalog)
     except SelectionError as error:
-        if unread_types is not None and _may_nodes_allow(error, options, allowance.full_catalog, unread_types):
-            raise UnreadClusterError(*error.problems) from error
-        raise
+        refusal = _explain_refusal(error, options, allowance, unread_types)
+        if refusal is error:
+            raise
+        raise refusal from error
     catalogue = allowance.reachable_catalog
     placement = place(selection, catalogue)
     gpu = None if selection.gpu is None else allowance.full_catalog.gpus[selection.gpu]
@@ -89,37 +92,41 @@ def admit(
     )
 
 
-def _select(options: object, allowance: Allowance) -> Selection:
-    if allowance.blocked is not None:
-        raise PolicyError(allowance.blocked)
+def _explain_refusal(
+    error: SelectionError, options: object, allowance: Allowance, unread_types: Collection[str] | None
+) -> SelectionError:
+    """Return the error to raise for a choice that is invalid within the person's allowance.
+
+    :param error: the problems within the allowance.
+    """
     full = allowance.full_catalog
+    unlimited_types = {slug: replace(gpu, max_runtime_s=None) for slug, gpu in full.gpus.items()}
     try:
-        return validate(options, allowance.reachable_catalog)
-    except SelectionError as error:
-        fields = {problem.field for problem in error.problems}
-        unlimited_types = {slug: replace(gpu, max_runtime_s=None) for slug, gpu in full.gpus.items()}
         selection = validate(options, replace(full, gpus=unlimited_types, max_runtime_s=None))
+    except SelectionError as invalid:
+        error = invalid  # for every person
+    else:
+        fields = {problem.field for problem in error.problems}
         # A default of the full catalogue that policy denies is no fault of the choice.
         if denials := [each for each in allowance.check_selection(selection) if each.field in fields]:
-            raise PolicyError(*denials) from error
-        raise
-
-
-def _may_nodes_allow(error: SelectionError, options: object, catalogue: Catalog, unread_types: Collection[str]) -> bool:
-    found = _list_problem_codes(error)
-    if found & _OPEN_PROBLEMS:
-        return True
-    if _COUNT_TOO_LARGE not in found:
-        return False
-    gpus = {
-        slug: replace(gpu, max_count=sys.maxsize) if slug in unread_types else gpu
-        for slug, gpu in catalogue.gpus.items()
-    }
-    try:
-        validate(options, replace(catalogue, gpus=gpus))
-    except SelectionError as remaining:
-        return _COUNT_TOO_LARGE not in _list_problem_codes(remaining)
-    return True
+            return PolicyError(*denials)
+    if unread_types is None:
+        return error
+    unread = UnreadClusterError(*error.problems)
+    codes = _list_problem_codes(error)
+    if codes & _OPEN_PROBLEMS:
+        return unread
+    if _COUNT_TOO_LARGE in codes:
+        gpus = {
+            slug: replace(gpu, max_count=sys.maxsize) if slug in unread_types else gpu
+            for slug, gpu in full.gpus.items()
+        }
+        try:
+            validate(options, replace(full, gpus=gpus))
+        except SelectionError as remaining:
+            return error if _COUNT_TOO_LARGE in _list_problem_codes(remaining) else unread
+        return unread
+    return error
 
 
 def _list_problem_codes(error: SelectionError) -> set[tuple[str, str]]:

@@ -181,7 +181,7 @@ class Allowance:
     def find_max_count(self, slug: str) -> int:
         """Return how many GPUs of a type this server may have, 0 where none."""
         gpu = self.full_catalog.gpus.get(slug)
-        if self.blocked is not None or gpu is None or self.rule.find_type_rule(slug) is None:
+        if self.blocked is not None or gpu is None:
             return 0
         return max(0, min([gpu.max_count, *(each.left for each in self._list_gpu_limits(gpu))]))
 
@@ -208,6 +208,7 @@ class Allowance:
         """
         if self.blocked is not None:
             return (self.blocked,)
+        run_time = self._check_run_time(selection)
         gpu = selection.gpu
         found = (
             self.check_image(selection.image) if selection.custom_image is None else self.check_custom_image(),
@@ -216,7 +217,7 @@ class Allowance:
             None
             if gpu is None
             else self.check_gpu(gpu) or self._check_gpu_count(gpu, selection.gpu_count, field_name="gpu_count"),
-            self._check_run_time(selection),
+            run_time,
         )
         return tuple(each for each in found if each is not None)
 
@@ -243,15 +244,13 @@ class Allowance:
         if self.blocked is not None:
             return self.blocked
         gpu = self.full_catalog.gpus.get(slug)
-        if gpu is None or self.rule.find_type_rule(slug) is None:
-            message = gettext(
-                "{name} is not among the GPUs that you may use.", name=slug if gpu is None else gpu.display_name
-            )
-            return Denial(field="gpu", code=denials.GPU_NOT_ALLOWED, message=message)
-        binding = min(self._list_gpu_limits(gpu), key=lambda each: (not each.is_permanent, each.left), default=None)
-        if binding is None or count <= binding.left:
-            return None
-        return Denial(field=field_name, code=binding.code, message=binding.explain())
+        if gpu is not None:
+            limits = self._list_gpu_limits(gpu)
+            binding = min(limits, key=lambda each: (not each.is_permanent, each.left), default=None)
+            if binding is None or count <= binding.left:
+                return None
+            return Denial(field=field_name, code=binding.code, message=binding.explain())
+        return Denial(field="gpu", code=denials.GPU_NOT_ALLOWED, message=denials.explain_not_allowed(slug))
 
     def _narrow_type(self, gpu: GPUType) -> GPUType | None:
         most = self.find_max_count(gpu.slug)

@@ -80,20 +80,23 @@ def place(selection: Selection, catalogue: Catalog) -> PodRequirements:
 
     :param selection: made from this very catalogue, so every slug is in it.
     """
-    image = find_image(selection, catalogue)
-    max_run_time_s = find_max_run_time_s(selection.gpu, catalogue)
+    image, max_run_time_s = find_image(selection, catalogue), find_max_run_time_s(selection.gpu, catalogue)
     summary = summarize_selection(selection, catalogue)
     gpu = catalogue.gpus[selection.gpu] if selection.gpu is not None else None
-    selector, required, alternatives = _build_node_match(gpu) if gpu is not None else ({}, (), ())
-    architectures = _require_architectures(image)
+    match: LabelMatch | None = merge_matches(gpu) if gpu is not None else {}
+    exclusions = build_node_exclusions(image, gpu) if gpu is not None else ()
+    run_time_s = find_lowest_limit(selection.run_time_s, max_run_time_s)
+    selector = {key: values[0] for key, values in (match or {}).items() if len(values) == 1}
+    expressions = _build_expressions({key: values for key, values in (match or {}).items() if len(values) != 1})
     queue = _find_queue(gpu, catalogue)
     own_shm, shm = selection.shared_memory_bytes, gpu.shm if gpu is not None else None
     return PodRequirements(
         **asdict(calculate_resources(selection, catalogue)),
         image=image.image,
         node_selector=selector,
-        required=(*required, *architectures, *(build_node_exclusions(image, gpu) if gpu is not None else ())),
-        alternatives=alternatives,
+        required=(*expressions, *_require_architectures(image), *exclusions),
+        # No single match stands for all members of the type: the node must match one of them.
+        alternatives=tuple(map(_build_expressions, gpu.label_matches)) if gpu is not None and match is None else (),
         avoided=build_gpu_node_exclusion(catalogue) if gpu is None else (),
         tolerations=gpu.tolerations if gpu is not None else (),
         environment=_build_environment(gpu),
@@ -102,7 +105,7 @@ def place(selection: Selection, catalogue: Catalog) -> PodRequirements:
         shm_bytes=_multiply_exactly(selection.memory_bytes, shm) if own_shm is None else own_shm,
         annotations=_build_annotations(selection, summary),
         start_timeout_s=_find_start_timeout(gpu, queue),
-        run_time_s=find_lowest_limit(selection.run_time_s, max_run_time_s),
+        run_time_s=run_time_s,
         priority=None if selection.priority is None else catalogue.priorities[selection.priority],
         labels=queue.labels if queue is not None else {},
     )
@@ -150,22 +153,8 @@ def _find_start_timeout(gpu: GPUType | None, queue: KueueQueue | None) -> int | 
     return max((each for each in both if each is not None), default=None)
 
 
-def _build_node_match(
-    gpu: GPUType,
-) -> tuple[dict[str, str], tuple[MatchExpression, ...], tuple[tuple[MatchExpression, ...], ...]]:
-    """Return the node selector, required expressions and alternatives of a type.
-
-    A node selector holds labels with one value. An expression holds several values, or none. Alternatives are the
-    matches of a type's members where no single match stands for all of them.
-    """
-    match = merge_matches(gpu)
-    if match is None:
-        return {}, (), tuple(_build_expressions(each) for each in gpu.label_matches)
-    selector = {key: values[0] for key, values in match.items() if len(values) == 1}
-    return selector, _build_expressions({key: values for key, values in match.items() if len(values) != 1}), ()
-
-
 def _build_expressions(match: LabelMatch) -> tuple[MatchExpression, ...]:
+    """Return a match as expressions; a label without values must be missing."""
     return tuple(
         MatchExpression(key=key, operator="In" if values else "DoesNotExist", values=tuple(values))
         for key, values in match.items()

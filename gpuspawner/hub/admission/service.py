@@ -145,7 +145,15 @@ class AdmissionService:
                 max_age_s = 0.0
                 continue
             if is_start and offer.catalogue.policy is not None:
-                self.reservations.reserve(spawner, _build_server(spawner, admission))
+                chosen = admission.selection
+                server = ServerUsage(
+                    owner=spawner.user.name,
+                    name=spawner.name,
+                    gpu=chosen.gpu,
+                    count=chosen.gpu_count,
+                    pools=admission.pools,
+                )
+                self.reservations.reserve(spawner, server)
             return admission
 
     async def _read_quota(
@@ -194,10 +202,3 @@ def _find_excluded_server(spawner: Any) -> str:
     running and has to be counted then.
     """
     return _NO_SERVER_NAME if spawner.active else str(spawner.name)
-
-
-def _build_server(spawner: Any, admission: Admission) -> ServerUsage:
-    chosen = admission.selection
-    return ServerUsage(
-        owner=spawner.user.name, name=spawner.name, gpu=chosen.gpu, count=chosen.gpu_count, pools=admission.pools
-    )
