@@ -123,7 +123,7 @@ def _predict_verdict(selection: Selection, previews: PodPreviews) -> Verdict:
 def _list_free_types(selection: Selection, catalogue: Catalog, *, left: Mapping[str, Availability]) -> list[GPUType]:
     """Return a few other GPU types of which something is free: first those with a node that has all that is wanted."""
     asked = calculate_resources(selection, catalogue)
-    wanted = FreeShape(selection.gpu_count, asked.cpu_request_millis or 0, asked.memory_request_bytes or 0)
+    wanted = FreeShape(asked.cpu_request_millis or 0, asked.memory_request_bytes or 0, selection.gpu_count)
     free = [gpu for gpu in list_other_types(selection, catalogue) if left[gpu.slug].largest]
     free.sort(key=lambda gpu: not any(shape.covers(wanted) for shape in left[gpu.slug].shapes or ()))
     return free[:_MAX_TYPES]
