@@ -1,9 +1,10 @@
-"""How many GPUs of a type one more server of a person may have, and what it is that says so."""
+"""All limits of the number of GPUs in one more server: rules, pools and the namespace's quota."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from gpuspawner.core.catalog.model import Catalog, GPUType
 from gpuspawner.core.catalog.policy_model import UNLIMITED, GPUTypeRule, Person, Rule
@@ -12,14 +13,17 @@ from gpuspawner.core.policy.rules import find_gpu_pools, find_member_rule
 from gpuspawner.core.policy.server_pods import is_known_type
 from gpuspawner.core.policy.usage import ServerUsage, Usage
 
+TypeRules = tuple[tuple[GPUType, GPUTypeRule], ...]
+"""A GPU type and the members it combines, each with its rule."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GPULimit:
     """One limit of the number of GPUs in a server.
 
-    :param left: what it leaves for this one; 0 or less = nothing.
-    :param code: of :mod:`gpuspawner.core.policy.rules.denials`.
-    :param explain: returns the sentence for people.
+    :param left: GPUs that the limit leaves for this server; 0 or less = none.
+    :param code: from :mod:`gpuspawner.core.policy.denials`.
+    :param explain: returns the text for the user.
     """
 
     left: int
@@ -28,37 +32,56 @@ class GPULimit:
 
     @property
     def is_permanent(self) -> bool:
-        """Whether it leaves nothing whatever is in use, as a limit of 0 does."""
+        """Whether the limit is 0, so that it leaves nothing when no server runs either."""
         return self.code == denials.GPU_NOT_ALLOWED
 
 
 def list_gpu_limits(
     gpu: GPUType, catalogue: Catalog, *, person: Person, rule: Rule, usage: Usage
 ) -> tuple[GPULimit, ...]:
-    """Return all limits of a type but its own ``max_count``; the type may be had at all.
+    """Return all limits of a GPU type except its own ``max_count``.
 
-    One of several types counts as each of them that is named where it is given: nobody knows before which it will be.
+    A type that combines several counts as each member that the rule names: the member is unknown until the pod runs.
 
-    :param rule: what all rules come to for the person.
+    :param gpu: a type of the catalog.
+    :param catalogue: the full catalog.
+    :param person: the user whom the server is for.
+    :param rule: the person's merged rule.
+    :param usage: what other servers use.
     """
+    type_rules = tuple(list_type_rules(gpu, rule))
+    if not type_rules or type_rules[0][0] is not gpu:
+        explain = partial(denials.explain_not_allowed, gpu.display_name)
+        return (GPULimit(left=0, code=denials.GPU_NOT_ALLOWED, explain=explain),)
+    per_server = _list_per_server_limits(type_rules, rule)
+    namespace = _list_namespace_limits(gpu, usage)
     counted = [
-        *_list_total_limits(gpu, catalogue, rule=rule, usage=usage),
+        *_list_total_limits(type_rules, catalogue, rule=rule, usage=usage),
         *_list_pool_limits(gpu, catalogue, person=person, usage=usage),
     ]
-    # With a count that nobody knows, no limit could be kept.
+    # Without a reliable count only limits that leave nothing anyway can be kept.
     if counted and not usage.known:
-        never = (each for each in counted if each.is_permanent)
-        counted = [*never, GPULimit(left=0, code=denials.POLICY_UNREADABLE, explain=denials.explain_usage_unknown)]
-    return (*_list_per_server_limits(gpu, rule), *counted, *_list_namespace_limits(gpu, usage))
+        permanent = (each for each in counted if each.is_permanent)
+        counted = [*permanent, GPULimit(left=0, code=denials.POLICY_UNREADABLE, explain=denials.explain_usage_unknown)]
+    return (*per_server, *counted, *namespace)
 
 
 def count_used_gpus(slug: str, catalogue: Catalog, *, usage: Usage) -> int:
-    """Return how many GPUs the person's other servers hold that are, or may be, of a type."""
+    """Return how many GPUs the person's other servers hold that are, or may be, of a type.
+
+    :param slug: of the type.
+    :param catalogue: the full catalog.
+    :param usage: what other servers use.
+    """
     return sum(each.count for each in _list_holders(slug, catalogue, usage=usage))
 
 
 def list_type_rules(gpu: GPUType, rule: Rule) -> Iterator[tuple[GPUType, GPUTypeRule]]:
-    """Yield a type, and each that it stands for, with what a rule says of it, where it names it."""
+    """Yield a type and the members it combines, each with its part of a rule; types without one are left out.
+
+    :param gpu: the type.
+    :param rule: the person's merged rule.
+    """
     members = ((each, find_member_rule(rule, each.slug, combined=gpu.slug)) for each in gpu.members)
     for each, found in ((gpu, rule.find_type_rule(gpu.slug)), *members):
         if found is not None:
@@ -74,32 +97,31 @@ def _list_holders(slug: str, catalogue: Catalog, *, usage: Usage) -> list[Server
 
 
 def _list_server_names(servers: Collection[ServerUsage]) -> tuple[str, ...]:
-    """Return the names of the servers that hold a GPU, each once."""
     return tuple(dict.fromkeys(each.name for each in servers if each.count > 0))
 
 
 def _choose_code(code: str, most: int) -> str:
-    """Return the code of a limit; one of 0 is no matter of what is in use."""
+    """Return the code of a limit; a limit of 0 forbids GPUs."""
     return code if most > 0 else denials.GPU_NOT_ALLOWED
 
 
 def _list_counted_slugs(slug: str, catalogue: Catalog, *, asked: str) -> tuple[str, ...]:
     if not is_known_type(catalogue, slug):
-        return (asked,)  # of a type that its pod does not tell, or that is gone: it may be this one
+        return (asked,)  # the type is unknown or was removed: count it as this one
     gpu = catalogue.gpus.get(slug)
     return (slug,) if gpu is None else (slug, *(each.slug for each in gpu.members))
 
 
-def _list_per_server_limits(gpu: GPUType, rule: Rule) -> Iterator[GPULimit]:
+def _list_per_server_limits(type_rules: TypeRules, rule: Rule) -> Iterator[GPULimit]:
     if (most := _normalize_limit(rule.max_gpus_per_server)) is not None:
         code = _choose_code(denials.GPU_QUOTA, most)
         yield GPULimit(left=most, code=code, explain=lambda: denials.explain_per_server_limit(most))
-    for each, of_type in list_type_rules(gpu, rule):
+    for each, of_type in type_rules:
         if (limit := _normalize_limit(of_type.max_gpus_per_server)) is not None:
             yield _make_type_per_server_limit(each, limit)
 
 
-def _list_total_limits(gpu: GPUType, catalogue: Catalog, *, rule: Rule, usage: Usage) -> Iterator[GPULimit]:
+def _list_total_limits(type_rules: TypeRules, catalogue: Catalog, *, rule: Rule, usage: Usage) -> Iterator[GPULimit]:
     held_by = _list_server_names(usage.own)
     if (servers := _normalize_limit(rule.max_servers_with_gpu)) is not None:
         yield GPULimit(
@@ -114,7 +136,7 @@ def _list_total_limits(gpu: GPUType, catalogue: Catalog, *, rule: Rule, usage: U
             code=_choose_code(denials.GPU_QUOTA, most),
             explain=lambda: denials.explain_total_limit(most, used=used, held_by=held_by),
         )
-    for each, of_type in list_type_rules(gpu, rule):
+    for each, of_type in type_rules:
         if (limit := _normalize_limit(of_type.max_gpus)) is not None:
             yield _make_type_total_limit(each, limit, holders=_list_holders(each.slug, catalogue, usage=usage))
 
@@ -156,5 +178,5 @@ def _list_namespace_limits(gpu: GPUType, usage: Usage) -> Iterator[GPULimit]:
 
 
 def _normalize_limit(limit: int | None) -> int | None:
-    """Return a limit, None where it is none."""
+    """Return a limit, or None for an unlimited one."""
     return None if limit is None or limit >= UNLIMITED else limit

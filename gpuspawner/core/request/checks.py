@@ -22,6 +22,15 @@ _MAX_LENGTH_BY_FIELD = {"custom_image": MAX_REFERENCE_LENGTH}
 _IMAGE = gettext_lazy("image")
 _THE_IMAGE = gettext_lazy("The image")
 
+_NOT_A_TEXT = gettext_lazy("The {choice} must be a text, not {value}.")
+_UNKNOWN_CHOICE = gettext_lazy("There is no {choice} {value}.")
+_NOT_A_REFERENCE = gettext_lazy("The image must be written as registry/name:tag, such as {example}, not {value}.")
+_FOREIGN_ORIGIN = gettext_lazy("The image must come from {origins}, not {value}.")
+_NOT_AN_AMOUNT = gettext_lazy("{subject} must be a number or a text, not {value}.")
+_NOT_WHOLE = gettext_lazy("{subject} must be a whole number, not {value}.")
+_UNREADABLE_AMOUNT = gettext_lazy("{subject} {must}, not {value}.")
+_OFF_STEP = gettext_lazy("{subject} must be {least} to {most} in steps of {step}, not {value}.")
+
 _MAX_PROBLEMS = 20
 """Problems reported at once; more only help someone who fills logs."""
 
@@ -64,6 +73,31 @@ class Problems:
         if not self.is_full:
             self._by_field.setdefault(field, Problem(field=field, code=code, message=message))
 
+    def refuse(
+        self,
+        field: str,
+        code: str,
+        *,
+        value: object,
+        message: str,
+        offered: Collection[str] | None = None,
+        **values: str,
+    ) -> None:
+        """Note a wrong value.
+
+        :param value: any JSON value.
+        :param message: in English; ``{value}`` stands for the value as a quotation.
+        :param offered: slugs to choose from, listed after the message; None = no list.
+        :param values: what replaces the other names in braces.
+        """
+        translated = gettext(message, value=quote(value), **values)
+        if offered:
+            choices = gettext("Offered: {choices}.", choices=format_list(offered))
+            translated = join_sentences(translated, suggest_name(value, offered).strip(), choices)
+        elif offered is not None:
+            translated = join_sentences(translated, gettext("None is offered."))
+        self.add(field, code, message=translated)
+
     @property
     def is_full(self) -> bool:
         """Whether nothing that is still to come would be reported."""
@@ -88,8 +122,7 @@ class Problems:
         if value is None or value == "":
             return None
         if not isinstance(value, str):
-            message = gettext("The {choice} must be a text, not {value}.", choice=title, value=quote(value))
-            self.add(field, "wrong_type", message=message)
+            self.refuse(field, "wrong_type", value=value, message=_NOT_A_TEXT, choice=title)
         elif len(value) > (longest := find_max_length(field)):
             message = ngettext(
                 "The name of the {choice} is longer than {number} character.",
@@ -99,7 +132,7 @@ class Problems:
             )
             self.add(field, "too_long", message=message)
         elif value not in offered:
-            self.add(field, "unknown_choice", message=_explain_unknown_choice(title, value, offered=offered))
+            self.refuse(field, "unknown_choice", value=value, message=_UNKNOWN_CHOICE, choice=title, offered=offered)
         else:
             return value
         return None
@@ -114,24 +147,14 @@ class Problems:
         if custom_images is None:
             self.add(field, "unknown_field", message=gettext("An image of your own cannot be named here."))
         elif not isinstance(value, str):
-            message = gettext("The {choice} must be a text, not {value}.", choice=_IMAGE, value=quote(value))
-            self.add(field, "wrong_type", message=message)
+            self.refuse(field, "wrong_type", value=value, message=_NOT_A_TEXT, choice=_IMAGE)
         elif len(value) > (longest := find_max_length(field)):
             self.add(field, "too_long", message=_explain_too_long(_THE_IMAGE, longest))
         elif (found := parse_reference(value)) is None:
-            message = gettext(
-                "The image must be written as registry/name:tag, such as {example}, not {value}.",
-                example=EXAMPLE_REFERENCE,
-                value=quote(value),
-            )
-            self.add(field, "not_a_reference", message=message)
+            self.refuse(field, "not_a_reference", value=value, message=_NOT_A_REFERENCE, example=EXAMPLE_REFERENCE)
         elif not custom_images.allows(found):
-            message = gettext(
-                "The image must come from {origins}, not {value}.",
-                origins=join_with_or(custom_images.registries),
-                value=quote(found.name),
-            )
-            self.add(field, "unknown_choice", message=message)
+            origins = join_with_or(custom_images.registries)
+            self.refuse(field, "unknown_choice", value=found.name, message=_FOREIGN_ORIGIN, origins=origins)
         else:
             return found.full
         return None
@@ -146,8 +169,7 @@ class Problems:
         if value is None:
             return bounds.default
         if isinstance(value, bool) or not isinstance(value, str | int | float):
-            message = gettext("{subject} must be a number or a text, not {value}.", subject=title, value=quote(value))
-            self.add(field, "wrong_type", message=message)
+            self.refuse(field, "wrong_type", value=value, message=_NOT_AN_AMOUNT, subject=title)
         elif isinstance(value, str) and len(value) > (longest := find_max_length(field)):
             self.add(field, "too_long", message=_explain_too_long(title, longest))
         else:
@@ -161,38 +183,39 @@ class Problems:
         if isinstance(value, int) and not isinstance(value, bool):
             return value
         code = "not_a_number" if isinstance(value, str | float) else "wrong_type"
-        message = gettext("{subject} must be a whole number, not {value}.", subject=title, value=quote(value))
-        self.add(field, code, message=message)
+        self.refuse(field, code, value=value, message=_NOT_WHOLE, subject=title)
         return None
 
     def _check_bounds(self, field: str, value: object, *, notation: AmountNotation, bounds: Bounds) -> int | None:
+        limits = {
+            "subject": notation.title,
+            "least": notation.format_minimum(bounds),
+            "most": notation.show(bounds.max),
+            "step": notation.show(bounds.step),
+        }
         try:
             number = notation.parse(value)
         except TooPreciseError:
-            self.add(field, "off_step", message=_explain_off_step(notation, bounds, value=quote(value)))
+            self.refuse(field, "off_step", value=value, message=_OFF_STEP, **limits)
             return None
         except QuantityError as error:
-            message = gettext(
-                "{subject} {must}, not {value}.", subject=notation.title, must=error.args[0], value=quote(value)
+            self.refuse(
+                field,
+                "not_a_number",
+                value=value,
+                message=_UNREADABLE_AMOUNT,
+                subject=notation.title,
+                must=error.args[0],
             )
-            self.add(field, "not_a_number", message=message)
             return None
         if not bounds.min <= number <= bounds.max:
-            self.add(
-                field, "out_of_range", message=_explain_out_of_range(notation, bounds, value=notation.show(number))
+            message = gettext(
+                "{subject} must be {least} to {most}, not {value}.", value=notation.show(number), **limits
             )
+            self.add(field, "out_of_range", message=message)
         elif (number - bounds.min) % bounds.step:
-            self.add(field, "off_step", message=_explain_off_step(notation, bounds, value=notation.show(number)))
+            self.add(field, "off_step", message=gettext(_OFF_STEP, value=notation.show(number), **limits))
         return number
-
-
-def _explain_unknown_choice(title: str, value: str, *, offered: Collection[str]) -> str:
-    unknown = gettext("There is no {choice} {value}.", choice=title, value=quote(value))
-    if not offered:
-        return join_sentences(unknown, gettext("None is offered."))
-    return join_sentences(
-        unknown, suggest_name(value, offered).strip(), gettext("Offered: {choices}.", choices=format_list(offered))
-    )
 
 
 def _explain_too_long(subject: str, longest: int) -> str:
@@ -208,24 +231,3 @@ def _explain_not_offered(notation: AmountNotation) -> str:
     if not notation.unbounded:
         return gettext("{subject} cannot be chosen here.", subject=notation.title)
     return gettext("{subject} cannot be chosen here: {reason}.", subject=notation.title, reason=notation.unbounded)
-
-
-def _explain_out_of_range(notation: AmountNotation, bounds: Bounds, *, value: str) -> str:
-    return gettext(
-        "{subject} must be {least} to {most}, not {value}.",
-        subject=notation.title,
-        least=notation.format_minimum(bounds),
-        most=notation.show(bounds.max),
-        value=value,
-    )
-
-
-def _explain_off_step(notation: AmountNotation, bounds: Bounds, *, value: str) -> str:
-    return gettext(
-        "{subject} must be {least} to {most} in steps of {step}, not {value}.",
-        subject=notation.title,
-        least=notation.format_minimum(bounds),
-        most=notation.show(bounds.max),
-        step=notation.show(bounds.step),
-        value=value,
-    )

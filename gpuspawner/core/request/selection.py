@@ -122,6 +122,8 @@ def build_options(selection: Selection, catalogue: Catalog) -> dict[str, object]
 
     A preset the choice began with is not among them: the fields say it all, also when the preset is gone.
     """
+    with use_language(ENGLISH):  # for admins and programs
+        summary = summarize_selection(selection, catalogue)
     options: dict[str, object] = {"v": OPTIONS_VERSION}
     if selection.custom_image is None:
         options["image"] = selection.image
@@ -140,8 +142,7 @@ def build_options(selection: Selection, catalogue: Catalog) -> dict[str, object]
         options["shared_memory"] = format_memory_option(selection.shared_memory_bytes)
     if selection.priority is not None:
         options["priority"] = selection.priority
-    with use_language(ENGLISH):  # for admins and programs, whoever chose
-        options["profile"] = summarize_selection(selection, catalogue)
+    options["profile"] = summary
     return options
 
 
@@ -192,10 +193,9 @@ def _select_known_fields(options: object, problems: Problems) -> dict[str, objec
 def _check_version(given: Mapping[str, object], problems: Problems) -> None:
     version = given.get("v", OPTIONS_VERSION)
     if isinstance(version, bool) or version != OPTIONS_VERSION:
-        message = gettext(
-            "The version of the options must be {version}, not {value}.", version=OPTIONS_VERSION, value=quote(version)
+        problems.refuse(
+            "v", "unsupported_version", value=version, message=_UNSUPPORTED_VERSION, version=str(OPTIONS_VERSION)
         )
-        problems.add("v", "unsupported_version", message=message)
 
 
 def _merge_with_preset(
@@ -285,6 +285,7 @@ def _explain_count_out_of_range(number: int, gpu: GPUType) -> str:
     )
 
 
+_UNSUPPORTED_VERSION = gettext_lazy("The version of the options must be {version}, not {value}.")
 NUMBER_OF_GPUS = gettext_lazy("The number of GPUs")
 _PRESET, _IMAGE, _GPU_TYPE, _PRIORITY = (
     gettext_lazy("preset"),

@@ -9,12 +9,12 @@ from itertools import islice
 from gpuspawner.core.catalog.model import Catalog, GPUType
 from gpuspawner.core.form.build import LiveState
 from gpuspawner.core.form.fields import try_validate
-from gpuspawner.core.request.pod_requirements import place
+from gpuspawner.core.request.pod_requirements import calculate_resources
 from gpuspawner.core.request.selection import Selection
 from gpuspawner.core.verdict.alternatives import find_alternatives, list_other_types
 from gpuspawner.core.verdict.availability import Availability, FreeShape, count_availability, count_held_units
 from gpuspawner.core.verdict.verdict import Outcome, Verdict, predict_verdict, starts_now
-from gpuspawner.hub.admission.gate import parse_admin_tolerations
+from gpuspawner.hub.admission.admin_traits import parse_admin_tolerations
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.kubespawner.hub_pods import list_pods_with
 from gpuspawner.hub.pod.preview import PodPreviews
@@ -129,8 +129,8 @@ def _list_free_types(
     selection: Selection, catalogue: Catalog, *, availability: Mapping[str, Availability]
 ) -> list[GPUType]:
     """Return other GPU types with free GPUs, first those with a node that has room for the whole selection."""
-    required = place(selection, catalogue)
-    needed = FreeShape(selection.gpu_count, required.cpu_request_millis or 0, required.memory_request_bytes or 0)
+    required = calculate_resources(selection, catalogue)
+    needed = FreeShape(required.cpu_request_millis or 0, required.memory_request_bytes or 0, selection.gpu_count)
     free = [gpu for gpu in list_other_types(selection, catalogue) if availability[gpu.slug].largest]
     free.sort(key=lambda gpu: not any(shape.covers(needed) for shape in availability[gpu.slug].shapes or ()))
     return free[:_MAX_TYPES]

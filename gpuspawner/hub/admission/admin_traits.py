@@ -1,0 +1,91 @@
+"""What the admin's KubeSpawner traits say of where a pod can run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from gpuspawner.core.catalog.model import Catalog
+from gpuspawner.core.cluster.model import Toleration
+from gpuspawner.core.cluster.state import Inventory
+from gpuspawner.core.discovery.cpu_room import has_room_on_cpu_node
+from gpuspawner.core.request.pod_requirements import PodRequirements
+from gpuspawner.hub.pod import overrides
+from gpuspawner.hub.pod.trait_values import AdminValues
+
+_PLACING_POD_FIELDS = frozenset(
+    {"affinity", "nodeSelector", "node_selector", "nodeName", "node_name", "tolerations"}
+    | {"resources", "overhead", "containers", "initContainers", "init_containers"}
+)
+"""Fields of ``extra_pod_config`` that affect where a pod fits; gpuspawner does not interpret them here."""
+
+
+def has_cpu_node_room(
+    placement: PodRequirements, catalogue: Catalog, *, inventory: Inventory, base: AdminValues
+) -> bool:
+    """Return whether a pod without a GPU fits on a node without GPUs now; False if unknown.
+
+    Only nodes that match the admin's node selector count. The answer is False if the admin's traits set a required
+    node affinity, or resources besides CPU and memory of the notebook's container: neither is evaluated here.
+
+    :param placement: what the user's choice puts on the pod.
+    :param catalogue: the catalog whose GPU types mark GPU nodes.
+    :param inventory: nodes and pods of the cluster.
+    :param base: the admin's value of each trait.
+    """
+    if base["node_affinity_required"] or _PLACING_POD_FIELDS & (base["extra_pod_config"] or {}).keys():
+        return False
+    if _has_uncounted_resources(catalogue, base):
+        return False
+    selector = base["node_selector"] or {}
+    nodes = [node for node in inventory.nodes or () if selector.items() <= dict(node.labels).items()]
+    if not nodes:
+        return False
+    millis = placement.cpu_request_millis
+    size = placement.memory_request_bytes
+    return has_room_on_cpu_node(
+        int((base["cpu_guarantee"] or base["cpu_limit"] or 0) * 1000) if millis is None else millis,
+        (base["mem_guarantee"] or base["mem_limit"] or 0) if size is None else size,
+        inventory=replace(inventory, nodes=tuple(nodes)),
+        catalogue=catalogue,
+        required=placement.required,
+        tolerations=parse_admin_tolerations(base["tolerations"]),
+    )
+
+
+def _has_uncounted_resources(catalogue: Catalog, base: AdminValues) -> bool:
+    """Return whether the admin's traits ask for resources that are not counted.
+
+    GPUs among them do not count: gpuspawner drops the admin's GPUs from every pod.
+    """
+    gpus = overrides.list_gpu_resources(catalogue)
+    amounts = (base[f"extra_resource_{kind}"] for kind in ("limits", "guarantees"))
+    if any(overrides.drop_gpu_resources(each, gpus) for each in amounts):
+        return True
+    others = (base[kind] for kind in ("extra_containers", "init_containers"))
+    containers = [
+        *(each for some in others for each in (some.values() if isinstance(some, dict) else some or [])),
+        base["extra_container_config"] or {},
+    ]
+    # zero-to-jupyterhub gives each pod an init container without resources.
+    return any(
+        container.get("resources") if isinstance(container, dict) else container.resources for container in containers
+    )
+
+
+def parse_admin_tolerations(trait: Any) -> tuple[Toleration, ...]:
+    """Return the admin's tolerations as values.
+
+    :param trait: KubeSpawner's trait ``tolerations``: a list, or a dict whose values are tolerations.
+    """
+    entries = trait.values() if isinstance(trait, dict) else trait or []
+    return tuple(
+        Toleration(
+            key=entry.get("key") or "",
+            operator=entry.get("operator") or "Equal",
+            value=entry.get("value") or "",
+            effect=entry.get("effect") or "",
+        )
+        for entry in entries
+        if isinstance(entry, dict)
+    )
