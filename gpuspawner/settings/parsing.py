@@ -116,9 +116,8 @@ class Settings:
     def parse(cls, raw: Mapping[str, object]) -> Settings:
         """Return checked settings.
 
-        :param raw: ``images``, ``custom_images``, ``cpu``, ``memory``, ``run_time``, ``shared_memory``, ``priorities``,
-            ``gpus``, ``presets``, ``policy``, ``pools``, ``accelerators``, ``discover_gpus``, ``queue`` as YAML holds
-            them; empty and missing ones are the same.
+        :param raw: the keys of :class:`~gpuspawner.settings.models.SettingsModel` as YAML holds them; empty and
+            missing ones are the same.
         :raises SettingsError: with one problem for each path that is wrong.
         """
         try:

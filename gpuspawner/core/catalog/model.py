@@ -175,18 +175,19 @@ class GPUType:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Priority:
-    """A priority that users may pick.
+class Choice:
+    """An entry of a closed choice, see :data:`gpuspawner.core.request.field_definitions.CLOSED_CHOICES`.
 
-    :param priority_class: name of a PriorityClass of the cluster.
-    :param value: the number that stands in it: who waits is served by it.
+    :param slug: key in settings and user options.
     """
 
     slug: str
     display_name: str
-    priority_class: str
-    value: int
     description: str = ""
+
+
+Choices = Mapping[str, Mapping[str, Choice]]
+"""Field name → slug → entry, the default first; fields without entries are left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +216,7 @@ class Catalog:
     :param custom_images: None where people may only pick from ``images``.
     :param run_time: bounds in seconds of how long a server runs at most; None where nobody is asked: it runs on.
     :param shared_memory: bounds in bytes of /dev/shm; None where it is left to the GPU type. Nobody has to say a size.
-    :param priorities: empty where the spawner's own priority is everybody's.
+    :param choices: of the closed choices, those that are offered.
     :param policy: who may have what of it; None where everybody may have all.
     :param max_runtime_s: seconds after which every server is stopped, whatever was chosen; None = never.
     :param queue: what servers with some GPU types go through before they get a node; None where they do not.
@@ -231,7 +232,7 @@ class Catalog:
     custom_images: CustomImages | None = None
     run_time: Bounds | None = None
     shared_memory: Bounds | None = None
-    priorities: Mapping[str, Priority] = field(default_factory=dict)
+    choices: Choices = field(default_factory=dict)
     policy: Policy | None = None
     max_runtime_s: int | None = None
     queue: KueueQueue | None = None
@@ -241,10 +242,12 @@ class Catalog:
         """Slug of the image used when none is asked for: the first one."""
         return next(iter(self.images))
 
-    @property
-    def default_priority(self) -> str | None:
-        """Slug of the priority of whoever names none: the first one; None where none is offered."""
-        return next(iter(self.priorities), None)
+    def find_default_choice(self, name: str) -> str | None:
+        """Return the slug that a closed choice has by default, None where it is not offered.
+
+        :param name: of the field.
+        """
+        return next(iter(self.choices.get(name, ())), None)
 
 
 def narrow_bounds(bounds: Bounds | None, *, least: int | None = None, most: int | None = None) -> Bounds | None:

@@ -19,12 +19,12 @@ from gpuspawner.core.catalog.kueue import KueueQueue
 from gpuspawner.core.catalog.model import (
     Bounds,
     Catalog,
+    Choices,
     CustomImages,
     GPUType,
     Image,
     Platform,
     Preset,
-    Priority,
     UnitKind,
 )
 from gpuspawner.core.catalog.nodes_by_type import has_silent_plugin, may_have_units
@@ -130,7 +130,7 @@ class ConfiguredCatalog:
     :param memory: bounds in bytes, None as for ``cpu``.
     :param run_time: bounds in seconds, None = servers run on.
     :param shared_memory: bounds in bytes, None = left to the GPU types.
-    :param priorities: empty = nobody is asked.
+    :param choices: of the closed choices, those that are offered.
     :param queue: None = servers are not queued by anybody but kube-scheduler.
     :param uncounted: slugs of GPU types without a ``max_count``: the largest number on one node takes its place; of
         unions without one, what their types say.
@@ -147,7 +147,7 @@ class ConfiguredCatalog:
     memory: Bounds | None = None
     run_time: Bounds | None = None
     shared_memory: Bounds | None = None
-    priorities: Mapping[str, Priority] = field(default_factory=dict)
+    choices: Choices = field(default_factory=dict)
     gpus: Mapping[str, GPUType] = field(default_factory=dict)
     uncounted: frozenset[str] = frozenset()
     unions: Mapping[str, CombinedType] = field(default_factory=dict)
@@ -193,7 +193,7 @@ def assemble_catalog(
         custom_images=configured.custom_images,
         run_time=configured.run_time,
         shared_memory=configured.shared_memory,
-        priorities=configured.priorities,
+        choices=configured.choices,
         policy=configured.policy,
         queue=configured.queue,
     )

@@ -18,6 +18,7 @@ from gpuspawner.core.request.selection import Selection
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.pod import overrides
 from gpuspawner.hub.pod.overrides import build_notebook_resources, build_pod_config
+from gpuspawner.hub.pod.trait_values import format_volume
 
 _PLACING = ("nodeSelector", "affinity", "tolerations")
 """Fields of a pod's spec that a GPU type and an image have a say in."""
@@ -48,8 +49,8 @@ def serialize_pod(spawner: Any, pod: Any) -> dict[str, Any]:
     return {**manifest, "metadata": {**manifest["metadata"], "namespace": spawner.namespace}}
 
 
-_PreviewKey = tuple[str, str | None, str | None]
-"""Image, GPU type and priority: what a choice's pod depends on besides amounts. Images that people name make no
+_PreviewKey = tuple[str, str | None, *tuple[str, ...]]
+"""Image, GPU type and closed choices: what a choice's pod depends on besides amounts. Images that people name make no
 difference."""
 
 
@@ -92,8 +93,10 @@ class PodPreviews:
         # Its own shared memory and runtime class do not matter to where it fits.
         placing = build_pod_config({name: spec.get(name) for name in _PLACING}, placement, volumes=[])
         spec = {**spec, **placing, "containers": self._containers(spec, placement)}
-        if placement.priority is not None:
-            spec["priority"] = placement.priority.value  # the API server looks it up when a pod is created
+        if placement.additions.volumes:
+            spec["volumes"] = [*(spec.get("volumes") or []), *map(format_volume, placement.additions.volumes)]
+        if placement.additions.priority is not None:
+            spec["priority"] = placement.additions.priority  # the API server looks it up when a pod is created
         metadata = self._manifest["metadata"]
         labels = {**placement.labels, **(metadata.get("labels") or {})}
         pod = await self.offer.add_volume_topology(
@@ -110,7 +113,7 @@ class PodPreviews:
 
 
 def _make_key(selection: Selection) -> _PreviewKey:
-    return selection.image, selection.gpu, selection.priority
+    return selection.image, selection.gpu, *selection.choices.values()
 
 
 def _replace_type(selection: Selection, slug: str | None) -> Selection:

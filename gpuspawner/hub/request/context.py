@@ -33,8 +33,9 @@ from urllib.parse import urlencode
 from jupyterhub.utils import url_escape_path, url_path_join
 
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.form.fields import FORM_FIELDS, format_field_values
+from gpuspawner.core.form.fields import format_field_values
 from gpuspawner.core.request.checks import find_max_length
+from gpuspawner.core.request.field_definitions import FORM_FIELDS
 from gpuspawner.core.request.selection import Selection
 
 _is_admin: ContextVar[bool] = ContextVar("gpuspawner_is_admin", default=False)
