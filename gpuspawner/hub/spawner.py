@@ -7,7 +7,7 @@ Everything else is KubeSpawner's.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,10 +20,11 @@ from typing_extensions import override
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.form.build import build_view
 from gpuspawner.core.form.fields import fill_fields
+from gpuspawner.core.policy.admission import Admission, UnreadClusterError
 from gpuspawner.core.request.options import parse_form, parse_query
 from gpuspawner.core.text.i18n import ENGLISH, use_language
 from gpuspawner.core.warnings.wording import build_warnings_view
-from gpuspawner.hub.admission.gate import Admission, UnreadClusterError, parse_admin_tolerations
+from gpuspawner.hub.admission.admin_traits import parse_admin_tolerations
 from gpuspawner.hub.admission.service import AdmissionService
 from gpuspawner.hub.config.offer import Offer, OfferFactory, ParsedSettings
 from gpuspawner.hub.config.settings_files import ReloadingSettings, SettingsFilesCache
@@ -46,7 +47,8 @@ from gpuspawner.hub.kubespawner.reflectors import (
 from gpuspawner.hub.metrics import registry, starts
 from gpuspawner.hub.metrics.collectors import ClusterMetrics, SettingsMetrics
 from gpuspawner.hub.pod import run_time
-from gpuspawner.hub.pod.trait_values import build_trait_values
+from gpuspawner.hub.pod.overrides import list_gpu_resources
+from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
 from gpuspawner.hub.request import context, languages
 from gpuspawner.hub.request.context import read_choice_header
 from gpuspawner.hub.request.links import LINK_PREFIX
@@ -139,8 +141,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     def _read_form(self, form_data: Mapping[str, object]) -> Awaitable[dict[str, object]]:
         # Not a coroutine itself, for the same reason as the form.
+        draft = context.keep_draft(form_data)
         languages.recall_form_language(self.language or form_data.get(languages.LANGUAGE_FIELD))
-        return self._admit_form(form_data, parse_form, draft=context.keep_draft(form_data))
+        return self._admit_form(form_data, parse_form, draft=draft)
 
     @override
     def options_from_query(self, query_data: Mapping[str, object]) -> Any:
@@ -150,11 +153,11 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return self._admit_form(query_data, parse_query, draft=context.keep_draft(query_data))
 
     async def _admit_form(
-        self, sent: Mapping[str, object], reader: Any, *, draft: context.FormDraft
+        self, sent: Mapping[str, object], parse: Callable[[Mapping[str, object]], object], *, draft: context.FormDraft
     ) -> dict[str, object]:
         offer = await self._make_offer()
         try:
-            return (await self._admission.admit(self, reader(sent), offer=offer, is_start=False)).options
+            return (await self._admission.admit(self, parse(sent), offer=offer, is_start=False)).options
         except UnreadClusterError as error:
             raise make_unread_cluster_failure(offer.unread_reason) from error
         except SelectionError as error:
@@ -180,8 +183,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             return
         offer = await self._make_offer()
         admission = await self._admit_start(self.user_options, offer)
-        self._trait_overrides.assign(build_trait_values(admission.choice, self._trait_overrides))
-        self._start_state.removed_environment = admission.choice.placement.removed_environment
+        choice = PodChoice(placement=admission.placement, resources=list_gpu_resources(offer.catalogue))
+        self._trait_overrides.assign(build_trait_values(choice, self._trait_overrides))
+        self._start_state.removed_environment = admission.placement.removed_environment
         self._start_state.feed.gpu = admission.gpu
         self._start_state.pending_preflight = partial(run_preflight, self, offer=offer, gpu=admission.gpu)
 
@@ -380,7 +384,7 @@ async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None
     what a choice added there.
     """
     admission = await spawner._admit_start(user_options, await spawner._make_offer())
-    timeout_s = admission.choice.placement.start_timeout_s
+    timeout_s = admission.placement.start_timeout_s
     if timeout_s is not None:
         spawner._trait_overrides.assign({"start_timeout": timeout_s})
     spawner.user_options = admission.options

@@ -44,13 +44,13 @@ CATALOGUE = Catalog(
     },
     presets={"two": Preset(slug="two", display_name="Two cards", options={"gpu": "a100", "gpu_count": 2})},
 )
-EMPTY_NODE = FreeShape(count=8, cpu_millis=32_000, memory_bytes=256 * GIB)
+EMPTY_NODE = FreeShape(cpu_millis=32_000, memory_bytes=256 * GIB, gpu_count=8)
 GONE = Availability(total=0, healthy=0, free=0, largest=0, waiting=0, shapes=(), largest_shapes=())
 
 
 def available(free: int, *, healthy: int = 8) -> Availability:
     """Return what one node with eight cards has left."""
-    left = (FreeShape(count=free, cpu_millis=16_000, memory_bytes=64 * GIB),) if free else ()
+    left = (FreeShape(cpu_millis=16_000, memory_bytes=64 * GIB, gpu_count=free),) if free else ()
     return Availability(
         total=8, healthy=healthy, free=free, largest=free, waiting=0, shapes=left, largest_shapes=(EMPTY_NODE,)
     )

@@ -62,7 +62,7 @@ CATALOGUE = Catalog(
         groups={"ml": Rule()},
     ),
 )
-SHAPES = (FreeShape(count=8, cpu_millis=64_000, memory_bytes=512 * GIB),)
+SHAPES = (FreeShape(cpu_millis=64_000, memory_bytes=512 * GIB, gpu_count=8),)
 FREE = Availability(total=8, healthy=8, free=8, largest=8, waiting=0, shapes=SHAPES, largest_shapes=SHAPES)
 PAGE = """<!DOCTYPE html><html lang="en"><head><title>Form</title></head><body>
 <form id="spawn_form" method="post">{}

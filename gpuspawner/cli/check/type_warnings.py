@@ -24,7 +24,7 @@ from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
 from gpuspawner.core.discovery.discover import build_conventional_tolerations
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.text.quoting import format_list, quote, sanitize_name
-from gpuspawner.hub.admission.gate import parse_admin_tolerations
+from gpuspawner.hub.admission.admin_traits import parse_admin_tolerations
 
 _AKS_SPOT = "kubernetes.azure.com/scalesetpriority"
 _TAINTS_BY_LABEL = (

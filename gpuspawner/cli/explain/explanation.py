@@ -7,25 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from gpuspawner.core.catalog.policy_model import Person
 from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.cluster.state import KnownOccupancy, get_occupancy
 from gpuspawner.core.errors import PolicyError, Problem, SelectionError, SettingsError
-from gpuspawner.core.policy.allowance import Allowance, admit_options
+from gpuspawner.core.policy.admission import Admission, UnreadClusterError, admit
+from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.policy.usage import Usage
-from gpuspawner.core.request.selection import build_options, validate
+from gpuspawner.core.request.selection import Selection, build_options
 from gpuspawner.core.scheduling.check import check_each_node
 from gpuspawner.core.scheduling.results import Answer, FitResult, Obstacle, Reason
 from gpuspawner.core.text.i18n import translate_now
 from gpuspawner.core.verdict.verdict import Outcome, Verdict, predict_verdict
 from gpuspawner.core.verdict.wording import format_verdict
-from gpuspawner.hub.admission.gate import Admission, UnreadClusterError, admit_choice
+from gpuspawner.hub.admission.admin_traits import has_cpu_node_room
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.form.live import find_startable_alternatives
+from gpuspawner.hub.pod.overrides import list_gpu_resources
 from gpuspawner.hub.pod.preview import serialize_pod
-from gpuspawner.hub.pod.trait_values import build_trait_values
+from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
 from gpuspawner.hub.start.preflight import draft_pod
 
 _OBSTACLE_TEXTS = {
@@ -158,19 +161,25 @@ async def explain_choice(spawner: Any, options: object, *, offer: Offer, asks_po
     :raises SettingsError: no pod can be made of what the values say.
     """
     allowed = await _read_allowance(spawner, offer, asks_policy=asks_policy)
+    check = partial(
+        admit,
+        options,
+        unread_types=offer.uncounted if offer.unread_reason else None,
+        has_cpu_node_room=partial(has_cpu_node_room, inventory=offer.inventory, base=spawner._trait_overrides),
+    )
     refused: tuple[Problem, ...] | None = () if asks_policy else None
     try:
         try:
-            admission = admit_choice(options, offer, base=spawner._trait_overrides, allowance=allowed)
+            admission = check(allowance=allowed)
         except PolicyError as error:
             refused = error.problems
-            admission = admit_choice(options, offer, base=spawner._trait_overrides)
+            admission = check(allowance=Allowance(full_catalog=offer.catalogue, person=Person(name="")))
     except UnreadClusterError:
         unknown = Verdict(outcome=Outcome.UNKNOWN, reason=offer.unread_reason)
         return Explanation(options={}, refused=refused, verdict=unknown)
     except SelectionError as error:
         return Explanation(options={}, invalid=error.problems)
-    manifest = await _build_manifest(spawner, admission)
+    manifest = await _build_manifest(spawner, admission, offer)
     pod, known = await offer.add_volume_topology(manifest), get_occupancy(offer.inventory)
     found = (
         Verdict(outcome=Outcome.UNKNOWN) if pod is None else predict_verdict(pod, offer.inventory, gpu=admission.gpu)
@@ -181,7 +190,7 @@ async def explain_choice(spawner: Any, options: object, *, offer: Offer, asks_po
         refused=refused,
         verdict=found,
         groups=() if pod is None or known is None else group_nodes(pod, known),
-        nearest=() if is_settled else await _find_nearest(spawner, options, offer=offer, allowed=allowed),
+        nearest=() if is_settled else await _find_nearest(spawner, admission.selection, offer=offer, allowed=allowed),
         manifest=manifest,
     )
 
@@ -195,14 +204,15 @@ async def _read_allowance(spawner: Any, offer: Offer, *, asks_policy: bool) -> A
     return Allowance(full_catalog=offer.catalogue, person=Person(name=""), usage=Usage(quota=quota))
 
 
-async def _build_manifest(spawner: Any, admission: Admission) -> dict[str, Any]:
+async def _build_manifest(spawner: Any, admission: Admission, offer: Offer) -> dict[str, Any]:
     """Return the pod of a choice, made as at a start: with the choice put over the admin's traits.
 
     :raises SettingsError: KubeSpawner cannot make one of what the values say.
     """
     try:
-        spawner._trait_overrides.assign(build_trait_values(admission.choice, spawner._trait_overrides))
-        spawner._start_state.removed_environment = admission.choice.placement.removed_environment
+        choice = PodChoice(placement=admission.placement, resources=list_gpu_resources(offer.catalogue))
+        spawner._trait_overrides.assign(build_trait_values(choice, spawner._trait_overrides))
+        spawner._start_state.removed_environment = admission.placement.removed_environment
         return serialize_pod(spawner, await draft_pod(spawner))
     except Exception as error:
         message = f"KubeSpawner cannot make a pod of it: {type(error).__name__}: {error}"
@@ -213,22 +223,20 @@ async def _build_manifest(spawner: Any, admission: Admission) -> dict[str, Any]:
 
 
 async def _find_nearest(
-    spawner: Any, options: object, *, offer: Offer, allowed: Allowance
+    spawner: Any, selection: Selection, *, offer: Offer, allowed: Allowance
 ) -> tuple[Mapping[str, object], ...]:
     """Return the options of choices that are near, start now and may be had."""
     if allowed.blocked is not None:
         return ()
     catalogue = offer.catalogue
-    found = await find_startable_alternatives(
-        spawner, offer, selection=validate(options, catalogue), reach=allowed.catalogue
-    )
+    found = await find_startable_alternatives(spawner, offer, selection=selection, reach=allowed.catalogue)
     return tuple(each for each in (build_options(other, catalogue) for other in found) if _is_allowed(each, allowed))
 
 
 def _is_allowed(options: object, allowed: Allowance) -> bool:
     """Tell whether a person may have it: what is near to what one may not have often is no better."""
     try:
-        admit_options(options, allowed)
+        admit(options, allowed)
     except SelectionError:
         return False
     return True

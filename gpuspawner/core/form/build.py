@@ -78,7 +78,7 @@ from gpuspawner.core.request.selection import Selection
 from gpuspawner.core.text.i18n import get_language, gettext, gettext_lazy, translate_now
 from gpuspawner.core.text.wording import join_sentences
 from gpuspawner.core.units.formatting import format_rough_duration, format_vendor
-from gpuspawner.core.verdict.availability import Availability, FreeShape, count_availability
+from gpuspawner.core.verdict.availability import Availability, count_availability
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from gpuspawner.core.verdict.wording import format_verdict, format_verdict_label
 
@@ -414,8 +414,8 @@ def _build_gpu_type_view(
         details_text=format_details(gpu, available),
         state=state,
         reason=reason,
-        shapes=_list_shape_triples(available.shapes),
-        largest_shapes=_list_shape_triples(available.largest_shapes),
+        shapes=available.shapes or (),
+        largest_shapes=available.largest_shapes or (),
         scales=can_add_nodes(gpu, scalable_pools),
         badges=list_badges(gpu),
         caution=format_caution(gpu),
@@ -429,10 +429,6 @@ def _convert_to_gib(size_bytes: int | None) -> float | None:
     if size_bytes is None:
         return None
     return size_bytes / BYTES_PER_GIB if size_bytes % BYTES_PER_GIB else size_bytes // BYTES_PER_GIB
-
-
-def _list_shape_triples(shapes: Iterable[FreeShape] | None) -> tuple[tuple[int, int, int], ...]:
-    return tuple((shape.cpu_millis, shape.memory_bytes, shape.count) for shape in shapes or ())
 
 
 def _build_preset_views(allowance: Allowance, live: LiveState) -> Iterable[PresetView]:

@@ -17,13 +17,12 @@ from typing import overload
 
 from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, find_lowest_limit, narrow_bounds
 from gpuspawner.core.catalog.policy_model import UNLIMITED, AmountRange, Person, Rule
-from gpuspawner.core.errors import PolicyError, SelectionError
 from gpuspawner.core.policy import denials
 from gpuspawner.core.policy.denials import Denial
 from gpuspawner.core.policy.gpu_limits import GPULimit, list_gpu_limits, list_type_rules
 from gpuspawner.core.policy.rules import resolve_rule
 from gpuspawner.core.policy.usage import Usage
-from gpuspawner.core.request.selection import Selection, find_invalid_presets, validate
+from gpuspawner.core.request.selection import Selection, find_invalid_presets
 from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.units.duration import format_duration
 from gpuspawner.core.units.formatting import format_exact_cpus
@@ -182,7 +181,7 @@ class Allowance:
     def find_max_count(self, slug: str) -> int:
         """Return how many GPUs of a type this server may have, 0 where none."""
         gpu = self.full_catalog.gpus.get(slug)
-        if self.blocked is not None or gpu is None or self.rule.find_type_rule(slug) is None:
+        if self.blocked is not None or gpu is None:
             return 0
         return max(0, min([gpu.max_count, *(each.left for each in self._list_gpu_limits(gpu))]))
 
@@ -209,6 +208,7 @@ class Allowance:
         """
         if self.blocked is not None:
             return (self.blocked,)
+        run_time = self._check_run_time(selection)
         gpu = selection.gpu
         found = (
             self.check_image(selection.image) if selection.custom_image is None else self.check_custom_image(),
@@ -217,7 +217,7 @@ class Allowance:
             None
             if gpu is None
             else self.check_gpu(gpu) or self._check_gpu_count(gpu, selection.gpu_count, field_name="gpu_count"),
-            self._check_run_time(selection),
+            run_time,
         )
         return tuple(each for each in found if each is not None)
 
@@ -244,15 +244,13 @@ class Allowance:
         if self.blocked is not None:
             return self.blocked
         gpu = self.full_catalog.gpus.get(slug)
-        if gpu is None or self.rule.find_type_rule(slug) is None:
-            message = gettext(
-                "{name} is not among the GPUs that you may use.", name=slug if gpu is None else gpu.display_name
-            )
-            return Denial(field="gpu", code=denials.GPU_NOT_ALLOWED, message=message)
-        binding = min(self._list_gpu_limits(gpu), key=lambda each: (not each.is_permanent, each.left), default=None)
-        if binding is None or count <= binding.left:
-            return None
-        return Denial(field=field_name, code=binding.code, message=binding.explain())
+        if gpu is not None:
+            limits = self._list_gpu_limits(gpu)
+            binding = min(limits, key=lambda each: (not each.is_permanent, each.left), default=None)
+            if binding is None or count <= binding.left:
+                return None
+            return Denial(field=field_name, code=binding.code, message=binding.explain())
+        return Denial(field="gpu", code=denials.GPU_NOT_ALLOWED, message=denials.explain_not_allowed(slug))
 
     def _narrow_type(self, gpu: GPUType) -> GPUType | None:
         most = self.find_max_count(gpu.slug)
@@ -312,28 +310,6 @@ def resolve_allowance(catalogue: Catalog, person: Person, *, usage: Usage) -> Al
     """
     rule = Rule() if catalogue.policy is None else resolve_rule(catalogue.policy, person)
     return Allowance(full_catalog=catalogue, person=person, rule=rule, usage=usage)
-
-
-def admit_options(options: object, allowance: Allowance) -> Selection:
-    """Return the choice that user options stand for, of what the person may have.
-
-    :param options: any JSON value.
-    :raises SelectionError: whoever asked, it would not be valid; with one problem for each field.
-    :raises PolicyError: it is valid, and not for this person, or not now; with one denial for each field.
-    """
-    if allowance.blocked is not None:
-        raise PolicyError(allowance.blocked)
-    full = allowance.full_catalog
-    try:
-        return validate(options, allowance.reachable_catalog)
-    except SelectionError as error:
-        fields = {problem.field for problem in error.problems}
-        endless = {slug: replace(gpu, max_runtime_s=None) for slug, gpu in full.gpus.items()}
-        selection = validate(options, replace(full, gpus=endless, max_runtime_s=None))
-        # What was not asked for, but stands in what holds for everybody by default, is nothing to complain of.
-        if refused := [each for each in allowance.check_selection(selection) if each.field in fields]:
-            raise PolicyError(*refused) from error
-        raise
 
 
 def _explain_amount(name: str, bounds: Bounds | None) -> str:

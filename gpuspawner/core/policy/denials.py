@@ -45,13 +45,23 @@ def explain_groups_unknown() -> str:
     )
 
 
+def explain_not_allowed(gpu: str) -> str:
+    """Return that the person may not use a GPU type.
+
+    :param gpu: display name of the type; empty for all types.
+    """
+    if gpu:
+        return gettext("{name} is not among the GPUs that you may use.", name=gpu)
+    return gettext("You may not use GPUs.")
+
+
 def explain_per_server_limit(most: int, *, gpu: str = "") -> str:
     """Return how many GPUs one server of a person may have.
 
     :param gpu: name of the type that this holds for, empty for all of them; so everywhere here.
     """
     if most == 0:
-        return _explain_not_allowed(gpu)
+        return explain_not_allowed(gpu)
     if gpu:
         return ngettext(
             "You may have {number} GPU ({gpu}) in one server.",
@@ -70,7 +80,7 @@ def explain_total_limit(most: int, *, used: int, held_by: Collection[str] = (), 
     :param held_by: names of these servers, empty for the default one; so everywhere here.
     """
     if most == 0:
-        return _explain_not_allowed(gpu)
+        return explain_not_allowed(gpu)
     if gpu:
         limit = ngettext(
             "You may have {number} GPU ({gpu}) at a time.",
@@ -94,7 +104,7 @@ def explain_total_limit(most: int, *, used: int, held_by: Collection[str] = (), 
 def explain_server_limit(most: int, *, held_by: Collection[str]) -> str:
     """Return how many servers with a GPU a person may have at a time, and which others there are."""
     if most == 0:
-        return _explain_not_allowed("")
+        return explain_not_allowed("")
     limit = ngettext(
         "You may have {number} server with a GPU at a time.",
         "You may have {number} servers with a GPU at a time.",
@@ -132,12 +142,6 @@ def explain_namespace_quota(remaining: int) -> str:
         "The cluster's quota leaves {number} GPUs for one more server.",
         number=remaining,
     )
-
-
-def _explain_not_allowed(gpu: str) -> str:
-    if gpu:
-        return gettext("{name} is not among the GPUs that you may use.", name=gpu)
-    return gettext("You may not use GPUs.")
 
 
 def _list_servers(names: Collection[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from gpuspawner.core.catalog.model import Catalog, GPUType
 from gpuspawner.core.catalog.policy_model import UNLIMITED, GPUTypeRule, Person, Rule
@@ -11,6 +12,9 @@ from gpuspawner.core.policy import denials
 from gpuspawner.core.policy.rules import find_gpu_pools, find_member_rule
 from gpuspawner.core.policy.server_pods import is_known_type
 from gpuspawner.core.policy.usage import ServerUsage, Usage
+
+TypeRules = tuple[tuple[GPUType, GPUTypeRule], ...]
+"""A GPU type and the members it combines, each with its rule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,21 +39,30 @@ class GPULimit:
 def list_gpu_limits(
     gpu: GPUType, catalogue: Catalog, *, person: Person, rule: Rule, usage: Usage
 ) -> tuple[GPULimit, ...]:
-    """Return all limits of a type but its own ``max_count``; the type may be had at all.
+    """Return all limits of a GPU type except its own ``max_count``.
 
-    One of several types counts as each of them that is named where it is given: nobody knows before which it will be.
+    A type that combines several counts as each member that the rule names: the member is unknown until the pod runs.
 
-    :param rule: what all rules come to for the person.
+    :param gpu: a type of the catalogue.
+    :param catalogue: the full catalogue.
+    :param rule: the person's merged rule.
+    :param usage: what other servers use.
     """
+    type_rules = tuple(list_type_rules(gpu, rule))
+    if not type_rules or type_rules[0][0] is not gpu:
+        explain = partial(denials.explain_not_allowed, gpu.display_name)
+        return (GPULimit(left=0, code=denials.GPU_NOT_ALLOWED, explain=explain),)
+    per_server = _list_per_server_limits(type_rules, rule)
+    namespace = _list_namespace_limits(gpu, usage)
     counted = [
-        *_list_total_limits(gpu, catalogue, rule=rule, usage=usage),
+        *_list_total_limits(type_rules, catalogue, rule=rule, usage=usage),
         *_list_pool_limits(gpu, catalogue, person=person, usage=usage),
     ]
-    # With a count that nobody knows, no limit could be kept.
+    # Without a reliable count only limits that leave nothing anyway can be kept.
     if counted and not usage.known:
-        never = (each for each in counted if each.is_permanent)
-        counted = [*never, GPULimit(left=0, code=denials.POLICY_UNREADABLE, explain=denials.explain_usage_unknown)]
-    return (*_list_per_server_limits(gpu, rule), *counted, *_list_namespace_limits(gpu, usage))
+        permanent = (each for each in counted if each.is_permanent)
+        counted = [*permanent, GPULimit(left=0, code=denials.POLICY_UNREADABLE, explain=denials.explain_usage_unknown)]
+    return (*per_server, *counted, *namespace)
 
 
 def count_used_gpus(slug: str, catalogue: Catalog, *, usage: Usage) -> int:
@@ -90,16 +103,16 @@ def _list_counted_slugs(slug: str, catalogue: Catalog, *, asked: str) -> tuple[s
     return (slug,) if gpu is None else (slug, *(each.slug for each in gpu.members))
 
 
-def _list_per_server_limits(gpu: GPUType, rule: Rule) -> Iterator[GPULimit]:
+def _list_per_server_limits(type_rules: TypeRules, rule: Rule) -> Iterator[GPULimit]:
     if (most := _normalize_limit(rule.max_gpus_per_server)) is not None:
         code = _choose_code(denials.GPU_QUOTA, most)
         yield GPULimit(left=most, code=code, explain=lambda: denials.explain_per_server_limit(most))
-    for each, of_type in list_type_rules(gpu, rule):
+    for each, of_type in type_rules:
         if (limit := _normalize_limit(of_type.max_gpus_per_server)) is not None:
             yield _make_type_per_server_limit(each, limit)
 
 
-def _list_total_limits(gpu: GPUType, catalogue: Catalog, *, rule: Rule, usage: Usage) -> Iterator[GPULimit]:
+def _list_total_limits(type_rules: TypeRules, catalogue: Catalog, *, rule: Rule, usage: Usage) -> Iterator[GPULimit]:
     held_by = _list_server_names(usage.own)
     if (servers := _normalize_limit(rule.max_servers_with_gpu)) is not None:
         yield GPULimit(
@@ -114,7 +127,7 @@ def _list_total_limits(gpu: GPUType, catalogue: Catalog, *, rule: Rule, usage: U
             code=_choose_code(denials.GPU_QUOTA, most),
             explain=lambda: denials.explain_total_limit(most, used=used, held_by=held_by),
         )
-    for each, of_type in list_type_rules(gpu, rule):
+    for each, of_type in type_rules:
         if (limit := _normalize_limit(of_type.max_gpus)) is not None:
             yield _make_type_total_limit(each, limit, holders=_list_holders(each.slug, catalogue, usage=usage))
 

@@ -17,6 +17,8 @@ from gpuspawner.core.units.quantity import QuantityError, TooPreciseError
 
 _THE_IMAGE = gettext_lazy("The image")
 
+_OFF_STEP = gettext_lazy("{subject} must be {least} to {most} in steps of {step}, not {value}.")
+
 _MAX_PROBLEMS = 20
 """Problems reported at once; more only help someone who fills logs."""
 
@@ -37,6 +39,23 @@ class Problems:
         """Note a problem unless its field has one already."""
         if not self.is_full:
             self._by_field.setdefault(field, Problem(field=field, code=code, message=message))
+
+    def refuse(
+        self, field: str, code: str, text: str, *, value: object, offered: Collection[str] | None = None, **values: str
+    ) -> None:
+        """Note a wrong value.
+
+        :param text: the English message; ``{value}`` stands for the value as a quotation.
+        :param offered: slugs to choose from, listed after the message; None = no list.
+        :param values: what replaces the other names in braces.
+        """
+        message = gettext(text, value=quote(value), **values)
+        if offered:
+            choices = gettext("Offered: {choices}.", choices=format_list(offered))
+            message = join_sentences(message, suggest_name(value, offered).strip(), choices)
+        elif offered is not None:
+            message = join_sentences(message, gettext("None is offered."))
+        self.add(field, code, message=message)
 
     @property
     def is_full(self) -> bool:
@@ -62,8 +81,8 @@ class Problems:
         if value is None or value == "":
             return None
         if not isinstance(value, str):
-            message = gettext("The {choice} must be a text, not {value}.", choice=title, value=quote(value))
-            self.add(field, "wrong_type", message=message)
+            text = gettext_lazy("The {choice} must be a text, not {value}.")
+            self.refuse(field, "wrong_type", text, value=value, choice=title)
         elif len(value) > (longest := find_max_length(field)):
             message = ngettext(
                 "The name of the {choice} is longer than {number} character.",
@@ -73,7 +92,8 @@ class Problems:
             )
             self.add(field, "too_long", message=message)
         elif value not in offered:
-            self.add(field, "unknown_choice", message=_explain_unknown_choice(title, value, offered=offered))
+            text = gettext_lazy("There is no {choice} {value}.")
+            self.refuse(field, "unknown_choice", text, value=value, choice=title, offered=offered)
         else:
             return value
         return None
@@ -88,24 +108,17 @@ class Problems:
         if custom_images is None:
             self.add(field, "unknown_field", message=gettext("An image of your own cannot be named here."))
         elif not isinstance(value, str):
-            message = gettext("The {choice} must be a text, not {value}.", choice=IMAGE.title, value=quote(value))
-            self.add(field, "wrong_type", message=message)
+            text = gettext_lazy("The {choice} must be a text, not {value}.")
+            self.refuse(field, "wrong_type", text, value=value, choice=IMAGE.title)
         elif len(value) > (longest := find_max_length(field)):
             self.add(field, "too_long", message=_explain_too_long(_THE_IMAGE, longest))
         elif (found := parse_reference(value)) is None:
-            message = gettext(
-                "The image must be written as registry/name:tag, such as {example}, not {value}.",
-                example=EXAMPLE_REFERENCE,
-                value=quote(value),
-            )
-            self.add(field, "not_a_reference", message=message)
+            text = gettext_lazy("The image must be written as registry/name:tag, such as {example}, not {value}.")
+            self.refuse(field, "not_a_reference", text, value=value, example=EXAMPLE_REFERENCE)
         elif not custom_images.allows(found):
-            message = gettext(
-                "The image must come from {origins}, not {value}.",
-                origins=join_with_or(custom_images.registries),
-                value=quote(found.name),
-            )
-            self.add(field, "unknown_choice", message=message)
+            text = gettext_lazy("The image must come from {origins}, not {value}.")
+            origins = join_with_or(custom_images.registries)
+            self.refuse(field, "unknown_choice", text, value=found.name, origins=origins)
         else:
             return found.full
         return None
@@ -120,8 +133,8 @@ class Problems:
         if value is None:
             return bounds.default
         if isinstance(value, bool) or not isinstance(value, str | int | float):
-            message = gettext("{subject} must be a number or a text, not {value}.", subject=title, value=quote(value))
-            self.add(field, "wrong_type", message=message)
+            text = gettext_lazy("{subject} must be a number or a text, not {value}.")
+            self.refuse(field, "wrong_type", text, value=value, subject=title)
         elif isinstance(value, str) and len(value) > (longest := find_max_length(field)):
             self.add(field, "too_long", message=_explain_too_long(title, longest))
         else:
@@ -135,38 +148,34 @@ class Problems:
         if isinstance(value, int) and not isinstance(value, bool):
             return value
         code = "not_a_number" if isinstance(value, str | float) else "wrong_type"
-        message = gettext("{subject} must be a whole number, not {value}.", subject=title, value=quote(value))
-        self.add(field, code, message=message)
+        text = gettext_lazy("{subject} must be a whole number, not {value}.")
+        self.refuse(field, code, text, value=value, subject=title)
         return None
 
     def _check_bounds(self, field: str, value: object, *, notation: AmountNotation, bounds: Bounds) -> int | None:
+        limits = {
+            "subject": notation.title,
+            "least": notation.format_minimum(bounds),
+            "most": notation.show(bounds.max),
+            "step": notation.show(bounds.step),
+        }
         try:
             number = notation.parse(value)
         except TooPreciseError:
-            self.add(field, "off_step", message=_explain_off_step(notation, bounds, value=quote(value)))
+            self.refuse(field, "off_step", _OFF_STEP, value=value, **limits)
             return None
         except QuantityError as error:
-            message = gettext(
-                "{subject} {must}, not {value}.", subject=notation.title, must=error.args[0], value=quote(value)
-            )
-            self.add(field, "not_a_number", message=message)
+            text = gettext_lazy("{subject} {must}, not {value}.")
+            self.refuse(field, "not_a_number", text, value=value, subject=notation.title, must=error.args[0])
             return None
         if not bounds.min <= number <= bounds.max:
-            self.add(
-                field, "out_of_range", message=_explain_out_of_range(notation, bounds, value=notation.show(number))
+            message = gettext(
+                "{subject} must be {least} to {most}, not {value}.", value=notation.show(number), **limits
             )
+            self.add(field, "out_of_range", message=message)
         elif (number - bounds.min) % bounds.step:
-            self.add(field, "off_step", message=_explain_off_step(notation, bounds, value=notation.show(number)))
+            self.add(field, "off_step", message=gettext(_OFF_STEP, value=notation.show(number), **limits))
         return number
-
-
-def _explain_unknown_choice(title: str, value: str, *, offered: Collection[str]) -> str:
-    unknown = gettext("There is no {choice} {value}.", choice=title, value=quote(value))
-    if not offered:
-        return join_sentences(unknown, gettext("None is offered."))
-    return join_sentences(
-        unknown, suggest_name(value, offered).strip(), gettext("Offered: {choices}.", choices=format_list(offered))
-    )
 
 
 def _explain_too_long(subject: str, longest: int) -> str:
@@ -182,24 +191,3 @@ def _explain_not_offered(notation: AmountNotation) -> str:
     if not notation.unbounded:
         return gettext("{subject} cannot be chosen here.", subject=notation.title)
     return gettext("{subject} cannot be chosen here: {reason}.", subject=notation.title, reason=notation.unbounded)
-
-
-def _explain_out_of_range(notation: AmountNotation, bounds: Bounds, *, value: str) -> str:
-    return gettext(
-        "{subject} must be {least} to {most}, not {value}.",
-        subject=notation.title,
-        least=notation.format_minimum(bounds),
-        most=notation.show(bounds.max),
-        value=value,
-    )
-
-
-def _explain_off_step(notation: AmountNotation, bounds: Bounds, *, value: str) -> str:
-    return gettext(
-        "{subject} must be {least} to {most} in steps of {step}, not {value}.",
-        subject=notation.title,
-        least=notation.format_minimum(bounds),
-        most=notation.show(bounds.max),
-        step=notation.show(bounds.step),
-        value=value,
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -75,45 +75,39 @@ class PodRequirements(ContainerResources):
     additions: PodAdditions = field(default_factory=PodAdditions)
 
 
-def place(selection: Selection, catalogue: Catalog, *, cpu_node_has_room: bool = False) -> PodRequirements:
+def place(selection: Selection, catalogue: Catalog) -> PodRequirements:
     """Return what the pod of a valid selection must carry.
 
+    A pod without a GPU only prefers nodes without GPUs, so that it also starts where every node has GPUs.
+
     :param selection: made from this very catalogue, so every slug is in it.
-    :param cpu_node_has_room: a server without a GPU would find room on a node without GPUs; it is then kept off GPU
-        nodes outright. Otherwise it only prefers other nodes, so that it still starts where there are none.
     """
+    image, max_run_time_s = find_image(selection, catalogue), find_max_run_time_s(selection.gpu, catalogue)
+    summary = summarize_selection(selection, catalogue)
     gpu = catalogue.gpus[selection.gpu] if selection.gpu is not None else None
-    avoided = build_gpu_node_exclusion(catalogue) if gpu is None else ()
-    image = find_image(selection, catalogue)
-    selector, required = _build_node_match(gpu) if gpu is not None else ({}, avoided if cpu_node_has_room else ())
-    alternatives = _build_alternatives(gpu) if gpu is not None else ()
-    shm = gpu.shm if gpu is not None else None
-    own_shm = selection.shared_memory_bytes
-    own = calculate_resources(selection, catalogue)
+    match: LabelMatch | None = merge_matches(gpu) if gpu is not None else {}
+    exclusions = build_node_exclusions(image, gpu) if gpu is not None else ()
+    run_time_s = find_lowest_limit(selection.run_time_s, max_run_time_s)
+    selector = {key: values[0] for key, values in (match or {}).items() if len(values) == 1}
+    expressions = _build_expressions({key: values for key, values in (match or {}).items() if len(values) != 1})
     queue = _find_queue(gpu, catalogue)
+    own_shm, shm = selection.shared_memory_bytes, gpu.shm if gpu is not None else None
     return PodRequirements(
+        **asdict(calculate_resources(selection, catalogue)),
         image=image.image,
-        cpu_limit_millis=own.cpu_limit_millis,
-        cpu_request_millis=own.cpu_request_millis,
-        memory_limit_bytes=own.memory_limit_bytes,
-        memory_request_bytes=own.memory_request_bytes,
-        extended_resources=own.extended_resources,
         node_selector=selector,
-        required=(
-            *required,
-            *_require_architectures(image),
-            *(build_node_exclusions(image, gpu) if gpu is not None else ()),
-        ),
-        alternatives=alternatives,
-        avoided=() if cpu_node_has_room else avoided,
+        required=(*expressions, *_require_architectures(image), *exclusions),
+        # No single match stands for all members of the type: the node must match one of them.
+        alternatives=tuple(map(_build_expressions, gpu.label_matches)) if gpu is not None and match is None else (),
+        avoided=build_gpu_node_exclusion(catalogue) if gpu is None else (),
         tolerations=gpu.tolerations if gpu is not None else (),
         environment=_build_environment(gpu),
         removed_environment=(_VISIBLE_DEVICES,) if gpu is not None and gpu.vendor == "nvidia" else (),
         runtime_class=gpu.runtime_class if gpu is not None else None,
         shm_bytes=_multiply_exactly(selection.memory_bytes, shm) if own_shm is None else own_shm,
-        annotations=_build_annotations(selection, catalogue),
+        annotations=_build_annotations(selection, summary),
         start_timeout_s=_find_start_timeout(gpu, queue),
-        run_time_s=find_lowest_limit(selection.run_time_s, find_max_run_time_s(selection.gpu, catalogue)),
+        run_time_s=run_time_s,
         labels=queue.labels if queue is not None else {},
         additions=_merge_additions(selection, catalogue),
     )
@@ -127,6 +121,11 @@ def _merge_additions(selection: Selection, catalogue: Catalog) -> PodAdditions:
             own = each.build_pod_additions(catalogue.choices[each.name][selection.choices[each.name]])
             merged = merged.merge(own)
     return merged
+
+
+def exclude_gpu_nodes(placement: PodRequirements) -> PodRequirements:
+    """Return the requirements of a pod without a GPU that must not run on GPU nodes."""
+    return replace(placement, required=(*placement.avoided, *placement.required), avoided=())
 
 
 def calculate_resources(selection: Selection, catalogue: Catalog) -> ContainerResources:
@@ -166,19 +165,8 @@ def _find_start_timeout(gpu: GPUType | None, queue: KueueQueue | None) -> int | 
     return max((each for each in both if each is not None), default=None)
 
 
-def _build_node_match(gpu: GPUType) -> tuple[dict[str, str], tuple[MatchExpression, ...]]:
-    """Return the node match of a type: a node selector says one value, an expression says several or none."""
-    match = merge_matches(gpu) or {}
-    selector = {key: values[0] for key, values in match.items() if len(values) == 1}
-    return selector, _build_expressions({key: values for key, values in match.items() if len(values) != 1})
-
-
-def _build_alternatives(gpu: GPUType) -> tuple[tuple[MatchExpression, ...], ...]:
-    """Return the matches of a type's members, where no single match stands for all of them."""
-    return () if merge_matches(gpu) is not None else tuple(_build_expressions(match) for match in gpu.label_matches)
-
-
 def _build_expressions(match: LabelMatch) -> tuple[MatchExpression, ...]:
+    """Return a match as expressions; a label without values must be missing."""
     return tuple(
         MatchExpression(key=key, operator="In" if values else "DoesNotExist", values=tuple(values))
         for key, values in match.items()
@@ -203,12 +191,8 @@ def _build_environment(gpu: GPUType | None) -> dict[str, str]:
     return own if gpu is not None and gpu.vendor == "nvidia" else {**own, _VISIBLE_DEVICES: "void"}
 
 
-def _build_annotations(selection: Selection, catalogue: Catalog) -> dict[str, str]:
-    """Return the choice for people and tools that look at the pod."""
-    annotations = {
-        "image": selection.custom_image or selection.image,
-        "summary": summarize_selection(selection, catalogue),
-    }
+def _build_annotations(selection: Selection, summary: str) -> dict[str, str]:
+    annotations = {"image": selection.custom_image or selection.image, "summary": summary}
     if selection.gpu is not None:
         annotations |= {"gpu": selection.gpu, "gpu-count": str(selection.gpu_count)}
     return {f"{ANNOTATION_PREFIX}{name}": value for name, value in annotations.items()}

@@ -124,6 +124,8 @@ def build_options(selection: Selection, catalogue: Catalog) -> dict[str, object]
 
     A preset the choice began with is not among them: the fields say it all, also when the preset is gone.
     """
+    with use_language(ENGLISH):  # for admins and programs
+        summary = summarize_selection(selection, catalogue)
     options: dict[str, object] = {"v": OPTIONS_VERSION}
     if selection.custom_image is None:
         options["image"] = selection.image
@@ -134,8 +136,7 @@ def build_options(selection: Selection, catalogue: Catalog) -> dict[str, object]
     options["gpu_count"] = selection.gpu_count
     options |= _format_amounts(selection, RUN_TIME, SHARED_MEMORY)
     options |= selection.choices
-    with use_language(ENGLISH):  # for admins and programs, whoever chose
-        options["profile"] = summarize_selection(selection, catalogue)
+    options["profile"] = summary
     return options
 
 
@@ -208,10 +209,8 @@ def _select_known_fields(options: object, problems: Problems) -> dict[str, objec
 def _check_version(given: Mapping[str, object], problems: Problems) -> None:
     version = given.get("v", OPTIONS_VERSION)
     if isinstance(version, bool) or version != OPTIONS_VERSION:
-        message = gettext(
-            "The version of the options must be {version}, not {value}.", version=OPTIONS_VERSION, value=quote(version)
-        )
-        problems.add("v", "unsupported_version", message=message)
+        text = gettext_lazy("The version of the options must be {version}, not {value}.")
+        problems.refuse("v", "unsupported_version", text, value=version, version=str(OPTIONS_VERSION))
 
 
 def _merge_with_preset(

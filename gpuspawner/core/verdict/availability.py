@@ -21,6 +21,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
+from typing import NamedTuple
 
 from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.catalog.nodes_by_type import TypeNodes, count_units, group_nodes_by_type, has_silent_plugin
@@ -29,47 +30,45 @@ from gpuspawner.core.cluster.node_affinity import may_match_node_affinity
 from gpuspawner.core.cluster.node_table import EquivalentNodes, NodeTable
 from gpuspawner.core.cluster.state import PODS, Inventory, Occupancy, get_occupancy
 
-ShapeAmounts = tuple[int, int, int]
 
-
-@dataclass(frozen=True, slots=True)
-class FreeShape:
+class FreeShape(NamedTuple):
     """What one node gives, or could give, to one server.
 
-    :param count: units of the GPU type's resource.
     :param cpu_millis: millicores.
     :param memory_bytes: bytes.
+    :param gpu_count: units of the GPU type's resource.
     """
 
-    count: int
     cpu_millis: int
     memory_bytes: int
+    gpu_count: int
 
     def covers(self, other: FreeShape) -> bool:
-        """Tell whether this is as much as another one, in everything."""
+        """Return whether this shape has at least as much of everything as another one."""
         return (
-            self.count >= other.count
-            and self.cpu_millis >= other.cpu_millis
+            self.cpu_millis >= other.cpu_millis
             and self.memory_bytes >= other.memory_bytes
+            and self.gpu_count >= other.gpu_count
         )
 
 
-def find_pareto_front(amounts: Iterable[ShapeAmounts]) -> tuple[FreeShape, ...]:
-    """Return the shapes that no other one holds (the Pareto front), the largest counts first.
+def find_pareto_front(amounts: Iterable[tuple[int, int, int]]) -> tuple[FreeShape, ...]:
+    """Return the shapes that no other shape covers (the Pareto front), the largest counts first.
 
-    A server fits into one of all the shapes exactly when it fits into one of these.
+    A server fits into one of all shapes exactly when it fits into one of these.
 
-    :param amounts: count, millicores and bytes of each shape; plain tuples, because there are as many as nodes.
+    :param amounts: millicores, bytes and count of each shape; plain tuples, because there are as many as nodes.
     """
-    kept: list[ShapeAmounts] = []
-    # What holds a shape is never sorted below it, so its count is not smaller.
+    kept: list[tuple[int, int, int]] = []
+    # In this order, no shape covers one before it.
     for each in sorted(set(amounts), reverse=True):
-        _, cpu, memory = each
-        for _, other_cpu, other_memory in kept:
-            if other_cpu >= cpu and other_memory >= memory:
+        _, memory, count = each
+        for _, other_memory, other_count in kept:
+            if other_memory >= memory and other_count >= count:
                 break
         else:
             kept.append(each)
+    kept.sort(key=lambda each: (each[2], *each), reverse=True)
     return tuple(FreeShape(*each) for each in kept)
 
 
@@ -154,15 +153,16 @@ class _TypeCounts:
         """Return what there is of a type, and what nobody has of it."""
         if self.existing[index] == UNKNOWN_AVAILABILITY:
             return UNKNOWN_AVAILABILITY
-        columns = [self._table.get_free_column(name) for name in (self.gpus[index].resource, "cpu", "memory", PODS)]
-        rows: list[tuple[int, ...]] = []
+        free_units = self._table.get_free_column(self.gpus[index].resource)
+        others = [self._table.get_free_column(name) for name in ("cpu", "memory", PODS)]
+        rows: list[tuple[int, int, int, int]] = []
         for pool in self._stocks[index].open:
-            units_left = _select_ready(pool, self._table, column=columns[0])
+            units_left = _select_ready(pool, self._table, column=free_units)
             if max(units_left) > 0:
-                others = (_select_ready(pool, self._table, column=column) for column in columns[1:])
+                cpu, memory, pods = (_select_ready(pool, self._table, column=column) for column in others)
                 # A node whose GPU broke may have promised more than it still has: that takes nothing from others.
-                rows += [row for row in zip(units_left, *others, strict=True) if row[0] > 0 and row[3] > 0]
-        counts = [row[0] for row in rows]
+                rows += [row for row in zip(cpu, memory, units_left, pods, strict=True) if row[2] > 0 and row[3] > 0]
+        counts = [row[2] for row in rows]
         return replace(
             self.existing[index],
             free=sum(counts),
@@ -230,14 +230,14 @@ def _count_existing(stock: TypeNodes, table: NodeTable) -> Availability:
     resource = stock.gpu.resource
     if any(resource in pool.example.uncounted for pool in stock.pools):
         return UNKNOWN_AVAILABILITY
-    columns = [table.get_allocatable_column(name) for name in (resource, "cpu", "memory", PODS)]
-    rows = {row for pool in stock.pools for row in zip(*map(pool.pick, columns), strict=True) if row[0] > 0}
+    columns = [table.get_allocatable_column(name) for name in ("cpu", "memory", resource, PODS)]
+    rows = {row for pool in stock.pools for row in zip(*map(pool.pick, columns), strict=True) if row[2] > 0}
     total = sum(_count_total(pool, table, resource=resource) for pool in stock.pools)
     if not total and _may_have_more(stock, table):
         return UNKNOWN_AVAILABILITY
     return Availability(
         total=total,
-        healthy=sum(sum(_select_ready(pool, table, column=columns[0])) for pool in stock.pools),
+        healthy=sum(sum(_select_ready(pool, table, column=columns[2])) for pool in stock.pools),
         largest_shapes=find_pareto_front(_list_free_amounts(rows)),
     )
 
@@ -249,11 +249,14 @@ def _may_have_more(stock: TypeNodes, table: NodeTable) -> bool:
     return stock.gpu.runtime_class is not None and stock.has_reserved_nodes(table)
 
 
-def _list_free_amounts(rows: Iterable[tuple[int, ...]]) -> Iterator[ShapeAmounts]:
-    """Yield units, CPU and memory of nodes that have a pod to spare; what was promised twice is nothing."""
-    for count, cpu, memory, slots in rows:
-        if slots > 0:
-            yield count, max(0, cpu), max(0, memory)
+def _list_free_amounts(rows: Iterable[tuple[int, int, int, int]]) -> Iterator[tuple[int, int, int]]:
+    """Yield CPU, memory and units of the nodes that can take one more pod; what is overcommitted counts as 0.
+
+    :param rows: millicores, bytes, units and pods of each node.
+    """
+    for cpu, memory, count, pods in rows:
+        if pods > 0:
+            yield max(0, cpu), max(0, memory), count
 
 
 def _count_total(pool: EquivalentNodes, table: NodeTable, *, resource: str) -> int:

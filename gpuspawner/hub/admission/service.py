@@ -9,6 +9,7 @@ rules.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any
 
 from jupyterhub import orm
@@ -17,11 +18,12 @@ from sqlalchemy.exc import SQLAlchemyError
 from gpuspawner.core.catalog.policy_model import Person, Policy, Rule, normalize_group
 from gpuspawner.core.errors import PolicyError
 from gpuspawner.core.policy import denials
+from gpuspawner.core.policy.admission import Admission, admit
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.policy.rules import resolve_rule
 from gpuspawner.core.policy.usage import RemainingQuota, ServerUsage, Usage, sum_usage
 from gpuspawner.core.text.quoting import sanitize_name
-from gpuspawner.hub.admission.gate import Admission, admit_choice
+from gpuspawner.hub.admission.admin_traits import has_cpu_node_room
 from gpuspawner.hub.admission.reservations import Reservations
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.kubespawner.hub_pods import ensure_pods_watched
@@ -109,35 +111,50 @@ class AdmissionService:
 
         :param is_start: instead of what the spawner is starting, which does not count then.
         """
-        but = spawner.name if is_start else _find_excluded_server(spawner)
-        return self._build_allowance(spawner, offer, quota=await self._read_quota(spawner, offer), but=but)
+        excluding = spawner.name if is_start else _find_excluded_server(spawner)
+        quota = await self._read_quota(spawner, offer)
+        return self._build_allowance(spawner, offer, quota=quota, excluding=excluding)
 
     async def admit(self, spawner: Any, options: object, *, offer: Offer, is_start: bool) -> Admission:
-        """Let user options through, by what the person may have in this very moment.
+        """Return the admission of user options by what the person may have now.
+
+        A quota may have been read a few seconds ago: where it refuses the choice, it is read again.
 
         :param options: any JSON value.
         :param is_start: the server is being started now, and counts from here on.
-        :raises SelectionError: see :func:`gpuspawner.hub.admission.gate.admit_choice`.
+        :raises SelectionError: see :func:`gpuspawner.core.policy.admission.admit`.
         """
-        try:
-            return await self._admit_once(spawner, options, offer=offer, is_start=is_start)
-        except PolicyError as error:
-            if all(problem.code != denials.NAMESPACE_QUOTA for problem in error.problems):
-                raise
-        # What a quota leaves was read a moment ago; somebody may have stopped a server since then.
-        return await self._admit_once(spawner, options, offer=offer, is_start=is_start, max_age_s=0.0)
-
-    async def _admit_once(
-        self, spawner: Any, options: object, *, offer: Offer, is_start: bool, max_age_s: float = QUOTA_CACHE_S
-    ) -> Admission:
-        quota = await self._read_quota(spawner, offer, max_age_s=max_age_s)
-        # Nothing is waited for from here to the end: two starts at once must not both count without the other.
-        but = spawner.name if is_start else _find_excluded_server(spawner)
-        allowed = self._build_allowance(spawner, offer, quota=quota, but=but)
-        admission = admit_choice(options, offer, base=spawner._trait_overrides, allowance=allowed)
-        if is_start and offer.catalogue.policy is not None:
-            self.reservations.reserve(spawner, _build_server(spawner, admission))
-        return admission
+        max_age_s = QUOTA_CACHE_S
+        while True:
+            quota = await self._read_quota(spawner, offer, max_age_s=max_age_s)
+            # No await from here to the reservation: two starts at once must not both count without the other.
+            excluding = spawner.name if is_start else _find_excluded_server(spawner)
+            allowance = self._build_allowance(spawner, offer, quota=quota, excluding=excluding)
+            try:
+                admission = admit(
+                    options,
+                    allowance,
+                    unread_types=offer.uncounted if offer.unread_reason else None,
+                    has_cpu_node_room=partial(
+                        has_cpu_node_room, inventory=offer.inventory, base=spawner._trait_overrides
+                    ),
+                )
+            except PolicyError as error:
+                if not max_age_s or all(problem.code != denials.NAMESPACE_QUOTA for problem in error.problems):
+                    raise
+                max_age_s = 0.0
+                continue
+            if is_start and offer.catalogue.policy is not None:
+                chosen = admission.selection
+                server = ServerUsage(
+                    owner=spawner.user.name,
+                    name=spawner.name,
+                    gpu=chosen.gpu,
+                    count=chosen.gpu_count,
+                    pools=admission.pools,
+                )
+                self.reservations.reserve(spawner, server)
+            return admission
 
     async def _read_quota(
         self, spawner: Any, offer: Offer, *, max_age_s: float = QUOTA_CACHE_S
@@ -151,7 +168,9 @@ class AdmissionService:
             else None
         )
 
-    def _build_allowance(self, spawner: Any, offer: Offer, *, quota: RemainingQuota | None, but: str) -> Allowance:
+    def _build_allowance(
+        self, spawner: Any, offer: Offer, *, quota: RemainingQuota | None, excluding: str
+    ) -> Allowance:
         policy = offer.catalogue.policy
         if policy is None:
             return Allowance(
@@ -164,7 +183,7 @@ class AdmissionService:
             inventory=offer.inventory,
             read_groups=lambda names: self._user_groups.read_groups(names, spawner),
         )
-        usage = sum_usage(person.name, servers or (), excluding=but, quota=quota, known=servers is not None)
+        usage = sum_usage(person.name, servers or (), excluding=excluding, quota=quota, known=servers is not None)
         return Allowance(full_catalog=offer.catalogue, person=person, rule=self._find_rule(policy, person), usage=usage)
 
     def _find_rule(self, policy: Policy, person: Person) -> Rule:
@@ -183,10 +202,3 @@ def _find_excluded_server(spawner: Any) -> str:
     running and has to be counted then.
     """
     return _NO_SERVER_NAME if spawner.active else str(spawner.name)
-
-
-def _build_server(spawner: Any, admission: Admission) -> ServerUsage:
-    gpu = None if admission.gpu is None else admission.gpu.slug
-    return ServerUsage(
-        owner=spawner.user.name, name=spawner.name, gpu=gpu, count=admission.gpu_count, pools=admission.pools
-    )

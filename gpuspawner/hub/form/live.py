@@ -10,12 +10,12 @@ from typing import Any
 from gpuspawner.core.catalog.model import Catalog, GPUType
 from gpuspawner.core.form.build import LiveState
 from gpuspawner.core.form.fields import try_validate
-from gpuspawner.core.request.pod_requirements import place
+from gpuspawner.core.request.pod_requirements import calculate_resources
 from gpuspawner.core.request.selection import Selection
 from gpuspawner.core.verdict.alternatives import find_alternatives, list_other_types
 from gpuspawner.core.verdict.availability import Availability, FreeShape, count_availability, count_held_units
 from gpuspawner.core.verdict.verdict import Outcome, Verdict, predict_verdict, starts_now
-from gpuspawner.hub.admission.gate import parse_admin_tolerations
+from gpuspawner.hub.admission.admin_traits import parse_admin_tolerations
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.kubespawner.hub_pods import list_pods_with
 from gpuspawner.hub.pod.preview import PodPreviews
@@ -122,8 +122,8 @@ def _predict_verdict(selection: Selection, previews: PodPreviews) -> Verdict:
 
 def _list_free_types(selection: Selection, catalogue: Catalog, *, left: Mapping[str, Availability]) -> list[GPUType]:
     """Return a few other GPU types of which something is free: first those with a node that has all that is wanted."""
-    asked = place(selection, catalogue)
-    wanted = FreeShape(selection.gpu_count, asked.cpu_request_millis or 0, asked.memory_request_bytes or 0)
+    asked = calculate_resources(selection, catalogue)
+    wanted = FreeShape(asked.cpu_request_millis or 0, asked.memory_request_bytes or 0, selection.gpu_count)
     free = [gpu for gpu in list_other_types(selection, catalogue) if left[gpu.slug].largest]
     free.sort(key=lambda gpu: not any(shape.covers(wanted) for shape in left[gpu.slug].shapes or ()))
     return free[:_MAX_TYPES]

@@ -84,8 +84,8 @@ HUGE = Availability(
     free=10**15,
     largest=10**9,
     waiting=10**12,
-    shapes=(FreeShape(count=10**9, cpu_millis=10**12, memory_bytes=1 << 60),),
-    largest_shapes=(FreeShape(count=10**9, cpu_millis=10**12, memory_bytes=1 << 60),),
+    shapes=(FreeShape(cpu_millis=10**12, memory_bytes=1 << 60, gpu_count=10**9),),
+    largest_shapes=(FreeShape(cpu_millis=10**12, memory_bytes=1 << 60, gpu_count=10**9),),
 )
 LIMITED = replace(
     FULL,
@@ -172,7 +172,10 @@ def test_misfits_and_scaling_types_are_among_these_forms():
 COUNTS = st.none() | st.integers(0, 10**15)
 SHAPES = st.none() | st.lists(
     st.builds(
-        FreeShape, count=st.integers(1, 10**6), cpu_millis=st.integers(0, 10**9), memory_bytes=st.integers(0, 1 << 60)
+        FreeShape,
+        cpu_millis=st.integers(0, 10**9),
+        memory_bytes=st.integers(0, 1 << 60),
+        gpu_count=st.integers(1, 10**6),
     ),
     max_size=3,
 ).map(tuple)

@@ -10,7 +10,8 @@ from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.form.build import build_view
 from gpuspawner.core.form.fields import fill_fields
 from gpuspawner.core.form.views import FormView, GPUTypeState
-from gpuspawner.core.policy.allowance import Allowance, admit_options
+from gpuspawner.core.policy.admission import admit
+from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.request.options import parse_form
 from tests.unit.core.policy.test_allowance_law import ALLOWANCES, PARTIAL
 from tests.unit.islands import faults, island_of
@@ -23,7 +24,7 @@ def form_of(limits: Allowance, options: object = None) -> FormView:
 
 def passes(options: dict[str, object], limits: Allowance) -> bool:
     try:
-        admit_options(options, limits)
+        admit(options, limits)
     except SelectionError:
         return False
     return True

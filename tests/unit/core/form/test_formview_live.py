@@ -16,7 +16,7 @@ from gpuspawner.core.verdict.verdict import Outcome, Verdict
 GIB = 1 << 30
 T4 = GPUType(slug="t4", display_name="T4", resource="nvidia.com/gpu", vendor="nvidia", max_count=4)
 SCALING = replace(T4, scale_up=ScaleUp(max_nodes=2, gpus_per_node=4, minutes=6))
-SHAPES = (FreeShape(count=4, cpu_millis=8000, memory_bytes=32 * GIB),)
+SHAPES = (FreeShape(cpu_millis=8000, memory_bytes=32 * GIB, gpu_count=4),)
 ALL_FREE = Availability(total=8, healthy=8, free=8, largest=4, waiting=0, shapes=SHAPES, largest_shapes=SHAPES)
 NONE_FREE = replace(ALL_FREE, free=0, largest=0, shapes=())
 GONE = replace(NONE_FREE, total=0, healthy=0, largest_shapes=())

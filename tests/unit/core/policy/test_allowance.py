@@ -10,7 +10,8 @@ import pytest
 from gpuspawner.core.catalog.gpu_node_exclusion import build_gpu_node_exclusion
 from gpuspawner.core.catalog.policy_model import UNLIMITED, AmountRange, GPUTypeRule, Policy, Rule
 from gpuspawner.core.errors import PolicyError, SelectionError
-from gpuspawner.core.policy.allowance import Allowance, admit_options
+from gpuspawner.core.policy.admission import admit
+from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.request.selection import build_options
 from tests.unit.core.policies import A100, CATALOGUE, EITHER, GIB, HOUR_S, T4, allowed, pool, server
 
@@ -20,7 +21,7 @@ ONLY_T4 = Rule(gpus={"t4": GPUTypeRule()})
 
 def refused(allowance: Allowance, options: dict[str, Any]) -> list[tuple[str, str]]:
     try:
-        admit_options(options, allowance)
+        admit(options, allowance)
     except PolicyError as error:
         return [(problem.field, problem.code) for problem in error.problems]
     return []
@@ -143,7 +144,7 @@ def test_all_that_is_refused_is_said_at_once_and_nothing_that_was_not_asked_for(
 
 def test_what_nobody_may_have_is_no_matter_of_policy():
     with pytest.raises(SelectionError) as caught:
-        admit_options({"gpu": "h100", "cpu": 99}, allowed(ONLY_T4))
+        admit({"gpu": "h100", "cpu": 99}, allowed(ONLY_T4))
     assert not isinstance(caught.value, PolicyError)
     assert {problem.code for problem in caught.value.problems} == {"unknown_choice", "out_of_range"}
 
@@ -151,7 +152,7 @@ def test_what_nobody_may_have_is_no_matter_of_policy():
 def test_what_follows_from_a_default_of_the_person_is_said_as_it_is():
     shared = replace(CATALOGUE.memory, min=GIB, default=GIB)
     with pytest.raises(SelectionError, match="at most 4 GiB, not 8 GiB"):
-        admit_options({"shared_memory": "8G"}, allowed(Rule(memory=AmountRange(max=4 * GIB)), shared_memory=shared))
+        admit({"shared_memory": "8G"}, allowed(Rule(memory=AmountRange(max=4 * GIB)), shared_memory=shared))
 
 
 # -- what the form is told ---------------------------------------------------------------------------------------------
@@ -205,7 +206,7 @@ def test_where_everything_is_blocked_so_is_each_choice():
         limits.check_gpu("t4"),
         limits.check_image("r"),
         limits.check_custom_image(),
-        *limits.check_selection(admit_options({}, allowed())),
+        *limits.check_selection(admit({}, allowed()).selection),
     )
     assert set(every) == {limits.blocked}
     assert (limits.find_max_count("t4"), dict(limits.catalogue.gpus), dict(limits.catalogue.presets)) == (0, {}, {})
@@ -256,7 +257,7 @@ def test_servers_without_a_gpu_stay_off_nodes_of_types_out_of_reach():
 def test_a_preset_out_of_reach_can_still_be_changed_to_what_is_in_reach():
     limits = allowed(Rule(gpus={"t4": GPUTypeRule()}))
     assert refused(limits, {"preset": "big"}) == [("gpu", "gpu_not_allowed")]
-    assert admit_options({"preset": "big", "gpu": "t4"}, limits).image == "torch"
+    assert admit({"preset": "big", "gpu": "t4"}, limits).selection.image == "torch"
 
 
 # -- how long a server runs --------------------------------------------------------------------------------------------
@@ -288,20 +289,20 @@ def test_the_shortest_run_time_counts(rule: Rule, slug: str | None, longest_s: i
 @pytest.mark.parametrize("policy", [None, Rule()])
 def test_a_default_run_time_becomes_the_longest_of_the_type(policy: Rule | None):
     limits = allowed(policy, **SHORT)
-    assert admit_options({}, limits).run_time_s == 8 * HOUR_S
-    assert admit_options({"gpu": "t4"}, limits).run_time_s == 4 * HOUR_S
+    assert admit({}, limits).selection.run_time_s == 8 * HOUR_S
+    assert admit({"gpu": "t4"}, limits).selection.run_time_s == 4 * HOUR_S
     assert refused(limits, {"gpu": "t4", "run_time": "5h"}) == [("run_time", "run_time_not_allowed")]
 
 
 def test_what_was_let_through_is_let_through_again():
     limits = allowed(Rule(max_runtime_s=100 * 60), **SHORT)
-    selection = admit_options({"gpu": "t4"}, limits)
+    selection = admit({"gpu": "t4"}, limits).selection
     assert selection.run_time_s == 90 * 60
-    assert admit_options(build_options(selection, limits.catalogue), limits) == selection
+    assert admit(build_options(selection, limits.catalogue), limits).selection == selection
 
 
 def test_a_limit_below_what_can_be_chosen_leaves_nothing_to_choose():
     limits = allowed(Rule(max_runtime_s=60))
-    selection = admit_options({}, limits)
+    selection = admit({}, limits).selection
     assert (selection.run_time_s, limits.catalogue.max_runtime_s) == (None, 60)
     assert refused(limits, {"run_time": "15m"}) == [("run_time", "run_time_not_allowed")]

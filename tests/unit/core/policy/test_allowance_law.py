@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.catalog.policy_model import UNLIMITED, AmountRange, GPUPool, GPUTypeRule, Person, Policy, Rule
 from gpuspawner.core.errors import PolicyError, SelectionError
-from gpuspawner.core.policy.allowance import Allowance, admit_options, resolve_allowance
+from gpuspawner.core.policy.admission import admit
+from gpuspawner.core.policy.allowance import Allowance, resolve_allowance
 from gpuspawner.core.policy.rules import find_gpu_pools, find_member_rule
 from gpuspawner.core.policy.usage import RemainingQuota, ServerUsage, Usage, sum_usage
 from gpuspawner.core.request.pod_requirements import place
@@ -179,7 +180,7 @@ def accepted(options: dict[str, Any], full: Catalog) -> Selection | None:
 
 def passed(options: dict[str, Any], limits: Allowance) -> Selection | None:
     try:
-        return admit_options(options, limits)
+        return admit(options, limits).selection
     except SelectionError as error:
         if isinstance(error, PolicyError) and not {problem.code for problem in error.problems} <= CODES:
             raise
@@ -236,7 +237,7 @@ def test_what_is_left_out_is_filled_in_with_what_is_allowed(limits: Allowance, o
     assume(selection is not None)
     assert selection is not None
     assert limits.check_selection(selection) == ()
-    assert admit_options(build_options(selection, limits.catalogue), limits) == selection
+    assert admit(build_options(selection, limits.catalogue), limits).selection == selection
     longest = limits.find_max_run_time_s(selection.gpu)
     assert (place(selection, limits.catalogue).run_time_s or UNLIMITED) <= (longest or UNLIMITED)
 

@@ -13,7 +13,7 @@ from gpuspawner.core.catalog.software import read_platform
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.request.field_definitions import Priority
 from gpuspawner.core.request.fields import PodAdditions
-from gpuspawner.core.request.pod_requirements import PodRequirements, place
+from gpuspawner.core.request.pod_requirements import PodRequirements, exclude_gpu_nodes, place
 from gpuspawner.core.request.selection import Selection
 
 GIB = 1 << 30
@@ -83,12 +83,12 @@ def test_a_server_without_a_gpu_sees_none_and_prefers_other_nodes():
 
 
 def test_a_server_without_a_gpu_is_kept_off_gpu_nodes_while_another_has_room():
-    placement = place(CPU_SERVER, CATALOGUE, cpu_node_has_room=True)
+    placement = exclude_gpu_nodes(place(CPU_SERVER, CATALOGUE))
     assert (placement.required, placement.avoided) == (AVOIDED, ())
 
 
 def test_room_on_other_nodes_says_nothing_to_a_server_with_a_gpu():
-    assert place(GPU_SERVER, CATALOGUE, cpu_node_has_room=True) == place(GPU_SERVER, CATALOGUE)
+    assert exclude_gpu_nodes(place(GPU_SERVER, CATALOGUE)) == place(GPU_SERVER, CATALOGUE)
 
 
 def test_a_server_with_another_vendors_gpu_sees_none_of_nvidias():
@@ -109,7 +109,7 @@ def test_an_image_starts_only_on_nodes_it_was_built_for():
     catalogue = replace(CATALOGUE, images={"pytorch": image})
     arch = MatchExpression(key="kubernetes.io/arch", operator="In", values=("arm64",))
     assert place(CPU_SERVER, catalogue).required == (arch,)
-    assert place(CPU_SERVER, catalogue, cpu_node_has_room=True).required == (*AVOIDED, arch)
+    assert exclude_gpu_nodes(place(CPU_SERVER, catalogue)).required == (*AVOIDED, arch)
     assert place(GPU_SERVER, catalogue).required == (*place(GPU_SERVER, CATALOGUE).required, arch)
 
 
@@ -158,7 +158,8 @@ def test_a_placement_never_asks_for_more_than_was_selected(
         gpu=gpu,
         gpu_count=0 if gpu is None else count,
     )
-    placement = place(selection, CATALOGUE, cpu_node_has_room=room)
+    placement = place(selection, CATALOGUE)
+    placement = exclude_gpu_nodes(placement) if room else placement
     chosen = {} if gpu is None else {CATALOGUE.gpus[gpu].resource: count}
     assert placement.extended_resources == chosen
     assert 0 < (placement.cpu_request_millis or 0) <= steps * 500

@@ -45,8 +45,8 @@ def test_everything_is_said_of_a_type():
         free=3,
         largest=2,
         waiting=2,
-        shapes=(FreeShape(2, 8000, 32 * GIB),),
-        largest_shapes=(FreeShape(4, 8000, 32 * GIB),),
+        shapes=(FreeShape(8000, 32 * GIB, 2),),
+        largest_shapes=(FreeShape(8000, 32 * GIB, 4),),
     )
 
 
@@ -61,7 +61,7 @@ def test_without_nodes_all_is_unknown():
 
 def test_without_pods_what_is_free_is_unknown():
     (one,) = count_availability([T4], Inventory(nodes=(node("a", 4),)))
-    assert one == Availability(total=4, healthy=4, largest_shapes=(FreeShape(4, 8000, 32 * GIB),))
+    assert one == Availability(total=4, healthy=4, largest_shapes=(FreeShape(8000, 32 * GIB, 4),))
 
 
 def test_a_type_without_nodes_has_none_and_that_is_known():
@@ -120,7 +120,7 @@ def test_a_node_that_promised_too_much_takes_nothing_from_others():
 
 def test_cpu_and_memory_that_were_promised_twice_are_nothing():
     greedy = pod("1", "a", 1, requests={"cpu": 9000, "memory": 40 * GIB, GPU: 1})
-    assert found(node("a", 4), pods=(greedy,)).shapes == (FreeShape(3, 0, 0),)
+    assert found(node("a", 4), pods=(greedy,)).shapes == (FreeShape(0, 0, 3),)
 
 
 def test_nodes_that_change_are_counted_anew():
@@ -139,7 +139,7 @@ def test_nodes_that_change_are_counted_anew():
 def test_shapes_show_what_goes_together():
     small = {"cpu": 2000, "memory": 64 * GIB, "pods": 9, GPU: 1}
     one = found(node("a", 4), node("b", allocatable=small), pods=(pod("1", "a", 2),))
-    assert one.shapes == (FreeShape(2, 7000, 31 * GIB), FreeShape(1, 2000, 64 * GIB))
+    assert one.shapes == (FreeShape(7000, 31 * GIB, 2), FreeShape(2000, 64 * GIB, 1))
 
 
 @pytest.mark.parametrize(
@@ -207,8 +207,8 @@ def test_numbers_are_ordered_and_another_pod_never_frees_anything(
             assert [each for each in nodes if each.capacity[GPU] and TEAM not in each.taints] == []
             return
         assert 0 <= one.largest <= one.free <= one.healthy <= one.total
-        assert one.largest == max((shape.count for shape in one.shapes), default=0)
-        assert all(min(shape.cpu_millis, shape.memory_bytes, shape.count - 1) >= 0 for shape in one.shapes)
+        assert one.largest == max((shape.gpu_count for shape in one.shapes), default=0)
+        assert all(min(shape.cpu_millis, shape.memory_bytes, shape.gpu_count - 1) >= 0 for shape in one.shapes)
         if before is not None:
             assert (one.free <= before.free, one.largest <= before.largest) == (True, True)
             assert all(any(old.covers(shape) for old in before.shapes) for shape in one.shapes)

@@ -9,8 +9,8 @@ amounts = st.lists(st.tuples(*(st.integers(0, 5) for _ in range(3))), max_size=1
 
 
 def test_what_another_one_holds_is_left_out():
-    found = find_pareto_front([(1, 8, 8), (2, 4, 4), (1, 4, 4), (1, 8, 8), (2, 4, 3)])
-    assert found == (FreeShape(2, 4, 4), FreeShape(1, 8, 8))
+    found = find_pareto_front([(8, 8, 1), (4, 4, 2), (4, 4, 1), (8, 8, 1), (4, 3, 2)])
+    assert found == (FreeShape(4, 4, 2), FreeShape(8, 8, 1))
 
 
 def test_nothing_holds_nothing():

@@ -13,7 +13,7 @@ from gpuspawner.core.catalog.model import Catalog, GPUType, Image
 from gpuspawner.core.cluster.model import Node, Taint
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.request.pod_requirements import PodRequirements
-from gpuspawner.hub.admission.gate import has_cpu_node_room
+from gpuspawner.hub.admission.admin_traits import has_cpu_node_room
 
 CATALOGUE = Catalog(
     images={"a": Image(slug="a", display_name="A", image="a")},

@@ -8,25 +8,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.catalog.policy_model import Person
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.discovery.build_catalog import assemble_catalog
 from gpuspawner.core.errors import PolicyError, SelectionError
+from gpuspawner.core.policy.admission import Admission, UnreadClusterError, admit
 from gpuspawner.core.policy.allowance import Allowance, resolve_allowance
 from gpuspawner.core.policy.usage import ServerUsage, Usage
-from gpuspawner.hub.admission.gate import UnreadClusterError, admit_choice
-from gpuspawner.hub.config.offer import Offer
 from gpuspawner.settings import Settings
-from tests.unit.hub.admission.test_room import BASE
 from tests.unit.hub.conftest import SETTINGS
 
 PARSED = Settings.parse({**SETTINGS, "custom_images": {"allowed": True, "registries": ["quay.io"]}})
-OFFER = Offer(
-    catalogue=assemble_catalog(
-        PARSED.build_configured(), Inventory(), table=PARSED.build_table(), fallback_image="base"
-    ),
-    inventory=Inventory(),
-)
+CATALOGUE = assemble_catalog(PARSED.build_configured(), Inventory(), table=PARSED.build_table(), fallback_image="base")
+
+
+def everything(catalogue: Catalog) -> Allowance:
+    return Allowance(full_catalog=catalogue, person=Person(name=""))
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -35,7 +35,7 @@ FIELDS = st.sampled_from(["v", "preset", "image", "custom_image", "cpu", "memory
 
 
 def test_a_choice_is_let_through_in_the_form_it_is_stored_in():
-    admission = admit_choice({"gpu": "a100"}, OFFER, base=BASE)
+    admission = admit({"gpu": "a100"}, everything(CATALOGUE))
     assert {name: admission.options[name] for name in ("v", "gpu", "gpu_count")} == {
         "v": 1,
         "gpu": "a100",
@@ -44,23 +44,19 @@ def test_a_choice_is_let_through_in_the_form_it_is_stored_in():
 
 
 def test_the_stored_form_is_let_through_again():
-    options = admit_choice({"gpu": "a100", "cpu": 4}, OFFER, base=BASE).options
-    assert admit_choice(options, OFFER, base=BASE).options == options
+    options = admit({"gpu": "a100", "cpu": 4}, everything(CATALOGUE)).options
+    assert admit(options, everything(CATALOGUE)).options == options
 
 
 def test_an_image_that_a_person_names_is_let_through_by_its_full_name():
-    admission = admit_choice({"custom_image": "QUAY.io/acme/own"}, OFFER, base=BASE)
-    assert admission.choice.placement.image == "quay.io/acme/own"
-    assert admit_choice(admission.options, OFFER, base=BASE).options == admission.options
-
-
-def test_the_choice_knows_every_offered_resource():
-    assert admit_choice({}, OFFER, base=BASE).choice.resources == {"nvidia.com/gpu", "amd.com/gpu"}
+    admission = admit({"custom_image": "QUAY.io/acme/own"}, everything(CATALOGUE))
+    assert admission.placement.image == "quay.io/acme/own"
+    assert admit(admission.options, everything(CATALOGUE)).options == admission.options
 
 
 def test_a_choice_that_is_not_offered_is_refused():
     with pytest.raises(SelectionError):
-        admit_choice({"gpu": "h900"}, OFFER, base=BASE)
+        admit({"gpu": "h900"}, everything(CATALOGUE))
 
 
 POLICED = Settings.parse(
@@ -70,40 +66,46 @@ POLICED = Settings.parse(
         "pools": {"all": {"groups": ["Ml"], "gpus": ["*"], "max_gpus": 8}},
     }
 )
-POLICED_OFFER = Offer(
-    catalogue=assemble_catalog(
-        POLICED.build_configured(), Inventory(), table=POLICED.build_table(), fallback_image="base"
-    ),
-    inventory=Inventory(),
+POLICED_CATALOGUE = assemble_catalog(
+    POLICED.build_configured(), Inventory(), table=POLICED.build_table(), fallback_image="base"
 )
 
 
 def allowed(*, used: int = 0) -> Allowance:
     own = (ServerUsage(owner="ada", name="old", gpu="a100", count=used),)
     person = Person(name="ada", groups=frozenset({"ML"}))
-    return resolve_allowance(POLICED_OFFER.catalogue, person, usage=Usage(own=own if used else ()))
+    return resolve_allowance(POLICED_CATALOGUE, person, usage=Usage(own=own if used else ()))
 
 
 def test_what_a_person_may_have_is_let_through_with_its_limits_on_the_pod():
-    admission = admit_choice({"gpu": "a100", "gpu_count": 2}, POLICED_OFFER, base=BASE, allowance=allowed())
-    placement = admission.choice.placement
-    assert (admission.gpu and admission.gpu.slug, admission.gpu_count, admission.pools) == ("a100", 2, ("all",))
+    admission = admit({"gpu": "a100", "gpu_count": 2}, allowed())
+    placement = admission.placement
+    assert (admission.gpu and admission.gpu.slug, admission.selection.gpu_count, admission.pools) == (
+        "a100",
+        2,
+        ("all",),
+    )
     assert placement.annotations["gpuspawner.jupyter.org/pools"] == "all"
     assert placement.run_time_s == 4 * 60 * 60
 
 
 def test_without_pools_no_pod_says_anything_of_them():
-    assert "gpuspawner.jupyter.org/pools" not in admit_choice({}, OFFER, base=BASE).choice.placement.annotations
+    assert "gpuspawner.jupyter.org/pools" not in admit({}, everything(CATALOGUE)).placement.annotations
+
+
+@pytest.mark.parametrize("has_room", [True, False])
+def test_gpu_nodes_are_ruled_out_where_another_node_has_room(has_room: bool):
+    found = admit({}, everything(CATALOGUE), has_cpu_node_room=lambda _, __: has_room).placement
+    assert (bool(found.required), bool(found.avoided)) == (has_room, not has_room)
 
 
 def test_a_server_that_may_have_no_gpu_still_avoids_the_nodes_of_all():
-    admission = admit_choice({"gpu": None}, POLICED_OFFER, base=BASE, allowance=allowed(used=2))
-    assert {each.key for each in admission.choice.placement.avoided} == {each.key for each in _avoided()}
-    assert admission.choice.resources == {"nvidia.com/gpu", "amd.com/gpu"}
+    admission = admit({"gpu": None}, allowed(used=2))
+    assert {each.key for each in admission.placement.avoided} == {each.key for each in _avoided()}
 
 
 def _avoided() -> Any:
-    return admit_choice({"gpu": None}, OFFER, base=BASE).choice.placement.avoided
+    return admit({"gpu": None}, everything(CATALOGUE)).placement.avoided
 
 
 @pytest.mark.parametrize(
@@ -116,21 +118,21 @@ def _avoided() -> Any:
 )
 def test_what_a_person_may_not_have_is_refused_with_the_reason(options: Any, used: int, codes: list[str]):
     with pytest.raises(PolicyError) as refused:
-        admit_choice(options, POLICED_OFFER, base=BASE, allowance=allowed(used=used))
+        admit(options, allowed(used=used))
     assert sorted(problem.code for problem in refused.value.problems) == codes
 
 
 def test_what_nobody_may_have_is_just_wrong():
     with pytest.raises(SelectionError) as wrong:
-        admit_choice({"gpu": "h900"}, POLICED_OFFER, base=BASE, allowance=allowed())
+        admit({"gpu": "h900"}, allowed())
     assert not isinstance(wrong.value, PolicyError)
 
 
-def unread(settings: dict[str, Any]) -> Offer:
+def admit_unread(options: Any, settings: dict[str, Any]) -> Admission:
     parsed, inventory = Settings.parse(settings), Inventory(reason="Down.")
     configured = parsed.build_configured()
     catalogue = assemble_catalog(configured, inventory, table=parsed.build_table(), fallback_image="base")
-    return Offer(catalogue=catalogue, inventory=inventory, uncounted=configured.uncounted)
+    return admit(options, everything(catalogue), unread_types=configured.uncounted)
 
 
 UNCOUNTED = {"resource": "nvidia.com/gpu"}
@@ -150,7 +152,7 @@ PRESETS = {"new": {"gpu": "t4"}, "four": {"gpu": "own", "gpu_count": 4}}
 )
 def test_what_the_unread_cluster_may_make_right_is_not_called_wrong(options: Any):
     with pytest.raises(UnreadClusterError):
-        admit_choice(options, unread({"gpus": {"own": UNCOUNTED}, "presets": PRESETS}), base=BASE)
+        admit_unread(options, {"gpus": {"own": UNCOUNTED}, "presets": PRESETS})
 
 
 @pytest.mark.parametrize(
@@ -169,16 +171,16 @@ def test_what_the_unread_cluster_may_make_right_is_not_called_wrong(options: Any
     ],
 )
 def test_what_no_cluster_can_make_right_is_wrong_while_it_is_unread(options: Any):
-    offer = unread({"gpus": {"own": UNCOUNTED, "fixed": {**UNCOUNTED, "max_count": 2}}, "presets": PRESETS})
+    settings = {"gpus": {"own": UNCOUNTED, "fixed": {**UNCOUNTED, "max_count": 2}}, "presets": PRESETS}
     with pytest.raises(SelectionError) as wrong:
-        admit_choice(options, offer, base=BASE)
+        admit_unread(options, settings)
     assert type(wrong.value) is SelectionError
 
 
 @given(st.dictionaries(FIELDS, JSON, max_size=6) | JSON)
 def test_any_json_is_let_through_or_refused(options: Any):
     try:
-        image = admit_choice(options, OFFER, base=BASE).choice.placement.image
+        image = admit(options, everything(CATALOGUE)).placement.image
     except SelectionError:
         return
     assert image

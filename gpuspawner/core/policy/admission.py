@@ -1,0 +1,133 @@
+"""The gate that every choice passes, whether it comes from the form, a link, the REST API or the hub's database.
+
+:func:`admit` validates user options, applies the person's policy and derives what the pod must carry.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+
+from gpuspawner.core.catalog.model import Catalog, GPUType
+from gpuspawner.core.errors import PolicyError, SelectionError
+from gpuspawner.core.policy.allowance import Allowance
+from gpuspawner.core.policy.rules import find_gpu_pools
+from gpuspawner.core.policy.server_pods import POOLS_ANNOTATION
+from gpuspawner.core.request.pod_requirements import PodRequirements, exclude_gpu_nodes, place
+from gpuspawner.core.request.selection import Selection, build_options, validate
+
+_OPEN_PROBLEMS = frozenset({("gpu", "unknown_choice"), ("cpu", "unknown_field"), ("memory", "unknown_field")})
+"""Field and code of problems that nodes may solve: they bring GPU types, and the bounds of CPU and memory.
+
+Presets come from the settings alone, so an unknown preset stays wrong.
+"""
+_COUNT_TOO_LARGE = ("gpu_count", "out_of_range")
+
+CPURoomCheck = Callable[[PodRequirements, Catalog], bool]
+"""Returns whether a server without a GPU fits on a node without GPUs now."""
+
+
+class UnreadClusterError(SelectionError):
+    """A choice that may be valid once the hub can read the cluster's nodes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """An admitted choice.
+
+    :param selection: the choice with preset and defaults filled in.
+    :param options: the user options that JupyterHub stores for it.
+    :param placement: what the pod must carry.
+    :param gpu: the GPU type as the settings and nodes define it, None without a GPU.
+    :param pools: slugs of the GPU pools that the server counts towards.
+    """
+
+    selection: Selection
+    options: dict[str, object]
+    placement: PodRequirements
+    gpu: GPUType | None = None
+    pools: tuple[str, ...] = ()
+
+
+def admit(
+    options: object,
+    allowance: Allowance,
+    *,
+    unread_types: Collection[str] | None = None,
+    has_cpu_node_room: CPURoomCheck | None = None,
+) -> Admission:
+    """Return the admission of user options.
+
+    :param options: any JSON value.
+    :param allowance: what the person may have now.
+    :param unread_types: None when the hub has read the nodes; otherwise the slugs of the GPU types whose ``max_count``
+        depends on nodes.
+    :param has_cpu_node_room: called for a server without a GPU; when it returns true, the pod must not run on GPU
+        nodes. None = the pod only prefers other nodes.
+    :raises SelectionError: the choice is invalid; one problem for each wrong field.
+    :raises PolicyError: the choice is valid, but the person may not have it, or not now.
+    :raises UnreadClusterError: the choice may be valid once nodes are read.
+    """
+    if allowance.blocked is not None:
+        raise PolicyError(allowance.blocked)
+    try:
+        selection = validate(options, allowance.reachable_catalog)
+    except SelectionError as error:
+        refusal = _explain_refusal(error, options, allowance, unread_types)
+        if refusal is error:
+            raise
+        raise refusal from error
+    catalogue = allowance.reachable_catalog
+    placement = place(selection, catalogue)
+    gpu = None if selection.gpu is None else allowance.full_catalog.gpus[selection.gpu]
+    if gpu is None and has_cpu_node_room is not None and has_cpu_node_room(placement, catalogue):
+        placement = exclude_gpu_nodes(placement)
+    pools = find_gpu_pools(catalogue.policy, allowance.person, gpu=gpu)
+    if catalogue.policy is not None and catalogue.policy.pools:
+        # An empty annotation says that the server counts towards no pool.
+        placement = replace(placement, annotations={**placement.annotations, POOLS_ANNOTATION: ",".join(pools)})
+    return Admission(
+        selection=selection, options=build_options(selection, catalogue), placement=placement, gpu=gpu, pools=pools
+    )
+
+
+def _explain_refusal(
+    error: SelectionError, options: object, allowance: Allowance, unread_types: Collection[str] | None
+) -> SelectionError:
+    """Return the error to raise for a choice that is invalid within the person's allowance.
+
+    :param error: the problems within the allowance.
+    """
+    full = allowance.full_catalog
+    unlimited_types = {slug: replace(gpu, max_runtime_s=None) for slug, gpu in full.gpus.items()}
+    try:
+        selection = validate(options, replace(full, gpus=unlimited_types, max_runtime_s=None))
+    except SelectionError as invalid:
+        error = invalid  # for every person
+    else:
+        fields = {problem.field for problem in error.problems}
+        # A default of the full catalogue that policy denies is no fault of the choice.
+        if denials := [each for each in allowance.check_selection(selection) if each.field in fields]:
+            return PolicyError(*denials)
+    if unread_types is None:
+        return error
+    unread = UnreadClusterError(*error.problems)
+    codes = _list_problem_codes(error)
+    if codes & _OPEN_PROBLEMS:
+        return unread
+    if _COUNT_TOO_LARGE in codes:
+        gpus = {
+            slug: replace(gpu, max_count=sys.maxsize) if slug in unread_types else gpu
+            for slug, gpu in full.gpus.items()
+        }
+        try:
+            validate(options, replace(full, gpus=gpus))
+        except SelectionError as remaining:
+            return error if _COUNT_TOO_LARGE in _list_problem_codes(remaining) else unread
+        return unread
+    return error
+
+
+def _list_problem_codes(error: SelectionError) -> set[tuple[str, str]]:
+    return {(problem.field, problem.code) for problem in error.problems}

@@ -1,0 +1,81 @@
+"""What the admin's KubeSpawner traits say of where a pod can run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from gpuspawner.core.catalog.model import Catalog
+from gpuspawner.core.cluster.model import Toleration
+from gpuspawner.core.cluster.state import Inventory
+from gpuspawner.core.discovery.cpu_room import has_room_on_cpu_node
+from gpuspawner.core.request.pod_requirements import PodRequirements
+from gpuspawner.hub.pod import overrides
+from gpuspawner.hub.pod.trait_values import AdminValues
+
+_PLACING_POD_FIELDS = frozenset(
+    {"affinity", "nodeSelector", "node_selector", "nodeName", "node_name", "tolerations"}
+    | {"resources", "overhead", "containers", "initContainers", "init_containers"}
+)
+"""Fields of ``extra_pod_config`` that have a say in where a pod fits; they are not interpreted here."""
+
+
+def has_cpu_node_room(
+    placement: PodRequirements, catalogue: Catalog, *, inventory: Inventory, base: AdminValues
+) -> bool:
+    """Tell whether the pod could run on a node without GPUs right now; False where that cannot be told.
+
+    Only then may GPU nodes be ruled out altogether. An admin's node selector narrows what is looked at; an admin's
+    required affinity is not interpreted here, and what pods need besides CPU and memory of the notebook's container is
+    not counted, so with any of these the answer is False.
+    """
+    if base["node_affinity_required"] or _PLACING_POD_FIELDS & (base["extra_pod_config"] or {}).keys():
+        return False
+    if _needs_more(catalogue, base):
+        return False
+    selector = base["node_selector"] or {}
+    nodes = [node for node in inventory.nodes or () if selector.items() <= dict(node.labels).items()]
+    if not nodes:
+        return False
+    millis = placement.cpu_request_millis
+    size = placement.memory_request_bytes
+    return has_room_on_cpu_node(
+        int((base["cpu_guarantee"] or base["cpu_limit"] or 0) * 1000) if millis is None else millis,
+        (base["mem_guarantee"] or base["mem_limit"] or 0) if size is None else size,
+        inventory=replace(inventory, nodes=tuple(nodes)),
+        catalogue=catalogue,
+        required=placement.required,
+        tolerations=parse_admin_tolerations(base["tolerations"]),
+    )
+
+
+def _needs_more(catalogue: Catalog, base: AdminValues) -> bool:
+    """Tell whether pods need something that is not counted; GPUs the admin gave them are taken away from them."""
+    gpus = overrides.list_gpu_resources(catalogue)
+    amounts = (base[f"extra_resource_{kind}"] for kind in ("limits", "guarantees"))
+    if any(overrides.drop_gpu_resources(each, gpus) for each in amounts):
+        return True
+    others = (base[kind] for kind in ("extra_containers", "init_containers"))
+    containers = [
+        *(each for some in others for each in (some.values() if isinstance(some, dict) else some or [])),
+        base["extra_container_config"] or {},
+    ]
+    # A container that asks for nothing needs nothing; zero-to-jupyterhub gives each pod such an init container.
+    return any(
+        container.get("resources") if isinstance(container, dict) else container.resources for container in containers
+    )
+
+
+def parse_admin_tolerations(admins: Any) -> tuple[Toleration, ...]:
+    """Return an admin's tolerations as values; KubeSpawner takes a list of them or a dict."""
+    entries = admins.values() if isinstance(admins, dict) else admins or []
+    return tuple(
+        Toleration(
+            key=entry.get("key") or "",
+            operator=entry.get("operator") or "Equal",
+            value=entry.get("value") or "",
+            effect=entry.get("effect") or "",
+        )
+        for entry in entries
+        if isinstance(entry, dict)
+    )
