@@ -48,7 +48,7 @@ GPUTypeRules = Mapping[str, GPUTypeRule]
 class Rule:
     """What is said of one person, of a group's people or of everybody; None = nothing said.
 
-    :param images: slugs, or :data:`ANY`.
+    :param choices: name of a field → slugs that may be picked, or :data:`ANY`; nothing is said of a field left out.
     :param custom_images: whether images may be named by reference, where the catalogue has that at all.
     :param gpus: GPU types that may be had, by slug or :data:`ANY` for all that are not named.
     :param max_gpus: over all servers of a person; :data:`UNLIMITED` for no limit, as for all limits.
@@ -62,7 +62,7 @@ class Rule:
     :param caps: ``gpus`` of the rules that cap these.
     """
 
-    images: frozenset[str] | None = None
+    choices: Mapping[str, frozenset[str]] = field(default_factory=dict)
     custom_images: bool | None = None
     gpus: GPUTypeRules | None = None
     max_gpus: int | None = None
@@ -75,9 +75,13 @@ class Rule:
     sources: tuple[GPUTypeRules, ...] = field(default=(), compare=False, repr=False)
     caps: tuple[GPUTypeRules, ...] = field(default=(), compare=False, repr=False)
 
-    def allows_image(self, slug: str) -> bool:
-        """Tell whether an image of the catalogue may be used."""
-        return self.images is None or slug in self.images or ANY in self.images
+    def allows_choice(self, name: str, slug: str) -> bool:
+        """Return whether a slug may be picked.
+
+        :param name: of the field.
+        """
+        slugs = self.choices.get(name)
+        return slugs is None or slug in slugs or ANY in slugs
 
     def find_type_rule(self, slug: str) -> GPUTypeRule | None:
         """Return what is said of a GPU type, None where it may not be had."""

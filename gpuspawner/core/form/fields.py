@@ -198,7 +198,12 @@ class _FieldRestorer:
             self.values[name] = saved
             return
         selected = offered[self.values[name]].display_name
-        self.notices[name] = gettext(choice_field.gone, saved=_quote_saved(saved), name=selected)
+        denied = self._explain_denial({name: saved}, name)
+        self.notices[name] = (
+            join_sentences(denied, gettext("{name} is selected.", name=selected))
+            if denied
+            else gettext(choice_field.gone, saved=_quote_saved(saved), name=selected)
+        )
 
     def _restore_gpu(self, saved: object) -> None:
         if isinstance(saved, str) and saved in self.catalogue.gpus:

@@ -48,6 +48,7 @@ IMAGE = ChoiceField(
     section="images",
     title=gettext_lazy("image"),
     gone=gettext_lazy("The image you had last time{saved} is no longer offered: {name} is selected."),
+    not_allowed=gettext_lazy("{name} is not among the images that you may use."),
 )
 CUSTOM_IMAGE = Field(name="custom_image", kind=FieldKind.REFERENCE, max_length=MAX_REFERENCE_LENGTH, may_be_empty=True)
 CPU = AmountField(
@@ -151,5 +152,7 @@ FIELDS: tuple[Field, ...] = (
 """In the form's order."""
 FORM_FIELDS = tuple(each.name for each in FIELDS)
 """Names of the form's fields, in the form's order."""
+POLICY_CHOICES = tuple(each for each in FIELDS if isinstance(each, ChoiceField) and each.not_allowed)
+"""Choices of which rules of the policy may list the entries."""
 FIELDS_BY_NAME = {each.name: each for each in FIELDS}
 AMOUNT_FIELDS = tuple(each for each in FIELDS if isinstance(each, AmountField))

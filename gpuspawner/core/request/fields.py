@@ -108,12 +108,20 @@ class ChoiceField(Field):
     :param section: key of the settings that holds the entries, and of the page's data.
     :param title: what is chosen, inside a sentence.
     :param gone: what the form says of a saved choice that is no longer offered, with ``{saved}`` and ``{name}``.
+    :param not_allowed: why the user may not have an entry, with ``{name}``, where rules of the policy list the entries
+        under ``section``; empty where they do not.
     """
 
     kind: FieldKind = FieldKind.CHOICE
     section: str
     title: str
     gone: str
+    not_allowed: str = ""
+
+    @property
+    def denial_code(self) -> str:
+        """Code of a denial by the policy."""
+        return f"{self.name}_not_allowed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
