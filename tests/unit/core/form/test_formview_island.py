@@ -91,7 +91,7 @@ LIMITED = replace(
     FULL,
     policy=Policy(
         default=Rule(
-            images=frozenset({"cuda"}),
+            choices={"image": frozenset({"cuda"})},
             custom_images=False,
             gpus={"h100": GPUTypeRule(max_runtime_s=1800), "slice": GPUTypeRule()},
             max_gpus=6,
