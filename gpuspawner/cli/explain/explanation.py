@@ -179,7 +179,7 @@ async def explain_choice(spawner: Any, options: object, *, offer: Offer, asks_po
         return Explanation(options={}, refused=refused, verdict=unknown)
     except SelectionError as error:
         return Explanation(options={}, invalid=error.problems)
-    manifest = await _build_manifest(spawner, admission, offer)
+    manifest = await _build_manifest(spawner, admission, offer=offer)
     pod, known = await offer.add_volume_topology(manifest), get_occupancy(offer.inventory)
     found = (
         Verdict(outcome=Outcome.UNKNOWN) if pod is None else predict_verdict(pod, offer.inventory, gpu=admission.gpu)
@@ -204,7 +204,7 @@ async def _read_allowance(spawner: Any, offer: Offer, *, asks_policy: bool) -> A
     return Allowance(full_catalog=offer.catalogue, person=Person(name=""), usage=Usage(quota=quota))
 
 
-async def _build_manifest(spawner: Any, admission: Admission, offer: Offer) -> dict[str, Any]:
+async def _build_manifest(spawner: Any, admission: Admission, *, offer: Offer) -> dict[str, Any]:
     """Return the pod of a choice, made as at a start: with the choice put over the admin's traits.
 
     :raises SettingsError: KubeSpawner cannot make one of what the values say.

@@ -1,1 +1,33 @@
-"""Decides what a user may have now: rules, quotas, and the servers that already run."""
+"""Decides whether a user may start a server, and with what.
+
+What enters: user options, the catalog, the admin's policy, the user's groups, the pods of running servers and what
+ResourceQuotas leave. What leaves: an :class:`Admission`, or an error with one problem for each field. The room knows
+neither JupyterHub nor nodes: the hub reads these facts and passes them in.
+
+- ``admission``: the gate; validates a choice and derives what the pod must carry.
+- ``allowance``: what the user may have now; the form and the gate both ask it.
+- ``rules``: merges the admin's rules into one rule for a person.
+- ``gpu_limits``: all limits of the number of GPUs. ``denials``: the codes and texts of refusals.
+- ``usage``: GPUs in use, and namespace quotas. ``server_pods``: which GPUs a server's pod holds.
+"""
+
+from gpuspawner.core.policy.admission import Admission, UnreadClusterError, admit
+from gpuspawner.core.policy.allowance import Allowance, resolve_allowance
+from gpuspawner.core.policy.denials import Denial
+from gpuspawner.core.policy.rules import find_gpu_pools
+from gpuspawner.core.policy.usage import RemainingQuota, ServerUsage, Usage, read_remaining_quota, sum_usage
+
+__all__ = [
+    "Admission",
+    "Allowance",
+    "Denial",
+    "RemainingQuota",
+    "ServerUsage",
+    "UnreadClusterError",
+    "Usage",
+    "admit",
+    "find_gpu_pools",
+    "read_remaining_quota",
+    "resolve_allowance",
+    "sum_usage",
+]

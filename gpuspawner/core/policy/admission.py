@@ -74,7 +74,7 @@ def admit(
     try:
         selection = validate(options, allowance.reachable_catalog)
     except SelectionError as error:
-        refusal = _explain_refusal(error, options, allowance, unread_types)
+        refusal = _explain_refusal(error, options, allowance=allowance, unread_types=unread_types)
         if refusal is error:
             raise
         raise refusal from error
@@ -93,7 +93,7 @@ def admit(
 
 
 def _explain_refusal(
-    error: SelectionError, options: object, allowance: Allowance, unread_types: Collection[str] | None
+    error: SelectionError, options: object, *, allowance: Allowance, unread_types: Collection[str] | None
 ) -> SelectionError:
     """Return the error to raise for a choice that is invalid within the person's allowance.
 

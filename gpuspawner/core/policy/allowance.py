@@ -1,9 +1,7 @@
-"""What one person may have now: the one rule book that the form and the gate share.
+"""What one person may have now.
 
-What a form offers and what the gate lets through are the same by construction: both ask the same :class:`Allowance`,
-and its catalogue, to which everything out of reach does not belong, is what choices are checked against.
-
-GPU types in reach and out of it, each worked out when it is asked for: a start asks for one of many.
+The form and the gate ask the same :class:`Allowance`, so the form offers exactly what the gate admits. The gate
+validates choices against the allowance's catalog, which holds only what the person may have.
 """
 
 from __future__ import annotations
@@ -34,20 +32,22 @@ EntryT = TypeVar("EntryT", Choice, Image)
 
 
 class AllowedTypes(Mapping[str, GPUType]):
-    """The types that a person may have, by slug, in the order of those there are.
+    """The GPU types that a person may have, by slug, in the catalog's order.
 
-    :param all_types: all there are.
-    :param narrow: returns of a type what may be had, None for nothing.
+    A type's limits are computed at its first lookup, because a start looks up one type of many.
+
+    :param all_types: the catalog's types by slug.
+    :param narrow: returns a type with the person's limits, None if the person may not have it.
     """
 
     def __init__(self, all_types: Mapping[str, GPUType], narrow: Callable[[GPUType], GPUType | None]) -> None:
         self._types = all_types
-        self._narrowed = narrow
+        self._narrow = narrow
         self._known: dict[str, GPUType | None] = {}
 
     def __getitem__(self, slug: str) -> GPUType:
         if slug not in self._known:
-            self._known[slug] = self._narrowed(self._types[slug])
+            self._known[slug] = self._narrow(self._types[slug])
         found = self._known[slug]
         if found is None:
             raise KeyError(slug)
@@ -61,9 +61,9 @@ class AllowedTypes(Mapping[str, GPUType]):
 
 
 class DeniedTypes(Sequence[GPUType]):
-    """The types out of a person's reach.
+    """The GPU types that a person may not have.
 
-    :param find_denied: yields them; called once, when somebody looks.
+    :param find_denied: yields the types; called once, at the first access.
     """
 
     def __init__(self, find_denied: Callable[[], Iterable[GPUType]]) -> None:
@@ -88,11 +88,12 @@ class DeniedTypes(Sequence[GPUType]):
 class Allowance:
     """What one person may have now, in one more server.
 
-    Made for each request anew, in the language of the request.
+    The hub makes a new allowance for each request, and its texts are in the language of the request.
 
-    :param full_catalog: the catalogue that holds for everybody.
-    :param rule: what all rules come to for the person.
-    :param usage: what is in use besides the server that is asked about.
+    :param full_catalog: the catalog without the person's limits.
+    :param person: the user whom the server is for.
+    :param rule: the person's merged rule.
+    :param usage: what other servers use, and what the namespace's quota leaves.
     """
 
     full_catalog: Catalog
@@ -102,7 +103,7 @@ class Allowance:
 
     @cached_property
     def blocked(self) -> Denial | None:
-        """Why nothing at all may be started, None where something may."""
+        """Why the person may start no server at all, or None."""
         policy, quota = self.full_catalog.policy, self.usage.quota
         if policy is not None and policy.depends_on_groups and self.person.groups is None:
             return Denial(field="", code=denials.POLICY_UNREADABLE, message=denials.explain_groups_unknown())
@@ -116,9 +117,9 @@ class Allowance:
 
     @cached_property
     def catalogue(self) -> Catalog:
-        """What is in reach: what validates against it is what the gate lets through, unless all is blocked.
+        """The catalog of what the person may have; the gate admits exactly what is valid in it, unless ``blocked``.
 
-        GPU types out of reach are among ``hidden``, so that servers without a GPU stay off their nodes.
+        Denied GPU types are in ``hidden``, so that servers without a GPU stay off their nodes.
         """
         full, reach = self.full_catalog, self.reachable_catalog
         if reach is full:
@@ -130,21 +131,21 @@ class Allowance:
 
     @cached_property
     def reachable_catalog(self) -> Catalog:
-        """The same with all presets, of which single fields may be changed to what is in reach."""
+        """The same catalog with all presets; a user may override a preset's denied fields."""
         full = self.full_catalog
         if self._is_unlimited:
             return full
         gpus = AllowedTypes(full.gpus, self._narrow_type)
-        # What stands for several types has no nodes of its own.
-        beyond = DeniedTypes(
+        # A combined type has no nodes of its own.
+        denied = DeniedTypes(
             lambda: (
                 *full.hidden,
                 *(gpu for slug, gpu in full.gpus.items() if slug not in gpus and not gpu.members),
             )
         )
         if self.blocked is not None:
-            return replace(full, gpus={}, custom_images=None, hidden=beyond)
-        longest = self.find_max_run_time_s(None)
+            return replace(full, gpus={}, custom_images=None, hidden=denied)
+        max_run_time_s = self.find_max_run_time_s(None)
         return replace(
             full,
             images=self._select_allowed(IMAGE.name, full.images),
@@ -155,19 +156,22 @@ class Allowance:
             cpu=self._narrow_amount("cpu"),
             memory=self._narrow_amount("memory"),
             gpus=gpus,
-            hidden=beyond,
-            run_time=narrow_bounds(full.run_time, most=longest),
-            max_runtime_s=longest,
+            hidden=denied,
+            run_time=narrow_bounds(full.run_time, most=max_run_time_s),
+            max_runtime_s=max_run_time_s,
         )
 
     def check_image(self, slug: str) -> Denial | None:
-        """Return why an image may not be used, None where it may."""
+        """Return why the person may not use an image, or None.
+
+        :param slug: of the image.
+        """
         if self.blocked is not None:
             return self.blocked
         return self._check_choice(IMAGE, slug, offered=self.full_catalog.images)
 
     def check_custom_image(self) -> Denial | None:
-        """Return why no image may be named by its reference, None where one may, as far as anybody may."""
+        """Return why the person may not name an image by its reference, or None."""
         if self.blocked is not None:
             return self.blocked
         if self.rule.custom_images is not False:
@@ -176,26 +180,35 @@ class Allowance:
         return Denial(field="custom_image", code=denials.CUSTOM_IMAGE_NOT_ALLOWED, message=message)
 
     def check_gpu(self, slug: str) -> Denial | None:
-        """Return why not even one GPU of a type may be had in this server, None where one may."""
+        """Return why this server may not have even one GPU of a type, or None.
+
+        :param slug: of the GPU type.
+        """
         return self._check_gpu_count(slug, 1, field_name="gpu")
 
     def find_max_count(self, slug: str) -> int:
-        """Return how many GPUs of a type this server may have, 0 where none."""
+        """Return how many GPUs of a type this server may have; 0 = none.
+
+        :param slug: of the GPU type.
+        """
         gpu = self.full_catalog.gpus.get(slug)
         if self.blocked is not None or gpu is None:
             return 0
         return max(0, min([gpu.max_count, *(each.left for each in self._list_gpu_limits(gpu))]))
 
     def explain_max_count(self, slug: str) -> str:
-        """Return why no more GPUs of a type may be had, empty where the type itself allows no more."""
+        """Return why this server may have no more GPUs of a type; empty if only the type's ``max_count`` limits them.
+
+        :param slug: of the GPU type.
+        """
         gpu = self.full_catalog.gpus.get(slug)
         refused = None if gpu is None else self._check_gpu_count(slug, gpu.max_count, field_name="gpu_count")
         return "" if refused is None else refused.message
 
     def find_max_run_time_s(self, slug: str | None) -> int | None:
-        """Return the seconds after which a server is stopped at the latest, None = never.
+        """Return the longest run time of a server in seconds; None = no limit.
 
-        :param slug: of its GPU type, None without a GPU.
+        :param slug: of the server's GPU type, None without a GPU.
         """
         limits = [self.full_catalog.max_runtime_s, self.rule.max_runtime_s]
         if slug is not None and (gpu := self.full_catalog.gpus.get(slug)) is not None:
@@ -203,9 +216,9 @@ class Allowance:
         return find_lowest_limit(*(limit for limit in limits if limit != UNLIMITED))
 
     def check_selection(self, selection: Selection) -> tuple[Denial, ...]:
-        """Return why a choice is refused, one denial for each field; none where it is let through.
+        """Return why the person may not have a choice: at most one denial for each field.
 
-        :param selection: of the catalogue that holds for everybody.
+        :param selection: a valid one of ``full_catalog``.
         """
         if self.blocked is not None:
             return (self.blocked,)
@@ -228,7 +241,7 @@ class Allowance:
         return tuple(each for each in found if each is not None)
 
     def describe_usage(self) -> str:
-        """Return how many of their GPUs the person's other servers hold; empty where there is no limit of them."""
+        """Return a text about how many GPUs the person's other servers hold; empty without a limit on them."""
         most = self.rule.max_gpus
         if not most or most >= UNLIMITED or not self.usage.known:
             return ""
@@ -264,12 +277,12 @@ class Allowance:
 
     def _narrow_amount(self, name: str) -> Bounds | None:
         full: Bounds | None = getattr(self.full_catalog, name)
-        said: AmountRange = getattr(self.rule, name) or AmountRange()
-        own = narrow_bounds(full, least=said.min, most=said.max)
+        allowed: AmountRange = getattr(self.rule, name) or AmountRange()
+        own = narrow_bounds(full, least=allowed.min, most=allowed.max)
         return narrow_bounds(own, most=self._find_quota_room(name, full))
 
     def _find_quota_room(self, name: str, bounds: Bounds | None) -> int | None:
-        """Return the largest limit of CPU or memory that the namespace's quota leaves room for, None = any."""
+        """Return how much CPU or memory fits into the namespace's quota, in base units; None = any amount."""
         if self.usage.quota is None or bounds is None:
             return None
         left = self.usage.quota.left
@@ -292,13 +305,14 @@ class Allowance:
         return Denial(field=choice_field.name, code=choice_field.denial_code, message=message)
 
     def _check_amount(self, name: str, amount: int | None) -> Denial | None:
-        """Return why an amount of CPU or memory is refused.
+        """Return why the person may not have an amount of CPU or memory, or None.
 
-        :param amount: None = whatever could be chosen.
+        :param name: ``cpu`` or ``memory``.
+        :param amount: in base units; None asks whether any amount is allowed.
         """
         full: Bounds | None = getattr(self.full_catalog, name)
-        said: AmountRange = getattr(self.rule, name) or AmountRange()
-        own = narrow_bounds(full, least=said.min, most=said.max)
+        allowed: AmountRange = getattr(self.rule, name) or AmountRange()
+        own = narrow_bounds(full, least=allowed.min, most=allowed.max)
         if full is None or (own is full and self.usage.quota is None):
             return None
         is_cpu = name == "cpu"
@@ -325,8 +339,9 @@ class Allowance:
 def resolve_allowance(catalogue: Catalog, person: Person, *, usage: Usage) -> Allowance:
     """Return what a person may have now.
 
-    :param catalogue: what holds for everybody, and the policy.
-    :param usage: what is in use besides the server that is asked about.
+    :param catalogue: the full catalog, with the policy.
+    :param person: the user whom the server is for.
+    :param usage: what other servers use, and what the namespace's quota leaves.
     """
     rule = Rule() if catalogue.policy is None else resolve_rule(catalogue.policy, person)
     return Allowance(full_catalog=catalogue, person=person, rule=rule, usage=usage)

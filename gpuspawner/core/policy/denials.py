@@ -1,9 +1,7 @@
-"""Why somebody may not have something, each with a code of a closed list.
+"""The codes and texts of refusals by policy or quota.
 
-``gpu_not_allowed``, ``image_not_allowed``, ``custom_image_not_allowed``, ``gpu_quota``, ``server_quota``,
-``pool_quota``, ``namespace_quota``, ``cpu_not_allowed``, ``memory_not_allowed``, ``run_time_not_allowed``,
-``policy_unreadable``: programs, metrics and the form know them. The sentences are for people, and name no servers but
-their own.
+The codes are public: REST clients, metrics and the form use them. The texts are for the user, and name only the user's
+own servers.
 """
 
 from __future__ import annotations
@@ -29,23 +27,23 @@ RUN_TIME_NOT_ALLOWED = "run_time_not_allowed"
 POLICY_UNREADABLE = "policy_unreadable"
 
 _MAX_SERVERS = 3
-"""Servers that a sentence names."""
+"""Servers that one text names."""
 
 
 def explain_usage_unknown() -> str:
-    """Return that nobody can tell what is in use."""
+    """Return the text for a count of GPUs that the hub does not know."""
     return gettext("It is not known at the moment how many GPUs are in use. Try again in a minute.")
 
 
 def explain_groups_unknown() -> str:
-    """Return that nobody can tell which groups a person is in."""
+    """Return the text for groups that the hub cannot read."""
     return gettext(
         "What you may start depends on your groups, and they could not be read. Log in again, or ask the hub's admins."
     )
 
 
 def explain_not_allowed(gpu: str) -> str:
-    """Return that the person may not use a GPU type.
+    """Return the text for a GPU type that the user may not use.
 
     :param gpu: display name of the type; empty for all types.
     """
@@ -55,9 +53,10 @@ def explain_not_allowed(gpu: str) -> str:
 
 
 def explain_per_server_limit(most: int, *, gpu: str = "") -> str:
-    """Return how many GPUs one server of a person may have.
+    """Return the text for a limit of GPUs in one server.
 
-    :param gpu: name of the type that this holds for, empty for all of them; so everywhere here.
+    :param most: the limit.
+    :param gpu: display name of the limited type; empty for all types.
     """
     if most == 0:
         return explain_not_allowed(gpu)
@@ -74,9 +73,12 @@ def explain_per_server_limit(most: int, *, gpu: str = "") -> str:
 
 
 def explain_total_limit(most: int, *, used: int, held_by: Collection[str] = (), gpu: str = "") -> str:
-    """Return how many GPUs a person may have at a time, and how many of them their other servers hold.
+    """Return the text for a limit of GPUs in all servers of the user.
 
-    :param held_by: names of these servers, empty for the default one; so everywhere here.
+    :param most: the limit.
+    :param used: GPUs that the user's other servers hold.
+    :param held_by: names of these servers; the default server's name is empty.
+    :param gpu: display name of the limited type; empty for all types.
     """
     if most == 0:
         return explain_not_allowed(gpu)
@@ -101,7 +103,11 @@ def explain_total_limit(most: int, *, used: int, held_by: Collection[str] = (), 
 
 
 def explain_server_limit(most: int, *, held_by: Collection[str]) -> str:
-    """Return how many servers with a GPU a person may have at a time, and which others there are."""
+    """Return the text for a limit of servers with a GPU.
+
+    :param most: the limit.
+    :param held_by: names of the user's other servers with a GPU; the default server's name is empty.
+    """
     if most == 0:
         return explain_not_allowed("")
     limit = ngettext(
@@ -121,7 +127,12 @@ def explain_server_limit(most: int, *, held_by: Collection[str]) -> str:
 
 
 def explain_pool_limit(most: int, *, used: int, pool: str) -> str:
-    """Return how many GPUs a group's people may have together, and how many of them are in use."""
+    """Return the text for the limit of a GPU pool.
+
+    :param most: GPUs that all members of the pool's groups may have together.
+    :param used: GPUs that their servers hold.
+    :param pool: display name of the pool.
+    """
     limit = ngettext(
         "{pool}: {number} GPU for all members together.",
         "{pool}: {number} GPUs for all members together.",
@@ -133,7 +144,10 @@ def explain_pool_limit(most: int, *, used: int, pool: str) -> str:
 
 
 def explain_namespace_quota(remaining: int) -> str:
-    """Return how many GPUs the quota of the namespace leaves."""
+    """Return the text for a ResourceQuota of GPUs.
+
+    :param remaining: GPUs that the quota leaves.
+    """
     if remaining == 0:
         return gettext("The cluster's quota leaves no GPU for one more server.")
     return ngettext(
@@ -144,11 +158,11 @@ def explain_namespace_quota(remaining: int) -> str:
 
 
 def _list_servers(names: Collection[str]) -> str:
-    said = [
+    texts = [
         gettext("your server {name}", name=sanitize_name(name)) if name else gettext("your default server")
         for name in names
     ]
-    return format_list(said, max_items=_MAX_SERVERS) if said else gettext("your other servers")
+    return format_list(texts, max_items=_MAX_SERVERS) if texts else gettext("your other servers")
 
 
 def _suggest_stopping(names: Collection[str]) -> str:

@@ -1,4 +1,4 @@
-"""How many GPUs of a type one more server of a person may have, and what it is that says so."""
+"""All limits of the number of GPUs in one more server: rules, pools and the namespace's quota."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ TypeRules = tuple[tuple[GPUType, GPUTypeRule], ...]
 class GPULimit:
     """One limit of the number of GPUs in a server.
 
-    :param left: what it leaves for this one; 0 or less = nothing.
-    :param code: of :mod:`gpuspawner.core.policy.rules.denials`.
-    :param explain: returns the sentence for people.
+    :param left: GPUs that the limit leaves for this server; 0 or less = none.
+    :param code: from :mod:`gpuspawner.core.policy.denials`.
+    :param explain: returns the text for the user.
     """
 
     left: int
@@ -32,7 +32,7 @@ class GPULimit:
 
     @property
     def is_permanent(self) -> bool:
-        """Whether it leaves nothing whatever is in use, as a limit of 0 does."""
+        """Whether the limit is 0, so that it leaves nothing when no server runs either."""
         return self.code == denials.GPU_NOT_ALLOWED
 
 
@@ -43,8 +43,9 @@ def list_gpu_limits(
 
     A type that combines several counts as each member that the rule names: the member is unknown until the pod runs.
 
-    :param gpu: a type of the catalogue.
-    :param catalogue: the full catalogue.
+    :param gpu: a type of the catalog.
+    :param catalogue: the full catalog.
+    :param person: the user whom the server is for.
     :param rule: the person's merged rule.
     :param usage: what other servers use.
     """
@@ -66,12 +67,21 @@ def list_gpu_limits(
 
 
 def count_used_gpus(slug: str, catalogue: Catalog, *, usage: Usage) -> int:
-    """Return how many GPUs the person's other servers hold that are, or may be, of a type."""
+    """Return how many GPUs the person's other servers hold that are, or may be, of a type.
+
+    :param slug: of the type.
+    :param catalogue: the full catalog.
+    :param usage: what other servers use.
+    """
     return sum(each.count for each in _list_holders(slug, catalogue, usage=usage))
 
 
 def list_type_rules(gpu: GPUType, rule: Rule) -> Iterator[tuple[GPUType, GPUTypeRule]]:
-    """Yield a type, and each that it stands for, with what a rule says of it, where it names it."""
+    """Yield a type and the members it combines, each with its part of a rule; types without one are left out.
+
+    :param gpu: the type.
+    :param rule: the person's merged rule.
+    """
     members = ((each, find_member_rule(rule, each.slug, combined=gpu.slug)) for each in gpu.members)
     for each, found in ((gpu, rule.find_type_rule(gpu.slug)), *members):
         if found is not None:
@@ -87,18 +97,17 @@ def _list_holders(slug: str, catalogue: Catalog, *, usage: Usage) -> list[Server
 
 
 def _list_server_names(servers: Collection[ServerUsage]) -> tuple[str, ...]:
-    """Return the names of the servers that hold a GPU, each once."""
     return tuple(dict.fromkeys(each.name for each in servers if each.count > 0))
 
 
 def _choose_code(code: str, most: int) -> str:
-    """Return the code of a limit; one of 0 is no matter of what is in use."""
+    """Return the code of a limit; a limit of 0 forbids GPUs."""
     return code if most > 0 else denials.GPU_NOT_ALLOWED
 
 
 def _list_counted_slugs(slug: str, catalogue: Catalog, *, asked: str) -> tuple[str, ...]:
     if not is_known_type(catalogue, slug):
-        return (asked,)  # of a type that its pod does not tell, or that is gone: it may be this one
+        return (asked,)  # the type is unknown or was removed: count it as this one
     gpu = catalogue.gpus.get(slug)
     return (slug,) if gpu is None else (slug, *(each.slug for each in gpu.members))
 
@@ -169,5 +178,5 @@ def _list_namespace_limits(gpu: GPUType, usage: Usage) -> Iterator[GPULimit]:
 
 
 def _normalize_limit(limit: int | None) -> int | None:
-    """Return a limit, None where it is none."""
+    """Return a limit, or None for an unlimited one."""
     return None if limit is None or limit >= UNLIMITED else limit

@@ -1,13 +1,14 @@
-"""Who may have what: an admin's rules, and what they come to for one person.
+"""Merges the admin's rules into one rule for a person.
 
-A rule says nothing of what it leaves out. Rules are put together in this order: ``default`` holds for everybody; each
-of a person's groups lays its own keys over it, and key by key the most generous of these groups wins; groups with
-``deny`` then cap the outcome, the strictest of them by what they say; last come the person's own keys.
+:func:`resolve_rule` merges in this order:
 
-Groups are compared as :func:`gpuspawner.core.catalog.policy_model.normalize_group` has them, names of people as they
-are.
+1. The ``default`` rule applies to every user.
+2. Each of the person's groups overrides keys of the default. Key by key, the most generous group wins.
+3. Groups with ``deny`` cap the result.
+4. The person's own rule overrides keys of the result, or caps it if it has ``deny``.
 
-How two rules become one: one laid over the other, the more generous of both, or one capped by the other.
+A key that a rule leaves out sets nothing. :func:`gpuspawner.core.catalog.policy_model.normalize_group` normalizes group
+names; user names are compared as they are.
 """
 
 from __future__ import annotations
@@ -26,36 +27,46 @@ _TYPE_LIMITS = ("max_gpus", "max_gpus_per_server", "max_runtime_s")
 
 
 def overlay_rule(base: Rule, own: Rule) -> Rule:
-    """Return a rule with what another one says in its place; of CPU and memory, the least and the most are two keys."""
-    said = {each.name: getattr(own, each.name) for each in fields(Rule) if each.name not in _NOT_KEYS}
-    said = {name: value for name, value in said.items() if value is not None}
-    said["choices"] = {**base.choices, **own.choices}
+    """Return a rule with the keys of another rule in place of its own.
+
+    The minimum and the maximum of CPU and memory are two keys each. Each choice is one key.
+
+    :param base: the rule whose keys are replaced.
+    :param own: the rule whose keys win.
+    """
+    own_keys = {each.name: getattr(own, each.name) for each in fields(Rule) if each.name not in _NOT_KEYS}
+    own_keys = {name: value for name, value in own_keys.items() if value is not None}
+    own_keys["choices"] = {**base.choices, **own.choices}
     for name in ("cpu", "memory"):
-        if name in said and getattr(base, name) is not None:
-            under, over = getattr(base, name), said[name]
-            said[name] = AmountRange(
+        if name in own_keys and getattr(base, name) is not None:
+            under, over = getattr(base, name), own_keys[name]
+            own_keys[name] = AmountRange(
                 min=under.min if over.min is None else over.min, max=under.max if over.max is None else over.max
             )
     if own.gpus is not None:
-        said |= {"sources": own.sources, "caps": own.caps}
-    return replace(base, **said)
+        own_keys |= {"sources": own.sources, "caps": own.caps}
+    return replace(base, **own_keys)
 
 
 def merge_most_generous(rules: Sequence[Rule]) -> Rule:
-    """Return what the most generous of some rules gives, key by key; nothing said is no limit.
+    """Return the rule that has the most generous value for each key; a missing key is no limit.
 
     :param rules: at least one.
     """
     outcome = reduce(_merge_generous, rules)
     if outcome.gpus is None:
         return outcome
-    # Groups that say nothing of GPUs all have the same ones.
+    # Groups without GPU keys share the default's types: keep these once.
     sources = {id(each): each for rule in rules for each in _list_sources(rule)}
     return replace(outcome, sources=tuple(sources.values()))
 
 
 def cap_rule(rule: Rule, cap: Rule) -> Rule:
-    """Return a rule that gives nowhere more than another one, as far as that one says anything."""
+    """Return a rule limited by the keys of another rule.
+
+    :param rule: the rule to limit.
+    :param cap: keys that it leaves out limit nothing.
+    """
     limits = {name: _join_present(getattr(rule, name), getattr(cap, name), join=min) for name in _LIMITS}
     if rule.gpus is not None and cap.gpus is not None:
         limits |= {"sources": _list_sources(rule), "caps": (*rule.caps, cap.gpus)}
@@ -74,16 +85,20 @@ def cap_rule(rule: Rule, cap: Rule) -> Rule:
 
 
 def find_member_rule(rule: Rule, slug: str, *, combined: str) -> GPUTypeRule | None:
-    """Return what a rule says of a GPU type where it may come of a choice of several, None where it says nothing.
+    """Return the limits of a GPU type that a server may get through a combined type, or None without limits.
 
-    Only limits count beside which the choice is given: that the type itself may be had may come of a rule of another
-    group, whose limits take nothing from people who have the choice without them.
+    Limits count only from rules that allow the combined type. A group may allow the member itself with a limit; this
+    limit must not restrict a person whose other group allows the combined type without it.
+
+    :param rule: the person's merged rule.
+    :param slug: of the member.
+    :param combined: slug of the combined type.
     """
     if rule.gpus is None:
         return None
-    beside = [_look_up_type(slug, types) for types in _list_sources(rule) if _look_up_type(combined, types) is not None]
-    named = [each for each in beside if each is not None]
-    found = _merge_generous_types(named) if named and len(named) == len(beside) else None
+    sources = [types for types in _list_sources(rule) if _look_up_type(combined, types) is not None]
+    named = [each for types in sources if (each := _look_up_type(slug, types)) is not None]
+    found = _merge_generous_types(named) if named and len(named) == len(sources) else None
     return reduce(lambda one, cap: _join_present(one, _look_up_type(slug, cap), join=_cap_type), rule.caps, found)
 
 
@@ -102,14 +117,14 @@ def _merge_generous(one: Rule, other: Rule) -> Rule:
 
 
 def _join_present(one: Any, other: Any, *, join: Callable[[Any, Any], Any]) -> Any:
-    """Return what two values come to where what is not said leaves the other one."""
+    """Return two values joined; a missing value leaves the other one."""
     if one is None or other is None:
         return other if one is None else one
     return join(one, other)
 
 
 def _join_if_both(one: Any, other: Any, *, join: Callable[[Any, Any], Any]) -> Any:
-    """Return what two values come to where what is not said is no limit."""
+    """Return two values joined, or None (no limit) if one is missing."""
     return None if one is None or other is None else join(one, other)
 
 
@@ -126,9 +141,9 @@ def _join_types(
     either: bool,
     join: Callable[[GPUTypeRule, GPUTypeRule], GPUTypeRule],
 ) -> dict[str, GPUTypeRule]:
-    """Return GPU types of two rules put together; a type that one does not name is what its ``*`` says.
+    """Return the GPU types of two rules joined; ``*`` of a rule stands for types that the rule does not name.
 
-    :param either: a type of only one of them stays.
+    :param either: keep a type that only one rule allows.
     """
     joined = {}
     for slug in dict.fromkeys([*one, *other]):
@@ -153,8 +168,8 @@ def _merge_generous_type(one: GPUTypeRule, other: GPUTypeRule) -> GPUTypeRule:
 
 
 def _merge_generous_types(rules: Sequence[GPUTypeRule]) -> GPUTypeRule:
-    said = {name: [getattr(rule, name) for rule in rules] for name in _TYPE_LIMITS}
-    return GPUTypeRule(**{name: None if None in limits else max(limits) for name, limits in said.items()})
+    limits_by_name = {name: [getattr(rule, name) for rule in rules] for name in _TYPE_LIMITS}
+    return GPUTypeRule(**{name: None if None in limits else max(limits) for name, limits in limits_by_name.items()})
 
 
 def _cap_type(one: GPUTypeRule, other: GPUTypeRule) -> GPUTypeRule:
@@ -172,7 +187,11 @@ def _narrow_range(one: AmountRange, other: AmountRange) -> AmountRange:
 
 
 def resolve_rule(policy: Policy, person: Person) -> Rule:
-    """Return what all rules come to for a person; groups that could not be read count as none."""
+    """Return the merged rule of a person; unread groups count as no groups.
+
+    :param policy: all rules of the admin.
+    :param person: the user, with groups.
+    """
     mine = [policy.groups[group] for group in sorted(person.normalized_groups) if group in policy.groups]
     given = [overlay_rule(policy.default, rule) for rule in mine if not rule.deny]
     outcome = merge_most_generous(given) if given else policy.default
@@ -185,7 +204,12 @@ def resolve_rule(policy: Policy, person: Person) -> Rule:
 
 
 def find_gpu_pools(policy: Policy | None, person: Person, *, gpu: GPUType | None) -> tuple[str, ...]:
-    """Return the slugs of all pools that a person's server with a GPU type counts towards, in the order of settings."""
+    """Return the slugs of the pools that a person's server counts towards, in the order of the settings.
+
+    :param policy: all rules of the admin; None = no pools.
+    :param person: the user, with groups.
+    :param gpu: the server's GPU type, None without a GPU.
+    """
     if policy is None or gpu is None:
         return ()
     groups, slugs = person.normalized_groups, (gpu.slug, *(each.slug for each in gpu.members))

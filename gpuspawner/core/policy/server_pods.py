@@ -1,7 +1,7 @@
-"""Servers as their pods tell of them: whose each is, and the GPUs that it holds.
+"""Derives a server's owner and GPUs from its pod.
 
-What a choice wrote on its pod is believed as far as it goes, and no further than what the pod asks for. A pod that was
-started by another spawner, or before there were any rules, is told by what it asks for and where it runs.
+gpuspawner annotates pods with the chosen GPU type, count and pools. Other spawners' pods have no annotations: their
+resource requests and the labels of their node tell the GPU type.
 """
 
 from __future__ import annotations
@@ -18,30 +18,32 @@ from gpuspawner.core.policy.usage import ServerUsage
 from gpuspawner.core.request.pod_requirements import ANNOTATION_PREFIX
 
 POOLS_ANNOTATION = f"{ANNOTATION_PREFIX}pools"
-"""Annotation of a server's pod: the pools that it counts towards, with commas between them; empty for none."""
+"""Annotation of a server's pod: slugs of its GPU pools, comma-separated; empty for none."""
 
 _GPU_ANNOTATION = f"{ANNOTATION_PREFIX}gpu"
 _GPU_COUNT_ANNOTATION = f"{ANNOTATION_PREFIX}gpu-count"
 _OWNER_ANNOTATION = "hub.jupyter.org/username"
-"""KubeSpawner's; the label of that name holds a slug, which does not always lead back to the name."""
+"""KubeSpawner's annotation with the user name; the label of the same name holds a slug that cannot be reversed."""
 _NAME_ANNOTATION = "hub.jupyter.org/servername"
 _MAX_DIGITS = 6
-"""Of a count; Python refuses to read a very long number."""
+"""Longest count that is parsed; Python refuses to parse very long numbers."""
 _FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
-"""Phases in which a pod holds nothing any more; one that is being deleted still does."""
+"""Phases in which a pod holds no resources; a pod that is being deleted still holds them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerPod:
-    """What matters of the pod of a user's server.
+    """The parts of a server's pod that tell what it holds.
 
-    :param name: of a named server, empty for a user's default one.
-    :param annotated_gpu: slug of the GPU type that was chosen, None where the pod does not say; so for
-        ``annotated_count``.
-    :param pools: slugs of the pools it counts towards, None where it does not say.
-    :param devices: extended resource → number of units.
-    :param node: name of the node it is bound to, empty while it waits.
-    :param selector: labels that its node must have.
+    :param owner: name of the server's user.
+    :param name: name of a named server; empty for the default server.
+    :param uid: of the pod.
+    :param annotated_gpu: slug of the chosen GPU type, None without the annotation.
+    :param annotated_count: chosen number of GPUs, 0 without the annotation.
+    :param pools: slugs of its GPU pools, None without the annotation.
+    :param devices: extended resource → requested units.
+    :param node: name of the pod's node; empty while the pod waits for one.
+    :param selector: the pod's ``nodeSelector``.
     """
 
     owner: str
@@ -56,9 +58,10 @@ class ServerPod:
 
 
 def read_server_pod(raw: object, *, owned_by: tuple[str, str] | None = None) -> ServerPod | None:
-    """Return what matters of a v1 Pod, None when it has finished, or is no user's server.
+    """Return a v1 Pod as a server's pod, or None if it has finished or belongs to no server.
 
-    :param owned_by: names of its user and of its server, where the hub knows them; else the pod's own word counts.
+    :param raw: the Pod as JSON.
+    :param owned_by: names of the user and the server in the hub's database; None = the pod's annotations name them.
     """
     pod = as_dict(raw)
     metadata, spec, status = as_dict(pod.get("metadata")), as_dict(pod.get("spec")), as_dict(pod.get("status"))
@@ -80,7 +83,10 @@ def read_server_pod(raw: object, *, owned_by: tuple[str, str] | None = None) -> 
 
 
 def read_pod_owner(raw: object) -> tuple[str, str]:
-    """Return the names of the user and of the server that a v1 Pod notes; both are empty where it notes no user."""
+    """Return the names of user and server in the annotations of a v1 Pod; both are empty without a user.
+
+    :param raw: the Pod as JSON.
+    """
     notes = as_text_map(as_dict(as_dict(raw).get("metadata")).get("annotations"))
     owner = notes.get(_OWNER_ANNOTATION, "")
     return owner, notes.get(_NAME_ANNOTATION, "") if owner else ""
@@ -89,15 +95,17 @@ def read_pod_owner(raw: object) -> tuple[str, str]:
 def build_server_usage(
     pod: ServerPod, catalogue: Catalog, *, labels: Mapping[str, str] | None, groups: Collection[str] | None
 ) -> ServerUsage:
-    """Return the server that a pod stands for.
+    """Return what the server of a pod uses.
 
-    :param labels: of the pod's node; None where they are not known.
-    :param groups: of its owner, casefolded, for pods that do not say which pools they count towards; None where they
-        could not be read: it counts towards all of them then.
+    :param pod: the server's pod.
+    :param catalogue: the full catalog.
+    :param labels: labels of the pod's node; None if unknown.
+    :param groups: normalized groups of the pod's owner, for pods without the pools annotation. None = not readable:
+        the server then counts towards the pools of all groups.
     """
     resources = {gpu.resource for gpu in (*catalogue.gpus.values(), *catalogue.hidden)}
     held = {name: number for name, number in pod.devices.items() if name in resources or find_vendor(name)}
-    # Of devices that are no GPUs by their name, the hub's own word says how many it took for GPUs.
+    # The resource of an unknown vendor may be no GPU: the annotation says how many units were chosen as GPUs.
     count = sum(held.values()) or min(pod.annotated_count, sum(pod.devices.values()))
     if not count:
         return ServerUsage(owner=pod.owner, name=pod.name)
@@ -111,7 +119,11 @@ def build_server_usage(
 
 
 def is_known_type(catalogue: Catalog, slug: str) -> bool:
-    """Tell whether there is a GPU type of a slug, offered or not; one that a pod notes may be gone since."""
+    """Return whether the catalog has a GPU type, offered or hidden; an admin may have removed an annotated type.
+
+    :param catalogue: the full catalog.
+    :param slug: of the type.
+    """
     return slug in catalogue.gpus or any(gpu.slug == slug for gpu in catalogue.hidden)
 
 
@@ -123,17 +135,21 @@ def _parse_count(noted: str) -> int:
 def _guess_types(
     pod: ServerPod, held: Collection[str], *, catalogue: Catalog, labels: Mapping[str, str] | None
 ) -> tuple[str, ...]:
-    """Return the slugs of the types that a pod's GPUs may be of; more than one where it cannot be told."""
+    """Return the slugs of the types that the pod's GPUs may have; several if its annotations and node do not tell."""
     if pod.annotated_gpu is not None and is_known_type(catalogue, pod.annotated_gpu):
         return (pod.annotated_gpu,)
     types = [gpu for gpu in (*catalogue.gpus.values(), *catalogue.hidden) if gpu.resource in held and not gpu.members]
-    # A pod without a node says by its selector, if it says it at all, where it is going.
+    # Without a node, the pod's node selector may tell the type.
     there = [gpu for gpu in types if gpu.matches_labels(pod.selector if labels is None else labels)]
     return tuple(gpu.slug for gpu in there or types)
 
 
 def _find_pools(policy: Policy | None, groups: Collection[str] | None, *, slugs: Collection[str]) -> tuple[str, ...]:
-    """Return the pools of a person's server whose GPUs are of one of some types; none given = nobody can tell."""
+    """Return the slugs of the GPU pools that a server counts towards.
+
+    :param groups: normalized groups of the server's owner; None = unknown, so any group.
+    :param slugs: types that the server's GPUs may have; empty = unknown, so any type.
+    """
     if policy is None:
         return ()
     return tuple(

@@ -1,6 +1,4 @@
-"""What is in use: the servers that exist or are being started, and what namespaces' quotas leave.
-
-What ResourceQuotas leave for one more server, from the objects as the API server sends them.
+"""What servers use, and what a namespace's ResourceQuotas leave for one more server.
 
 https://kubernetes.io/docs/concepts/policy/resource-quotas/
 """
@@ -18,13 +16,13 @@ from gpuspawner.core.units.quantity import QuantityError, parse_millis, parse_wh
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerUsage:
-    """One server whose pod exists, or that is being started.
+    """One server that has a pod or is being started.
 
-    :param owner: name of the user it belongs to.
-    :param name: of a named server, empty for a user's default one.
-    :param gpu: slug of the GPU type it was started with, None without a GPU; empty where its pod does not say.
-    :param count: GPUs it holds or waits for.
-    :param pools: slugs of the pools that it counts towards, as they were when it was started.
+    :param owner: name of the server's user.
+    :param name: name of a named server; empty for the default server.
+    :param gpu: slug of the GPU type, None without a GPU; empty if the type is unknown.
+    :param count: GPUs that the server holds or waits for.
+    :param pools: slugs of the GPU pools that the server has counted towards since its start.
     """
 
     owner: str
@@ -36,11 +34,11 @@ class ServerUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemainingQuota:
-    """What the ResourceQuotas of a namespace leave for one more server, the least of them.
+    """What the ResourceQuotas of a namespace leave for one more server.
 
-    :param left: by resource as a ResourceQuota writes it: ``requests.nvidia.com/gpu`` and other extended resources,
-        ``limits.cpu`` and ``requests.cpu`` in millicores, ``limits.memory`` and ``requests.memory`` in bytes, ``pods``.
-        A quota's ``cpu`` and ``memory`` are the same as its requests of them. What is missing has no limit.
+    :param left: the least that any quota leaves, by resource: ``requests.nvidia.com/gpu`` and other extended resources
+        in units, ``limits.cpu`` and ``requests.cpu`` in millicores, ``limits.memory`` and ``requests.memory`` in bytes,
+        ``pods``. A missing resource has no limit.
     """
 
     left: Mapping[str, int] = field(default_factory=dict)
@@ -48,12 +46,12 @@ class RemainingQuota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What is in use besides the one server that is asked about.
+    """What all servers use except the one that is being admitted.
 
-    :param own: servers of the person it is for.
-    :param pools: slug → GPUs that all servers together hold which count towards the pool; a missing one holds none.
-    :param quota: None where there is none, or none that may be read.
-    :param known: False while nobody can tell which servers there are.
+    :param own: the person's other servers.
+    :param pools: slug of a GPU pool → GPUs that servers hold which count towards it; a missing pool holds none.
+    :param quota: None without a ResourceQuota, or if the hub may not read them.
+    :param known: False while the hub cannot list its servers' pods.
     """
 
     own: tuple[ServerUsage, ...] = ()
@@ -70,11 +68,13 @@ def sum_usage(
     quota: RemainingQuota | None = None,
     known: bool = True,
 ) -> Usage:
-    """Return what is in use besides one server of a person.
+    """Return what all servers use except one server of a person.
 
-    :param person: name of the user whose server it is.
-    :param servers: of everybody.
-    :param excluding: name of the server that is asked about: what it holds from before, it need not get again.
+    :param person: name of the server's user.
+    :param servers: servers of all users.
+    :param excluding: name of the excluded server. The new pod takes over the GPUs of the server's old pod.
+    :param quota: None without a ResourceQuota, or if the hub may not read them.
+    :param known: False if ``servers`` may be incomplete.
     """
     others = [server for server in servers if (server.owner, server.name) != (person, excluding)]
     pools: Counter[str] = Counter()
@@ -88,18 +88,18 @@ def sum_usage(
 
 _PODS = "pods"
 _SHORT_NAMES = {"cpu": "requests.cpu", "memory": "requests.memory", "count/pods": _PODS}
-"""What is a short word for something else."""
+"""Names that Kubernetes treats as another name."""
 _AMOUNTS = frozenset({"limits.cpu", "requests.cpu", "limits.memory", "requests.memory"})
 _REQUESTS = "requests."
 _NOT_BEST_EFFORT = "NotBestEffort"
-"""Scope of pods that request something, or limit it: what counts amounts of such pods alone counts them all."""
+"""Scope of pods with requests or limits. A quota of CPU, memory or GPUs counts the same pods with and without it."""
 
 
 def read_remaining_quota(raw: object) -> RemainingQuota | None:
-    """Return what the least of a namespace's quotas leaves; None where none counts what servers take.
+    """Return the least that a namespace's quotas leave, or None if no quota counts a resource that servers use.
 
-    A quota for a part of all pods (those with a priority, or with a time limit) is left out: whether a server would be
-    one of them is not known before it is made. Kubernetes itself refuses it then.
+    Quotas with another scope than ``NotBestEffort`` (such as pods of a priority class) are ignored: whether a pod is in
+    the scope is unknown before Kubernetes creates the pod. Kubernetes enforces them then.
 
     :param raw: ``items`` of a v1 ResourceQuotaList.
     """
@@ -115,7 +115,7 @@ def _list_remaining(raw: Mapping[str, object]) -> Iterator[tuple[str, int]]:
     scopes = _read_scopes(spec)
     if not scopes <= {_NOT_BEST_EFFORT}:
         return
-    used = as_dict(status.get("used"))  # a quota that was just made has no status yet
+    used = as_dict(status.get("used"))  # a new quota has no status yet
     for written, hard in as_dict(status.get("hard") or spec.get("hard")).items():
         name = _SHORT_NAMES.get(written, written)
         if not _is_counted(name) or (scopes and name == _PODS):
@@ -126,7 +126,7 @@ def _list_remaining(raw: Mapping[str, object]) -> Iterator[tuple[str, int]]:
 
 
 def _read_scopes(spec: Mapping[str, object]) -> set[str]:
-    """Return which pods a quota is for; empty for all. An expression that is more than a name is a scope of its own."""
+    """Return the scopes of a quota; ``?`` stands for a scope expression with another operator than ``Exists``."""
     listed = spec.get("scopes")
     named = (as_text(each) for each in listed) if isinstance(listed, list) else ()
     expressions = as_dicts(as_dict(spec.get("scopeSelector")).get("matchExpressions"))
@@ -135,7 +135,7 @@ def _read_scopes(spec: Mapping[str, object]) -> set[str]:
 
 
 def _is_counted(name: str) -> bool:
-    """Tell whether servers take some of a resource: CPU, memory, pods, and extended resources by their requests."""
+    """Return whether servers use a resource of a quota: CPU, memory, pods or requests of extended resources."""
     if name in _AMOUNTS or name == _PODS:
         return True
     return name.startswith(_REQUESTS) and "/" in name

@@ -17,6 +17,13 @@ from gpuspawner.core.units.quantity import QuantityError, TooPreciseError
 
 _THE_IMAGE = gettext_lazy("The image")
 
+_NOT_A_TEXT = gettext_lazy("The {choice} must be a text, not {value}.")
+_UNKNOWN_CHOICE = gettext_lazy("There is no {choice} {value}.")
+_NOT_A_REFERENCE = gettext_lazy("The image must be written as registry/name:tag, such as {example}, not {value}.")
+_FOREIGN_ORIGIN = gettext_lazy("The image must come from {origins}, not {value}.")
+_NOT_AN_AMOUNT = gettext_lazy("{subject} must be a number or a text, not {value}.")
+_NOT_WHOLE = gettext_lazy("{subject} must be a whole number, not {value}.")
+_UNREADABLE_AMOUNT = gettext_lazy("{subject} {must}, not {value}.")
 _OFF_STEP = gettext_lazy("{subject} must be {least} to {most} in steps of {step}, not {value}.")
 
 _MAX_PROBLEMS = 20
@@ -41,21 +48,29 @@ class Problems:
             self._by_field.setdefault(field, Problem(field=field, code=code, message=message))
 
     def refuse(
-        self, field: str, code: str, text: str, *, value: object, offered: Collection[str] | None = None, **values: str
+        self,
+        field: str,
+        code: str,
+        *,
+        value: object,
+        message: str,
+        offered: Collection[str] | None = None,
+        **values: str,
     ) -> None:
         """Note a wrong value.
 
-        :param text: the English message; ``{value}`` stands for the value as a quotation.
+        :param value: any JSON value.
+        :param message: in English; ``{value}`` stands for the value as a quotation.
         :param offered: slugs to choose from, listed after the message; None = no list.
         :param values: what replaces the other names in braces.
         """
-        message = gettext(text, value=quote(value), **values)
+        translated = gettext(message, value=quote(value), **values)
         if offered:
             choices = gettext("Offered: {choices}.", choices=format_list(offered))
-            message = join_sentences(message, suggest_name(value, offered).strip(), choices)
+            translated = join_sentences(translated, suggest_name(value, offered).strip(), choices)
         elif offered is not None:
-            message = join_sentences(message, gettext("None is offered."))
-        self.add(field, code, message=message)
+            translated = join_sentences(translated, gettext("None is offered."))
+        self.add(field, code, message=translated)
 
     @property
     def is_full(self) -> bool:
@@ -81,8 +96,7 @@ class Problems:
         if value is None or value == "":
             return None
         if not isinstance(value, str):
-            text = gettext_lazy("The {choice} must be a text, not {value}.")
-            self.refuse(field, "wrong_type", text, value=value, choice=title)
+            self.refuse(field, "wrong_type", value=value, message=_NOT_A_TEXT, choice=title)
         elif len(value) > (longest := find_max_length(field)):
             message = ngettext(
                 "The name of the {choice} is longer than {number} character.",
@@ -92,8 +106,7 @@ class Problems:
             )
             self.add(field, "too_long", message=message)
         elif value not in offered:
-            text = gettext_lazy("There is no {choice} {value}.")
-            self.refuse(field, "unknown_choice", text, value=value, choice=title, offered=offered)
+            self.refuse(field, "unknown_choice", value=value, message=_UNKNOWN_CHOICE, choice=title, offered=offered)
         else:
             return value
         return None
@@ -108,17 +121,14 @@ class Problems:
         if custom_images is None:
             self.add(field, "unknown_field", message=gettext("An image of your own cannot be named here."))
         elif not isinstance(value, str):
-            text = gettext_lazy("The {choice} must be a text, not {value}.")
-            self.refuse(field, "wrong_type", text, value=value, choice=IMAGE.title)
+            self.refuse(field, "wrong_type", value=value, message=_NOT_A_TEXT, choice=IMAGE.title)
         elif len(value) > (longest := find_max_length(field)):
             self.add(field, "too_long", message=_explain_too_long(_THE_IMAGE, longest))
         elif (found := parse_reference(value)) is None:
-            text = gettext_lazy("The image must be written as registry/name:tag, such as {example}, not {value}.")
-            self.refuse(field, "not_a_reference", text, value=value, example=EXAMPLE_REFERENCE)
+            self.refuse(field, "not_a_reference", value=value, message=_NOT_A_REFERENCE, example=EXAMPLE_REFERENCE)
         elif not custom_images.allows(found):
-            text = gettext_lazy("The image must come from {origins}, not {value}.")
             origins = join_with_or(custom_images.registries)
-            self.refuse(field, "unknown_choice", text, value=found.name, origins=origins)
+            self.refuse(field, "unknown_choice", value=found.name, message=_FOREIGN_ORIGIN, origins=origins)
         else:
             return found.full
         return None
@@ -133,8 +143,7 @@ class Problems:
         if value is None:
             return bounds.default
         if isinstance(value, bool) or not isinstance(value, str | int | float):
-            text = gettext_lazy("{subject} must be a number or a text, not {value}.")
-            self.refuse(field, "wrong_type", text, value=value, subject=title)
+            self.refuse(field, "wrong_type", value=value, message=_NOT_AN_AMOUNT, subject=title)
         elif isinstance(value, str) and len(value) > (longest := find_max_length(field)):
             self.add(field, "too_long", message=_explain_too_long(title, longest))
         else:
@@ -148,8 +157,7 @@ class Problems:
         if isinstance(value, int) and not isinstance(value, bool):
             return value
         code = "not_a_number" if isinstance(value, str | float) else "wrong_type"
-        text = gettext_lazy("{subject} must be a whole number, not {value}.")
-        self.refuse(field, code, text, value=value, subject=title)
+        self.refuse(field, code, value=value, message=_NOT_WHOLE, subject=title)
         return None
 
     def _check_bounds(self, field: str, value: object, *, notation: AmountNotation, bounds: Bounds) -> int | None:
@@ -162,11 +170,17 @@ class Problems:
         try:
             number = notation.parse(value)
         except TooPreciseError:
-            self.refuse(field, "off_step", _OFF_STEP, value=value, **limits)
+            self.refuse(field, "off_step", value=value, message=_OFF_STEP, **limits)
             return None
         except QuantityError as error:
-            text = gettext_lazy("{subject} {must}, not {value}.")
-            self.refuse(field, "not_a_number", text, value=value, subject=notation.title, must=error.args[0])
+            self.refuse(
+                field,
+                "not_a_number",
+                value=value,
+                message=_UNREADABLE_AMOUNT,
+                subject=notation.title,
+                must=error.args[0],
+            )
             return None
         if not bounds.min <= number <= bounds.max:
             message = gettext(

@@ -209,8 +209,9 @@ def _select_known_fields(options: object, problems: Problems) -> dict[str, objec
 def _check_version(given: Mapping[str, object], problems: Problems) -> None:
     version = given.get("v", OPTIONS_VERSION)
     if isinstance(version, bool) or version != OPTIONS_VERSION:
-        text = gettext_lazy("The version of the options must be {version}, not {value}.")
-        problems.refuse("v", "unsupported_version", text, value=version, version=str(OPTIONS_VERSION))
+        problems.refuse(
+            "v", "unsupported_version", value=version, message=_UNSUPPORTED_VERSION, version=str(OPTIONS_VERSION)
+        )
 
 
 def _merge_with_preset(
@@ -324,6 +325,7 @@ def _explain_count_out_of_range(number: int, gpu: GPUType) -> str:
     )
 
 
+_UNSUPPORTED_VERSION = gettext_lazy("The version of the options must be {version}, not {value}.")
 NUMBER_OF_GPUS = gettext_lazy("The number of GPUs")
 _PRESET = gettext_lazy("preset")
 

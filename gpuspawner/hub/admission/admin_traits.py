@@ -17,21 +17,25 @@ _PLACING_POD_FIELDS = frozenset(
     {"affinity", "nodeSelector", "node_selector", "nodeName", "node_name", "tolerations"}
     | {"resources", "overhead", "containers", "initContainers", "init_containers"}
 )
-"""Fields of ``extra_pod_config`` that have a say in where a pod fits; they are not interpreted here."""
+"""Fields of ``extra_pod_config`` that affect where a pod fits; gpuspawner does not interpret them here."""
 
 
 def has_cpu_node_room(
     placement: PodRequirements, catalogue: Catalog, *, inventory: Inventory, base: AdminValues
 ) -> bool:
-    """Tell whether the pod could run on a node without GPUs right now; False where that cannot be told.
+    """Return whether a pod without a GPU fits on a node without GPUs now; False if unknown.
 
-    Only then may GPU nodes be ruled out altogether. An admin's node selector narrows what is looked at; an admin's
-    required affinity is not interpreted here, and what pods need besides CPU and memory of the notebook's container is
-    not counted, so with any of these the answer is False.
+    Only nodes that match the admin's node selector count. The answer is False if the admin's traits set a required
+    node affinity, or resources besides CPU and memory of the notebook's container: neither is evaluated here.
+
+    :param placement: what the user's choice puts on the pod.
+    :param catalogue: the catalog whose GPU types mark GPU nodes.
+    :param inventory: nodes and pods of the cluster.
+    :param base: the admin's value of each trait.
     """
     if base["node_affinity_required"] or _PLACING_POD_FIELDS & (base["extra_pod_config"] or {}).keys():
         return False
-    if _needs_more(catalogue, base):
+    if _has_uncounted_resources(catalogue, base):
         return False
     selector = base["node_selector"] or {}
     nodes = [node for node in inventory.nodes or () if selector.items() <= dict(node.labels).items()]
@@ -49,8 +53,11 @@ def has_cpu_node_room(
     )
 
 
-def _needs_more(catalogue: Catalog, base: AdminValues) -> bool:
-    """Tell whether pods need something that is not counted; GPUs the admin gave them are taken away from them."""
+def _has_uncounted_resources(catalogue: Catalog, base: AdminValues) -> bool:
+    """Return whether the admin's traits ask for resources that are not counted.
+
+    GPUs among them do not count: gpuspawner drops the admin's GPUs from every pod.
+    """
     gpus = overrides.list_gpu_resources(catalogue)
     amounts = (base[f"extra_resource_{kind}"] for kind in ("limits", "guarantees"))
     if any(overrides.drop_gpu_resources(each, gpus) for each in amounts):
@@ -60,15 +67,18 @@ def _needs_more(catalogue: Catalog, base: AdminValues) -> bool:
         *(each for some in others for each in (some.values() if isinstance(some, dict) else some or [])),
         base["extra_container_config"] or {},
     ]
-    # A container that asks for nothing needs nothing; zero-to-jupyterhub gives each pod such an init container.
+    # zero-to-jupyterhub gives each pod an init container without resources.
     return any(
         container.get("resources") if isinstance(container, dict) else container.resources for container in containers
     )
 
 
-def parse_admin_tolerations(admins: Any) -> tuple[Toleration, ...]:
-    """Return an admin's tolerations as values; KubeSpawner takes a list of them or a dict."""
-    entries = admins.values() if isinstance(admins, dict) else admins or []
+def parse_admin_tolerations(trait: Any) -> tuple[Toleration, ...]:
+    """Return the admin's tolerations as values.
+
+    :param trait: KubeSpawner's trait ``tolerations``: a list, or a dict whose values are tolerations.
+    """
+    entries = trait.values() if isinstance(trait, dict) else trait or []
     return tuple(
         Toleration(
             key=entry.get("key") or "",

@@ -1,8 +1,8 @@
-"""Which servers there are, and which are being started: what limits of a person and of a group are counted from.
+"""Running servers and starts without a pod, which limits of users and groups count.
 
-Servers that exist are those whose pods KubeSpawner watches, so that the count is right after a restart of the hub as
-well. A start has no pod yet that could be seen: it is written down here in the same breath in which it is let through,
-and stays until its pod shows, or it is certain that there will be none. Nothing here waits for anything.
+Running servers come from the pods that KubeSpawner watches, so the count is right after a restart of the hub. A start
+has no pod yet: admission reserves its GPUs here. The reservation ends when the reflector has the pod, or when the start
+has failed. No function here awaits.
 """
 
 from __future__ import annotations
@@ -25,36 +25,39 @@ from gpuspawner.core.policy.usage import ServerUsage
 from gpuspawner.hub.kubespawner.hub_pods import IsOwnPod, ServerKey, has_read_pods, list_watched_pods, read_pod_owners
 
 UNSEEN_POD_S = 60.0
-"""How long a pod may stay unseen that the API server was asked for: KubeSpawner lists all of them twice a minute."""
+"""How long a created pod may be missing from the reflector, which lists all pods twice a minute."""
 
 OWNERS_CACHE_S = 5.0
-"""How long it is remembered whose the pods are."""
+"""How long the hub caches the owners of pods."""
 _MAX_VIEWS = 16
-"""Different GPU types and pools that pods were understood with; group overrides may give some users others."""
+"""Combinations of GPU types and pools to keep decoded servers for; group overrides give users different ones."""
 
 ReadGroups = Callable[[set[str]], Mapping[str, frozenset[str]] | None]
-"""Returns the groups of people, casefolded, by name; None where they cannot be read."""
+"""Returns the normalized groups of users by user name, or None if they are not readable."""
 
 
 @dataclass(slots=True)
 class _Reservation:
     """A server that is being started.
 
-    :param before: uid of the pod that the server had when it was let through.
-    :param unseen_until: until when a pod may still show that was asked for, in monotonic seconds.
+    :param old_uids: uids of the pods that the server had when it was admitted.
+    :param unseen_until: when the reflector should have the created pod, in monotonic seconds; 0 = no pod is expected.
     """
 
     server: ServerUsage
     spawner: Any
-    before: frozenset[str]
+    old_uids: frozenset[str]
     unseen_until: float = 0.0
 
 
 class _DecodedPod(NamedTuple):
-    """What a pod was understood as.
+    """A decoded pod.
 
-    :param owner: whose it is by the hub's word.
-    :param servers: by number of the types and pools that it was understood with; what may change is not among them.
+    :param version: the pod's ``resourceVersion``.
+    :param pod: None if it is no server's pod.
+    :param owner: names of user and server in the hub's database.
+    :param servers: what the server uses, by number of the combination of GPU types and pools; uncertain results are
+        not kept.
     """
 
     version: object
@@ -64,9 +67,9 @@ class _DecodedPod(NamedTuple):
 
 
 class Reservations:
-    """One for the hub's process.
+    """Counts servers for limits; one object for the hub's process.
 
-    :param clock: monotonic seconds.
+    :param clock: returns monotonic seconds.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -78,14 +81,17 @@ class Reservations:
         self._owners_until = -math.inf
         self._views: dict[object, int] = {}
         self._starts: dict[ServerKey, _Reservation] = {}
-        self._is_told = False
+        self._has_logged_failure = False
 
     def list_servers(
         self, spawner: Any, catalogue: Catalog, *, inventory: Inventory, read_groups: ReadGroups
     ) -> tuple[ServerUsage, ...] | None:
-        """Return all servers of the hub, those that are being started among them; None while pods are not known.
+        """Return all running and starting servers of the hub, or None while the hub has not listed pods.
 
-        :param spawner: anybody's.
+        :param spawner: any spawner, for reflectors and the database session.
+        :param catalogue: the full catalog.
+        :param inventory: nodes, whose labels tell GPU types.
+        :param read_groups: called with the users whose pods lack the pools annotation.
         """
         if not has_read_pods(spawner):
             return None
@@ -96,39 +102,49 @@ class Reservations:
         return tuple(_merge_starts(found, starts)) if starts else tuple(found)
 
     def reserve(self, spawner: Any, server: ServerUsage) -> None:
-        """Write down that a server is being started; what was written down for it before goes."""
+        """Count a start from now on, in place of an earlier start of the same server.
+
+        :param spawner: the server's.
+        :param server: what the start will use.
+        """
         self._forget_other_loops()
         self._starts[server.owner, server.name] = _Reservation(server, spawner, self._uids(server))
 
     @contextmanager
     def track_creation(self, spawner: Any) -> Iterator[None]:
-        """Note that the API server is asked for a pod: unless it says no, there may be one soon."""
+        """Expect the server's pod in the reflector while and after the hub creates it, unless the API server refuses.
+
+        :param spawner: the server's.
+        """
         start = self._starts.get((spawner.user.name, spawner.name))
         if start is None:
             yield
             return
-        before = start.unseen_until
-        start.before, start.unseen_until = self._uids(start.server), self._clock() + UNSEEN_POD_S
+        unseen_until = start.unseen_until
+        start.old_uids, start.unseen_until = self._uids(start.server), self._clock() + UNSEEN_POD_S
         try:
             yield
         except ApiException as error:
             if (error.status or HTTPStatus.INTERNAL_SERVER_ERROR) < HTTPStatus.INTERNAL_SERVER_ERROR:
-                start.unseen_until = before
+                start.unseen_until = unseen_until
             raise
 
     def release_seen(self, spawner: Any) -> None:
-        """Look whether the pod of a start is to be seen: from then on it speaks for itself."""
+        """Stop expecting the pod of a start once the reflector has it.
+
+        :param spawner: the server's.
+        """
         start = self._starts.get((spawner.user.name, spawner.name))
         if start is not None and start.unseen_until and has_read_pods(spawner):
             self._read_pods(spawner)
             self._note_seen(start)
 
     def _note_seen(self, start: _Reservation) -> None:
-        if not self._uids(start.server) <= start.before:
+        if not self._uids(start.server) <= start.old_uids:
             start.unseen_until = 0.0
 
     def _uids(self, server: ServerUsage) -> frozenset[str]:
-        """Return the pods that a server has, of those read last."""
+        """Return the uids of a server's pods, as read last."""
         if self._uids_of is None:
             found: dict[ServerKey, set[str]] = {}
             for known in self._known.values():
@@ -138,7 +154,7 @@ class Reservations:
         return self._uids_of.get((server.owner, server.name), frozenset())
 
     def _read_pods(self, spawner: Any) -> None:
-        """Read the pods that are new, have changed, or belong to a user who has another name now."""
+        """Decode the pods that are new, have changed or have another owner now."""
         if (now := self._clock()) >= self._owners_until:
             self._owners, self._owners_until = read_pod_owners(spawner), now + OWNERS_CACHE_S
         found: dict[str, _DecodedPod] = {}
@@ -160,41 +176,43 @@ class Reservations:
         self, raw: Mapping[str, Any], owner: ServerKey | None, *, is_own: IsOwnPod, spawner: Any
     ) -> ServerPod | None:
         try:
-            # The hub's own word goes first: a server that was moved or renamed is where nobody would look for it.
+            # The hub's database comes first: the pod's annotations keep the old name of a renamed user.
             return read_server_pod(raw, owned_by=owner) if owner or is_own(raw) else None
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            # One strange pod must not take everybody's form away.
-            if not self._is_told:
-                self._is_told = True
+            # One malformed pod must not break every user's form.
+            if not self._has_logged_failure:
+                self._has_logged_failure = True
                 spawner.log.warning("Limits leave out a pod of a server that cannot be understood: %s", error)
             return None
 
     def _build_servers(self, catalogue: Catalog, *, inventory: Inventory, groups_of: ReadGroups) -> list[ServerUsage]:
-        """Make servers of the pods, anew of those that have changed or were understood with other types."""
-        view = self._view(catalogue)
+        """Return the servers of all pods; only pods that are not decoded for this catalog are decoded."""
+        view = self._number_view(catalogue)
         new = {key: known.pod for key, known in self._known.items() if known.pod and view not in known.servers}
-        changing: dict[str, ServerUsage] = {}
+        uncertain: dict[str, ServerUsage] = {}
         if new:
             pools = catalogue.policy.pools if catalogue.policy is not None else {}
-            silent = {pod.owner for pod in new.values() if pools and pod.pools is None and pod.devices}
-            groups = groups_of(silent) if silent else {}
-            untold = {key for key, pod in new.items() if _needs_node_labels(pod, catalogue)}
-            labels = {node.name: node.labels for node in inventory.nodes or ()} if untold else {}
+            unannotated = {pod.owner for pod in new.values() if pools and pod.pools is None and pod.devices}
+            groups = groups_of(unannotated) if unannotated else {}
+            unlabeled = {key for key, pod in new.items() if _needs_node_labels(pod, catalogue)}
+            labels = {node.name: node.labels for node in inventory.nodes or ()} if unlabeled else {}
             for key, pod in new.items():
                 own = None if groups is None else groups.get(pod.owner, frozenset())
                 server = build_server_usage(pod, catalogue, labels=labels.get(pod.node), groups=own)
-                is_certain = (groups is not None or pod.owner not in silent) and (
-                    key not in untold or pod.node in labels
+                is_certain = (groups is not None or pod.owner not in unannotated) and (
+                    key not in unlabeled or pod.node in labels
                 )
                 (self._known[key].servers if is_certain else {})[view] = server
                 if not is_certain:
-                    changing[key] = server
+                    uncertain[key] = server
         return [
-            changing[key] if key in changing else known.servers[view] for key, known in self._known.items() if known.pod
+            uncertain[key] if key in uncertain else known.servers[view]
+            for key, known in self._known.items()
+            if known.pod
         ]
 
-    def _view(self, catalogue: Catalog) -> int:
-        """Return a number for all that pods are understood with: catalogues come and go with every node."""
+    def _number_view(self, catalogue: Catalog) -> int:
+        """Return a number for the catalog's GPU types and pools: the catalog itself changes with every node."""
         key = _make_view_key(catalogue)
         if key not in self._views and len(self._views) >= _MAX_VIEWS:
             self._views.clear()
@@ -219,13 +237,13 @@ class Reservations:
 
 
 def _is_under_way(spawner: Any) -> bool:
-    """Tell whether JupyterHub or KubeSpawner is still at a start: both forget it by themselves, however it ends."""
+    """Return whether a start still runs: JupyterHub and KubeSpawner clear these attributes however it ends."""
     future = spawner._start_future
     return bool(spawner._spawn_pending or spawner._start_pending or (future is not None and not future.done()))
 
 
 def _needs_node_labels(pod: ServerPod, catalogue: Catalog) -> bool:
-    """Tell whether only its node says of which type a pod's GPUs are."""
+    """Return whether only the labels of its node tell the type of a pod's GPUs."""
     return bool(pod.devices and pod.node and not (pod.annotated_gpu and is_known_type(catalogue, pod.annotated_gpu)))
 
 
@@ -239,12 +257,12 @@ def _make_view_key(catalogue: Catalog) -> object:
 
 
 def _merge_starts(found: Iterable[ServerUsage], starts: dict[ServerKey, ServerUsage]) -> Iterator[ServerUsage]:
-    """Yield servers that exist and that are being started; one that is both counts once, by the larger number.
+    """Yield running and starting servers; a server that is both counts once, with the larger number of GPUs.
 
-    It counts towards the pools of both then: those of its person may be others than when its pod was made. What it had
-    before, of another type, counts as well: it has not gone yet.
+    It counts towards the pools of both, because the user's groups may have changed since the pod was created. An old
+    pod with another GPU type counts separately: it still holds its GPUs.
 
-    :param starts: by owner and name; changed.
+    :param starts: by owner and name; this function changes the values.
     """
     for server in found:
         key = (server.owner, server.name)

@@ -1,9 +1,6 @@
-"""What the person a spawner is for may have now, and who is let through: the policy, at work in the hub's process.
+"""Gathers what the gate needs to know in the hub's process: groups, running servers and quotas.
 
-Whom a server is for, and which groups that person is in, from JupyterHub's database.
-
-It is always the spawner's user, whoever asked: an admin who starts a server for somebody starts it by that person's
-rules.
+The rules of the spawner's user apply to a server, also when an admin starts the server for that user.
 """
 
 from __future__ import annotations
@@ -31,15 +28,22 @@ from gpuspawner.kube.resources.resource_quotas import QUOTA_CACHE_S
 
 
 class UserGroups:
-    """Reads people's groups; one for the hub's process, which says once that they cannot be read."""
+    """Reads users' groups from JupyterHub's database; one object for the hub's process.
+
+    It logs a failure once, until groups are readable again.
+    """
 
     def __init__(self) -> None:
-        self._is_told = False
+        self._has_logged_failure = False
         self._policy: Policy | None = None
-        self._told_names: set[str] = set()
+        self._logged_names: set[str] = set()
 
     def read_person(self, spawner: Any, policy: Policy) -> Person:
-        """Return whom a spawner's server is for; groups are only read where a policy asks for them."""
+        """Return the user of a spawner's server, with groups if the policy depends on them.
+
+        :param spawner: the user's.
+        :param policy: all rules of the admin.
+        """
         if policy is not self._policy:
             self._policy = policy
             self._check_names(policy, spawner)
@@ -50,13 +54,16 @@ class UserGroups:
         except SQLAlchemyError as error:
             self._log_unreadable(spawner, error)
             return Person(name=spawner.user.name, groups=None)
-        self._is_told = False
+        self._has_logged_failure = False
         return Person(name=spawner.user.name, groups=groups)
 
     def read_groups(self, names: Collection[str], spawner: Any) -> Mapping[str, frozenset[str]] | None:
-        """Return people's groups, casefolded, by name of each who is in one; None where they cannot be read.
+        """Return the normalized groups of users by user name, or None if the database is not readable.
 
-        :param spawner: anybody's, for its connection to the database.
+        Users without groups are left out.
+
+        :param names: of the users.
+        :param spawner: any spawner, for its database session.
         """
         if spawner.db is None:
             return None
@@ -71,33 +78,33 @@ class UserGroups:
         return {name: frozenset(groups) for name, groups in found.items()}
 
     def _check_names(self, policy: Policy, spawner: Any) -> None:
-        """Say which names of people are none as the hub writes them: their rules hold for nobody."""
+        """Warn of user names in the policy that the authenticator would normalize: their rules apply to no user."""
         authenticator = getattr(spawner, "authenticator", None)
         if authenticator is None:
             return
-        for name in sorted(policy.users.keys() - self._told_names):
-            if (written := authenticator.normalize_username(name)) != name:
-                self._told_names.add(name)
+        for name in sorted(policy.users.keys() - self._logged_names):
+            if (normalized := authenticator.normalize_username(name)) != name:
+                self._logged_names.add(name)
                 text = "policy.users.%s holds for nobody: this hub writes the name %s"
-                spawner.log.warning(text, sanitize_name(name), sanitize_name(written))
+                spawner.log.warning(text, sanitize_name(name), sanitize_name(normalized))
 
     def _log_unreadable(self, spawner: Any, error: Exception) -> None:
-        if not self._is_told:
-            self._is_told = True
+        if not self._has_logged_failure:
+            self._has_logged_failure = True
             text = "Groups cannot be read from the hub's database, so nothing is let through that depends on them: %s"
             spawner.log.error(text, error)
 
 
 _NO_SERVER_NAME = "/"
-"""What no server is called."""
+"""Not a valid name of a server."""
 _MAX_RULES = 4096
-"""People of whom is known what all rules come to."""
+"""Merged rules that are kept, one for each person."""
 
 
 class AdmissionService:
-    """One for the hub's process.
+    """Admits choices; one object for the hub's process.
 
-    :ivar reservations: the servers that limits are counted from.
+    :ivar reservations: running servers and starts without a pod; limits count them.
     """
 
     def __init__(self) -> None:
@@ -107,27 +114,31 @@ class AdmissionService:
         self._rules: dict[Person, Rule] = {}
 
     async def find_allowance(self, spawner: Any, offer: Offer, *, is_start: bool = False) -> Allowance:
-        """Return what a spawner's person may have now.
+        """Return what the spawner's user may have now.
 
-        :param is_start: instead of what the spawner is starting, which does not count then.
+        :param spawner: the user's.
+        :param offer: the catalog and the cluster.
+        :param is_start: the spawner is starting this server, so its own GPUs do not count as used.
         """
         excluding = spawner.name if is_start else _find_excluded_server(spawner)
         quota = await self._read_quota(spawner, offer)
         return self._build_allowance(spawner, offer, quota=quota, excluding=excluding)
 
     async def admit(self, spawner: Any, options: object, *, offer: Offer, is_start: bool) -> Admission:
-        """Return the admission of user options by what the person may have now.
+        """Return the admission of user options by what the spawner's user may have now.
 
-        A quota may have been read a few seconds ago: where it refuses the choice, it is read again.
+        The hub caches namespace quotas for a few seconds. If a cached quota refuses the choice, the hub reads it again.
 
+        :param spawner: the user's.
         :param options: any JSON value.
-        :param is_start: the server is being started now, and counts from here on.
-        :raises SelectionError: see :func:`gpuspawner.core.policy.admission.admit`.
+        :param offer: the catalog and the cluster.
+        :param is_start: the spawner is starting this server; its GPUs count as used from now on.
+        :raises SelectionError: the choice is refused; see :func:`gpuspawner.core.policy.admission.admit`.
         """
         max_age_s = QUOTA_CACHE_S
         while True:
             quota = await self._read_quota(spawner, offer, max_age_s=max_age_s)
-            # No await from here to the reservation: two starts at once must not both count without the other.
+            # No await from here to the reservation: each of two concurrent starts must count the other.
             excluding = spawner.name if is_start else _find_excluded_server(spawner)
             allowance = self._build_allowance(spawner, offer, quota=quota, excluding=excluding)
             try:
@@ -159,7 +170,7 @@ class AdmissionService:
     async def _read_quota(
         self, spawner: Any, offer: Offer, *, max_age_s: float = QUOTA_CACHE_S
     ) -> RemainingQuota | None:
-        """Wait until all can be told that the cluster has to be asked for; return what quotas leave."""
+        """Return what the namespace's quotas leave, once the hub has listed the pods that limits count."""
         if offer.catalogue.policy is not None:
             await ensure_pods_watched(spawner, timeout_s=spawner.capacity_timeout)
         return (
@@ -187,7 +198,7 @@ class AdmissionService:
         return Allowance(full_catalog=offer.catalogue, person=person, rule=self._find_rule(policy, person), usage=usage)
 
     def _find_rule(self, policy: Policy, person: Person) -> Rule:
-        """Return what all rules come to for a person, put together once while nothing of it changes."""
+        """Return the merged rule of a person, cached until the policy changes."""
         if policy is not self._policy or len(self._rules) >= _MAX_RULES:
             self._policy, self._rules = policy, {}
         if person not in self._rules:
@@ -196,9 +207,9 @@ class AdmissionService:
 
 
 def _find_excluded_server(spawner: Any) -> str:
-    """Return the name of the server that a form is about.
+    """Return the name of the server that a form is for, whose own GPUs do not count as used.
 
-    After a form for a named server that was not right, JupyterHub shows that of the default server, which may be
-    running and has to be counted then.
+    After a refused form for a named server, JupyterHub asks the default server's spawner for the form. The default
+    server may be running: its GPUs count then.
     """
     return _NO_SERVER_NAME if spawner.active else str(spawner.name)

@@ -13,9 +13,11 @@ from gpuspawner.core.catalog.policy_model import Person
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.discovery.build_catalog import assemble_catalog
 from gpuspawner.core.errors import PolicyError, SelectionError
+from gpuspawner.core.policy import admission as admission_module
 from gpuspawner.core.policy.admission import Admission, UnreadClusterError, admit
 from gpuspawner.core.policy.allowance import Allowance, resolve_allowance
 from gpuspawner.core.policy.usage import ServerUsage, Usage
+from gpuspawner.core.request.pod_requirements import place
 from gpuspawner.settings import Settings
 from tests.unit.hub.conftest import SETTINGS
 
@@ -97,6 +99,14 @@ def test_without_pools_no_pod_says_anything_of_them():
 def test_gpu_nodes_are_ruled_out_where_another_node_has_room(has_room: bool):
     found = admit({}, everything(CATALOGUE), has_cpu_node_room=lambda _, __: has_room).placement
     assert (bool(found.required), bool(found.avoided)) == (has_room, not has_room)
+
+
+@pytest.mark.parametrize("options", [{}, {"gpu": "a100"}])
+def test_an_admission_places_its_choice_once(options: Any, monkeypatch: pytest.MonkeyPatch):
+    placed: list[Any] = []
+    monkeypatch.setattr(admission_module, "place", lambda *choice: placed.append(choice) or place(*choice))
+    admit(options, everything(CATALOGUE), has_cpu_node_room=lambda _, __: True)
+    assert len(placed) == 1
 
 
 def test_a_server_that_may_have_no_gpu_still_avoids_the_nodes_of_all():
