@@ -35,7 +35,7 @@ from jupyterhub.utils import url_escape_path, url_path_join
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.form.fields import format_field_values
 from gpuspawner.core.request.checks import find_max_length
-from gpuspawner.core.request.field_definitions import FORM_FIELDS
+from gpuspawner.core.request.field_definitions import FIELDS, FORM_FIELDS
 from gpuspawner.core.request.selection import Selection
 
 _is_admin: ContextVar[bool] = ContextVar("gpuspawner_is_admin", default=False)
@@ -57,8 +57,8 @@ def is_viewer_admin() -> bool:
 
 CHOICE_HEADER = "Gpuspawner-Choice"
 
-_MAX_HEADER_CHARACTERS = 2400
-"""Characters of the header that are read at all; the longest texts of all fields take three quarters of them."""
+_MAX_HEADER_CHARACTERS = sum(each.max_length for each in FIELDS) + 280
+"""Characters of the header that are read at all: the longest text of every field, and room for the names."""
 
 
 def read_choice_header(handler: Any) -> dict[str, str] | None:
