@@ -132,7 +132,7 @@ def _database() -> Any:
 def _policy() -> Policy:
     """Return rules that ask for everything that can be asked for."""
     default = Rule(
-        images=frozenset({ANY}),
+        choices={"image": frozenset({ANY})},
         custom_images=False,
         gpus={ANY: GPUTypeRule()},
         max_gpus=4,

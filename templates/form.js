@@ -2,7 +2,7 @@
 // JSON island; choice.js and live.js know what to make of it, display.js keeps it new.
 
 const TYPED = ["custom_image", ...NUMBERS];
-const CHOICES = ["image", "gpu", "priority"];
+const CHOICES = ["image", "gpu", ...Object.keys(CLOSED)];
 
 /** Say a choice by its name, and the rest as its description; without a script its button has all of it as name. */
 function nameChoice(radio, number) {
@@ -108,8 +108,8 @@ function enhance(root, data, isLeaving) {
       settle(name);
     }
     const isUnusual = (name) => inputs[name] && wanted[name] !== (data[name].default ?? "");
-    const isFirst = wanted.priority === (data.priorities[0]?.slug ?? "");
-    if (find("more") && (!isFirst || ["run_time", "shared_memory"].some(isUnusual))) open("more");
+    const isFirst = (name) => wanted[name] === data[CLOSED[name].section][0].slug;
+    if (find("more") && (!offeredChoices(data).every(isFirst) || ["run_time", "shared_memory"].some(isUnusual))) open("more");
     update();
     NUMBERS.forEach((name) => complain(name));
     find("summary").scrollIntoView({ block: "nearest" });

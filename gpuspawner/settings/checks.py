@@ -7,7 +7,7 @@ What an entry that stands for several GPU types must mean together with the type
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from gpuspawner.core.catalog.combined_types import combine_types
@@ -15,12 +15,19 @@ from gpuspawner.core.catalog.model import Catalog, GPUType, Image
 from gpuspawner.core.catalog.node_labels import find_vendor
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
 from gpuspawner.core.errors import Problem, SelectionError
+from gpuspawner.core.request.field_definitions import AMOUNT_FIELDS, CLOSED_CHOICES
+from gpuspawner.core.request.fields import AmountField, ClosedChoiceField
 from gpuspawner.core.request.selection import validate
 from gpuspawner.core.text.quoting import quote, sanitize_name, suggest_name
 from gpuspawner.core.units.duration import format_duration
-from gpuspawner.core.units.quantity import format_cpu, format_memory
 from gpuspawner.settings.gpu import GPUEntry, TolerationSetting
-from gpuspawner.settings.models import CPUSetting, MemorySetting, RunTimeSetting, SettingsModel, SharedMemorySetting
+from gpuspawner.settings.models import (
+    SLUG_SECTIONS,
+    BoundsSetting,
+    ChoiceEntry,
+    SettingsModel,
+    SharedMemorySetting,
+)
 from gpuspawner.settings.policy import RuleEntry
 from gpuspawner.settings.policy_checks import SLUG_PATTERN, check_policy
 
@@ -118,12 +125,9 @@ def check_settings(settings: SettingsModel, accelerators: frozenset[str]) -> lis
     """
     problems = [
         *_check_slugs(settings),
-        *_check_bounds("cpu", settings.cpu, show=format_cpu),
-        *_check_bounds("memory", settings.memory, show=format_memory),
-        *_check_bounds("run_time", settings.run_time, show=format_duration),
-        *_check_bounds("shared_memory", settings.shared_memory, show=format_memory),
+        *(problem for each in AMOUNT_FIELDS for problem in _check_bounds(each, settings)),
         *_check_images(settings),
-        *_check_priorities(settings),
+        *(problem for each in CLOSED_CHOICES for problem in _check_choice_entries(each, settings)),
         *_check_accelerators(settings, accelerators),
         *check_policy(settings),
         *check_run_time_limits(settings),
@@ -137,18 +141,15 @@ def check_settings(settings: SettingsModel, accelerators: frozenset[str]) -> lis
 
 
 def _check_slugs(settings: SettingsModel) -> Iterator[Problem]:
-    for section in ("images", "priorities", "gpus", "presets", "pools", "accelerators"):
+    for section in SLUG_SECTIONS:
         for slug in getattr(settings, section):
             if not SLUG_PATTERN.fullmatch(slug):
                 yield Problem(field=f"{section}.{slug}", code="bad_slug", message=f"{_SLUG_RULE}, not {quote(slug)}")
 
 
-def _check_bounds(
-    path: str,
-    setting: CPUSetting | MemorySetting | RunTimeSetting | SharedMemorySetting | None,
-    *,
-    show: Callable[[int], str],
-) -> Iterator[Problem]:
+def _check_bounds(amount_field: AmountField, settings: SettingsModel) -> Iterator[Problem]:
+    path, show = amount_field.name, amount_field.notation.format_bare
+    setting: BoundsSetting | None = getattr(settings, path)
     if setting is None:
         return
     default = None if isinstance(setting, SharedMemorySetting) else setting.default
@@ -178,11 +179,13 @@ def _check_images(settings: SettingsModel) -> Iterator[Problem]:
                 yield Problem(field=f"images.{slug}.vendors", code="conflict", message=message)
 
 
-def _check_priorities(settings: SettingsModel) -> Iterator[Problem]:
-    for slug, entry in settings.priorities.items():
-        for key, value in (("class", entry.priority_class), ("value", entry.value)):
-            if entry.enabled and value is None:
-                yield Problem(field=f"priorities.{slug}.{key}", code="missing", message="is required")
+def _check_choice_entries(choice_field: ClosedChoiceField, settings: SettingsModel) -> Iterator[Problem]:
+    entries: dict[str, ChoiceEntry] = getattr(settings, choice_field.section)
+    for slug, entry in entries.items():
+        for key in entry.required_keys:
+            if entry.enabled and getattr(entry, key) is None:
+                name = type(entry).model_fields[key].alias or key
+                yield Problem(field=f"{choice_field.section}.{slug}.{name}", code="missing", message="is required")
 
 
 def _check_queue(settings: SettingsModel) -> Iterator[Problem]:
@@ -241,7 +244,7 @@ def check_presets(configured: ConfiguredCatalog) -> list[Problem]:
         presets=configured.presets,
         run_time=configured.run_time,
         shared_memory=configured.shared_memory,
-        priorities=configured.priorities,
+        choices=configured.choices,
     )
     found: list[Problem] = []
     for slug, preset in configured.presets.items():

@@ -9,35 +9,34 @@ from typing import TypeVar
 from gpuspawner.core.catalog.accelerators import GFD_PRODUCT, AcceleratorMatch, AcceleratorTable
 from gpuspawner.core.catalog.combined_types import CombinedType
 from gpuspawner.core.catalog.kueue import KueueQueue
-from gpuspawner.core.catalog.model import Bounds, CustomImages, GPUType, Image, Preset, Priority, ScaleUp, UnitKind
+from gpuspawner.core.catalog.model import Bounds, Choices, CustomImages, GPUType, Image, Preset, ScaleUp, UnitKind
 from gpuspawner.core.catalog.node_labels import find_vendor, parse_mig_profile
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
 from gpuspawner.core.discovery.discover import build_conventional_tolerations
-from gpuspawner.core.units.duration import format_duration_option
-from gpuspawner.core.units.quantity import format_cpu, format_memory_option
+from gpuspawner.core.request.field_definitions import (
+    AMOUNT_FIELDS,
+    CLOSED_CHOICES,
+    CPU,
+    MEMORY,
+    RUN_TIME,
+    SHARED_MEMORY,
+)
+from gpuspawner.core.request.fields import AmountField
 from gpuspawner.settings.gpu import GPUEntry
 from gpuspawner.settings.models import (
     AmountSetting,
-    CPUSetting,
+    BoundsSetting,
+    ChoiceEntry,
     CustomImagesSetting,
     ImageEntry,
-    MemorySetting,
     PresetEntry,
-    PriorityEntry,
     QueueSetting,
-    RunTimeSetting,
     SettingsModel,
     SharedMemorySetting,
 )
 from gpuspawner.settings.policy import convert_policy
 from gpuspawner.settings.value_types import Entry
-
-_DEFAULT_CPU_MILLIS = 2000
-_DEFAULT_MEMORY_BYTES = 8 * 1024**3
-_DEFAULT_RUN_TIME_S = 8 * 60 * 60
-_CPU_GUARANTEE = 0.5
-"""Servers idle most of the time, and a CPU that is not used can be lent; memory cannot."""
 
 EntryT = TypeVar("EntryT", bound=Entry)
 
@@ -52,15 +51,11 @@ def convert_settings(settings: SettingsModel, table: AcceleratorTable) -> Config
     return ConfiguredCatalog(
         images={slug: _convert_image(slug, entry) for slug, entry in sort_entries(settings.images).items()},
         custom_images=_convert_custom_images(settings.custom_images),
-        cpu=convert_bounds(settings.cpu, default=_DEFAULT_CPU_MILLIS, guarantee=_CPU_GUARANTEE)
-        if settings.cpu
-        else None,
-        memory=convert_bounds(settings.memory, default=_DEFAULT_MEMORY_BYTES, guarantee=1.0)
-        if settings.memory
-        else None,
-        run_time=convert_bounds(settings.run_time, default=_DEFAULT_RUN_TIME_S) if settings.run_time else None,
-        shared_memory=_convert_shared_memory(settings.shared_memory),
-        priorities={slug: _convert_priority(slug, entry) for slug, entry in sort_entries(settings.priorities).items()},
+        cpu=convert_bounds(CPU, settings.cpu),
+        memory=convert_bounds(MEMORY, settings.memory),
+        run_time=convert_bounds(RUN_TIME, settings.run_time),
+        shared_memory=convert_bounds(SHARED_MEMORY, settings.shared_memory),
+        choices=_convert_choices(settings),
         gpus=gpus,
         uncounted=frozenset(
             slug
@@ -87,17 +82,17 @@ def sort_entries(entries: Mapping[str, EntryT]) -> dict[str, EntryT]:
     return dict(sorted(enabled.items(), key=lambda item: (item[1].order is None, item[1].order or 0)))
 
 
-def convert_bounds(
-    setting: CPUSetting | MemorySetting | RunTimeSetting, *, default: int, guarantee: float = 1.0
-) -> Bounds:
-    """Return bounds in base units.
+def convert_bounds(amount_field: AmountField, setting: BoundsSetting | None) -> Bounds | None:
+    """Return bounds in base units, None where the settings have none.
 
-    :param default: taken when the setting has none, moved to the nearest amount that its range and steps allow.
-    :param guarantee: taken when the setting has none.
+    A default that the setting lacks is the field's, moved to the nearest amount that range and steps allow.
     """
+    if setting is None:
+        return None
     own = setting.guarantee if isinstance(setting, AmountSetting) else None
-    chosen = setting.default
+    chosen = None if isinstance(setting, SharedMemorySetting) else setting.default
     if chosen is None:
+        default = setting.min if amount_field.default is None else amount_field.default
         inside = min(max(default, setting.min), setting.max)
         chosen = inside - (inside - setting.min) % setting.step
     return Bounds(
@@ -105,7 +100,7 @@ def convert_bounds(
         max=setting.max,
         step=setting.step,
         default=chosen,
-        guarantee=guarantee if own is None else own,
+        guarantee=amount_field.guarantee if own is None else own,
     )
 
 
@@ -120,19 +115,15 @@ def _convert_queue(setting: QueueSetting | None) -> KueueQueue | None:
     )
 
 
-def _convert_shared_memory(setting: SharedMemorySetting | None) -> Bounds | None:
-    # No size is one of the choices, and the default; whoever wants some begins with the least.
-    return None if setting is None else Bounds(**setting.model_dump(), default=setting.min)
-
-
-def _convert_priority(slug: str, entry: PriorityEntry) -> Priority:
-    return Priority(
-        slug=slug,
-        display_name=entry.display_name or slug,
-        description=entry.description,
-        priority_class=entry.priority_class or "",
-        value=entry.value or 0,
-    )
+def _convert_choices(settings: SettingsModel) -> Choices:
+    sections: dict[str, dict[str, ChoiceEntry]] = {
+        each.name: sort_entries(getattr(settings, each.section)) for each in CLOSED_CHOICES
+    }
+    return {
+        name: {slug: entry.convert(slug) for slug, entry in entries.items()}
+        for name, entries in sections.items()
+        if entries
+    }
 
 
 def _convert_image(slug: str, entry: ImageEntry) -> Image:
@@ -239,18 +230,16 @@ def build_preset_options(entry: PresetEntry) -> dict[str, object]:
     options: dict[str, object] = {}
     if entry.image is not None:
         options["image"] = entry.image
-    if entry.cpu is not None:
-        options["cpu"] = format_cpu(entry.cpu)
-    if entry.memory is not None:
-        options["memory"] = format_memory_option(entry.memory)
+    for amount_field in AMOUNT_FIELDS:
+        amount = getattr(entry, amount_field.name)
+        if amount is not None:
+            options[amount_field.name] = amount_field.format_option(amount)
     if entry.gpu:
         options["gpu"] = entry.gpu
     if entry.gpu_count is not None:
         options["gpu_count"] = entry.gpu_count
-    if entry.run_time is not None:
-        options["run_time"] = format_duration_option(entry.run_time)
-    if entry.shared_memory is not None:
-        options["shared_memory"] = format_memory_option(entry.shared_memory)
-    if entry.priority is not None:
-        options["priority"] = entry.priority
+    for choice_field in CLOSED_CHOICES:
+        slug = getattr(entry, choice_field.name)
+        if slug is not None:
+            options[choice_field.name] = slug
     return options

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from gpuspawner.core.units.duration import format_duration_option
-from gpuspawner.core.units.quantity import format_memory_option
-from gpuspawner.settings.models import SettingsModel
+from gpuspawner.core.request.field_definitions import CPU, MEMORY, RUN_TIME
+from gpuspawner.settings.models import SLUG_SECTIONS, SettingsModel
 from gpuspawner.settings.policy_checks import SLUG_PATTERN
 from gpuspawner.settings.value_types import UNIT_KEY
 
 JSON_SCHEMA_DIALECT = "http://json-schema.org/draft-07/schema#"
 
 _REFS = "#/definitions/{model}"
-_SLUG_SECTIONS = ("images", "priorities", "gpus", "presets", "pools", "accelerators")
 _NEVER_NULL = "discover_gpus"
 """The one optional key that does not allow null, because its trait does not."""
 _NULL = {"type": "null"}
-_DEFAULT_FORMATTERS: dict[str, Callable[[int], object]] = {
-    "cpu": lambda millis: millis // 1000 if millis % 1000 == 0 else millis / 1000,
-    "memory": format_memory_option,
-    "run_time": format_duration_option,
-}
+_DEFAULT_FORMATTERS = {each.name: each.format_option for each in (CPU, MEMORY, RUN_TIME)}
+"""Unit of a key → how its default is written."""
 
 
 def build_settings_schema(others: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
@@ -34,7 +29,7 @@ def build_settings_schema(others: Mapping[str, Mapping[str, Any]] | None = None)
     definitions = {name: _simplify(model) for name, model in schema.pop("$defs").items()}
     section = _simplify(schema)
     section["properties"][_NEVER_NULL] = _simplify(schema["properties"][_NEVER_NULL])
-    for name in _SLUG_SECTIONS:
+    for name in SLUG_SECTIONS:
         section["properties"][name] = _require_slugs(section["properties"][name])
     section["properties"] |= {name: dict(value) for name, value in (others or {}).items()}
     return {"$schema": JSON_SCHEMA_DIALECT, **section, "definitions": definitions}

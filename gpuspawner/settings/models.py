@@ -8,10 +8,13 @@ What an admin says about a queue of Kueue.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, StringConstraints
+from typing_extensions import override
 
+from gpuspawner.core.catalog.model import Choice
+from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, Priority
 from gpuspawner.settings.gpu import AcceleratorEntry, GPUEntry
 from gpuspawner.settings.policy import PolicySetting, PoolEntry
 from gpuspawner.settings.value_types import (
@@ -130,8 +133,29 @@ class SharedMemorySetting(StrictModel):
     step: Memory = Field(default=256 * 1024**2, description=_STEP)
 
 
-class PriorityEntry(Entry):
+BoundsSetting = CPUSetting | MemorySetting | RunTimeSetting | SharedMemorySetting
+
+
+class ChoiceEntry(Entry):
+    """An entry of a closed choice.
+
+    :cvar required_keys: attributes that an enabled entry must have.
+    """
+
+    required_keys: ClassVar[tuple[str, ...]] = ()
+
+    def convert(self, slug: str) -> Choice:
+        """Return the entry as the catalog has it."""
+        return Choice(**self._describe(slug))
+
+    def _describe(self, slug: str) -> dict[str, Any]:
+        return {"slug": slug, "display_name": self.display_name or slug, "description": self.description}
+
+
+class PriorityEntry(ChoiceEntry):
     """A priority users may pick."""
+
+    required_keys: ClassVar[tuple[str, ...]] = ("priority_class", "value")
 
     priority_class: Annotated[str, StringConstraints(pattern=rf"^{DOMAIN_PATTERN}$")] | None = Field(
         default=None, alias="class", description="Name of a PriorityClass of the cluster."
@@ -139,6 +163,11 @@ class PriorityEntry(Entry):
     value: Annotated[int, Field(ge=-(2**31), le=10**9)] | None = Field(
         default=None, description="The number in that PriorityClass; more than a billion is Kubernetes' own."
     )
+
+    @override
+    def convert(self, slug: str) -> Priority:
+        """Return the priority as the catalog has it."""
+        return Priority(**self._describe(slug), priority_class=self.priority_class or "", value=self.value or 0)
 
 
 class PresetEntry(Entry):
@@ -198,3 +227,7 @@ class SettingsModel(StrictModel):
     queue: QueueSetting | None = Field(
         default=None, description="A queue of Kueue that servers with a GPU go through. Omitted: none."
     )
+
+
+SLUG_SECTIONS = ("images", *(each.section for each in CLOSED_CHOICES), "gpus", "presets", "pools", "accelerators")
+"""Keys of the settings whose entries have slugs."""

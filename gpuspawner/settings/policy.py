@@ -18,6 +18,7 @@ from gpuspawner.core.catalog.policy_model import (
     Rule,
     normalize_group,
 )
+from gpuspawner.core.request.field_definitions import POLICY_CHOICES
 from gpuspawner.core.units.duration import parse_duration
 from gpuspawner.core.units.quantity import parse_cpu, parse_memory
 from gpuspawner.settings.value_types import (
@@ -201,7 +202,11 @@ def convert_policy(setting: PolicySetting | None, *, pools: Mapping[str, PoolEnt
 
 def _convert_rule(entry: RuleEntry) -> Rule:
     return Rule(
-        images=None if entry.images is None else frozenset(entry.images),
+        choices={
+            each.name: frozenset(slugs)
+            for each in POLICY_CHOICES
+            if (slugs := getattr(entry, each.section)) is not None
+        },
         custom_images=entry.custom_images,
         gpus=None if entry.gpus is None else {slug: _convert_limits(of_type) for slug, of_type in entry.gpus.items()},
         max_gpus=entry.max_gpus,

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from gpuspawner.core.catalog.policy_model import ANY, UNLIMITED, normalize_group
 from gpuspawner.core.errors import Problem
+from gpuspawner.core.request.field_definitions import IMAGE, POLICY_CHOICES
+from gpuspawner.core.request.fields import ChoiceField
 from gpuspawner.core.text.quoting import quote, sanitize_name, suggest_name
 from gpuspawner.core.units.quantity import format_cpu, format_memory
 from gpuspawner.settings.models import CPUSetting, MemorySetting, SettingsModel
 from gpuspawner.settings.policy import CPURange, MemoryRange, PoolEntry, RuleEntry, TypeLimits
+from gpuspawner.settings.value_types import Entry
 
+EntryT = TypeVar("EntryT", bound=Entry)
 SLUG_PATTERN = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
 _OWN_IMAGE = "default"
 """Slug of KubeSpawner's own image, offered if no image is configured."""
@@ -20,18 +25,23 @@ _OWN_IMAGE = "default"
 class _KnownNames:
     """The slugs that rules may contain, collected once for thousands of rules.
 
-    :ivar images: offered images.
+    :ivar choices: field that rules may restrict → offered slugs.
     :ivar gpus: enabled GPU types by slug.
     :ivar bare: normalized slug → first GPU type with it, to suggest a correction.
     """
 
     def __init__(self, settings: SettingsModel) -> None:
         self.settings = settings
-        self.images = [slug for slug, entry in settings.images.items() if entry.enabled] or [_OWN_IMAGE]
-        self.gpus = {slug: entry for slug, entry in settings.gpus.items() if entry.enabled}
+        self.choices = {each.name: list(_list_enabled(getattr(settings, each.section))) for each in POLICY_CHOICES}
+        self.choices[IMAGE.name] = self.choices[IMAGE.name] or [_OWN_IMAGE]
+        self.gpus = _list_enabled(settings.gpus)
         self.bare: dict[str, str] = {}
         for slug in self.gpus:
             self.bare.setdefault(_normalize_slug(slug), slug)
+
+
+def _list_enabled(entries: Mapping[str, EntryT]) -> dict[str, EntryT]:
+    return {slug: entry for slug, entry in entries.items() if entry.enabled}
 
 
 def check_policy(settings: SettingsModel) -> Iterator[Problem]:
@@ -67,7 +77,11 @@ def check_policy(settings: SettingsModel) -> Iterator[Problem]:
 
 def _check_rule(path: str, rule: RuleEntry, *, known: _KnownNames) -> Iterator[Problem]:
     settings = known.settings
-    yield from _check_images(f"{path}.images", rule, known=known)
+    if rule.images == []:
+        message = "must name at least one image: without one no server starts"
+        yield Problem(field=f"{path}.images", code="out_of_range", message=message)
+    for each in POLICY_CHOICES:
+        yield from _check_choice(f"{path}.{each.section}", each, rule=rule, known=known)
     for slug in rule.gpus or {}:
         if reason := _describe_bad_gpu(slug, known):
             yield Problem(field=f"{path}.gpus.{sanitize_name(slug)}", code="unknown_choice", message=reason)
@@ -78,13 +92,11 @@ def _check_rule(path: str, rule: RuleEntry, *, known: _KnownNames) -> Iterator[P
     yield from _check_range(f"{path}.memory", rule.memory, everybody=settings.memory, show=format_memory)
 
 
-def _check_images(path: str, rule: RuleEntry, *, known: _KnownNames) -> Iterator[Problem]:
-    if rule.images == []:
-        message = "must name at least one image: without one no server starts"
-        yield Problem(field=path, code="out_of_range", message=message)
-    for index, slug in enumerate(rule.images or ()):
-        if slug not in known.images and slug != ANY:
-            reason = _describe_unknown("image", slug, offered=known.images, entries=known.settings.images)
+def _check_choice(path: str, choice_field: ChoiceField, *, rule: RuleEntry, known: _KnownNames) -> Iterator[Problem]:
+    offered, entries = known.choices[choice_field.name], getattr(known.settings, choice_field.section)
+    for index, slug in enumerate(getattr(rule, choice_field.section) or ()):
+        if slug not in offered and slug != ANY:
+            reason = _describe_unknown(choice_field.title, slug, offered=offered, entries=entries)
             yield Problem(field=f"{path}.{index}", code="unknown_choice", message=reason)
 
 

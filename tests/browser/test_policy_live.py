@@ -53,7 +53,7 @@ CATALOGUE = Catalog(
     },
     policy=Policy(
         default=Rule(
-            images=frozenset({"lab"}),
+            choices={"image": frozenset({"lab"})},
             custom_images=False,
             gpus={"a100": GPUTypeRule(), "t4": GPUTypeRule(max_runtime_s=4 * HOUR_S)},
             max_gpus=4,

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity
 from gpuspawner.cli.doctor.facts import ClusterFacts, KubernetesObject, ObjectKind, get_object_name
 from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text
+from gpuspawner.core.request.field_definitions import PRIORITY, Priority
 
 _DEFAULT_STORAGE = "storageclass.kubernetes.io/is-default-class"
 _ZONE = "topology.kubernetes.io/zone"
@@ -56,13 +57,14 @@ def check_runtime_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 def check_priority_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield PriorityClasses that settings and values name and that there are not, or that are worth something else."""
-    wanted = {each.priority_class: each.value for each in facts.configured.priorities.values()}
+    priorities = facts.configured.choices.get(PRIORITY.name, {}).values()
+    own = {each.priority_class: each.value for each in priorities if isinstance(each, Priority)}
+    wanted = dict(own)
     if facts.requirements is not None and facts.requirements.priority_class:
         wanted.setdefault(facts.requirements.priority_class, 0)
     values = {
         get_object_name(each): as_int(each.get("value")) for each in facts.list_objects(ObjectKind.PRIORITY_CLASSES)
     }
-    own = {each.priority_class for each in facts.configured.priorities.values()}
     for name, value in wanted.items():
         if facts.lacks(ObjectKind.PRIORITY_CLASSES, name):
             yield Diagnosis(

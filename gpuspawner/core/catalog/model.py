@@ -188,18 +188,19 @@ class GPUType:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Priority:
-    """A priority that a user can choose.
+class Choice:
+    """An entry of a closed choice, see :data:`gpuspawner.core.request.field_definitions.CLOSED_CHOICES`.
 
-    :param priority_class: name of a PriorityClass.
-    :param value: the PriorityClass's value.
+    :param slug: key in settings and user options.
     """
 
     slug: str
     display_name: str
-    priority_class: str
-    value: int
     description: str = ""
+
+
+Choices = Mapping[str, Mapping[str, Choice]]
+"""Field name → slug → entry, the default first; fields without entries are left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,7 +234,7 @@ class Catalog:
     :param custom_images: settings for images by reference; None = users can choose from ``images`` only.
     :param run_time: bounds of the run time in seconds; None = the form has no such field.
     :param shared_memory: bounds of /dev/shm in bytes; None = the GPU type decides. Choosing a size is optional.
-    :param priorities: slug → priority; empty = the spawner's own priority applies.
+    :param choices: the offered entries of each closed choice.
     :param policy: the admin's rules; None = every user can have everything.
     :param max_runtime_s: seconds after which every server is stopped; None = never.
     :param queue: Kueue's queue for servers with a GPU; None = servers are not queued.
@@ -249,7 +250,7 @@ class Catalog:
     custom_images: CustomImages | None = None
     run_time: Bounds | None = None
     shared_memory: Bounds | None = None
-    priorities: Mapping[str, Priority] = field(default_factory=dict)
+    choices: Choices = field(default_factory=dict)
     policy: Policy | None = None
     max_runtime_s: int | None = None
     queue: KueueQueue | None = None
@@ -259,10 +260,12 @@ class Catalog:
         """Slug of the image for users who choose none: the first."""
         return next(iter(self.images))
 
-    @property
-    def default_priority(self) -> str | None:
-        """Slug of the priority for users who choose none: the first. None if there are no priorities."""
-        return next(iter(self.priorities), None)
+    def find_default_choice(self, name: str) -> str | None:
+        """Return the slug of a closed choice for users who choose none: the first. None if it is not offered.
+
+        :param name: name of the field.
+        """
+        return next(iter(self.choices.get(name, ())), None)
 
 
 def narrow_bounds(bounds: Bounds | None, *, least: int | None = None, most: int | None = None) -> Bounds | None:

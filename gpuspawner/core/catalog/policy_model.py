@@ -51,7 +51,7 @@ GPUTypeRules = Mapping[str, GPUTypeRule]
 class Rule:
     """The limits for a user, a group or everyone; None = the rule does not set this limit.
 
-    :param images: slugs of the allowed images, or :data:`ANY`.
+    :param choices: field name → the allowed slugs, or :data:`ANY`; a missing field is not restricted.
     :param custom_images: whether users may name images by reference, if the catalog allows that at all.
     :param gpus: the allowed GPU types, by slug or :data:`ANY`, with their limits.
     :param max_gpus: units in all servers of a user; :data:`UNLIMITED` lifts this or any other limit.
@@ -65,7 +65,7 @@ class Rule:
     :param caps: for a merged rule, ``gpus`` of the denying rules that lower the others.
     """
 
-    images: frozenset[str] | None = None
+    choices: Mapping[str, frozenset[str]] = field(default_factory=dict)
     custom_images: bool | None = None
     gpus: GPUTypeRules | None = None
     max_gpus: int | None = None
@@ -78,9 +78,14 @@ class Rule:
     sources: tuple[GPUTypeRules, ...] = field(default=(), compare=False, repr=False)
     caps: tuple[GPUTypeRules, ...] = field(default=(), compare=False, repr=False)
 
-    def allows_image(self, slug: str) -> bool:
-        """Return whether an image of the catalog is allowed."""
-        return self.images is None or slug in self.images or ANY in self.images
+    def allows_choice(self, name: str, slug: str) -> bool:
+        """Return whether an entry of a field is allowed.
+
+        :param name: name of the field.
+        :param slug: key of the entry.
+        """
+        slugs = self.choices.get(name)
+        return slugs is None or slug in slugs or ANY in slugs
 
     def find_type_rule(self, slug: str) -> GPUTypeRule | None:
         """Return the limits for a GPU type, None if the type is not allowed."""

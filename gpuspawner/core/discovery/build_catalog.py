@@ -17,12 +17,12 @@ from gpuspawner.core.catalog.kueue import KueueQueue
 from gpuspawner.core.catalog.model import (
     Bounds,
     Catalog,
+    Choices,
     CustomImages,
     GPUType,
     Image,
     Platform,
     Preset,
-    Priority,
     UnitKind,
 )
 from gpuspawner.core.catalog.nodes_by_type import has_silent_plugin, may_have_units
@@ -139,7 +139,7 @@ class ConfiguredCatalog:
     :param memory: bounds in bytes; None = derived from the largest node.
     :param run_time: bounds in seconds; None = the form has no such field.
     :param shared_memory: bounds in bytes; None = the GPU types decide.
-    :param priorities: slug → priority; empty = the form has no such field.
+    :param choices: the offered entries of each closed choice.
     :param gpus: slug → described GPU type.
     :param uncounted: slugs of GPU types without ``max_count``. The largest number on one node replaces it; for combined
         types, the members' largest.
@@ -159,7 +159,7 @@ class ConfiguredCatalog:
     memory: Bounds | None = None
     run_time: Bounds | None = None
     shared_memory: Bounds | None = None
-    priorities: Mapping[str, Priority] = field(default_factory=dict)
+    choices: Choices = field(default_factory=dict)
     gpus: Mapping[str, GPUType] = field(default_factory=dict)
     uncounted: frozenset[str] = frozenset()
     unions: Mapping[str, CombinedType] = field(default_factory=dict)
@@ -208,7 +208,7 @@ def assemble_catalog(
         custom_images=configured.custom_images,
         run_time=configured.run_time,
         shared_memory=configured.shared_memory,
-        priorities=configured.priorities,
+        choices=configured.choices,
         policy=configured.policy,
         queue=configured.queue,
     )

@@ -8,19 +8,18 @@ The part of the form that changes with the cluster: what each GPU type has, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 
 from gpuspawner.core.autoscaling.node_pools import may_add_gpu_type
-from gpuspawner.core.catalog.model import Catalog, GPUType, Priority, ScaleUp, UnitKind
+from gpuspawner.core.catalog.model import Catalog, GPUType, ScaleUp, UnitKind
 from gpuspawner.core.catalog.policy_model import Person
 from gpuspawner.core.cluster.model import ScalableNodePool
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.form.cache import FormCache
 from gpuspawner.core.form.fields import (
-    FORM_FIELDS,
     FilledFields,
     fill_fields,
     format_field_values,
@@ -38,13 +37,15 @@ from gpuspawner.core.form.policy import (
 )
 from gpuspawner.core.form.views import (
     AlternativeView,
+    ChoiceFieldView,
+    ChoiceView,
     FormView,
     GPUTypeState,
     GPUTypeView,
     ImageView,
+    NumberView,
     PolicyView,
     PresetView,
-    PriorityView,
     TimeView,
     VendorView,
     VerdictView,
@@ -63,12 +64,20 @@ from gpuspawner.core.form.wording import (
 )
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.policy.denials import Denial
+from gpuspawner.core.request.field_definitions import (
+    AMOUNT_FIELDS,
+    CLOSED_CHOICES,
+    CPU,
+    FORM_FIELDS,
+    MEMORY,
+    RUN_TIME,
+    SHARED_MEMORY,
+)
+from gpuspawner.core.request.fields import AmountField
 from gpuspawner.core.request.selection import Selection
 from gpuspawner.core.text.i18n import gettext, gettext_lazy, translate_now
 from gpuspawner.core.text.wording import join_sentences
-from gpuspawner.core.units.duration import format_duration_option
 from gpuspawner.core.units.formatting import format_rough_duration, format_vendor
-from gpuspawner.core.units.quantity import format_cpu, format_gib
 from gpuspawner.core.verdict.availability import Availability, count_availability
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from gpuspawner.core.verdict.wording import format_verdict, format_verdict_label
@@ -176,8 +185,6 @@ UNIT_TEXTS = {
 }
 """What one unit of a GPU type is, in people's words."""
 
-_RANGE_KEYS = ("min", "max", "step")
-_NUMBER_KEYS = (*_RANGE_KEYS, "default", "guarantee")
 GPU_COLUMNS = (
     *("slug", "display_name", "memory_gib", "max_count", "total", "free"),
     *("state", "reason", "shapes", "largest_shapes", "scales"),
@@ -218,11 +225,11 @@ def build_view(
     return FormView(
         images=apply_allowance_to_images(build_image_views(catalogue, cache=live.cache), allowance),
         custom_image=build_custom_image_view(reach.custom_images, values["custom_image"]),
-        cpu=build_number_view(reach.cpu, format_cpu),
-        memory=build_number_view(reach.memory, format_gib),
-        run_time=build_number_view(reach.run_time, format_duration_option),
-        shared_memory=build_number_view(catalogue.shared_memory, format_gib),
-        priorities=tuple(map(_build_priority_view, catalogue.priorities.values())),
+        cpu=build_number_view(reach.cpu, CPU.format_input),
+        memory=build_number_view(reach.memory, MEMORY.format_input),
+        run_time=build_number_view(reach.run_time, RUN_TIME.format_input),
+        shared_memory=build_number_view(catalogue.shared_memory, SHARED_MEMORY.format_input),
+        choices=tuple(_build_choice_field_views(reach)),
         vendors=_build_vendor_views(allowance, inventory, live=live),
         presets=presets,
         values=values,
@@ -260,11 +267,11 @@ def encode_view_without_gpus(view: FormView) -> dict[str, object]:
         "version": view.version,
         "images": _encode_table(_IMAGE_COLUMNS, [_encode_image(image) for image in view.images if not image.denied]),
         "custom_image": view.custom_image and _pick_attributes(view.custom_image, "complaint"),
-        "cpu": view.cpu and _pick_attributes(view.cpu, *_NUMBER_KEYS),
-        "memory": view.memory and _pick_attributes(view.memory, *_NUMBER_KEYS),
-        "run_time": view.run_time and _pick_attributes(view.run_time, *_RANGE_KEYS, "default"),
-        "shared_memory": view.shared_memory and _pick_attributes(view.shared_memory, *_RANGE_KEYS),
-        "priorities": [_pick_attributes(each, "slug", "display_name") for each in view.priorities],
+        **{each.name: _encode_bounds(each, getattr(view, each.name)) for each in AMOUNT_FIELDS},
+        **{
+            each.section: [_pick_attributes(entry, "slug", "display_name") for entry in view.list_entries(each.section)]
+            for each in CLOSED_CHOICES
+        },
         "presets": _encode_table(_PRESET_COLUMNS, [_encode_preset(preset) for preset in view.presets]),
         "values": dict(view.values),
         "verdict": view.verdict and _encode_verdict(view.verdict),
@@ -304,8 +311,12 @@ def _encode_policy(policy: PolicyView, presets: Iterable[PresetView]) -> dict[st
 def _encode_time(time: TimeView) -> dict[str, object]:
     return {
         **_pick_attributes(time, "slug", "longest"),
-        "run_time": time.run_time and _pick_attributes(time.run_time, *_RANGE_KEYS, "default"),
+        "run_time": _encode_bounds(RUN_TIME, time.run_time),
     }
+
+
+def _encode_bounds(amount_field: AmountField, bounds: NumberView | None) -> dict[str, object] | None:
+    return None if bounds is None else _pick_attributes(bounds, *amount_field.bounds_keys)
 
 
 def _pick_attributes(value: object, *names: str) -> dict[str, object]:
@@ -320,8 +331,19 @@ def _group_by_field(problems: Iterable[Problem]) -> dict[str, str]:
     return {name: join_sentences(*texts) for name, texts in messages.items()}
 
 
-def _build_priority_view(priority: Priority) -> PriorityView:
-    return PriorityView(slug=priority.slug, display_name=priority.display_name, description=priority.description)
+def _build_choice_field_views(catalogue: Catalog) -> Iterator[ChoiceFieldView]:
+    for each in CLOSED_CHOICES:
+        if offered := catalogue.choices.get(each.name):
+            yield ChoiceFieldView(
+                name=each.name,
+                section=each.section,
+                label=translate_now(each.label),
+                title=translate_now(each.title),
+                entries=tuple(
+                    ChoiceView(slug=entry.slug, display_name=entry.display_name, description=entry.description)
+                    for entry in offered.values()
+                ),
+            )
 
 
 def _build_vendor_views(allowance: Allowance, inventory: Inventory, *, live: LiveState) -> tuple[VendorView, ...]:

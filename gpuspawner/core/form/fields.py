@@ -19,38 +19,35 @@ from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.form.views import FORM_LEVEL
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.request.checks import Problems
+from gpuspawner.core.request.field_definitions import (
+    AMOUNT_FIELDS,
+    CLOSED_CHOICES,
+    FORM_FIELDS,
+    GPU,
+    IMAGE,
+    KEPT,
+    RUN_TIME,
+    SHARED_MEMORY,
+)
+from gpuspawner.core.request.fields import AmountField, ClosedChoiceField
 from gpuspawner.core.request.options import parse_form
 from gpuspawner.core.request.selection import (
     NUMBER_OF_GPUS,
     OPTIONS_VERSION,
     Selection,
+    find_amount,
     find_max_run_time_s,
     is_given,
     validate,
 )
-from gpuspawner.core.text.i18n import gettext, gettext_lazy
+from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import join_sentences
 from gpuspawner.core.units.duration import format_duration_option, parse_duration
-from gpuspawner.core.units.quantity import format_cpu, format_gib
-
-FORM_FIELDS = (
-    *("image", "custom_image", "cpu", "memory", "gpu", "gpu_count"),
-    *("run_time", "shared_memory", "priority"),
-)
-"""Names of the form's fields, in the form's order."""
 
 DenialExplainer = Callable[[str, Mapping[str, object]], str]
 """Field and user options → why a person may not have what these hold there, a sentence; empty where it is gone."""
 
 _MAX_QUOTED_CHARS = 40
-_GONE_NOTICES = {
-    "cpu": gettext_lazy("Your last number of CPUs{saved} is no longer offered: {kept} is filled in."),
-    "memory": gettext_lazy("Your last amount of memory{saved} is no longer offered: {kept} GiB is filled in."),
-    "run_time": gettext_lazy("Your last run time{saved} is no longer offered: {kept} is filled in."),
-}
-"""Field → what is said when what was saved for it is gone."""
-_KEPT, _KEPT_MEMORY = gettext_lazy("{kept} is filled in."), gettext_lazy("{kept} GiB is filled in.")
-"""What is said after why somebody may not have it."""
 
 
 def try_validate(options: Mapping[str, object], catalogue: Catalog) -> Selection | None:
@@ -63,19 +60,16 @@ def try_validate(options: Mapping[str, object], catalogue: Catalog) -> Selection
 
 def format_field_values(selection: Selection) -> dict[str, str]:
     """Return a selection as field values, in form notation (cores; GiB; hours and minutes with their units)."""
-    cpu, memory, run_time = selection.cpu_millis, selection.memory_bytes, selection.run_time_s
-    shared = selection.shared_memory_bytes
-    return {
+    amounts = {each.name: (each, find_amount(selection, each)) for each in AMOUNT_FIELDS}
+    values = {
         "image": selection.image,
         "custom_image": selection.custom_image or "",
-        "cpu": "" if cpu is None else format_cpu(cpu),
-        "memory": "" if memory is None else format_gib(memory),
         "gpu": selection.gpu or "",
         "gpu_count": str(selection.gpu_count) if selection.gpu else "",
-        "run_time": "" if run_time is None else format_duration_option(run_time),
-        "shared_memory": "" if shared is None else format_gib(shared),
-        "priority": selection.priority or "",
+        **{name: "" if amount is None else each.format_input(amount) for name, (each, amount) in amounts.items()},
+        **selection.choices,
     }
+    return {name: values.get(name, "") for name in FORM_FIELDS}
 
 
 def restore_fields(
@@ -110,22 +104,20 @@ class _FieldRestorer:
 
     def list_field_restorers(self) -> dict[str, Callable[[object], None]]:
         """Return field name → how to restore it, of the fields that are shown; a count comes after its type."""
-        fields: dict[str, Callable[[object], None]] = {
+        own: dict[str, Callable[[object], None]] = {
             "image": self._restore_image,
             "custom_image": self._restore_custom_image,
+            "gpu": self._restore_gpu,
+            "gpu_count": self._restore_count,
+            "shared_memory": self._restore_shared_memory,
         }
-        if self.catalogue.cpu is not None:
-            fields["cpu"] = partial(self._restore_amount, "cpu")
-        if self.catalogue.memory is not None:
-            fields["memory"] = partial(self._restore_amount, "memory")
-        fields |= {"gpu": self._restore_gpu, "gpu_count": self._restore_count}
-        if self.catalogue.run_time is not None:
-            fields["run_time"] = partial(self._restore_amount, "run_time")
-        if self.catalogue.shared_memory is not None:
-            fields["shared_memory"] = self._restore_shared_memory
-        if self.catalogue.priorities:
-            fields["priority"] = self._restore_priority
-        return fields
+        restorers: dict[str, Callable[[object], None]] = {
+            **{each.name: partial(self._restore_amount, each) for each in AMOUNT_FIELDS},
+            **{each.name: partial(self._restore_choice, each) for each in CLOSED_CHOICES},
+            **own,
+        }
+        hidden = _list_hidden_fields(self.catalogue) - {"custom_image"}
+        return {name: restorers[name] for name in FORM_FIELDS if name not in hidden}
 
     def fit_shared_memory(self) -> None:
         """Leave the size of /dev/shm open where the memory that was restored has no room for it."""
@@ -143,7 +135,7 @@ class _FieldRestorer:
             return
         self.values["run_time"] = format_duration_option(bounds.max)
         if is_saved and "run_time" not in self.notices:
-            self._note_amount("run_time", saved, options={"gpu": gpu, "run_time": saved})
+            self._note_amount(RUN_TIME, saved, options={"gpu": gpu, "run_time": saved})
 
     def _restore_image(self, saved: object) -> None:
         if isinstance(saved, str) and saved in self.catalogue.images:
@@ -162,11 +154,7 @@ class _FieldRestorer:
     def _note_image(self, saved: object, *, name: str = "image") -> None:
         # A preset's image may stand in the field already, so what is named is what the person sees selected.
         selected = self.catalogue.images[self.values["image"]].display_name
-        gone = gettext(
-            "The image you had last time{saved} is no longer offered: {name} is selected.",
-            saved=_quote_saved(saved),
-            name=selected,
-        )
+        gone = gettext(IMAGE.gone, saved=_quote_saved(saved), name=selected)
         denied = self._explain_denial({name: saved}, name)
         self.notices["image"] = (
             join_sentences(denied, gettext("{name} is selected.", name=selected)) if denied else gone
@@ -176,19 +164,23 @@ class _FieldRestorer:
         """Return why a person may not have what was saved in a field, a sentence; empty where it is gone."""
         return "" if self._why is None else self._why(name, options)
 
-    def _restore_amount(self, name: str, saved: object) -> None:
+    def _restore_amount(self, amount_field: AmountField, saved: object) -> None:
+        name = amount_field.name
         selection = try_validate({name: saved}, self.catalogue)
         if selection is not None:
             self.values[name] = format_field_values(selection)[name]
             return
-        self._note_amount(name, saved, options={name: saved})
+        self._note_amount(amount_field, saved, options={name: saved})
 
-    def _note_amount(self, name: str, saved: object, *, options: Mapping[str, object]) -> None:
+    def _note_amount(self, amount_field: AmountField, saved: object, *, options: Mapping[str, object]) -> None:
+        name = amount_field.name
         kept = self.values[name]
-        gone = gettext(_GONE_NOTICES[name], saved=_quote_saved(saved), kept=kept)
-        instead = gettext(_KEPT_MEMORY if name == "memory" else _KEPT, kept=kept)
         denied = self._explain_denial(options, name)
-        self.notices[name] = join_sentences(denied, instead) if denied else gone
+        self.notices[name] = (
+            join_sentences(denied, gettext(amount_field.kept, kept=kept))
+            if denied
+            else gettext(amount_field.gone, saved=_quote_saved(saved), kept=kept)
+        )
 
     def _restore_shared_memory(self, saved: object) -> None:
         memory = self.values["memory"]
@@ -197,20 +189,20 @@ class _FieldRestorer:
             self.values["shared_memory"] = format_field_values(selection)["shared_memory"]
             return
         self.values["shared_memory"] = ""
-        self.notices["shared_memory"] = gettext(
-            "Your last amount of shared memory{saved} is no longer offered: the field is left empty.",
-            saved=_quote_saved(saved),
-        )
+        self.notices["shared_memory"] = gettext(SHARED_MEMORY.gone, saved=_quote_saved(saved))
 
-    def _restore_priority(self, saved: object) -> None:
-        if isinstance(saved, str) and saved in self.catalogue.priorities:
-            self.values["priority"] = saved
+    def _restore_choice(self, choice_field: ClosedChoiceField, saved: object) -> None:
+        name = choice_field.name
+        offered = self.catalogue.choices[name]
+        if isinstance(saved, str) and saved in offered:
+            self.values[name] = saved
             return
-        selected = self.catalogue.priorities[self.values["priority"]].display_name
-        self.notices["priority"] = gettext(
-            "The priority you had last time{saved} is no longer offered: {name} is selected.",
-            saved=_quote_saved(saved),
-            name=selected,
+        selected = offered[self.values[name]].display_name
+        denied = self._explain_denial({name: saved}, name)
+        self.notices[name] = (
+            join_sentences(denied, gettext("{name} is selected.", name=selected))
+            if denied
+            else gettext(choice_field.gone, saved=_quote_saved(saved), name=selected)
         )
 
     def _restore_gpu(self, saved: object) -> None:
@@ -221,9 +213,7 @@ class _FieldRestorer:
         self.values.update(gpu="", gpu_count="")
         if saved is None or saved == "":
             return
-        gone = gettext(
-            "The GPU type you had last time{saved} is no longer offered: no GPU is selected.", saved=_quote_saved(saved)
-        )
+        gone = gettext(GPU.gone, saved=_quote_saved(saved))
         denied = self._explain_denial({"gpu": saved}, "gpu")
         self.notices["gpu"] = join_sentences(denied, gettext("No GPU is selected.")) if denied else gone
 
@@ -241,7 +231,7 @@ class _FieldRestorer:
             kept=kept,
         )
         denied = self._explain_denial({"gpu": self.values["gpu"], "gpu_count": saved}, "gpu_count")
-        self.notices["gpu_count"] = join_sentences(denied, gettext(_KEPT, kept=kept)) if denied else gone
+        self.notices["gpu_count"] = join_sentences(denied, gettext(KEPT, kept=kept)) if denied else gone
 
 
 def _quote_saved(saved: object) -> str:
@@ -319,17 +309,16 @@ def _overlay_typed(values: Mapping[str, str], typed: Mapping[str, str], *, catal
     return merged
 
 
+def _list_hidden_fields(catalogue: Catalog) -> set[str]:
+    """Return the names of the fields that the form does not show, because the catalog offers nothing for them."""
+    hidden = {each.name for each in AMOUNT_FIELDS if getattr(catalogue, each.name) is None}
+    hidden |= {each.name for each in CLOSED_CHOICES if each.name not in catalogue.choices}
+    return hidden if catalogue.custom_images is not None else {*hidden, "custom_image"}
+
+
 def _find_selection(values: Mapping[str, str], catalogue: Catalog) -> Selection | None:
     """Return the choice that stands in the fields, None where it is no valid one."""
-    offered: dict[str, object] = {
-        "cpu": catalogue.cpu,
-        "memory": catalogue.memory,
-        "custom_image": catalogue.custom_images,
-        "run_time": catalogue.run_time,
-        "shared_memory": catalogue.shared_memory,
-        "priority": catalogue.default_priority,
-    }
-    hidden = {name for name, offer in offered.items() if offer is None}
+    hidden = _list_hidden_fields(catalogue)
     try:
         options = parse_form({name: [text] for name, text in values.items() if name not in hidden})
     except SelectionError:

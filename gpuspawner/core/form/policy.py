@@ -33,6 +33,7 @@ from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.policy.denials import Denial
 from gpuspawner.core.policy.rules import find_gpu_pools
 from gpuspawner.core.request.checks import Problems
+from gpuspawner.core.request.field_definitions import POLICY_CHOICES
 from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import join_with_or
 from gpuspawner.core.units.duration import format_duration, format_duration_option
@@ -98,7 +99,7 @@ def _build_image_view(image: Image, catalogue: Catalog) -> ImageView:
 
 _PERMANENT_CODES = frozenset(
     {
-        denials.IMAGE_NOT_ALLOWED,
+        *(each.denial_code for each in POLICY_CHOICES),
         denials.CUSTOM_IMAGE_NOT_ALLOWED,
         denials.GPU_NOT_ALLOWED,
         denials.CPU_NOT_ALLOWED,

@@ -248,12 +248,29 @@ class PresetView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PriorityView:
-    """A priority."""
+class ChoiceView:
+    """An entry of a closed choice."""
 
     slug: str
     display_name: str
     description: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChoiceFieldView:
+    """A closed choice that is offered.
+
+    :param section: key of its entries in the settings and in the page's data.
+    :param label: what stands above the field.
+    :param title: the same inside a sentence.
+    :param entries: at least one, the default first.
+    """
+
+    name: str
+    section: str
+    label: str
+    title: str
+    entries: tuple[ChoiceView, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,11 +280,11 @@ class FormView:
     :param custom_image: None where people may only pick from ``images``.
     :param run_time: how long the server runs at most; None where that is not asked.
     :param shared_memory: size of /dev/shm, which may be left empty; None where that is not asked.
-    :param priorities: the usual one first; empty where that is not asked.
+    :param choices: the closed choices that are offered, in the form's order.
     :param values: field name → what stands in the field, form notation, exactly as typed after an error
         (``image`` ("" = the one in ``custom_image``), ``custom_image``, ``cpu``, ``memory``, ``gpu`` ("" = none),
         ``gpu_count``, ``run_time``, ``shared_memory`` ("" = left to the GPU type),
-        ``priority``).
+        and the closed choices).
     :param errors: field name → sentence; empty on a first visit. A name that is no field of the form stands for what
         was sent without one; :data:`FORM_LEVEL` for the form as a whole.
     :param notices: field name → sentence about a saved choice that is no longer offered and what stands there instead.
@@ -292,7 +309,7 @@ class FormView:
     memory: NumberView | None
     run_time: NumberView | None = None
     shared_memory: NumberView | None = None
-    priorities: tuple[PriorityView, ...] = ()
+    choices: tuple[ChoiceFieldView, ...] = ()
     vendors: tuple[VendorView, ...]
     presets: tuple[PresetView, ...]
     values: Mapping[str, str]
@@ -307,6 +324,18 @@ class FormView:
     is_open: bool = True
     link_prefix: str = ""
     policy: PolicyView | None = None
+
+    @property
+    def priorities(self) -> tuple[ChoiceView, ...]:
+        """The priorities, the default first; empty where none are offered. Sites' templates read this."""
+        return self.list_entries("priorities")
+
+    def list_entries(self, section: str) -> tuple[ChoiceView, ...]:
+        """Return the entries of a closed choice, none where it is not offered.
+
+        :param section: key of the entries in the settings.
+        """
+        return next((each.entries for each in self.choices if each.section == section), ())
 
     @property
     def misfits(self) -> dict[str, str]:
@@ -329,8 +358,7 @@ class FormView:
         usual = {} if self.run_time is None else {"run_time": self.run_time.default}
         if self.shared_memory is not None:
             usual["shared_memory"] = ""
-        if self.priorities:
-            usual["priority"] = self.priorities[0].slug
+        usual |= {each.name: each.entries[0].slug for each in self.choices}
         return any(
             name in self.errors or name in self.notices or self.values[name] != text for name, text in usual.items()
         )

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from gpuspawner.core.catalog.model import Catalog, GPUType
-from gpuspawner.core.request.selection import Selection, find_image
-from gpuspawner.core.text.i18n import gettext
+from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, CPU, MEMORY, RUN_TIME, SHARED_MEMORY
+from gpuspawner.core.request.selection import (
+    Selection,
+    describe_amounts,
+    describe_choice,
+    describe_unusual_choices,
+    find_amount,
+    find_image,
+)
+from gpuspawner.core.text.i18n import gettext, translate_now
 from gpuspawner.core.text.wording import join_with_and
 from gpuspawner.core.units.duration import format_duration
-from gpuspawner.core.units.formatting import format_age, format_exact_cpus
-from gpuspawner.core.units.quantity import format_memory
+from gpuspawner.core.units.formatting import format_age
 from gpuspawner.core.verdict.availability import Availability
 from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S
 
@@ -62,29 +69,18 @@ def describe_difference(other: Selection, selection: Selection | None, *, catalo
         parts.append(find_image(other, catalogue).display_name)
     if (other.gpu, other.gpu_count) != (selection.gpu, selection.gpu_count):
         parts.append(_format_gpus(other, catalogue))
-    if other.cpu_millis is not None and other.cpu_millis != selection.cpu_millis:
-        parts.append(format_exact_cpus(other.cpu_millis))
-    if other.memory_bytes is not None and other.memory_bytes != selection.memory_bytes:
-        parts.append(format_memory(other.memory_bytes))
-    if other.shared_memory_bytes != selection.shared_memory_bytes:
-        parts.append(_format_shared_memory(other.shared_memory_bytes))
-    if other.run_time_s is not None and other.run_time_s != selection.run_time_s:
-        parts.append(gettext("at most {length}", length=format_duration(other.run_time_s)))
-    if other.priority is not None and other.priority != selection.priority:
-        parts.append(_format_priority(other.priority, catalogue))
+    for amount_field in (CPU, MEMORY, SHARED_MEMORY, RUN_TIME):
+        if find_amount(other, amount_field) != find_amount(selection, amount_field):
+            parts += describe_amounts(other, amount_field) or filter(None, [translate_now(amount_field.unset)])
+    for each in CLOSED_CHOICES:
+        if each.name in other.choices and other.choices[each.name] != selection.choices.get(each.name):
+            parts.append(describe_choice(other, each, catalogue=catalogue))
     return join_with_and(parts)
 
 
 def describe_selection(selection: Selection, catalogue: Catalog) -> str:
     """Return a selection as one sentence part: "PyTorch with 4 CPUs, 16 GiB and 1 × A100 for at most 8 hours"."""
-    parts = []
-    if selection.cpu_millis is not None:
-        parts.append(format_exact_cpus(selection.cpu_millis))
-    if selection.memory_bytes is not None:
-        parts.append(format_memory(selection.memory_bytes))
-    if selection.shared_memory_bytes is not None:
-        parts.append(_format_shared_memory(selection.shared_memory_bytes))
-    parts.append(_format_gpus(selection, catalogue))
+    parts = [*describe_amounts(selection, CPU, MEMORY, SHARED_MEMORY), _format_gpus(selection, catalogue)]
     image = find_image(selection, catalogue).display_name
     if selection.run_time_s is None:
         text = gettext("{image} with {amounts}", image=image, amounts=join_with_and(parts))
@@ -93,19 +89,9 @@ def describe_selection(selection: Selection, catalogue: Catalog) -> str:
         text = gettext(
             "{image} with {amounts} for at most {length}", image=image, amounts=join_with_and(parts), length=length
         )
-    if selection.priority is None or selection.priority == catalogue.default_priority:
-        return text
-    return gettext("{choice}, {priority}", choice=text, priority=_format_priority(selection.priority, catalogue))
-
-
-def _format_shared_memory(size_bytes: int | None) -> str:
-    if size_bytes is None:
-        return gettext("shared memory as usual")
-    return gettext("{memory} of shared memory", memory=format_memory(size_bytes))
-
-
-def _format_priority(slug: str, catalogue: Catalog) -> str:
-    return gettext("priority {name}", name=catalogue.priorities[slug].display_name)
+    for choice in describe_unusual_choices(selection, catalogue):
+        text = gettext("{choice}, {priority}", choice=text, priority=choice)
+    return text
 
 
 def _format_gpus(selection: Selection, catalogue: Catalog) -> str:

@@ -11,20 +11,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import overload
+from typing import TypeVar, overload
 
-from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, find_lowest_limit, narrow_bounds
+from gpuspawner.core.catalog.model import Bounds, Catalog, Choice, GPUType, Image, find_lowest_limit, narrow_bounds
 from gpuspawner.core.catalog.policy_model import UNLIMITED, AmountRange, Person, Rule
 from gpuspawner.core.policy import denials
 from gpuspawner.core.policy.denials import Denial
 from gpuspawner.core.policy.gpu_limits import GPULimit, list_gpu_limits, list_type_rules
 from gpuspawner.core.policy.rules import resolve_rule
 from gpuspawner.core.policy.usage import Usage
+from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, IMAGE
+from gpuspawner.core.request.fields import ChoiceField
 from gpuspawner.core.request.selection import Selection, find_invalid_presets
 from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.units.duration import format_duration
 from gpuspawner.core.units.formatting import format_exact_cpus
 from gpuspawner.core.units.quantity import format_cpu, format_memory
+
+EntryT = TypeVar("EntryT", Choice, Image)
 
 
 class AllowedTypes(Mapping[str, GPUType]):
@@ -106,9 +110,9 @@ class Allowance:
         if quota is not None and quota.left.get("pods", 1) < 1:
             message = gettext("The cluster's quota leaves no room for one more server.")
             return Denial(field="", code=denials.NAMESPACE_QUOTA, message=message)
-        if not any(self.rule.allows_image(slug) for slug in self.full_catalog.images):
+        if not any(self.rule.allows_choice(IMAGE.name, slug) for slug in self.full_catalog.images):
             message = gettext("None of the images that are offered is allowed for you. Please ask the hub's admins.")
-            return Denial(field="image", code=denials.IMAGE_NOT_ALLOWED, message=message)
+            return Denial(field=IMAGE.name, code=IMAGE.denial_code, message=message)
         return self._check_amount("cpu", None) or self._check_amount("memory", None)
 
     @cached_property
@@ -144,7 +148,10 @@ class Allowance:
         max_run_time_s = self.find_max_run_time_s(None)
         return replace(
             full,
-            images={slug: image for slug, image in full.images.items() if self.rule.allows_image(slug)},
+            images=self._select_allowed(IMAGE.name, full.images),
+            choices={
+                name: left for name, offered in full.choices.items() if (left := self._select_allowed(name, offered))
+            },
             custom_images=None if self.check_custom_image() else full.custom_images,
             cpu=self._narrow_amount("cpu"),
             memory=self._narrow_amount("memory"),
@@ -161,13 +168,7 @@ class Allowance:
         """
         if self.blocked is not None:
             return self.blocked
-        if self.rule.allows_image(slug):
-            return None
-        image = self.full_catalog.images.get(slug)
-        message = gettext(
-            "{name} is not among the images that you may use.", name=slug if image is None else image.display_name
-        )
-        return Denial(field="image", code=denials.IMAGE_NOT_ALLOWED, message=message)
+        return self._check_choice(IMAGE, slug, offered=self.full_catalog.images)
 
     def check_custom_image(self) -> Denial | None:
         """Return why the person may not name an image by its reference, or None."""
@@ -231,6 +232,11 @@ class Allowance:
             if gpu is None
             else self.check_gpu(gpu) or self._check_gpu_count(gpu, selection.gpu_count, field_name="gpu_count"),
             run_time,
+            *(
+                self._check_choice(each, selection.choices[each.name], offered=self.full_catalog.choices[each.name])
+                for each in CLOSED_CHOICES
+                if each.name in selection.choices
+            ),
         )
         return tuple(each for each in found if each is not None)
 
@@ -283,6 +289,20 @@ class Allowance:
         requests = left.get(f"requests.{name}")
         most = None if requests is None else math.floor(requests / Fraction(repr(bounds.guarantee)))
         return find_lowest_limit(left.get(f"limits.{name}"), most)
+
+    def _select_allowed(self, name: str, offered: Mapping[str, EntryT]) -> dict[str, EntryT]:
+        """Return the entries of a choice that may be picked."""
+        return {slug: entry for slug, entry in offered.items() if self.rule.allows_choice(name, slug)}
+
+    def _check_choice(
+        self, choice_field: ChoiceField, slug: str, *, offered: Mapping[str, Choice | Image]
+    ) -> Denial | None:
+        """Return why an entry of a choice may not be picked, None where it may."""
+        if self.rule.allows_choice(choice_field.name, slug):
+            return None
+        name = offered[slug].display_name if slug in offered else slug
+        message = gettext(choice_field.not_allowed, name=name)
+        return Denial(field=choice_field.name, code=choice_field.denial_code, message=message)
 
     def _check_amount(self, name: str, amount: int | None) -> Denial | None:
         """Return why the person may not have an amount of CPU or memory, or None.

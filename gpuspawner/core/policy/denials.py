@@ -16,7 +16,6 @@ from gpuspawner.core.text.wording import join_sentences
 Denial = Problem
 
 GPU_NOT_ALLOWED = "gpu_not_allowed"
-IMAGE_NOT_ALLOWED = "image_not_allowed"
 CUSTOM_IMAGE_NOT_ALLOWED = "custom_image_not_allowed"
 GPU_QUOTA = "gpu_quota"
 SERVER_QUOTA = "server_quota"

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Collection
 
-from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE, MAX_REFERENCE_LENGTH, parse_reference
+from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE, parse_reference
 from gpuspawner.core.catalog.model import Bounds, CustomImages
 from gpuspawner.core.errors import Problem, SelectionError
+from gpuspawner.core.request.field_definitions import FIELDS_BY_NAME, IMAGE
+from gpuspawner.core.request.fields import MAX_TEXT_LENGTH, AmountNotation
 from gpuspawner.core.text.i18n import gettext, gettext_lazy, ngettext
 from gpuspawner.core.text.quoting import format_list, quote, suggest_name
 from gpuspawner.core.text.wording import join_sentences, join_with_or
 from gpuspawner.core.units.quantity import QuantityError, TooPreciseError
 
-_MAX_TEXT_LENGTH = 200
-"""Characters; slugs and amounts are far shorter."""
-_MAX_LENGTH_BY_FIELD = {"custom_image": MAX_REFERENCE_LENGTH}
-"""Field → characters, where a text that makes sense can be longer."""
-
-_IMAGE = gettext_lazy("image")
 _THE_IMAGE = gettext_lazy("The image")
 
 _NOT_A_TEXT = gettext_lazy("The {choice} must be a text, not {value}.")
@@ -35,31 +30,10 @@ _MAX_PROBLEMS = 20
 """Problems reported at once; more only help someone who fills logs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AmountNotation:
-    """How an amount is read and written.
-
-    :param title: what the amount is, as a sentence begins; like ``unbounded`` made by ``later``.
-    :param parse: returns whole base units or raises QuantityError.
-    :param show: writes whole base units for people.
-    :param bare: writes them where the unit follows, at a later amount of the same sentence; None = as ``show``.
-    :param unbounded: why there may be no bounds to choose in, empty where it is just not offered.
-    """
-
-    title: str
-    parse: Callable[[object], int]
-    show: Callable[[int], str]
-    bare: Callable[[int], str] | None = None
-    unbounded: str = ""
-
-    def format_minimum(self, bounds: Bounds) -> str:
-        """Return the lower bound as it stands before the upper one: "0.5", of "0.5 to 4 CPUs"."""
-        return (self.bare or self.show)(bounds.min)
-
-
 def find_max_length(field: str) -> int:
     """Return how many characters the text of a field may have."""
-    return _MAX_LENGTH_BY_FIELD.get(field, _MAX_TEXT_LENGTH)
+    declared = FIELDS_BY_NAME.get(field)
+    return MAX_TEXT_LENGTH if declared is None else declared.max_length
 
 
 class Problems:
@@ -147,7 +121,7 @@ class Problems:
         if custom_images is None:
             self.add(field, "unknown_field", message=gettext("An image of your own cannot be named here."))
         elif not isinstance(value, str):
-            self.refuse(field, "wrong_type", value=value, message=_NOT_A_TEXT, choice=_IMAGE)
+            self.refuse(field, "wrong_type", value=value, message=_NOT_A_TEXT, choice=IMAGE.title)
         elif len(value) > (longest := find_max_length(field)):
             self.add(field, "too_long", message=_explain_too_long(_THE_IMAGE, longest))
         elif (found := parse_reference(value)) is None:

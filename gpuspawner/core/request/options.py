@@ -11,21 +11,16 @@ from collections.abc import Mapping
 
 from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE
 from gpuspawner.core.request.checks import Problems, find_max_length
+from gpuspawner.core.request.field_definitions import FIELDS, FORM_FIELDS
 from gpuspawner.core.text.i18n import gettext, ngettext
 from gpuspawner.core.text.quoting import describe_unknown_field, quote, sanitize_name
 
-_FORM_FIELDS = (
-    *("image", "custom_image", "cpu", "memory", "gpu", "gpu_count"),
-    *("run_time", "shared_memory", "priority"),
-)
-_QUERY_FIELDS = ("v", "preset", *_FORM_FIELDS)
+_QUERY_FIELDS = ("v", "preset", *FORM_FIELDS)
 _START_PRESET = "start_preset"
 _IGNORED_FIELDS = frozenset({"_xsrf", "_language"})
 """What a form says of itself: JupyterHub's own, and :data:`gpuspawner.hub.request.languages.LANGUAGE_FIELD`."""
 _QUERY_PREFIX = "opt-"
 
-_BARE_UNITS = {"memory": "G", "shared_memory": "G", "run_time": "h"}
-"""Field → unit of a number that has none."""
 _BARE_NUMBER = re.compile(r"\d+\.?\d*|\.\d+", re.ASCII)
 _COUNT_PATTERN = re.compile(r"\d{1,9}", re.ASCII)
 
@@ -40,7 +35,7 @@ def parse_form(form: Mapping[str, object]) -> dict[str, object]:
     :raises SelectionError: an unknown or repeated field, a value that is no text, or an image of one's own without one.
     """
     problems = Problems()
-    texts = _read_texts(form, (*_FORM_FIELDS, _START_PRESET), problems=problems)
+    texts = _read_texts(form, (*FORM_FIELDS, _START_PRESET), problems=problems)
     problems.raise_any()
     if preset := texts.pop(_START_PRESET, ""):
         return {"preset": preset}
@@ -126,9 +121,9 @@ def _convert_types(texts: Mapping[str, str]) -> dict[str, object]:
             del options[name]
         elif text is not None and _COUNT_PATTERN.fullmatch(text):
             options[name] = int(text)
-    for name, unit in _BARE_UNITS.items():
-        if _BARE_NUMBER.fullmatch(texts.get(name, "")):
-            options[name] = f"{texts[name]}{unit}"
+    for field in FIELDS:
+        if field.bare_unit and _BARE_NUMBER.fullmatch(texts.get(field.name, "")):
+            options[field.name] = f"{texts[field.name]}{field.bare_unit}"
     if texts.get("gpu") == "":
         options["gpu"] = None
     return options

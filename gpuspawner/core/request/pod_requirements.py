@@ -11,9 +11,11 @@ from functools import lru_cache
 from gpuspawner.core.catalog.combined_types import LabelMatch, merge_matches
 from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression, build_gpu_node_exclusion
 from gpuspawner.core.catalog.kueue import KueueQueue
-from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, Priority, find_lowest_limit
+from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, find_lowest_limit
 from gpuspawner.core.catalog.software import ARCHITECTURE_LABEL, build_node_exclusions
 from gpuspawner.core.cluster.model import Toleration
+from gpuspawner.core.request.field_definitions import CLOSED_CHOICES
+from gpuspawner.core.request.fields import PodAdditions
 from gpuspawner.core.request.selection import Selection, find_image, find_max_run_time_s, summarize_selection
 
 ANNOTATION_PREFIX = "gpuspawner.jupyter.org/"
@@ -52,8 +54,8 @@ class PodRequirements(ContainerResources):
     :param removed_environment: variables that must not be on the pod, whoever set them.
     :param shm_bytes: size limit of a memory-backed /dev/shm, None = no volume.
     :param run_time_s: seconds after which Kubernetes stops the pod, None = never.
-    :param priority: None = leave KubeSpawner's own.
     :param labels: of the pod.
+    :param additions: what closed choices add.
     """
 
     image: str
@@ -69,8 +71,8 @@ class PodRequirements(ContainerResources):
     annotations: Mapping[str, str] = field(default_factory=dict)
     start_timeout_s: int | None = None
     run_time_s: int | None = None
-    priority: Priority | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    additions: PodAdditions = field(default_factory=PodAdditions)
 
 
 def place(selection: Selection, catalogue: Catalog) -> PodRequirements:
@@ -106,9 +108,19 @@ def place(selection: Selection, catalogue: Catalog) -> PodRequirements:
         annotations=_build_annotations(selection, summary),
         start_timeout_s=_find_start_timeout(gpu, queue),
         run_time_s=run_time_s,
-        priority=None if selection.priority is None else catalogue.priorities[selection.priority],
         labels=queue.labels if queue is not None else {},
+        additions=_merge_additions(selection, catalogue),
     )
+
+
+def _merge_additions(selection: Selection, catalogue: Catalog) -> PodAdditions:
+    """Return what all closed choices of a selection add to its pod."""
+    merged = PodAdditions()
+    for each in CLOSED_CHOICES:
+        if each.name in selection.choices:
+            own = each.build_pod_additions(catalogue.choices[each.name][selection.choices[each.name]])
+            merged = merged.merge(own)
+    return merged
 
 
 def exclude_gpu_nodes(placement: PodRequirements) -> PodRequirements:

@@ -11,30 +11,34 @@ Codes of its problems: ``unknown_field``, ``unknown_choice``, ``not_a_number``, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, Preset, find_lowest_limit, narrow_bounds
 from gpuspawner.core.catalog.software import explain_misfit
 from gpuspawner.core.errors import SelectionError
-from gpuspawner.core.request.checks import AmountNotation, Problems
+from gpuspawner.core.request.checks import Problems
+from gpuspawner.core.request.field_definitions import (
+    CLOSED_CHOICES,
+    CPU,
+    FIELDS_BY_NAME,
+    FORM_FIELDS,
+    GPU,
+    IMAGE,
+    MEMORY,
+    RUN_TIME,
+    SHARED_MEMORY,
+)
+from gpuspawner.core.request.fields import AmountField, ClosedChoiceField
 from gpuspawner.core.text.i18n import ENGLISH, gettext, gettext_lazy, use_language
 from gpuspawner.core.text.quoting import describe_unknown_field, quote, sanitize_name
 from gpuspawner.core.text.wording import join_sentences
-from gpuspawner.core.units.duration import format_duration, format_duration_option, parse_duration
-from gpuspawner.core.units.formatting import format_exact_cpus
-from gpuspawner.core.units.quantity import format_cpu, format_memory, format_memory_option, parse_cpu, parse_memory
+from gpuspawner.core.units.quantity import format_memory
 
 OPTIONS_VERSION = 1
 """Version of the user options written by :func:`build_options`."""
 
-OPTION_FIELDS = (
-    *("v", "preset", "image", "custom_image", "cpu", "memory", "gpu", "gpu_count"),
-    *("run_time", "shared_memory", "priority", "profile"),
-)
+OPTION_FIELDS = ("v", "preset", *FORM_FIELDS, "profile")
 """Names of the user options; ``preset`` is only read, ``profile`` is only written, for people."""
-
-_MAY_BE_EMPTY = frozenset({"image", "custom_image", "shared_memory", "priority"})
-"""Fields that say nothing when they hold an empty text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +53,7 @@ class Selection:
     :param gpu_count: 0 exactly when ``gpu`` is None.
     :param run_time_s: seconds after which the server is stopped, None = never.
     :param shared_memory_bytes: size of /dev/shm, no more than the memory; None = left to the GPU type.
-    :param priority: slug, None where none is offered.
+    :param choices: field name → slug, of the closed choices that are offered.
     """
 
     image: str
@@ -60,7 +64,7 @@ class Selection:
     custom_image: str | None = None
     run_time_s: int | None = None
     shared_memory_bytes: int | None = None
-    priority: str | None = None
+    choices: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 def validate(options: object, catalogue: Catalog) -> Selection:
@@ -75,19 +79,17 @@ def validate(options: object, catalogue: Catalog) -> Selection:
     preset = problems.check_choice("preset", given.get("preset"), title=_PRESET, offered=catalogue.presets)
     merged = _merge_with_preset(given, catalogue.presets[preset].options if preset else {}, catalogue=catalogue)
     image, custom_image = _check_image(given, merged, catalogue=catalogue, problems=problems)
-    cpu = problems.check_amount("cpu", merged.get("cpu"), notation=_CPU, bounds=catalogue.cpu)
-    memory = problems.check_amount("memory", merged.get("memory"), notation=_MEMORY, bounds=catalogue.memory)
-    gpu = problems.check_choice("gpu", merged.get("gpu"), title=_GPU_TYPE, offered=catalogue.gpus)
+    cpu = _check_amount(CPU, merged, bounds=catalogue.cpu, problems=problems)
+    memory = _check_amount(MEMORY, merged, bounds=catalogue.memory, problems=problems)
+    gpu = problems.check_choice("gpu", merged.get("gpu"), title=GPU.title, offered=catalogue.gpus)
     count = _check_gpu_count(merged.get("gpu_count"), catalogue.gpus[gpu] if gpu else None, problems=problems)
     if gpu and image:
         _check_image_fits_gpu(catalogue.images[image], catalogue.gpus[gpu], problems=problems)
     longest = find_max_run_time_s(gpu, catalogue)
     run_time_bounds = narrow_bounds(catalogue.run_time, most=longest)
-    run_time = problems.check_amount("run_time", merged.get("run_time"), notation=_RUN_TIME, bounds=run_time_bounds)
-    shared = _check_shared_memory(
-        merged.get("shared_memory"), memory, bounds=catalogue.shared_memory, problems=problems
-    )
-    priority = problems.check_choice("priority", merged.get("priority"), title=_PRIORITY, offered=catalogue.priorities)
+    run_time = _check_amount(RUN_TIME, merged, bounds=run_time_bounds, problems=problems)
+    shared = _check_shared_memory(merged, memory, bounds=catalogue.shared_memory, problems=problems)
+    choices = _check_closed_choices(merged, catalogue=catalogue, problems=problems)
     problems.raise_any()
     return Selection(
         image=image,
@@ -98,7 +100,7 @@ def validate(options: object, catalogue: Catalog) -> Selection:
         gpu_count=count,
         run_time_s=run_time,
         shared_memory_bytes=shared,
-        priority=priority or catalogue.default_priority,
+        choices=choices,
     )
 
 
@@ -129,19 +131,11 @@ def build_options(selection: Selection, catalogue: Catalog) -> dict[str, object]
         options["image"] = selection.image
     else:
         options["custom_image"] = selection.custom_image
-    if selection.cpu_millis is not None:
-        cpus = selection.cpu_millis / 1000
-        options["cpu"] = int(cpus) if cpus.is_integer() else cpus
-    if selection.memory_bytes is not None:
-        options["memory"] = format_memory_option(selection.memory_bytes)
+    options |= _format_amounts(selection, CPU, MEMORY)
     options["gpu"] = selection.gpu
     options["gpu_count"] = selection.gpu_count
-    if selection.run_time_s is not None:
-        options["run_time"] = format_duration_option(selection.run_time_s)
-    if selection.shared_memory_bytes is not None:
-        options["shared_memory"] = format_memory_option(selection.shared_memory_bytes)
-    if selection.priority is not None:
-        options["priority"] = selection.priority
+    options |= _format_amounts(selection, RUN_TIME, SHARED_MEMORY)
+    options |= selection.choices
     options["profile"] = summary
     return options
 
@@ -149,20 +143,40 @@ def build_options(selection: Selection, catalogue: Catalog) -> dict[str, object]
 def summarize_selection(selection: Selection, catalogue: Catalog) -> str:
     """Return a selection for people: ``PyTorch · 4 CPUs · 16 GiB · 1 × A100 80 GB``."""
     parts = [find_image(selection, catalogue).display_name]
-    if selection.cpu_millis is not None:
-        parts.append(format_exact_cpus(selection.cpu_millis))
-    if selection.memory_bytes is not None:
-        parts.append(format_memory(selection.memory_bytes))
-    if selection.shared_memory_bytes is not None:
-        parts.append(gettext("{memory} of shared memory", memory=format_memory(selection.shared_memory_bytes)))
+    parts += describe_amounts(selection, CPU, MEMORY, SHARED_MEMORY)
     if selection.gpu is not None:
         name = catalogue.gpus[selection.gpu].display_name
         parts.append(gettext("{number} × {gpu}", number=selection.gpu_count, gpu=name))
-    if selection.run_time_s is not None:
-        parts.append(gettext("at most {length}", length=format_duration(selection.run_time_s)))
-    if selection.priority != catalogue.default_priority:
-        parts.append(gettext("priority {name}", name=catalogue.priorities[selection.priority or ""].display_name))
+    parts += describe_amounts(selection, RUN_TIME)
+    parts += describe_unusual_choices(selection, catalogue)
     return " · ".join(parts)
+
+
+def find_amount(selection: Selection, amount_field: AmountField) -> int | None:
+    """Return the amount that a selection has for a field, in base units; None where it has none."""
+    amount: int | None = getattr(selection, amount_field.attribute)
+    return amount
+
+
+def describe_amounts(selection: Selection, *fields: AmountField) -> list[str]:
+    """Return the amounts that a selection has for some fields, each as part of a sentence."""
+    amounts = ((each, find_amount(selection, each)) for each in fields)
+    return [each.describe(amount) for each, amount in amounts if amount is not None]
+
+
+def describe_choice(selection: Selection, choice_field: ClosedChoiceField, *, catalogue: Catalog) -> str:
+    """Return what a selection has for a closed choice that is offered, as part of a sentence ("priority Low")."""
+    slug = selection.choices[choice_field.name]
+    return choice_field.describe(catalogue.choices[choice_field.name][slug].display_name)
+
+
+def describe_unusual_choices(selection: Selection, catalogue: Catalog) -> list[str]:
+    """Return the closed choices that are not the default, each as part of a sentence."""
+    return [
+        describe_choice(selection, each, catalogue=catalogue)
+        for each in CLOSED_CHOICES
+        if selection.choices.get(each.name) not in (None, catalogue.find_default_choice(each.name))
+    ]
 
 
 def is_given(name: str, value: object) -> bool:
@@ -170,7 +184,9 @@ def is_given(name: str, value: object) -> bool:
 
     No GPU is a choice: a preset's GPU gives way to it.
     """
-    return name == "gpu" or not (value is None or (name in _MAY_BE_EMPTY and value == ""))
+    declared = FIELDS_BY_NAME.get(name)
+    is_empty = value is None or (declared is not None and declared.may_be_empty and value == "")
+    return name == "gpu" or not is_empty
 
 
 def _select_known_fields(options: object, problems: Problems) -> dict[str, object]:
@@ -217,7 +233,7 @@ def _check_image(
     given: Mapping[str, object], merged: Mapping[str, object], *, catalogue: Catalog, problems: Problems
 ) -> tuple[str, str | None]:
     """Return the slug of the image, or no slug and the reference that a person gave in its place, or of a preset's."""
-    slug = problems.check_choice("image", merged.get("image"), title=_IMAGE, offered=catalogue.images)
+    slug = problems.check_choice("image", merged.get("image"), title=IMAGE.title, offered=catalogue.images)
     named = given.get("custom_image")
     custom = problems.check_reference("custom_image", named, custom_images=catalogue.custom_images)
     if not is_given("custom_image", named):
@@ -243,16 +259,40 @@ def _check_gpu_count(count: object, gpu: GPUType | None, *, problems: Problems) 
     return number
 
 
+def _check_amount(
+    amount_field: AmountField, merged: Mapping[str, object], *, bounds: Bounds | None, problems: Problems
+) -> int | None:
+    name = amount_field.name
+    return problems.check_amount(name, merged.get(name), notation=amount_field.notation, bounds=bounds)
+
+
+def _check_closed_choices(merged: Mapping[str, object], *, catalogue: Catalog, problems: Problems) -> dict[str, str]:
+    """Return the slugs of the closed choices that are offered; what is not given takes the default."""
+    choices = {}
+    for each in CLOSED_CHOICES:
+        offered = catalogue.choices.get(each.name, {})
+        slug = problems.check_choice(each.name, merged.get(each.name), title=each.title, offered=offered)
+        if chosen := slug or catalogue.find_default_choice(each.name):
+            choices[each.name] = chosen
+    return choices
+
+
+def _format_amounts(selection: Selection, *fields: AmountField) -> dict[str, object]:
+    """Return the amounts that a selection has for some fields, as user options."""
+    amounts = ((each, find_amount(selection, each)) for each in fields)
+    return {each.name: each.format_option(amount) for each, amount in amounts if amount is not None}
+
+
 def _check_shared_memory(
-    value: object, memory_bytes: int | None, *, bounds: Bounds | None, problems: Problems
+    merged: Mapping[str, object], memory_bytes: int | None, *, bounds: Bounds | None, problems: Problems
 ) -> int | None:
     """Return the size of /dev/shm that is asked for, None where that is left to the GPU type.
 
     What is written there counts against the memory of the container, so that more would never be of use.
     """
-    if not is_given("shared_memory", value):
+    if not is_given("shared_memory", merged.get("shared_memory")):
         return None
-    size = problems.check_amount("shared_memory", value, notation=_SHARED_MEMORY, bounds=bounds)
+    size = _check_amount(SHARED_MEMORY, merged, bounds=bounds, problems=problems)
     if size is not None and memory_bytes is not None and size > memory_bytes and "memory" not in problems:
         message = gettext(
             "Shared memory is a part of the memory: it must be at most {most}, not {value}.",
@@ -287,19 +327,7 @@ def _explain_count_out_of_range(number: int, gpu: GPUType) -> str:
 
 _UNSUPPORTED_VERSION = gettext_lazy("The version of the options must be {version}, not {value}.")
 NUMBER_OF_GPUS = gettext_lazy("The number of GPUs")
-_PRESET, _IMAGE, _GPU_TYPE, _PRIORITY = (
-    gettext_lazy("preset"),
-    gettext_lazy("image"),
-    gettext_lazy("GPU type"),
-    gettext_lazy("priority"),
-)
-_NO_BOUNDS = gettext_lazy("its bounds are not known")
-_CPU = AmountNotation(
-    title=gettext_lazy("CPU"), parse=parse_cpu, show=format_exact_cpus, bare=format_cpu, unbounded=_NO_BOUNDS
-)
-_MEMORY = AmountNotation(title=gettext_lazy("Memory"), parse=parse_memory, show=format_memory, unbounded=_NO_BOUNDS)
-_RUN_TIME = AmountNotation(title=gettext_lazy("The run time"), parse=parse_duration, show=format_duration)
-_SHARED_MEMORY = AmountNotation(title=gettext_lazy("Shared memory"), parse=parse_memory, show=format_memory)
+_PRESET = gettext_lazy("preset")
 
 
 def find_invalid_presets(presets: Mapping[str, Preset], catalogue: Catalog) -> dict[str, SelectionError]:

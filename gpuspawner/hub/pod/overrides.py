@@ -74,8 +74,8 @@ def build_pod_config(
                 config[name] = append_entries(own, volumes)
             case "activeDeadlineSeconds" | "active_deadline_seconds":
                 config[name] = _pick_shorter(own, placement.run_time_s)
-            case "priorityClassName" | "priority_class_name" if placement.priority is not None:
-                config[name] = escape_braces(placement.priority.priority_class)
+            case "priorityClassName" | "priority_class_name" if placement.additions.priority_class is not None:
+                config[name] = escape_braces(placement.additions.priority_class)
             case _:
                 config[name] = own
     if placement.runtime_class is not None and not {"runtimeClassName", "runtime_class_name"} & config.keys():

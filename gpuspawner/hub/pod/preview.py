@@ -19,6 +19,7 @@ from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.pod import overrides
 from gpuspawner.hub.pod.overrides import build_notebook_resources, build_pod_config
+from gpuspawner.hub.pod.trait_values import format_volume
 from gpuspawner.hub.spawner_protocol import PodBuildingSpawner
 
 _PLACING = ("nodeSelector", "affinity", "tolerations")
@@ -54,8 +55,8 @@ def serialize_pod(spawner: PodBuildingSpawner, pod: Any) -> dict[str, Any]:
     return {**manifest, "metadata": {**manifest["metadata"], "namespace": spawner.namespace}}
 
 
-_PreviewKey = tuple[str, str | None, str | None]
-"""Image, GPU type and priority, on which the pod depends besides amounts; custom images make no difference."""
+_PreviewKey = tuple[str, str | None, *tuple[str, ...]]
+"""Image, GPU type and closed choices, on which the pod depends besides amounts; custom images make no difference."""
 
 
 @dataclass(slots=True)
@@ -105,8 +106,10 @@ class PodPreviews:
         # Shared memory and runtime class do not affect scheduling.
         placing = build_pod_config({name: spec.get(name) for name in _PLACING}, placement, volumes=[])
         spec = {**spec, **placing, "containers": self._containers(spec, placement)}
-        if placement.priority is not None:
-            spec["priority"] = placement.priority.value  # the API server sets it when it creates a pod
+        if placement.additions.volumes:
+            spec["volumes"] = [*(spec.get("volumes") or []), *map(format_volume, placement.additions.volumes)]
+        if placement.additions.priority is not None:
+            spec["priority"] = placement.additions.priority  # the API server sets it when it creates a pod
         metadata = self._manifest["metadata"]
         labels = {**placement.labels, **(metadata.get("labels") or {})}
         pod = await self.offer.add_volume_topology(
@@ -123,7 +126,7 @@ class PodPreviews:
 
 
 def _make_key(selection: Selection) -> _PreviewKey:
-    return selection.image, selection.gpu, selection.priority
+    return selection.image, selection.gpu, *selection.choices.values()
 
 
 def _replace_type(selection: Selection, slug: str | None) -> Selection:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from gpuspawner.core.request.fields import PodVolume
 from gpuspawner.core.request.pod_requirements import PodRequirements
 from gpuspawner.hub.pod import run_time
 from gpuspawner.hub.pod.merge import (
@@ -57,7 +58,7 @@ def build_trait_values(choice: PodChoice, base: AdminValues) -> dict[str, Any]:
     :param base: the admin's values.
     """
     placement = run_time.add_run_time(choice.placement, base["extra_pod_config"])
-    volumes, mounts = _build_shared_memory(placement, base)
+    volumes, mounts = _build_volumes(placement, base)
     return {
         **_convert_amounts(placement, base),
         "image": placement.image,
@@ -87,8 +88,8 @@ def build_trait_values(choice: PodChoice, base: AdminValues) -> dict[str, Any]:
             **(base["extra_labels"] or {}),
         },
         "priority_class_name": base["priority_class_name"]
-        if placement.priority is None
-        else placement.priority.priority_class,
+        if placement.additions.priority_class is None
+        else placement.additions.priority_class,
         "volumes": append_entries(base["volumes"], volumes),
         "volume_mounts": append_entries(base["volume_mounts"], mounts),
         "extra_pod_config": build_pod_config(base["extra_pod_config"], placement, volumes=volumes),
@@ -113,16 +114,30 @@ def _drop_names(mapping: Mapping[str, Any] | None, names: Iterable[str]) -> dict
     return {name: value for name, value in (mapping or {}).items() if name not in removed}
 
 
-def _build_shared_memory(
-    placement: PodRequirements, base: AdminValues
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return volume and mount for /dev/shm in memory, or nothing if the admin mounts something there."""
+def format_volume(volume: PodVolume) -> dict[str, Any]:
+    """Return a volume as an entry of the pod's volumes."""
+    return {"name": volume.name, **volume.source}
+
+
+def _build_volumes(placement: PodRequirements, base: AdminValues) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the volumes and mounts of a choice, except where the admin mounts something at the same path."""
     mounts = find_container_mounts(base["extra_container_config"], otherwise=base["volume_mounts"])
-    mounted = mounts.values() if isinstance(mounts, dict) else mounts or []
-    if placement.shm_bytes is None or any(_find_mount_path(mount) == _SHM_PATH for mount in mounted):
-        return [], []
-    volume = {"name": _SHM, "emptyDir": {"medium": "Memory", "sizeLimit": str(placement.shm_bytes)}}
-    return [volume], [{"name": _SHM, "mountPath": _SHM_PATH}]
+    mounted = [_find_mount_path(each) for each in (mounts.values() if isinstance(mounts, dict) else mounts or [])]
+    wanted = [*_list_shared_memory(placement), *placement.additions.volumes]
+    volumes = [each for each in wanted if each.path not in mounted]
+    return [format_volume(each) for each in volumes], [_format_mount(each) for each in volumes]
+
+
+def _list_shared_memory(placement: PodRequirements) -> list[PodVolume]:
+    """Return the volume of a /dev/shm in memory, none where the placement has none."""
+    if placement.shm_bytes is None:
+        return []
+    source = {"emptyDir": {"medium": "Memory", "sizeLimit": str(placement.shm_bytes)}}
+    return [PodVolume(name=_SHM, path=_SHM_PATH, source=source)]
+
+
+def _format_mount(volume: PodVolume) -> dict[str, Any]:
+    return {"name": volume.name, "mountPath": volume.path, **({"readOnly": True} if volume.read_only else {})}
 
 
 def _find_mount_path(mount: Any) -> str | None:

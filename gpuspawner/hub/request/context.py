@@ -23,8 +23,9 @@ from urllib.parse import urlencode
 from jupyterhub.utils import url_escape_path, url_path_join
 
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.form.fields import FORM_FIELDS, format_field_values
+from gpuspawner.core.form.fields import format_field_values
 from gpuspawner.core.request.checks import find_max_length
+from gpuspawner.core.request.field_definitions import FIELDS, FORM_FIELDS
 from gpuspawner.core.request.selection import Selection
 from gpuspawner.hub.spawner_protocol import UserServer
 
@@ -49,8 +50,8 @@ def is_viewer_admin() -> bool:
 
 CHOICE_HEADER = "Gpuspawner-Choice"
 
-_MAX_HEADER_CHARACTERS = 2400
-"""Longest header that is read; the longest texts of all fields need three quarters of it."""
+_MAX_HEADER_CHARACTERS = sum(each.max_length for each in FIELDS) + 280
+"""Longest header that is read: the longest text of every field, and room for their names."""
 
 
 def read_choice_header(handler: Any) -> dict[str, str] | None:

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 from gpuspawner.core.form.views import (
     AlternativeView,
+    ChoiceFieldView,
+    ChoiceView,
     CustomImageView,
     FormView,
     GPUTypeState,
@@ -15,7 +17,6 @@ from gpuspawner.core.form.views import (
     NumberView,
     PolicyView,
     PresetView,
-    PriorityView,
     TimeView,
     VendorView,
     VerdictView,
@@ -105,13 +106,20 @@ VIEW = FormView(
     ),
     values=VALUES,
 )
+
+
+def priorities(*entries: ChoiceView, label: str = "Priority") -> tuple[ChoiceFieldView, ...]:
+    title = label.lower()
+    return (ChoiceFieldView(name="priority", section="priorities", label=label, title=title, entries=entries),)
+
+
 MORE = replace(
     VIEW,
     run_time=RUN_TIME,
     shared_memory=SHARED_MEMORY,
-    priorities=(
-        PriorityView(slug="normal", display_name="Normal"),
-        PriorityView(slug="low", display_name="Low", description="It may be stopped."),
+    choices=priorities(
+        ChoiceView(slug="normal", display_name="Normal"),
+        ChoiceView(slug="low", display_name="Low", description="It may be stopped."),
     ),
     values={**VALUES, "run_time": "8h", "priority": "normal"},
 )
@@ -190,7 +198,7 @@ def hostile_view() -> FormView:
         values=values,
         run_time=RUN_TIME,
         shared_memory=SHARED_MEMORY,
-        priorities=(PriorityView(slug=HOSTILE, display_name=HOSTILE, description=HOSTILE),),
+        choices=priorities(ChoiceView(slug=HOSTILE, display_name=HOSTILE, description=HOSTILE), label=HOSTILE),
         errors={"cpu": HOSTILE, HOSTILE: HOSTILE},
         notices={"image": HOSTILE, "run_time": HOSTILE, "": HOSTILE},
         capacity_notice=HOSTILE,

@@ -6,9 +6,10 @@ import pytest
 
 from gpuspawner.core.catalog.accelerators import Accelerator, AcceleratorTable
 from gpuspawner.core.catalog.kueue import KueueQueue
-from gpuspawner.core.catalog.model import Bounds, CustomImages, GPUType, Image, Preset, Priority, ScaleUp, UnitKind
+from gpuspawner.core.catalog.model import Bounds, CustomImages, GPUType, Image, Preset, ScaleUp, UnitKind
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
+from gpuspawner.core.request.field_definitions import Priority
 from gpuspawner.settings.convert import convert_settings
 from gpuspawner.settings.models import SettingsModel
 
@@ -108,7 +109,7 @@ def test_priorities_keep_what_was_said_in_their_order():
     }
     normal = Priority(slug="normal", display_name="normal", priority_class="site-normal", value=0)
     low = Priority(slug="low", display_name="Low", priority_class="site-low", value=-10, description="D")
-    assert list(configured(priorities=raw).priorities.items()) == [("normal", normal), ("low", low)]
+    assert list(configured(priorities=raw).choices["priority"].items()) == [("normal", normal), ("low", low)]
 
 
 def test_a_gpu_keeps_what_was_said():
@@ -262,7 +263,7 @@ def test_a_preset_becomes_user_options():
             description="D",
             options={
                 "image": "i",
-                "cpu": "0.5",
+                "cpu": 0.5,
                 "memory": "4G",
                 "gpu": "t4",
                 "gpu_count": 2,

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from gpuspawner.core.catalog.policy_model import Policy
 from gpuspawner.core.errors import SettingsError
+from gpuspawner.core.request.field_definitions import CLOSED_CHOICES
 from gpuspawner.settings import Settings
 from gpuspawner.settings.merging import merge_values
 
@@ -139,5 +140,8 @@ def test_a_later_layer_sorts_hides_and_takes_out_entries_of_any_section(section:
         section: {"d": {"order": 1}, "c": {"order": 2}, "a": {"enabled": False}, "b": None, "e": SECTIONS[section]}
     }
     configured = Settings.parse(merge_values(lower, upper)).build_configured()
-    found = configured.policy.pools if section == "pools" and configured.policy else getattr(configured, section, {})
+    found = {
+        "pools": configured.policy.pools if configured.policy else {},
+        **{each.section: configured.choices.get(each.name, {}) for each in CLOSED_CHOICES},
+    }.get(section) or getattr(configured, section, {})
     assert list(found) == ["d", "c", "e"]

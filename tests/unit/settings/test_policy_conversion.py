@@ -33,7 +33,7 @@ def test_what_is_said_is_carried_over():
     assert policy(FULL) == Policy(
         hide=True,
         default=Rule(
-            images=frozenset({"*"}),
+            choices={"image": frozenset({"*"})},
             custom_images=True,
             gpus={"*": GPUTypeRule()},
             max_gpus=4,

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from gpuspawner.core.catalog.image_reference import parse_reference
-from gpuspawner.core.catalog.model import Catalog, CustomImages, GPUType, Priority
+from gpuspawner.core.catalog.model import Catalog, CustomImages, GPUType
+from gpuspawner.core.request.field_definitions import Priority
 
 PRODUCT = "nvidia.com/gpu.product"
 SHARING = "cloud.google.com/gke-gpu-sharing-strategy"
@@ -60,5 +61,7 @@ def test_an_image_may_be_named_where_any_of_the_registries_has_it(registries: tu
 def test_the_first_priority_is_the_usual_one():
     bare = Catalog(images={}, cpu=None, memory=None)
     ranks = [Priority(slug=each, display_name=each, priority_class=each, value=1) for each in ("b", "a")]
-    assert bare.default_priority is None
-    assert replace(bare, priorities={each.slug: each for each in ranks}).default_priority == "b"
+    assert bare.find_default_choice("priority") is None
+    assert (
+        replace(bare, choices={"priority": {each.slug: each for each in ranks}}).find_default_choice("priority") == "b"
+    )

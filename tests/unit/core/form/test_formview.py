@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.model import Bounds, Catalog, CustomImages, GPUType, Image, Preset, Priority, UnitKind
+from gpuspawner.core.catalog.model import Bounds, Catalog, CustomImages, GPUType, Image, Preset, UnitKind
 from gpuspawner.core.catalog.policy_model import ANY, GPUTypeRule, Person, Policy, Rule
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.state import Inventory, Occupancy
@@ -15,6 +15,7 @@ from gpuspawner.core.errors import Problem
 from gpuspawner.core.form.build import LiveState, encode_view
 from gpuspawner.core.policy.allowance import resolve_allowance
 from gpuspawner.core.policy.usage import ServerUsage, Usage
+from gpuspawner.core.request.field_definitions import Priority
 from gpuspawner.core.request.selection import validate
 from gpuspawner.core.verdict.availability import Availability, FreeShape
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
@@ -53,9 +54,11 @@ CATALOGUE = Catalog(
     custom_images=CustomImages(),
     run_time=Bounds(min=900, max=72 * 3600, step=900, default=8 * 3600),
     shared_memory=Bounds(min=GIB // 4, max=64 * GIB, step=GIB // 4, default=GIB // 4),
-    priorities={
-        "normal": Priority(slug="normal", display_name="Normal", priority_class="site-normal", value=100),
-        "low": Priority(slug="low", display_name="Low", priority_class="site-low", value=-10),
+    choices={
+        "priority": {
+            "normal": Priority(slug="normal", display_name="Normal", priority_class="site-normal", value=100),
+            "low": Priority(slug="low", display_name="Low", priority_class="site-low", value=-10),
+        }
     },
 )
 NODES = (
@@ -153,7 +156,7 @@ def test_the_island_does_not_hold_what_is_for_admins():
 
 
 def test_the_island_of_a_form_without_bounds_is_json():
-    bare = replace(CATALOGUE, cpu=None, memory=None, run_time=None, shared_memory=None, priorities={})
+    bare = replace(CATALOGUE, cpu=None, memory=None, run_time=None, shared_memory=None, choices={})
     island = json.loads(json.dumps(encode_view(build_view(bare, Inventory()))))
     assert [island[name] for name in ("cpu", "memory", "run_time", "shared_memory")] == [None] * 4
     assert (island["priorities"], things(island["gpus"])[0]["free"]) == ([], None)
@@ -232,7 +235,7 @@ def test_bounds_are_in_the_unit_of_the_field():
 )
 def test_the_rarer_fields_are_open_where_there_is_something_to_see(asked: dict[str, Any], is_open: bool):
     assert build_view(CATALOGUE, INVENTORY, **asked).is_more_open is is_open
-    bare = replace(CATALOGUE, run_time=None, shared_memory=None, priorities={})
+    bare = replace(CATALOGUE, run_time=None, shared_memory=None, choices={})
     assert build_view(bare, INVENTORY, **asked).is_more_open is False
 
 

@@ -56,7 +56,7 @@ def filled_for(policy: Any, *, options: Any = None, typed: Any = None, **more: A
 
 
 LIMITED = Rule(
-    images=frozenset({"torch"}),
+    choices={"image": frozenset({"torch"})},
     custom_images=False,
     gpus={"t4": GPUTypeRule(), "a100": GPUTypeRule(max_gpus_per_server=2, max_runtime_s=4 * HOUR_S)},
     cpu=AmountRange(max=4000),

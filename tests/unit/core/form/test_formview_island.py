@@ -17,15 +17,15 @@ from jsonschema import Draft202012Validator
 
 from gpuspawner._resources import data_dir
 from gpuspawner.core.catalog.combined_types import CombinedType, combine_types
-from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, Platform, Preset, Priority, ScaleUp, UnitKind
+from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, Platform, Preset, ScaleUp, UnitKind
 from gpuspawner.core.catalog.policy_model import GPUTypeRule, Person, Policy, Rule
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.state import Inventory, Occupancy
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.form.build import LiveState
-from gpuspawner.core.form.fields import FORM_FIELDS
 from gpuspawner.core.policy.allowance import Allowance, resolve_allowance
 from gpuspawner.core.policy.usage import ServerUsage, sum_usage
+from gpuspawner.core.request.field_definitions import FORM_FIELDS, Priority
 from gpuspawner.core.request.selection import validate
 from gpuspawner.core.verdict.availability import Availability, FreeShape
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
@@ -67,7 +67,7 @@ FULL = Catalog(
     memory=Bounds(min=GIB // 3, max=256 * GIB, step=1, default=GIB),
     run_time=Bounds(min=60, max=2**31 - 8, step=60, default=3600),
     shared_memory=Bounds(min=GIB // 3, max=64 * GIB, step=1, default=GIB // 3),
-    priorities={"low": Priority(slug="low", display_name="Low", priority_class="site-low", value=-10)},
+    choices={"priority": {"low": Priority(slug="low", display_name="Low", priority_class="site-low", value=-10)}},
     gpus={gpu.slug: gpu for gpu in TYPES},
     presets={
         "small": Preset(slug="small", display_name="Small", options={"cpu": 0.1}),
@@ -91,7 +91,7 @@ LIMITED = replace(
     FULL,
     policy=Policy(
         default=Rule(
-            images=frozenset({"cuda"}),
+            choices={"image": frozenset({"cuda"})},
             custom_images=False,
             gpus={"h100": GPUTypeRule(max_runtime_s=1800), "slice": GPUTypeRule()},
             max_gpus=6,

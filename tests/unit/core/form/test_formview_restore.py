@@ -7,8 +7,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.model import Bounds, Catalog, CustomImages, GPUType, Image, Preset, Priority
-from gpuspawner.core.form.fields import FORM_FIELDS, format_field_values, restore_fields, try_validate
+from gpuspawner.core.catalog.model import Bounds, Catalog, CustomImages, GPUType, Image, Preset
+from gpuspawner.core.form.fields import format_field_values, restore_fields, try_validate
+from gpuspawner.core.request.field_definitions import FORM_FIELDS, Priority
 from gpuspawner.core.request.selection import Selection, build_options, validate
 
 GIB = 1 << 30
@@ -32,9 +33,11 @@ CATALOGUE = Catalog(
     custom_images=CustomImages(registries=("quay.io",)),
     run_time=Bounds(min=900, max=24 * HOUR_S, step=900, default=8 * HOUR_S),
     shared_memory=Bounds(min=GIB, max=64 * GIB, step=GIB, default=GIB),
-    priorities={
-        "normal": Priority(slug="normal", display_name="Normal", priority_class="site-normal", value=100),
-        "low": Priority(slug="low", display_name="Low", priority_class="site-low", value=-10),
+    choices={
+        "priority": {
+            "normal": Priority(slug="normal", display_name="Normal", priority_class="site-normal", value=100),
+            "low": Priority(slug="low", display_name="Low", priority_class="site-low", value=-10),
+        }
     },
 )
 OWN = "quay.io/acme/own:1"
@@ -191,7 +194,7 @@ def test_what_another_version_wrote_is_not_guessed_at():
 
 
 def test_a_field_that_the_form_does_not_show_has_no_notice():
-    catalogue = replace(CATALOGUE, cpu=None, memory=None, run_time=None, shared_memory=None, priorities={})
+    catalogue = replace(CATALOGUE, cpu=None, memory=None, run_time=None, shared_memory=None, choices={})
     saved = {"cpu": 4, "memory": "4G", "run_time": "8h", "shared_memory": "1G", "priority": "low"}
     values, notices = restore_fields(saved, catalogue)
     assert ([values[name] for name in saved], notices) == ([""] * 5, {})
@@ -226,7 +229,7 @@ def test_whatever_is_saved_the_form_opens_with_values_that_can_be_started(saved:
     assert (values["image"] in CATALOGUE.images) == (values["custom_image"] == "")
     assert values["gpu"] in {"", *CATALOGUE.gpus}
     amounts = {"cpu": values["cpu"], "memory": f"{values['memory']}G", "run_time": values["run_time"]}
-    assert values["priority"] in CATALOGUE.priorities
+    assert values["priority"] in CATALOGUE.choices["priority"]
     if values["shared_memory"]:
         amounts["shared_memory"] = f"{values['shared_memory']}G"
     assert try_validate(amounts, CATALOGUE) is not None
@@ -240,7 +243,7 @@ SELECTIONS = st.builds(
     gpu=st.just("t4"),
     gpu_count=st.integers(1, 4),
     run_time_s=st.integers(1, 96).map(lambda steps: steps * 900),
-    priority=st.sampled_from(["normal", "low"]),
+    choices=st.fixed_dictionaries({"priority": st.sampled_from(["normal", "low"])}),
 )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.model import Catalog, GPUType, Image, Priority
+from gpuspawner.core.catalog.model import Catalog, GPUType, Image
 from gpuspawner.core.form.wording import (
     describe_difference,
     format_caution,
@@ -13,6 +13,7 @@ from gpuspawner.core.form.wording import (
     format_gpu_memory,
     list_badges,
 )
+from gpuspawner.core.request.field_definitions import Priority
 from gpuspawner.core.request.selection import Selection
 
 GIB = 1 << 30
@@ -90,8 +91,8 @@ def test_a_priority_is_told_where_it_is_not_the_usual_one():
     ranks = {
         each: Priority(slug=each, display_name=each.title(), priority_class=each, value=1) for each in ("first", "low")
     }
-    catalogue = replace(CATALOGUE, priorities=ranks)
-    usual, low = replace(WANTED, priority="first"), replace(WANTED, priority="low")
+    catalogue = replace(CATALOGUE, choices={"priority": ranks})
+    usual, low = replace(WANTED, choices={"priority": "first"}), replace(WANTED, choices={"priority": "low"})
     assert describe_difference(low, None, catalogue=catalogue) == "Plain with 4 CPUs, 8 GiB and 2 × T4, priority Low"
     assert describe_difference(usual, None, catalogue=catalogue) == "Plain with 4 CPUs, 8 GiB and 2 × T4"
     assert [describe_difference(*each, catalogue=catalogue) for each in ((low, usual), (usual, low))] == [

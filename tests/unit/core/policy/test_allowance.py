@@ -34,14 +34,14 @@ def two(slug: str = "t4", count: int = 2) -> dict[str, Any]:
 ONE_EACH = [
     # rule, what else is the case, options, field and code of the denial (none: let through)
     (Rule(), {}, two(count=8), None),
-    (Rule(images=frozenset({"torch"})), {}, {"image": "torch"}, None),
-    (Rule(images=frozenset({"torch"})), {}, {}, None),
-    (Rule(images=frozenset({"torch"})), {}, {"image": "r"}, ("image", "image_not_allowed")),
-    (Rule(images=frozenset({"*"})), {}, {"image": "r"}, None),
-    (Rule(images=frozenset({"gone"})), {}, {}, ("image", "image_not_allowed")),
+    (Rule(choices={"image": frozenset({"torch"})}), {}, {"image": "torch"}, None),
+    (Rule(choices={"image": frozenset({"torch"})}), {}, {}, None),
+    (Rule(choices={"image": frozenset({"torch"})}), {}, {"image": "r"}, ("image", "image_not_allowed")),
+    (Rule(choices={"image": frozenset({"*"})}), {}, {"image": "r"}, None),
+    (Rule(choices={"image": frozenset({"gone"})}), {}, {}, ("image", "image_not_allowed")),
     (Rule(custom_images=True), {}, {"custom_image": "quay.io/a/b:1"}, None),
     (Rule(custom_images=False), {}, {"custom_image": "quay.io/a/b:1"}, ("custom_image", "custom_image_not_allowed")),
-    (Rule(images=frozenset({"r"})), {}, {"custom_image": "quay.io/a/b:1"}, None),
+    (Rule(choices={"image": frozenset({"r"})}), {}, {"custom_image": "quay.io/a/b:1"}, None),
     (ONLY_T4, {}, {"gpu": "t4"}, None),
     (ONLY_T4, {}, {"gpu": "a100"}, ("gpu", "gpu_not_allowed")),
     (ONLY_T4, {}, {"gpu": "either"}, ("gpu", "gpu_not_allowed")),
@@ -137,7 +137,7 @@ def test_every_rule(policy: Policy | Rule | None, case: dict[str, Any], options:
 
 
 def test_all_that_is_refused_is_said_at_once_and_nothing_that_was_not_asked_for():
-    rule = Rule(max_gpus=1, images=frozenset({"r"}), cpu=AmountRange(max=1000), max_runtime_s=HOUR_S)
+    rule = Rule(max_gpus=1, choices={"image": frozenset({"r"})}, cpu=AmountRange(max=1000), max_runtime_s=HOUR_S)
     found = refused(allowed(rule), {"image": "torch", "gpu": "t4", "gpu_count": 2})
     assert found == [("image", "image_not_allowed"), ("gpu_count", "gpu_quota")]
 
@@ -182,7 +182,7 @@ def test_what_the_type_itself_allows_needs_no_reason():
 
 
 def test_each_choice_says_why_it_is_out_of_reach():
-    limits = allowed(Rule(gpus={"t4": GPUTypeRule()}, images=frozenset({"r"}), custom_images=False))
+    limits = allowed(Rule(gpus={"t4": GPUTypeRule()}, choices={"image": frozenset({"r"})}, custom_images=False))
     found = (
         limits.check_gpu("a100"),
         limits.check_gpu("t4"),
@@ -240,7 +240,11 @@ def test_without_a_policy_and_a_quota_nothing_is_worked_out():
 
 
 def test_what_is_in_reach_is_a_catalogue_of_its_own():
-    rule = Rule(images=frozenset({"torch"}), gpus={"t4": GPUTypeRule(max_gpus_per_server=2)}, cpu=AmountRange(max=4200))
+    rule = Rule(
+        choices={"image": frozenset({"torch"})},
+        gpus={"t4": GPUTypeRule(max_gpus_per_server=2)},
+        cpu=AmountRange(max=4200),
+    )
     found = allowed(replace(rule, custom_images=False, max_runtime_s=10 * HOUR_S)).catalogue
     assert (list(found.images), list(found.presets), found.custom_images) == (["torch"], ["plain"], None)
     assert {slug: each.max_count for slug, each in found.gpus.items()} == {"t4": 2}

@@ -42,7 +42,8 @@ def ranges(unit: int) -> st.SearchStrategy[AmountRange]:
 def rules(*, deny: bool = False) -> st.SearchStrategy[Rule]:
     return st.builds(
         Rule,
-        images=st.none() | st.frozensets(st.sampled_from([*CATALOGUE.images, "*"]), min_size=1),
+        choices=st.just({})
+        | st.fixed_dictionaries({"image": st.frozensets(st.sampled_from([*CATALOGUE.images, "*"]), min_size=1)}),
         custom_images=st.none() | st.booleans(),
         gpus=st.none() | st.dictionaries(SLUGS, TYPE_RULES),
         max_gpus=LIMIT,
@@ -74,7 +75,7 @@ TWO_POOLS = st.tuples(POOLS, POOLS).map(
 )
 # What is said of images, CPU and memory may leave nothing and so block everything, which is another matter.
 PLAIN_RULES, PLAIN_DENIALS = (
-    rules(deny=deny).map(lambda rule: replace(rule, images=None, cpu=None, memory=None)) for deny in (False, True)
+    rules(deny=deny).map(lambda rule: replace(rule, choices={}, cpu=None, memory=None)) for deny in (False, True)
 )
 PLAIN = st.builds(
     Policy,

@@ -4,7 +4,8 @@ import pytest
 
 from gpuspawner.core.catalog.model import Bounds, CustomImages
 from gpuspawner.core.errors import SelectionError
-from gpuspawner.core.request.checks import AmountNotation, Problems, find_max_length
+from gpuspawner.core.request.checks import Problems, find_max_length
+from gpuspawner.core.request.fields import AmountNotation
 from gpuspawner.core.units.duration import format_duration, parse_duration
 from gpuspawner.core.units.quantity import format_cpu, parse_cpu
 

@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 
 from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
 from gpuspawner.core.catalog.kueue import QUEUE_LABEL, KueueQueue
-from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, Priority
+from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image
 from gpuspawner.core.catalog.software import read_platform
 from gpuspawner.core.cluster.model import Toleration
+from gpuspawner.core.request.field_definitions import Priority
+from gpuspawner.core.request.fields import PodAdditions
 from gpuspawner.core.request.pod_requirements import PodRequirements, exclude_gpu_nodes, place
 from gpuspawner.core.request.selection import Selection
 
@@ -222,9 +224,11 @@ def test_shared_memory_that_was_asked_for_takes_the_place_of_the_types(selection
 
 def test_a_priority_that_was_picked_is_the_pods():
     low = Priority(slug="low", display_name="Low", priority_class="site-low", value=-10)
-    catalogue = replace(CATALOGUE, priorities={"low": low})
-    assert place(replace(CPU_SERVER, priority="low"), catalogue).priority == low
-    assert place(CPU_SERVER, CATALOGUE).priority is None
+    catalogue = replace(CATALOGUE, choices={"priority": {"low": low}})
+    assert place(replace(CPU_SERVER, choices={"priority": "low"}), catalogue).additions == PodAdditions(
+        priority_class="site-low", priority=-10
+    )
+    assert place(CPU_SERVER, CATALOGUE).additions == PodAdditions()
 
 
 QUEUED = replace(CATALOGUE, queue=KueueQueue(local_queue="gpu-queue", timeout_s=3600, gpus=frozenset({"a100"})))

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.model import Bounds, Catalog, CustomImages, GPUType, Image, Preset, Priority
+from gpuspawner.core.catalog.model import Bounds, Catalog, CustomImages, GPUType, Image, Preset
 from gpuspawner.core.catalog.software import read_platform
 from gpuspawner.core.errors import SelectionError
+from gpuspawner.core.request.field_definitions import Priority
 from gpuspawner.core.request.selection import (
     Selection,
     build_options,
@@ -47,9 +48,11 @@ TIMED = replace(CATALOGUE, run_time=Bounds(min=900, max=24 * 3600, step=900, def
 SHARING = replace(TIMED, shared_memory=Bounds(min=GIB, max=64 * GIB, step=GIB, default=GIB))
 RANKED = replace(
     SHARING,
-    priorities={
-        "normal": Priority(slug="normal", display_name="Normal", priority_class="site-normal", value=100),
-        "low": Priority(slug="low", display_name="Low", priority_class="site-low", value=-10),
+    choices={
+        "priority": {
+            "normal": Priority(slug="normal", display_name="Normal", priority_class="site-normal", value=100),
+            "low": Priority(slug="low", display_name="Low", priority_class="site-low", value=-10),
+        }
     },
 )
 OWN = "quay.io/acme/own:1"
@@ -121,7 +124,7 @@ def test_any_json_is_a_selection_or_a_selection_error(options: object):
         assert set(problems.values()) <= CODES
         return
     selection = validate(options, RANKED)
-    assert selection.priority in RANKED.priorities
+    assert selection.choices["priority"] in RANKED.choices["priority"]
     assert (selection.shared_memory_bytes or 0) <= (selection.memory_bytes or 0)
     assert selection.run_time_s in range(900, 24 * 3600 + 1, 900)
     assert (selection.image in CATALOGUE.images) == (selection.custom_image is None)
@@ -136,7 +139,7 @@ def test_a_selection_reads_back_from_its_options_also_through_json(selection: Se
     options = json.loads(json.dumps(build_options(selection, CATALOGUE)))
     assert validate(options, CATALOGUE) == selection
     rank = "low" if quarters % 2 else "normal"
-    more = replace(selection, run_time_s=quarters * 900, memory_bytes=128 * GIB, priority=rank)
+    more = replace(selection, run_time_s=quarters * 900, memory_bytes=128 * GIB, choices={"priority": rank})
     more = replace(more, shared_memory_bytes=quarters * GIB if quarters <= 64 else None)
     assert validate(json.loads(json.dumps(build_options(more, RANKED))), RANKED) == more
 

@@ -186,7 +186,7 @@ def test_shared_memory_is_written_in_the_contracts_notation():
 )
 def test_a_priority_is_the_one_that_was_picked_or_the_first(options: dict[str, object], priority: str):
     patient = Preset(slug="patient", display_name="Patient", options={"priority": "low"})
-    assert validate(options, replace(RANKED, presets={"patient": patient})).priority == priority
+    assert validate(options, replace(RANKED, presets={"patient": patient})).choices == {"priority": priority}
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_a_priority_that_is_not_offered_is_refused(priority: object, code: str):
 
 
 def test_where_no_priority_is_offered_none_can_be_chosen():
-    assert validate({"priority": ""}, CATALOGUE).priority is None
+    assert validate({"priority": ""}, CATALOGUE).choices == {}
     assert codes({"priority": "low"}) == {"priority": "unknown_choice"}
 
 

@@ -16,7 +16,6 @@ from gpuspawner.core.catalog.model import (
     GPUType,
     Image,
     Platform,
-    Priority,
     ScaleUp,
     UnitKind,
 )
@@ -25,6 +24,7 @@ from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.form.build import LiveState, build_view, find_type_state
 from gpuspawner.core.form.fields import fill_fields
 from gpuspawner.core.form.wording import format_details
+from gpuspawner.core.request.field_definitions import Priority
 from gpuspawner.core.request.options import parse_form, parse_query
 from gpuspawner.core.request.selection import OPTION_FIELDS, validate
 from gpuspawner.core.text.i18n import use_language
@@ -55,9 +55,11 @@ CATALOGUE = Catalog(
     custom_images=CustomImages(registries=("quay.io",)),
     run_time=Bounds(min=HOUR, max=72 * HOUR, step=HOUR, default=50 * HOUR),
     shared_memory=Bounds(min=GIB, max=64 * GIB, step=GIB, default=GIB),
-    priorities={
-        slug: Priority(slug=slug, display_name=name, priority_class=slug, value=0)
-        for slug, name in {"01": "8", "02": "9"}.items()
+    choices={
+        "priority": {
+            slug: Priority(slug=slug, display_name=name, priority_class=slug, value=0)
+            for slug, name in {"01": "8", "02": "9"}.items()
+        }
     },
 )
 BARE = replace(CATALOGUE, cpu=None, run_time=None, custom_images=None, gpus={})

@@ -44,10 +44,10 @@ def test_shared_memory_may_be_left_empty():
 
 
 @pytest.mark.parametrize(
-    ("kept", "name"), [("run_time", "run_time"), ("shared_memory", "shared_memory"), ("priorities", "priority")]
+    ("kept", "name"), [("run_time", "run_time"), ("shared_memory", "shared_memory"), ("choices", "priority")]
 )
 def test_each_of_the_rarer_fields_may_be_offered_alone(kept: str, name: str):
-    nothing: dict[str, Any] = {"run_time": None, "shared_memory": None, "priorities": ()}
+    nothing: dict[str, Any] = {"run_time": None, "shared_memory": None, "choices": ()}
     soup = page(replace(MORE, **{**nothing, kept: getattr(MORE, kept)}))
     assert one(soup, "#gpuspawner-more summary .gs-text").text == name.replace("_", " ")
     assert {each["name"] for each in soup.select("#gpuspawner-more input")} == {name}

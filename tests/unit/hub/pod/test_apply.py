@@ -9,8 +9,8 @@ import pytest
 from kubernetes_asyncio.client import V1NodeSelectorRequirement, V1NodeSelectorTerm
 
 from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
-from gpuspawner.core.catalog.model import Priority
 from gpuspawner.core.cluster.model import Toleration
+from gpuspawner.core.request.fields import PodAdditions
 from gpuspawner.core.request.pod_requirements import PodRequirements
 from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
 
@@ -190,9 +190,9 @@ def test_the_admins_values_are_not_touched():
 
 
 def test_a_priority_nobody_picked_is_the_admins():
-    low = Priority(slug="low", display_name="Low", priority_class="site-low", value=-10)
+    low = PodAdditions(priority_class="site-low", priority=-10)
     assert values({"priority_class_name": "own"})["priority_class_name"] == "own"
-    assert values({"priority_class_name": "own"}, priority=low)["priority_class_name"] == "site-low"
+    assert values({"priority_class_name": "own"}, additions=low)["priority_class_name"] == "site-low"
 
 
 def test_labels_of_a_queue_are_added_and_the_admins_own_stay():

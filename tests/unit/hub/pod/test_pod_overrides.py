@@ -18,8 +18,8 @@ from kubernetes_asyncio.client import (
 )
 
 from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
-from gpuspawner.core.catalog.model import Priority
 from gpuspawner.core.cluster.model import Toleration
+from gpuspawner.core.request.fields import PodAdditions
 from gpuspawner.core.request.pod_requirements import PodRequirements
 from gpuspawner.hub.pod.overrides import (
     build_container_config,
@@ -96,10 +96,10 @@ def test_of_two_run_times_the_shorter_one_counts(name: str, own: Any, run_time_s
 
 @pytest.mark.parametrize("name", ["priorityClassName", "priority_class_name"])
 def test_a_priority_that_was_picked_wins(name: str):
-    low = Priority(slug="low", display_name="Low", priority_class="site-low", value=-10)
-    assert pod({name: "own"}, priority=low) == {name: "site-low"}
+    low = PodAdditions(priority_class="site-low", priority=-10)
+    assert pod({name: "own"}, additions=low) == {name: "site-low"}
     assert pod({name: "own"}) == {name: "own"}
-    assert pod({}, priority=low) == {}
+    assert pod({}, additions=low) == {}
 
 
 def test_tolerations_and_volumes_are_appended_once():

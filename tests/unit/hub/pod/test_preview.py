@@ -42,7 +42,7 @@ async def test_it_waits_in_line_by_the_priority_that_was_picked(
 ):
     ranks = {"normal": {"class": "site-normal", "value": 100}, "low": {"class": "site-low", "value": -10}}
     found, selection = await previews(make_spawner(settings={**SETTINGS, "priorities": ranks}), asked)
-    pods = [found.find_pod(each) for each in (selection, replace(selection, priority=None))]
+    pods = [found.find_pod(each) for each in (selection, replace(selection, choices={}))]
     assert (pods[0] and pods[0].priority, pods[1]) == (priority, None)
 
 
@@ -131,7 +131,7 @@ async def test_nothing_of_one_type_is_left_in_the_next(make_spawner: MakeSpawner
     wanted = validate({"gpu": "mi210", "gpu_count": 2, "image": "minimal"}, found.offer.catalogue)
     alone = PodPreviews(spawner, found.offer)
     await alone.prepare(wanted)
-    assert found._pods["minimal", "mi210", None] == alone._pods["minimal", "mi210", None]
+    assert found._pods["minimal", "mi210"] == alone._pods["minimal", "mi210"]
 
 
 async def test_a_claim_that_does_not_exist_yet_demands_nothing(make_spawner: MakeSpawner, server: Any):

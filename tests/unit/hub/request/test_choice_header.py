@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.form.fields import FORM_FIELDS
 from gpuspawner.core.request.checks import find_max_length
+from gpuspawner.core.request.field_definitions import FORM_FIELDS
 from gpuspawner.hub.request.context import CHOICE_HEADER, read_choice_header
 
 

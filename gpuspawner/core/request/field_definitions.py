@@ -1,0 +1,158 @@
+"""The fields of the form, each declared once.
+
+Settings, user options, checks, the form and the pod read these declarations. A new closed choice is one more
+:class:`~gpuspawner.core.request.fields.ClosedChoiceField` in :data:`CLOSED_CHOICES`. Image, GPU type and number of GPUs
+have rules of their own in :mod:`gpuspawner.core.request.selection`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuspawner.core.catalog.image_reference import MAX_REFERENCE_LENGTH
+from gpuspawner.core.catalog.model import Choice
+from gpuspawner.core.request.fields import (
+    AmountField,
+    AmountNotation,
+    ChoiceField,
+    ClosedChoiceField,
+    Field,
+    FieldKind,
+    PodAdditions,
+)
+from gpuspawner.core.text.i18n import gettext, gettext_lazy
+from gpuspawner.core.units.duration import format_duration, format_duration_option, parse_duration
+from gpuspawner.core.units.formatting import format_exact_cpus
+from gpuspawner.core.units.quantity import (
+    format_cpu,
+    format_gib,
+    format_memory,
+    format_memory_option,
+    parse_cpu,
+    parse_memory,
+)
+
+_NO_BOUNDS = gettext_lazy("its bounds are not known")
+KEPT = gettext_lazy("{kept} is filled in.")
+"""What the form says after the reason why the user may not have a saved amount."""
+
+
+def _format_cpu_option(millis: int) -> object:
+    cpus = millis / 1000
+    return int(cpus) if cpus.is_integer() else cpus
+
+
+IMAGE = ChoiceField(
+    name="image",
+    may_be_empty=True,
+    section="images",
+    title=gettext_lazy("image"),
+    gone=gettext_lazy("The image you had last time{saved} is no longer offered: {name} is selected."),
+    not_allowed=gettext_lazy("{name} is not among the images that you may use."),
+)
+CUSTOM_IMAGE = Field(name="custom_image", kind=FieldKind.REFERENCE, max_length=MAX_REFERENCE_LENGTH, may_be_empty=True)
+CPU = AmountField(
+    name="cpu",
+    kind=FieldKind.AMOUNT,
+    attribute="cpu_millis",
+    notation=AmountNotation(
+        title=gettext_lazy("CPU"), parse=parse_cpu, show=format_exact_cpus, bare=format_cpu, unbounded=_NO_BOUNDS
+    ),
+    format_input=format_cpu,
+    format_option=_format_cpu_option,
+    describe=format_exact_cpus,
+    gone=gettext_lazy("Your last number of CPUs{saved} is no longer offered: {kept} is filled in."),
+    kept=KEPT,
+    default=2000,
+    guarantee=0.5,  # servers idle most of the time, and a CPU that is not used can be lent; memory cannot
+    bounds_keys=("min", "max", "step", "default", "guarantee"),
+)
+MEMORY = AmountField(
+    name="memory",
+    kind=FieldKind.AMOUNT,
+    bare_unit="G",
+    attribute="memory_bytes",
+    notation=AmountNotation(title=gettext_lazy("Memory"), parse=parse_memory, show=format_memory, unbounded=_NO_BOUNDS),
+    format_input=format_gib,
+    format_option=format_memory_option,
+    describe=format_memory,
+    gone=gettext_lazy("Your last amount of memory{saved} is no longer offered: {kept} GiB is filled in."),
+    kept=gettext_lazy("{kept} GiB is filled in."),
+    default=8 * 1024**3,
+    bounds_keys=("min", "max", "step", "default", "guarantee"),
+)
+GPU = ChoiceField(
+    name="gpu",
+    section="gpus",
+    title=gettext_lazy("GPU type"),
+    gone=gettext_lazy("The GPU type you had last time{saved} is no longer offered: no GPU is selected."),
+)
+GPU_COUNT = Field(name="gpu_count", kind=FieldKind.COUNT)
+RUN_TIME = AmountField(
+    name="run_time",
+    kind=FieldKind.DURATION,
+    bare_unit="h",
+    attribute="run_time_s",
+    notation=AmountNotation(title=gettext_lazy("The run time"), parse=parse_duration, show=format_duration),
+    format_input=format_duration_option,
+    format_option=format_duration_option,
+    describe=lambda seconds: gettext("at most {length}", length=format_duration(seconds)),
+    gone=gettext_lazy("Your last run time{saved} is no longer offered: {kept} is filled in."),
+    kept=KEPT,
+    default=8 * 60 * 60,
+)
+SHARED_MEMORY = AmountField(
+    name="shared_memory",
+    kind=FieldKind.AMOUNT,
+    may_be_empty=True,
+    bare_unit="G",
+    attribute="shared_memory_bytes",
+    notation=AmountNotation(title=gettext_lazy("Shared memory"), parse=parse_memory, show=format_memory),
+    format_input=format_gib,
+    format_option=format_memory_option,
+    describe=lambda size: gettext("{memory} of shared memory", memory=format_memory(size)),
+    unset=gettext_lazy("shared memory as usual"),
+    gone=gettext_lazy("Your last amount of shared memory{saved} is no longer offered: the field is left empty."),
+    bounds_keys=("min", "max", "step"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Priority(Choice):
+    """A priority that users may pick.
+
+    :param priority_class: name of a PriorityClass of the cluster.
+    :param value: the number in that class.
+    """
+
+    priority_class: str
+    value: int
+
+    def build_pod_additions(self) -> PodAdditions:
+        """Return the pod's PriorityClass and its number."""
+        return PodAdditions(priority_class=self.priority_class, priority=self.value)
+
+
+PRIORITY = ClosedChoiceField(
+    name="priority",
+    section="priorities",
+    title=gettext_lazy("priority"),
+    label=gettext_lazy("Priority"),
+    gone=gettext_lazy("The priority you had last time{saved} is no longer offered: {name} is selected."),
+    describe=lambda name: gettext("priority {name}", name=name),
+    build_pod_additions=Priority.build_pod_additions,
+)
+
+CLOSED_CHOICES: tuple[ClosedChoiceField, ...] = (PRIORITY,)
+"""In the form's order."""
+FIELDS: tuple[Field, ...] = (
+    *(IMAGE, CUSTOM_IMAGE, CPU, MEMORY, GPU, GPU_COUNT, RUN_TIME, SHARED_MEMORY),
+    *CLOSED_CHOICES,
+)
+"""In the form's order."""
+FORM_FIELDS = tuple(each.name for each in FIELDS)
+"""Names of the form's fields, in the form's order."""
+POLICY_CHOICES = tuple(each for each in FIELDS if isinstance(each, ChoiceField) and each.not_allowed)
+"""Choices of which rules of the policy may list the entries."""
+FIELDS_BY_NAME = {each.name: each for each in FIELDS}
+AMOUNT_FIELDS = tuple(each for each in FIELDS if isinstance(each, AmountField))
