@@ -5,5 +5,8 @@ each, ``convert``, ``schema``, ``demo`` and ``version`` a module. Every command 
 ``run(arguments, *, out, notes)``, which returns an exit code of ``common.exits``.
 
 Shared rooms: ``common`` (exit codes, findings, output), ``values`` (Helm values files), ``cluster`` (connection and
-reading). A new command is a module with these two functions and a line in ``main._COMMANDS``.
+reading). Other packages import nothing from here. A new command is a module with these two functions and a line in
+``main._COMMANDS``.
 """
+
+__all__: list[str] = []

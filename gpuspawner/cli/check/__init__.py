@@ -10,6 +10,9 @@ message. The room must not read a cluster except in ``cluster_warnings``, and ch
 - ``type_warnings``: GPU types and images that no server can use.
 - ``chart_warnings``: values of the chart that contradict gpuspawner.
 - ``cluster_warnings``: settings that the nodes of a cluster contradict.
-
-The room has no ``__all__``: importing ``command`` loads JupyterHub.
 """
+
+from gpuspawner.cli.check.cluster_warnings import compare_with_nodes, find_cluster_warnings, list_worker_nodes
+from gpuspawner.cli.check.command import collect_findings
+
+__all__ = ["collect_findings", "compare_with_nodes", "find_cluster_warnings", "list_worker_nodes"]

@@ -56,14 +56,19 @@ async def find_cluster_warnings(
 
 
 def list_worker_nodes(nodes: Iterable[Node]) -> list[Node]:
-    """Return the nodes without those of the control plane."""
+    """Return the nodes without those of the control plane.
+
+    :param nodes: of the cluster.
+    """
     return [node for node in nodes if not any(each.key.startswith(_CONTROL_PLANE_TAINT_PREFIX) for each in node.taints)]
 
 
 def compare_with_nodes(values: HelmValues, offer: Offer, *, settings: ParsedSettings) -> Iterator[Finding]:
     """Yield warnings about settings that the nodes of an offer contradict.
 
-    :param offer: the offer made of the settings and the cluster's nodes.
+    :param values: the merged files.
+    :param offer: catalog of the settings, and inventory of the cluster.
+    :param settings: the settings in the values.
     """
     nodes = offer.inventory.nodes or ()
     configured = settings.configured

@@ -80,7 +80,10 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
 
 
 def collect_findings(values: HelmValues) -> list[Finding]:
-    """Return all findings that need no cluster, in the order of the files."""
+    """Return all findings that need no cluster, in the order of the files.
+
+    :param values: the merged files.
+    """
     found = list(values.flaws)
     if values.is_read:
         found += find_misplaced_values(values)
