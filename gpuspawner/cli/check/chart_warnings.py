@@ -40,7 +40,7 @@ def _check_spawner_class(values: HelmValues) -> Iterator[Finding]:
             return  # the script may set the spawner class
         if _has_settings(values):
             message = f"is missing: without {SPAWNER_CLASS} there, nothing reads the settings of gpuspawner"
-            yield make_finding(values, path, Severity.WARNING, code="missing", message=message)
+            yield make_finding(values, path, severity=Severity.WARNING, code="missing", message=message)
         else:
             message = "there is nothing of gpuspawner in these values"
             yield Finding(severity=Severity.WARNING, code="missing", path=format_path(SETTINGS_PATH), message=message)
@@ -48,10 +48,10 @@ def _check_spawner_class(values: HelmValues) -> Iterator[Finding]:
         is_near = name in _OTHER_CLASSES or difflib.SequenceMatcher(None, name, SPAWNER_CLASS).ratio() > _NEAR
         if is_near or not name:
             message = f"must be {SPAWNER_CLASS}, not {quote(name)}"
-            yield make_finding(values, path, Severity.ERROR, code="bad_value", message=message)
+            yield make_finding(values, path, severity=Severity.ERROR, code="bad_value", message=message)
         else:
             message = f"is not {SPAWNER_CLASS}: is {quote(name)} a subclass of it?"
-            yield make_finding(values, path, Severity.WARNING, code="other_class", message=message)
+            yield make_finding(values, path, severity=Severity.WARNING, code="other_class", message=message)
 
 
 def _check_profiles(values: HelmValues) -> Iterator[Finding]:
@@ -61,7 +61,7 @@ def _check_profiles(values: HelmValues) -> Iterator[Finding]:
             "is not shown to anybody: gpuspawner's form takes its place. `gpuspawner convert` makes presets of the "
             "profiles; an empty list takes them away"
         )
-        yield make_finding(values, profiles.path, Severity.WARNING, code="unused", message=message)
+        yield make_finding(values, profiles.path, severity=Severity.WARNING, code="unused", message=message)
 
 
 def _check_gpus_for_all(values: HelmValues) -> Iterator[Finding]:
@@ -71,7 +71,9 @@ def _check_gpus_for_all(values: HelmValues) -> Iterator[Finding]:
         if source is not None and isinstance(source.value, Mapping):
             for resource in filter(find_vendor, source.value):
                 message = "is taken off each server: it gets the GPUs that are picked, and no others"
-                yield make_finding(values, (*source.path, resource), Severity.WARNING, code="unused", message=message)
+                yield make_finding(
+                    values, (*source.path, resource), severity=Severity.WARNING, code="unused", message=message
+                )
 
 
 def _has_settings(values: HelmValues) -> bool:

@@ -190,7 +190,7 @@ def _normalize(key: str) -> str:
 
 
 def _make_error(values: HelmValues, path: KeyPath, *, code: str, message: str) -> Finding:
-    return make_finding(values, path, Severity.ERROR, code=code, message=message, of_key=code != "wrong_type")
+    return make_finding(values, path, severity=Severity.ERROR, code=code, message=message, of_key=code != "wrong_type")
 
 
 def find_misplaced_values(values: HelmValues) -> Iterator[Finding]:
@@ -217,7 +217,7 @@ def find_misplaced_values(values: HelmValues) -> Iterator[Finding]:
                 message = f"holds values of the chart as well, which are not looked at: {known} are. Is one misplaced?"
             else:
                 continue
-            yield make_finding(values, (*above, key), severity, code="misplaced", message=message, of_key=True)
+            yield make_finding(values, (*above, key), severity=severity, code="misplaced", message=message, of_key=True)
 
 
 def _holds_chart_values(value: Mapping[str, Any]) -> bool:

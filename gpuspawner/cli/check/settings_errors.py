@@ -61,7 +61,7 @@ def find_redundant_nulls(values: HelmValues) -> Iterator[Finding]:
         if path[: len(section)] != section or (len(below) == 2 and below[0] == "accelerators"):  # noqa: PLR2004
             continue
         message = "is null and removes nothing: no file before says anything of it. Is its value missing?"
-        yield make_finding(values, path, Severity.WARNING, code="idle_null", message=message)
+        yield make_finding(values, path, severity=Severity.WARNING, code="idle_null", message=message)
 
 
 def _find_nearest(field: str, values: HelmValues, *, paths: DottedPaths[LocatedValue]) -> tuple[KeyPath, KeyPath, str]:
@@ -93,15 +93,15 @@ def find_broken_sections(values: HelmValues) -> Iterator[Finding]:
             break
         if section.value is None:
             message = "is null: it takes away whatever files before say below it. Is there a line missing?"
-            yield make_finding(values, path, Severity.WARNING, code="idle_null", message=message)
+            yield make_finding(values, path, severity=Severity.WARNING, code="idle_null", message=message)
             return
         if not isinstance(section.value, dict):
             message = f"must be a mapping, not {describe_type(section.plain)}"
-            yield make_finding(values, path, Severity.ERROR, code="wrong_type", message=message)
+            yield make_finding(values, path, severity=Severity.ERROR, code="wrong_type", message=message)
             return
     try:
         build_spawner_config(values.chart, namespace="default")
     except SettingsError as error:
         for problem in error.problems:
             path = (*values.root, *problem.field.split("."))
-            yield make_finding(values, path, Severity.ERROR, code="wrong_type", message=problem.message)
+            yield make_finding(values, path, severity=Severity.ERROR, code="wrong_type", message=problem.message)

@@ -54,7 +54,7 @@ def list_pod_tolerations(values: HelmValues) -> tuple[Toleration, ...]:
 
 
 def make_finding(
-    values: HelmValues, path: KeyPath, severity: Severity, *, code: str, message: str, of_key: bool = False
+    values: HelmValues, path: KeyPath, *, severity: Severity, code: str, message: str, of_key: bool = False
 ) -> Finding:
     """Return a finding located at the line of its path.
 

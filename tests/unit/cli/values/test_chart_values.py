@@ -79,5 +79,5 @@ def test_a_toleration_is_read_whole(tmp_path: Path):
 
 
 def test_a_finding_has_the_place_of_its_path(tmp_path: Path):
-    found = make_finding(written(tmp_path, "a: {b: 1}"), ("a", "b"), Severity.WARNING, code="c", message="m")
+    found = make_finding(written(tmp_path, "a: {b: 1}"), ("a", "b"), severity=Severity.WARNING, code="c", message="m")
     assert (found.path, found.place and found.place.column) == ("a.b", 8)
