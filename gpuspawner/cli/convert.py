@@ -35,23 +35,23 @@ _PROFILE_LIST_PATHS = (
     ("profile_list",),
     ("profileList",),
 )
-_OF_THE_CHART = _PROFILE_LIST_PATHS[:2]
+_CHART_PATHS = _PROFILE_LIST_PATHS[:2]
 _CONFIGS: tuple[tuple[str, ...], ...] = (("hub", "config"), ())
 _SPAWNERS = ("KubeSpawner", "Spawner")
-"""Sections of traits that KubeSpawner has, the one that wins first."""
+"""Sections of JupyterHub's configuration that set traits of KubeSpawner; the first wins."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of ``gpuspawner convert``."""
     parser.add_argument("file", metavar="FILE", help="Helm values, a profile list, or a .py file; - is standard input")
     parser.add_argument("--output", choices=("yaml", "json"), default="yaml", help="format of the result (%(default)s)")
 
 
 def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
-    """Convert the file and write the result.
+    """Convert the file, write the settings to ``out`` and the notes to ``notes``, and return the exit code.
 
-    :raises SettingsError: there is no profile list in it, or it is none.
-    :raises OSError: it cannot be read.
+    :raises SettingsError: the file has no profile list, or a wrong one.
+    :raises OSError: the file cannot be read.
     """
     root, section, profile_list = _find_profile_list(arguments.file)
     found = convert_profile_list(
@@ -67,10 +67,10 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
             }
         }
     }
-    for place in _OF_THE_CHART:
-        # Helm replaces lists: as an overlay over the old values this takes the old profiles away.
-        if _get_at(section, place):
-            _set_at(values, place, value=[])
+    for path in _CHART_PATHS:
+        # Helm replaces lists, so an empty one removes the profiles if the result is merged over the old values.
+        if _get_at(section, path):
+            _set_at(values, path, value=[])
     for key in root:
         values = {key: values}
     if arguments.output == "json":
@@ -82,55 +82,55 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
 
 
 def _find_profile_list(file: str) -> tuple[tuple[str, ...], Mapping[str, Any], object]:
-    """Return the key that the chart's values are below in a file, if any, what is there, and the profile list."""
+    """Return the parent chart's key if any, the chart's values below it, and the profile list."""
     document = _load_document(file)
     if isinstance(document, list):
         return (), {}, document
     for root, section in _iterate_sections(document):
-        for place in _PROFILE_LIST_PATHS:
-            if found := _get_at(section, place):
-                return root if place in _OF_THE_CHART else (), section, found
-    places = ", ".join(".".join(place) for place in _OF_THE_CHART)
-    raise SettingsError(Problem(field=file, code="missing", message=f"has no profile list ({places})"))
+        for path in _PROFILE_LIST_PATHS:
+            if found := _get_at(section, path):
+                return root if path in _CHART_PATHS else (), section, found
+    paths = ", ".join(".".join(path) for path in _CHART_PATHS)
+    raise SettingsError(Problem(field=file, code="missing", message=f"has no profile list ({paths})"))
 
 
-def _get_at(section: Mapping[str, Any], place: Iterable[str]) -> Any:
+def _get_at(section: Mapping[str, Any], path: Iterable[str]) -> Any:
     found: Any = section
-    for key in place:
+    for key in path:
         found = found.get(key) if isinstance(found, Mapping) else None
     return found
 
 
-def _set_at(values: dict[str, Any], place: Sequence[str], *, value: object) -> None:
-    for key in place[:-1]:
+def _set_at(values: dict[str, Any], path: Sequence[str], *, value: object) -> None:
+    for key in path[:-1]:
         values = values.setdefault(key, {})
-    values[place[-1]] = value
+    values[path[-1]] = value
 
 
 def _find_default_image(section: Mapping[str, Any]) -> str:
-    """Return the reference of KubeSpawner's own image, as the chart or a config writes it; empty where neither does."""
-    for place in (("hub", "config", "KubeSpawner", "image"), ("KubeSpawner", "image")):
-        if isinstance(found := _get_at(section, place), str):
+    """Return the image reference of profiles without an image, or ""."""
+    for path in (("hub", "config", "KubeSpawner", "image"), ("KubeSpawner", "image")):
+        if isinstance(found := _get_at(section, path), str):
             return found
     name, tag = (_get_at(section, ("singleuser", "image", key)) for key in ("name", "tag"))
     return f"{name}:{tag}" if isinstance(name, str) and isinstance(tag, str) else ""
 
 
 def _collect_default_amounts(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the limits and guarantees that profiles without their own have; JupyterHub's configuration wins."""
+    """Return the limits and guarantees of profiles without their own; ``hub.config`` wins over the chart's values."""
     found: dict[str, Any] = {}
     for name, traits in AMOUNT_TRAITS.items():
         for key, trait in zip(("limit", "guarantee"), traits, strict=True):
-            places = (
+            paths = (
                 *((*config, spawner, trait) for spawner in _SPAWNERS for config in _CONFIGS),
                 ("singleuser", name, key),
             )
-            found[trait] = next((value for place in places if (value := _get_at(section, place)) is not None), None)
+            found[trait] = next((value for path in paths if (value := _get_at(section, path)) is not None), None)
     return found
 
 
 def _iterate_sections(document: object) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
-    """Yield a document and what is below its keys: a parent chart keeps a chart's values below its name."""
+    """Yield the document and the mappings below its keys, where a parent chart keeps the values of its charts."""
     if isinstance(document, Mapping):
         yield (), document
         yield from (((key,), value) for key, value in document.items() if isinstance(value, Mapping))
@@ -139,7 +139,7 @@ def _iterate_sections(document: object) -> Iterator[tuple[tuple[str, ...], Mappi
 def _load_document(file: str) -> object:
     if file.endswith(".py"):
         path = Path(file).absolute()
-        path.stat()  # the loader only says that it did not find it
+        path.stat()  # raises an OSError with the reason; the loader only reports a missing file
         try:
             return PyFileConfigLoader(path.name, str(path.parent)).load_config()
         except (Exception, SystemExit) as error:
@@ -149,7 +149,7 @@ def _load_document(file: str) -> object:
         text = read_text(file)
     except UnicodeDecodeError as error:
         raise SettingsError(Problem(field=file, code="bad_value", message=describe_decode_error(error))) from error
-    # As check and Helm read it: a list that a key written twice takes away is not the one that people get.
+    # Reject duplicate keys, as check and Helm do: the first of two profile lists is not in use.
     document = read_yaml(text, file="<stdin>" if file == "-" else file, may_be_list=True)
     errors = [flaw.problem for flaw in document.flaws if flaw.severity is Severity.ERROR]
     if errors:

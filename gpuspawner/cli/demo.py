@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
@@ -24,13 +23,13 @@ _NEEDED = ("Makefile", "devcluster/demo/__main__.py")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of ``gpuspawner demo``."""
     parser.add_argument("--checkout", metavar="FOLDER", help="of the project; else this one, or the one installed from")
     parser.add_argument("--context", metavar="NAME", default="", help="cluster of your kubeconfig to use")
 
 
 def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
-    """Run the demo until it ends."""
+    """Run ``make demo`` in a checkout of the project until it ends, and return the exit code."""
     checkout = next(filter(_is_checkout, _list_folders(arguments.checkout)), None)
     if checkout is None:
         notes.write("gpuspawner demo: there is no checkout of the project here; name its folder with --checkout\n")
@@ -40,18 +39,14 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
         command.append(f"CONTEXT={arguments.context}")
     out.flush()
     try:
-        # Ctrl-C reaches make as well, as it does from a shell; what that started ends by itself.
+        # The terminal sends Ctrl-C to make as well, which ends its children.
         return OK if subprocess.run(command, check=False).returncode == 0 else FAILED
     except KeyboardInterrupt:
         return OK
 
 
-def _list_folders(named: str | None) -> Iterator[Path]:
-    if named is not None:
-        yield Path(named).expanduser()
-        return
-    yield Path.cwd()
-    yield Path(__file__).resolve().parents[2]
+def _list_folders(folder: str | None) -> tuple[Path, ...]:
+    return (Path.cwd(), Path(__file__).resolve().parents[2]) if folder is None else (Path(folder).expanduser(),)
 
 
 def _is_checkout(folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""``gpuspawner``: the program, and what its sub-commands have in common."""
+"""``gpuspawner``: the command line program; it dispatches to sub-commands and turns exceptions into exit codes."""
 
 from __future__ import annotations
 
@@ -38,15 +38,18 @@ exit codes:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one sub-command and return the exit code, one of :mod:`gpuspawner.cli.common.exits`."""
+    """Run one sub-command and return the exit code, one of :mod:`gpuspawner.cli.common.exits`.
+
+    :param arguments: of the command line, without the program's name; None for ``sys.argv``.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # What comes from a cluster or a file may hold what a terminal has no characters for.
+            # Texts of a cluster or file may have characters that the terminal's encoding lacks.
             stream.reconfigure(errors="backslashreplace")
     parsed = make_parser().parse_args(arguments)
     try:
         return int(parsed.run(parsed, out=sys.stdout, notes=sys.stderr))
-    except BrokenPipeError:  # whoever read the output has seen enough
+    except BrokenPipeError:  # the reader closed the pipe, as head does
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -62,7 +65,7 @@ def _describe_error(error: Exception) -> str:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole program; its reference in the docs is made of it as well."""
+    """Return the parser of the whole program, from which the docs' command reference is generated too."""
     parser = argparse.ArgumentParser(
         prog="gpuspawner",
         description="Tools for admins of a JupyterHub whose users pick GPUs.",

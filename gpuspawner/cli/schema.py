@@ -37,7 +37,7 @@ _TYPES: tuple[tuple[type[TraitType[Any, Any]], str], ...] = (
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of ``gpuspawner schema``."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--values", action="store_true", help="of a whole values file (the default)")
     which.add_argument("--section", action="store_true", help="of what stands below hub.config.GPUSpawner")
@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
-    """Write the schema."""
+    """Write the schema and return the exit code."""
     section = build_settings_schema(build_trait_schemas())
     write_result(
         section if arguments.section else build_values_schema(section),
@@ -57,9 +57,9 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
 
 
 def build_trait_schemas() -> dict[str, dict[str, Any]]:
-    """Return schemas of what may stand beside the settings: gpuspawner's other traits, and all of KubeSpawner's.
+    """Return a schema for each trait that may stand beside the settings: gpuspawner's other traits and KubeSpawner's.
 
-    Those of KubeSpawner are only named: which values they take is for `gpuspawner check`, which asks them.
+    Schemas of KubeSpawner's traits accept any value; `gpuspawner check` validates these.
     """
     found: dict[str, dict[str, Any]] = {}
     for name, trait in sorted(GPUSpawner.class_traits(config=True).items()):
@@ -71,7 +71,7 @@ def build_trait_schemas() -> dict[str, dict[str, Any]]:
 
 
 def _build_trait_schema(trait: TraitType[Any, Any]) -> dict[str, Any]:
-    kind = next((told for cls, told in _TYPES if isinstance(trait, cls)), None)
+    kind = next((name for cls, name in _TYPES if isinstance(trait, cls)), None)
     sentence = " ".join(trait.help.split("::")[0].split()).split(". ")[0].rstrip(".")
     schema: dict[str, Any] = {"description": f"{sentence}."}
     if kind is not None:

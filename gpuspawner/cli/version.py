@@ -17,29 +17,29 @@ from gpuspawner.cli.common.exits import OK
 from gpuspawner.cli.common.output import add_output_argument, write_result
 
 _PACKAGES = {"jupyterhub": "jupyterhub", "kubespawner": "jupyterhub-kubespawner", "kubernetes_asyncio": ""}
-"""What is imported, and the package that it comes in where that is called otherwise."""
+"""Name of the module → name of its package, empty if it is the same."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of ``gpuspawner version``."""
     add_output_argument(parser)
 
 
 def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
-    """Write the versions."""
+    """Write the versions and return the exit code."""
     found = collect_versions()
     longest = max(map(len, found))
     write_result(
         found,
         output=arguments.output,
         out=out,
-        table=lambda _: (f"{name.ljust(longest)}  {told or 'not installed'}" for name, told in found.items()),
+        table=lambda _: (f"{name.ljust(longest)}  {number or 'not installed'}" for name, number in found.items()),
     )
     return OK
 
 
 def collect_versions() -> dict[str, str | None]:
-    """Return the version of each part by its name, None where it is not installed."""
+    """Return the version of each package by name, None if it is not installed."""
     found: dict[str, str | None] = {"gpuspawner": __version__, "python": platform.python_version()}
     for name, package in _PACKAGES.items():
         try:

@@ -1,8 +1,6 @@
-"""Values of the chart that are legal and at odds with gpuspawner.
+"""Chart values that are legal but contradict gpuspawner, and images that no pre-puller pulls.
 
-Which images of the settings no node pulls before somebody asks for them, and what would change that.
-
-The chart has `singleuser.image`, `prePuller.extraImages` and the images of `singleuser.profileList` pulled.
+The chart's pre-pullers pull `singleuser.image`, `prePuller.extraImages` and the images of `singleuser.profileList`.
 """
 
 from __future__ import annotations
@@ -14,161 +12,104 @@ from typing import Any
 import yaml
 
 from gpuspawner.cli.common.findings import Finding, Severity, format_path
-from gpuspawner.cli.values.chart_config import find_chart_path, needs_chart_tag
-from gpuspawner.cli.values.helm_values import (
-    HUB_CONFIG_PATH,
-    SETTINGS_PATH,
-    SPAWNER_SECTIONS,
-    HelmValues,
-    merge_settings,
-)
-from gpuspawner.cli.values.trait_sources import (
-    find_node_selector_terms,
-    find_trait_source,
-    list_match_expressions,
-    make_warning,
-)
+from gpuspawner.cli.values.helm_values import HUB_CONFIG_PATH, SETTINGS_PATH, HelmValues, merge_settings
+from gpuspawner.cli.values.trait_sources import find_trait_source, make_finding
 from gpuspawner.core.catalog.model import Image
 from gpuspawner.core.catalog.node_labels import find_vendor
-from gpuspawner.core.text.quoting import format_list, quote
+from gpuspawner.core.text.quoting import quote
 
 SPAWNER_CLASS = "gpuspawner.GPUSpawner"
 _OWN_CLASSES = frozenset({SPAWNER_CLASS, "gpu", "gpuspawner.hub.spawner.GPUSpawner"})
-"""Its name, and that of its entry point."""
 _OTHER_CLASSES = frozenset({"kubespawner", "kubespawner.KubeSpawner", "simple", "localprocess", "docker"})
 _NEAR = 0.75
 
 
 def find_chart_warnings(values: HelmValues) -> Iterator[Finding]:
-    """Yield what is to be said of the values around the settings."""
+    """Yield findings about the spawner class, profiles and GPU limits in the chart's values."""
     yield from _check_spawner_class(values)
     yield from _check_profiles(values)
-    yield from _check_node_selector_terms(values)
     yield from _check_gpus_for_all(values)
-    yield from _check_base_section(values)
-    yield from _check_image_tag(values)
 
 
 def _check_spawner_class(values: HelmValues) -> Iterator[Finding]:
     section = values.get_chart_section((*HUB_CONFIG_PATH, "JupyterHub"))
     path = (*values.root, *HUB_CONFIG_PATH, "JupyterHub", "spawner_class")
-    given = section.get("spawner_class")
-    if given is None:
-        is_ours = values.settings or merge_settings(values)
+    name = section.get("spawner_class")
+    if name is None:
         if any("gpuspawner" in str(script) for script in values.get_chart_section(("hub", "extraConfig")).values()):
-            return  # what a script makes of it is not known here
-        if is_ours:
+            return  # the script may set the spawner class
+        if _has_settings(values):
             message = f"is missing: without {SPAWNER_CLASS} there, nothing reads the settings of gpuspawner"
-            yield make_warning(values, path, code="missing", message=message)
+            yield make_finding(values, path, severity=Severity.WARNING, code="missing", message=message)
         else:
             message = "there is nothing of gpuspawner in these values"
             yield Finding(severity=Severity.WARNING, code="missing", path=format_path(SETTINGS_PATH), message=message)
-    elif isinstance(given, str) and given not in _OWN_CLASSES:
-        near = given in _OTHER_CLASSES or difflib.SequenceMatcher(None, given, SPAWNER_CLASS).ratio() > _NEAR
-        if near or not given:
-            message = f"must be {SPAWNER_CLASS}, not {quote(given)}"
-            yield Finding(
-                severity=Severity.ERROR,
-                code="bad_value",
-                path=format_path(path),
-                message=message,
-                place=values.locate(path),
-            )
+    elif isinstance(name, str) and name not in _OWN_CLASSES:
+        is_near = name in _OTHER_CLASSES or difflib.SequenceMatcher(None, name, SPAWNER_CLASS).ratio() > _NEAR
+        if is_near or not name:
+            message = f"must be {SPAWNER_CLASS}, not {quote(name)}"
+            yield make_finding(values, path, severity=Severity.ERROR, code="bad_value", message=message)
         else:
-            message = f"is not {SPAWNER_CLASS}: is {quote(given)} a subclass of it?"
-            yield make_warning(values, path, code="other_class", message=message)
+            message = f"is not {SPAWNER_CLASS}: is {quote(name)} a subclass of it?"
+            yield make_finding(values, path, severity=Severity.WARNING, code="other_class", message=message)
 
 
 def _check_profiles(values: HelmValues) -> Iterator[Finding]:
     profiles = find_trait_source(values, "profile_list")
-    if profiles is not None and profiles.value and (values.settings or merge_settings(values)):
+    if profiles is not None and profiles.value and _has_settings(values):
         message = (
             "is not shown to anybody: gpuspawner's form takes its place. `gpuspawner convert` makes presets of the "
             "profiles; an empty list takes them away"
         )
-        yield make_warning(values, profiles.path, code="unused", message=message)
-
-
-def _check_node_selector_terms(values: HelmValues) -> Iterator[Finding]:
-    """Yield that required terms are alternatives, where they do not look like ones."""
-    said = find_node_selector_terms(values)
-    if said is None:
-        return
-    asked = [frozenset(str(each.get("key")) for each in list_match_expressions(term)) for term in said.value]
-    if len(set(asked)) > 1:
-        each = format_list([" and ".join(sorted(keys)) or "nothing" for keys in asked], max_items=5)
-        message = (
-            f"has {len(asked)} terms, and a node need fit only one of them ({each}): what each server's node must fit "
-            "besides its GPU type belongs into the matchExpressions of one term"
-        )
-        yield make_warning(values, said.path, code="widens", message=message)
+        yield make_finding(values, profiles.path, severity=Severity.WARNING, code="unused", message=message)
 
 
 def _check_gpus_for_all(values: HelmValues) -> Iterator[Finding]:
+    """Yield a warning for each GPU resource that the chart requests for every server."""
     for name in ("extra_resource_limits", "extra_resource_guarantees"):
-        said = find_trait_source(values, name)
-        if said is None or not isinstance(said.value, Mapping):
-            continue
-        for resource in filter(find_vendor, said.value):
-            message = "is taken off each server: it gets the GPUs that are picked, and no others"
-            yield make_warning(values, (*said.path, resource), code="unused", message=message)
+        source = find_trait_source(values, name)
+        if source is not None and isinstance(source.value, Mapping):
+            for resource in filter(find_vendor, source.value):
+                message = "is taken off each server: it gets the GPUs that are picked, and no others"
+                yield make_finding(
+                    values, (*source.path, resource), severity=Severity.WARNING, code="unused", message=message
+                )
 
 
-def _check_base_section(values: HelmValues) -> Iterator[Finding]:
-    """Yield what the section of KubeSpawner's base class says in vain."""
-    base = (*HUB_CONFIG_PATH, SPAWNER_SECTIONS[-1])
-    for name in values.get_chart_section(base):
-        if instead := find_chart_path(values.chart, str(name)):
-            nearer = (*HUB_CONFIG_PATH, SPAWNER_SECTIONS[1], name)
-            message = (
-                f"has no effect, because the chart says it of KubeSpawner: say {instead}, or {format_path(nearer)}"
-            )
-            yield make_warning(values, (*values.root, *base, name), code="unused", message=message)
-
-
-def _check_image_tag(values: HelmValues) -> Iterator[Finding]:
-    if needs_chart_tag(values.chart):
-        message = (
-            "has no tag beside it: the chart puts the tag of its own image behind the name, which this one hardly has. "
-            "Say singleuser.image.tag; null there leaves the name as it is"
-        )
-        yield make_warning(values, (*values.root, "singleuser", "image", "name"), code="missing", message=message)
-
-
-_EXTRA_IMAGES_PATH = ("prePuller", "extraImages")
+def _has_settings(values: HelmValues) -> bool:
+    return bool(values.settings or merge_settings(values))
 
 
 def find_unpulled_images(values: HelmValues, images: Mapping[str, Image]) -> Iterator[Finding]:
-    """Yield one hint with the values that have the images pulled, where there are some."""
+    """Yield one hint with the values that make the chart pre-pull all images of the settings.
+
+    :param images: slug → image.
+    """
     puller = values.get_chart_section(("prePuller",))
     if not any(_is_enabled(puller.get(kind)) for kind in ("hook", "continuous")):
         return
     pulled = set(_list_pulled_images(values))
-    wanted = {slug: image.image for slug, image in images.items() if image.image not in pulled}
-    entries = {slug: _make_image_entry(reference) for slug, reference in wanted.items() if "@" not in reference}
+    unpulled = {slug: image.image for slug, image in images.items() if image.image not in pulled}
+    entries = {slug: _make_image_entry(reference) for slug, reference in unpulled.items() if "@" not in reference}
     if entries:
-        block = {"prePuller": {"extraImages": entries}}
+        path = (*values.root, *SETTINGS_PATH, "images")
         yield Finding(
             severity=Severity.HINT,
             code="not_pulled",
-            path=format_path((*values.root, *SETTINGS_PATH, "images")),
+            path=format_path(path),
             message="nodes pull these images when somebody starts a server with one; to have them pulled before:",
-            place=values.locate((*values.root, *SETTINGS_PATH, "images")),
-            more=yaml.safe_dump(block, sort_keys=False),
+            place=values.locate(path),
+            more=yaml.safe_dump({"prePuller": {"extraImages": entries}}, sort_keys=False),
         )
 
 
 def _is_enabled(section: Any) -> bool:
-    """Tell whether a puller runs, which both do unless they are switched off."""
     return not (isinstance(section, Mapping) and section.get("enabled") is False)
 
 
 def _list_pulled_images(values: HelmValues) -> Iterator[str]:
-    entries = [
-        values.get_chart_section(("singleuser", "image")),
-        *values.get_chart_section(_EXTRA_IMAGES_PATH).values(),
-    ]
-    for entry in entries:
+    extra = values.get_chart_section(("prePuller", "extraImages")).values()
+    for entry in (values.get_chart_section(("singleuser", "image")), *extra):
         if isinstance(entry, Mapping) and "name" in entry:
             yield f"{entry['name']}:{entry.get('tag', 'latest')}"
 

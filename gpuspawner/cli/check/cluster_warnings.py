@@ -1,4 +1,4 @@
-"""Settings beside the nodes of a cluster: what nothing matches, nobody tolerates, no node can hold."""
+"""Settings that contradict the nodes of a cluster: types without nodes, untolerated taints, limits above any node."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gpuspawner.hub.config.offer import ClusterAPI, Offer, OfferFactory, ParsedS
 from gpuspawner.kube.store import StoreTiming
 
 _SILENT = logging.getLogger(__name__)
-"""What the store says in a hub's log, this says in its own words."""
+"""Discards the log of the cluster store; findings report its errors."""
 _SILENT.addHandler(logging.NullHandler())
 _SILENT.propagate = False
 _CONTROL_PLANE_TAINT_PREFIX = "node-role.kubernetes.io/"
@@ -34,11 +34,12 @@ _CONTROL_PLANE_TAINT_PREFIX = "node-role.kubernetes.io/"
 async def find_cluster_warnings(
     values: HelmValues, arguments: argparse.Namespace, *, timeout_s: float = FIRST_READ_TIMEOUT_S
 ) -> list[Finding]:
-    """Return what is to be said of right settings on the cluster that the arguments name.
+    """Read the cluster that the arguments name and return warnings about the settings.
 
-    :param timeout_s: how long a first look may take.
-
-    :raises ClusterError: it cannot be read.
+    :param values: the merged files, without errors.
+    :param arguments: of ``gpuspawner check``.
+    :param timeout_s: seconds that the first read of nodes and pods may take.
+    :raises ClusterError: the cluster cannot be read.
     """
     async with connect_to_cluster(arguments) as cluster:
         offers, api = OfferFactory(), cast("ClusterAPI", cluster.core)
@@ -55,14 +56,19 @@ async def find_cluster_warnings(
 
 
 def list_worker_nodes(nodes: Iterable[Node]) -> list[Node]:
-    """Return the nodes that hold servers: those of the control plane do not."""
+    """Return the nodes without those of the control plane.
+
+    :param nodes: of the cluster.
+    """
     return [node for node in nodes if not any(each.key.startswith(_CONTROL_PLANE_TAINT_PREFIX) for each in node.taints)]
 
 
 def compare_with_nodes(values: HelmValues, offer: Offer, *, settings: ParsedSettings) -> Iterator[Finding]:
-    """Yield warnings about settings on the nodes of an offer.
+    """Yield warnings about settings that the nodes of an offer contradict.
 
-    :param offer: of nodes that were read.
+    :param values: the merged files.
+    :param offer: catalog of the settings, and inventory of the cluster.
+    :param settings: the settings in the values.
     """
     nodes = offer.inventory.nodes or ()
     configured = settings.configured
@@ -91,7 +97,7 @@ def _make_flag_problems(flag: AdminWarning) -> Iterator[Problem]:
 
 
 def _check_type(slug: str, gpu: GPUType, *, nodes: Iterable[Node], may_grow: bool) -> Iterator[Problem]:
-    """Yield that a type has no nodes, or none that can hold as many as may be asked for."""
+    """Yield a problem if the type has no nodes, or fewer GPUs on every node than its ``max_count``."""
     labelled = [node for node in nodes if gpu.matches_labels(node.labels)]
     own = [node for node in labelled if may_have_units(node, gpu.resource)]
     if own:
@@ -107,7 +113,7 @@ def _check_type(slug: str, gpu: GPUType, *, nodes: Iterable[Node], may_grow: boo
 
 
 def _check_limits(settings: ParsedSettings, nodes: Iterable[Node]) -> Iterator[Problem]:
-    """Yield limits that are more than the largest node has for pods."""
+    """Yield limits above the allocatable amount of the largest node."""
     usable = list_worker_nodes(nodes)
     for name, bounds, show in (
         ("cpu", settings.configured.cpu, format_cpu),

@@ -38,7 +38,10 @@ from gpuspawner.settings import Settings
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of ``gpuspawner check``.
+
+    :param parser: of the sub-command.
+    """
     parser.add_argument(
         "files", metavar="FILE", nargs="+", help="Helm values, as for helm upgrade; - is standard input"
     )
@@ -51,10 +54,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
-    """Check the files and write what is found.
+    """Check the files, write the findings and return the exit code.
 
     :raises OSError: a file cannot be read.
-    :raises ClusterError: there is no cluster to look at.
+    :raises ClusterError: the cluster cannot be read.
     """
     if not arguments.cluster and (arguments.kubeconfig or arguments.context or arguments.namespace):
         arguments.usage_error("--kubeconfig, --context and --namespace are for --cluster")
@@ -77,7 +80,10 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
 
 
 def collect_findings(values: HelmValues) -> list[Finding]:
-    """Return everything that is to be said of values without a look at a cluster, in the order of the files."""
+    """Return all findings that need no cluster, in the order of the files.
+
+    :param values: the merged files.
+    """
     found = list(values.flaws)
     if values.is_read:
         found += find_misplaced_values(values)
@@ -92,15 +98,13 @@ def collect_findings(values: HelmValues) -> list[Finding]:
 
 
 def _collect_warnings(values: HelmValues) -> Iterator[Finding]:
-    """Yield what can only be said of settings that are right."""
+    """Yield the warnings and hints that need settings without errors."""
     settings = Settings.parse(merge_settings(values))
     configured = settings.build_configured()
-    # Settings that are right have a mapping there, or nothing.
-    taken_out = {slug for slug, entry in (values.settings.get("gpus") or {}).items() if entry is None}
     problems = (
         *find_type_warnings(values, configured),
         *find_oversized_limits(settings.model, configured),
-        *find_unknown_slugs(settings.model, taken_out=taken_out),
+        *find_unknown_slugs(settings.model),
         *find_misspelled_names(settings.model),
     )
     yield from locate_problems(problems, values, severity=Severity.WARNING)
@@ -123,10 +127,7 @@ def _format_table(found: list[Finding], files: int, *, paint: Paint) -> Iterator
     if not errors and not warnings:
         yield paint.style_success(f"{of_files}: no problems")
     else:
-        told = [f"{number} {name}{'' if number == 1 else 's'}" for number, name in
-                ((errors, "error"), (warnings, "warning")) if number]  # fmt: skip
-        yield (
-            paint.style_error(f"{of_files}: {', '.join(told)}")
-            if errors
-            else paint.style_warning(f"{of_files}: {told[0]}")
-        )
+        counts = [f"{number} {name}{'' if number == 1 else 's'}" for number, name in
+                  ((errors, "error"), (warnings, "warning")) if number]  # fmt: skip
+        style = paint.style_error if errors else paint.style_warning
+        yield style(f"{of_files}: {', '.join(counts)}")

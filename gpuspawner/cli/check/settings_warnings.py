@@ -1,13 +1,8 @@
-"""Limits that are legal as settings and that no machine, GPU or cluster can hold: a unit or a digit too many.
-
-GPU types that settings name and do not describe: nodes may bring them, or somebody wrote a slug wrongly.
-
-Names that only the cluster can confirm, and that look like a well-known one written wrongly.
-"""
+"""Legal settings that are probably typos: impossible limits, unknown GPU types and misspelled names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 
 from gpuspawner.core.catalog.accelerators import (
@@ -20,7 +15,6 @@ from gpuspawner.core.catalog.accelerators import (
 )
 from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE, parse_reference
 from gpuspawner.core.catalog.model import Bounds, GPUType, UnitKind
-from gpuspawner.core.catalog.node_labels import find_vendor
 from gpuspawner.core.catalog.policy_model import ANY, UNLIMITED
 from gpuspawner.core.catalog.software import PLATFORM_LABELS
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
@@ -33,21 +27,23 @@ from gpuspawner.settings.gpu import GPUEntry, load_builtin_accelerators
 from gpuspawner.settings.models import SettingsModel
 from gpuspawner.settings.policy import RuleEntry
 
-# More than what there is: 1,920 CPUs, 32 TiB and 16 GPUs in the largest machines of clouds and vendors, 288 GB in the
-# largest GPU; Kubernetes is made for 5,000 nodes (https://kubernetes.io/docs/setup/best-practices/cluster-large/).
+# Above the largest hardware: machines have up to 1,920 CPUs, 32 TiB and 16 GPUs, GPUs up to 288 GB. Kubernetes supports
+# 5,000 nodes (https://kubernetes.io/docs/setup/best-practices/cluster-large/).
 _MOST_CPU_MILLIS = 2048 * 1000
 _MOST_MEMORY_BYTES = 64 * 1024**4
 _MOST_GPU_MEMORY_BYTES = 2 * 1024**4
 _MOST_CARDS = 16
-_MOST_SLICES = 1024
 _MOST_NODES = 15_000
-_MOST_GPUS = 100_000
 _LONGEST_S = 366 * 24 * 60 * 60
 _LONGEST_MINUTES = 24 * 60
 
 
 def find_oversized_limits(model: SettingsModel, configured: ConfiguredCatalog) -> Iterator[Problem]:
-    """Yield the limits that nothing can hold, as paths below the section."""
+    """Yield limits beyond any machine, GPU or cluster, with paths below ``hub.config.GPUSpawner``.
+
+    :param model: the settings as written.
+    :param configured: the catalog that they describe.
+    """
     yield from _check_bounds("cpu", configured.cpu, most=_MOST_CPU_MILLIS, show=format_cpu)
     yield from _check_bounds("memory", configured.memory, most=_MOST_MEMORY_BYTES, show=format_memory)
     yield from _check_bounds("run_time", configured.run_time, most=_LONGEST_S, show=format_duration)
@@ -63,12 +59,8 @@ def find_oversized_limits(model: SettingsModel, configured: ConfiguredCatalog) -
     for slug, entry in model.accelerators.items():
         if entry is not None and (entry.memory or 0) > _MOST_GPU_MEMORY_BYTES:
             yield _make_too_large(f"accelerators.{slug}.memory", "any GPU has", shown=format_memory(entry.memory or 0))
-    yield from _check_presets(model, configured)
-    for slug, pool in model.pools.items():
-        if pool.enabled and _MOST_GPUS < (pool.max_gpus or 0) < UNLIMITED:
-            yield _make_too_large(f"pools.{slug}.max_gpus", "any cluster has", shown=f"{pool.max_gpus} GPUs")
     for path, rule in _list_rules(model):
-        yield from _check_rule(path, rule, configured=configured)
+        yield from _check_rule(path, rule)
 
 
 def _check_bounds(path: str, bounds: Bounds | None, *, most: int, show: Callable[[int], str]) -> Iterator[Problem]:
@@ -101,16 +93,6 @@ def _check_gpu_limits(path: str, gpu: GPUType) -> Iterator[Problem]:
         yield Problem(field=f"{path}.scale_up.minutes", code="too_large", message=message)
 
 
-def _check_presets(model: SettingsModel, configured: ConfiguredCatalog) -> Iterator[Problem]:
-    """Yield counts that nodes decide about, and that none will ever have."""
-    for slug, preset in model.presets.items():
-        gpu = configured.gpus.get(preset.gpu or "")
-        most = _MOST_SLICES if gpu is not None and gpu.unit is not UnitKind.CARD else _MOST_CARDS
-        if preset.enabled and (preset.gpu_count or 0) > most:
-            shown = f"{preset.gpu_count} GPUs in one server"
-            yield _make_too_large(f"presets.{slug}.gpu_count", "any machine has", shown=shown)
-
-
 def _list_rules(model: SettingsModel) -> Iterator[tuple[str, RuleEntry]]:
     if model.policy is None:
         return
@@ -119,19 +101,13 @@ def _list_rules(model: SettingsModel) -> Iterator[tuple[str, RuleEntry]]:
         yield from ((f"policy.{section}.{sanitize_name(name)}", rule) for name, rule in rules.items())
 
 
-def _check_rule(path: str, rule: RuleEntry, *, configured: ConfiguredCatalog) -> Iterator[Problem]:
-    cpu, memory = rule.cpu.max if rule.cpu else None, rule.memory.max if rule.memory else None
-    for name, own, bounds, most, show in (
-        ("cpu", cpu, configured.cpu, _MOST_CPU_MILLIS, format_cpu),
-        ("memory", memory, configured.memory, _MOST_MEMORY_BYTES, format_memory),
+def _check_rule(path: str, rule: RuleEntry) -> Iterator[Problem]:
+    for name, limit, most, show in (
+        ("cpu", rule.cpu, _MOST_CPU_MILLIS, format_cpu),
+        ("memory", rule.memory, _MOST_MEMORY_BYTES, format_memory),
     ):
-        if own is None or own == UNLIMITED:
-            continue
-        if own > most:
-            yield _make_too_large(f"{path}.{name}.max", "any machine has", shown=show(own))
-        elif bounds is not None and bounds.max < own:
-            message = f"has no effect: {name}.max holds for everybody ({show(bounds.max)}), and this is {show(own)}"
-            yield Problem(field=f"{path}.{name}.max", code="unused", message=message)
+        if limit is not None and limit.max is not None and most < limit.max < UNLIMITED:
+            yield _make_too_large(f"{path}.{name}.max", "any machine has", shown=show(limit.max))
     times = [(path, rule.max_runtime)]
     times += [(f"{path}.gpus.{sanitize_name(slug)}", limits.max_runtime) for slug, limits in (rule.gpus or {}).items()]
     for place, longest in times:
@@ -144,24 +120,18 @@ def _make_too_large(field: str, than: str, *, shown: str) -> Problem:
 
 
 _UNNAMED_TYPE_PREFIXES = ("nvidia-gpu", "amd-gpu", "intel-gpu", "nvidia-mig-")
-"""What types are called whose nodes do not say which model they have."""
+"""Slugs of types whose node labels don't name the model begin like this."""
 
 
-def find_unknown_slugs(model: SettingsModel, *, taken_out: Collection[str] = ()) -> Iterator[Problem]:
-    """Yield the slugs that neither the settings describe nor nodes with a model that is known would bring.
+def find_unknown_slugs(model: SettingsModel) -> Iterator[Problem]:
+    """Yield slugs of GPU types that the settings don't describe and that no known GPU model has.
 
-    :param taken_out: slugs that a file has set to null, so that the types are not described any more.
+    :param model: the settings as written.
     """
     known = {*model.gpus, ANY}
     models = {*load_builtin_accelerators(), *model.accelerators}
     for field, slug in _list_named_slugs(model):
-        if slug in taken_out:
-            message = (
-                f"names {quote(slug)}, which gpus.{sanitize_name(slug)}: null takes out: take this out as well, "
-                "unless there are nodes whose labels bring such a type"
-            )
-            yield Problem(field=field, code="taken_out", message=message)
-        elif slug not in known and not _may_be_found(slug, models):
+        if slug not in known and not _may_be_found(slug, models):
             message = (
                 f"there is no GPU type {quote(slug)} in the settings, nor a model of which nodes could bring it."
                 f"{suggest_name(slug, [*model.gpus, *models])}"
@@ -170,7 +140,7 @@ def find_unknown_slugs(model: SettingsModel, *, taken_out: Collection[str] = ())
 
 
 def _may_be_found(slug: str, models: set[str]) -> bool:
-    """Tell whether node labels could make such a type: a model, perhaps with what is special about its units."""
+    """Return whether discovery could make the slug: a known model, perhaps with a suffix for MIG or sharing."""
     return slug.startswith(_UNNAMED_TYPE_PREFIXES) or any(
         slug == model or slug.startswith(f"{model}-") for model in models
     )
@@ -216,18 +186,19 @@ KNOWN_LABELS = frozenset(
         *("karpenter.sh/nodepool", "hub.jupyter.org/node-purpose", "amd.com/gpu.compute-memory-partition"),
     }
 )
-"""Labels of nodes that GPU types are told by, as vendors and clouds set them."""
+"""Labels that vendors and clouds set on GPU nodes."""
 _TAINTS = frozenset(
     {"nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "kubernetes.azure.com/scalesetpriority"}
     | {"kubernetes.io/arch", "hub.jupyter.org/dedicated", "hub.jupyter.org_dedicated", "sku"}
 )
-_RESOURCES = ("nvidia.com/gpu", "nvidia.com/gpu.shared", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
-_RUNTIME_CLASSES = ("nvidia", "nvidia-cdi", "nvidia-legacy")
 _ARCHITECTURES = ("amd64", "arm64", "arm", "ppc64le", "riscv64", "s390x", "386")
 
 
 def find_misspelled_names(model: SettingsModel) -> Iterator[Problem]:
-    """Yield the names in settings that are most likely written wrongly, as paths below the section."""
+    """Yield labels, models, taints, image references and architectures that look misspelled.
+
+    :param model: the settings as written.
+    """
     for slug, gpu in model.gpus.items():
         if gpu.enabled:
             yield from _check_gpu_names(f"gpus.{slug}", gpu)
@@ -244,8 +215,6 @@ def find_misspelled_names(model: SettingsModel) -> Iterator[Problem]:
 
 
 def _check_gpu_names(path: str, gpu: GPUEntry) -> Iterator[Problem]:
-    if gpu.resource and find_vendor(gpu.resource) is None:
-        yield from _check_name(f"{path}.resource", gpu.resource, known=_RESOURCES)
     for key, labels in gpu.match.items():
         yield from _check_name(f"{path}.match.{key}", key, known=KNOWN_LABELS)
         for index, value in enumerate(labels):
@@ -254,8 +223,6 @@ def _check_gpu_names(path: str, gpu: GPUEntry) -> Iterator[Problem]:
             yield from _check_name(field, product, known=_list_model_values(key))
     for index, toleration in enumerate(gpu.tolerations or ()):
         yield from _check_name(f"{path}.tolerations.{index}.key", toleration.key, known=_TAINTS | {gpu.resource or ""})
-    if gpu.runtime_class:
-        yield from _check_name(f"{path}.runtime_class", gpu.runtime_class, known=_RUNTIME_CLASSES)
 
 
 def _check_name(field: str, name: str, *, known: Iterable[str]) -> Iterator[Problem]:
@@ -267,7 +234,7 @@ def _check_name(field: str, name: str, *, known: Iterable[str]) -> Iterator[Prob
 
 
 def _list_model_values(key: str) -> frozenset[str]:
-    """Return the values of a label that stand for known models."""
+    """Return the values by which a node label names known GPU models."""
     sources = {GFD_PRODUCT: "gfd", GKE_ACCELERATOR: "gke", AMD_PRODUCT: "amd", INTEL_PRODUCT: "intel"}
     sources |= {f"{prefix}instance-gpu-name": "karpenter" for prefix in KARPENTER_PREFIXES}
     models = load_builtin_accelerators().values()

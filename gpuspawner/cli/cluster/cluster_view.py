@@ -1,4 +1,4 @@
-"""A cluster and settings as a hub would put them together: the same reading, counting and catalogue, without a hub."""
+"""Combines a cluster and settings as the hub does: same watches, same counts, same catalog, but no hub."""
 
 from __future__ import annotations
 
@@ -35,17 +35,20 @@ from gpuspawner.kube.store import ClusterStore, StoreTiming
 
 _FALLBACK_IMAGE = "quay.io/jupyterhub/k8s-singleuser-sample"
 _SILENT = logging.getLogger(__name__)
-"""What the store says in a hub's log, a command says in its own words."""
+"""Discards the log of the cluster store; commands report its errors."""
 _SILENT.addHandler(logging.NullHandler())
 _SILENT.propagate = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """What was seen in one moment.
+    """The state of a cluster at one moment, with the settings applied.
 
-    :param offer: what may be asked for, and the inventory it was made from.
-    :param tolerations: what every server tolerates besides the GPU types' own.
+    :param cluster: the connection that read it.
+    :param values: the merged values files.
+    :param settings: the settings in the values.
+    :param offer: catalog, and the inventory from which it was built.
+    :param tolerations: those of every server, without those of its GPU type.
     """
 
     cluster: ClusterConnection
@@ -56,20 +59,25 @@ class ClusterView:
 
     @property
     def catalogue(self) -> Catalog:
-        """What may be asked for."""
+        """The catalog of GPU types and images that users can choose from."""
         return self.offer.catalogue
 
     @property
     def inventory(self) -> Inventory:
-        """What the cluster has."""
+        """Nodes, pods and autoscalers of the cluster."""
         return self.offer.inventory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterViewer:
-    """A connection that keeps reading the cluster, as a hub does.
+    """A connection that watches the cluster continuously, as the hub does.
 
-    :param config: of spawners.
+    :param cluster: the connection.
+    :param values: the merged values files.
+    :param settings: the settings in the values.
+    :param config: configuration of the hub's spawners.
+    :param store: watched nodes and pods.
+    :param offers: builds the catalog.
     """
 
     cluster: ClusterConnection
@@ -80,7 +88,7 @@ class ClusterViewer:
     offers: OfferFactory = field(repr=False)
 
     async def read_view(self) -> ClusterView:
-        """Return what there is now, from memory; only the first look waits for the cluster to be read."""
+        """Return the current state from memory; only the first call waits for the API server."""
         image = get_configured_trait(self.config, "image")
         return ClusterView(
             cluster=self.cluster,
@@ -92,7 +100,10 @@ class ClusterViewer:
 
 
 def add_view_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add all arguments that a look needs: which values, which cluster, and as whom."""
+    """Add the arguments that :func:`open_cluster_viewer` reads: values files, cluster and account.
+
+    :param parser: of the sub-command.
+    """
     add_values_argument(parser)
     add_cluster_arguments(parser)
     add_account_arguments(parser)
@@ -100,10 +111,11 @@ def add_view_arguments(parser: argparse.ArgumentParser) -> None:
 
 @asynccontextmanager
 async def open_cluster_viewer(arguments: argparse.Namespace) -> AsyncIterator[ClusterViewer]:
-    """Read settings, connect to the cluster and keep reading it.
+    """Read the values files, connect to the cluster and watch it until the context ends.
 
+    :param arguments: those of :func:`add_view_arguments`.
     :raises SettingsError: the settings are wrong, with one problem for each path.
-    :raises ClusterError: there is no cluster to connect to; that it cannot be read is part of the inventory.
+    :raises ClusterError: the connection fails; read errors are part of the inventory instead.
     """
     values = load_values(arguments.values)
     require_sections(values)
@@ -119,12 +131,3 @@ async def open_cluster_viewer(arguments: argparse.Namespace) -> AsyncIterator[Cl
             )
         finally:
             await offers.stop()
-
-
-async def view_cluster_once(arguments: argparse.Namespace) -> ClusterView:
-    """Look once. What is returned stays as it was; the connection is closed.
-
-    :raises SettingsError: as for :func:`open_cluster_viewer`, and so is ClusterError.
-    """
-    async with open_cluster_viewer(arguments) as onlooker:
-        return await onlooker.read_view()

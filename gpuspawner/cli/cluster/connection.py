@@ -1,4 +1,4 @@
-"""The cluster that a command looks at: the one of a kubeconfig, or the one that the command runs in."""
+"""Connects to the cluster of a kubeconfig, or to the cluster in which the command runs."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from gpuspawner.core.errors import GPUSpawnerError, Problem
 from gpuspawner.kube.client.access import is_allowed
 
 _TLS_CLOSE_S = 0.25
-"""What TLS takes to end connections, before the event loop may end: nothing tells when it is done
+"""Time for TLS connections to close before the event loop ends; aiohttp does not signal the end
 (https://docs.aiohttp.org/en/stable/client_advanced.html#graceful-shutdown)."""
 FIRST_READ_TIMEOUT_S = 15.0
-"""How long a first look at a large cluster may take."""
+"""Seconds that the first read of a large cluster may take."""
 
 
 class ClusterError(GPUSpawnerError):
-    """There is no cluster to look at, or it does not answer."""
+    """The command cannot connect to the cluster, or the API server does not answer."""
 
 
 _ACCOUNT_PATTERN = re.compile(r"(?:[a-z0-9](?:[-a-z0-9]*[a-z0-9])?):(?:[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?)", re.ASCII)
 _REQUEST_TIMEOUT_S = 10.0
 _KUBECONFIG_ERRORS = (yaml.YAMLError, TypeError, KeyError, AttributeError, ValueError, AssertionError)
-"""What kubernetes_asyncio raises for a kubeconfig that is no YAML, or has something else in a mapping's place."""
+"""What kubernetes_asyncio raises for a kubeconfig that is not YAML or has values of a wrong type."""
 _OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
@@ -45,8 +45,10 @@ _OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 class ClusterConnection:
     """A connection to a cluster.
 
-    :param namespace: the one that servers are started in.
-    :param account: ``namespace:name`` of the ServiceAccount as which it is looked at; empty for the one who connects.
+    :param client: for requests by path.
+    :param core: the core/v1 API.
+    :param namespace: namespace of the servers.
+    :param account: ``namespace:name`` of the impersonated ServiceAccount, or empty.
     """
 
     client: ApiClient
@@ -56,7 +58,10 @@ class ClusterConnection:
 
 
 def add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that say which cluster, and where in it."""
+    """Add ``--kubeconfig``, ``--context`` and ``--namespace``.
+
+    :param parser: of the sub-command.
+    """
     parser.add_argument("--kubeconfig", metavar="FILE", help="instead of $KUBECONFIG, ~/.kube/config or the pod's own")
     parser.add_argument("--context", metavar="NAME", help="of the kubeconfig, instead of its current one")
     parser.add_argument(
@@ -65,7 +70,10 @@ def add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_account_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that say as whom the cluster is looked at."""
+    """Add ``--as-hub`` and ``--service-account``.
+
+    :param parser: of the sub-command.
+    """
     either = parser.add_mutually_exclusive_group()
     either.add_argument(
         "--as-hub", action="store_true", help="see what the hub's ServiceAccount sees (needs the verb impersonate)"
@@ -79,14 +87,15 @@ def add_account_arguments(parser: argparse.ArgumentParser) -> None:
 async def connect_to_cluster(
     arguments: argparse.Namespace, *, hub_account: str = "hub"
 ) -> AsyncIterator[ClusterConnection]:
-    """Connect to the cluster that the arguments name, as whom they name.
+    """Connect to the cluster and account that the arguments name; close the connection when the context ends.
 
-    :param hub_account: name of the hub's ServiceAccount.
-    :raises ClusterError: there is none, or it may not be looked at like this.
+    :param arguments: those of :func:`add_cluster_arguments`, and those of :func:`add_account_arguments` if present.
+    :param hub_account: name of the hub's ServiceAccount, for ``--as-hub``.
+    :raises ClusterError: there is no kubeconfig or account, or the user may not impersonate the account.
     """
     configuration = Configuration()
-    of_context = await _configure(arguments, configuration)
-    namespace = arguments.namespace or of_context
+    context_namespace = await _configure(arguments, configuration)
+    namespace = arguments.namespace or context_namespace
     account = getattr(arguments, "service_account", None) or ""
     if getattr(arguments, "as_hub", False):
         account = f"{namespace}:{hub_account}"
@@ -100,7 +109,7 @@ async def connect_to_cluster(
 
 
 async def _impersonate(client: ApiClient, account: str) -> None:
-    """Have every request made as a ServiceAccount; Kubernetes adds the groups that it is in.
+    """Make the client send every request as a ServiceAccount; the API server adds the account's groups.
 
     https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
     """
@@ -108,9 +117,9 @@ async def _impersonate(client: ApiClient, account: str) -> None:
         message = f"{account!r} is no ServiceAccount, written NAMESPACE:NAME."
         raise ClusterError(Problem(field="cluster", code="unknown_account", message=message))
     namespace, _, name = account.partition(":")
-    wanted = {"verb": "impersonate", "resource": "serviceaccounts", "namespace": namespace, "name": name}
-    # Otherwise all that comes back is that nothing may be read, as if the account were the one without rights.
-    if await is_allowed(client, wanted, timeout_s=_REQUEST_TIMEOUT_S) is False:
+    attributes = {"verb": "impersonate", "resource": "serviceaccounts", "namespace": namespace, "name": name}
+    # Without this check every later request fails with "forbidden", as if the ServiceAccount had no rights.
+    if await is_allowed(client, attributes, timeout_s=_REQUEST_TIMEOUT_S) is False:
         message = f"You may not impersonate the ServiceAccount {name} of the namespace {namespace}."
         raise ClusterError(Problem(field="cluster", code="forbidden", message=message))
     try:
@@ -120,7 +129,7 @@ async def _impersonate(client: ApiClient, account: str) -> None:
             message = f"There is no ServiceAccount {name} in the namespace {namespace} (--namespace)."
             raise ClusterError(Problem(field="cluster", code="unknown_account", message=message)) from error
     except (TimeoutError, OSError, aiohttp.ClientError):
-        pass  # what is read next says so in its own words
+        pass  # the next request reports the error
     client.set_default_header("Impersonate-User", f"system:serviceaccount:{account}")
 
 
@@ -132,9 +141,9 @@ def _parse_account(text: str) -> str:
 
 
 async def _configure(arguments: argparse.Namespace, configuration: Configuration) -> str:
-    """Fill in where the cluster is, and return the namespace of the context.
+    """Set the API server's address and credentials, and return the namespace of the context.
 
-    A kubeconfig comes before the pod's own account: whoever gives a pod one means it.
+    A kubeconfig has precedence over the ServiceAccount of the pod in which the command runs.
     """
     file = str(arguments.kubeconfig or KUBE_CONFIG_DEFAULT_LOCATION)
     try:
@@ -160,9 +169,9 @@ async def _configure(arguments: argparse.Namespace, configuration: Configuration
 
 
 def _require_kubeconfig(files: str) -> None:
-    """Refuse to look for a cluster where there is no file; the parser of them would miss a key in it.
+    """Raise if no kubeconfig file exists; kubernetes_asyncio would report a missing key instead.
 
-    :raises ConfigException: none of the files is there.
+    :raises ConfigException: none of the files exists.
     """
     paths = [Path(file).expanduser() for file in files.split(os.pathsep) if file]
     if not any(path.exists() for path in paths):

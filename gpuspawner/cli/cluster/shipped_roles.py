@@ -1,8 +1,6 @@
-"""What a hub's ServiceAccount may do, beside what it needs: the shipped roles say that, part by part.
+"""RBAC rights of the hub: those that the packaged ``helm-values/rbac.yaml`` grants, and those that no hub needs.
 
-The rights that a hub can be given, as the packaged ``helm-values/rbac.yaml`` grants and explains them.
-
-Admins apply that file, so what is said of a right is read from the comments in it, and written nowhere else.
+The purpose of each right stands only in the comments of that file, which admins apply; this module parses them.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from gpuspawner.core.json_access import as_dict, as_dicts, as_text, as_texts
 
 
 class ServiceAccount(NamedTuple):
-    """A ServiceAccount."""
+    """Namespace and name of a ServiceAccount."""
 
     namespace: str
     name: str
@@ -29,8 +27,9 @@ class ServiceAccount(NamedTuple):
 class Permission(NamedTuple):
     """One verb on one resource.
 
-    :param resource: its plural, with what is below it (``localqueues/pendingworkloads``).
-    :param namespace: empty for the whole cluster, and for all namespaces.
+    :param resource: plural, with a subresource if any (``localqueues/pendingworkloads``).
+    :param group: API group, empty for core.
+    :param namespace: empty for cluster-scoped resources and for all namespaces.
     """
 
     verb: str
@@ -43,8 +42,9 @@ class Permission(NamedTuple):
 class RoleGrant:
     """One part of the shipped roles: a role and its binding.
 
-    :param part: the role's name without the project's (``nodes``).
-    :param manifests: both, for the account that is meant.
+    :param part: the role's name without its prefix (``nodes``).
+    :param rights: what the role permits.
+    :param manifests: role and binding for one ServiceAccount.
     """
 
     part: str
@@ -57,17 +57,18 @@ _NAMESPACED_RESOURCES = frozenset(
     {"pods", "pods/exec", "secrets", "persistentvolumeclaims", "events", "resourcequotas"}
 )
 _CREATE_NAMESPACES_RULE: Mapping[str, object] = {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["create"]}
-"""What KubeSpawner asks for at the start of each server whose user has a namespace of their own."""
+"""KubeSpawner creates the user's namespace at each start if ``enable_user_namespaces`` is set."""
 
 
 def build_role_grants(
     documents: Iterable[object], *, account: ServiceAccount, namespace: str, has_user_namespaces: bool = False
 ) -> tuple[RoleGrant, ...]:
-    """Return the parts of the shipped roles for an account.
+    """Return the shipped roles and their bindings for a ServiceAccount.
 
-    :param documents: of ``helm-values/rbac.yaml``.
-    :param namespace: where servers are started.
-    :param has_user_namespaces: they are started in a namespace for each user, so roles are for all namespaces.
+    :param documents: YAML documents of ``helm-values/rbac.yaml``.
+    :param account: the hub's ServiceAccount.
+    :param namespace: namespace of the servers.
+    :param has_user_namespaces: each user has a namespace, so make every Role a ClusterRole.
     """
     if has_user_namespaces:
         documents = map(_widen_to_cluster, documents)
@@ -93,11 +94,11 @@ def build_role_grants(
 def list_dangerous_permissions(
     account: ServiceAccount, *, namespace: str, has_user_namespaces: bool = False
 ) -> dict[Permission, str]:
-    """Return rights that a hub needs for nothing, and what whoever takes it over could do with each.
+    """Return rights that no hub needs, with the damage that an attacker in the hub could do with each.
 
-    zero-to-jupyterhub lets its hub read the secrets of its own namespace: that is left out.
+    The list lacks reading secrets of the hub's namespace, which zero-to-jupyterhub grants.
 
-    :param has_user_namespaces: the hub starts servers in a namespace for each user.
+    :param has_user_namespaces: the hub creates pods in the namespaces of users, so that right is not dangerous.
     """
     everywhere = {
         Permission("list", "secrets"): "read every password and token of the cluster",
@@ -119,11 +120,11 @@ def list_dangerous_permissions(
 
 
 ALL_PERMISSIONS = Permission("*", "*", "*")
-"""What a cluster's admin may."""
+"""Full rights, as ``cluster-admin`` has."""
 
 
 def describe_permissions(rights: Iterable[Permission]) -> str:
-    """Return rights as a sentence has them, the verbs on one resource together."""
+    """Return rights as part of a sentence, with all verbs of a resource together."""
     verbs: dict[tuple[str, str], list[str]] = {}
     for right in rights:
         resource = f"{right.resource}.{right.group}" if right.group else right.resource
@@ -133,7 +134,7 @@ def describe_permissions(rights: Iterable[Permission]) -> str:
 
 
 def _widen_to_cluster(document: object) -> Mapping[str, object]:
-    """Return a role or binding of one namespace as one of the whole cluster; any other as it is."""
+    """Return a Role as a ClusterRole and a RoleBinding as a ClusterRoleBinding; return other documents unchanged."""
     found = as_dict(document)
     if as_text(found.get("kind")) == "Role":
         rules = as_dicts(found.get("rules"))
@@ -172,7 +173,7 @@ def _bind_manifests(
 
 
 _ROLES = frozenset({"Role", "ClusterRole"})
-# A rule that is commented out, with the lines of its own.
+# A rule that is commented out, with its further lines.
 _COMMENTED_OUT = re.compile(r"^( *)# (- apiGroups:.*(?:\n\1#  +\S.*)*)", re.MULTILINE)
 _SENTENCE_END = re.compile(r"(?<=[.:]) (?=[A-Z])")
 
@@ -181,12 +182,13 @@ _SENTENCE_END = re.compile(r"(?<=[.:]) (?=[A-Z])")
 class ResourceRight:
     """What the hub may do with one resource.
 
-    :param part: the part of the file that it is in, each of which can be left out: ``hub``, ``nodes``, ``pods``, …
-    :param resource: in the plural; a subresource stands behind a slash.
-    :param is_namespaced: it is for the servers' namespace only.
-    :param is_granted: the file grants it as it is shipped; what is commented out there it does not.
-    :param purpose: what it is for.
-    :param lost: what is lost without it.
+    :param part: optional part of the file: ``hub``, ``nodes``, ``pods``, …
+    :param api_group: empty for core.
+    :param resource: plural, with a subresource behind a slash.
+    :param is_namespaced: limited to the servers' namespace.
+    :param is_granted: false if the shipped file has the rule commented out.
+    :param purpose: sentences about the purpose.
+    :param lost: sentences about the consequence of not granting it.
     """
 
     part: str
@@ -200,12 +202,15 @@ class ResourceRight:
 
 
 def read_shipped_rights() -> tuple[ResourceRight, ...]:
-    """Return the rights of the packaged file, in its order."""
+    """Return the rights of the packaged ``helm-values/rbac.yaml``, in its order."""
     return parse_shipped_rights((data_dir("helm-values") / "rbac.yaml").read_text(encoding="utf-8"))
 
 
 def parse_shipped_rights(manifests: str) -> tuple[ResourceRight, ...]:
-    """Return the rights that the roles among these manifests hold, whatever else is there."""
+    """Return the rights of the roles among some manifests, also those commented out.
+
+    :param manifests: YAML with comments.
+    """
     return tuple(right for manifest in re.split(r"(?m)^---$", manifests) for right in _parse_manifest(manifest))
 
 
@@ -215,10 +220,10 @@ def _parse_manifest(manifest: str) -> Iterator[ResourceRight]:
     if role.get("kind") not in _ROLES:
         return
     lines, lines_as_shipped = whole.splitlines(), manifest.splitlines()
-    of_part = _split_comment([*takewhile(_is_comment, filter(None, lines))])
+    role_comment = _split_comment([*takewhile(_is_comment, filter(None, lines))])
     for rule, number in zip(role["rules"], _find_rule_lines(whole), strict=True):
         own = _split_comment([*takewhile(_is_comment, reversed(lines[:number]))][::-1])
-        purpose, lost = own if any(own) else of_part
+        purpose, lost = own if any(own) else role_comment
         for group in rule["apiGroups"]:
             for resource in rule["resources"]:
                 yield ResourceRight(
@@ -234,7 +239,7 @@ def _parse_manifest(manifest: str) -> Iterator[ResourceRight]:
 
 
 def _find_rule_lines(manifest: str) -> Sequence[int]:
-    """Return the number of the line that each rule of a role begins at."""
+    """Return the line number, from 0, at which each rule of a role begins."""
     node: Any = yaml.compose(manifest)
     (rules,) = (value for key, value in node.value if key.value == "rules")
     return [rule.start_mark.line for rule in rules.value]
@@ -245,7 +250,7 @@ def _is_comment(line: str) -> bool:
 
 
 def _split_comment(comment: Sequence[str]) -> tuple[str, str]:
-    """Return the sentences of a comment up to the first one that says what is lost, and the others."""
+    """Return the sentences about the purpose, and those from the first with "without it" on."""
     sentences = _SENTENCE_END.split(" ".join(" ".join(line.lstrip(" #") for line in comment).split()))
     begins = next((at for at, sentence in enumerate(sentences) if "ithout it" in sentence), len(sentences))
     return " ".join(sentences[:begins]), " ".join(sentences[begins:])

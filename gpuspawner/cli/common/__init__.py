@@ -1,1 +1,25 @@
-"""Exit codes, findings and output that all commands share."""
+"""Exit codes, findings about files, and output formats that all commands share.
+
+In: results as JSON values or lines of text. Out: a table, JSON or YAML on a stream. The room must not know commands,
+values files or clusters.
+
+- ``exits``: the exit codes.
+- ``findings``: a mistake with severity, file and line; sorting and formatting of findings.
+- ``output``: colors, columns, ``--output``.
+"""
+
+from gpuspawner.cli.common.findings import FilePosition, Finding, Severity, format_findings, sort_findings
+from gpuspawner.cli.common.output import Paint, add_output_argument, format_columns, sanitize, write_result
+
+__all__ = [
+    "FilePosition",
+    "Finding",
+    "Paint",
+    "Severity",
+    "add_output_argument",
+    "format_columns",
+    "format_findings",
+    "sanitize",
+    "sort_findings",
+    "write_result",
+]

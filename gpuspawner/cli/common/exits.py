@@ -1,12 +1,12 @@
-"""What the program's exit codes mean, so that scripts can tell a bad answer from no answer."""
+"""Exit codes of all commands; argparse exits with 2 for a wrong call."""
 
 from __future__ import annotations
 
 OK = 0
-"""It is as it should be."""
+"""Everything is as it should be."""
 BAD = 1
-"""It was looked at, and something is wrong."""
+"""The command found an error."""
 FAILED = 3
-"""It could not be looked at. 2 is argparse's, for a wrong call."""
+"""The command could not read a file or the cluster."""
 INTERRUPTED = 130
-"""Ctrl-C, as shells have it."""
+"""Ctrl-C, as shells report it (128 + SIGINT)."""

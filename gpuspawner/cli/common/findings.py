@@ -1,4 +1,4 @@
-"""What is found in files: where, how bad, why; and how a list of it is written."""
+"""Findings about values files: severity, position and message, and how a list of them is written."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gpuspawner.core.errors import Problem
 from gpuspawner.core.text.quoting import sanitize_name
 
 KeyPath = tuple[str | int, ...]
-"""Keys, and numbers of entries in lists, from the top of a file on."""
+"""Keys and list indexes from the top of a file."""
 
 
 class Severity(StrEnum):
-    """How bad something is, the worst first."""
+    """Severity of a finding, the worst first."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -27,7 +27,12 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class FilePosition:
-    """A position in a file; lines and columns are counted from 1."""
+    """A position in a file.
+
+    :param file: its name.
+    :param line: from 1.
+    :param column: from 1.
+    """
 
     file: str
     line: int
@@ -40,12 +45,14 @@ class FilePosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is found.
+    """A mistake or hint in a values file.
 
-    :param code: stable reason for programs, as of :class:`gpuspawner.core.errors.Problem`.
-    :param path: dotted, empty where a whole file is meant.
-    :param place: None where no file says it.
-    :param more: lines that help, such as YAML to copy.
+    :param severity: how bad it is.
+    :param code: stable identifier for programs, as in :class:`gpuspawner.core.errors.Problem`.
+    :param path: keys joined by dots, empty for a whole file.
+    :param message: predicate of a sentence whose subject is the path.
+    :param place: position in the file, None if no file contains the path.
+    :param more: further lines, such as YAML to copy.
     """
 
     severity: Severity
@@ -57,12 +64,12 @@ class Finding:
 
     @property
     def problem(self) -> Problem:
-        """The same without its severity, and with its place in the path."""
+        """The finding as a problem whose field includes the position."""
         field = ": ".join(str(part) for part in (self.place, self.path) if part)
         return Problem(field=field, code=self.code, message=self.message)
 
     def serialize(self) -> dict[str, Any]:
-        """Return the finding as JSON has it."""
+        """Return the finding as a JSON object."""
         return {
             "severity": str(self.severity),
             "code": self.code,
@@ -76,21 +83,31 @@ class Finding:
 
 
 def format_path(path: KeyPath) -> str:
-    """Return a path as messages name it."""
+    """Return a path as messages show it, with dots between the keys."""
     return ".".join(sanitize_name(part) if isinstance(part, str) else str(part) for part in path)
 
 
 def describe_type(value: object) -> str:
-    """Return what kind of value it is, for messages about values that may be secrets."""
-    if value is None:
-        return "null"
-    kinds = ((bool, "a boolean"), (int | float, "a number"), (str, "a text" if value else "an empty text"))
-    named = next((name for kind, name in kinds if isinstance(value, kind)), None)
-    return named or ("a list" if isinstance(value, list) else "a mapping")
+    """Return the type of a value in words, for messages that must not repeat a secret."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a text" if value else "an empty text"
+        case list():
+            return "a list"
+    return "a mapping"
 
 
 def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings as a file is read, each once; what no file says comes last."""
+    """Return findings in the order of files and lines, without duplicates; findings without a position come last.
+
+    :param findings: in any order.
+    """
     unique = {(each.place, each.path, each.message): each for each in findings}.values()
     nowhere = FilePosition("\U0010ffff", 0, 0)
     ranks = list(Severity)
@@ -98,10 +115,14 @@ def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def format_findings(findings: Iterable[Finding], paint: Paint) -> Iterator[str]:
-    """Yield findings as compilers write theirs, which editors and terminals turn into links."""
-    colours = {Severity.ERROR: paint.style_error, Severity.WARNING: paint.style_warning, Severity.HINT: paint.style_dim}
+    """Yield lines ``file:line:column: severity: path: message``, which editors and terminals turn into links.
+
+    :param findings: in the order of the lines.
+    :param paint: colors of the stream.
+    """
+    colors = {Severity.ERROR: paint.style_error, Severity.WARNING: paint.style_warning, Severity.HINT: paint.style_dim}
     for each in findings:
         where = f"{each.place}: " if each.place else ""
         path = f"{sanitize(each.path)}: " if each.path else ""
-        yield f"{where}{colours[each.severity](str(each.severity))}: {path}{sanitize(each.message)}"
+        yield f"{where}{colors[each.severity](str(each.severity))}: {path}{sanitize(each.message)}"
         yield from (f"    {line}" for line in each.more.splitlines())

@@ -1,4 +1,4 @@
-"""How results are written: a table for people, in colour where that helps, JSON or YAML for programs."""
+"""Writes results as a table in color, or as JSON or YAML for programs."""
 
 from __future__ import annotations
 
@@ -19,36 +19,54 @@ _GAP = "  "
 
 @dataclass(frozen=True, slots=True)
 class Paint:
-    """Colours of a terminal, or none.
+    """Colors of a terminal (ANSI escape codes).
 
-    :param is_on: write them.
+    :param is_on: false returns every text unchanged.
     """
 
     is_on: bool
 
     @classmethod
     def for_stream(cls, stream: TextIO) -> Paint:
-        """Return the colours for a stream: only for a terminal, and not where ``NO_COLOR`` is set (no-color.org)."""
+        """Return colors for a terminal, and none for other streams or with ``NO_COLOR`` set (https://no-color.org).
+
+        :param stream: the stream that the text goes to.
+        """
         return cls(stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb")
 
     def style_success(self, text: str) -> str:
-        """Return a text as what is right."""
+        """Return the text in green.
+
+        :param text: one line.
+        """
         return self._in(text, "32")
 
     def style_error(self, text: str) -> str:
-        """Return a text as what is wrong."""
+        """Return the text in red.
+
+        :param text: one line.
+        """
         return self._in(text, "31")
 
     def style_warning(self, text: str) -> str:
-        """Return a text as what may be wrong."""
+        """Return the text in yellow.
+
+        :param text: one line.
+        """
         return self._in(text, "33")
 
     def style_title(self, text: str) -> str:
-        """Return a text as a title."""
+        """Return the text in bold.
+
+        :param text: one line.
+        """
         return self._in(text, "1")
 
     def style_dim(self, text: str) -> str:
-        """Return a text as what matters less."""
+        """Return the text dimmed.
+
+        :param text: one line.
+        """
         return self._in(text, "2")
 
     def _in(self, text: str, code: str) -> str:
@@ -56,16 +74,20 @@ class Paint:
 
 
 def add_output_argument(parser: argparse.ArgumentParser) -> None:
-    """Add ``--output`` to a command."""
+    """Add ``--output`` to a command.
+
+    :param parser: of the sub-command.
+    """
     parser.add_argument("--output", choices=OUTPUT_FORMATS, default="table", help="format of the result (%(default)s)")
 
 
 def write_result(value: object, *, output: str, out: TextIO, table: Callable[[Paint], Iterable[str]]) -> None:
-    """Write a result.
+    """Write a result in the chosen format.
 
-    :param value: as JSON has it.
+    :param value: a JSON value.
     :param output: one of :data:`OUTPUT_FORMATS`.
-    :param table: returns the lines for people.
+    :param out: the stream to write to.
+    :param table: returns the lines of the table.
     """
     if output == "json":
         json.dump(value, out, indent=2, ensure_ascii=False)
@@ -77,9 +99,11 @@ def write_result(value: object, *, output: str, out: TextIO, table: Callable[[Pa
 
 
 def format_columns(rows: Iterable[Sequence[str]], *, titles: Sequence[str], paint: Paint) -> Iterator[str]:
-    """Yield the lines of a table whose columns are as wide as what stands in them.
+    """Yield the lines of a table with aligned columns.
 
-    :param rows: plain texts; what comes from a cluster may hold anything, so control characters are left out.
+    :param rows: cells as plain text; control characters become ``?``.
+    :param titles: one for each column.
+    :param paint: colors of the stream.
     """
     lines = [tuple(map(sanitize, row)) for row in rows]
     widths = [max(count_columns(cell) for cell in column) for column in zip(titles, *lines, strict=True)]
@@ -89,12 +113,15 @@ def format_columns(rows: Iterable[Sequence[str]], *, titles: Sequence[str], pain
 
 
 def sanitize(text: str) -> str:
-    """Return a text without what would control a terminal."""
+    """Return a text with ``?`` in place of control characters.
+
+    :param text: from a file or a cluster.
+    """
     return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def count_columns(text: str) -> int:
-    """Return how many columns of a terminal a text takes."""
+    """Return the number of terminal columns that a text takes."""
     wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
     return len(text) + wide - sum(bool(unicodedata.combining(character)) for character in text)
 

@@ -1,1 +1,28 @@
-"""`gpuspawner doctor`: diagnoses a cluster and a release."""
+"""`gpuspawner doctor`: diagnoses a cluster and a release of the chart.
+
+In: a cluster view, and objects that ``fact_reader`` reads with the admin's own rights. Out: findings with severity,
+consequence and fix. Rules are functions from ``ClusterFacts`` to findings and must not read the cluster; nothing is
+changed in the cluster, except that ``isolation_probe`` starts pods with ``--probe``.
+
+- ``command``: arguments and output. ``rules``: the list of all rules.
+- ``facts``, ``fact_reader``, ``api``: the facts, and how they are read. ``diagnosis``: a finding.
+- Rules about the hub: ``hub_health``, ``pod_health``; about nodes: ``node_health``, ``device_plugins``,
+  ``gpu_sharing``; about settings: ``choices``, ``namespace``, ``referenced_objects``.
+"""
+
+from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity
+from gpuspawner.cli.doctor.fact_reader import read_facts
+from gpuspawner.cli.doctor.facts import ClusterFacts, ObjectKind
+from gpuspawner.cli.doctor.isolation_probe import ProbeResult, run_probe_pods
+from gpuspawner.cli.doctor.rules import diagnose
+
+__all__ = [
+    "ClusterFacts",
+    "Diagnosis",
+    "DiagnosisSeverity",
+    "ObjectKind",
+    "ProbeResult",
+    "diagnose",
+    "read_facts",
+    "run_probe_pods",
+]

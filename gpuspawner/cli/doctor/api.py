@@ -1,4 +1,4 @@
-"""Asks the API server: lists of anything by its path, what an account may do, which version it is."""
+"""Requests of ``doctor`` to the API server: lists by path, rights of an account, version."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from gpuspawner.kube.client.listing import list_each
 from gpuspawner.kube.client.pacing import Pacer
 
 REQUEST_TIMEOUT_S = 15.0
-"""For each request."""
+"""Limit of each request in seconds."""
 _PAGE_SIZE = 200
 _MAX_CONCURRENT = 8
 _NUMBER = re.compile(r"\d{1,4}", re.ASCII)
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-"""Of objects whose contents are nobody's business, secrets above all.
-https://kubernetes.io/docs/reference/using-api/api-concepts/#receiving-resources-as-tables"""
+"""Media type that leaves out all but the metadata, so that contents of secrets are not sent
+(https://kubernetes.io/docs/reference/using-api/api-concepts/#receiving-resources-as-tables)."""
 
 
 class NotServedError(Exception):
-    """The API server does not know the resource."""
+    """The API server does not serve the resource."""
 
 
 async def fetch_objects(
@@ -37,19 +37,21 @@ async def fetch_objects(
 ) -> tuple[Mapping[str, object], ...]:
     """Return all objects of a list.
 
-    :param names_only: leave out all but their metadata, before it is sent.
-    :raises NotServedError: there is no such resource.
-    :raises APIUnavailableError: it may not be read, or not now.
+    :param path: of the list in the API.
+    :param query: parameters such as ``labelSelector``.
+    :param names_only: request only the objects' metadata.
+    :raises NotServedError: the API server does not serve the resource.
+    :raises APIUnavailableError: the request is forbidden or fails.
     """
     accept = _METADATA_ONLY if names_only else "application/json"
 
     async def page(**options: Any) -> Any:
         token = options.pop("_continue", "")
-        wanted = {**(query or {}), "limit": str(options.pop("limit")), **({"continue": token} if token else {})}
+        parameters = {**(query or {}), "limit": str(options.pop("limit")), **({"continue": token} if token else {})}
         return await client.call_api(
             path,
             "GET",
-            query_params=list(wanted.items()),
+            query_params=list(parameters.items()),
             header_params={"Accept": accept},
             auth_settings=["BearerToken"],
             **options,
@@ -66,7 +68,7 @@ async def fetch_objects(
 
 
 async def fetch_kubernetes_version(client: ApiClient) -> tuple[int, int] | None:
-    """Return major and minor version of Kubernetes, None where they are not told.
+    """Return major and minor version of Kubernetes, or None if the answer is not understood.
 
     :raises APIUnavailableError: the API server does not answer.
     """
@@ -87,22 +89,22 @@ async def fetch_kubernetes_version(client: ApiClient) -> tuple[int, int] | None:
 async def check_permissions(
     client: ApiClient, rights: Iterable[Permission], *, account: ServiceAccount
 ) -> dict[Permission, bool]:
-    """Return which rights an account has; those that could not be asked for are left out."""
-    gate = asyncio.Semaphore(_MAX_CONCURRENT)
+    """Return whether the account has each right; rights without an answer are left out."""
+    limit = asyncio.Semaphore(_MAX_CONCURRENT)
 
-    async def one(right: Permission) -> bool | None:
-        async with gate:
+    async def check(right: Permission) -> bool | None:
+        async with limit:
             return await _is_allowed(client, right, account=account)
 
-    wanted = list(dict.fromkeys(rights))
-    answers = await asyncio.gather(*map(one, wanted))
-    return {right: answer for right, answer in zip(wanted, answers, strict=True) if answer is not None}
+    unique = list(dict.fromkeys(rights))
+    answers = await asyncio.gather(*map(check, unique))
+    return {right: answer for right, answer in zip(unique, answers, strict=True) if answer is not None}
 
 
 def describe_unanswered(asked: Collection[Permission], answers: Mapping[Permission, bool]) -> str:
-    """Return that some rights could not be asked for, and which; empty where all were answered."""
-    silent = [describe_permissions([right]) for right in asked if right not in answers]
-    return f"no answer to {len(silent)} of {len(asked)} questions: {shorten_list(silent)}" if silent else ""
+    """Return which rights have no answer, or "" if all have one."""
+    missing = [describe_permissions([right]) for right in asked if right not in answers]
+    return f"no answer to {len(missing)} of {len(asked)} questions: {shorten_list(missing)}" if missing else ""
 
 
 async def _is_allowed(client: ApiClient, right: Permission, *, account: ServiceAccount) -> bool | None:

@@ -1,7 +1,4 @@
-"""What people may choose, beside what nodes have: types that are nowhere, images too new, limits too large.
-
-Autoscalers: whether there is one where the settings count on it, and whether it may add anything.
-"""
+"""Rules about choices that no node can satisfy (GPU types, drivers, limits) and about autoscalers."""
 
 from __future__ import annotations
 
@@ -20,29 +17,28 @@ from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.json_access import as_dict, as_dicts, as_text
 
 _AUTOSCALERS = ("cluster-autoscaler", "karpenter")
-"""Beginnings or parts of the names that their deployments have in their charts."""
+"""Parts of the names of the autoscalers' Deployments."""
 _CLOUD_LABELS = (
     "karpenter.sh/nodepool",
     "cloud.google.com/gke-nodepool",
     "eks.amazonaws.com/compute-type",
     "kubernetes.azure.com/agentpool",
 )
-"""Of nodes in clusters whose autoscaler, if there is one, runs where nobody sees it."""
+"""Labels of clouds that run their autoscaler outside the cluster."""
 
 
 def can_scale_up(facts: ClusterFacts) -> bool:
-    """Tell whether there is an autoscaler, or may be one that cannot be seen."""
+    """Return whether the cluster has an autoscaler, or may have one outside the cluster."""
     if facts.list_objects(ObjectKind.NODE_POOLS) or ObjectKind.DEPLOYMENTS not in facts.read:
         return True
-    if any(
-        part in get_object_name(each) for each in facts.list_objects(ObjectKind.DEPLOYMENTS) for part in _AUTOSCALERS
-    ):
-        return True
-    return any(label in node.labels for node in facts.nodes for label in _CLOUD_LABELS)
+    names = map(get_object_name, facts.list_objects(ObjectKind.DEPLOYMENTS))
+    return any(part in name for name in names for part in _AUTOSCALERS) or any(
+        label in node.labels for node in facts.nodes for label in _CLOUD_LABELS
+    )
 
 
 def check_autoscaler(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield GPU types with a ``scale_up`` in a cluster that nothing grows."""
+    """Yield GPU types with a ``scale_up`` in a cluster without an autoscaler."""
     types = [slug for slug, gpu in facts.configured.gpus.items() if gpu.scale_up is not None]
     if types and not can_scale_up(facts):
         yield Diagnosis(
@@ -59,7 +55,7 @@ def check_autoscaler(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_node_pools(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield NodePools of Karpenter that may add no node any more, and those it does not work with."""
+    """Yield Karpenter NodePools that are not ready or have reached their limits."""
     for pool in facts.list_objects(ObjectKind.NODE_POOLS):
         name = get_object_name(pool)
         if (reason := _describe_unready(pool)) is not None:
@@ -88,21 +84,17 @@ def check_node_pools(facts: ClusterFacts) -> Iterator[Diagnosis]:
 def _describe_unready(pool: KubernetesObject) -> str | None:
     for each in as_dicts(as_dict(pool.get("status")).get("conditions")):
         if each.get("type") == "Ready" and each.get("status") == "False":
-            told = as_text(each.get("message")) or as_text(each.get("reason"))
-            return f": {told.rstrip('.')}" if told else ""
+            reason = as_text(each.get("message")) or as_text(each.get("reason"))
+            return f": {reason.rstrip('.')}" if reason else ""
     return None
 
 
 def _list_spent_limits(pool: KubernetesObject) -> dict[str, object]:
-    """Return the limits of a NodePool that leave nothing."""
+    """Return the limits that a NodePool has reached."""
     limits = as_dict(as_dict(pool.get("spec")).get("limits"))
-    found: dict[str, object] = {}
-    for scalable_pool in decode_node_pools([pool]):
-        if scalable_pool.machines is not None:
-            for key, left in scalable_pool.machines.remaining.items():
-                if left <= 0 and key in limits:
-                    found[key] = limits[key]
-    return found
+    machines = [scalable.machines for scalable in decode_node_pools([pool]) if scalable.machines is not None]
+    remaining = (each for constraints in machines for each in constraints.remaining.items())
+    return {key: limits[key] for key, left in remaining if left <= 0 and key in limits}
 
 
 _GIB = 1024**3
@@ -110,7 +102,7 @@ _VALUES = "# Helm values:\nhub:\n  config:\n    GPUSpawner:\n"
 
 
 def check_any_gpu(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield that there is no GPU at all: a fault where nobody says that there will be, and nothing may add one."""
+    """Yield a finding if no node has a GPU: a fault if neither settings nor an autoscaler can add one."""
     if any(
         find_vendor(name) for node in facts.nodes for name in (*node.capacity, *node.uncounted, *node.published_by_dra)
     ):
@@ -133,23 +125,23 @@ def check_any_gpu(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_types_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield GPU types of the settings that no node has, and of which none may be added."""
-    grown = can_scale_up(facts)
+    """Yield GPU types of the settings that no node has and that have no ``scale_up``."""
+    may_grow = can_scale_up(facts)
     for slug, gpu in facts.configured.gpus.items():
         if any(gpu.matches_labels(node.labels) and may_have_units(node, gpu.resource) for node in facts.nodes):
             continue
         if gpu.scale_up is not None:
             continue
-        there = [node for node in facts.nodes if gpu.matches_labels(node.labels)] if gpu.match else []
-        if there:
-            what = f"GPU type {slug}: {name_nodes([node.name for node in there])} match, and have no {gpu.resource}."
+        matching = [node.name for node in facts.nodes if gpu.matches_labels(node.labels)] if gpu.match else []
+        if matching:
+            what = f"GPU type {slug}: {name_nodes(matching)} match, and have no {gpu.resource}."
         else:
             what = f"GPU type {slug}: no node has {_describe_demand(gpu)}.{_find_nearest_type(facts, gpu)}"
         yield Diagnosis(
-            severity=DiagnosisSeverity.WARNING if grown else DiagnosisSeverity.FAULT,
+            severity=DiagnosisSeverity.WARNING if may_grow else DiagnosisSeverity.FAULT,
             code="type-without-node",
             what=what,
-            why="A server with it waits for an autoscaler, if that adds such nodes." if grown else "Nobody gets it.",
+            why="A server with it waits for an autoscaler, if that adds such nodes." if may_grow else "Nobody gets it.",
             fix=f"kubectl get nodes -L {','.join(gpu.match) or gpu.resource}\n"
             f"# Correct gpus.{slug}.match or .resource; or, where an autoscaler adds such nodes:\n"
             f"{_VALUES}      gpus:\n        {slug}:\n"
@@ -159,19 +151,19 @@ def check_types_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_drivers(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield images whose CUDA is too new for the drivers of nodes that their servers may get."""
+    """Yield images whose CUDA version needs a newer driver than nodes have on which their servers may run."""
     for slug, image in facts.configured.images.items():
         nodes = [node for node in facts.nodes if _can_meet(facts, node, image=image)]
         old = [node for node in nodes if _is_too_old(image, node)]
         if old:
             everywhere = len(old) == len(nodes)
             drivers = sorted({read_platform(node.labels).driver or 0 for node in old} - {0})
-            told = f" {shorten_list([str(driver) for driver in drivers])}" if drivers else ""
+            versions = f" {shorten_list([str(driver) for driver in drivers])}" if drivers else ""
             yield Diagnosis(
                 severity=DiagnosisSeverity.FAULT if everywhere else DiagnosisSeverity.WARNING,
                 code="driver-too-old",
-                what=f"{name_nodes([node.name for node in old])}: NVIDIA's driver{told} is too old for image {slug}, "
-                f"which has CUDA {image.cuda}.",
+                what=f"{name_nodes([node.name for node in old])}: NVIDIA's driver{versions} is too old for image "
+                f"{slug}, which has CUDA {image.cuda}.",
                 why=(
                     "No GPU can be used with the image."
                     if everywhere
@@ -187,7 +179,7 @@ def check_drivers(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_bounds(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield bounds of the settings beyond what any node has."""
+    """Yield bounds of the settings above the largest node, in a cluster that no autoscaler can extend."""
     if not facts.nodes or can_scale_up(facts) or any(gpu.scale_up for gpu in facts.configured.gpus.values()):
         return
     yield from _check_amounts(facts)
@@ -217,7 +209,7 @@ def _check_amounts(facts: ClusterFacts) -> Iterator[Diagnosis]:
 def _check_counts(facts: ClusterFacts) -> Iterator[Diagnosis]:
     for slug, gpu in facts.configured.gpus.items():
         own = [node for node in facts.nodes if gpu.matches_labels(node.labels)]
-        # Also those that do not work now: max_count is for longer than a card is sick.
+        # Count broken cards too: max_count should not follow each failure.
         most = max((count_units(node, gpu.resource) for node in own), default=0)
         is_uncounted = any(gpu.resource in node.uncounted for node in own)
         if slug not in facts.configured.uncounted and not is_uncounted and 0 < most < gpu.max_count:
@@ -253,7 +245,7 @@ def _find_nearest_type(facts: ClusterFacts, gpu: GPUType) -> str:
 
 
 def _can_meet(facts: ClusterFacts, node: Node, *, image: Image) -> bool:
-    """Tell whether a server with an image and a GPU of NVIDIA's may be put on a node."""
+    """Return whether a server with the image and an NVIDIA GPU may run on the node."""
     if image.vendors is not None and "nvidia" not in image.vendors:
         return False
     return any(

@@ -42,9 +42,9 @@ NO_DIAGNOSIS_IN_READ_PART = "Nothing to complain of in what could be read."
 
 
 def format_diagnoses(findings: Sequence[Diagnosis], paint: Paint, *, unread: Mapping[ObjectKind, str]) -> Iterator[str]:
-    """Yield the lines for people: each finding with its reason and what to do.
+    """Yield the lines of all findings, each with its consequence and fix.
 
-    :param unread: what could not be read, with why.
+    :param unread: kind of object → why it could not be read.
     """
     if not findings:
         yield paint.style_warning(NO_DIAGNOSIS_IN_READ_PART) if unread else paint.style_success(NO_DIAGNOSIS)
@@ -65,7 +65,7 @@ def format_diagnoses(findings: Sequence[Diagnosis], paint: Paint, *, unread: Map
 
 
 def summarize_diagnoses(findings: Sequence[Diagnosis]) -> str:
-    """Return how many findings there are of which severity."""
+    """Return the number of findings of each severity in words."""
     counted = Counter(finding.severity for finding in findings)
     return ", ".join(
         f"{number} {severity.value}{'' if number == 1 else 's'}"
@@ -75,7 +75,7 @@ def summarize_diagnoses(findings: Sequence[Diagnosis]) -> str:
 
 
 def serialize_diagnoses(findings: Sequence[Diagnosis], unread: Mapping[ObjectKind, str]) -> dict[str, object]:
-    """Return all findings, and what could not be read, as JSON has them."""
+    """Return findings and unread kinds as a JSON object."""
     return {
         "findings": [finding.serialize() for finding in findings],
         "unread": [{"kind": kind.value, "reason": reason} for kind, reason in unread.items()],
@@ -83,11 +83,11 @@ def serialize_diagnoses(findings: Sequence[Diagnosis], unread: Mapping[ObjectKin
 
 
 USAGE_ERROR = 2
-"""As argparse ends."""
+"""Exit code of a wrong call, as argparse's."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of ``gpuspawner doctor``."""
     add_values_argument(parser)
     add_cluster_arguments(parser)
     add_output_argument(parser)
@@ -105,22 +105,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
-    """Look, and write what was found.
+    """Read the cluster, write the findings and return the exit code.
 
     :raises SettingsError: the settings are wrong.
-    :raises ClusterError: there is nothing to look at.
+    :raises ClusterError: the cluster cannot be read.
     """
     if arguments.probe and not arguments.probe_image:
         notes.write("gpuspawner doctor: --probe needs --probe-image\n")
         return USAGE_ERROR
-    left: list[str] = []
+    leftover: list[str] = []
     try:
-        found, unread = asyncio.run(_examine_cluster(arguments, notes=notes, left=left))
+        found, unread = asyncio.run(_examine_cluster(arguments, notes=notes, leftover=leftover))
     except (KeyboardInterrupt, asyncio.CancelledError):
         notes.write("gpuspawner doctor: interrupted\n")
         return FAILED
     finally:
-        for name in left:
+        for name in leftover:
             notes.write(f"left behind, as it could not be deleted, or not yet: pod {name}\n")
     for kind, reason in unread.items():
         notes.write(f"not looked at: {kind.value} ({reason})\n")
@@ -134,27 +134,27 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
 
 
 async def _examine_cluster(
-    arguments: argparse.Namespace, *, notes: TextIO, left: list[str]
+    arguments: argparse.Namespace, *, notes: TextIO, leftover: list[str]
 ) -> tuple[tuple[Diagnosis, ...], Mapping[ObjectKind, str]]:
     _cancel_on_sigterm()
-    async with open_cluster_viewer(arguments) as onlooker:
-        facts, unread = await read_facts(onlooker, account=arguments.hub_account)
+    async with open_cluster_viewer(arguments) as viewer:
+        facts, unread = await read_facts(viewer, account=arguments.hub_account)
         if arguments.probe:
             nodes = choose_probe_nodes(facts.nodes)
             notes.write(f"probing {', '.join(nodes) or 'nothing: no node with GPUs of NVIDIA runs pods'}\n")
-            seen = await run_probe_pods(
-                onlooker.cluster,
+            results = await run_probe_pods(
+                viewer.cluster,
                 nodes,
                 image=arguments.probe_image,
-                leftover=left,
+                leftover=leftover,
                 pull_policy=arguments.probe_pull_policy,
             )
-            facts = replace(facts, probe_results=seen)
+            facts = replace(facts, probe_results=results)
     return diagnose(facts), unread
 
 
 def _cancel_on_sigterm() -> None:
-    """Have a SIGTERM end this as Ctrl-C does, with what was started removed."""
+    """Make SIGTERM cancel the current task as Ctrl-C does, so that probe pods are deleted."""
     task = asyncio.current_task()
     if task is not None:
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):

@@ -1,4 +1,4 @@
-"""What makes Kubernetes know of GPUs: device plugins and their helpers, and the labels that they put on nodes."""
+"""Rules about device plugins, and about the node labels that say which GPUs a node has."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WORKLOAD_NAMES = (
     "device-plugin|gpu-plugin|kubelet-plugin|feature-discovery|driver|container-toolkit|validator|mig-manager|labell?er"
 )
 _PLUGIN = re.compile(rf"(^|[-/])({_VENDORS})[a-z0-9-]*({_WORKLOAD_NAMES})", re.ASCII)
-"""DaemonSets that a node's GPUs hang on, by their names in the vendors' charts and in GKE."""
+"""Names of the GPU DaemonSets in the vendors' charts and in GKE."""
 
 _OTHER_LABELS = {
     "feature.node.kubernetes.io/pci-10de.present": "true",
@@ -27,15 +27,15 @@ _OTHER_LABELS = {
     "kubernetes.azure.com/accelerator": "nvidia",
     "k8s.amazonaws.com/accelerator": "",
 }
-"""What else nodes with GPUs carry before a device plugin runs there; an empty value is any."""
-_PASSED_ON = "nvidia.com/gpu.workload.config"
-"""GPUs that virtual machines get whole have no device plugin for pods (NVIDIA GPU Operator)."""
+"""Labels that GPU nodes have even without a device plugin; an empty value matches any."""
+_WORKLOAD_LABEL = "nvidia.com/gpu.workload.config"
+"""Label of the NVIDIA GPU Operator; nodes that pass GPUs to virtual machines have no device plugin for pods."""
 
 _ADVICE = {
     "nvidia": "# GPU Feature Discovery comes with NVIDIA's device plugin, and with the GPU Operator:\n"
     "helm upgrade --install nvdp nvidia-device-plugin --repo https://nvidia.github.io/k8s-device-plugin \\\n"
     "  --namespace nvidia-device-plugin --create-namespace --set gfd.enabled=true",
-    # The chart's labeller is not told to write the product's name (its templates/labeller.yaml).
+    # The chart does not pass -product-name to the labeller (its templates/labeller.yaml).
     "amd": "# AMD's node labeller, which has to be told to write the product's name:\n"
     "helm upgrade --install amd-gpu amd-gpu --repo https://rocm.github.io/k8s-device-plugin \\\n"
     "  --namespace kube-system --set labeller.enabled=true \\\n"
@@ -47,16 +47,15 @@ _BY_HAND = "# or describe the type by a label of your own, in hub.config.GPUSpaw
 
 
 def is_device_plugin(daemon_set: KubernetesObject) -> bool:
-    """Tell whether a DaemonSet is one that GPUs hang on."""
+    """Return whether a DaemonSet is a device plugin or one of its helpers."""
     return bool(_PLUGIN.search(get_object_name(daemon_set)))
 
 
 def check_plugins_run(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield DaemonSets for GPUs of which not all pods run."""
+    """Yield GPU DaemonSets with pods that don't run."""
     for found in filter(is_device_plugin, facts.list_objects(ObjectKind.DAEMON_SETS)):
-        status = as_dict(found.get("status"))
-        wanted = as_int(status.get("desiredNumberScheduled")) or 0
-        # The pods themselves: the DaemonSet calls one available for a moment each time that it crashes.
+        desired = as_int(as_dict(found.get("status")).get("desiredNumberScheduled")) or 0
+        # Don't use the DaemonSet's status: it counts a crashing pod as available between two crashes.
         troubles = dict(_list_troubles(facts, found))
         if not troubles:
             continue
@@ -65,7 +64,7 @@ def check_plugins_run(facts: ClusterFacts) -> Iterator[Diagnosis]:
         yield Diagnosis(
             severity=DiagnosisSeverity.FAULT,
             code="device-plugin-failing",
-            what=f"DaemonSet {namespace}/{name} does not run on {len(troubles)} of {wanted} nodes "
+            what=f"DaemonSet {namespace}/{name} does not run on {len(troubles)} of {desired} nodes "
             f"({shorten_list(list(troubles))}): {reasons}.",
             why="Kubernetes loses sight of the GPUs there: running servers keep theirs, new ones get none.",
             fix=f"kubectl -n {namespace} get pods -o wide | grep {name}\n"
@@ -75,10 +74,10 @@ def check_plugins_run(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_plugins_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield nodes that have GPUs by labels which say nothing of a model, and no GPU for pods."""
+    """Yield nodes that a label marks as GPU nodes and that offer no GPU resource."""
     found: dict[str, list[str]] = {}
     for node in facts.nodes:
-        label = next((key for key in _OTHER_LABELS if _has_resource(node, key)), None)
+        label = next((key for key in _OTHER_LABELS if _has_gpu_label(node, key)), None)
         if label is not None and node.ready and not any(map(find_vendor, (*node.capacity, *node.uncounted))):
             found.setdefault(label, []).append(node.name)
     for label, names in found.items():
@@ -93,7 +92,7 @@ def check_plugins_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_gpu_labels(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield nodes whose labels do not say which GPUs they have, where the settings don't either."""
+    """Yield GPU nodes whose model neither labels nor settings tell."""
     found: dict[tuple[str, str], list[str]] = {}
     ambiguous = find_divided_models(facts.nodes)
     for node in facts.nodes:
@@ -122,15 +121,17 @@ def _is_described(facts: ClusterFacts, node: Node, *, resource: str) -> bool:
     )
 
 
-def _has_resource(node: Node, key: str) -> bool:
+def _has_gpu_label(node: Node, key: str) -> bool:
     value = node.labels.get(key)
-    passed_on = node.labels.get(_PASSED_ON, "container") != "container"
-    told = any(label.startswith(("nvidia.com/gpu.p", "cloud.google.com/gke-accel")) for label in node.labels)
-    return value is not None and value != "false" and _OTHER_LABELS[key] in ("", value) and not passed_on and not told
+    if value in (None, "false") or _OTHER_LABELS[key] not in ("", value):
+        return False
+    # check_hub_flags covers nodes with labels of GPU Feature Discovery or GKE.
+    has_model = any(label.startswith(("nvidia.com/gpu.p", "cloud.google.com/gke-accel")) for label in node.labels)
+    return node.labels.get(_WORKLOAD_LABEL, "container") == "container" and not has_model
 
 
 def _list_troubles(facts: ClusterFacts, daemon_set: KubernetesObject) -> Iterator[tuple[str, str]]:
-    """Yield the nodes on which a DaemonSet's pod does not run, with why."""
+    """Yield the nodes on which the DaemonSet's pod does not run, each with the reason."""
     uid = as_dict(daemon_set.get("metadata")).get("uid")
     for pod in facts.list_objects(ObjectKind.PLUGIN_PODS):
         owners = as_dicts(as_dict(pod.get("metadata")).get("ownerReferences"))

@@ -1,4 +1,4 @@
-"""One thing that is wrong with a cluster, as an admin is told of it."""
+"""Findings of ``doctor`` about a cluster, and the wording that its rules share."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ _MAX_NAMES = 3
 
 
 class DiagnosisSeverity(StrEnum):
-    """How bad the state of a cluster is, in the order it is told.
+    """Severity of a finding about a cluster, the worst first.
 
-    That of :mod:`gpuspawner.cli.common.findings` is about files: an error there is what the hub refuses, and nothing
-    runs yet.
+    ``check`` has severities of its own (:mod:`gpuspawner.cli.common.findings`): its errors stop the hub's start.
     """
 
     FAULT = "fault"
@@ -25,13 +24,14 @@ class DiagnosisSeverity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """One thing to look at in a cluster, with what helps: it has no place in a file, as those of ``check`` have.
+    """A finding about a cluster.
 
-    :param code: stable, for scripts.
-    :param what: a sentence with what is wrong, and where.
-    :param why: a sentence with what comes of it.
-    :param fix: a command or YAML to copy; a ``#`` begins what only says something.
-    :param objects: names of all nodes or other objects it is about, where the sentence names a few.
+    :param severity: how bad it is.
+    :param code: stable identifier for scripts.
+    :param what: sentence that names the fault and the objects.
+    :param why: sentence that names the consequence.
+    :param fix: commands or YAML to copy, with comments behind ``#``.
+    :param objects: names of all affected objects; ``what`` names only a few.
     """
 
     severity: DiagnosisSeverity
@@ -42,7 +42,7 @@ class Diagnosis:
     objects: tuple[str, ...] = ()
 
     def serialize(self) -> dict[str, object]:
-        """Return it as JSON has it."""
+        """Return the finding as a JSON object."""
         return {
             "severity": self.severity.value,
             "code": self.code,
@@ -54,24 +54,24 @@ class Diagnosis:
 
 
 def rank_diagnosis(finding: Diagnosis) -> tuple[int, str, tuple[str, ...], str]:
-    """Return what findings are sorted by: the worst first."""
+    """Return the sort key of findings, the worst first."""
     return list(DiagnosisSeverity).index(finding.severity), finding.code, finding.objects, finding.what
 
 
 def shorten_list(names: Collection[str]) -> str:
-    """Return a few names, and how many more there are."""
+    """Return the first three names and the number of the others."""
     return format_list(names, max_items=_MAX_NAMES)
 
 
 def name_nodes(names: Collection[str]) -> str:
-    """Return the beginning of a sentence about nodes."""
+    """Return "Node a" or "Nodes a, b, …", the subject of a sentence."""
     return f"Node{'' if len(names) == 1 else 's'} {shorten_list(names)}"
 
 
 def format_node_commands(names: Collection[str], command: str) -> str:
-    """Return a command for each of some nodes; for more than a few once, with what to put in.
+    """Return the command for each node, or a shell loop for more than three nodes.
 
-    :param command: with ``{node}`` in it.
+    :param command: contains ``{node}``.
     """
     if len(names) <= _MAX_NAMES:
         return "\n".join(command.format(node=name) for name in names)

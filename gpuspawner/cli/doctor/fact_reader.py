@@ -1,4 +1,4 @@
-"""Reads all that the rules look at, at one moment; what may not be read is left out and named."""
+"""Reads the facts that the rules of ``doctor`` examine; kinds that cannot be read are left out and reported."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _CLUSTER_PATHS = {
         f"/apis/kueue.x-k8s.io/{version}/workloadpriorityclasses" for version in ("v1beta2", "v1beta1")
     ),
 }
-"""Kind → paths, of which the first one that is served is read."""
+"""Kind → API paths; the reader uses the first that the API server serves."""
 
 _NAMESPACED_PATHS = {
     ObjectKind.QUOTAS: ("/api/v1/namespaces/{}/resourcequotas",),
@@ -65,9 +65,11 @@ _NAMESPACED_PATHS = {
 
 
 class FactReader:
-    """What was read so far.
+    """Reads objects and collects them by kind.
 
-    :ivar unread: kinds that may not be read, or not now, with why.
+    :ivar read: objects by kind.
+    :ivar unserved: kinds that the API server does not serve.
+    :ivar unread: kinds that cannot be read, each with the reason.
     """
 
     def __init__(self, client: ApiClient) -> None:
@@ -77,7 +79,7 @@ class FactReader:
         self.unread: dict[ObjectKind, str] = {}
 
     async def read_kind(self, kind: ObjectKind, paths: Iterable[str], **options: Any) -> None:
-        """Read a kind from the first path that is served."""
+        """Read a kind from the first path that the API server serves."""
         for path in paths:
             try:
                 found = await fetch_objects(self._client, path, **options)
@@ -86,12 +88,13 @@ class FactReader:
             except APIUnavailableError as error:
                 self.unread[kind] = str(error)
             else:
-                self.read[kind] = (*self.read.get(kind, ()), *map(_choose_reducer(kind), found))
+                reduced = map(_reduce_node, found) if kind is ObjectKind.NODES else found
+                self.read[kind] = (*self.read.get(kind, ()), *reduced)
             return
         self.unserved.add(kind)
 
     async def read_named(self, kind: ObjectKind, names: Iterable[str], *, path: str) -> None:
-        """Read which objects there are of some names, and nothing else of them."""
+        """Read the metadata of the objects with some names."""
         self.read.setdefault(kind, ())
         for name in names:
             await self.read_kind(kind, [path], query={"fieldSelector": f"metadata.name={name}"}, names_only=True)
@@ -102,10 +105,11 @@ class FactReader:
 async def read_facts(
     viewer: ClusterViewer, *, account: ServiceAccount | None
 ) -> tuple[ClusterFacts, Mapping[ObjectKind, str]]:
-    """Return all that rules look at, and what could not be read, with why.
+    """Return the facts, and the kinds that cannot be read with the reasons.
 
-    :param account: the hub's, None to find it.
-    :raises ClusterError: the API server does not answer, or shows no nodes.
+    :param viewer: the connection, and the settings.
+    :param account: the hub's ServiceAccount, None to take that of the hub's pod or of the values.
+    :raises ClusterError: the API server does not answer, or nodes cannot be read.
     """
     cluster, values = viewer.cluster, viewer.values.chart
     namespace = cluster.namespace
@@ -113,17 +117,17 @@ async def read_facts(
         version = await fetch_kubernetes_version(cluster.client)
     except APIUnavailableError as error:
         raise _make_unreadable_error(f"The API server does not answer: {error}.") from error
-    reading = FactReader(cluster.client)
-    looked, *_ = await asyncio.gather(viewer.read_view(), _read_all(reading, namespace))
-    if looked.inventory.nodes is None:
-        raise _make_unreadable_error(looked.inventory.reason)
+    reader = FactReader(cluster.client)
+    view, *_ = await asyncio.gather(viewer.read_view(), _read_all(reader, namespace))
+    if view.inventory.nodes is None:
+        raise _make_unreadable_error(view.inventory.reason)
     requirements = read_chart_requirements(values, viewer.config) if values else None
-    await _read_more(reading, namespace, requirements=requirements)
+    await _read_more(reader, namespace, requirements=requirements)
     account = account or _find_hub_account(
-        reading, namespace, named=as_text(get_chart_value(values, "hub.serviceAccount.name"))
+        reader, namespace, named=as_text(get_chart_value(values, "hub.serviceAccount.name"))
     )
     if account is not None:
-        await reading.read_named(
+        await reader.read_named(
             ObjectKind.ACCOUNTS, [account.name], path=f"/api/v1/namespaces/{account.namespace}/serviceaccounts"
         )
     has_user_namespaces = requirements is not None and requirements.has_user_namespaces
@@ -132,87 +136,75 @@ async def read_facts(
         namespace=namespace,
         now=datetime.now(UTC),
         version=version,
-        nodes=looked.inventory.nodes,
-        read=reading.read,
-        unserved=frozenset(reading.unserved),
-        catalogue=looked.catalogue,
-        configured=looked.settings.configured,
-        table=looked.settings.table,
-        tolerations=looked.tolerations,
+        nodes=view.inventory.nodes,
+        read=reader.read,
+        unserved=frozenset(reader.unserved),
+        catalogue=view.catalogue,
+        configured=view.settings.configured,
+        table=view.settings.table,
+        tolerations=view.tolerations,
         requirements=requirements,
         account=account,
         grants=grants,
     )
-    asked = _list_permissions_to_check(facts)
-    answers = await check_permissions(cluster.client, asked, account=account) if account is not None else {}
-    if reason := describe_unanswered(asked, answers):
-        reading.unread[ObjectKind.RIGHTS] = reason
-    return replace(facts, allowed=answers), reading.unread
+    permissions = _list_permissions_to_check(facts)
+    answers = await check_permissions(cluster.client, permissions, account=account) if account is not None else {}
+    if reason := describe_unanswered(permissions, answers):
+        reader.unread[ObjectKind.RIGHTS] = reason
+    return replace(facts, allowed=answers), reader.unread
 
 
 def _list_grants(account: ServiceAccount | None, namespace: str, *, has_user_namespaces: bool) -> tuple[RoleGrant, ...]:
-    """Return what the shipped roles grant the hub's account, nothing where the account is not known."""
+    """Return the shipped roles for the hub's account, or nothing if the account is unknown."""
     if account is None:
         return ()
-    return build_role_grants(
-        _load_shipped_roles(), account=account, namespace=namespace, has_user_namespaces=has_user_namespaces
-    )
+    documents = yaml.safe_load_all((data_dir("helm-values") / "rbac.yaml").read_text(encoding="utf-8"))
+    return build_role_grants(documents, account=account, namespace=namespace, has_user_namespaces=has_user_namespaces)
 
 
 def _list_permissions_to_check(facts: ClusterFacts) -> tuple[Permission, ...]:
-    """Return which rights of the hub to ask for: those it needs, and those that nobody should have."""
+    """Return the rights to check: those the hub needs, and dangerous ones."""
     if facts.account is None:
         return ()
     namespaces = facts.requirements is not None and facts.requirements.has_user_namespaces
-    risky = list_dangerous_permissions(facts.account, namespace=facts.namespace, has_user_namespaces=namespaces)
+    dangerous = list_dangerous_permissions(facts.account, namespace=facts.namespace, has_user_namespaces=namespaces)
     needed = (right for part in facts.grants for right in part.rights)
-    return tuple(dict.fromkeys([*needed, *risky, ALL_PERMISSIONS]))
+    return tuple(dict.fromkeys([*needed, *dangerous, ALL_PERMISSIONS]))
 
 
-async def _read_all(reading: FactReader, namespace: str) -> None:
-    wanted = [reading.read_kind(kind, paths) for kind, paths in _CLUSTER_PATHS.items()]
-    wanted += [
-        reading.read_kind(kind, [path.format(namespace) for path in paths]) for kind, paths in _NAMESPACED_PATHS.items()
-    ]
-    wanted.append(reading.read_named(ObjectKind.NAMESPACES, [namespace], path="/api/v1/namespaces"))
-    wanted.append(
-        reading.read_kind(ObjectKind.HUB_PODS, [f"/api/v1/namespaces/{namespace}/pods"], query=_HUB_PODS_QUERY)
-    )
-    await asyncio.gather(*wanted)
+async def _read_all(reader: FactReader, namespace: str) -> None:
+    await asyncio.gather(
+        *(reader.read_kind(kind, paths) for kind, paths in _CLUSTER_PATHS.items()),
+        *(reader.read_kind(kind, [path.format(namespace) for path in paths])
+          for kind, paths in _NAMESPACED_PATHS.items()),
+        reader.read_named(ObjectKind.NAMESPACES, [namespace], path="/api/v1/namespaces"),
+        reader.read_kind(ObjectKind.HUB_PODS, [f"/api/v1/namespaces/{namespace}/pods"], query=_HUB_PODS_QUERY),
+    )  # fmt: skip
 
 
-async def _read_more(reading: FactReader, namespace: str, *, requirements: ChartRequirements | None) -> None:
-    """Read what is only known to matter once the rest was read."""
-    for found in filter(is_device_plugin, reading.read.get(ObjectKind.DAEMON_SETS, ())):
+async def _read_more(reader: FactReader, namespace: str, *, requirements: ChartRequirements | None) -> None:
+    """Read the pods of device plugins and the pull secrets, whose names follow from what has been read."""
+    for found in filter(is_device_plugin, reader.read.get(ObjectKind.DAEMON_SETS, ())):
         own = as_text(as_dict(found.get("metadata")).get("namespace"))
         labels = as_dict(as_dict(as_dict(found.get("spec")).get("selector")).get("matchLabels"))
         query = {"labelSelector": ",".join(f"{key}={value}" for key, value in labels.items())}
-        await reading.read_kind(ObjectKind.PLUGIN_PODS, [f"/api/v1/namespaces/{own}/pods"], query=query)
+        await reader.read_kind(ObjectKind.PLUGIN_PODS, [f"/api/v1/namespaces/{own}/pods"], query=query)
     if requirements is not None and requirements.pull_secrets:
-        await reading.read_named(
+        await reader.read_named(
             ObjectKind.SECRETS, requirements.pull_secrets, path=f"/api/v1/namespaces/{namespace}/secrets"
         )
 
 
-def _find_hub_account(reading: FactReader, namespace: str, *, named: str) -> ServiceAccount | None:
-    """Return the account that the hub runs as, None where there is no hub and the values name none."""
-    pods = list_live_hub_pods(reading.read.get(ObjectKind.HUB_PODS, ()))
+def _find_hub_account(reader: FactReader, namespace: str, *, named: str) -> ServiceAccount | None:
+    """Return the hub's ServiceAccount from its pod or the values, or None."""
+    pods = list_live_hub_pods(reader.read.get(ObjectKind.HUB_PODS, ()))
     running = as_text(as_dict(pods[0].get("spec")).get("serviceAccountName")) if pods else ""
     name = running or named or (DEFAULT_HUB_ACCOUNT if pods else "")
     return ServiceAccount(namespace, name) if name else None
 
 
-def _load_shipped_roles() -> list[object]:
-    text_of_roles = (data_dir("helm-values") / "rbac.yaml").read_text(encoding="utf-8")
-    return list(yaml.safe_load_all(text_of_roles))
-
-
-def _choose_reducer(kind: ObjectKind) -> Any:
-    """Return what takes of an object what matters: nodes are large, and there may be thousands."""
-    return _reduce_node if kind is ObjectKind.NODES else lambda found: found
-
-
 def _reduce_node(node: KubernetesObject) -> KubernetesObject:
+    """Return only name and conditions of a node: a cluster may have thousands of large ones."""
     conditions = as_dict(node.get("status")).get("conditions")
     return {"metadata": {"name": get_object_name(node)}, "status": {"conditions": conditions}}
 

@@ -1,4 +1,4 @@
-"""What was read of a cluster and of the settings, for the rules to look at."""
+"""Facts about a cluster and the settings, which the rules of ``doctor`` examine."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gpuspawner.core.cluster.model import Node, Toleration
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
 
 KubernetesObject = Mapping[str, object]
-"""An object of Kubernetes, as the API server sends it."""
+"""A Kubernetes object as the API server sends it in JSON."""
 
 
 class ObjectKind(StrEnum):
-    """What is read, by its plural."""
+    """Kinds of objects that ``doctor`` reads."""
 
     NODES = "nodes"
     NAMESPACES = "namespaces"
@@ -44,20 +44,23 @@ class ObjectKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
-    """All that rules look at.
+    """The state of a cluster at one moment, and the settings.
 
-    :param now: when it was read, with the time zone.
-    :param version: of Kubernetes, major and minor; None where it was not understood.
-    :param nodes: as the hub would see them, with what DRA drivers offer.
-    :param read: what was read, by kind; a kind that could not be read is not there.
-    :param unserved: kinds that the API server does not know.
-    :param catalogue: what users could pick.
-    :param tolerations: what every server tolerates.
-    :param requirements: None without values.
-    :param account: the hub's, None where no hub was found.
-    :param grants: what the shipped roles allow, None as for ``account``.
-    :param allowed: which rights the hub has; those that could not be asked for are not there.
-    :param probe_results: what probe pods saw.
+    :param namespace: namespace of the servers.
+    :param now: time of reading, with time zone.
+    :param version: major and minor version of Kubernetes, None if unknown.
+    :param nodes: as the hub sees them, with devices of DRA drivers.
+    :param read: objects by kind, without kinds that cannot be read.
+    :param unserved: kinds that the API server does not serve.
+    :param catalogue: GPU types and images that users can choose.
+    :param configured: GPU types, images, presets and limits that the settings describe.
+    :param table: known GPU models.
+    :param tolerations: those of every server.
+    :param requirements: objects that the chart's values need; None without values files.
+    :param account: the hub's ServiceAccount, None if unknown.
+    :param grants: rights of the shipped roles; empty if ``account`` is None.
+    :param allowed: right → whether the hub has it; rights without an answer are missing.
+    :param probe_results: observations of the probe pods.
     """
 
     namespace: str
@@ -77,16 +80,23 @@ class ClusterFacts:
     probe_results: tuple[ProbeResult, ...] = ()
 
     def list_objects(self, kind: ObjectKind) -> tuple[KubernetesObject, ...]:
-        """Return the objects of a kind, none where they could not be read."""
+        """Return the objects of a kind; none if they cannot be read.
+
+        :param kind: the kind.
+        """
         return self.read.get(kind, ())
 
     def lacks(self, kind: ObjectKind, name: str) -> bool:
-        """Tell whether there is surely no object of a kind with a name."""
+        """Return whether the kind was read and has no object of the name.
+
+        :param kind: the kind.
+        :param name: ``metadata.name``.
+        """
         return kind in self.read and name not in map(get_object_name, self.read[kind])
 
 
 def get_object_name(found: KubernetesObject) -> str:
-    """Return the name of an object, empty where it has none."""
+    """Return the name of an object, or ""."""
     metadata = found.get("metadata")
     name = metadata.get("name") if isinstance(metadata, Mapping) else None
     return name if isinstance(name, str) else ""

@@ -1,7 +1,4 @@
-"""GPUs that are cut into slices or shared: where NVIDIA's MIG and time-slicing do not do what was meant.
-
-What probe pods saw: GPUs of others, or none.
-"""
+"""Rules about MIG, time-slicing and MPS, and about GPUs that pods see without having requested them."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ _MANAGER = "kubectl logs -A -l app=nvidia-mig-manager --tail=50"
 
 
 def check_mig_states(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield nodes whose MIG layout could not be made, or is not made yet (label of NVIDIA's MIG manager)."""
+    """Yield nodes whose MIG layout has failed or is pending (label of NVIDIA's MIG manager)."""
     failed = [node for node in facts.nodes if node.labels.get(_MIG_STATE_LABEL) == "failed"]
     if failed:
         yield Diagnosis(
@@ -52,7 +49,7 @@ def check_mig_states(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_mig_strategies(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield nodes with the strategy single that name slices in resources all the same."""
+    """Yield nodes with MIG strategy "single" whose resources are nevertheless named by MIG profile."""
     found = [
         node
         for node in facts.nodes
@@ -75,7 +72,7 @@ def check_mig_strategies(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_shared_counts(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield GPU types of which people may take several, where one is a share of a GPU."""
+    """Yield GPU types of which a server may request several although one unit is a share of a GPU."""
     for slug in facts.configured.gpus:
         gpu = facts.catalogue.gpus.get(slug)
         if gpu is None or gpu.max_count == 1 or gpu.members:
@@ -101,7 +98,7 @@ def check_shared_counts(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def _is_shared(node: Node, resource: str) -> bool:
-    # 0 is a card that is cut into slices.
+    # A card with MIG slices has 0 replicas.
     is_replicated = node.labels.get(f"{resource}.replicas", "1") not in ("0", "1")
     return bool(node.capacity.get(resource)) and (
         is_replicated or resource.endswith(".shared") or bool(node.labels.get(_GKE_SHARING_LABEL))
@@ -109,7 +106,7 @@ def _is_shared(node: Node, resource: str) -> bool:
 
 
 def _refuses_two(node: Node, resource: str) -> bool:
-    """Tell whether the device plugin refuses several: always on GKE, by default with MPS."""
+    """Return whether the device plugin rejects pods with several shares: always on GKE, by default with MPS."""
     return bool(node.labels.get(_GKE_SHARING_LABEL)) or node.labels.get(f"{resource}.sharing-strategy") == "mps"
 
 
@@ -131,7 +128,7 @@ kubectl patch clusterpolicies.nvidia.com/cluster-policy --type=merge -p '{"spec"
 
 
 def check_gpu_leaks(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield nodes where a pod that asked for no GPU sees some."""
+    """Yield nodes on which a pod sees GPUs that it did not request."""
     open_nodes = list(dict.fromkeys(each.node for each in facts.probe_results if each.devices and each.way == VOID))
     leaking = list(dict.fromkeys(each.node for each in facts.probe_results if each.devices and each.way != VOID))
     seen = sorted({device for each in facts.probe_results for device in each.devices})
@@ -161,7 +158,7 @@ def check_gpu_leaks(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_unprobed_nodes(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield nodes where a probe could not look."""
+    """Yield nodes on which the probe pod failed."""
     troubles = {each.node: each.trouble for each in facts.probe_results if each.trouble}
     if troubles:
         yield Diagnosis(

@@ -1,7 +1,4 @@
-"""Versions: Kubernetes' own, and the hub's.
-
-What the hub may not do and needs, and what it may do and does not need.
-"""
+"""Rules about the hub: versions, state of its pod, missing and dangerous RBAC rights."""
 
 from __future__ import annotations
 
@@ -26,14 +23,15 @@ _LEAST_KUBERNETES = (1, 32)
 _CHART_IMAGE_PATTERN = re.compile(
     r"(?:.*/)?jupyterhub/k8s-hub(?::(?P<major>\d{1,3})\.(?P<minor>\d{1,3})\.[\w.-]*)?", re.ASCII
 )
-"""The chart's own image of the hub; its tag is the version of the chart."""
-_JUPYTERHUB_5 = (4, 0)
+"""The chart's image of the hub; its tag is the version of the chart."""
+_JUPYTERHUB_5_CHART = (4, 0)
+"""First version of the chart with JupyterHub 5."""
 _LEAST_CHART = (4, 4)
-"""Charts: the first one with JupyterHub 5, and the first one with all that gpuspawner needs."""
+"""First version of the chart with JupyterHub 5.3 and KubeSpawner 7."""
 
 
 def check_kubernetes_version(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield that Kubernetes is older than what gpuspawner is made for."""
+    """Yield a finding if Kubernetes is older than gpuspawner supports."""
     if facts.version is not None and facts.version < _LEAST_KUBERNETES:
         version, least = (".".join(map(str, each)) for each in (facts.version, _LEAST_KUBERNETES))
         yield Diagnosis(
@@ -46,7 +44,7 @@ def check_kubernetes_version(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_hub_exists(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield that no hub was found, so that its rights and version were not looked at."""
+    """Yield a finding if the namespace has no hub, so that its version and rights remain unchecked."""
     if (
         ObjectKind.HUB_PODS in facts.read
         and not facts.list_objects(ObjectKind.HUB_PODS)
@@ -64,7 +62,7 @@ def check_hub_exists(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_hub_runs(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield that the hub itself does not run."""
+    """Yield hub pods that don't run."""
     for pod in list_live_hub_pods(facts.list_objects(ObjectKind.HUB_PODS)):
         if trouble := find_hub_trouble(pod, now=facts.now):
             yield Diagnosis(
@@ -79,7 +77,7 @@ def check_hub_runs(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_hub_image(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield that the hub's image is too old, or cannot have gpuspawner in it."""
+    """Yield hub pods whose image is too old or does not contain gpuspawner."""
     for pod in list_live_hub_pods(facts.list_objects(ObjectKind.HUB_PODS)):
         container = _find_hub_container(pod)
         image = as_text(container.get("image"))
@@ -103,7 +101,7 @@ def check_hub_image(facts: ClusterFacts) -> Iterator[Diagnosis]:
 def _check_chart_version(image: str, chart: tuple[int, int]) -> Iterator[Diagnosis]:
     if chart >= _LEAST_CHART:
         return
-    is_four = chart >= _JUPYTERHUB_5
+    is_four = chart >= _JUPYTERHUB_5_CHART
     yield Diagnosis(
         severity=DiagnosisSeverity.WARNING if is_four else DiagnosisSeverity.FAULT,
         code="hub-too-old",
@@ -120,7 +118,7 @@ def _find_hub_container(pod: KubernetesObject) -> dict[str, object]:
 
 
 def _has_python_path(container: dict[str, object]) -> bool:
-    """Tell whether modules are looked for in a further place, as where an init container installs gpuspawner."""
+    """Return whether PYTHONPATH is set, as it is where an init container installs gpuspawner."""
     return any(each.get("name") == "PYTHONPATH" for each in as_dicts(container.get("env")))
 
 
@@ -134,27 +132,27 @@ LOSSES = {
     "quotas": "The form does not show what a ResourceQuota leaves; Kubernetes refuses servers that exceed it.",
     "queues": "Progress says that a server waits in its queue, but not at which place.",
 }
-"""Part of the shipped roles → what is lost without it; helm-values/rbac.yaml says more."""
+"""Part of the shipped roles → consequence of its absence, in short; helm-values/rbac.yaml explains it."""
 
 _WITHOUT_EVENTS = "People may not be told why a server waits."
 
 
 def check_missing_rights(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield one finding for each part of the shipped roles that the hub does not have, or not whole."""
+    """Yield one finding for each part of the shipped roles of which the hub lacks a right."""
     if facts.account is None or facts.lacks(ObjectKind.ACCOUNTS, facts.account.name):
         return
     for grant in facts.grants:
         lost = [right for right in grant.rights if facts.allowed.get(right) is False and _needs_right(facts, right)]
-        # Servers start without these, see gpuspawner.hub.kubespawner.reflectors.
-        is_less = grant.part == "hub" and {right.resource for right in lost} == {"events"}
-        severity = (DiagnosisSeverity.WARNING if is_less else _rate_missing_part(facts, grant)) if lost else None
+        # Servers start without events, see gpuspawner.hub.kubespawner.reflectors.
+        only_events = grant.part == "hub" and {right.resource for right in lost} == {"events"}
+        severity = (DiagnosisSeverity.WARNING if only_events else _rate_missing_part(facts, grant)) if lost else None
         if severity is not None:
             yield Diagnosis(
                 severity=severity,
                 code=f"rights-{grant.part}",
                 what=f"{_describe_hub(facts)} may not {describe_permissions(lost)}.",
                 why=_WITHOUT_EVENTS
-                if is_less
+                if only_events
                 else LOSSES.get(grant.part, "See helm-values/rbac.yaml for what is lost."),
                 fix=_format_apply_command(grant),
                 objects=(f"{facts.account.namespace}/{facts.account.name}",),
@@ -162,7 +160,7 @@ def check_missing_rights(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_dangerous_rights(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield what the hub may do that a hub has no use for."""
+    """Yield a finding with the dangerous rights that the hub has."""
     if facts.account is None:
         return
     namespaces = facts.requirements is not None and facts.requirements.has_user_namespaces
@@ -171,7 +169,7 @@ def check_dangerous_rights(facts: ClusterFacts) -> Iterator[Diagnosis]:
     if facts.allowed.get(ALL_PERMISSIONS):
         found, reasons = [ALL_PERMISSIONS], ["do anything in the cluster"]
     else:
-        # What it may in all namespaces it may in its own.
+        # A right in all namespaces includes the same right in one.
         wide = {right._replace(namespace="") for right in found if not right.namespace}
         found = [right for right in found if not right.namespace or right._replace(namespace="") not in wide]
         reasons = list(dict.fromkeys(known[right] for right in found))
@@ -192,7 +190,7 @@ def check_dangerous_rights(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_hub_account(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield that the hub's rights could not be looked at."""
+    """Yield a finding if the hub's ServiceAccount is missing, or if its rights are unknown."""
     if facts.account is None:
         return
     name = f"{facts.account.namespace}/{facts.account.name}"
@@ -218,7 +216,7 @@ def check_hub_account(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def _needs_right(facts: ClusterFacts, right: Permission) -> bool:
-    """Tell whether the hub makes use of a right, as far as values say."""
+    """Return whether the hub uses a right, according to the chart's values."""
     if facts.requirements is None:
         return True
     match right.resource:
@@ -231,7 +229,7 @@ def _needs_right(facts: ClusterFacts, right: Permission) -> bool:
 
 
 def _rate_missing_part(facts: ClusterFacts, grant: RoleGrant) -> DiagnosisSeverity | None:
-    """Return how bad it is here to miss a part, None where nothing needs it."""
+    """Return the severity of a missing part in this cluster, or None if the hub does not need it."""
     match grant.part:
         case "hub":
             return DiagnosisSeverity.FAULT

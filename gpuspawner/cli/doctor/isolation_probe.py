@@ -1,9 +1,7 @@
-"""Whether pods without a GPU see GPUs: what a probe pod is, and what it saw.
+"""Probe pods, which test whether a pod that requests no GPU sees GPUs.
 
-Images made for CUDA ask for all GPUs by the variable NVIDIA_VISIBLE_DEVICES. Where NVIDIA's runtime is the default one
-of a node it hands them out, whatever the pod requests (NVIDIA/k8s-device-plugin, README, "Running GPU Jobs").
-
-Starts probe pods, waits for what they saw, and leaves none behind.
+CUDA images set NVIDIA_VISIBLE_DEVICES=all. If NVIDIA's runtime is the default runtime of a node, it then exposes all
+GPUs to the container, regardless of its requests (NVIDIA/k8s-device-plugin, README, "Running GPU Jobs").
 """
 
 from __future__ import annotations
@@ -27,14 +25,13 @@ from gpuspawner.kube.client.api_requests import APIUnavailableError, read_body, 
 VISIBLE_DEVICES_VARIABLE = "NVIDIA_VISIBLE_DEVICES"
 UNSET, ALL_DEVICES, VOID = "unset", "all", "void"
 _VARIABLE_VALUES = {UNSET: None, ALL_DEVICES: "all", VOID: "void"}
-"""Container → what the variable is set to in it; unset, it has what the image says."""
+"""Name of the container → value of the variable in it; None keeps the image's value."""
 
 PROBE_LABEL = "gpuspawner.jupyter.org/probe"
-"""The label of probe pods, to find one that was left behind."""
+"""Label of probe pods, to find leftovers."""
 _PROBE_DEADLINE_S = 120
-"""After which the kubelet stops a probe pod, whatever became of whoever started it."""
+"""Time after which the kubelet stops a probe pod, even if this program was killed."""
 _MAX_PROBE_NODES = 5
-"""Nodes that are looked at, each of another kind."""
 
 _PROBE_SCRIPT = (
     'seen=""; for each in /dev/nvidia[0-9]* /dev/nvidiactl /dev/dxg; do '
@@ -45,12 +42,13 @@ _PROBE_SCRIPT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeResult:
-    """What a container without a GPU saw on a node.
+    """Observation of a probe pod's container, which requests no GPU.
 
-    :param way: which container, :data:`UNSET`, :data:`ALL_DEVICES` or :data:`VOID`.
-    :param variable: what NVIDIA_VISIBLE_DEVICES was in it.
-    :param devices: device files of GPUs that it had.
-    :param trouble: why it could not look; empty where it could.
+    :param node: name of the node.
+    :param way: name of the container: :data:`UNSET`, :data:`ALL_DEVICES` or :data:`VOID`.
+    :param variable: value of NVIDIA_VISIBLE_DEVICES in the container.
+    :param devices: GPU device files in the container.
+    :param trouble: why the container did not run, or empty.
     """
 
     node: str
@@ -61,7 +59,7 @@ class ProbeResult:
 
 
 def choose_probe_nodes(nodes: Iterable[Node]) -> tuple[str, ...]:
-    """Return the names of nodes to probe: one of each kind that has NVIDIA's GPUs and runs pods."""
+    """Return the names of at most five schedulable nodes with NVIDIA GPUs, one of each kind."""
     fit = [
         node
         for node in nodes
@@ -73,7 +71,7 @@ def choose_probe_nodes(nodes: Iterable[Node]) -> tuple[str, ...]:
 
 
 def build_probe_pod(node: str, *, name: str, image: str, pull_policy: str = "") -> dict[str, object]:
-    """Return the manifest of a pod that looks on one node."""
+    """Return the manifest of a probe pod for one node."""
     policy = {"imagePullPolicy": pull_policy} if pull_policy else {}
     containers = [
         {
@@ -92,13 +90,13 @@ def build_probe_pod(node: str, *, name: str, image: str, pull_policy: str = "") 
         for way, value in _VARIABLE_VALUES.items()
     ]
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
-    only = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "labels": {PROBE_LABEL: "true"}},
         "spec": {
-            "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": only}},
+            "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}},
             "tolerations": [{"operator": "Exists"}],
             "restartPolicy": "Never",
             "activeDeadlineSeconds": _PROBE_DEADLINE_S,
@@ -110,7 +108,7 @@ def build_probe_pod(node: str, *, name: str, image: str, pull_policy: str = "") 
 
 
 def parse_probe_results(pod: Mapping[str, object], *, node: str) -> tuple[ProbeResult, ...]:
-    """Return what the containers of a probe pod saw, as far as they have ended."""
+    """Return the results of a probe pod's containers; a container that has not ended is in trouble."""
     status = as_dict(pod.get("status"))
     found = []
     for each in as_dicts(status.get("containerStatuses")):
@@ -138,7 +136,6 @@ def _describe_unscheduled(status: Mapping[str, object]) -> str:
 _ENDED_PHASES = frozenset({"Succeeded", "Failed"})
 _POLL_S = 0.5
 _REMOVE_ATTEMPTS = 4
-"""To remove a pod."""
 
 
 async def run_probe_pods(
@@ -150,23 +147,27 @@ async def run_probe_pods(
     pull_policy: str = "",
     timeout_s: float = 90.0,
 ) -> tuple[ProbeResult, ...]:
-    """Return what pods without a GPU see on some nodes.
+    """Run a probe pod on each node, delete it, and return the results.
 
-    :param leftover: has the names of pods that are not removed, or may not be, also when this is cancelled, and again.
-    :param timeout_s: seconds that they may take, with pulling the image.
+    :param cluster: the connection; pods run in its namespace.
+    :param nodes: names of nodes.
+    :param image: with /bin/sh.
+    :param leftover: receives the names of pods that may still exist when this function ends, also when cancelled.
+    :param pull_policy: ``imagePullPolicy``, empty for Kubernetes' default.
+    :param timeout_s: seconds for all pods, including the image pull.
     """
-    looks = [_ProbePod(cluster, node) for node in nodes]
-    # All of them until they are gone: whoever is interrupted twice waits for no answer.
-    leftover += [look.name for look in looks]
+    pods = [_ProbePod(cluster, node) for node in nodes]
+    # List all pods until they are deleted: a second Ctrl-C ends the deletion at once.
+    leftover += [pod.name for pod in pods]
     try:
         async with asyncio.timeout(timeout_s):
-            await asyncio.gather(*(look.run(image, pull_policy) for look in looks))
+            await asyncio.gather(*(pod.run(image, pull_policy) for pod in pods))
     except TimeoutError:
-        pass  # what is known by then is told
+        pass  # report the results of pods that have ended
     finally:
-        # Also when this is cancelled (Ctrl-C): what was begun here ends here. Cancelled again, it ends at once.
-        await asyncio.gather(*(_remove_probe(look, leftover) for look in looks))
-    return tuple(sight for look in looks for sight in look.list_results())
+        # Delete the pods also if this function is cancelled by Ctrl-C.
+        await asyncio.gather(*(_remove_probe(pod, leftover) for pod in pods))
+    return tuple(result for pod in pods for result in pod.list_results())
 
 
 async def _remove_probe(pod: _ProbePod, leftover: list[str]) -> None:
@@ -175,17 +176,17 @@ async def _remove_probe(pod: _ProbePod, leftover: list[str]) -> None:
 
 
 class _ProbePod:
-    """One probe pod."""
+    """Creates, watches and deletes one probe pod."""
 
     def __init__(self, cluster: ClusterConnection, node: str) -> None:
         self._cluster = cluster
         self._node = node
-        # Known before it is created: it is removed even if the answer to that never comes.
+        # Not generateName: the pod must be deletable even if the answer to its creation is lost.
         self.name = f"gpuspawner-probe-{secrets.token_hex(4)}"
         self._pod: dict[str, object] = {}
         self._trouble = ""
         self._is_under_way = False
-        """It was asked for, and nobody said yet that it is there: it may still come."""
+        """The creation has no answer yet, so the API server may still create the pod."""
 
     async def run(self, image: str, pull_policy: str) -> None:
         manifest = build_probe_pod(self._node, name=self.name, image=image, pull_policy=pull_policy)
@@ -202,10 +203,10 @@ class _ProbePod:
         except (APIUnavailableError, ValueError) as error:
             self._trouble = str(error)
             if getattr(error, "status", None) is not None:
-                self._is_under_way = False  # it was refused
+                self._is_under_way = False  # the API server refused the pod
 
     async def remove(self) -> bool:
-        """Remove the pod, and tell whether it is gone."""
+        """Delete the pod and return whether it is gone."""
         core: Any = self._cluster.core
         place = {"name": self.name, "namespace": self._cluster.namespace, "_request_timeout": REQUEST_TIMEOUT_S}
         is_gone = False

@@ -1,4 +1,4 @@
-"""What the namespace of the servers lets them have: quotas, limits, secrets."""
+"""Rules about the servers' namespace: ResourceQuotas, LimitRanges, pull secrets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNITS = {"cpu": (1000, "CPUs"), "memory": (1024**3, "GiB")}
 
 
 def check_namespace(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield that there is no namespace to look at, or one that is being deleted."""
+    """Yield a finding if the namespace is missing or being deleted."""
     if facts.lacks(ObjectKind.NAMESPACES, facts.namespace):
         what = f"There is no namespace {facts.namespace}."
     elif any(
@@ -36,12 +36,12 @@ def check_namespace(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_quotas(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield ResourceQuotas that let nobody have a GPU, or any server."""
+    """Yield ResourceQuotas that allow 0 pods or 0 GPUs."""
     offered = sorted({gpu.resource for gpu in facts.catalogue.gpus.values()})
     for quota in facts.list_objects(ObjectKind.QUOTAS):
         spec = as_dict(quota.get("spec"))
         if spec.get("scopes") or spec.get("scopeSelector"):
-            continue  # of some pods only, and which those are is not known before they are made
+            continue  # it may not apply to servers
         hard = decode_resources(spec.get("hard"))
         name = get_object_name(quota)
         pods = next((key for key in _POD_COUNTS if hard.get(key) == 0), None)
@@ -55,7 +55,7 @@ def check_quotas(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_limit_ranges(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield LimitRanges that refuse what the settings offer."""
+    """Yield LimitRanges that reject servers within the settings' bounds."""
     for found in facts.list_objects(ObjectKind.LIMIT_RANGES):
         for item in as_dicts(as_dict(found.get("spec")).get("limits")):
             if item.get("type") in ("Container", "Pod"):
@@ -67,7 +67,7 @@ def check_limit_ranges(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_pull_secrets(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield secrets that images are to be pulled with and that there are not."""
+    """Yield image pull secrets that don't exist."""
     for name in facts.requirements.pull_secrets if facts.requirements is not None else ():
         if facts.lacks(ObjectKind.SECRETS, name):
             yield Diagnosis(
@@ -102,7 +102,7 @@ class _LimitRangeItem:
     item: KubernetesObject
 
     def find_refusals(self, resource: str, bounds: Bounds) -> Iterator[Diagnosis]:
-        """Yield what the bounds of a resource allow and the LimitRange does not."""
+        """Yield a finding for each bound of a resource that the LimitRange rejects."""
         most, least = (decode_resources(self.item.get(key)).get(resource) for key in ("max", "min"))
         ratio = as_dict(self.item.get("maxLimitRequestRatio")).get(resource)
         if most is not None and bounds.max > most:
@@ -121,7 +121,7 @@ class _LimitRangeItem:
             )
 
     def find_gpu_refusals(self, offered: set[str]) -> Iterator[Diagnosis]:
-        """Yield GPUs that are offered and of which a container may have none."""
+        """Yield a finding for each offered GPU resource of which the LimitRange allows 0."""
         allowed = decode_resources(self.item.get("max"))
         for resource in sorted(offered):
             if allowed.get(resource) == 0:
@@ -146,6 +146,6 @@ def _format_amount(amount: int, resource: str) -> str:
 
 
 def _parse_ratio(quantity: str) -> float:
-    """Return a ratio, which is a quantity: whole numbers mostly; what is none refuses nothing."""
+    """Return the number of a quantity such as "2"; infinity, which rejects nothing, if it is not one."""
     found = decode_resources({"cpu": quantity}).get("cpu")
     return float("inf") if found is None else found / 1000

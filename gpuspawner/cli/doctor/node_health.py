@@ -1,6 +1,6 @@
-"""The states of nodes with GPUs.
+"""Rules about GPU nodes: their conditions, and the hub's own warnings to admins, each with a fix.
 
-What the form and the hub's log tell admins as well (:mod:`gpuspawner.core.warnings.nodes`), with what helps.
+The hub shows the same warnings in the form and its log (:mod:`gpuspawner.core.warnings.nodes`).
 """
 
 from __future__ import annotations
@@ -28,17 +28,16 @@ _PROBLEM_CONDITIONS: Mapping[tuple[str, str], tuple[DiagnosisSeverity, str]] = {
     ),
     ("PIDPressure", "True"): (DiagnosisSeverity.WARNING, "It takes no new servers."),
 }
-"""Type and status of a node's condition → how bad it is, and why."""
+"""Type and status of a node's condition → severity and consequence."""
 
 
 def check_nodes_ready(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield nodes with GPUs whose kubelet is not well, or not heard of."""
+    """Yield GPU nodes that are not Ready."""
     found = [node.name for node in facts.nodes if _has_gpus(node) and not node.ready]
     if found:
+        is_all = len(found) == sum(map(_has_gpus, facts.nodes))
         yield Diagnosis(
-            severity=DiagnosisSeverity.FAULT
-            if len(found) == sum(map(_has_gpus, facts.nodes))
-            else DiagnosisSeverity.WARNING,
+            severity=DiagnosisSeverity.FAULT if is_all else DiagnosisSeverity.WARNING,
             code="node-not-ready",
             what=f"{name_nodes(found)}: not Ready{_describe_reasons(facts, found)}.",
             why="Nobody gets the GPUs there, and servers that run there are lost after some minutes.",
@@ -48,7 +47,7 @@ def check_nodes_ready(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_cordoned_nodes(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield nodes with GPUs that take no new pods because somebody said so."""
+    """Yield cordoned GPU nodes."""
     found = [node.name for node in facts.nodes if _has_gpus(node) and node.unschedulable]
     if found:
         yield Diagnosis(
@@ -62,7 +61,7 @@ def check_cordoned_nodes(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_node_conditions(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield nodes with GPUs that say themselves what is wrong."""
+    """Yield GPU nodes with a condition that reports a problem."""
     gpu_nodes = {node.name for node in facts.nodes if _has_gpus(node)}
     found: dict[tuple[str, str], list[str]] = {}
     for raw in facts.list_objects(ObjectKind.NODES):
@@ -87,7 +86,7 @@ def _has_gpus(node: Node) -> bool:
 
 
 def _describe_reasons(facts: ClusterFacts, names: list[str]) -> str:
-    """Return what the nodes' condition Ready says, where it is the same for all."""
+    """Return the reason of the nodes' condition Ready if all have the same, else ""."""
     reasons = {
         as_text(each.get("reason"))
         for raw in facts.list_objects(ObjectKind.NODES)
@@ -158,20 +157,19 @@ _ADVICE_BY_CONCERN = {
 
 
 def check_hub_flags(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield what is the matter with GPUs, presets and rules."""
+    """Yield the hub's warnings about GPUs, presets and policy rules, with consequence and fix."""
     nodes = find_node_warnings(facts.nodes, facts.catalogue, table=facts.table, tolerations=facts.tolerations)
     presets = find_preset_warnings(facts.configured.presets, facts.catalogue) if facts.nodes else ()
     rules = find_policy_warnings(facts.configured.policy, facts.catalogue) if facts.nodes else ()
     for flag in (*presets, *rules, *nodes):
-        telling = _ADVICE_BY_CONCERN[flag.kind]
+        advice = _ADVICE_BY_CONCERN[flag.kind]
+        is_untolerated = flag.kind is WarningKind.UNTOLERATED
         yield Diagnosis(
-            severity=telling.severity,
-            code=telling.code,
+            severity=advice.severity,
+            code=advice.code,
             what=f"{_describe_subject(flag)}: {flag.message}",
-            why=telling.why,
-            fix=_format_tolerations(facts, flag)
-            if flag.kind is WarningKind.UNTOLERATED
-            else _format_fix(flag, telling.fix),
+            why=advice.why,
+            fix=_format_tolerations(facts, flag) if is_untolerated else _format_fix(flag, advice.fix),
             objects=flag.names,
         )
 
@@ -189,7 +187,7 @@ def _format_fix(flag: AdminWarning, fix: str) -> str:
 
 
 def _format_tolerations(facts: ClusterFacts, flag: AdminWarning) -> str:
-    """Return values that let servers onto the nodes of a flag."""
+    """Return Helm values with tolerations of the taints that keep servers off the warning's nodes."""
     first = next(node for node in facts.nodes if node.name == flag.nodes[0])
     own = [
         {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}

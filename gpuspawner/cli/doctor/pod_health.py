@@ -1,7 +1,4 @@
-"""Why a pod does not run, from its status.
-
-The hub's pods: which of them are the hub now, and why one of those serves nobody.
-"""
+"""Finds from a pod's status why it does not run, and which of the hub's pods is the current one."""
 
 from __future__ import annotations
 
@@ -13,13 +10,13 @@ from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text
 _STARTING_REASONS = frozenset({"", "ContainerCreating", "PodInitializing"})
 _FRESH_START = timedelta(minutes=2)
 _CRASH_LOOP_RESTARTS = 2
-"""Restarts from which on a container that has just been started is not taken for well."""
+"""Restarts from which a container that started recently counts as crashing."""
 
 
 def find_pod_trouble(pod: Mapping[str, object], *, now: datetime) -> str:
-    """Return why a pod does not run, a word or two; empty where it does, or may yet.
+    """Return why a pod does not run in a word or two, or "" if it runs or is starting.
 
-    :param now: with its time zone.
+    :param now: current time with time zone.
     """
     status = as_dict(pod.get("status"))
     for each in (*as_dicts(status.get("initContainerStatuses")), *as_dicts(status.get("containerStatuses"))):
@@ -35,7 +32,7 @@ def find_pod_trouble(pod: Mapping[str, object], *, now: datetime) -> str:
 
 
 def _has_crashed(container: Mapping[str, object], *, now: datetime) -> bool:
-    """Tell whether a container runs between two crashes: the kubelet says then that it is well."""
+    """Return whether a container runs between two crashes, when the kubelet reports it as running."""
     last = as_dict(as_dict(container.get("lastState")).get("terminated"))
     started = parse_timestamp(as_dict(as_dict(container.get("state")).get("running")).get("startedAt"))
     is_fresh = started is not None and now - started < _FRESH_START
@@ -47,7 +44,7 @@ def _has_crashed(container: Mapping[str, object], *, now: datetime) -> bool:
 
 
 def parse_timestamp(raw: object) -> datetime | None:
-    """Return a time as Kubernetes writes it, None where it is none, or has no time zone."""
+    """Return the time of a Kubernetes timestamp, or None if it has another form or no time zone."""
     try:
         found = datetime.fromisoformat(as_text(raw))
     except ValueError:
@@ -57,24 +54,24 @@ def parse_timestamp(raw: object) -> datetime | None:
 
 _ENDED_PHASES = frozenset({"Failed", "Succeeded"})
 _START_GRACE = timedelta(minutes=2)
-"""For a start: a hub reads its database, and asks its proxy, before it is ready."""
+"""Time that a hub may take to become ready: it first reads its database and queries its proxy."""
 
 
 def list_live_hub_pods(pods: Iterable[Mapping[str, object]]) -> tuple[Mapping[str, object], ...]:
-    """Return the pods that are the hub, the one that serves first.
+    """Return the hub's current pods, the ready one first.
 
-    An evicted pod stays as Failed beside the one that took its place, and one on a lost node is being deleted for
-    long: where there is another one they are not the hub any more.
+    If there is another pod, leave out failed pods (an evicted pod stays as Failed beside its replacement) and pods
+    being deleted (on a lost node that takes long).
     """
-    found = tuple(pods)
-    alive = [pod for pod in found if not _is_leaving(pod)]
-    return tuple(sorted(alive or found, key=lambda pod: (_get_phase(pod) != "Running", not _is_ready(pod))))
+    all_pods = tuple(pods)
+    current = [pod for pod in all_pods if not _is_leaving(pod)]
+    return tuple(sorted(current or all_pods, key=lambda pod: (_get_phase(pod) != "Running", not _is_ready(pod))))
 
 
 def find_hub_trouble(pod: Mapping[str, object], *, now: datetime) -> str:
-    """Return why a hub's pod serves nobody, in a few words; empty where it does, or may yet.
+    """Return in a few words why a hub's pod is not ready, or "" if it is ready or starting.
 
-    :param now: with its time zone.
+    :param now: current time with time zone.
     """
     if trouble := find_pod_trouble(pod, now=now):
         return trouble
@@ -91,7 +88,7 @@ def find_hub_trouble(pod: Mapping[str, object], *, now: datetime) -> str:
 
 
 def _find_unready_since(pod: Mapping[str, object]) -> datetime | None:
-    """Return since when a pod is not ready; None where it is, or where that is not told."""
+    """Return the time since which a pod is not ready, or None if it is ready or the time is unknown."""
     ready = _find_condition(pod, "Ready")
     if ready.get("status") == "True":
         return None

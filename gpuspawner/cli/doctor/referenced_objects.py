@@ -1,4 +1,4 @@
-"""Things of the cluster that settings name: they have to be there."""
+"""Rules about objects that settings and values name: RuntimeClasses, PriorityClasses, queues, StorageClasses."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity
 from gpuspawner.cli.doctor.facts import ClusterFacts, KubernetesObject, ObjectKind, get_object_name
+from gpuspawner.cli.values.chart_requirements import ChartRequirements
 from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text
 from gpuspawner.core.request.field_definitions import PRIORITY, Priority
 
@@ -15,7 +16,7 @@ _ZONE = "topology.kubernetes.io/zone"
 
 
 class _Volume(NamedTuple):
-    """Whose volume it is, what happens without it, and which values change that."""
+    """Wording about a volume: its user, the consequence if it is missing, and the values that avoid it."""
 
     who: str
     why: str
@@ -35,12 +36,12 @@ _DATABASE = _Volume(
 
 
 def check_runtime_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield RuntimeClasses of GPU types that there are not."""
-    wanted: dict[str, list[str]] = {}
+    """Yield RuntimeClasses of GPU types that don't exist."""
+    slugs_by_class: dict[str, list[str]] = {}
     for slug, gpu in facts.configured.gpus.items():
         if gpu.runtime_class is not None:
-            wanted.setdefault(gpu.runtime_class, []).append(slug)
-    for name, slugs in wanted.items():
+            slugs_by_class.setdefault(gpu.runtime_class, []).append(slug)
+    for name, slugs in slugs_by_class.items():
         if facts.lacks(ObjectKind.RUNTIME_CLASSES, name):
             yield Diagnosis(
                 severity=DiagnosisSeverity.FAULT,
@@ -56,16 +57,16 @@ def check_runtime_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_priority_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield PriorityClasses that settings and values name and that there are not, or that are worth something else."""
+    """Yield PriorityClasses of the settings and values that don't exist or have another value."""
     priorities = facts.configured.choices.get(PRIORITY.name, {}).values()
     own = {each.priority_class: each.value for each in priorities if isinstance(each, Priority)}
-    wanted = dict(own)
+    required = dict(own)
     if facts.requirements is not None and facts.requirements.priority_class:
-        wanted.setdefault(facts.requirements.priority_class, 0)
+        required.setdefault(facts.requirements.priority_class, 0)
     values = {
         get_object_name(each): as_int(each.get("value")) for each in facts.list_objects(ObjectKind.PRIORITY_CLASSES)
     }
-    for name, value in wanted.items():
+    for name, value in required.items():
         if facts.lacks(ObjectKind.PRIORITY_CLASSES, name):
             yield Diagnosis(
                 severity=DiagnosisSeverity.FAULT,
@@ -87,7 +88,7 @@ def check_priority_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_queues(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield what Kueue lacks of what the settings want of it."""
+    """Yield objects of Kueue that the settings name and that are missing or inactive."""
     queue = facts.configured.queue
     if queue is None:
         return
@@ -127,10 +128,10 @@ def check_queues(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_storage(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield why volumes will not be made, or will bind users' servers to a zone too early."""
+    """Yield StorageClasses that are missing, or that bind home volumes to a zone before the server is scheduled."""
     if facts.requirements is None or ObjectKind.STORAGE_CLASSES not in facts.read:
         return
-    yield from _check_storage_classes(facts)
+    yield from _check_storage_classes(facts, facts.requirements)
     if not facts.requirements.wants_claims:
         return
     used = _find_storage_classes(facts, facts.requirements.storage_class)
@@ -148,17 +149,17 @@ def check_storage(facts: ClusterFacts) -> Iterator[Diagnosis]:
         )
 
 
-def _check_storage_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield the StorageClasses that there are not, each once."""
-    wanted: dict[str, list[_Volume]] = {}
-    if facts.requirements is not None and facts.requirements.wants_claims:
-        wanted.setdefault(facts.requirements.storage_class, []).append(_HOME)
-    # That of a hub that was put on a node is there.
+def _check_storage_classes(facts: ClusterFacts, requirements: ChartRequirements) -> Iterator[Diagnosis]:
+    """Yield each missing StorageClass once, for all volumes that need it."""
+    volumes_by_class: dict[str, list[_Volume]] = {}
+    if requirements.wants_claims:
+        volumes_by_class.setdefault(requirements.storage_class, []).append(_HOME)
+    # The database volume of a scheduled hub exists already.
     is_up = any(as_dict(each.get("spec")).get("nodeName") for each in facts.list_objects(ObjectKind.HUB_PODS))
-    if facts.requirements is not None and facts.requirements.database_class is not None and not is_up:
-        wanted.setdefault(facts.requirements.database_class, []).append(_DATABASE)
+    if requirements.database_class is not None and not is_up:
+        volumes_by_class.setdefault(requirements.database_class, []).append(_DATABASE)
     known = facts.list_objects(ObjectKind.STORAGE_CLASSES)
-    for name, volumes in wanted.items():
+    for name, volumes in volumes_by_class.items():
         if _find_storage_classes(facts, name):
             continue
         what = f"no StorageClass {name}" if name else "no default StorageClass"
@@ -177,7 +178,7 @@ def _check_storage_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def _find_storage_classes(facts: ClusterFacts, name: str) -> list[KubernetesObject]:
-    """Return the StorageClass of a name, or the default one where there is no name."""
+    """Return the StorageClass of a name, or the default StorageClasses if the name is empty."""
     known = facts.list_objects(ObjectKind.STORAGE_CLASSES)
     return [each for each in known if (get_object_name(each) == name if name else _is_default(each))]
 
@@ -186,11 +187,11 @@ def _check_inactive_queue(facts: ClusterFacts, name: str) -> Iterator[Diagnosis]
     queue = next((each for each in facts.list_objects(ObjectKind.LOCAL_QUEUES) if get_object_name(each) == name), {})
     for each in as_dicts(as_dict(queue.get("status")).get("conditions")):
         if each.get("type") == "Active" and each.get("status") == "False":
-            told = as_text(each.get("message")) or as_text(each.get("reason"))
+            reason = as_text(each.get("message")) or as_text(each.get("reason"))
             yield Diagnosis(
                 severity=DiagnosisSeverity.FAULT,
                 code="queue-inactive",
-                what=f"LocalQueue {name} of the namespace {facts.namespace} is not active: {told}.",
+                what=f"LocalQueue {name} of the namespace {facts.namespace} is not active: {reason}.",
                 why="Servers with GPUs wait in it until it is.",
                 fix=f"kubectl describe localqueue {name} -n {facts.namespace}",
                 objects=(name,),

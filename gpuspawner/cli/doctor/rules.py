@@ -1,4 +1,4 @@
-"""All rules, and what they find."""
+"""The list of all rules; a new rule is a function in a module of this room and a line in :data:`RULES`."""
 
 from __future__ import annotations
 
@@ -54,5 +54,8 @@ RULES: tuple[Callable[[ClusterFacts], Iterable[Diagnosis]], ...] = (
 
 
 def diagnose(facts: ClusterFacts) -> tuple[Diagnosis, ...]:
-    """Return all that is wrong, the worst first."""
+    """Return the findings of all rules, the worst first.
+
+    :param facts: of the cluster and the settings.
+    """
     return tuple(sorted((finding for rule in RULES for finding in rule(facts)), key=rank_diagnosis))

@@ -1,1 +1,14 @@
-"""`gpuspawner explain`: shows the pod of a choice and where it can run."""
+"""`gpuspawner explain`: predicts the start of one choice and shows its pod.
+
+In: a choice, a user, values files and a cluster. Out: an explanation with verdict, node answers, alternatives and the
+pod's manifest. The room uses the hub's own code for each step, creates nothing, and must not know the other commands.
+
+- ``command``: arguments and output.
+- ``explanation``: the prediction, ``explain_choice``.
+- ``offline_spawner``: a spawner without a hub, to build the pod.
+"""
+
+from gpuspawner.cli.explain.explanation import Explanation, NodeGroup, explain_choice, group_nodes
+from gpuspawner.cli.explain.offline_spawner import open_offline_spawner
+
+__all__ = ["Explanation", "NodeGroup", "explain_choice", "group_nodes", "open_offline_spawner"]

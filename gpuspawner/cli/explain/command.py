@@ -26,13 +26,15 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 import yaml
 
 from gpuspawner.cli.cluster.cluster_view import ClusterViewer, add_view_arguments, open_cluster_viewer
 from gpuspawner.cli.common.exits import BAD, FAILED, OK
 from gpuspawner.cli.common.output import Paint, add_output_argument, format_columns, sanitize, write_result
+from gpuspawner.cli.explain.explanation import Explanation, NodeGroup, explain_choice
+from gpuspawner.cli.explain.offline_spawner import open_offline_spawner
 from gpuspawner.cli.values.chart_config import get_configured_trait, list_omissions
 from gpuspawner.core.catalog.policy_model import Person
 from gpuspawner.core.errors import SelectionError
@@ -40,18 +42,17 @@ from gpuspawner.core.request.options import parse_query
 from gpuspawner.core.verdict.verdict import Outcome
 from gpuspawner.core.verdict.wording import format_verdict
 
-if TYPE_CHECKING:
-    from gpuspawner.cli.explain.explanation import Explanation, NodeGroup
-
-
 _CHOICE_ARGUMENTS = ("image", "gpu", "count", "cpu", "memory", "preset")
 _NAMES_SHOWN = 4
 _DEFAULT_USER = "user"
-"""Whose pod is made where nobody is named."""
+"""Name of the pod's user without ``--user``."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of ``gpuspawner explain``.
+
+    :param parser: of the sub-command.
+    """
     choice = parser.add_argument_group("the choice")
     choice.add_argument("--image", metavar="NAME", help="an image of the settings, or where they allow it a reference")
     choice.add_argument("--gpu", metavar="TYPE", help="a GPU type: see gpuspawner inventory; left out: no GPU")
@@ -72,7 +73,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
-    """Explain a choice and write what was found."""
+    """Explain the choice that the arguments describe, and return the exit code.
+
+    :param arguments: of the command line.
+    :param out: stream for the result.
+    :param notes: unused; every command has it.
+    :raises SettingsError: the values are wrong.
+    :raises ClusterError: the connection fails.
+    """
     if arguments.user_options is not None and any(getattr(arguments, part) is not None for part in _CHOICE_ARGUMENTS):
         arguments.usage_error("--user-options takes the place of the parts of a choice")
     if arguments.user == "":
@@ -83,58 +91,52 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
 
 
 async def _run_async(arguments: argparse.Namespace, *, out: TextIO) -> int:
-    # JupyterHub takes seconds to load, which no other command is to wait for.
-    from gpuspawner.cli.explain.explanation import Explanation, explain_choice  # noqa: PLC0415 - loaded when used
-    from gpuspawner.cli.explain.offline_spawner import open_offline_spawner  # noqa: PLC0415 - loaded when used
-
-    person = Person(name=arguments.user or _DEFAULT_USER, groups=frozenset(arguments.group))
-    async with open_cluster_viewer(arguments) as onlooker:
-        looked = await onlooker.read_view()
-        images = looked.catalogue.images
+    user = Person(name=arguments.user or _DEFAULT_USER, groups=frozenset(arguments.group))
+    async with open_cluster_viewer(arguments) as viewer:
+        view = await viewer.read_view()
         try:
-            options = _build_user_options(arguments, images)
+            options = _build_user_options(arguments, view.catalogue.images)
         except SelectionError as error:
-            found = Explanation(options={}, invalid=error.problems)
+            explanation = Explanation(options={}, invalid=error.problems)
         else:
-            async with open_offline_spawner(onlooker, person) as spawner:
-                found = await explain_choice(
-                    spawner, options, offer=looked.offer, asks_policy=arguments.user is not None
+            async with open_offline_spawner(viewer, user) as spawner:
+                explanation = await explain_choice(
+                    spawner, options, offer=view.offer, asks_policy=arguments.user is not None
                 )
-        notices = (*list_omissions(looked.values.chart), *_list_form_notices(onlooker))
-    document = {**found.serialize(manifest=arguments.manifest), "left_out": list(notices)}
+        notices = (*list_omissions(view.values.chart), *_list_form_notices(viewer))
+    document = {**explanation.serialize(manifest=arguments.manifest), "left_out": list(notices)}
 
     def table(paint: Paint) -> Iterator[str]:
-        lines = _format_lines(found, notices, paint=paint)
         if not arguments.manifest:
-            return lines
-        return _append_manifest(_format_lines(found, notices, paint=Paint(is_on=False)), found.manifest)
+            return _format_lines(explanation, notices, paint=paint)
+        return _append_manifest(_format_lines(explanation, notices, paint=Paint(is_on=False)), explanation.manifest)
 
     write_result(document, output=arguments.output, out=out, table=table)
-    return _choose_exit_code(found)
+    return _choose_exit_code(explanation)
 
 
 @dataclass(frozen=True, slots=True)
 class _UserOptions:
-    """User options, which may be anything, even null."""
+    """User options as JSON, perhaps null, which argparse alone could not tell from a missing argument."""
 
     value: object
 
 
 def _parse_user_options(text: str) -> _UserOptions:
-    """Read user options from an argument, or from the file that it names."""
+    """Parse JSON, or the file named after ``@``."""
     try:
-        written = Path(text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text
-        return _UserOptions(json.loads(written))
+        document = Path(text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text
+        return _UserOptions(json.loads(document))
     except (OSError, ValueError, RecursionError) as error:
         message = f"is no JSON that can be read: {error}"
         raise argparse.ArgumentTypeError(message) from error
 
 
 def _build_user_options(arguments: argparse.Namespace, images: Collection[str]) -> object:
-    """Return the user options that were asked about.
+    """Return the user options that the arguments describe.
 
-    :param images: slugs; what else looks like a reference is taken for one.
-    :raises SelectionError: a part cannot be understood.
+    :param images: slugs; any other name with a slash or colon is an image reference.
+    :raises SelectionError: an argument has a wrong form.
     """
     if arguments.user_options is not None:
         return arguments.user_options.value
@@ -148,7 +150,7 @@ def _build_user_options(arguments: argparse.Namespace, images: Collection[str]) 
 
 
 def _list_form_notices(viewer: ClusterViewer) -> Iterator[str]:
-    """Yield that people would be shown another form than gpuspawner's."""
+    """Yield a notice if the hub would show a profile list or another form instead of gpuspawner's."""
     forms = ("profile_list", "options_form", "options_from_form")
     if viewer.settings.is_empty and any(get_configured_trait(viewer.config, name) for name in forms):
         yield "There are no settings of gpuspawner beside a profile list or form: a hub would show that, not ask this."
@@ -161,7 +163,6 @@ def _choose_exit_code(found: Explanation) -> int:
 
 
 def _format_lines(found: Explanation, notices: Iterable[str], *, paint: Paint) -> Iterator[str]:
-    """Yield the explanation for people."""
     for problem in found.refused or ():
         yield paint.style_error(f"Refused ({problem.code}): {sanitize(problem.message)}")
     if found.verdict is not None:
@@ -196,7 +197,7 @@ def _format_cells(group: NodeGroup) -> tuple[str, ...]:
 
 
 def _append_manifest(lines: Iterable[str], manifest: Mapping[str, Any] | None) -> Iterator[str]:
-    """Yield the lines as comments, and below them the pod."""
+    """Yield the lines as YAML comments, then the pod."""
     yield from (f"# {line}".rstrip() for line in lines)
     if manifest is not None:
         yield yaml.safe_dump(dict(manifest), sort_keys=False, allow_unicode=True, width=100).rstrip("\n")

@@ -1,6 +1,6 @@
-"""What becomes of one choice of one person, and why: the hub's own gate, policy, pod, verdict and advice.
+"""Predicts the start of one choice of one user with the hub's own code: policy, pod, verdict and alternatives.
 
-Why nodes do not take a pod, for admins: with names of resources and taints, in words near to kube-scheduler's.
+The reasons why nodes reject the pod name resources and taints, in words close to kube-scheduler's.
 """
 
 from __future__ import annotations
@@ -53,10 +53,11 @@ _PODS_UNREAD = "not known: pods that are there cannot be read"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroup:
-    """Nodes of which the same is to be said.
+    """Nodes that give the same answer for the same reasons.
 
-    :param answer: whether they take the pod now.
-    :param why: what stands in its way, in a few words each; empty where they take it.
+    :param names: of the nodes.
+    :param answer: whether each node fits the pod now.
+    :param why: reasons against it, a few words each; empty if the pod fits.
     """
 
     names: tuple[str, ...]
@@ -64,7 +65,7 @@ class NodeGroup:
     why: tuple[str, ...]
 
     def serialize(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return the group as a JSON object."""
         return {
             "number": len(self.names),
             "names": list(self.names),
@@ -74,7 +75,11 @@ class NodeGroup:
 
 
 def group_nodes(pod: Pod, known: KnownOccupancy) -> tuple[NodeGroup, ...]:
-    """Return all nodes in groups: first those that take a pod, then the largest."""
+    """Return all nodes in groups; groups that fit the pod come first, then larger groups.
+
+    :param pod: the pod to place.
+    :param known: nodes, and the pods on them as far as they can be read.
+    """
     names: dict[FitResult, list[str]] = {}
     for node, fit in check_each_node(pod, known.occupancy):
         names.setdefault(fit, []).append(node.name)
@@ -94,15 +99,15 @@ def _format_obstacle(obstacle: Obstacle) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What becomes of a choice.
+    """The predicted outcome of a choice.
 
-    :param options: what would be stored for it; empty where it is not valid.
-    :param invalid: what is wrong with it, whoever chose.
-    :param refused: why this person may not have it, or not now, or nobody may; None where nobody was named.
-    :param verdict: of the pod that would be created; None where there is none.
-    :param groups: the nodes and what each of them says to it.
-    :param nearest: options of the choices nearest to it that start now.
-    :param manifest: of the pod, as it would go to the API server.
+    :param options: the user options that the hub would store; empty if the choice is invalid.
+    :param invalid: problems of the choice for every user.
+    :param refused: problems with policy or limits of this user; empty if allowed, None if no user was named.
+    :param verdict: of the pod that the hub would create, or None if there is no pod.
+    :param groups: answers of the nodes.
+    :param nearest: user options of similar choices that start now.
+    :param manifest: of the pod, as the hub would send it to the API server.
     """
 
     options: Mapping[str, object]
@@ -115,20 +120,20 @@ class Explanation:
 
     @property
     def is_refused(self) -> bool:
-        """Whether a hub would refuse it, whatever the cluster has."""
+        """Whether the hub would refuse the choice regardless of the cluster's state."""
         return bool(self.invalid or self.refused)
 
     @property
     def outcome(self) -> str:
-        """What becomes of it, in a word."""
+        """The outcome as a word: ``refused`` or a value of :class:`Outcome`."""
         if self.is_refused:
             return "refused"
         return Outcome.UNKNOWN.value if self.verdict is None else self.verdict.outcome.value
 
     def serialize(self, *, manifest: bool) -> dict[str, Any]:
-        """Return it as JSON has it.
+        """Return the explanation as a JSON object.
 
-        :param manifest: with the pod.
+        :param manifest: include the pod's manifest.
         """
         found = self.verdict
         document: dict[str, Any] = {"outcome": self.outcome, "options": dict(self.options)}
@@ -153,13 +158,13 @@ class Explanation:
 
 
 async def explain_choice(spawner: GPUSpawner, options: object, *, offer: Offer, asks_policy: bool) -> Explanation:
-    """Return what becomes of user options.
+    """Return the predicted outcome of user options.
 
-    :param spawner: the person's, of :func:`gpuspawner.cli.explain.offline_spawner.open_offline_spawner`.
+    :param spawner: the user's, of :func:`gpuspawner.cli.explain.offline_spawner.open_offline_spawner`.
     :param options: any JSON value.
-    :param asks_policy: whether the settings' rules and limits are asked; not where nobody was named: only what holds
-        for everybody is then.
-    :raises SettingsError: no pod can be made of what the values say.
+    :param offer: catalog and inventory.
+    :param asks_policy: apply the policy's rules to the user; else only the namespace's quotas count.
+    :raises SettingsError: KubeSpawner cannot build a pod from the values.
     """
     allowed = await _read_allowance(spawner, offer, asks_policy=asks_policy)
     check = partial(
@@ -197,7 +202,7 @@ async def explain_choice(spawner: GPUSpawner, options: object, *, offer: Offer, 
 
 
 async def _read_allowance(spawner: GPUSpawner, offer: Offer, *, asks_policy: bool) -> Allowance:
-    """Return what the person may have; where nobody is named, what the namespace's quotas leave to anybody."""
+    """Return the user's allowance; without the policy, an allowance with only the namespace's quotas."""
     if asks_policy:
         return await spawner.admission.find_allowance(spawner, offer)
     quota = None if offer.quotas is None else await offer.quotas.read_remaining(spawner.namespace)
@@ -205,9 +210,9 @@ async def _read_allowance(spawner: GPUSpawner, offer: Offer, *, asks_policy: boo
 
 
 async def _build_manifest(spawner: GPUSpawner, admission: Admission, *, offer: Offer) -> dict[str, Any]:
-    """Return the pod of a choice, made as at a start: with the choice put over the admin's traits.
+    """Return the pod of a choice, built as at a start: the choice overrides the admin's traits.
 
-    :raises SettingsError: KubeSpawner cannot make one of what the values say.
+    :raises SettingsError: KubeSpawner cannot build a pod from the values.
     """
     try:
         choice = PodChoice(placement=admission.placement, resources=list_gpu_resources(offer.catalogue))
@@ -225,7 +230,7 @@ async def _build_manifest(spawner: GPUSpawner, admission: Admission, *, offer: O
 async def _find_nearest(
     spawner: GPUSpawner, selection: Selection, *, offer: Offer, allowed: Allowance
 ) -> tuple[Mapping[str, object], ...]:
-    """Return the options of choices that are near, start now and may be had."""
+    """Return user options of similar choices that start now and that the user may have."""
     if allowed.blocked is not None:
         return ()
     catalogue = offer.catalogue
@@ -234,7 +239,6 @@ async def _find_nearest(
 
 
 def _is_allowed(options: object, allowed: Allowance) -> bool:
-    """Tell whether a person may have it: what is near to what one may not have often is no better."""
     try:
         admit(options, allowed)
     except SelectionError:

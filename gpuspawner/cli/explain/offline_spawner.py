@@ -1,7 +1,7 @@
-"""A spawner as a hub would make it for somebody, where there is no hub: for telling what it would start, not to do it.
+"""A spawner without a hub, which builds pods but does not start them.
 
-KubeSpawner makes its own connection when it is made, with what a hub's pod has, and shares it through a table of its
-module. Here there is a connection already, perhaps to another cluster and as somebody else, so it goes into that table.
+KubeSpawner's constructor connects to the cluster of the hub's pod and caches the API client at module level. This
+module puts the command's client, perhaps of another cluster or account, into that cache.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from gpuspawner.hub.form.warnings import AdminWarnings
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.spawner import GPUSpawner
 
-TOKEN_PLACEHOLDER = "set-by-the-hub"  # noqa: S105 - it stands where a hub puts one
-"""What a pod shown here has in the place of tokens."""
+TOKEN_PLACEHOLDER = "set-by-the-hub"  # noqa: S105 - it is no secret
+"""Stands in the pod for the tokens that the hub would create."""
 
 _SILENT = logging.getLogger(__name__)
 _SILENT.addHandler(logging.NullHandler())
@@ -37,11 +37,13 @@ _SILENT.propagate = False
 
 @asynccontextmanager
 async def open_offline_spawner(viewer: ClusterViewer, person: Person) -> AsyncIterator[GPUSpawner]:
-    """Make a spawner for somebody's default server, and stop in the end what it has begun.
+    """Yield a spawner for a user's default server, and stop its watches when the context ends.
 
-    :raises SettingsError: KubeSpawner does not accept what the values say.
+    :param viewer: the connection, and the configuration of the spawner.
+    :param person: the user and their groups.
+    :raises SettingsError: KubeSpawner does not accept the values.
     """
-    # A class of its own, so that nothing of it is left behind in the one that others use.
+    # A subclass, so that its class attributes don't leak into GPUSpawner.
     own = {"offer_factory": viewer.offers, "admin_warnings": AdminWarnings(), "admission": AdmissionService()}
     kind: type[GPUSpawner] = type("GPUSpawner", (_OfflineSpawner,), {"reflectors": {}, **own})
     with _share_connection(viewer.cluster.core):
@@ -53,7 +55,7 @@ async def open_offline_spawner(viewer: ClusterViewer, person: Person) -> AsyncIt
 
 class _OfflineSpawner(GPUSpawner):
     active = True
-    """All pods that exist count as what a person has: nobody here knows which of them the server asked about is."""
+    """The policy counts all pods of the user, because none of them is known to be this server's."""
 
 
 def _make_spawner(kind: type[GPUSpawner], *, viewer: ClusterViewer, person: Person) -> GPUSpawner:
@@ -73,7 +75,7 @@ def _make_spawner(kind: type[GPUSpawner], *, viewer: ClusterViewer, person: Pers
             api_token=TOKEN_PLACEHOLDER,
             oauth_client_id=TOKEN_PLACEHOLDER,
             log=_SILENT,
-            # A form is not to wait for long; whoever asks here wants to know.
+            # The trait's default is for a form, which must not wait for a large cluster.
             capacity_timeout=FIRST_READ_TIMEOUT_S,
         )
     except TraitError as error:
@@ -83,9 +85,10 @@ def _make_spawner(kind: type[GPUSpawner], *, viewer: ClusterViewer, person: Pers
 
 @contextmanager
 def _share_connection(api: CoreV1Api) -> Iterator[None]:
-    """Have KubeSpawner, and its watches of pods, use a connection that there is."""
-    # load_config() has neither a file's name nor a context: it reads what a pod or $KUBECONFIG has into the client's
-    # global default, or fails where there is no such thing.
+    """Make KubeSpawner and its reflectors use the given API client."""
+    # KubeSpawner has no option for this: its traits (k8s_api_host, k8s_api_ssl_ca_cert, k8s_api_verify_ssl) name a
+    # server, but no credentials, context or impersonated account. Its load_config() reads only the pod's ServiceAccount
+    # or $KUBECONFIG, and fails without them.
     clients = private_api.get_client_cache()
     module: Any = kubespawner.spawner
     key = (asyncio.get_running_loop(), "CoreV1Api", (), ())
@@ -99,4 +102,4 @@ def _share_connection(api: CoreV1Api) -> Iterator[None]:
 
 
 def _do_nothing(**_: object) -> None:
-    """Do nothing, in the place of reading what a hub's pod has for a connection."""
+    """Replace KubeSpawner's ``load_config``."""

@@ -1,1 +1,28 @@
-"""`gpuspawner inventory`: lists GPU types and nodes."""
+"""`gpuspawner inventory`: lists GPU types and nodes as the hub sees them.
+
+In: a cluster view of the room ``cluster``. Out: rows for tables and JSON, where None means unknown. The room must not
+count GPUs itself: it shows the counts of ``gpuspawner.core``.
+
+- ``command``: arguments, ``--watch`` and the report.
+- ``gpu_type_rows``: GPU types with counts, taints and the users that may choose them.
+- ``node_rows``: nodes, and why servers cannot get their GPUs.
+- ``rbac_status``: rights of the hub's ServiceAccount.
+"""
+
+from gpuspawner.cli.inventory.command import InventoryReport, build_inventory_report
+from gpuspawner.cli.inventory.gpu_type_rows import TypeAccess, TypeRow, build_type_rows
+from gpuspawner.cli.inventory.node_rows import NodeGPUs, NodeRow, build_node_rows
+from gpuspawner.cli.inventory.rbac_status import RightStatus, check_granted_rights
+
+__all__ = [
+    "InventoryReport",
+    "NodeGPUs",
+    "NodeRow",
+    "RightStatus",
+    "TypeAccess",
+    "TypeRow",
+    "build_inventory_report",
+    "build_node_rows",
+    "build_type_rows",
+    "check_granted_rights",
+]

@@ -26,7 +26,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 from gpuspawner.cli.cluster.cluster_view import ClusterView, ClusterViewer, add_view_arguments, open_cluster_viewer
 from gpuspawner.cli.common.exits import FAILED, OK
@@ -38,7 +38,7 @@ from gpuspawner.cli.values.chart_config import list_unread_settings
 from gpuspawner.core.warnings.nodes import AdminWarning
 
 _WATCH_INTERVAL_S = 0.5
-"""Between two looks at what is known already; the cluster itself is watched."""
+"""Interval between two comparisons with the watched state, which need no request."""
 _CLEAR = "\x1b[H\x1b[2J"
 _UNCOUNTED = (
     "How many {slug} there are cannot be told: a device plugin is not there to say so, or devices of a DRA driver "
@@ -48,12 +48,14 @@ _UNCOUNTED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InventoryReport:
-    """What is shown of one moment.
+    """GPU types, nodes and rights at one moment.
 
-    :param nodes: None where they were not asked for, or cannot be read.
-    :param unknown: sentences why something is not known.
-    :param flags: what the hub tells its admins of nodes.
-    :param rights: of the account as which the cluster is looked at; None where it is one's own.
+    :param types: rows of the table of GPU types.
+    :param nodes: rows of the table of nodes; None without ``--nodes``, or if the hub cannot read nodes.
+    :param unknown: sentences that explain each unknown number.
+    :param flags: the hub's warnings to admins about nodes.
+    :param rights: those of the impersonated ServiceAccount, or None.
+    :param account: ``namespace:name`` of that ServiceAccount, or empty.
     """
 
     types: tuple[TypeRow, ...]
@@ -64,7 +66,7 @@ class InventoryReport:
     account: str = ""
 
     def serialize(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return the report as a JSON object."""
         document: dict[str, Any] = {"gpu_types": [row.serialize() for row in self.types], "unknown": list(self.unknown)}
         if self.nodes is not None:
             document["nodes"] = [row.serialize() for row in self.nodes]
@@ -82,7 +84,10 @@ class InventoryReport:
         return document
 
     def format_lines(self, paint: Paint) -> Iterator[str]:
-        """Yield the lines for people."""
+        """Yield the lines of the tables.
+
+        :param paint: colors of the stream.
+        """
         yield from format_type_table(self.types, paint=paint)
         for sentence in self.unknown:
             yield paint.style_warning(f"? {sanitize(sentence)}")
@@ -99,7 +104,7 @@ class InventoryReport:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of ``gpuspawner inventory``."""
     add_view_arguments(parser)
     parser.add_argument("--nodes", action="store_true", help="show the nodes as well, and why one is left out")
     parser.add_argument("--watch", action="store_true", help="show it again whenever something changes")
@@ -107,7 +112,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
-    """Show what there is, once or whenever it changes."""
+    """Show the inventory once, or with ``--watch`` after each change, and return the exit code."""
     try:
         return asyncio.run(_run_async(arguments, out=out, notes=notes))
     except KeyboardInterrupt:
@@ -117,10 +122,11 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
 def build_inventory_report(
     view: ClusterView, *, nodes: bool = False, rights: tuple[RightStatus, ...] | None = None
 ) -> InventoryReport:
-    """Return what is to be shown of what was seen.
+    """Return the report of one moment.
 
-    :param nodes: the nodes as well.
-    :param rights: of the account as which it was looked at.
+    :param view: the state of the cluster.
+    :param nodes: include the nodes.
+    :param rights: those of the impersonated ServiceAccount, or None.
     """
     types = build_type_rows(view)
     inventory = view.inventory
@@ -138,49 +144,44 @@ def build_inventory_report(
 
 
 async def _run_async(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
-    async with open_cluster_viewer(arguments) as onlooker:
-        notes.writelines(f"note: {each}\n" for each in list_unread_settings(onlooker.values.chart))
+    async with open_cluster_viewer(arguments) as viewer:
+        notes.writelines(f"note: {each}\n" for each in list_unread_settings(viewer.values.chart))
+        rights = await check_granted_rights(viewer.cluster) if viewer.cluster.account else None
         if arguments.watch:
-            await _watch(onlooker, arguments, out=out)
-        own = await _check_own_rights(onlooker)
-        looked = await onlooker.read_view()
-        found = build_inventory_report(looked, nodes=arguments.nodes, rights=own)
-        write_result(found.serialize(), output=arguments.output, out=out, table=found.format_lines)
-        return FAILED if looked.inventory.nodes is None else OK
+            await _watch(viewer, arguments, rights=rights, out=out)
+        view = await viewer.read_view()
+        report = build_inventory_report(view, nodes=arguments.nodes, rights=rights)
+        write_result(report.serialize(), output=arguments.output, out=out, table=report.format_lines)
+        return FAILED if view.inventory.nodes is None else OK
 
 
-async def _watch(viewer: ClusterViewer, arguments: argparse.Namespace, *, out: TextIO) -> None:
-    """Show what there is whenever it has changed, until somebody ends that."""
+async def _watch(
+    viewer: ClusterViewer, arguments: argparse.Namespace, *, rights: tuple[RightStatus, ...] | None, out: TextIO
+) -> NoReturn:
+    """Show the inventory after each change, until Ctrl-C."""
     shown: tuple[int, str] | None = None
-    own = await _check_own_rights(viewer)
     while True:
-        looked = await viewer.read_view()
-        state = (looked.inventory.generation, looked.inventory.reason)
+        view = await viewer.read_view()
+        state = (view.inventory.generation, view.inventory.reason)
         if state != shown:
-            found = build_inventory_report(looked, nodes=arguments.nodes, rights=own)
-            _write_update(found, output=arguments.output, out=out, is_first=shown is None)
+            report = build_inventory_report(view, nodes=arguments.nodes, rights=rights)
+            _write_update(report, output=arguments.output, out=out, is_first=shown is None)
             shown = state
         await asyncio.sleep(_WATCH_INTERVAL_S)
 
 
-async def _check_own_rights(viewer: ClusterViewer) -> tuple[RightStatus, ...] | None:
-    return await check_granted_rights(viewer.cluster) if viewer.cluster.account else None
-
-
-def _write_update(found: InventoryReport, *, output: str, out: TextIO, is_first: bool) -> None:
-    """Write what has changed: over the last one in a terminal, below it anywhere else, one document a line in JSON."""
+def _write_update(report: InventoryReport, *, output: str, out: TextIO, is_first: bool) -> None:
+    """Write a report; a terminal is cleared first, JSON takes one line for each report."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    document = {"time": now, **found.serialize()}
+    document = {"time": now, **report.serialize()}
     if output == "json":
         out.write(json.dumps(document, ensure_ascii=False) + "\n")
-    elif output == "yaml":
-        out.write("---\n")
-        write_result(document, output=output, out=out, table=found.format_lines)
     else:
-        if out.isatty() and os.environ.get("TERM") != "dumb":
-            out.write(_CLEAR)
-        elif not is_first:
-            out.write("\n")
-        out.write(f"{now}\n")
-        write_result(document, output=output, out=out, table=found.format_lines)
+        if output == "yaml":
+            out.write("---\n")
+        elif out.isatty() and os.environ.get("TERM") != "dumb":
+            out.write(f"{_CLEAR}{now}\n")
+        else:
+            out.write(f"{now}\n" if is_first else f"\n{now}\n")
+        write_result(document, output=output, out=out, table=report.format_lines)
     out.flush()

@@ -1,7 +1,4 @@
-"""What there is of each GPU type, as an admin is told: the hub's counts, the nodes behind them, and who may have it.
-
-Who may have which GPU type by the rules of the settings, whatever is in use.
-"""
+"""One row for each GPU type: the hub's counts, the nodes of the type, its taints, and the users that may choose it."""
 
 from __future__ import annotations
 
@@ -25,9 +22,11 @@ from gpuspawner.core.verdict.availability import Availability, count_availabilit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeAccess:
-    """Who may have a GPU type.
+    """Users that the policy lets choose a GPU type, regardless of its use.
 
-    :param everybody: all but the groups and users that are named; otherwise nobody but them.
+    :param everybody: true: all users except ``groups`` and ``users``; false: only these.
+    :param groups: names of groups.
+    :param users: names of users.
     """
 
     everybody: bool
@@ -35,7 +34,7 @@ class TypeAccess:
     users: tuple[str, ...] = ()
 
     def describe(self) -> str:
-        """Return it in words."""
+        """Return the users in words."""
         named = [f"group {name}" for name in self.groups] + [f"user {name}" for name in self.users]
         if self.everybody:
             return f"everybody but {', '.join(named)}" if named else "everybody"
@@ -43,21 +42,21 @@ class TypeAccess:
 
 
 def find_type_access(catalogue: Catalog) -> dict[str, TypeAccess]:
-    """Return who may have each GPU type, by slug.
+    """Return the access to each GPU type by slug.
 
-    A group stands for somebody who is in it and in no other, a user for somebody who is in none.
+    The access of a group is that of a user in no other group, the access of a user that of a user in no group.
     """
     policy = catalogue.policy
     if policy is None:
         return dict.fromkeys(catalogue.gpus, TypeAccess(everybody=True))
-    anybody = _list_allowed_types(catalogue, Person(name=""))
+    default = _list_allowed_types(catalogue, Person(name=""))
     groups = {name: _list_allowed_types(catalogue, Person(name="", groups=frozenset({name}))) for name in policy.groups}
     users = {name: _list_allowed_types(catalogue, Person(name=name)) for name in policy.users}
     found = {}
     for slug in catalogue.gpus:
-        everybody = slug in anybody
-        other_groups = tuple(name for name, reach in groups.items() if (slug in reach) is not everybody)
-        other_users = tuple(name for name, reach in users.items() if (slug in reach) is not everybody)
+        everybody = slug in default
+        other_groups = tuple(name for name, allowed in groups.items() if (slug in allowed) is not everybody)
+        other_users = tuple(name for name, allowed in users.items() if (slug in allowed) is not everybody)
         found[slug] = TypeAccess(everybody=everybody, groups=other_groups, users=other_users)
     return found
 
@@ -71,13 +70,15 @@ _TITLES = ("TYPE", "NAME", "RESOURCE", "MEMORY", "NODES", "TOTAL", "HEALTHY", "F
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeRow:
-    """One GPU type. What is not known is None.
+    """One GPU type; unknown numbers are None.
 
-    :param offered: people are shown it.
-    :param nodes: how many nodes servers may get it on.
-    :param reserved: how many more have it that a taint keeps servers off.
-    :param taints: of all these nodes, those that last, and whether servers with the type tolerate it.
-    :param access: by the policy; None without values.
+    :param gpu: the type.
+    :param offered: false if the settings hide it.
+    :param nodes: number of nodes on which servers may get it.
+    :param reserved: number of further nodes that a lasting taint reserves for other pods.
+    :param there_is: total, healthy and free GPUs, and the most that one server could get.
+    :param taints: lasting taints of all these nodes, each with whether servers of the type tolerate it.
+    :param access: users that may choose it; None without values files.
     """
 
     gpu: GPUType
@@ -89,7 +90,7 @@ class TypeRow:
     access: TypeAccess | None = None
 
     def serialize(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return the row as a JSON object."""
         gpu, found = self.gpu, self.there_is
         document: dict[str, Any] = {
             "slug": gpu.slug,
@@ -120,7 +121,7 @@ class TypeRow:
         return document
 
     def format_cells(self) -> tuple[str, ...]:
-        """Return it as a line of the table."""
+        """Return the cells of the table's line."""
         gpu, found = self.gpu, self.there_is
         return (
             gpu.slug,
@@ -135,37 +136,39 @@ class TypeRow:
 
 
 def build_type_rows(view: ClusterView) -> tuple[TypeRow, ...]:
-    """Return all GPU types, those that are offered first."""
+    """Return the rows of all GPU types, hidden types last.
+
+    :param view: the state of the cluster.
+    """
     catalogue = view.catalogue
-    who = find_type_access(catalogue) if view.values.merged else {}
+    access = find_type_access(catalogue) if view.values.merged else {}
     offered = tuple(catalogue.gpus.values())
     gpus = (*offered, *list_hidden_types(view))
     counts = count_availability(gpus, view.inventory, tolerations=view.tolerations)
-    sites = _find_type_nodes(gpus, view)
     return tuple(
         TypeRow(
             gpu=gpu,
             offered=place < len(offered),
-            nodes=None if site is None else len(site[0]),
-            reserved=None if site is None else len(site[1]),
+            nodes=None if nodes is None else len(nodes[0]),
+            reserved=None if nodes is None else len(nodes[1]),
             there_is=there_is,
             taints=()
-            if site is None
-            else tuple(_list_taints((*site[0], *site[1]), (*gpu.tolerations, *view.tolerations))),
-            access=who.get(gpu.slug),
+            if nodes is None
+            else tuple(_list_taints((*nodes[0], *nodes[1]), (*gpu.tolerations, *view.tolerations))),
+            access=access.get(gpu.slug),
         )
-        for place, (gpu, there_is, site) in enumerate(zip(gpus, counts, sites, strict=True))
+        for place, (gpu, there_is, nodes) in enumerate(zip(gpus, counts, _find_type_nodes(gpus, view), strict=True))
     )
 
 
 def list_hidden_types(view: ClusterView) -> tuple[GPUType, ...]:
-    """Return the GPU types that the settings hide, without those found by labels that stand for the same GPUs."""
-    written = view.settings.configured
-    return tuple(gpu for gpu in view.catalogue.hidden if gpu in written.hidden_gpus or gpu.slug in written.hidden)
+    """Return the GPU types that the settings hide, without discovered types of the same GPUs."""
+    configured = view.settings.configured
+    return tuple(gpu for gpu in view.catalogue.hidden if gpu in configured.hidden_gpus or gpu.slug in configured.hidden)
 
 
 def format_type_table(rows: Iterable[TypeRow], *, paint: Paint) -> Iterator[str]:
-    """Yield the lines of a table; without a policy nobody is named in it."""
+    """Yield the lines of the table of GPU types; without values files it lacks the column FOR."""
     lines: list[tuple[str, ...]] = [row.format_cells() for row in rows]
     titles: tuple[str, ...] = _TITLES
     if not any(line[-1] for line in lines):
@@ -177,24 +180,24 @@ def format_type_table(rows: Iterable[TypeRow], *, paint: Paint) -> Iterator[str]
 
 
 def format_count(value: int | None) -> str:
-    """Return a number, or a question mark for one that is not known."""
+    """Return a number, or "?" for None."""
     return "?" if value is None else str(value)
 
 
 def _find_type_nodes(gpus: tuple[GPUType, ...], view: ClusterView) -> list[tuple[list[Node], list[Node]] | None]:
-    """Return for each type the nodes that servers may get it on, and those that are reserved for others."""
+    """Return for each type its usable nodes and its nodes reserved for other pods; None if nodes are unknown."""
     known = get_occupancy(view.inventory)
     if known is None:
         return [None] * len(gpus)
     table = known.occupancy.table
     found: list[tuple[list[Node], list[Node]] | None] = []
-    for stock in group_nodes_by_type(gpus, table, tolerations=view.tolerations):
-        resource = stock.gpu.resource
-        pools = (
-            [table.get_by_row(row) for pool in pools for row in pool.rows] for pools in (stock.pools, stock.reserved)
+    for type_nodes in group_nodes_by_type(gpus, table, tolerations=view.tolerations):
+        resource = type_nodes.gpu.resource
+        rows = ([row for pool in pools for row in pool.rows] for pools in (type_nodes.pools, type_nodes.reserved))
+        usable, reserved = (
+            [node for node in map(table.get_by_row, each) if _has_resource(node, resource)] for each in rows
         )
-        there, others = ([node for node in nodes if _has_resource(node, resource)] for nodes in pools)
-        found.append((there, others))
+        found.append((usable, reserved))
     return found
 
 

@@ -1,4 +1,4 @@
-"""What there is on each node, as an admin is told, and why a node's GPUs are not to be had."""
+"""One row for each GPU resource of a node, with the reasons why servers cannot get its GPUs."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ _CORDON_TAINT = "node.kubernetes.io/unschedulable"
 class NodeGPUs:
     """One GPU resource of a node.
 
-    :param types: slugs of the GPU types it is; empty where no type matches.
-    :param total: None where nobody can count it; so for ``free``.
+    :param resource: name, such as ``nvidia.com/gpu``.
+    :param types: slugs of the matching GPU types.
+    :param total: number of GPUs, None if unknown.
+    :param free: number of GPUs that no pod holds, None if unknown.
     """
 
     resource: str
@@ -39,7 +41,9 @@ class NodeGPUs:
 class NodeRow:
     """One node.
 
-    :param why_not: sentences why its GPUs, or some of them, are not to be had; empty where all is well.
+    :param name: of the node.
+    :param gpus: its GPU resources.
+    :param why_not: sentences that explain why servers cannot get all its GPUs.
     """
 
     name: str
@@ -47,7 +51,7 @@ class NodeRow:
     why_not: tuple[str, ...]
 
     def serialize(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return the row as a JSON object."""
         gpus = [
             {"resource": each.resource, "types": list(each.types), "free": each.free, "total": each.total}
             for each in self.gpus
@@ -55,7 +59,7 @@ class NodeRow:
         return {"name": self.name, "gpus": gpus, "why_not": list(self.why_not)}
 
     def format_cells(self) -> Iterator[tuple[str, ...]]:
-        """Yield it as lines of the table."""
+        """Yield the cells of the table's lines, one line for each resource."""
         state = " ".join(self.why_not) or ("ok" if self.gpus else "no GPU")
         for each in self.gpus:
             yield (
@@ -71,51 +75,55 @@ class NodeRow:
 
 
 def build_node_rows(view: ClusterView) -> tuple[NodeRow, ...] | None:
-    """Return all nodes in the order of their names, None where they cannot be read."""
+    """Return the rows of all nodes in the order of their names, or None if the hub cannot read nodes.
+
+    :param view: the state of the cluster.
+    """
     known = get_occupancy(view.inventory)
     if known is None:
         return None
     catalogue, occupancy = view.catalogue, known.occupancy
-    said: dict[str, list[str]] = {}
+    warnings: dict[str, list[str]] = {}
     for flag in list_node_flags(view):
         for name in flag.nodes:
-            said.setdefault(name, []).append(flag.message)
+            warnings.setdefault(name, []).append(flag.message)
     hidden = list_hidden_types(view)
     types = [gpu for gpu in (*catalogue.gpus.values(), *hidden) if not gpu.members]
     rows = []
     for node in occupancy.nodes:
         gpus = tuple(_list_gpus(node, types, occupancy=occupancy if known.pods_known else None))
         tolerated = _list_tolerations(gpus, catalogue, common=view.tolerations)
-        why_not = (*_describe_states(node, tolerated), *_describe_hidden_types(gpus, hidden), *said.get(node.name, ()))
+        states, notes = _describe_states(node, tolerated), _describe_hidden_types(gpus, hidden)
+        why_not = (*states, *notes, *warnings.get(node.name, ()))
         rows.append(NodeRow(name=node.name, gpus=gpus, why_not=why_not))
     return tuple(rows)
 
 
 def list_node_flags(view: ClusterView) -> tuple[AdminWarning, ...]:
-    """Return what the hub tells its admins of the nodes' GPUs."""
+    """Return the hub's warnings to admins about the nodes' GPUs."""
     nodes = view.inventory.nodes or ()
     return find_node_warnings(nodes, view.catalogue, table=view.settings.table, tolerations=view.tolerations)
 
 
 def format_node_table(rows: Iterable[NodeRow], *, paint: Paint) -> Iterator[str]:
-    """Yield the lines of a table."""
+    """Yield the lines of the table of nodes."""
     yield from format_columns((cells for row in rows for cells in row.format_cells()), titles=_TITLES, paint=paint)
 
 
 def _list_gpus(node: Node, types: Sequence[GPUType], *, occupancy: Occupancy | None) -> Iterator[NodeGPUs]:
-    """Yield the GPUs of a node: resources that are some by their name, or that a type has.
+    """Yield the GPU resources of a node: those of known vendors and those of GPU types.
 
-    :param occupancy: None while pods are not known.
+    :param occupancy: None if the hub cannot read pods.
     """
     resources = {gpu.resource for gpu in types}
     names = {*node.capacity, *node.allocatable, *node.uncounted}
     free = occupancy.get_free(node.name) if occupancy is not None else None
     for name in sorted(each for each in names if each in resources or find_vendor(each) is not None):
         own = tuple(gpu.slug for gpu in types if gpu.resource == name and gpu.matches_labels(node.labels))
-        is_quiet = has_silent_plugin(node, name)
-        if not may_have_units(node, name) and not (is_quiet and own):
-            continue  # of cards that are all divided, kubelet says that there are none
-        is_counted = name not in node.uncounted and not is_quiet
+        is_silent = has_silent_plugin(node, name)
+        if not may_have_units(node, name) and not (is_silent and own):
+            continue  # the kubelet reports 0 cards where all are divided by MIG
+        is_counted = name not in node.uncounted and not is_silent
         yield NodeGPUs(
             resource=name,
             types=own,
@@ -127,14 +135,14 @@ def _list_gpus(node: Node, types: Sequence[GPUType], *, occupancy: Occupancy | N
 def _list_tolerations(
     gpus: Iterable[NodeGPUs], catalogue: Catalog, *, common: tuple[Toleration, ...]
 ) -> tuple[Toleration, ...]:
-    """Return what is tolerated by servers with any of the types that a node has."""
+    """Return the tolerations of servers with any GPU type of the node."""
     slugs = {slug for each in gpus for slug in each.types}
     own = (each for slug in slugs if slug in catalogue.gpus for each in catalogue.gpus[slug].tolerations)
     return (*common, *own)
 
 
 def _describe_states(node: Node, tolerations: tuple[Toleration, ...]) -> Iterator[str]:
-    """Yield what a node is going through that keeps servers off it for the time being."""
+    """Yield sentences about transient states that keep servers off the node."""
     if node.unschedulable:
         yield "Cordoned."
     if not node.ready:

@@ -1,4 +1,4 @@
-"""Which of the shipped rights an account has, as the API server says, and what is lost without the others."""
+"""Asks the API server which of the shipped rights an account has, and tells the consequence of each missing right."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _MARKS = {True: "", False: ":no", None: ":?"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RightStatus:
-    """A right, and what there is of it.
+    """A right of the shipped roles with the API server's answers.
 
-    :param allowed: verb → whether it may be used; None where that could not be told.
+    :param right: the right.
+    :param allowed: verb → whether the account has it, None if the API server did not answer.
     """
 
     right: ResourceRight
@@ -28,11 +29,11 @@ class RightStatus:
 
     @property
     def lost(self) -> str:
-        """What is lost, a sentence or more; empty where nothing is known to be."""
+        """The consequence in a sentence or more if a verb is missing, else ""."""
         return self.right.lost if False in self.allowed.values() else ""
 
     def serialize(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return the right as a JSON object."""
         right = self.right
         return {
             "resource": right.resource,
@@ -43,7 +44,7 @@ class RightStatus:
         }
 
     def format_cells(self) -> tuple[str, ...]:
-        """Return it as a line of the table."""
+        """Return the cells of the table's line."""
         right = self.right
         name = f"{right.resource}.{right.api_group}" if right.api_group else right.resource
         verbs = " ".join(f"{verb}{_MARKS[answer]}" for verb, answer in self.allowed.items())
@@ -51,13 +52,17 @@ class RightStatus:
 
 
 async def check_granted_rights(cluster: ClusterConnection) -> tuple[RightStatus, ...]:
-    """Return what the connection's account has of the rights that ``helm-values/rbac.yaml`` grants."""
-    wanted = [right for right in read_shipped_rights() if right.is_granted]
-    return tuple(await asyncio.gather(*(_check_right(right, cluster) for right in wanted)))
+    """Return the status of each right that ``helm-values/rbac.yaml`` grants.
+
+    :param cluster: a connection, as the account to check.
+    """
+    return tuple(
+        await asyncio.gather(*(_check_right(right, cluster) for right in read_shipped_rights() if right.is_granted))
+    )
 
 
 def format_rights_table(found: Iterable[RightStatus], *, paint: Paint) -> Iterator[str]:
-    """Yield the lines of a table."""
+    """Yield the lines of the table of rights."""
     yield from format_columns(
         (each.format_cells() for each in found), titles=("RIGHT ON", "IN", "VERBS", "LOST"), paint=paint
     )
@@ -68,6 +73,8 @@ async def _check_right(right: ResourceRight, cluster: ClusterConnection) -> Righ
     attributes = {"group": right.api_group, "resource": resource, "subresource": subresource}
     if right.is_namespaced:
         attributes["namespace"] = cluster.namespace
-    asked = ({**attributes, "verb": verb} for verb in right.verbs)
-    answers = await asyncio.gather(*(is_allowed(cluster.client, each, timeout_s=_REQUEST_TIMEOUT_S) for each in asked))
+    requests = (
+        is_allowed(cluster.client, {**attributes, "verb": verb}, timeout_s=_REQUEST_TIMEOUT_S) for verb in right.verbs
+    )
+    answers = await asyncio.gather(*requests)
     return RightStatus(right=right, allowed=dict(zip(right.verbs, answers, strict=True)))

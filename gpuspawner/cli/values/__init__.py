@@ -1,1 +1,32 @@
-"""Reads Helm values files and the chart's defaults as the chart would."""
+"""Reads Helm values files of zero-to-jupyterhub as Helm and the chart do.
+
+In: names of files. Out: :class:`HelmValues` with the line of every value, the configuration that the chart would give
+the hub's spawners, and what servers require of the cluster. The room must not know commands or a cluster.
+
+- ``yaml_reader``: one YAML file, with positions and mistakes.
+- ``helm_values``: several files merged; finds the chart's values below a parent chart's key.
+- ``chart_config``: chart values → traits of KubeSpawner.
+- ``trait_sources``: where the files set a trait.
+- ``chart_requirements``: secrets, StorageClasses and rights that the values require.
+"""
+
+from gpuspawner.cli.values.chart_config import build_spawner_config, get_chart_value, get_configured_trait
+from gpuspawner.cli.values.chart_requirements import ChartRequirements, read_chart_requirements
+from gpuspawner.cli.values.helm_values import HelmValues, add_values_argument, load_values, merge_settings, read_values
+from gpuspawner.cli.values.trait_sources import find_trait_source
+from gpuspawner.cli.values.yaml_reader import read_yaml
+
+__all__ = [
+    "ChartRequirements",
+    "HelmValues",
+    "add_values_argument",
+    "build_spawner_config",
+    "find_trait_source",
+    "get_chart_value",
+    "get_configured_trait",
+    "load_values",
+    "merge_settings",
+    "read_chart_requirements",
+    "read_values",
+    "read_yaml",
+]

@@ -1,7 +1,7 @@
-"""From the values of zero-to-jupyterhub to the configuration that a hub of it gives its spawners.
+"""Values of zero-to-jupyterhub → configuration of the hub's spawners.
 
-What matters for where a server may run, and for how much it asks for, is carried over as the chart does it; what the
-chart makes of the rest is named, so that nobody takes a pod shown here for the whole truth.
+It covers the values that decide where a server may run and what it requests, as the chart's jupyterhub_config.py
+applies them. :func:`list_omissions` names the rest.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.core.text.quoting import quote
 
 _SECTIONS = tuple(reversed(SPAWNER_SECTIONS))
-"""Of ``hub.config``, in the order in which a later one wins."""
+"""Sections of ``hub.config``; a later one wins."""
 
 CHART_KEYS: Mapping[str, str] = {
     "node_selector": "nodeSelector",
@@ -49,10 +49,10 @@ CHART_KEYS: Mapping[str, str] = {
     "pod_name_template": "podNameTemplate",
     "profile_list": "profileList",
 }
-"""Traits of KubeSpawner, and what they are called below ``singleuser``."""
+"""Trait of KubeSpawner → its path below ``singleuser``."""
 
 BASE_CHART_KEYS = {"cmd": "cmd", "default_url": "defaultUrl"}
-"""The same of JupyterHub's Spawner: here sections of ``hub.config`` count that do not for the traits above."""
+"""Trait that the chart sets on JupyterHub's Spawner, so ``hub.config.Spawner`` may replace it → path."""
 
 _OTHER_CHART_PATHS = (
     "singleuser.image.name",
@@ -64,7 +64,7 @@ _OTHER_CHART_PATHS = (
     "prePuller.continuous.enabled",
     "prePuller.extraImages.*",
 )
-"""What else is read of the chart's values."""
+"""Further paths of the chart's values that this program reads."""
 
 _DEFAULTS: Mapping[str, Any] = {
     "mem_guarantee": "1G",
@@ -74,21 +74,21 @@ _DEFAULTS: Mapping[str, Any] = {
     "start_timeout": 300,
     "events_enabled": True,
     "cmd": "jupyterhub-singleuser",
-    # Nothing, and yet it takes the place of what a section of JupyterHub's Spawner says.
+    # Empty, but the chart sets them on KubeSpawner, which hides hub.config.Spawner.
     **{f"pod_{kind}_{how}": [] for kind in ("affinity", "anti_affinity") for how in ("required", "preferred")},
     **{trait: [] for trait in ("extra_containers", "init_containers", "profile_list")},
     **{trait: {} for trait in ("node_selector", "extra_annotations", "environment", "lifecycle_hooks")},
     **{trait: {} for trait in ("extra_pod_config", "extra_resource_limits", "extra_resource_guarantees")},
 }
-"""What the chart itself says. A null in values takes it away."""
+"""Defaults of the chart by trait. Null in the values removes a default."""
 
 _LABELS = {"hub.jupyter.org/network-access-hub": "true"}
 _IMAGE = "quay.io/jupyterhub/k8s-singleuser-sample"
 DEFAULT_HUB_ACCOUNT = "hub"
-"""Name of the ServiceAccount that the chart makes for the hub, unless it is told to put something before all names."""
+"""Name of the hub's ServiceAccount without ``fullnameOverride``."""
 
 _NODE_PURPOSE_TERM: Mapping[str, Any] = {"key": "hub.jupyter.org/node-purpose", "operator": "In", "values": ["user"]}
-"""What a node's labels say that is for users' servers."""
+"""Term that selects nodes labeled for user pods."""
 _TOLERATIONS_PATH = "singleuser.extraTolerations"
 _TOLERATION_CHOICES: Mapping[str, tuple[str, ...]] = {
     "operator": ("Exists", "Equal"),
@@ -98,54 +98,70 @@ _DEFAULT_USER_TOLERATIONS: tuple[Mapping[str, Any], ...] = tuple(
     {"key": key, "operator": "Equal", "value": "user", "effect": "NoSchedule"}
     for key in ("hub.jupyter.org/dedicated", "hub.jupyter.org_dedicated")
 )
-"""What servers tolerate where values say nothing (the chart's scheduling.userPods.tolerations)."""
+"""The chart's default of ``scheduling.userPods.tolerations``."""
 
 
 def build_spawner_config(values: Mapping[str, Any], *, namespace: str) -> Config:
-    """Return the configuration of spawners.
+    """Return the configuration that the chart gives the hub's spawners.
 
-    :param values: the chart's, as an admin wrote them.
-    :param namespace: where servers are started.
-    :raises SettingsError: a section is no mapping, or something that the chart puts together no list, or no text.
+    :param values: the chart's values, without its defaults.
+    :param namespace: namespace of the servers.
+    :raises SettingsError: a value that the chart or this program reads has the wrong type.
     """
     _check_sections(values)
     traits: dict[str, Any] = {"namespace": namespace, **_build_chart_traits(values)}
     config = Config({"Spawner": _collect_traits(values, BASE_CHART_KEYS), "KubeSpawner": traits})
     for section in _SECTIONS:
-        written = get_chart_value(values, f"hub.config.{section}")
-        if isinstance(written, Mapping):
-            # The files are on the hub, not here: see unread_settings.
-            here = {name: value for name, value in written.items() if name != "settings_files"}
-            config.setdefault(section, Config()).update(here)
-    # These are used before KubeSpawner gets to look at them.
+        found = get_chart_value(values, f"hub.config.{section}")
+        if isinstance(found, Mapping):
+            # settings_files are files of the hub's pod, which this program cannot read.
+            traits = {name: value for name, value in found.items() if name != "settings_files"}
+            config.setdefault(section, Config()).update(traits)
+    # This program uses these two before KubeSpawner validates them.
     for section in _SECTIONS:
-        written = config.get(section, {})
-        _check_tolerations(written.get("tolerations"), path=f"hub.config.{section}.tolerations")
-        if not isinstance(written.get("image"), str | None):
+        found = config.get(section, {})
+        _check_tolerations(found.get("tolerations"), path=f"hub.config.{section}.tolerations")
+        if not isinstance(found.get("image"), str | None):
             raise _make_type_error(f"hub.config.{section}.image", "a text")
     return config
 
 
 def get_configured_trait(config: Config, trait: str) -> Any:
-    """Return what a configuration says of a trait of the spawner, None where it says nothing."""
-    said = (config[section][trait] for section in reversed(_SECTIONS) if trait in config.get(section, {}))
-    return next(said, None)
+    """Return the configured value of a trait, or None.
+
+    :param config: of :func:`build_spawner_config`.
+    :param trait: trait of the spawner, such as ``mem_limit``.
+    """
+    found = (config[section][trait] for section in reversed(_SECTIONS) if trait in config.get(section, {}))
+    return next(found, None)
+
+
+_OMISSIONS = (
+    ("scheduling.podPriority.enabled", False,
+     "The priority class that the chart makes is left out (scheduling.podPriority)."),
+    ("scheduling.userScheduler.enabled", True,
+     "The chart's own scheduler is left out (scheduling.userScheduler); what it lets through is the same."),
+    ("singleuser.cloudMetadata.blockWithIptables", True,
+     "The init container that blocks the cloud's metadata is left out (singleuser.cloudMetadata)."),
+    ("imagePullSecret.create", False,
+     "The secret that the chart makes to pull images with is left out (imagePullSecret)."),
+    ("debug.enabled", False, "What has servers say more in their logs is left out (debug.enabled)."),
+    ("singleuser.extraFiles", False, "Files are left out (singleuser.extraFiles)."),
+)  # fmt: skip
+"""Path, the chart's default, and the sentence if the value is set."""
 
 
 def list_omissions(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what of a hub's pods is not in :func:`build_spawner_config`, in sentences."""
+    """Yield sentences that name the parts of a hub's pods that :func:`build_spawner_config` leaves out.
+
+    :param values: the chart's values, without its defaults.
+    """
     yield "Addresses, tokens and labels are left out that only a running hub knows."
     if get_chart_value(values, "singleuser.storage.type", default="dynamic") in ("dynamic", "static"):
         yield "The home volume is left out (singleuser.storage); one that exists may bind a server to a zone."
-    if get_chart_value(values, "scheduling.podPriority.enabled"):
-        yield "The priority class that the chart makes is left out (scheduling.podPriority)."
-    if get_chart_value(values, "scheduling.userScheduler.enabled", default=True):
-        yield "The chart's own scheduler is left out (scheduling.userScheduler); what it lets through is the same."
-    if get_chart_value(values, "singleuser.cloudMetadata.blockWithIptables", default=True):
-        yield "The init container that blocks the cloud's metadata is left out (singleuser.cloudMetadata)."
-    yield from _list_chart_objects(values)
-    if get_chart_value(values, "singleuser.extraFiles"):
-        yield "Files are left out (singleuser.extraFiles)."
+    yield from (text for path, default, text in _OMISSIONS if get_chart_value(values, path, default=default))
+    if _needs_chart_tag(values):
+        yield "The tag that the chart puts behind singleuser.image.name is left out: its own version."
     yield from list_unread_settings(values)
     if get_chart_value(values, "hub.extraConfig"):
         yield "Python is not run (hub.extraConfig): what it sets, and its hooks, are left out."
@@ -154,63 +170,52 @@ def list_omissions(values: Mapping[str, Any]) -> Iterator[str]:
         yield f"The hub starts servers with {kind}, which is not asked here."
 
 
-def _list_chart_objects(values: Mapping[str, Any]) -> Iterator[str]:
-    if needs_chart_tag(values):
-        yield "The tag that the chart puts behind singleuser.image.name is left out: its own version."
-    if get_chart_value(values, "imagePullSecret.create"):
-        yield "The secret that the chart makes to pull images with is left out (imagePullSecret)."
-    if get_chart_value(values, "debug.enabled"):
-        yield "What has servers say more in their logs is left out (debug.enabled)."
-
-
 def list_unread_settings(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield that a hub has more settings than the values."""
+    """Yield a sentence if the hub reads settings from files of its pod (``settings_files``)."""
     if any(get_chart_value(values, f"hub.config.{section}.settings_files") for section in _SECTIONS):
         yield "Settings in files on the hub are not read (settings_files): name them with -f, as Helm values."
 
 
 def find_chart_path(values: Mapping[str, Any], trait: str) -> str:
-    """Return the path in values by which the chart sets a trait of KubeSpawner, empty where it leaves it alone.
+    """Return the path of the chart value that sets a trait on KubeSpawner, or "" if the chart does not set it.
 
-    What it sets takes the place of what ``hub.config.Spawner`` says, however little it is.
+    A trait that the chart sets, even to an empty value, hides ``hub.config.Spawner``.
     """
     if trait == "tolerations":
-        said = (
+        tolerations = (
             get_chart_value(values, "scheduling.userPods.tolerations", default=_DEFAULT_USER_TOLERATIONS),
             get_chart_value(values, _TOLERATIONS_PATH),
         )
-        return _TOLERATIONS_PATH if any(said) else ""
+        return _TOLERATIONS_PATH if any(tolerations) else ""
     if trait not in CHART_KEYS:
         return ""
     path = f"singleuser.{CHART_KEYS[trait]}"
     return path if get_chart_value(values, path, default=_DEFAULTS.get(trait)) is not None else ""
 
 
-def needs_chart_tag(values: Mapping[str, Any]) -> bool:
-    """Tell whether an image is named without a tag, so that the chart puts its own version behind the name."""
+def _needs_chart_tag(values: Mapping[str, Any]) -> bool:
+    """Return whether the values name an image without a tag, so that the chart appends its own image's tag."""
     image = get_chart_value(values, "singleuser.image", default={})
     return isinstance(image, Mapping) and "tag" not in image and image.get("name") not in (None, "", _IMAGE)
 
 
 def find_hub_account(values: Mapping[str, Any]) -> str:
-    """Return the name of the hub's ServiceAccount, as far as values tell it."""
+    """Return the name of the hub's ServiceAccount by the chart's rules."""
     prefix = get_chart_value(values, "fullnameOverride", default="")
     named = get_chart_value(values, "hub.serviceAccount.name")
     if not named and get_chart_value(values, "hub.serviceAccount.create", default=True) is False:
-        return "default"  # the one of a pod that names none
-    return (
-        str(named)
-        if named
-        else f"{prefix}-{DEFAULT_HUB_ACCOUNT}"
-        if prefix and isinstance(prefix, str)
-        else DEFAULT_HUB_ACCOUNT
-    )
+        return "default"  # Kubernetes' choice for a pod without serviceAccountName
+    if named:
+        return str(named)
+    return f"{prefix}-{DEFAULT_HUB_ACCOUNT}" if prefix and isinstance(prefix, str) else DEFAULT_HUB_ACCOUNT
 
 
 def get_chart_value(values: Mapping[str, Any], path: str, *, default: Any = None) -> Any:
-    """Return what stands at a path of keys with dots between them.
+    """Return the value at a path, or None if it or a section above it is null.
 
-    :param default: the chart's, which holds where nothing is said; null at the path or above it takes it away.
+    :param values: the chart's values, without its defaults.
+    :param path: keys joined by dots.
+    :param default: the chart's default, returned if the values don't contain the path.
     """
     found: Any = values
     for key in path.split("."):
@@ -250,15 +255,15 @@ def _build_chart_traits(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _collect_traits(values: Mapping[str, Any], traits: Mapping[str, str]) -> dict[str, Any]:
-    said = (
+    found = (
         (trait, get_chart_value(values, f"singleuser.{key}", default=_DEFAULTS.get(trait)))
         for trait, key in traits.items()
     )
-    return {trait: copy.deepcopy(value) for trait, value in said if value not in (None, "")}
+    return {trait: copy.deepcopy(value) for trait, value in found if value not in (None, "")}
 
 
 def _build_labels(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the labels of servers, without those that say which release they are of."""
+    """Return the labels of servers, without those of the Helm release."""
     name = get_chart_value(values, "nameOverride") or "jupyterhub"
     found: dict[str, Any] = {
         "common_labels": {
@@ -274,19 +279,16 @@ def _build_labels(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _build_volumes(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is mounted besides the home, which the chart takes as a list or by names of the admin's."""
+    """Return the volumes and mounts besides the home volume; the chart takes a list or a mapping of each."""
     found = {}
     for trait, key in (("volumes", "extraVolumes"), ("volume_mounts", "extraVolumeMounts")):
         path = f"singleuser.storage.{key}"
-        written = get_chart_value(values, path)
-        if isinstance(written, Mapping):
-            for name, entry in written.items():
-                _check_named(entry, path=f"{path}.{name}")
-        else:
-            for place, entry in enumerate(_get_entries(values, path)):
-                _check_named(entry, path=f"{path}.{place}")
-        if written:
-            found[trait] = written
+        volumes = get_chart_value(values, path)
+        entries = volumes.items() if isinstance(volumes, Mapping) else enumerate(_get_entries(values, path))
+        for name, entry in entries:
+            _check_named(entry, path=f"{path}.{name}")
+        if volumes:
+            found[trait] = volumes
     return found
 
 
@@ -303,11 +305,10 @@ def _list_pull_secrets(values: Mapping[str, Any]) -> list[Any]:
 
 
 def _check_sections(values: Mapping[str, Any]) -> None:
-    """Refuse what is no mapping where one is read: all of it would be taken for not said."""
+    """Raise unless every section that this program reads is a mapping; :func:`get_chart_value` would ignore others."""
     read = (*(f"singleuser.{key}" for key in CHART_KEYS.values()), *_OTHER_CHART_PATHS)
     paths = {path[:end] for path in read for end, character in enumerate(path) if character == "."}
-    found = {path: get_chart_value(values, path) for path in sorted(paths)}
-    wrong = [path for path, value in found.items() if not isinstance(value, Mapping | None)]
+    wrong = [path for path in sorted(paths) if not isinstance(get_chart_value(values, path), Mapping | None)]
     if wrong:
         raise SettingsError(*(problem for path in wrong for problem in _make_type_error(path, "a mapping").problems))
 
@@ -324,23 +325,23 @@ def _get_entries(values: Mapping[str, Any], path: str, *, default: Iterable[Any]
     return found
 
 
-def _check_tolerations(given: Any, *, path: str) -> None:
-    """Refuse what no toleration is; KubeSpawner takes a list of them or a dict."""
-    if given is None:
+def _check_tolerations(tolerations: Any, *, path: str) -> None:
+    """Raise unless the value is a list or mapping of tolerations, as KubeSpawner takes them."""
+    if tolerations is None:
         return
-    if not isinstance(given, list | Mapping):
+    if not isinstance(tolerations, list | Mapping):
         raise _make_type_error(path, "a list")
-    for place, entry in given.items() if isinstance(given, Mapping) else enumerate(given):
+    for place, entry in tolerations.items() if isinstance(tolerations, Mapping) else enumerate(tolerations):
         if not isinstance(entry, Mapping):
             raise _make_type_error(f"{path}.{place}", "a mapping")
         for key in ("key", "operator", "value", "effect"):
             if not isinstance(entry.get(key), str | None):
                 raise _make_type_error(f"{path}.{place}.{key}", "a text")
-        # Anything else the API server refuses, with the pod.
+        # The API server refuses a pod with any other operator or effect.
         for key, known in _TOLERATION_CHOICES.items():
             if entry.get(key) and entry[key] not in known:
                 raise _make_type_error(f"{path}.{place}.{key}", f"one of {', '.join(known)}, not {quote(entry[key])}")
 
 
-def _make_type_error(path: str, wanted: str) -> SettingsError:
-    return SettingsError(Problem(field=path, code="wrong_type", message=f"must be {wanted}"))
+def _make_type_error(path: str, expected: str) -> SettingsError:
+    return SettingsError(Problem(field=path, code="wrong_type", message=f"must be {expected}"))

@@ -1,4 +1,7 @@
-"""What the values of zero-to-jupyterhub want of a cluster besides gpuspawner's own settings. Total over any YAML."""
+"""Objects and rights that the values of zero-to-jupyterhub require of a cluster.
+
+The functions accept any YAML and ignore values of a wrong type.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,15 @@ from gpuspawner.core.json_access import as_dict, as_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartRequirements:
-    """What servers need that an admin has to have made.
+    """Objects and rights that the hub and its servers need.
 
-    :param pull_secrets: names of the secrets that their images are pulled with.
-    :param wants_claims: each user gets a volume, from a StorageClass.
-    :param storage_class: its name, empty for the cluster's default one.
-    :param database_class: the same for the hub's database, None where it needs no new volume.
-    :param priority_class: of every server, empty for none.
-    :param reads_events: the hub follows what Kubernetes says of servers that start.
-    :param has_user_namespaces: servers are started in a namespace for each user.
+    :param pull_secrets: names of the image pull secrets.
+    :param wants_claims: the hub creates a PersistentVolumeClaim for each user.
+    :param storage_class: name of its StorageClass, empty for the cluster's default.
+    :param database_class: the same for the volume of the hub's database, None if that needs no new volume.
+    :param priority_class: name of the PriorityClass of all servers, or empty.
+    :param reads_events: the hub watches events of starting servers.
+    :param has_user_namespaces: each user's servers run in a namespace of their own.
     """
 
     pull_secrets: tuple[str, ...] = ()
@@ -35,18 +38,19 @@ class ChartRequirements:
 
 
 def read_chart_requirements(values: Mapping[str, Any], config: Config) -> ChartRequirements:
-    """Return what merged values say; what they leave out is as the chart has it.
+    """Return the requirements of values and the chart's defaults.
 
-    :param config: of spawners, as :func:`gpuspawner.cli.values.chart_config.build_spawner_config` makes it of them.
+    :param values: the chart's values, without its defaults.
+    :param config: of :func:`gpuspawner.cli.values.chart_config.build_spawner_config`.
     """
-    claims = get_configured_trait(config, "storage_pvc_ensure")
-    own = as_text(get_configured_trait(config, "storage_class"))
+    wants_claims = get_configured_trait(config, "storage_pvc_ensure")
+    if wants_claims is None:
+        wants_claims = get_chart_value(values, "singleuser.storage.type", default="dynamic") == "dynamic"
+    storage_class = as_text(get_configured_trait(config, "storage_class"))
     return ChartRequirements(
         pull_secrets=tuple(dict.fromkeys(_list_secret_names(values, config))),
-        wants_claims=get_chart_value(values, "singleuser.storage.type", default="dynamic") == "dynamic"
-        if claims is None
-        else claims is True,
-        storage_class=own or as_text(get_chart_value(values, "singleuser.storage.dynamic.storageClass")),
+        wants_claims=wants_claims is True,
+        storage_class=storage_class or as_text(get_chart_value(values, "singleuser.storage.dynamic.storageClass")),
         database_class=_find_database_class(values),
         priority_class=as_text(get_configured_trait(config, "priority_class_name")),
         reads_events=get_configured_trait(config, "events_enabled") is not False,
@@ -55,15 +59,12 @@ def read_chart_requirements(values: Mapping[str, Any], config: Config) -> ChartR
 
 
 def _find_database_class(values: Mapping[str, Any]) -> str | None:
-    volume = get_chart_value(values, "hub.db.pvc", default={})
-    named = get_chart_value(values, "hub.db.pvc.storageClassName")
-    # With a selector, or with an empty text for its class, the claim goes to a volume that an admin has made.
-    is_made = bool(as_dict(volume).get("selector")) or named == ""
-    return (
-        as_text(named)
-        if get_chart_value(values, "hub.db.type", default="sqlite-pvc") == "sqlite-pvc" and not is_made
-        else None
-    )
+    claim = get_chart_value(values, "hub.db.pvc", default={})
+    name = get_chart_value(values, "hub.db.pvc.storageClassName")
+    # A selector or an empty class binds the claim to a volume that the admin created.
+    is_static = bool(as_dict(claim).get("selector")) or name == ""
+    uses_claim = get_chart_value(values, "hub.db.type", default="sqlite-pvc") == "sqlite-pvc"
+    return as_text(name) if uses_claim and not is_static else None
 
 
 def _list_secret_names(values: Mapping[str, Any], config: Config) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""Helm values as an admin wrote them, in one file or several, merged as Helm merges them.
+"""Values files merged as Helm merges them, with the position of every value.
 
-Helm merges mappings key by key and takes everything else whole from the later file. What a later file sets to null
-stays null: that takes a default of the chart away, and gpuspawner's own settings take null for "not there".
+Helm merges mappings key by key and takes any other value whole from the later file. Null in a later file stays null:
+it removes the chart's default, and in gpuspawner's settings it means "not set".
 https://helm.sh/docs/chart_template_guide/values_files/
 """
 
@@ -25,34 +25,31 @@ from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.hub.config.traits import SETTING_TRAITS
 
 SETTINGS_PATH = ("hub", "config", "GPUSpawner")
-"""Where the settings are in the values of zero-to-jupyterhub."""
+"""Path of gpuspawner's settings in the values of zero-to-jupyterhub."""
 HUB_CONFIG_PATH = SETTINGS_PATH[:2]
 SPAWNER_SECTIONS = ("GPUSpawner", "KubeSpawner", "Spawner")
-"""Sections of JupyterHub's configuration that gpuspawner's traits can be set in, the nearest one first."""
+"""Sections of JupyterHub's configuration that set traits of GPUSpawner; the first wins."""
 
 _CHART_MARKERS = (SETTINGS_PATH, SETTINGS_PATH[:2], SETTINGS_PATH[:1], ("singleuser",))
-"""Sections by which the chart's values are told from those of a chart around it, the surest first."""
+"""Paths that identify the chart's values below a parent chart's key, the surest first."""
 CHART_NAME = "jupyterhub"
-"""What the chart is called, and so most often the key in the values of a chart around it."""
+"""Name of the chart, and usually its key in the values of a parent chart."""
 _MAX_PARENTS = 3
-"""Charts around the chart's."""
 _NO_PARENTS = frozenset({"custom", "hub", "singleuser"})
-"""Keys of the chart itself, below which admins write what they like."""
+"""Keys of the chart itself that hold free values."""
 _NOWHERE = FilePosition("", 1, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HelmValues:
-    """What all files together say.
+    """The merged values of all files.
 
-    :param merged: the values as the chart gets them.
-    :param tree: the same with places.
-    :param flaws: what is wrong with the files as YAML; nothing where they were loaded by :func:`load_values`.
-    :param is_read: false where a file could not be read as YAML, so that the rest is not what it says.
-    :param redundant_nulls: paths that are set to null, and that no file before says anything of.
-    :param lost: what files before say below a key at the top that a later one sets to something else.
-    :ivar root: the keys of parent charts that the values of zero-to-jupyterhub are below; nothing where they are at the
-        top.
+    :param merged: plain values, as Helm passes them to the chart.
+    :param tree: the same values with positions.
+    :param flaws: mistakes in the YAML.
+    :param is_read: false if a file is no YAML, so that values are missing.
+    :param redundant_nulls: paths set to null although no earlier file sets them.
+    :ivar root: keys of the parent charts above the values of zero-to-jupyterhub; empty if these are at the top.
     """
 
     merged: Mapping[str, Any] = field(default_factory=dict)
@@ -60,7 +57,6 @@ class HelmValues:
     flaws: tuple[Finding, ...] = ()
     is_read: bool = True
     redundant_nulls: tuple[KeyPath, ...] = ()
-    lost: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     root: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -73,20 +69,29 @@ class HelmValues:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """The section of gpuspawner, empty where there is none."""
+        """The section ``hub.config.GPUSpawner``, or an empty mapping."""
         return self.get_chart_section(SETTINGS_PATH)
 
     def get_chart_section(self, path: Sequence[str]) -> Mapping[str, Any]:
-        """Return a mapping of the chart's values, empty where there is none."""
+        """Return a mapping of the chart's values, empty if it is missing.
+
+        :param path: keys from the top of the chart's values.
+        """
         return self.get_section((*self.root, *path))
 
     def get_section(self, path: Sequence[str]) -> Mapping[str, Any]:
-        """Return a mapping from the top of the files, empty where there is none."""
+        """Return a mapping, empty if it is missing.
+
+        :param path: keys from the top of the files.
+        """
         found = _get_at(self.merged, path)
         return found if isinstance(found, Mapping) else {}
 
     def find_value(self, path: KeyPath) -> LocatedValue | None:
-        """Return what is at a path from the top of the files, as the file says it that said it last."""
+        """Return the value at a path with its position, or None.
+
+        :param path: keys and list indexes from the top of the files.
+        """
         found = self.tree
         for part in path:
             inside = found.value
@@ -99,18 +104,22 @@ class HelmValues:
         return found
 
     def locate(self, path: KeyPath, *, of_key: bool = False) -> FilePosition | None:
-        """Return where a path from the top of the files is said, else the nearest above it; None where nothing is.
+        """Return the position of a path, else of its nearest parent, or None if the files contain neither.
 
-        :param of_key: where its key is, if it is said.
+        :param path: keys and list indexes from the top of the files.
+        :param of_key: the position of the key instead of its value.
         """
         for length in range(len(path), 0, -1):
-            if written := self.find_value(path[:length]):
-                return written.key if of_key and written.key is not None else written.shown
+            if found := self.find_value(path[:length]):
+                return found.key if of_key and found.key is not None else found.shown
         return None
 
 
 def add_values_argument(parser: argparse.ArgumentParser) -> None:
-    """Add ``--values`` to a command."""
+    """Add ``--values`` to a command.
+
+    :param parser: of the sub-command.
+    """
     parser.add_argument(
         "-f",
         "--values",
@@ -122,10 +131,11 @@ def add_values_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def load_values(files: Sequence[str]) -> HelmValues:
-    """Read values files and merge them in their order.
+    """Return the merged values of files without YAML mistakes.
 
-    :raises SettingsError: one is no YAML, or no mapping, or says something twice.
-    :raises OSError: one cannot be read.
+    :param files: names in the order of merging; ``-`` is the standard input.
+    :raises SettingsError: a file is not YAML, is not a mapping, or contains a key twice.
+    :raises OSError: a file cannot be read.
     """
     values = read_values(files)
     errors = [flaw.problem for flaw in values.flaws if flaw.severity is Severity.ERROR]
@@ -135,20 +145,17 @@ def load_values(files: Sequence[str]) -> HelmValues:
 
 
 def read_values(files: Sequence[str]) -> HelmValues:
-    """Read values files as :func:`load_values` does, and keep what is wrong with them.
+    """Return the merged values of files, with their YAML mistakes in :attr:`HelmValues.flaws`.
 
-    :raises OSError: one cannot be read.
+    :param files: names in the order of merging; ``-`` is the standard input.
+    :raises OSError: a file cannot be read.
     """
     merged: dict[str, LocatedValue] = {}
     nulls: list[KeyPath] = []
     flaws: list[Finding] = []
-    lost: dict[str, Mapping[str, Any]] = {}
     is_read = True
     for file in files:
         document = _read_file(file)
-        for key, before in merged.items():
-            if isinstance(before.value, dict) and not isinstance(document.tree.value.get(key, before).value, dict):
-                lost[key] = before.plain
         flaws += document.flaws
         is_read = is_read and document.is_read
         merged = _merge_trees(merged, document.tree.value, path=(), nulls=nulls)
@@ -158,43 +165,44 @@ def read_values(files: Sequence[str]) -> HelmValues:
         flaws=tuple(flaws),
         is_read=is_read,
         redundant_nulls=tuple(nulls),
-        lost=lost,
     )
 
 
 def merge_settings(values: HelmValues) -> dict[str, Any]:
-    """Return the settings, whichever section of JupyterHub's configuration they stand in; the nearest one wins."""
+    """Return gpuspawner's settings from the sections :data:`SPAWNER_SECTIONS`; the first section wins.
+
+    :param values: the merged files.
+    """
     sections = [values.get_chart_section((*HUB_CONFIG_PATH, name)) for name in reversed(SPAWNER_SECTIONS)]
     return {key: value for section in sections for key, value in section.items() if key in SETTING_TRAITS}
 
 
 def require_sections(values: HelmValues) -> None:
-    """Refuse a section that is no mapping, which would be read as an empty one.
+    """Raise unless each section that holds settings, and each above it, is a mapping or missing.
 
-    :raises SettingsError: with one problem for each path.
+    :param values: the merged files.
+    :raises SettingsError: with one problem for each wrong section.
     """
-    paths = (
-        *((*HUB_CONFIG_PATH[:length],) for length in (1, 2)),
-        *((*HUB_CONFIG_PATH, name) for name in SPAWNER_SECTIONS),
-    )
-    found = {(*values.root, *path): _get_at(values.chart, path) for path in paths}
-    wrong = [path for path, value in found.items() if not isinstance(value, Mapping | None)]
-    if wrong:
-        raise SettingsError(
-            *(Problem(field=".".join(path), code="wrong_type", message="must be a mapping") for path in wrong)
-        )
+    paths = (HUB_CONFIG_PATH[:1], HUB_CONFIG_PATH, *((*HUB_CONFIG_PATH, name) for name in SPAWNER_SECTIONS))
+    problems = [
+        Problem(field=".".join((*values.root, *path)), code="wrong_type", message="must be a mapping")
+        for path in paths
+        if not isinstance(_get_at(values.chart, path), Mapping | None)
+    ]
+    if problems:
+        raise SettingsError(*problems)
 
 
 def _find_root(merged: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the keys that the chart's values are below; of several such places, the first with the settings."""
-    below = list(_iterate_nested(merged, ()))
-    for mark in _CHART_MARKERS:
-        if _get_at(merged, mark) is not None:
+    """Return the keys above the chart's values; if several sections look like the chart, the one with the settings."""
+    nested = list(_iterate_nested(merged, ()))
+    for marker in _CHART_MARKERS:
+        if _get_at(merged, marker) is not None:
             return ()
-        for path, value in below:
-            # Far below, keys like hub are too common to tell anything, but for what is called as the chart is.
-            is_sure = mark[: len(HUB_CONFIG_PATH)] == HUB_CONFIG_PATH or len(path) == 1 or path[-1] == CHART_NAME
-            if is_sure and isinstance(_get_at(value, mark), Mapping):
+        for path, value in nested:
+            # Deeper, a key such as hub identifies the chart only below the chart's name.
+            is_sure = marker[: len(HUB_CONFIG_PATH)] == HUB_CONFIG_PATH or len(path) == 1 or path[-1] == CHART_NAME
+            if is_sure and isinstance(_get_at(value, marker), Mapping):
                 return path
     return (CHART_NAME,) if CHART_NAME in merged else ()
 
@@ -202,7 +210,7 @@ def _find_root(merged: Mapping[str, Any]) -> tuple[str, ...]:
 def _iterate_nested(
     found: Mapping[str, Any], path: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
-    """Yield the mappings that may hold the chart's values, those of the top first."""
+    """Yield the mappings below which the chart's values may stand, with their paths, the highest first."""
     inside = [((*path, key), value) for key, value in found.items() if isinstance(value, Mapping)]
     yield from inside
     for below, value in inside if len(path) + 1 < _MAX_PARENTS else ():

@@ -1,11 +1,7 @@
-"""YAML as Helm reads it, with the place of every key and value.
+"""Reads a YAML file as Helm does, with the position of every key and value, and describes its mistakes.
 
-Helm turns keys into texts, and knows the words of YAML 1.1 (``yes`` is true), but no dates (sigs.k8s.io/yaml, which
-stands on go-yaml 2). Of several documents in a file Helm 3 reads the first; Helm 4 merges them.
-
-Files that admins name, read as text: no more of them than a release may hold, whatever they are.
-
-What YAML's parser refuses, in one sentence for whoever wrote the file.
+Helm (sigs.k8s.io/yaml, based on go-yaml 2) converts keys to strings and knows the booleans of YAML 1.1 (``yes`` is
+true), but no dates. Helm 3 reads only the first document of a file; Helm 4 merges all documents.
 """
 
 from __future__ import annotations
@@ -13,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,36 +21,35 @@ from gpuspawner.cli.common.findings import FilePosition, Finding, KeyPath, Sever
 from gpuspawner.core.text.quoting import quote, sanitize_name
 
 MAX_INPUT_SIZE = 4 * 1024**2
-"""Bytes of a file; what Helm stores of a release may have 1 MiB."""
+"""Most bytes of a file; Helm stores at most 1 MiB of a release."""
 TOO_LONG_MESSAGE = f"has more than {MAX_INPUT_SIZE // 1024**2} MiB, so it was not read"
 _STDIN = "-"
 
 
 def read_text(file: str) -> str:
-    """Return what a file says, or the standard input where its name is ``-``; of one that is too long, too much.
+    """Return the text of a file, cut a little beyond :data:`MAX_INPUT_SIZE` bytes, because a pipe may never end.
 
-    It may be a device or a pipe that never ends.
-
-    :raises OSError: it cannot be read.
-    :raises UnicodeDecodeError: it is no UTF-8.
+    :param file: name; ``-`` is the standard input.
+    :raises OSError: the file cannot be read.
+    :raises UnicodeDecodeError: the file is not UTF-8.
     """
     if file == _STDIN:
         return sys.stdin.read(MAX_INPUT_SIZE + 1)
     with Path(file).open("rb") as opened:
-        content = opened.read(MAX_INPUT_SIZE + 8)  # a byte order mark does not count
-    # What is cut off may end within a character.
+        content = opened.read(MAX_INPUT_SIZE + 8)  # room for a byte order mark
+    # The cut may split a character.
     return content.decode("utf-8-sig", errors="strict" if len(content) <= MAX_INPUT_SIZE else "replace")
 
 
 def is_too_long(text: str) -> bool:
-    """Tell whether a text has more than may be read."""
+    """Return whether a text has more than :data:`MAX_INPUT_SIZE` bytes in UTF-8."""
     return len(text) > MAX_INPUT_SIZE or (
         len(text) * 4 > MAX_INPUT_SIZE and len(text.encode(errors="replace")) > MAX_INPUT_SIZE
     )
 
 
 def describe_decode_error(error: UnicodeDecodeError) -> str:
-    """Return what is wrong with a file that is no text."""
+    """Return the message for a file that is not UTF-8."""
     return f"is no text in UTF-8: byte {error.start + 1} fits nowhere"
 
 
@@ -75,7 +70,6 @@ _MEANINGS = {
     "found unexpected end of stream": _QUOTES,
     "found unexpected document separator": _QUOTES,
     "found unknown escape character": r"double quotes know no such escape: a backslash is written \\ in them",
-    "found a version other than": "Helm reads YAML 1.1 alone, so leave out the line with %YAML",
     "found an escape that is no": "Unicode has no such character",
     "that cannot start any token": "a text that begins like this needs quotes",
     "special characters are not allowed": "there is a control character",
@@ -87,28 +81,29 @@ _ENDED = re.compile(
 
 
 def build_yaml_finding(error: yaml.YAMLError, text: str, *, file: str) -> Finding:
-    """Return what is wrong, at its line and column.
+    """Return the finding for an error of the YAML parser, with line and column.
 
-    :param text: what was parsed.
+    :param text: the text of the file.
+    :param file: its name in the finding's position.
     """
     place = _locate_error(error, text, file=file)
     if (quotation := _find_quotation_start(text, place)) is not None:
         return Finding(severity=Severity.ERROR, code="bad_yaml", path="", message=_LONG_QUOTATION, place=quotation)
-    told = str(getattr(error, "problem", None) or getattr(error, "reason", None) or error)
+    problem = str(getattr(error, "problem", None) or getattr(error, "reason", None) or error)
     lines = text.splitlines()
     before = lines[place.line - 1][: place.column] if place.line <= len(lines) else ""
-    meaning = next((meaning for words, meaning in _MEANINGS.items() if words in told), "it cannot be read")
+    meaning = next((meaning for words, meaning in _MEANINGS.items() if words in problem), "it cannot be read")
     if "\t" in before and not before.strip(" \t-"):
         meaning = _TAB
-    reason = told if told.isprintable() else sanitize_name(told)
+    reason = problem if problem.isprintable() else sanitize_name(problem)
     message = f"is no YAML: {meaning} ({reason})"
     return Finding(severity=Severity.ERROR, code="bad_yaml", path="", message=message, place=place)
 
 
 def _find_quotation_start(text: str, place: FilePosition) -> FilePosition | None:
-    """Return where a quotation of several lines begins that ends on the line of an error.
+    """Return the start of a quotation that spans several lines and ends on the line of an error, or None.
 
-    With a mark missing, a text goes on until the next quotation begins, which then looks wrong.
+    Its closing mark is probably missing: the parser takes the next opening mark for it and fails behind that mark.
     """
     found = None
     try:
@@ -118,14 +113,14 @@ def _find_quotation_start(text: str, place: FilePosition) -> FilePosition | None
                 if start.line < end.line and end.line + 1 == place.line:
                     found = FilePosition(place.file, start.line + 1, start.column + 1)
     except (yaml.YAMLError, ValueError, OverflowError):
-        pass  # of which this is told
+        pass  # the error that the caller describes
     return found
 
 
 def _locate_error(error: yaml.YAMLError, text: str, *, file: str) -> FilePosition:
     mark, opened = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
     if mark is None or (opened is not None and _ENDED.search(str(error))):
-        mark = opened  # what is not closed is found where it is opened, a key without a colon where it begins
+        mark = opened  # point at the opening mark, or at the key that lacks a colon
     if mark is not None:
         return FilePosition(file, mark.line + 1, mark.column + 1)
     before = text[: max(getattr(error, "position", 0) or 0, 0)]
@@ -133,17 +128,16 @@ def _locate_error(error: yaml.YAMLError, text: str, *, file: str) -> FilePositio
 
 
 _MOST_VALUES = 100_000
-"""Values of one file: aliases of aliases can stand for more than any machine holds."""
+"""Limit for aliases of aliases, which multiply (billion laughs)."""
 _DEEPEST = 100
 _LONGEST_NUMBER = 100
-"""Characters; Python takes longer and longer for longer ones, or refuses to write them."""
+"""Characters; Python takes quadratic time for long numbers, or refuses to print them."""
 
 _TAG = "tag:yaml.org,2002:"
 _SCALARS = {f"{_TAG}{name}": name for name in ("str", "int", "float", "bool", "null", "merge")}
 _TRUE = frozenset({"y", "yes", "true", "on"})
 _NULL = r"^(?:~|null|Null|NULL|)$"
 _BOOL = r"^(?:[yYnN]|yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$"
-_WORDS = {"null": _NULL, "bool": _BOOL}
 _SURROGATE = "[\ud800-\udfff]"
 _INT = r"^[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|[1-9][0-9_]*|0)$"
 _FLOAT = r"^(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
@@ -151,10 +145,10 @@ _FLOAT = r"^(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocatedValue:
-    """A value and where it is written.
+    """A value with its position.
 
-    :param value: a scalar, or a dict or list of what is written in it.
-    :param key: of the key before it, None in lists and at the top.
+    :param value: a scalar, or a dict or list of located values.
+    :param key: position of its key, None in lists and at the top.
     """
 
     value: Any
@@ -163,23 +157,24 @@ class LocatedValue:
 
     @property
     def plain(self) -> Any:
-        """The value without places."""
+        """The value without positions."""
         if isinstance(self.value, dict):
             return {name: entry.plain for name, entry in self.value.items()}
         return [entry.plain for entry in self.value] if isinstance(self.value, list) else self.value
 
     @property
     def shown(self) -> FilePosition:
-        """Where a reader looks for it: what begins on a line below its key is found by the key."""
+        """The position to show: that of the key for mappings, lists and null, else that of the value."""
         return self.key if self.key is not None and isinstance(self.value, dict | list | None) else self.place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YAMLDocument:
-    """What a file says.
+    """The content of a YAML file.
 
-    :param tree: of a mapping, or of a list where one is allowed; an empty mapping where the file cannot be read.
-    :param is_read: false where the tree is not what the file says.
+    :param tree: a mapping, or a list if the caller allows one; an empty mapping if the file cannot be read.
+    :param flaws: mistakes in the file.
+    :param is_read: false if the file cannot be read.
     """
 
     tree: LocatedValue
@@ -187,30 +182,14 @@ class YAMLDocument:
     is_read: bool = True
 
 
-_LocatedMapping = Mapping[str, LocatedValue]
-
-
 class _Loader(yaml.SafeLoader):
-    """Composes nodes by Helm's rules of what a plain scalar is."""
+    """Composes nodes with go-yaml's rules for plain scalars."""
 
-    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - the class of the parser has it so
-    # Helm's parser stands on libyaml's rules of YAML 1.1, which do not let a slash be escaped.
-    ESCAPE_REPLACEMENTS = {  # type: ignore[misc]  # noqa: RUF012 - likewise
-        mark: meant for mark, meant in yaml.SafeLoader.ESCAPE_REPLACEMENTS.items() if mark != "/"
-    }
-
-    @override
-    def scan_yaml_directive_value(self, start_mark: Any) -> Any:
-        """Return the version that a file says it is written in; Helm knows one."""
-        version = super().scan_yaml_directive_value(start_mark)
-        if version != (1, 1):
-            problem = "found a version other than 1.1"
-            raise ScannerError(None, None, problem, start_mark)
-        return version
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - as PyYAML's class declares it
 
     @override
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """Return the next node; an anchor may be defined anew, which PyYAML alone refuses."""
+        """Return the next node; let an anchor be defined twice, which only PyYAML refuses."""
         if not self.check_event(yaml.AliasEvent):
             self.anchors.pop(getattr(self.peek_event(), "anchor", None), None)  # type: ignore[no-untyped-call]
         return super().compose_node(parent, index)
@@ -227,14 +206,15 @@ for _name, _pattern, _first in (
 
 
 class _TooLargeError(Exception):
-    """The values of a file are too many, or too deep."""
+    """A file has too many values, or nests them too deep."""
 
 
 def read_yaml(text: str, *, file: str, may_be_list: bool = False) -> YAMLDocument:
-    """Return what a values file says, as far as it can be read.
+    """Return the values of a YAML file with their positions, and the file's mistakes.
 
-    :param file: its name, as places have it.
-    :param may_be_list: it may also hold a list, which is no values file, but what is in one.
+    :param text: the text of the file.
+    :param file: its name in positions.
+    :param may_be_list: accept a list at the top instead of a mapping.
     """
     top = FilePosition(file, 1, 1)
     if is_too_long(text):
@@ -290,9 +270,9 @@ def _describe_node(node: Any) -> object:
 
 
 class _Reader:
-    """Reads the nodes of one file.
+    """Converts the nodes of one file.
 
-    :ivar flaws: what is wrong with them.
+    :ivar flaws: mistakes found so far.
     """
 
     def __init__(self, file: str) -> None:
@@ -305,10 +285,10 @@ class _Reader:
         return FilePosition(self._file, node.start_mark.line + 1, node.start_mark.column + 1)
 
     def read(self, node: Any, path: KeyPath, *, depth: int, key: FilePosition | None = None) -> LocatedValue:
-        """Return what a node says.
+        """Return the value of a node.
 
-        :param depth: of the path, and of what it went through.
-        :raises _TooMuchError: it stands for too much.
+        :param depth: number of collections and merges above the node.
+        :raises _TooLargeError: the file exceeds a limit.
         """
         self._left -= 1
         if self._left < 0:
@@ -337,36 +317,24 @@ class _Reader:
         if node.tag != f"{_TAG}map":
             self._add(node, path, code="bad_value", message=_describe_unknown_tag(node.tag))
         found: dict[str, LocatedValue] = {}
-        own: dict[str, LocatedValue] = {}
+        lines: dict[str, int] = {}
         for key_node, value_node in node.value:
             if key_node.tag == f"{_TAG}merge":
-                brought = self._merged(value_node, path, depth=depth + 1)
-                self._warn_of_overridden(key_node, path, before=found, brought=brought, own=own)
-                found |= brought
+                found |= self._merged(value_node, path, depth=depth + 1)  # in the order of lines, as Helm does
                 continue
             name = self._key(key_node, path)
             if name is None:
                 continue
-            if name in own:
-                first = own[name].key
-                message = f"is written twice, first on line {first.line if first else '?'}: Helm drops the first"
+            place = self.place(key_node)
+            if name in lines:
+                message = f"is written twice, first on line {lines[name]}: Helm drops the first"
                 self._add(key_node, (*path, name), code="duplicate_key", message=message)
-            found[name] = own[name] = self.read(value_node, (*path, name), depth=depth + 1, key=self.place(key_node))
+            lines[name] = place.line
+            found[name] = self.read(value_node, (*path, name), depth=depth + 1, key=place)
         return found
 
-    def _warn_of_overridden(
-        self, node: Any, path: KeyPath, *, before: _LocatedMapping, brought: _LocatedMapping, own: _LocatedMapping
-    ) -> None:
-        """Warn of keys whose values ``<<`` takes away: Helm goes through a mapping in the order of its lines."""
-        for name in before.keys() & brought.keys():
-            if before[name].plain != brought[name].plain:
-                message = "is overridden by << below it: Helm takes the last one, so write << first"
-                place = (own[name].key if name in own else None) or self.place(node)
-                flaw = _make_flaw(place, "duplicate_key", message=message, path=(*path, name))
-                self.flaws.append(replace(flaw, severity=Severity.WARNING))
-
     def _merged(self, node: Any, path: KeyPath, *, depth: int) -> dict[str, LocatedValue]:
-        """Return what one ``<<`` brings in; of a list of mappings the first one wins."""
+        """Return the keys that one ``<<`` merges in; the first mapping of a list wins."""
         found: dict[str, LocatedValue] = {}
         for each in node.value if isinstance(node, yaml.SequenceNode) else [node]:
             if isinstance(each, yaml.MappingNode):
@@ -378,7 +346,7 @@ class _Reader:
         return found
 
     def _key(self, node: Any, path: KeyPath) -> str | None:
-        """Return a key as the text that Helm makes of it, None where it cannot be one."""
+        """Return the string that Helm makes of a key, or None if the key is invalid."""
         if not isinstance(node, yaml.ScalarNode):
             message = "is a mapping or list in the place of a key; a text with { or [ at its beginning needs quotes"
             self._add(node, path, code="wrong_type", message=message)
@@ -398,9 +366,6 @@ class _Reader:
         if re.search(_SURROGATE, text):
             self._add(node, path, code="bad_value", message="has half of a surrogate pair, which is no character")
             return ""
-        if kind in _WORDS and not re.search(_WORDS[kind], text):
-            self._add(node, path, code="bad_value", message=f"has the tag !!{kind}, and is none: {quote(text)}")
-            return None
         try:
             match kind:
                 case "str" | "merge":
@@ -429,20 +394,13 @@ def _describe_unknown_tag(tag: str) -> str:
 
 
 def _require_short(number: str) -> str:
-    """Return a number as it is written.
-
-    :raises ValueError: it has more characters than anybody reads.
-    """
     if len(number) > _LONGEST_NUMBER:
         raise ValueError
     return number
 
 
 def _parse_int(text: str) -> int | float:
-    """Return a whole number as go-yaml reads it: ``0x1F``, ``0b1``, ``0o17`` and ``017`` as well.
-
-    :raises ValueError: it is none.
-    """
+    """Return a whole number as go-yaml reads it, also ``0x1F``, ``0b1``, ``0o17`` and ``017``."""
     plain = text.replace("_", "")
     if re.fullmatch(r"[-+]?0[0-7]+", plain):
         return int(plain, 8)
@@ -450,5 +408,5 @@ def _parse_int(text: str) -> int | float:
 
 
 def strip_positions(tree: Mapping[str, LocatedValue]) -> dict[str, Any]:
-    """Return a mapping without places."""
+    """Return the plain values of a mapping of located values."""
     return {name: entry.plain for name, entry in tree.items()}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuspawner.cli.cluster.cluster_view import add_view_arguments
+from gpuspawner.cli.cluster.cluster_view import ClusterView, add_view_arguments, open_cluster_viewer
 from tests.unit.kube.watch_server import NODES, PODS, WatchServer, serve_watches
 
 Parsed = Callable[..., argparse.Namespace]
@@ -93,3 +93,9 @@ def calls(kubeconfig: str, folder: Path, values: Any) -> list[str]:
 def settings(**more: Any) -> dict[str, Any]:
     """Return values with settings of gpuspawner."""
     return {"hub": {"config": {"GPUSpawner": more}}}
+
+
+async def view_cluster_once(arguments: argparse.Namespace) -> ClusterView:
+    """Return the state of the cluster at one moment."""
+    async with open_cluster_viewer(arguments) as viewer:
+        return await viewer.read_view()

@@ -19,7 +19,6 @@ BELOW = "jupyterhub: {hub: {config: {GPUSpawner: {cpu: {max: 4}}}}}"
         (RIGHT, "\nhub: {config: abc}", "hub.config", "must be a mapping, not a text"),
         (RIGHT, "\nhub: [1]", "hub", "must be a mapping, not a list"),
         (BELOW, "\njupyterhub: {hub: 5}", "jupyterhub.hub", "must be a mapping, not a number"),
-        (BELOW, "\njupyterhub: true", "jupyterhub", "must be a mapping, not a boolean"),
     ],
 )
 def test_what_is_no_section_is_an_error_with_its_place(lower: str, upper: str, path: str, message: str, tmp_path: Path):

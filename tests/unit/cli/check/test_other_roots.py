@@ -41,31 +41,6 @@ def test_values_that_the_chart_never_gets_are_told(
     assert found == expected
 
 
-ALIAS = "z2jh: {hub: {config: {GPUSpawner: {cpu: {max: 4}}}}}"
-AWAY = "What files before say there is taken away"
-
-
-@pytest.mark.parametrize(
-    ("lower", "upper", "path", "severity", "message"),
-    [
-        (TOP, "\njupyterhub: hello", "jupyterhub", Severity.ERROR, "must be a mapping, not a text"),
-        (TOP, "\nJupyterHub: [1]", "JupyterHub", Severity.ERROR, "must be a mapping, not a list"),
-        (TOP, "\njupyterhub:", "jupyterhub", Severity.WARNING, "is null"),
-        (ALIAS, "\njupyterhub: 5", "jupyterhub", Severity.ERROR, "must be a mapping, not a number"),
-        (ALIAS, "\nz2jh: hello", "z2jh", Severity.ERROR, AWAY),
-        (ALIAS, "\nz2jh: null", "z2jh", Severity.WARNING, AWAY),
-        (ALIAS, f"\nz2jh: []\n{TOP}", "z2jh", Severity.ERROR, AWAY),
-    ],
-)
-def test_a_key_of_a_chart_around_it_that_holds_no_values_is_told(
-    lower: str, upper: str, path: str, severity: Severity, message: str, tmp_path: Path
-):
-    (found,) = find_misplaced_values(written(tmp_path, lower, upper))
-    assert (found.path, found.severity, message in found.message) == (path, severity, True), found.message
-    assert found.place
-    assert (Path(found.place.file).name, found.place.line) == ("1.yaml", 2)
-
-
 def test_other_keys_may_be_anything(tmp_path: Path):
     assert list(find_misplaced_values(written(tmp_path, f"tags: {{a: 1}}\n{TOP}", "tags: hello\nglobal: 3"))) == []
 

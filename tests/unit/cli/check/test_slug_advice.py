@@ -37,9 +37,3 @@ def test_a_type_that_nobody_would_bring_is_told(text: str, fields: list[str]):
 def test_the_nearest_one_is_named():
     ((_, message),) = told("presets: {p: {gpu: a100-400gb}}")
     assert message.endswith("Did you mean 'a100-40gb'?")
-
-
-def test_a_type_that_a_file_takes_out_is_told_where_it_is_still_named():
-    model = Settings.parse({"presets": {"p": {"gpu": "t4"}}, "gpus": {"t4": None}}).model
-    ((field, code),) = ((each.field, each.code) for each in find_unknown_slugs(model, taken_out={"t4"}))
-    assert (field, code) == ("presets.p.gpu", "taken_out")

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.cluster.cluster_view import open_cluster_viewer, view_cluster_once
+from gpuspawner.cli.cluster.cluster_view import open_cluster_viewer
 from gpuspawner.cli.cluster.connection import ClusterError
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.core.verdict.availability import count_availability
-from tests.unit.cli.conftest import Parsed, gpu_pod, settings, written_kubeconfig
+from tests.unit.cli.conftest import Parsed, gpu_pod, settings, view_cluster_once, written_kubeconfig
 from tests.unit.kube.watch_server import PODS, WatchServer, eventually
 
 

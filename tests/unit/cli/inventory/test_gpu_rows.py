@@ -2,10 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuspawner.cli.cluster.cluster_view import view_cluster_once
 from gpuspawner.cli.common.output import Paint
 from gpuspawner.cli.inventory.gpu_type_rows import TypeRow, build_type_rows, format_type_table
-from tests.unit.cli.conftest import A100, Parsed, gpu_node, gpu_pod, settings
+from tests.unit.cli.conftest import A100, Parsed, gpu_node, gpu_pod, settings, view_cluster_once
 from tests.unit.kube.watch_server import NODES, PODS, WatchServer
 
 

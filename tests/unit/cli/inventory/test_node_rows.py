@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.cluster.cluster_view import view_cluster_once
 from gpuspawner.cli.common.output import Paint
 from gpuspawner.cli.inventory.node_rows import NodeRow, build_node_rows, format_node_table
-from tests.unit.cli.conftest import A100, Parsed, gpu_node, settings
+from tests.unit.cli.conftest import A100, Parsed, gpu_node, settings, view_cluster_once
 from tests.unit.kube.watch_server import NODES, WatchServer
 
 NOT_READY = {"status": {**gpu_node("x")["status"], "conditions": [{"type": "Ready", "status": "False"}]}}

@@ -4,18 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from gpuspawner.cli.common.findings import Severity
 from gpuspawner.cli.values.trait_sources import (
     TraitSource,
-    find_node_selector_terms,
     find_trait_source,
-    list_match_expressions,
     list_pod_tolerations,
-    make_warning,
+    make_finding,
 )
 from gpuspawner.core.cluster.model import Toleration
 from tests.unit.cli_support import written
-
-USER = {"key": "hub.jupyter.org/node-purpose", "operator": "In", "values": ["user"]}
 
 
 @pytest.mark.parametrize(
@@ -81,41 +78,6 @@ def test_a_toleration_is_read_whole(tmp_path: Path):
     )
 
 
-def test_the_charts_own_term_goes_beside_the_admins(tmp_path: Path):
-    text = """
-        singleuser: {extraNodeAffinity: {required: [{matchExpressions: []}]}}
-        scheduling: {userPods: {nodeAffinity: {matchNodePurpose: require}}}
-    """
-    said = find_node_selector_terms(written(tmp_path, text))
-    assert said is not None
-    assert said.value == [{"matchExpressions": []}, {"matchExpressions": [USER]}]
-
-
-def test_an_affinity_of_the_whole_pod_takes_the_place_of_others(tmp_path: Path):
-    text = """
-        singleuser:
-          extraNodeAffinity: {required: [{matchExpressions: []}]}
-          extraPodConfig:
-            affinity:
-              nodeAffinity:
-                requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [1, {key: k}]}]}
-    """
-    said = find_node_selector_terms(written(tmp_path, text))
-    assert said is not None
-    assert [list_match_expressions(term) for term in said.value] == [[{"key": "k"}]]
-
-
-@pytest.mark.parametrize(
-    "within", ["{}", "{extraNodeAffinity: {required: []}}", "{extraPodConfig: 3}", "{extraNodeAffinity: {required: 3}}"]
-)
-def test_without_terms_there_are_none(within: str, tmp_path: Path):
-    assert find_node_selector_terms(written(tmp_path, f"singleuser: {within}")) is None
-
-
-def test_a_term_may_be_anything():
-    assert (list_match_expressions(3), list_match_expressions({"matchExpressions": {"a": 1}})) == ([], [])
-
-
-def test_a_warning_has_the_place_of_its_path(tmp_path: Path):
-    found = make_warning(written(tmp_path, "a: {b: 1}"), ("a", "b"), code="c", message="m")
+def test_a_finding_has_the_place_of_its_path(tmp_path: Path):
+    found = make_finding(written(tmp_path, "a: {b: 1}"), ("a", "b"), severity=Severity.WARNING, code="c", message="m")
     assert (found.path, found.place and found.place.column) == ("a.b", 8)
