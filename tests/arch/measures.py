@@ -55,6 +55,8 @@ VERBS = frozenset(
 """A list: a verb that is missing there counts as no verb."""
 SMALL_LINES = 60
 """A module with fewer lines needs more than one importer."""
+COMMANDS = re.compile(r"gpuspawner\.cli\.(convert|demo|schema|version)")
+"""Sub-commands of the program: modules of their own, because a module's docstring is its command's help."""
 VAGUE_WORDS = frozenset({"somebody", "nobody", "people", "whoever"})
 
 
@@ -113,7 +115,10 @@ def small_modules_with_one_importer(modules: Modules) -> Result:
     small = [
         module.at(1, f"{module.lines} lines, for {next(iter(importers[module.name]))}")
         for module in modules.values()
-        if not module.is_init and module.lines < SMALL_LINES and len(importers[module.name]) == 1
+        if not module.is_init
+        and module.lines < SMALL_LINES
+        and len(importers[module.name]) == 1
+        and not COMMANDS.fullmatch(module.name)
     ]
     return Result(len(small), small)
 
@@ -121,14 +126,16 @@ def small_modules_with_one_importer(modules: Modules) -> Result:
 def circles(modules: Modules) -> Result:
     """Count the strongly connected groups of rooms.
 
-    The imports of the outermost ``__init__`` do not count: it hands out names of all layers.
+    A module that stands directly in a layer, beside the layer's rooms, counts as a room of its own. The imports of the
+    outermost ``__init__`` do not count: it hands out names of all layers.
     """
     arrows: defaultdict[str, dict[str, list[str]]] = defaultdict(dict)
     for module in modules.values():
+        own = _find_import_room(module)
         for found in find_imports(module, modules) if "." in module.name else ():
-            room = modules[found.target].room
-            if room != module.room:
-                arrows[module.room].setdefault(room, []).append(module.at(found.line, f"imports {found.target}"))
+            room = _find_import_room(modules[found.target])
+            if room != own:
+                arrows[own].setdefault(room, []).append(module.at(found.line, f"imports {found.target}"))
     reached = {room: _reach(room, arrows) for room in list(arrows)}
     groups = {frozenset(other for other in rooms if room in reached.get(other, ())) for room, rooms in reached.items()}
     groups = {group for group in groups if len(group) > 1}
@@ -138,6 +145,10 @@ def circles(modules: Modules) -> Result:
         for room in sorted(group):
             offenders += [f"  {place}" for other in sorted(group) for place in arrows[room].get(other, [])]
     return Result(len(groups), offenders)
+
+
+def _find_import_room(module: Module) -> str:
+    return module.name if module.room.count(".") <= 1 else module.room
 
 
 def _reach(start: str, arrows: Mapping[str, Mapping[str, list[str]]]) -> set[str]:
@@ -295,17 +306,18 @@ ROWS: Mapping[str, Row] = {
 }
 
 LIMITS: Mapping[str, Bounds] = {
-    "largest_package": Bounds(high=130),
-    "small_modules": Bounds(high=60),
-    "circles": Bounds(high=5),
-    "names_twice": Bounds(high=100),
-    "verbs": Bounds(low=25),
+    "largest_package": Bounds(high=15),
+    "modules": Bounds(high=180),
+    "small_modules": Bounds(high=0),
+    "circles": Bounds(high=0),
+    "names_twice": Bounds(high=3),
+    "verbs": Bounds(low=60),
     "parameters": Bounds(low=25),
     "spawner_any": Bounds(high=0),
     "reach_ins": Bounds(high=0),
     "foreign_reach_ins": Bounds(high=0),
-    "caches": Bounds(high=4),
-    "trait_bases": Bounds(high=4),
+    "caches": Bounds(high=0),
+    "trait_bases": Bounds(high=1),
     "vague_words": Bounds(high=6.5),
     "rows_without_ids": Bounds(high=0),
 }

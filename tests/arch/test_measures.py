@@ -129,6 +129,11 @@ def test_a_module_with_two_importers_or_60_lines_is_not_found(other: dict[str, s
     assert measures.small_modules_with_one_importer(load_modules(SMALL | other)).figure == 0
 
 
+def test_a_command_of_the_program_may_be_small():
+    modules = {"gpuspawner/cli/version.py": "def run(): ...\n", "gpuspawner/cli/main.py": "from . import version"}
+    assert measures.small_modules_with_one_importer(load_modules(modules)).figure == 0
+
+
 @pytest.mark.parametrize(
     "back",
     [
@@ -154,12 +159,23 @@ def test_imports_within_a_room_and_in_one_direction_are_no_circle():
     modules = load_modules(
         {
             "gpuspawner/__init__.py": "from gpuspawner.hub.a import x",
-            "gpuspawner/hub/a.py": "from gpuspawner.hub import b\nfrom gpuspawner.hub.form import c\nimport gpuspawner",
-            "gpuspawner/hub/b.py": "from gpuspawner.hub import a",
-            "gpuspawner/hub/form/c.py": "import gpuspawner",
+            "gpuspawner/hub/a.py": "from gpuspawner.hub.form import b\nimport gpuspawner",
+            "gpuspawner/hub/form/b.py": "from gpuspawner.hub.form import c",
+            "gpuspawner/hub/form/c.py": "import gpuspawner\nfrom gpuspawner.hub.form import b",
         }
     )
     assert measures.circles(modules) == Result(0, [])
+
+
+def test_a_module_beside_the_rooms_of_a_layer_is_a_room_of_its_own():
+    modules = {
+        "gpuspawner/hub/errors.py": "",
+        "gpuspawner/hub/form/f.py": "from gpuspawner.hub import errors",
+        "gpuspawner/hub/spawner.py": "from gpuspawner.hub.form import f",
+    }
+    assert measures.circles(load_modules(modules)) == Result(0, [])
+    modules["gpuspawner/hub/form/f.py"] = "from gpuspawner.hub import spawner"
+    assert measures.circles(load_modules(modules)).figure == 1
 
 
 # -- names and documentation -------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from gpuspawner.cli.values.trait_sources import find_trait_source, make_finding
 from gpuspawner.cli.values.yaml_reader import LocatedValue
 from gpuspawner.core.text.quoting import quote
 from gpuspawner.hub.config.traits import SETTING_TRAITS
+from gpuspawner.hub.kubespawner.private_api import validate_trait_value
 from gpuspawner.hub.spawner import GPUSpawner
 
 _BYTE_TRAITS = "a number of bytes, or a text such as 4G (K, M, G or T, without an i)"
