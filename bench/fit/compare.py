@@ -14,9 +14,8 @@ from gpuspawner.core.cluster.decode import decode_node, decode_pod
 from gpuspawner.core.cluster.decode_selectors import decode_volume_terms
 from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.cluster.state import Occupancy
-from gpuspawner.core.scheduling.check import check_node
 from gpuspawner.core.scheduling.results import Answer, FitResult, ScanResult
-from gpuspawner.core.scheduling.scan import scan_nodes
+from gpuspawner.core.scheduling.scan import check_node, scan_nodes
 
 UNBOUND = "a volume that is chosen when the pod is placed"
 

@@ -21,9 +21,8 @@ from typing import Any, TextIO
 import yaml
 from traitlets.config.loader import PyFileConfigLoader
 
-from gpuspawner.cli.common.exits import OK
 from gpuspawner.cli.common.findings import Severity
-from gpuspawner.cli.common.output import sanitize
+from gpuspawner.cli.common.output import OK, sanitize
 from gpuspawner.cli.values.yaml_reader import describe_decode_error, read_text, read_yaml
 from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.settings.profiles.profile_list import AMOUNT_TRAITS, convert_profile_list

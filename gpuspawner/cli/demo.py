@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
-from gpuspawner.cli.common.exits import FAILED, OK
+from gpuspawner.cli.common.output import FAILED, OK
 
 _NEEDED = ("Makefile", "devcluster/demo/__main__.py")
 

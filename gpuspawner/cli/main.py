@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from gpuspawner import __version__
 from gpuspawner.cli import convert, demo, schema, version
 from gpuspawner.cli.check import command as check_command
-from gpuspawner.cli.common.exits import BAD, FAILED, INTERRUPTED
-from gpuspawner.cli.common.output import sanitize
+from gpuspawner.cli.common.output import BAD, FAILED, INTERRUPTED, sanitize
 from gpuspawner.cli.doctor import command as doctor_command
 from gpuspawner.cli.explain import command as explain_command
 from gpuspawner.cli.inventory import command as inventory_command
@@ -38,7 +37,7 @@ exit codes:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one sub-command and return the exit code, one of :mod:`gpuspawner.cli.common.exits`.
+    """Run one sub-command and return the exit code, one of :mod:`gpuspawner.cli.common.output`.
 
     :param arguments: of the command line, without the program's name; None for ``sys.argv``.
     """

@@ -22,8 +22,7 @@ from typing import Any, TextIO
 
 from traitlets import Bool, Float, Integer, TraitType, Unicode
 
-from gpuspawner.cli.common.exits import OK
-from gpuspawner.cli.common.output import write_result
+from gpuspawner.cli.common.output import OK, write_result
 from gpuspawner.hub.config.traits import SETTING_TRAITS
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.settings.json_schema import build_settings_schema, build_values_schema

@@ -13,8 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TextIO
 
 from gpuspawner import __version__
-from gpuspawner.cli.common.exits import OK
-from gpuspawner.cli.common.output import add_output_argument, write_result
+from gpuspawner.cli.common.output import OK, add_output_argument, write_result
 
 _PACKAGES = {"jupyterhub": "jupyterhub", "kubespawner": "jupyterhub-kubespawner", "kubernetes_asyncio": ""}
 """Name of the module → name of its package, empty if it is the same."""

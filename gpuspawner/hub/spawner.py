@@ -50,8 +50,7 @@ from gpuspawner.hub.pod import run_time
 from gpuspawner.hub.pod.overrides import list_gpu_resources
 from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
 from gpuspawner.hub.request import context, languages
-from gpuspawner.hub.request.context import read_choice_header
-from gpuspawner.hub.request.links import LINK_PREFIX
+from gpuspawner.hub.request.context import LINK_PREFIX, read_choice_header
 from gpuspawner.hub.start import cancellation
 from gpuspawner.hub.start.preflight import draft_pod, run_preflight
 from gpuspawner.hub.start.state import StartState

@@ -18,7 +18,7 @@ from traitlets.config import Config
 from traitlets.config.loader import LazyConfigValue
 
 from gpuspawner.core.errors import Problem, SettingsError
-from gpuspawner.core.text.quoting import quote
+from gpuspawner.core.text.wording import quote
 from gpuspawner.hub.config.traits import SETTING_TRAITS, GPUSpawnerTraits
 from gpuspawner.hub.request.languages import load_languages
 from gpuspawner.hub.spawner import GPUSpawner

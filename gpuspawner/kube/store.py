@@ -21,8 +21,7 @@ from kubernetes_asyncio.client import CustomObjectsApi
 from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.state import Inventory, Occupancy
 from gpuspawner.core.text.i18n import gettext_lazy
-from gpuspawner.kube.client.access import find_missing_verb
-from gpuspawner.kube.client.api_requests import APIMethod
+from gpuspawner.kube.client.api_requests import APIMethod, find_missing_verb
 from gpuspawner.kube.client.pacing import SteadyClock
 from gpuspawner.kube.resources import dra_devices
 from gpuspawner.kube.resources.karpenter_node_pools import KarpenterNodePools

@@ -12,11 +12,11 @@ The mapping below `hub.config.GPUSpawner`, or YAML files with such mappings, ent
 - `profiles`: convert a KubeSpawner `profile_list` to settings.
 """
 
-from gpuspawner.settings.dotted_paths import DottedPaths
 from gpuspawner.settings.files import SettingsFile, attribute_problems, merge_settings_files, read_settings_files
 from gpuspawner.settings.json_schema import build_settings_schema
 from gpuspawner.settings.merging import diff_values, merge_values
 from gpuspawner.settings.parsing import Settings
+from gpuspawner.settings.validation_errors import DottedPaths
 
 __all__ = [
     "DottedPaths",

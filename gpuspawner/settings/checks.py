@@ -18,7 +18,7 @@ from gpuspawner.core.errors import Problem, SelectionError
 from gpuspawner.core.request.field_definitions import AMOUNT_FIELDS, CLOSED_CHOICES
 from gpuspawner.core.request.fields import AmountField, ClosedChoiceField
 from gpuspawner.core.request.selection import validate
-from gpuspawner.core.text.quoting import quote, sanitize_name, suggest_name
+from gpuspawner.core.text.wording import quote, sanitize_name, suggest_name
 from gpuspawner.core.units.duration import format_duration
 from gpuspawner.settings.gpu import GPUEntry, TolerationSetting
 from gpuspawner.settings.models import (

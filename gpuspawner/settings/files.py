@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 import yaml
 
 from gpuspawner.core.errors import Problem, SettingsError
-from gpuspawner.core.text.quoting import sanitize_name
-from gpuspawner.settings.dotted_paths import DottedPaths
+from gpuspawner.core.text.wording import sanitize_name
 from gpuspawner.settings.merging import convert_to_plain, merge_values
+from gpuspawner.settings.validation_errors import DottedPaths
 
 SETTINGS_SECTION = ("hub", "config", "GPUSpawner")
 """Path of the settings in the values of zero-to-jupyterhub."""

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
 from gpuspawner.core.errors import Problem, SettingsError
-from gpuspawner.core.text.quoting import sanitize_name
+from gpuspawner.core.text.wording import sanitize_name
 from gpuspawner.settings.checks import check_presets, check_settings
 from gpuspawner.settings.convert import convert_settings
 from gpuspawner.settings.gpu import build_accelerator_table, load_builtin_accelerators

@@ -10,7 +10,7 @@ from gpuspawner.core.catalog.policy_model import ANY, UNLIMITED, normalize_group
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.request.field_definitions import IMAGE, POLICY_CHOICES
 from gpuspawner.core.request.fields import ChoiceField
-from gpuspawner.core.text.quoting import quote, sanitize_name, suggest_name
+from gpuspawner.core.text.wording import quote, sanitize_name, suggest_name
 from gpuspawner.core.units.quantity import format_cpu, format_memory
 from gpuspawner.settings.models import CPUSetting, MemorySetting, SettingsModel
 from gpuspawner.settings.policy import CPURange, MemoryRange, PoolEntry, RuleEntry, TypeLimits

@@ -16,7 +16,7 @@ from gpuspawner.cli.values.helm_values import HUB_CONFIG_PATH, SETTINGS_PATH, He
 from gpuspawner.cli.values.trait_sources import find_trait_source, make_finding
 from gpuspawner.core.catalog.model import Image
 from gpuspawner.core.catalog.node_labels import find_vendor
-from gpuspawner.core.text.quoting import quote
+from gpuspawner.core.text.wording import quote
 
 SPAWNER_CLASS = "gpuspawner.GPUSpawner"
 _OWN_CLASSES = frozenset({SPAWNER_CLASS, "gpu", "gpuspawner.hub.spawner.GPUSpawner"})

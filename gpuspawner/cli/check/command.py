@@ -30,9 +30,8 @@ from gpuspawner.cli.check.settings_errors import (
 from gpuspawner.cli.check.settings_warnings import find_misspelled_names, find_oversized_limits, find_unknown_slugs
 from gpuspawner.cli.check.type_warnings import find_type_warnings
 from gpuspawner.cli.cluster.connection import add_cluster_arguments
-from gpuspawner.cli.common.exits import BAD, OK
 from gpuspawner.cli.common.findings import Finding, Severity, format_findings, sort_findings
-from gpuspawner.cli.common.output import Paint, add_output_argument, write_result
+from gpuspawner.cli.common.output import BAD, OK, Paint, add_output_argument, write_result
 from gpuspawner.cli.values.helm_values import HelmValues, merge_settings, read_values
 from gpuspawner.settings import Settings
 

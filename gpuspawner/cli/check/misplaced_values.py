@@ -21,7 +21,7 @@ from gpuspawner.cli.values.chart_config import BASE_CHART_KEYS, CHART_KEYS
 from gpuspawner.cli.values.helm_values import CHART_NAME, HUB_CONFIG_PATH, SETTINGS_PATH, HelmValues
 from gpuspawner.cli.values.trait_sources import find_trait_source, make_finding
 from gpuspawner.cli.values.yaml_reader import LocatedValue
-from gpuspawner.core.text.quoting import quote
+from gpuspawner.core.text.wording import quote
 from gpuspawner.hub.config.traits import SETTING_TRAITS
 from gpuspawner.hub.kubespawner.private_api import validate_trait_value
 from gpuspawner.hub.spawner import GPUSpawner

@@ -13,9 +13,9 @@ from gpuspawner.cli.values.helm_values import HUB_CONFIG_PATH, SETTINGS_PATH, SP
 from gpuspawner.cli.values.trait_sources import make_finding
 from gpuspawner.cli.values.yaml_reader import LocatedValue
 from gpuspawner.core.errors import Problem, SettingsError
-from gpuspawner.core.text.quoting import sanitize_name
+from gpuspawner.core.text.wording import sanitize_name
 from gpuspawner.hub.startup import check_config
-from gpuspawner.settings.dotted_paths import DottedPaths
+from gpuspawner.settings.validation_errors import DottedPaths
 
 _KEY_CODES = ("unknown_key", "bad_slug", "duplicate_key")
 """Codes of problems that concern a key, not its value."""

@@ -20,7 +20,7 @@ from gpuspawner.core.catalog.software import PLATFORM_LABELS
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
 from gpuspawner.core.discovery.node_facts import SPOT_LABELS
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.text.quoting import quote, sanitize_name, suggest_name
+from gpuspawner.core.text.wording import quote, sanitize_name, suggest_name
 from gpuspawner.core.units.duration import format_duration
 from gpuspawner.core.units.quantity import format_cpu, format_memory
 from gpuspawner.settings.gpu import GPUEntry, load_builtin_accelerators

@@ -12,7 +12,7 @@ from gpuspawner.core.cluster.model import Node, Taint, Toleration
 from gpuspawner.core.cluster.taints import tolerates_taints
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.text.quoting import format_list, quote
+from gpuspawner.core.text.wording import format_list, quote
 
 _AKS_SPOT = "kubernetes.azure.com/scalesetpriority"
 _TAINTS_BY_LABEL = (

@@ -21,7 +21,7 @@ from kubernetes_asyncio.client.rest import ApiException
 from kubernetes_asyncio.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION
 
 from gpuspawner.core.errors import GPUSpawnerError, Problem
-from gpuspawner.kube.client.access import is_allowed
+from gpuspawner.kube.client.api_requests import is_allowed
 
 _TLS_CLOSE_S = 0.25
 """Time for TLS connections to close before the event loop ends; aiohttp does not signal the end

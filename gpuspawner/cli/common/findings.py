@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from gpuspawner.cli.common.output import Paint, sanitize
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.text.quoting import sanitize_name
+from gpuspawner.core.text.wording import sanitize_name
 
 KeyPath = tuple[str | int, ...]
 """Keys and list indexes from the top of a file."""

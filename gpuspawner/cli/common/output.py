@@ -1,4 +1,7 @@
-"""Writes results as a table in color, or as JSON or YAML for programs."""
+"""Writes results as a table in color, or as JSON or YAML for programs.
+
+Exit codes of all commands; argparse exits with 2 for a wrong call.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,16 @@ from dataclasses import dataclass
 from typing import TextIO
 
 import yaml
+
+OK = 0
+"""Everything is as it should be."""
+BAD = 1
+"""The command found an error."""
+FAILED = 3
+"""The command could not read a file or the cluster."""
+INTERRUPTED = 130
+"""Ctrl-C, as shells report it (128 + SIGINT)."""
+
 
 OUTPUT_FORMATS = ("table", "json", "yaml")
 

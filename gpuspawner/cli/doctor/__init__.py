@@ -10,11 +10,11 @@ changed in the cluster, except that ``isolation_probe`` starts pods with ``--pro
   ``gpu_sharing``; about settings: ``choices``, ``namespace``, ``referenced_objects``.
 """
 
+from gpuspawner.cli.doctor.command import diagnose
 from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity
 from gpuspawner.cli.doctor.fact_reader import read_facts
 from gpuspawner.cli.doctor.facts import ClusterFacts, ObjectKind
 from gpuspawner.cli.doctor.isolation_probe import ProbeResult, run_probe_pods
-from gpuspawner.cli.doctor.rules import diagnose
 
 __all__ = [
     "ClusterFacts",

@@ -14,8 +14,7 @@ from kubernetes_asyncio.client import ApiClient, AuthorizationV1Api
 from gpuspawner.cli.cluster.shipped_roles import Permission, ServiceAccount, describe_permissions
 from gpuspawner.cli.doctor.diagnosis import shorten_list
 from gpuspawner.core.json_access import as_dict, as_text
-from gpuspawner.kube.client.api_requests import APIUnavailableError, read_body, send_request
-from gpuspawner.kube.client.listing import list_each
+from gpuspawner.kube.client.api_requests import APIUnavailableError, list_each, read_body, send_request
 from gpuspawner.kube.client.pacing import Pacer
 
 REQUEST_TIMEOUT_S = 15.0

@@ -21,21 +21,73 @@ import asyncio
 import contextlib
 import signal
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TextIO
 
 from gpuspawner.cli.cluster.cluster_view import open_cluster_viewer
 from gpuspawner.cli.cluster.connection import add_cluster_arguments
 from gpuspawner.cli.cluster.shipped_roles import ServiceAccount
-from gpuspawner.cli.common.exits import BAD, FAILED, OK
-from gpuspawner.cli.common.output import Paint, add_output_argument, sanitize, write_result
-from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity
+from gpuspawner.cli.common.output import BAD, FAILED, OK, Paint, add_output_argument, sanitize, write_result
+from gpuspawner.cli.doctor import (
+    choices,
+    device_plugins,
+    gpu_sharing,
+    hub_health,
+    namespace,
+    node_health,
+    referenced_objects,
+)
+from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity, rank_diagnosis
 from gpuspawner.cli.doctor.fact_reader import read_facts
-from gpuspawner.cli.doctor.facts import ObjectKind
+from gpuspawner.cli.doctor.facts import ClusterFacts, ObjectKind
 from gpuspawner.cli.doctor.isolation_probe import choose_probe_nodes, run_probe_pods
-from gpuspawner.cli.doctor.rules import diagnose
 from gpuspawner.cli.values.helm_values import add_values_argument
+
+RULES: tuple[Callable[[ClusterFacts], Iterable[Diagnosis]], ...] = (
+    hub_health.check_kubernetes_version,
+    hub_health.check_hub_exists,
+    hub_health.check_hub_runs,
+    hub_health.check_hub_image,
+    hub_health.check_hub_account,
+    hub_health.check_missing_rights,
+    hub_health.check_dangerous_rights,
+    device_plugins.check_plugins_exist,
+    device_plugins.check_plugins_run,
+    device_plugins.check_gpu_labels,
+    node_health.check_hub_flags,
+    gpu_sharing.check_mig_states,
+    gpu_sharing.check_mig_strategies,
+    gpu_sharing.check_shared_counts,
+    node_health.check_nodes_ready,
+    node_health.check_cordoned_nodes,
+    node_health.check_node_conditions,
+    choices.check_any_gpu,
+    choices.check_types_exist,
+    choices.check_drivers,
+    choices.check_bounds,
+    choices.check_autoscaler,
+    choices.check_node_pools,
+    namespace.check_namespace,
+    namespace.check_quotas,
+    namespace.check_limit_ranges,
+    namespace.check_pull_secrets,
+    referenced_objects.check_runtime_classes,
+    referenced_objects.check_priority_classes,
+    referenced_objects.check_queues,
+    referenced_objects.check_storage,
+    gpu_sharing.check_gpu_leaks,
+    gpu_sharing.check_unprobed_nodes,
+)
+
+
+def diagnose(facts: ClusterFacts) -> tuple[Diagnosis, ...]:
+    """Return the findings of all rules, the worst first.
+
+    :param facts: of the cluster and the settings.
+    """
+    return tuple(sorted((finding for rule in RULES for finding in rule(facts)), key=rank_diagnosis))
+
 
 NO_DIAGNOSIS = "Nothing to complain of."
 NO_DIAGNOSIS_IN_READ_PART = "Nothing to complain of in what could be read."

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gpuspawner.core.text.quoting import format_list
+from gpuspawner.core.text.wording import format_list
 
 _MAX_NAMES = 3
 

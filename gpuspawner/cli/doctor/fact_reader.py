@@ -32,8 +32,12 @@ from gpuspawner.cli.doctor.api import (
 from gpuspawner.cli.doctor.device_plugins import is_device_plugin
 from gpuspawner.cli.doctor.facts import ClusterFacts, KubernetesObject, ObjectKind, get_object_name
 from gpuspawner.cli.doctor.pod_health import list_live_hub_pods
-from gpuspawner.cli.values.chart_config import DEFAULT_HUB_ACCOUNT, get_chart_value
-from gpuspawner.cli.values.chart_requirements import ChartRequirements, read_chart_requirements
+from gpuspawner.cli.values.chart_config import (
+    DEFAULT_HUB_ACCOUNT,
+    ChartRequirements,
+    get_chart_value,
+    read_chart_requirements,
+)
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.kube.client.api_requests import APIUnavailableError

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from gpuspawner.cli.cluster.shipped_roles import Permission, RoleGrant, ServiceAccount
 from gpuspawner.cli.doctor.isolation_probe import ProbeResult
-from gpuspawner.cli.values.chart_requirements import ChartRequirements
+from gpuspawner.cli.values.chart_config import ChartRequirements
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
 from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.cluster.model import Node, Toleration

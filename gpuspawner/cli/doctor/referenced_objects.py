@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity
 from gpuspawner.cli.doctor.facts import ClusterFacts, KubernetesObject, ObjectKind, get_object_name
-from gpuspawner.cli.values.chart_requirements import ChartRequirements
+from gpuspawner.cli.values.chart_config import ChartRequirements
 from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text
 from gpuspawner.core.request.field_definitions import PRIORITY, Priority
 

@@ -31,8 +31,16 @@ from typing import Any, TextIO
 import yaml
 
 from gpuspawner.cli.cluster.cluster_view import ClusterViewer, add_view_arguments, open_cluster_viewer
-from gpuspawner.cli.common.exits import BAD, FAILED, OK
-from gpuspawner.cli.common.output import Paint, add_output_argument, format_columns, sanitize, write_result
+from gpuspawner.cli.common.output import (
+    BAD,
+    FAILED,
+    OK,
+    Paint,
+    add_output_argument,
+    format_columns,
+    sanitize,
+    write_result,
+)
 from gpuspawner.cli.explain.explanation import Explanation, NodeGroup, explain_choice
 from gpuspawner.cli.explain.offline_spawner import open_offline_spawner
 from gpuspawner.cli.values.chart_config import get_configured_trait, list_omissions

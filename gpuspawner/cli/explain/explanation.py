@@ -18,8 +18,8 @@ from gpuspawner.core.policy.admission import Admission, UnreadClusterError, admi
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.policy.usage import Usage
 from gpuspawner.core.request.selection import Selection, build_options
-from gpuspawner.core.scheduling.check import check_each_node
 from gpuspawner.core.scheduling.results import Answer, FitResult, Obstacle, Reason
+from gpuspawner.core.scheduling.scan import check_each_node
 from gpuspawner.core.text.i18n import translate_now
 from gpuspawner.core.verdict.verdict import Outcome, Verdict, predict_verdict
 from gpuspawner.core.verdict.wording import format_verdict

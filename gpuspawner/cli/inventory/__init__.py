@@ -9,10 +9,9 @@ count GPUs itself: it shows the counts of ``gpuspawner.core``.
 - ``rbac_status``: rights of the hub's ServiceAccount.
 """
 
-from gpuspawner.cli.inventory.command import InventoryReport, build_inventory_report
+from gpuspawner.cli.inventory.command import InventoryReport, RightStatus, build_inventory_report, check_granted_rights
 from gpuspawner.cli.inventory.gpu_type_rows import TypeAccess, TypeRow, build_type_rows
 from gpuspawner.cli.inventory.node_rows import NodeGPUs, NodeRow, build_node_rows
-from gpuspawner.cli.inventory.rbac_status import RightStatus, check_granted_rights
 
 __all__ = [
     "InventoryReport",

@@ -10,8 +10,13 @@ the hub's spawners, and what servers require of the cluster. The room must not k
 - ``chart_requirements``: secrets, StorageClasses and rights that the values require.
 """
 
-from gpuspawner.cli.values.chart_config import build_spawner_config, get_chart_value, get_configured_trait
-from gpuspawner.cli.values.chart_requirements import ChartRequirements, read_chart_requirements
+from gpuspawner.cli.values.chart_config import (
+    ChartRequirements,
+    build_spawner_config,
+    get_chart_value,
+    get_configured_trait,
+    read_chart_requirements,
+)
 from gpuspawner.cli.values.helm_values import HelmValues, add_values_argument, load_values, merge_settings, read_values
 from gpuspawner.cli.values.trait_sources import find_trait_source
 from gpuspawner.cli.values.yaml_reader import read_yaml

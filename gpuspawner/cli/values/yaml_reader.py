@@ -18,7 +18,7 @@ from typing_extensions import override
 from yaml.scanner import ScannerError
 
 from gpuspawner.cli.common.findings import FilePosition, Finding, KeyPath, Severity, format_path
-from gpuspawner.core.text.quoting import quote, sanitize_name
+from gpuspawner.core.text.wording import quote, sanitize_name
 
 MAX_INPUT_SIZE = 4 * 1024**2
 """Most bytes of a file; Helm stores at most 1 MiB of a release."""

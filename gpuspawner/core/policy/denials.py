@@ -10,8 +10,7 @@ from collections.abc import Collection
 
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.text.i18n import gettext, ngettext
-from gpuspawner.core.text.quoting import format_list, sanitize_name
-from gpuspawner.core.text.wording import join_sentences
+from gpuspawner.core.text.wording import format_list, join_sentences, sanitize_name
 
 Denial = Problem
 

@@ -11,8 +11,7 @@ from gpuspawner.core.errors import Problem, SelectionError
 from gpuspawner.core.request.field_definitions import FIELDS_BY_NAME, IMAGE
 from gpuspawner.core.request.fields import MAX_TEXT_LENGTH, AmountNotation
 from gpuspawner.core.text.i18n import gettext, gettext_lazy, ngettext
-from gpuspawner.core.text.quoting import format_list, quote, suggest_name
-from gpuspawner.core.text.wording import join_sentences, join_with_or
+from gpuspawner.core.text.wording import format_list, join_sentences, join_with_or, quote, suggest_name
 from gpuspawner.core.units.quantity import QuantityError, TooPreciseError
 
 _THE_IMAGE = gettext_lazy("The image")

@@ -13,7 +13,7 @@ from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE
 from gpuspawner.core.request.checks import Problems, find_max_length
 from gpuspawner.core.request.field_definitions import FIELDS, FORM_FIELDS
 from gpuspawner.core.text.i18n import gettext, ngettext
-from gpuspawner.core.text.quoting import describe_unknown_field, quote, sanitize_name
+from gpuspawner.core.text.wording import describe_unknown_field, quote, sanitize_name
 
 _QUERY_FIELDS = ("v", "preset", *FORM_FIELDS)
 _START_PRESET = "start_preset"

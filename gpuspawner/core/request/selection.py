@@ -30,8 +30,7 @@ from gpuspawner.core.request.field_definitions import (
 )
 from gpuspawner.core.request.fields import AmountField, ClosedChoiceField
 from gpuspawner.core.text.i18n import ENGLISH, gettext, gettext_lazy, use_language
-from gpuspawner.core.text.quoting import describe_unknown_field, quote, sanitize_name
-from gpuspawner.core.text.wording import join_sentences
+from gpuspawner.core.text.wording import describe_unknown_field, join_sentences, quote, sanitize_name
 from gpuspawner.core.units.quantity import format_memory
 
 OPTIONS_VERSION = 1

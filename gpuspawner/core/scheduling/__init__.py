@@ -9,10 +9,9 @@ The room knows nothing of GPU types, autoscalers or users. Preemption is not mod
 - ``pod_filters``: host ports and nominated pods; ``pod_affinity``, ``topology_spread``: other pods' domains
 """
 
-from gpuspawner.core.scheduling.check import check_each_node, check_node
 from gpuspawner.core.scheduling.node_filters import build_node_grouping
 from gpuspawner.core.scheduling.results import Answer, FitResult, Obstacle, ObstacleGroup, Reason, ScanResult
-from gpuspawner.core.scheduling.scan import fits_somewhere, scan_nodes
+from gpuspawner.core.scheduling.scan import check_each_node, check_node, fits_somewhere, scan_nodes
 
 __all__ = [
     "Answer",

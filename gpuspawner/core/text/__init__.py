@@ -9,8 +9,7 @@ Out: text in the language of the current request. The room knows nothing of clus
 """
 
 from gpuspawner.core.text.i18n import Language, gettext, gettext_lazy, ngettext, translate_now, use_language
-from gpuspawner.core.text.quoting import format_list, quote, sanitize_name
-from gpuspawner.core.text.wording import join_sentences, join_with_and, join_with_or
+from gpuspawner.core.text.wording import format_list, join_sentences, join_with_and, join_with_or, quote, sanitize_name
 
 __all__ = [
     "Language",

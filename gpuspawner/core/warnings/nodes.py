@@ -14,7 +14,7 @@ from gpuspawner.core.cluster.model import Node, Toleration
 from gpuspawner.core.cluster.taints import find_untolerated_taints, is_transient_taint
 from gpuspawner.core.discovery.discover import group_nodes_by_kind
 from gpuspawner.core.discovery.node_facts import GPU_NODE_LABELS, find_gpu_node_label
-from gpuspawner.core.text.quoting import format_list, sanitize_name
+from gpuspawner.core.text.wording import format_list, sanitize_name
 
 
 class WarningKind(StrEnum):

@@ -12,8 +12,7 @@ from gpuspawner.core.catalog.model import Catalog, Preset
 from gpuspawner.core.catalog.policy_model import ANY, Policy
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.request.selection import find_invalid_presets
-from gpuspawner.core.text.quoting import quote, suggest_name
-from gpuspawner.core.text.wording import join_sentences
+from gpuspawner.core.text.wording import join_sentences, quote, suggest_name
 from gpuspawner.core.warnings.nodes import AdminWarning, WarningKind
 
 

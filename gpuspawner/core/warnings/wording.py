@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gpuspawner.core.text.quoting import format_list, sanitize_name
+from gpuspawner.core.text.wording import format_list, sanitize_name
 from gpuspawner.core.warnings.nodes import AdminWarning
 
 MAX_WARNINGS = 20

@@ -18,7 +18,7 @@ from gpuspawner.core.policy.admission import Admission, admit
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.policy.rules import resolve_rule
 from gpuspawner.core.policy.usage import RemainingQuota, ServerUsage, Usage, sum_usage
-from gpuspawner.core.text.quoting import sanitize_name
+from gpuspawner.core.text.wording import sanitize_name
 from gpuspawner.hub.admission.admin_traits import has_cpu_node_room
 from gpuspawner.hub.admission.reservations import Reservations
 from gpuspawner.hub.config.offer import Offer

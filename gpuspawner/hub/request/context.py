@@ -9,6 +9,8 @@ Everything is kept in context variables, because tornado runs each request in it
   header.
 - A query with :data:`PREFILL_PREFIX` fills in the form. The spawner removes it before JupyterHub reads the query, so
   that the link does not start a server.
+
+The prefix of options in links to the spawn page, which depends on JupyterHub's version.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+import jupyterhub
 from jupyterhub.utils import url_escape_path, url_path_join
 
 from gpuspawner.core.errors import Problem
@@ -28,6 +31,11 @@ from gpuspawner.core.request.checks import find_max_length
 from gpuspawner.core.request.field_definitions import FIELDS, FORM_FIELDS
 from gpuspawner.core.request.selection import Selection
 from gpuspawner.hub.spawner_protocol import UserServer
+
+LINK_PREFIX = "opt-" if jupyterhub.version_info >= (6,) else ""
+"""Precedes each option in a link that starts a server. JupyterHub 6 warns about options without it, because they may
+collide with its own; JupyterHub 5 would treat it as part of the name."""
+
 
 _is_admin: ContextVar[bool] = ContextVar("gpuspawner_is_admin", default=False)
 

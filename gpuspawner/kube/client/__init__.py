@@ -10,10 +10,17 @@ objects of a list leave. Every failure becomes an :class:`APIUnavailableError`. 
 - `access`: ask whether the hub has a right (SelfSubjectAccessReview).
 """
 
-from gpuspawner.kube.client.access import find_missing_verb, is_allowed
-from gpuspawner.kube.client.api_requests import APIMethod, APIUnavailableError, read_body, send_request, stream_text
+from gpuspawner.kube.client.api_requests import (
+    APIMethod,
+    APIUnavailableError,
+    find_missing_verb,
+    is_allowed,
+    list_each,
+    read_body,
+    send_request,
+    stream_text,
+)
 from gpuspawner.kube.client.json_stream import parse_members
-from gpuspawner.kube.client.listing import list_each
 from gpuspawner.kube.client.pacing import Backoff, Pacer, SteadyClock
 
 __all__ = [

@@ -1,16 +1,31 @@
 """Sends requests through the hub's Kubernetes client and raises one error for every kind of failure.
 
 Responses stay raw, because building the client's model objects takes many times as long as parsing JSON.
+
+Lists a resource page by page and passes on each object as soon as it is parsed.
+
+Asks the API server which rights the hub has.
+
+The hub asks before it lists or watches, because a refused request may appear as an alarm in the audit log. The answer
+also covers `watch`, which can be missing where `list` is allowed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import codecs
-from collections.abc import AsyncGenerator, Awaitable
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from http import HTTPStatus
 from typing import Any, Protocol
 
 import aiohttp
+from kubernetes_asyncio.client import AuthorizationV1Api, CustomObjectsApi
+
+from gpuspawner.core.json_access import as_dict, as_dicts
+from gpuspawner.kube.client.json_stream import parse_members
+from gpuspawner.kube.client.pacing import Pacer
 
 _PIECE_BYTES = 64 * 1024
 """Bytes decoded in one step, so that a response of megabytes does not block the event loop."""
@@ -98,3 +113,121 @@ def make_unavailable_error(error: Exception) -> APIUnavailableError:
     if isinstance(error, TimeoutError):
         return APIUnavailableError("no answer in time")
     return APIUnavailableError(str(error) or type(error).__name__)
+
+
+async def list_each(method: APIMethod, keep: Callable[[object], object], *, pacer: Pacer, **arguments: Any) -> str:
+    """Pass each object of a list to a function and return the list's ``resourceVersion``.
+
+    The request sends no ``resourceVersion``, so the list is the most recent one and all its pages show the same state:
+    https://kubernetes.io/docs/reference/using-api/api-concepts/#retrieving-large-results-sets-in-chunks
+
+    :param method: list method of a ``kubernetes_asyncio`` API class.
+    :param keep: called with each decoded object.
+    :param pacer: yields to the event loop between objects.
+    :param arguments: of the method: ``limit``, selectors, ``_request_timeout``.
+    :raises APIUnavailableError: no answer in time, a refusal, or an answer that is not a list. Status 410 means that
+        the continue token expired before the last page.
+    """
+    token = ""
+    while True:
+        more = {"_continue": token} if token else {}
+        response = await send_request(method, **arguments, **more)
+        pacer.reset()
+        async with aclosing(stream_text(response)) as pieces:
+            metadata = await _parse_page(pieces, keep, pacer=pacer)
+        version = metadata.get("resourceVersion")
+        if not isinstance(version, str) or not version:
+            raise APIUnavailableError("the list has no resourceVersion")
+        following = metadata.get("continue")
+        if not isinstance(following, str) or not following:
+            return version
+        token = following
+
+
+async def _parse_page(
+    pieces: AsyncIterator[str], keep: Callable[[object], object], *, pacer: Pacer
+) -> dict[str, object]:
+    """Pass a page's objects to a function and return the page's metadata."""
+    metadata: object = None
+    has_items = False
+    try:
+        async with aclosing(parse_members(pieces)) as found:
+            async for name, value in found:
+                if name == "metadata":
+                    metadata = value
+                elif name == "items":
+                    has_items = True
+                    if isinstance(value, dict):
+                        keep(value)
+                await pacer.yield_if_due()
+    except ValueError as error:
+        raise APIUnavailableError("the answer is no JSON") from error
+    if not has_items or not isinstance(metadata, dict):
+        # Without this check, a malformed answer would count as an empty list and delete every object in memory.
+        raise APIUnavailableError("the answer is no list of objects")
+    return metadata
+
+
+WATCH_VERBS = ("list", "watch")
+"""A watch starts with a list, so it needs both."""
+NOT_SERVED = "find"
+"""Stands in place of a verb where the API server does not serve the resource at all."""
+
+
+async def find_missing_verb(
+    api_client: Any, resource: str, *, timeout_s: float, group: str = "", verbs: Sequence[str] = WATCH_VERBS
+) -> str:
+    """Return the first verb that the hub may not use on a cluster-wide resource; empty if it may use all.
+
+    Return :data:`NOT_SERVED` if the API server does not serve the resource. A failed review counts as allowed; the list
+    request then shows the truth.
+    https://kubernetes.io/docs/reference/access-authn-authz/authorization/#checking-api-access
+
+    :param api_client: the hub's ``kubernetes_asyncio.client.ApiClient``.
+    :param resource: plural, such as ``nodes``, or ``pods`` of all namespaces.
+    :param timeout_s: seconds for each request.
+    :param group: API group, of which version v1 is checked; empty for the core group.
+    :param verbs: Kubernetes verbs to check, in this order.
+    """
+    attributes = {"group": group, "version": "v1", "resource": resource}
+    is_served, *allowed = await asyncio.gather(
+        _is_served(api_client, attributes, timeout_s=timeout_s),
+        *(is_allowed(api_client, {"verb": verb, **attributes}, timeout_s=timeout_s) for verb in verbs),
+    )
+    missing = (verb for verb, answer in zip(verbs, allowed, strict=True) if answer is False)
+    return next(missing, "") if is_served else NOT_SERVED
+
+
+async def _is_served(api_client: Any, attributes: dict[str, str], *, timeout_s: float) -> bool:
+    group, version = attributes["group"], attributes["version"]
+    if not group:
+        return True
+    ask: Any = CustomObjectsApi(api_client).get_api_resources
+    try:
+        answer = json.loads(
+            await read_body(await send_request(ask, group=group, version=version, _request_timeout=timeout_s))
+        )
+    except (APIUnavailableError, ValueError) as error:
+        return getattr(error, "status", None) != HTTPStatus.NOT_FOUND
+    return any(each.get("name") == attributes["resource"] for each in as_dicts(as_dict(answer).get("resources")))
+
+
+async def is_allowed(api_client: Any, attributes: Mapping[str, str], *, timeout_s: float) -> bool | None:
+    """Return whether the client's account may do something, or None if the API server gives no answer.
+
+    :param api_client: a ``kubernetes_asyncio.client.ApiClient``.
+    :param attributes: ``resourceAttributes`` of a v1 SelfSubjectAccessReview.
+    :param timeout_s: seconds for the request.
+    """
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": dict(attributes)},
+    }
+    ask: Any = AuthorizationV1Api(api_client).create_self_subject_access_review
+    try:
+        answer = json.loads(await read_body(await send_request(ask, body=review, _request_timeout=timeout_s)))
+    except (APIUnavailableError, ValueError):
+        return None
+    allowed = as_dict(as_dict(answer).get("status")).get("allowed")
+    return allowed if isinstance(allowed, bool) else None

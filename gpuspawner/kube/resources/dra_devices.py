@@ -17,7 +17,7 @@ from gpuspawner.core.cluster import dra_model
 from gpuspawner.core.cluster.dra_counts import DeviceCounter, OfferedDevices
 from gpuspawner.core.cluster.dra_model import DeviceClass, ResourceClaim, ResourceSlice
 from gpuspawner.core.cluster.state import Occupancy
-from gpuspawner.kube.client.access import NOT_SERVED
+from gpuspawner.kube.client.api_requests import NOT_SERVED
 from gpuspawner.kube.watch.object_caches import ObjectCache, ObjectKey
 from gpuspawner.kube.watch.watch_loop import WatchLoop
 

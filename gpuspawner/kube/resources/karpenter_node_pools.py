@@ -17,9 +17,7 @@ from kubernetes_asyncio.client import CustomObjectsApi
 
 from gpuspawner.core.autoscaling.karpenter import decode_node_pools
 from gpuspawner.core.cluster.model import ScalableNodePool
-from gpuspawner.kube.client.access import NOT_SERVED, find_missing_verb
-from gpuspawner.kube.client.api_requests import APIUnavailableError
-from gpuspawner.kube.client.listing import list_each
+from gpuspawner.kube.client.api_requests import NOT_SERVED, APIUnavailableError, find_missing_verb, list_each
 from gpuspawner.kube.client.pacing import Pacer
 
 KARPENTER_GROUP, KARPENTER_VERSION, NODE_POOLS_PLURAL = "karpenter.sh", "v1", "nodepools"

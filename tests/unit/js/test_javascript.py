@@ -16,7 +16,7 @@ import pytest
 
 from gpuspawner._resources import data_dir
 from gpuspawner.core.text.i18n import Language, use_language
-from gpuspawner.hub.form.script_language import translate_script
+from gpuspawner.hub.form.rendering import translate_script
 from gpuspawner.hub.request.languages import load_languages
 from hatch_build import minify_all
 from tests.unit.core.form.test_formview import CATALOGUE, INVENTORY

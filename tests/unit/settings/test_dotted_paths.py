@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.settings.dotted_paths import DottedPaths
+from gpuspawner.settings.validation_errors import DottedPaths
 
 
 def entries(value: Any) -> Iterator[tuple[str, str | int, Any]]:

@@ -11,7 +11,7 @@ from gpuspawner.cli.doctor.referenced_objects import (
     check_runtime_classes,
     check_storage,
 )
-from gpuspawner.cli.values.chart_requirements import ChartRequirements
+from gpuspawner.cli.values.chart_config import ChartRequirements
 from tests.unit.cli.doctor.cases import T4, codes, facts, gpu_type, named, node
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from gpuspawner.cli.doctor.facts import ObjectKind
 from gpuspawner.cli.doctor.namespace import check_limit_ranges, check_namespace, check_pull_secrets, check_quotas
-from gpuspawner.cli.values.chart_requirements import ChartRequirements
+from gpuspawner.cli.values.chart_config import ChartRequirements
 from tests.unit.cli.doctor.cases import codes, facts, named
 
 

@@ -9,7 +9,7 @@ from gpuspawner._resources import data_dir
 from gpuspawner.cli.cluster.shipped_roles import ALL_PERMISSIONS, Permission, ServiceAccount, build_role_grants
 from gpuspawner.cli.doctor.facts import ClusterFacts, ObjectKind
 from gpuspawner.cli.doctor.hub_health import LOSSES, check_dangerous_rights, check_hub_account, check_missing_rights
-from gpuspawner.cli.values.chart_requirements import ChartRequirements
+from gpuspawner.cli.values.chart_config import ChartRequirements
 from tests.unit.cli.doctor.cases import codes, facts, gpu_type, named
 
 HUB = ServiceAccount("jhub", "hub")

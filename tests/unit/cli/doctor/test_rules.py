@@ -10,7 +10,7 @@ from gpuspawner.cli.doctor import (
     referenced_objects,
 )
 from gpuspawner.cli.doctor import choices as doctor_choices
-from gpuspawner.cli.doctor.rules import RULES, diagnose
+from gpuspawner.cli.doctor.command import RULES, diagnose
 from tests.unit.cli.doctor.cases import facts, node
 
 MODULES = (

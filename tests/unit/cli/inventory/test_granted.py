@@ -4,7 +4,7 @@ import json
 
 from gpuspawner.cli.cluster.connection import connect_to_cluster
 from gpuspawner.cli.common.output import Paint
-from gpuspawner.cli.inventory.rbac_status import check_granted_rights, format_rights_table
+from gpuspawner.cli.inventory.command import check_granted_rights, format_rights_table
 from tests.unit.cli.conftest import Parsed
 from tests.unit.kube.watch_server import REVIEWS, WatchServer
 

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.values.chart_config import build_spawner_config
-from gpuspawner.cli.values.chart_requirements import ChartRequirements, read_chart_requirements
+from gpuspawner.cli.values.chart_config import ChartRequirements, build_spawner_config, read_chart_requirements
 
 
 def read(**values: Any) -> ChartRequirements:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from gpuspawner.core.cluster.model import Node, Pod
-from gpuspawner.core.scheduling.resources import compute_needs, find_shortages, make_shortage
+from gpuspawner.core.scheduling.node_filters import compute_needs, find_shortages, make_shortage
 from gpuspawner.core.scheduling.results import Obstacle, Reason
 
 NODE = Node(name="a", allocatable={"cpu": 1000, "memory": 10, "pods": 1})

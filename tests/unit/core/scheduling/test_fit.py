@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from gpuspawner.core.cluster.model import Node, Pod, PodAffinityTerm, PodConstraints, Taint
 from gpuspawner.core.cluster.state import Occupancy
-from gpuspawner.core.scheduling.check import check_each_node, check_node
 from gpuspawner.core.scheduling.results import Answer, FitResult, Obstacle, Reason
+from gpuspawner.core.scheduling.scan import check_each_node, check_node
 from tests.unit.core.pods_and_nodes import ASKING, NODES, OTHERS
 
 NODE = Node(name="a", labels={"zone": "x"}, allocatable={"cpu": 8, "pods": 2})

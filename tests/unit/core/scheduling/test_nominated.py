@@ -16,9 +16,9 @@ from gpuspawner.core.cluster.model import (
     SpreadConstraint,
 )
 from gpuspawner.core.cluster.state import Occupancy
-from gpuspawner.core.scheduling.check import check_node
 from gpuspawner.core.scheduling.pod_filters import NominatedPods
 from gpuspawner.core.scheduling.results import Reason
+from gpuspawner.core.scheduling.scan import check_node
 from gpuspawner.core.scheduling.topology_spread import SpreadCheck
 
 NODE = Node(name="a", labels={"zone": "x"}, allocatable={"cpu": 8, "pods": 5})

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from gpuspawner.core.cluster.model import HostPort, Node, Pod, PodAffinityTerm, PodConstraints, Taint
 from gpuspawner.core.cluster.state import Occupancy
-from gpuspawner.core.scheduling.check import check_node
-from gpuspawner.core.scheduling.resources import UNKNOWN_AMOUNTS
+from gpuspawner.core.scheduling.node_filters import UNKNOWN_AMOUNTS
 from gpuspawner.core.scheduling.results import Answer, Obstacle, ObstacleGroup, Reason, ScanResult
-from gpuspawner.core.scheduling.scan import fits_somewhere, scan_nodes
+from gpuspawner.core.scheduling.scan import check_node, fits_somewhere, scan_nodes
 from tests.unit.core.pods_and_nodes import ASKING, NODES, OTHERS
 
 GPU = "nvidia.com/gpu"

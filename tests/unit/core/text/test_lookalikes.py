@@ -4,7 +4,7 @@ from difflib import SequenceMatcher
 
 import pytest
 
-from gpuspawner.core.text.quoting import find_closest_word
+from gpuspawner.core.text.wording import find_closest_word
 
 MANY = [f"gpu-{number}" for number in range(2000)]
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.text.quoting import format_list, quote, sanitize_name, suggest_name
+from gpuspawner.core.text.wording import format_list, quote, sanitize_name, suggest_name
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from gpuspawner._resources import data_dir
 from gpuspawner.core.text.i18n import Language, use_language
-from gpuspawner.hub.form.script_language import translate_script
+from gpuspawner.hub.form.rendering import translate_script
 
 SCRIPTS = sorted(data_dir("templates").glob("*.js"))
 # Two words in a row, or one with a capital that is nothing but a word: selectors and names have neither.

@@ -13,8 +13,13 @@ import pytest
 from jupyter_events.logger import EventLogger
 
 from gpuspawner.core.request.pod_requirements import PodRequirements
-from gpuspawner.core.request.run_time import RUN_TIME_ANNOTATION
-from gpuspawner.hub.pod.run_time import RUN_TIME_VARIABLE, SCHEMA_ID, add_run_time, enforce_run_time
+from gpuspawner.hub.pod.run_time import (
+    RUN_TIME_ANNOTATION,
+    RUN_TIME_VARIABLE,
+    SCHEMA_ID,
+    add_run_time,
+    enforce_run_time,
+)
 from gpuspawner.hub.start.state import StartState
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
 from tests.unit.hub.starts import environment, pod_of

@@ -4,7 +4,7 @@ import jupyterhub
 import pytest
 from jupyterhub.handlers.pages import SpawnHandler
 
-from gpuspawner.hub.request.links import LINK_PREFIX
+from gpuspawner.hub.request.context import LINK_PREFIX
 
 
 @pytest.mark.skipif(jupyterhub.version_info < (6,), reason="JupyterHub 5 has no prefix to take away")

@@ -7,7 +7,7 @@ import json
 import pytest
 from kubernetes_asyncio.client import CoreV1Api
 
-from gpuspawner.kube.client.access import NOT_SERVED, find_missing_verb, is_allowed
+from gpuspawner.kube.client.api_requests import NOT_SERVED, find_missing_verb, is_allowed
 from tests.unit.kube.watch_server import REVIEWS, WatchServer
 
 SERVED = "/apis/resource.k8s.io/v1"

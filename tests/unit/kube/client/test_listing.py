@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from kubernetes_asyncio.client import CoreV1Api
 
-from gpuspawner.kube.client.api_requests import APIUnavailableError
-from gpuspawner.kube.client.listing import list_each
+from gpuspawner.kube.client.api_requests import APIUnavailableError, list_each
 from gpuspawner.kube.client.pacing import Pacer
 from tests.unit.kube.watch_server import NODES, WatchServer, node
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpuspawner.kube.watch.gc_tuning import GCTuning
+from gpuspawner.kube.watch.watch import GCTuning
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.kube.client.pacing import Pacer
-from gpuspawner.kube.watch.list_reconciler import MAX_CHANGES_AT_ONCE, ListReconciler
 from gpuspawner.kube.watch.object_caches import ObjectKey, find_object_key
+from gpuspawner.kube.watch.pending_events import MAX_CHANGES_AT_ONCE, ListReconciler
 
 
 class Kept:

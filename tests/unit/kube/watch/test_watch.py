@@ -14,10 +14,9 @@ from kubernetes_asyncio.client import CoreV1Api
 from gpuspawner.kube.client.api_requests import APIUnavailableError
 from gpuspawner.kube.client.json_stream import LineTooLongError
 from gpuspawner.kube.watch import pending_events as changes_module
-from gpuspawner.kube.watch.gc_tuning import GC_TUNING
 from gpuspawner.kube.watch.object_caches import ObjectKey, find_object_key
 from gpuspawner.kube.watch.pending_events import RelistError
-from gpuspawner.kube.watch.watch import IDLE_GAP_S, MAX_SILENT_WATCHES, Watch, WatchedResource, WatchTiming
+from gpuspawner.kube.watch.watch import GC_TUNING, IDLE_GAP_S, MAX_SILENT_WATCHES, Watch, WatchedResource, WatchTiming
 from tests.unit.kube.watch_server import (
     CUT,
     HANG,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.request.run_time import RUN_TIME_ANNOTATION, find_end_time, read_run_time_s
+from gpuspawner.hub.pod.run_time import RUN_TIME_ANNOTATION, find_end_time, read_run_time_s
 
 START = "2026-11-22T10:00:00Z"
 
