@@ -19,7 +19,7 @@ from aiohttp import web
 from kubespawner import KubeSpawner
 from playwright.async_api import Page, async_playwright
 
-from bench.render import busy_inventory, rich_catalogue
+from bench.render import busy_inventory, rich_catalog
 from bench.result import Result
 from devcluster import chromium
 from gpuspawner._resources import data_dir
@@ -68,7 +68,7 @@ REFRESH = "document.dispatchEvent(new Event('visibilitychange'))"
 
 def measure() -> Result:
     """Weigh both forms, click through them, and let ours refresh itself."""
-    ours = catalogue()
+    ours = catalog()
     # Its constructor wants a cluster, its form does not.
     theirs = KubeSpawner.__new__(KubeSpawner)._render_options_form(profiles(ours))
     with TemporaryDirectory() as folder:
@@ -137,9 +137,9 @@ async def _shift(page: Page) -> float:
     return float(await page.evaluate("new Promise((resolve) => setTimeout(() => resolve(globalThis.shifted), 100))"))
 
 
-def catalogue() -> Catalog:
+def catalog() -> Catalog:
     """Return what a site offers that has twenty of both."""
-    return rich_catalogue(images=IMAGES, gpu_types=GPU_TYPES)
+    return rich_catalog(images=IMAGES, gpu_types=GPU_TYPES)
 
 
 def form(offered: Catalog, number: int, *, template_dirs: Sequence[str], cache: FormCache) -> str:

@@ -23,7 +23,7 @@ from jupyterhub import orm
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
-from bench.render import busy_inventory, rich_catalogue
+from bench.render import busy_inventory, rich_catalog
 from bench.result import Result
 from gpuspawner.core.catalog.policy_model import ANY, UNLIMITED, AmountRange, GPUPool, GPUTypeRule, Policy, Rule
 from gpuspawner.hub.admission.service import AdmissionService
@@ -46,9 +46,9 @@ def measure() -> Result:
 
 
 async def _measure() -> Result:
-    catalogue, inventory = rich_catalogue(), busy_inventory()
-    free = Offer(catalogue=catalogue, inventory=inventory)
-    ruled = Offer(catalogue=replace(catalogue, policy=_policy()), inventory=inventory)
+    catalog, inventory = rich_catalog(), busy_inventory()
+    free = Offer(catalog=catalog, inventory=inventory)
+    ruled = Offer(catalog=replace(catalog, policy=_policy()), inventory=inventory)
     with Session(_database()) as db:
         # In turns, so that a machine that is slow for a while is so for both.
         hubs = {"gate_ms": (free, _Hub(db)), "ms": (ruled, _Hub(db))}
@@ -70,8 +70,8 @@ async def _measure() -> Result:
             "servers": SERVERS,
             "groups": GROUPS,
             "pools": POOLS,
-            "images": len(catalogue.images),
-            "gpu_types": len(catalogue.gpus),
+            "images": len(catalog.images),
+            "gpu_types": len(catalog.gpus),
             "nodes": len(inventory.nodes or ()),
         },
     )

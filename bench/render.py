@@ -1,6 +1,6 @@
-"""How long the form takes from a catalogue and an inventory to HTML, without any cluster.
+"""How long the form takes from a catalog and an inventory to HTML, without any cluster.
 
-The catalogue is a rich one and the inventory that of a busy cluster of middle size; both are made here, so that runs
+The catalog is a rich one and the inventory that of a busy cluster of middle size; both are made here, so that runs
 compare. Counting what is free is part of what is measured, as it is on every visit. Each time another GPU type is
 picked, and one has other counts.
 """
@@ -36,7 +36,7 @@ LABEL = "nvidia.com/gpu.product"
 
 def measure() -> Result:
     """Render the form many times and return the distribution."""
-    catalogue, inventory, live = rich_catalogue(), busy_inventory(), LiveState(cache=FormCache())
+    catalog, inventory, live = rich_catalog(), busy_inventory(), LiveState(cache=FormCache())
     times_ms: list[float] = []
     cpu_ms: list[float] = []
     html = ""
@@ -52,7 +52,7 @@ def measure() -> Result:
         began, cpu_began = time.perf_counter(), time.thread_time()
         html = render(
             _with_a_change(
-                build_view(catalogue, inventory, filled=fill_fields(catalogue, options=saved), live=live), number
+                build_view(catalog, inventory, filled=fill_fields(catalog, options=saved), live=live), number
             )
         )
         times_ms.append((time.perf_counter() - began) * 1000)
@@ -89,8 +89,8 @@ def _with_a_change(view: FormView, number: int) -> FormView:
     return replace(view, vendors=(replace(vendor, types=types), *others))
 
 
-def rich_catalogue(*, images: int = IMAGES, gpu_types: int = GPU_TYPES) -> Catalog:
-    """Return a catalogue as a large site would have it."""
+def rich_catalog(*, images: int = IMAGES, gpu_types: int = GPU_TYPES) -> Catalog:
+    """Return a catalog as a large site would have it."""
     text = "What it is for and what is in it, in a sentence that a user would read before choosing."
     offered = {
         f"image-{n}": Image(

@@ -122,7 +122,7 @@ class _Ours:
         }
 
     async def _after_node_changes(self) -> float:
-        """Return how many milliseconds a form takes after a node was cordoned, which makes the catalogue anew."""
+        """Return how many milliseconds a form takes after a node was cordoned, which makes the catalog anew."""
         times_s: list[float] = []
         for number in range(NODE_CHANGES):
             inventory = await self._store.read_inventory()
@@ -142,13 +142,13 @@ class _Ours:
         alone, with_manifest = gauges.Stopwatch(), gauges.Stopwatch()
         for _, kind, count in self._choices(number + WARM_UP):
             self._change_pod(offer.inventory)
-            selection = validate(_options(kind, count), offer.catalogue)
+            selection = validate(_options(kind, count), offer.catalog)
             with with_manifest.lap():
                 previews = PodPreviews(self._spawner, offer)
                 await previews.prepare(selection)
                 pod = previews.find_pod(selection)
                 with alone.lap():
-                    reached = predict_verdict(pod, offer.inventory, gpu=offer.catalogue.gpus[objects.gpu_slug(kind)])
+                    reached = predict_verdict(pod, offer.inventory, gpu=offer.catalog.gpus[objects.gpu_slug(kind)])
             outcomes[reached.outcome.value] += 1
             await asyncio.sleep(0)
         found = with_manifest.percentiles(warm_up=WARM_UP)

@@ -106,13 +106,13 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         options = self.user_options if isinstance(self.user_options, Mapping) else None
         typed = draft.typed if draft else header
         allowance = await self.admission.find_allowance(self, offer)
-        filled = fill_fields(offer.catalogue, options=options, typed=typed, allowance=allowance)
+        filled = fill_fields(offer.catalog, options=options, typed=typed, allowance=allowance)
         view = build_view(
-            offer.catalogue,
+            offer.catalog,
             offer.inventory,
             filled=filled,
             problems=draft.problems if draft else (),
-            live=await build_live(self, offer, selection=filled.selection, reach=allowance.catalogue),
+            live=await build_live(self, offer, selection=filled.selection, reach=allowance.catalog),
             allowance=allowance,
         )
         with use_language(ENGLISH):  # as in the hub's log
@@ -184,14 +184,14 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             return
         offer = await self.make_offer()
         admission = await self._admit_start(self.user_options, offer)
-        choice = PodChoice(placement=admission.placement, resources=list_gpu_resources(offer.catalogue))
+        choice = PodChoice(placement=admission.placement, resources=list_gpu_resources(offer.catalog))
         self.trait_overrides.assign(build_trait_values(choice, self.trait_overrides))
         self.start_state.removed_environment = admission.placement.removed_environment
         self.start_state.feed.gpu = admission.gpu
         self.start_state.pending_preflight = partial(run_preflight, self, offer=offer, gpu=admission.gpu)
 
     async def _admit_start(self, user_options: object, offer: Offer) -> Admission:
-        starts.begin_measuring(self, user_options, catalogue=offer.catalogue)
+        starts.begin_measuring(self, user_options, catalog=offer.catalog)
         try:
             return await self.admission.admit(self, user_options, offer=offer, is_start=True)
         except UnreadClusterError as error:

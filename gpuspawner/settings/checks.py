@@ -236,7 +236,7 @@ def check_presets(configured: ConfiguredCatalog) -> list[Problem]:
 
     A GPU type that nodes may bring, and a count that they decide, are for them to say.
     """
-    catalogue = Catalog(
+    catalog = Catalog(
         images=configured.images or {"default": Image(slug="default", display_name="", image="")},
         cpu=configured.cpu,
         memory=configured.memory,
@@ -249,7 +249,7 @@ def check_presets(configured: ConfiguredCatalog) -> list[Problem]:
     found: list[Problem] = []
     for slug, preset in configured.presets.items():
         try:
-            validate({"preset": slug}, catalogue)
+            validate({"preset": slug}, catalog)
         except SelectionError as error:
             found += [
                 replace(problem, field=f"presets.{slug}.{problem.field}")

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 GIB = 1 << 30
 REFRESH_MS = 10_000
 SETTLED_MS = 300
-CATALOGUE = Catalog(
+CATALOG = Catalog(
     images={"lab": Image(slug="lab", display_name="JupyterLab", image="lab:1")},
     cpu=Bounds(min=500, max=64_000, step=500, default=2000),
     memory=Bounds(min=GIB, max=512 * GIB, step=GIB, default=8 * GIB),
@@ -85,13 +85,13 @@ class Site:
         typed = choice or {"gpu": "a100", "gpu_count": "1"}
         return render(
             build_view(
-                CATALOGUE,
+                CATALOG,
                 Inventory(nodes=(), pods=(), age_s=self.age_s),
-                filled=fill_fields(CATALOGUE, typed=typed),
+                filled=fill_fields(CATALOG, typed=typed),
                 live=LiveState(
                     availabilities=(available(self.free, healthy=7), GONE, available(8)),
                     verdict=self.verdict(typed),
-                    presets={"two": self.judged(validate({"preset": "two"}, CATALOGUE))},
+                    presets={"two": self.judged(validate({"preset": "two"}, CATALOG))},
                     alternatives=(Selection(image="lab", cpu_millis=2000, memory_bytes=8 * GIB, gpu="t4", gpu_count=4),)
                     if int(typed.get("gpu_count") or 0) > self.free
                     else (),
@@ -101,7 +101,7 @@ class Site:
 
     def verdict(self, typed: dict[str, str]) -> Verdict | None:
         try:
-            selection = validate(parse_form({name: [text] for name, text in typed.items()}), CATALOGUE)
+            selection = validate(parse_form({name: [text] for name, text in typed.items()}), CATALOG)
         except SelectionError:
             return None
         return self.judged(selection)

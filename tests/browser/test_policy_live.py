@@ -34,7 +34,7 @@ GIB = 1 << 30
 REFRESH_MS = 10_000
 SETTLED_MS = 300
 HOUR_S = 60 * 60
-CATALOGUE = Catalog(
+CATALOG = Catalog(
     images={
         "lab": Image(slug="lab", display_name="JupyterLab", image="lab:1"),
         "secret": Image(slug="secret", display_name="Secret", image="secret:1", description="Theirs."),
@@ -83,7 +83,7 @@ class Site:
 
     used: int = 2
     groups: frozenset[str] | None = frozenset()
-    catalogue: Catalog = CATALOGUE
+    catalog: Catalog = CATALOG
     asked: list[dict[str, str] | None] = field(default_factory=list)
     url: str = ""
 
@@ -95,17 +95,17 @@ class Site:
     def allowed(self) -> Allowance:
         servers = [ServerUsage(owner="ada", name="other", gpu="a100", count=self.used)]
         return resolve_allowance(
-            self.catalogue, Person(name="ada", groups=self.groups), usage=sum_usage("ada", servers, excluding="")
+            self.catalog, Person(name="ada", groups=self.groups), usage=sum_usage("ada", servers, excluding="")
         )
 
     def form(self, choice: dict[str, str] | None) -> str:
         allowed = self.allowed()
         saved = {"gpu": "a100", "gpu_count": 2, "cpu": 4}
-        filled = fill_fields(self.catalogue, options=saved, typed=choice, allowance=allowed)
+        filled = fill_fields(self.catalog, options=saved, typed=choice, allowance=allowed)
         verdict = None if filled.selection is None else Verdict(outcome=Outcome.NOW)
         live = LiveState(availabilities=(FREE,) * 3, verdict=verdict)
         inventory = Inventory(nodes=(), pods=(), age_s=0.0)
-        return render(build_view(self.catalogue, inventory, filled=filled, live=live, allowance=allowed))
+        return render(build_view(self.catalog, inventory, filled=filled, live=live, allowance=allowed))
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -223,7 +223,7 @@ async def test_where_the_run_time_is_behind_a_door_it_opens_for_what_is_wrong(pa
 
 
 async def test_where_nobody_is_asked_the_end_is_told_beside_start(page: Page, site: Site) -> None:
-    site.catalogue = replace(CATALOGUE, run_time=None)
+    site.catalog = replace(CATALOG, run_time=None)
     await open_form(page, site)
     await expect(told(page, "ending")).to_be_hidden()
 
@@ -324,9 +324,9 @@ async def test_while_nothing_may_be_started_the_form_says_so_and_start_waits(pag
 
 
 async def test_what_is_not_for_this_person_is_left_out_where_the_admin_says_so(page: Page, site: Site) -> None:
-    policy = CATALOGUE.policy
+    policy = CATALOG.policy
     assert policy is not None
-    site.catalogue = replace(CATALOGUE, policy=replace(policy, hide=True))
+    site.catalog = replace(CATALOG, policy=replace(policy, hide=True))
     await open_form(page, site)
 
     await expect(radio(page, "gpu", "h100")).to_have_count(0)

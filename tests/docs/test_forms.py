@@ -54,10 +54,10 @@ def test_the_form_of_an_example_offers_what_it_names(block: Block, tmp_path: Pat
     configured = settings.build_configured()
     nodes = tuple(decode.decode_node(node) for pool in pools(configured) for node in pool.nodes())
 
-    catalogue = assemble_catalog(
+    catalog = assemble_catalog(
         configured, Inventory(nodes=nodes), table=settings.build_table(), fallback_image="example.org/lab"
     )
-    view = build_view(catalogue, Inventory(nodes=nodes))
+    view = build_view(catalog, Inventory(nodes=nodes))
     form = BeautifulSoup(render(view), "html.parser")
 
     named = {*configured.gpus, *configured.unions}
@@ -65,4 +65,4 @@ def test_the_form_of_an_example_offers_what_it_names(block: Block, tmp_path: Pat
     gpus = [gpu for vendor in view.vendors for gpu in vendor.types]
     assert {gpu.slug for gpu in gpus if gpu.slug in named and not gpu.total} == set()
     assert set(configured.images) - offered(form, "image") == set()
-    assert set(catalogue.presets) == set(configured.presets)
+    assert set(catalog.presets) == set(configured.presets)

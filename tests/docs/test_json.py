@@ -31,7 +31,7 @@ SETTINGS = {
 
 
 @pytest.fixture(scope="module")
-def catalogue() -> Catalog:
+def catalog() -> Catalog:
     settings = Settings.parse(SETTINGS)
     return assemble_catalog(
         settings.build_configured(), Inventory(), table=settings.build_table(), fallback_image="python:3.12"
@@ -39,15 +39,15 @@ def catalogue() -> Catalog:
 
 
 @pytest.mark.parametrize("block", EXAMPLES)
-def test_the_rules_take_a_choice(block: Block, catalogue: Catalog):
+def test_the_rules_take_a_choice(block: Block, catalog: Catalog):
     for line in block.text.splitlines() if "\n{" in block.text.strip() else [block.text]:
-        validate(json.loads(line), catalogue)
+        validate(json.loads(line), catalog)
 
 
 def test_there_are_choices_in_the_pages():
     assert len(EXAMPLES) >= 4
 
 
-def test_a_choice_that_is_wrong_is_found(catalogue: Catalog):
+def test_a_choice_that_is_wrong_is_found(catalog: Catalog):
     with pytest.raises(SelectionError):
-        validate({"image": "pytorch", "gpus": 1}, catalogue)
+        validate({"image": "pytorch", "gpus": 1}, catalog)

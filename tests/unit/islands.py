@@ -44,7 +44,7 @@ def island_of(view: FormView) -> Any:
 
 
 def build_view(
-    catalogue: Catalog,
+    catalog: Catalog,
     inventory: Inventory,
     *,
     options: Any = None,
@@ -57,8 +57,8 @@ def build_view(
     :param options: as for :func:`gpuspawner.core.form.fields.fill_fields`; ``typed`` and ``allowance``, too.
     :param others: for :func:`gpuspawner.core.form.build.build_view`.
     """
-    filled = fill_fields(catalogue, options=options, typed=typed, allowance=allowance)
-    view = build.build_view(catalogue, inventory, filled=filled, allowance=allowance, **others)
+    filled = fill_fields(catalog, options=options, typed=typed, allowance=allowance)
+    view = build.build_view(catalog, inventory, filled=filled, allowance=allowance, **others)
     found = faults(island_of(view))
     assert found == [], found
     return view

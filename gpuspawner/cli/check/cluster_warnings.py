@@ -73,15 +73,15 @@ def compare_with_nodes(values: HelmValues, offer: Offer, *, settings: ParsedSett
     nodes = offer.inventory.nodes or ()
     configured = settings.configured
     flags = (
-        *find_preset_warnings(configured.presets, offer.catalogue),
-        *find_policy_warnings(configured.policy, offer.catalogue),
-        *find_node_warnings(nodes, offer.catalogue, table=settings.table, tolerations=list_pod_tolerations(values)),
+        *find_preset_warnings(configured.presets, offer.catalog),
+        *find_policy_warnings(configured.policy, offer.catalog),
+        *find_node_warnings(nodes, offer.catalog, table=settings.table, tolerations=list_pod_tolerations(values)),
     )
     problems = [problem for flag in flags[:MAX_WARNINGS] for problem in _make_flag_problems(flag)]
     for slug, gpu in configured.gpus.items():
         problems += _check_type(slug, gpu, nodes=nodes, may_grow=bool(offer.inventory.scalable_pools))
     problems += _check_limits(settings, nodes)
-    problems += find_undeclared_images(configured.images, offer.catalogue.gpus)
+    problems += find_undeclared_images(configured.images, offer.catalog.gpus)
     yield from locate_problems(problems, values, severity=Severity.WARNING)
 
 

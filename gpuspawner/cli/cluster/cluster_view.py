@@ -58,9 +58,9 @@ class ClusterView:
     tolerations: tuple[Toleration, ...]
 
     @property
-    def catalogue(self) -> Catalog:
+    def catalog(self) -> Catalog:
         """The catalog of GPU types and images that users can choose from."""
-        return self.offer.catalogue
+        return self.offer.catalog
 
     @property
     def inventory(self) -> Inventory:

@@ -250,7 +250,7 @@ def _can_meet(facts: ClusterFacts, node: Node, *, image: Image) -> bool:
         return False
     return any(
         gpu.vendor == "nvidia" and gpu.matches_labels(node.labels) and may_have_units(node, gpu.resource)
-        for gpu in facts.catalogue.gpus.values()
+        for gpu in facts.catalog.gpus.values()
     )
 
 

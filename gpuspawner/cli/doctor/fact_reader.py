@@ -143,7 +143,7 @@ async def read_facts(
         nodes=view.inventory.nodes,
         read=reader.read,
         unserved=frozenset(reader.unserved),
-        catalogue=view.catalogue,
+        catalog=view.catalog,
         configured=view.settings.configured,
         table=view.settings.table,
         tolerations=view.tolerations,

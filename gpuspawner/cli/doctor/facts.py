@@ -52,7 +52,7 @@ class ClusterFacts:
     :param nodes: as the hub sees them, with devices of DRA drivers.
     :param read: objects by kind, without kinds that cannot be read.
     :param unserved: kinds that the API server does not serve.
-    :param catalogue: GPU types and images that users can choose.
+    :param catalog: GPU types and images that users can choose.
     :param configured: GPU types, images, presets and limits that the settings describe.
     :param table: known GPU models.
     :param tolerations: those of every server.
@@ -69,7 +69,7 @@ class ClusterFacts:
     nodes: tuple[Node, ...] = ()
     read: Mapping[ObjectKind, tuple[KubernetesObject, ...]] = field(default_factory=dict)
     unserved: frozenset[ObjectKind] = frozenset()
-    catalogue: Catalog
+    catalog: Catalog
     configured: ConfiguredCatalog
     table: AcceleratorTable
     tolerations: tuple[Toleration, ...] = ()

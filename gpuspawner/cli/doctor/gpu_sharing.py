@@ -74,7 +74,7 @@ def check_mig_strategies(facts: ClusterFacts) -> Iterator[Diagnosis]:
 def check_shared_counts(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield GPU types of which a server may request several although one unit is a share of a GPU."""
     for slug in facts.configured.gpus:
-        gpu = facts.catalogue.gpus.get(slug)
+        gpu = facts.catalog.gpus.get(slug)
         if gpu is None or gpu.max_count == 1 or gpu.members:
             continue
         shared = [node for node in facts.nodes if gpu.matches_labels(node.labels) and _is_shared(node, gpu.resource)]

@@ -37,7 +37,7 @@ def check_namespace(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 def check_quotas(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield ResourceQuotas that allow 0 pods or 0 GPUs."""
-    offered = sorted({gpu.resource for gpu in facts.catalogue.gpus.values()})
+    offered = sorted({gpu.resource for gpu in facts.catalog.gpus.values()})
     for quota in facts.list_objects(ObjectKind.QUOTAS):
         spec = as_dict(quota.get("spec"))
         if spec.get("scopes") or spec.get("scopeSelector"):
@@ -63,7 +63,7 @@ def check_limit_ranges(facts: ClusterFacts) -> Iterator[Diagnosis]:
                 for resource, bounds in (("cpu", facts.configured.cpu), ("memory", facts.configured.memory)):
                     if bounds is not None:
                         yield from case.find_refusals(resource, bounds)
-                yield from case.find_gpu_refusals({gpu.resource for gpu in facts.catalogue.gpus.values()})
+                yield from case.find_gpu_refusals({gpu.resource for gpu in facts.catalog.gpus.values()})
 
 
 def check_pull_secrets(facts: ClusterFacts) -> Iterator[Diagnosis]:

@@ -158,9 +158,9 @@ _ADVICE_BY_CONCERN = {
 
 def check_hub_flags(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield the hub's warnings about GPUs, presets and policy rules, with consequence and fix."""
-    nodes = find_node_warnings(facts.nodes, facts.catalogue, table=facts.table, tolerations=facts.tolerations)
-    presets = find_preset_warnings(facts.configured.presets, facts.catalogue) if facts.nodes else ()
-    rules = find_policy_warnings(facts.configured.policy, facts.catalogue) if facts.nodes else ()
+    nodes = find_node_warnings(facts.nodes, facts.catalog, table=facts.table, tolerations=facts.tolerations)
+    presets = find_preset_warnings(facts.configured.presets, facts.catalog) if facts.nodes else ()
+    rules = find_policy_warnings(facts.configured.policy, facts.catalog) if facts.nodes else ()
     for flag in (*presets, *rules, *nodes):
         advice = _ADVICE_BY_CONCERN[flag.kind]
         is_untolerated = flag.kind is WarningKind.UNTOLERATED
@@ -195,9 +195,7 @@ def _format_tolerations(facts: ClusterFacts, flag: AdminWarning) -> str:
         if not is_transient_taint(taint)
     ]
     types = [
-        gpu
-        for gpu in facts.catalogue.gpus.values()
-        if gpu.resource == flag.resource and gpu.matches_labels(first.labels)
+        gpu for gpu in facts.catalog.gpus.values() if gpu.resource == flag.resource and gpu.matches_labels(first.labels)
     ]
     described = next((gpu for gpu in types if gpu.slug in facts.configured.gpus), None)
     values: dict[str, object] = {"singleuser": {"extraTolerations": own}}

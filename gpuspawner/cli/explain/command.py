@@ -103,7 +103,7 @@ async def _run_async(arguments: argparse.Namespace, *, out: TextIO) -> int:
     async with open_cluster_viewer(arguments) as viewer:
         view = await viewer.read_view()
         try:
-            options = _build_user_options(arguments, view.catalogue.images)
+            options = _build_user_options(arguments, view.catalog.images)
         except SelectionError as error:
             explanation = Explanation(options={}, invalid=error.problems)
         else:

@@ -179,7 +179,7 @@ async def explain_choice(spawner: GPUSpawner, options: object, *, offer: Offer, 
             admission = check(allowance=allowed)
         except PolicyError as error:
             refused = error.problems
-            admission = check(allowance=Allowance(full_catalog=offer.catalogue, person=Person(name="")))
+            admission = check(allowance=Allowance(full_catalog=offer.catalog, person=Person(name="")))
     except UnreadClusterError:
         unknown = Verdict(outcome=Outcome.UNKNOWN, reason=offer.unread_reason)
         return Explanation(options={}, refused=refused, verdict=unknown)
@@ -206,7 +206,7 @@ async def _read_allowance(spawner: GPUSpawner, offer: Offer, *, asks_policy: boo
     if asks_policy:
         return await spawner.admission.find_allowance(spawner, offer)
     quota = None if offer.quotas is None else await offer.quotas.read_remaining(spawner.namespace)
-    return Allowance(full_catalog=offer.catalogue, person=Person(name=""), usage=Usage(quota=quota))
+    return Allowance(full_catalog=offer.catalog, person=Person(name=""), usage=Usage(quota=quota))
 
 
 async def _build_manifest(spawner: GPUSpawner, admission: Admission, *, offer: Offer) -> dict[str, Any]:
@@ -215,7 +215,7 @@ async def _build_manifest(spawner: GPUSpawner, admission: Admission, *, offer: O
     :raises SettingsError: KubeSpawner cannot build a pod from the values.
     """
     try:
-        choice = PodChoice(placement=admission.placement, resources=list_gpu_resources(offer.catalogue))
+        choice = PodChoice(placement=admission.placement, resources=list_gpu_resources(offer.catalog))
         spawner.trait_overrides.assign(build_trait_values(choice, spawner.trait_overrides))
         spawner.start_state.removed_environment = admission.placement.removed_environment
         return serialize_pod(spawner, await draft_pod(spawner))
@@ -233,9 +233,9 @@ async def _find_nearest(
     """Return user options of similar choices that start now and that the user may have."""
     if allowed.blocked is not None:
         return ()
-    catalogue = offer.catalogue
-    found = await find_startable_alternatives(spawner, offer, selection=selection, reach=allowed.catalogue)
-    return tuple(each for each in (build_options(other, catalogue) for other in found) if _is_allowed(each, allowed))
+    catalog = offer.catalog
+    found = await find_startable_alternatives(spawner, offer, selection=selection, reach=allowed.catalog)
+    return tuple(each for each in (build_options(other, catalog) for other in found) if _is_allowed(each, allowed))
 
 
 def _is_allowed(options: object, allowed: Allowance) -> bool:

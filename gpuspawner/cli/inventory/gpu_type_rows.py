@@ -41,19 +41,19 @@ class TypeAccess:
         return ", ".join(named) or "nobody"
 
 
-def find_type_access(catalogue: Catalog) -> dict[str, TypeAccess]:
+def find_type_access(catalog: Catalog) -> dict[str, TypeAccess]:
     """Return the access to each GPU type by slug.
 
     The access of a group is that of a user in no other group, the access of a user that of a user in no group.
     """
-    policy = catalogue.policy
+    policy = catalog.policy
     if policy is None:
-        return dict.fromkeys(catalogue.gpus, TypeAccess(everybody=True))
-    default = _list_allowed_types(catalogue, Person(name=""))
-    groups = {name: _list_allowed_types(catalogue, Person(name="", groups=frozenset({name}))) for name in policy.groups}
-    users = {name: _list_allowed_types(catalogue, Person(name=name)) for name in policy.users}
+        return dict.fromkeys(catalog.gpus, TypeAccess(everybody=True))
+    default = _list_allowed_types(catalog, Person(name=""))
+    groups = {name: _list_allowed_types(catalog, Person(name="", groups=frozenset({name}))) for name in policy.groups}
+    users = {name: _list_allowed_types(catalog, Person(name=name)) for name in policy.users}
     found = {}
-    for slug in catalogue.gpus:
+    for slug in catalog.gpus:
         everybody = slug in default
         other_groups = tuple(name for name, allowed in groups.items() if (slug in allowed) is not everybody)
         other_users = tuple(name for name, allowed in users.items() if (slug in allowed) is not everybody)
@@ -61,8 +61,8 @@ def find_type_access(catalogue: Catalog) -> dict[str, TypeAccess]:
     return found
 
 
-def _list_allowed_types(catalogue: Catalog, person: Person) -> frozenset[str]:
-    return frozenset(resolve_allowance(catalogue, person, usage=Usage()).catalogue.gpus)
+def _list_allowed_types(catalog: Catalog, person: Person) -> frozenset[str]:
+    return frozenset(resolve_allowance(catalog, person, usage=Usage()).catalog.gpus)
 
 
 _TITLES = ("TYPE", "NAME", "RESOURCE", "MEMORY", "NODES", "TOTAL", "HEALTHY", "FREE", "LARGEST FREE", "TAINTS", "FOR")
@@ -140,9 +140,9 @@ def build_type_rows(view: ClusterView) -> tuple[TypeRow, ...]:
 
     :param view: the state of the cluster.
     """
-    catalogue = view.catalogue
-    access = find_type_access(catalogue) if view.values.merged else {}
-    offered = tuple(catalogue.gpus.values())
+    catalog = view.catalog
+    access = find_type_access(catalog) if view.values.merged else {}
+    offered = tuple(catalog.gpus.values())
     gpus = (*offered, *list_hidden_types(view))
     counts = count_availability(gpus, view.inventory, tolerations=view.tolerations)
     return tuple(
@@ -164,7 +164,7 @@ def build_type_rows(view: ClusterView) -> tuple[TypeRow, ...]:
 def list_hidden_types(view: ClusterView) -> tuple[GPUType, ...]:
     """Return the GPU types that the settings hide, without discovered types of the same GPUs."""
     configured = view.settings.configured
-    return tuple(gpu for gpu in view.catalogue.hidden if gpu in configured.hidden_gpus or gpu.slug in configured.hidden)
+    return tuple(gpu for gpu in view.catalog.hidden if gpu in configured.hidden_gpus or gpu.slug in configured.hidden)
 
 
 def format_type_table(rows: Iterable[TypeRow], *, paint: Paint) -> Iterator[str]:

@@ -82,17 +82,17 @@ def build_node_rows(view: ClusterView) -> tuple[NodeRow, ...] | None:
     known = get_occupancy(view.inventory)
     if known is None:
         return None
-    catalogue, occupancy = view.catalogue, known.occupancy
+    catalog, occupancy = view.catalog, known.occupancy
     warnings: dict[str, list[str]] = {}
     for flag in list_node_flags(view):
         for name in flag.nodes:
             warnings.setdefault(name, []).append(flag.message)
     hidden = list_hidden_types(view)
-    types = [gpu for gpu in (*catalogue.gpus.values(), *hidden) if not gpu.members]
+    types = [gpu for gpu in (*catalog.gpus.values(), *hidden) if not gpu.members]
     rows = []
     for node in occupancy.nodes:
         gpus = tuple(_list_gpus(node, types, occupancy=occupancy if known.pods_known else None))
-        tolerated = _list_tolerations(gpus, catalogue, common=view.tolerations)
+        tolerated = _list_tolerations(gpus, catalog, common=view.tolerations)
         states, notes = _describe_states(node, tolerated), _describe_hidden_types(gpus, hidden)
         why_not = (*states, *notes, *warnings.get(node.name, ()))
         rows.append(NodeRow(name=node.name, gpus=gpus, why_not=why_not))
@@ -102,7 +102,7 @@ def build_node_rows(view: ClusterView) -> tuple[NodeRow, ...] | None:
 def list_node_flags(view: ClusterView) -> tuple[AdminWarning, ...]:
     """Return the hub's warnings to admins about the nodes' GPUs."""
     nodes = view.inventory.nodes or ()
-    return find_node_warnings(nodes, view.catalogue, table=view.settings.table, tolerations=view.tolerations)
+    return find_node_warnings(nodes, view.catalog, table=view.settings.table, tolerations=view.tolerations)
 
 
 def format_node_table(rows: Iterable[NodeRow], *, paint: Paint) -> Iterator[str]:
@@ -133,11 +133,11 @@ def _list_gpus(node: Node, types: Sequence[GPUType], *, occupancy: Occupancy | N
 
 
 def _list_tolerations(
-    gpus: Iterable[NodeGPUs], catalogue: Catalog, *, common: tuple[Toleration, ...]
+    gpus: Iterable[NodeGPUs], catalog: Catalog, *, common: tuple[Toleration, ...]
 ) -> tuple[Toleration, ...]:
     """Return the tolerations of servers with any GPU type of the node."""
     slugs = {slug for each in gpus for slug in each.types}
-    own = (each for slug in slugs if slug in catalogue.gpus for each in catalogue.gpus[slug].tolerations)
+    own = (each for slug in slugs if slug in catalog.gpus for each in catalog.gpus[slug].tolerations)
     return (*common, *own)
 
 

@@ -36,17 +36,17 @@ class MatchExpression:
     values: tuple[str, ...] = ()
 
 
-def build_gpu_node_exclusion(catalogue: Catalog) -> tuple[MatchExpression, ...]:
+def build_gpu_node_exclusion(catalog: Catalog) -> tuple[MatchExpression, ...]:
     """Return expressions that no node of any GPU type fulfills: one ``NotIn`` per label, with the values of all types.
 
     Hidden types and GPU nodes without a type are excluded as well. Of each type's match, only labels that GPU nodes
     alone carry are used if there are any: a ``NotIn`` for ``kubernetes.io/arch`` would exclude every node.
     """
     values: dict[str, list[str]] = {}
-    for gpu in (*catalogue.gpus.values(), *catalogue.hidden):
+    for gpu in (*catalog.gpus.values(), *catalog.hidden):
         for key in _list_gpu_keys(gpu.match):
             values.setdefault(key, []).extend(gpu.match[key])
-    for key, more in catalogue.untyped.items():
+    for key, more in catalog.untyped.items():
         values.setdefault(key, []).extend(more)
     return tuple(
         MatchExpression(key=key, operator="NotIn", values=tuple(dict.fromkeys(found))) for key, found in values.items()

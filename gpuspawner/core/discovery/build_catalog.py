@@ -198,7 +198,7 @@ def assemble_catalog(
     united = {slug: combine_types(union, gpus) for slug, union in configured.unions.items()}
     gpus |= {slug: gpu for slug, gpu in united.items() if gpu is not None}
     largest = find_largest_node(inventory)
-    catalogue = Catalog(
+    catalog = Catalog(
         images=configured.images or {"default": _make_fallback_image(fallback_image)},
         cpu=configured.cpu or (make_default_cpu_bounds(largest[0]) if largest else None),
         memory=configured.memory or (make_default_memory_bounds(largest[1]) if largest else None),
@@ -213,10 +213,10 @@ def assemble_catalog(
         queue=configured.queue,
     )
     if inventory.nodes is None:
-        return catalogue
-    catalogue = replace(catalogue, untyped=find_unexcluded_gpu_nodes(nodes, build_gpu_node_exclusion(catalogue)))
-    invalid = find_invalid_presets(configured.presets, catalogue)
-    return replace(catalogue, presets={slug: each for slug, each in configured.presets.items() if slug not in invalid})
+        return catalog
+    catalog = replace(catalog, untyped=find_unexcluded_gpu_nodes(nodes, build_gpu_node_exclusion(catalog)))
+    invalid = find_invalid_presets(configured.presets, catalog)
+    return replace(catalog, presets={slug: each for slug, each in configured.presets.items() if slug not in invalid})
 
 
 def make_default_cpu_bounds(largest_millis: int) -> Bounds | None:

@@ -33,7 +33,7 @@ def has_room_on_cpu_node(
     memory_bytes: int,
     *,
     inventory: Inventory,
-    catalogue: Catalog,
+    catalog: Catalog,
     tolerations: Iterable[Toleration] = (),
     required: tuple[MatchExpression, ...] = (),
 ) -> bool:
@@ -45,7 +45,7 @@ def has_room_on_cpu_node(
     :param cpu_millis: request in millicores.
     :param memory_bytes: request in bytes.
     :param inventory: the cluster.
-    :param catalogue: its GPU types tell which nodes have GPUs.
+    :param catalog: its GPU types tell which nodes have GPUs.
     :param tolerations: tolerations of every server.
     :param required: node affinity of the server, besides the exclusion of GPU nodes.
     """
@@ -54,10 +54,10 @@ def has_room_on_cpu_node(
         return False
     occupancy = known.occupancy
     tolerated = tuple(tolerations)
-    resources = {gpu.resource for gpu in (*catalogue.gpus.values(), *catalogue.hidden)}
+    resources = {gpu.resource for gpu in (*catalog.gpus.values(), *catalog.hidden)}
     wanted = Counter({"cpu": cpu_millis, "memory": memory_bytes, "pods": 1})
     wanted.update(_sum_waiting_requests(occupancy.pending_pods, resources))
-    demanded = (*build_gpu_node_exclusion(catalogue), *required)
+    demanded = (*build_gpu_node_exclusion(catalog), *required)
     return any(
         node.schedulable
         and matches_expressions(node.labels, demanded)

@@ -87,7 +87,7 @@ from gpuspawner.core.verdict.wording import format_verdict, format_verdict_label
 class LiveState:
     """What is known of the cluster at the moment the form is shown.
 
-    :param availabilities: of each GPU type, in the catalogue's order; None: to be counted from the inventory.
+    :param availabilities: of each GPU type, in the catalog's order; None: to be counted from the inventory.
     :param verdict: on the choice that stands in the fields; None where it is no valid one.
     :param alternatives: choices that fit where that one does not, the nearest first.
     :param presets: verdicts on presets as they are, by slug; none on those that nobody looked at.
@@ -128,7 +128,7 @@ def find_type_state(
     return GPUTypeState.BUSY, _append_new_node_time(reason, gpu)
 
 
-def build_verdict_view(live: LiveState, selection: Selection | None, *, catalogue: Catalog) -> VerdictView | None:
+def build_verdict_view(live: LiveState, selection: Selection | None, *, catalog: Catalog) -> VerdictView | None:
     """Return the verdict in words, with what each alternative fills in; None where there is none.
 
     :param selection: what stands in the fields.
@@ -140,7 +140,7 @@ def build_verdict_view(live: LiveState, selection: Selection | None, *, catalogu
         sentence=format_verdict(live.verdict),
         alternatives=tuple(
             AlternativeView(
-                sentence=describe_difference(other, selection, catalogue=catalogue), values=format_field_values(other)
+                sentence=describe_difference(other, selection, catalog=catalog), values=format_field_values(other)
             )
             for other in live.alternatives
         ),
@@ -196,7 +196,7 @@ _get_gpu_values = attrgetter(*GPU_COLUMNS)
 
 
 def build_view(
-    catalogue: Catalog,
+    catalog: Catalog,
     inventory: Inventory,
     *,
     filled: FilledFields | None = None,
@@ -207,28 +207,28 @@ def build_view(
     """Build the form for one person.
 
     :param inventory: says what is not known and how old the rest is; counted if ``live`` holds no counts.
-    :param catalogue: what holds for everybody.
-    :param filled: what stands in the fields, made of this very catalogue and allowance; the defaults if not given.
+    :param catalog: what holds for everybody.
+    :param filled: what stands in the fields, made of this very catalog and allowance; the defaults if not given.
     :param problems: what was wrong with a form that came back.
     :param live: what each GPU type has, and the verdict on what stands in the fields.
     :param allowance: what the person may have of it; all if not given.
     """
     live = live or LiveState()
-    allowance = allowance or Allowance(full_catalog=catalogue, person=Person(name=""))
-    reach = catalogue if allowance.blocked else allowance.catalogue
-    filled = filled or fill_fields(catalogue, allowance=allowance)
+    allowance = allowance or Allowance(full_catalog=catalog, person=Person(name=""))
+    reach = catalog if allowance.blocked else allowance.catalog
+    filled = filled or fill_fields(catalog, allowance=allowance)
     values = filled.values
     errors = _group_by_field(problems)
     selection = None if errors else filled.selection
     presets = tuple(_build_preset_views(allowance, live))
     usual = (restore_fields(None, reach)[0], *(preset.values for preset in presets))
     return FormView(
-        images=apply_allowance_to_images(build_image_views(catalogue, cache=live.cache), allowance),
+        images=apply_allowance_to_images(build_image_views(catalog, cache=live.cache), allowance),
         custom_image=build_custom_image_view(reach.custom_images, values["custom_image"]),
         cpu=build_number_view(reach.cpu, CPU.format_input),
         memory=build_number_view(reach.memory, MEMORY.format_input),
         run_time=build_number_view(reach.run_time, RUN_TIME.format_input),
-        shared_memory=build_number_view(catalogue.shared_memory, SHARED_MEMORY.format_input),
+        shared_memory=build_number_view(catalog.shared_memory, SHARED_MEMORY.format_input),
         choices=tuple(_build_choice_field_views(reach)),
         vendors=_build_vendor_views(allowance, inventory, live=live),
         presets=presets,
@@ -236,8 +236,8 @@ def build_view(
         errors=errors,
         notices=filled.notices,
         capacity_notice=_format_capacity_notice(inventory),
-        summary="" if selection is None else describe_selection(selection, catalogue),
-        verdict=_build_blocked_verdict(allowance) or build_verdict_view(live, selection, catalogue=catalogue),
+        summary="" if selection is None else describe_selection(selection, catalog),
+        verdict=_build_blocked_verdict(allowance) or build_verdict_view(live, selection, catalog=catalog),
         age_s=inventory.age_s,
         age_text=format_data_age(inventory.age_s),
         is_open=bool(errors or filled.notices) or values not in usual,
@@ -331,9 +331,9 @@ def _group_by_field(problems: Iterable[Problem]) -> dict[str, str]:
     return {name: join_sentences(*texts) for name, texts in messages.items()}
 
 
-def _build_choice_field_views(catalogue: Catalog) -> Iterator[ChoiceFieldView]:
+def _build_choice_field_views(catalog: Catalog) -> Iterator[ChoiceFieldView]:
     for each in CLOSED_CHOICES:
-        if offered := catalogue.choices.get(each.name):
+        if offered := catalog.choices.get(each.name):
             yield ChoiceFieldView(
                 name=each.name,
                 section=each.section,
@@ -347,7 +347,7 @@ def _build_choice_field_views(catalogue: Catalog) -> Iterator[ChoiceFieldView]:
 
 
 def _build_vendor_views(allowance: Allowance, inventory: Inventory, *, live: LiveState) -> tuple[VendorView, ...]:
-    """Group the GPU types by vendor, vendors and types in the catalogue's order."""
+    """Group the GPU types by vendor, vendors and types in the catalog's order."""
     groups: dict[str, list[GPUTypeView]] = {}
     gpus = tuple(allowance.full_catalog.gpus.values())
     shown = set(list_shown_types(allowance))
@@ -418,17 +418,17 @@ def _convert_to_gib(size_bytes: int | None) -> float | None:
 
 def _build_preset_views(allowance: Allowance, live: LiveState) -> Iterable[PresetView]:
     """Yield the presets that can be started; one whose GPU type left the cluster cannot."""
-    catalogue, reach = allowance.full_catalog, allowance.catalogue
-    for preset in catalogue.presets.values():
+    catalog, reach = allowance.full_catalog, allowance.catalog
+    for preset in catalog.presets.values():
         is_denied = preset.slug not in reach.presets
-        selection = try_validate({"preset": preset.slug}, catalogue if is_denied else reach)
+        selection = try_validate({"preset": preset.slug}, catalog if is_denied else reach)
         denials = allowance.check_selection(selection) if selection is not None and is_denied else ()
         if selection is not None and not is_hidden_by_policy(denials, allowance):
             yield PresetView(
                 slug=preset.slug,
                 display_name=preset.display_name,
                 description=preset.description,
-                summary=describe_selection(selection, catalogue),
+                summary=describe_selection(selection, catalog),
                 values=format_field_values(selection),
                 outlook=_build_denied_outlook(denials, allowance)
                 if is_denied

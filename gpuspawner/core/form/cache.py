@@ -25,7 +25,7 @@ _ValueT = TypeVar("_ValueT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CachedImages:
-    catalogue: Catalog
+    catalog: Catalog
     views: tuple[ImageView, ...]
 
 
@@ -53,7 +53,7 @@ class FormCache:
         self._rows: OrderedDict[tuple[int, str], _CachedRow] = OrderedDict()
 
     def get_image_views(
-        self, catalogue: Catalog, *, build: Callable[[Catalog], tuple[ImageView, ...]]
+        self, catalog: Catalog, *, build: Callable[[Catalog], tuple[ImageView, ...]]
     ) -> tuple[ImageView, ...]:
         """Return the views of a catalog's images.
 
@@ -61,10 +61,10 @@ class FormCache:
 
         :param build: makes the views that are not in the cache.
         """
-        key = id(catalogue), get_language().tag
+        key = id(catalog), get_language().tag
         kept = self._images.get(key)
         if kept is None:
-            kept = _CachedImages(catalogue=catalogue, views=build(catalogue))
+            kept = _CachedImages(catalog=catalog, views=build(catalog))
             _put(self._images, key=key, value=kept, limit=_MAX_CATALOGS)
         return kept.views
 

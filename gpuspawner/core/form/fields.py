@@ -50,10 +50,10 @@ DenialExplainer = Callable[[str, Mapping[str, object]], str]
 _MAX_QUOTED_CHARS = 40
 
 
-def try_validate(options: Mapping[str, object], catalogue: Catalog) -> Selection | None:
+def try_validate(options: Mapping[str, object], catalog: Catalog) -> Selection | None:
     """Return the selection these options stand for, None if they are not valid."""
     try:
-        return validate(options, catalogue)
+        return validate(options, catalog)
     except SelectionError:
         return None
 
@@ -73,17 +73,17 @@ def format_field_values(selection: Selection) -> dict[str, str]:
 
 
 def restore_fields(
-    options: Mapping[str, object] | None, catalogue: Catalog, *, explain_denial: DenialExplainer | None = None
+    options: Mapping[str, object] | None, catalog: Catalog, *, explain_denial: DenialExplainer | None = None
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return field values and notices (field name → sentence about what was saved and is gone)."""
-    form = _FieldRestorer(catalogue, format_field_values(validate({}, catalogue)), explain_denial=explain_denial)
+    form = _FieldRestorer(catalog, format_field_values(validate({}, catalog)), explain_denial=explain_denial)
     if not isinstance(options, Mapping):
         return form.values, form.notices
     if options.get("v", OPTIONS_VERSION) != OPTIONS_VERSION:
         form.notices[FORM_LEVEL] = gettext("Your last choice was saved by another version and could not be read.")
         return form.values, form.notices
     if options.get("preset") is not None:
-        preset = try_validate({"preset": options["preset"]}, catalogue)
+        preset = try_validate({"preset": options["preset"]}, catalog)
         form.values = form.values if preset is None else format_field_values(preset)
     for name, restore_field in form.list_field_restorers().items():
         if name in options and is_given(name, options[name]):
@@ -96,8 +96,8 @@ def restore_fields(
 class _FieldRestorer:
     """Field values and notices while they are being restored, one field after the other."""
 
-    def __init__(self, catalogue: Catalog, values: dict[str, str], *, explain_denial: DenialExplainer | None) -> None:
-        self.catalogue = catalogue
+    def __init__(self, catalog: Catalog, values: dict[str, str], *, explain_denial: DenialExplainer | None) -> None:
+        self.catalog = catalog
         self.values = values
         self.notices: dict[str, str] = {}
         self._why = explain_denial
@@ -116,7 +116,7 @@ class _FieldRestorer:
             **{each.name: partial(self._restore_choice, each) for each in CLOSED_CHOICES},
             **own,
         }
-        hidden = _list_hidden_fields(self.catalogue) - {"custom_image"}
+        hidden = _list_hidden_fields(self.catalog) - {"custom_image"}
         return {name: restorers[name] for name in FORM_FIELDS if name not in hidden}
 
     def fit_shared_memory(self) -> None:
@@ -130,7 +130,7 @@ class _FieldRestorer:
         :param is_saved: it is no default of ours.
         """
         gpu = self.values["gpu"] or None
-        bounds = narrow_bounds(self.catalogue.run_time, most=find_max_run_time_s(gpu, self.catalogue))
+        bounds = narrow_bounds(self.catalog.run_time, most=find_max_run_time_s(gpu, self.catalog))
         if bounds is None or parse_duration(saved := self.values["run_time"]) <= bounds.max:
             return
         self.values["run_time"] = format_duration_option(bounds.max)
@@ -138,13 +138,13 @@ class _FieldRestorer:
             self._note_amount(RUN_TIME, saved, options={"gpu": gpu, "run_time": saved})
 
     def _restore_image(self, saved: object) -> None:
-        if isinstance(saved, str) and saved in self.catalogue.images:
+        if isinstance(saved, str) and saved in self.catalog.images:
             self.values["image"] = saved
             return
         self._note_image(saved)
 
     def _restore_custom_image(self, saved: object) -> None:
-        selection = try_validate({"custom_image": saved}, self.catalogue)
+        selection = try_validate({"custom_image": saved}, self.catalog)
         if selection is None:
             self._note_image(saved, name="custom_image")
             return
@@ -153,7 +153,7 @@ class _FieldRestorer:
 
     def _note_image(self, saved: object, *, name: str = "image") -> None:
         # A preset's image may stand in the field already, so what is named is what the person sees selected.
-        selected = self.catalogue.images[self.values["image"]].display_name
+        selected = self.catalog.images[self.values["image"]].display_name
         gone = gettext(IMAGE.gone, saved=_quote_saved(saved), name=selected)
         denied = self._explain_denial({name: saved}, name)
         self.notices["image"] = (
@@ -166,7 +166,7 @@ class _FieldRestorer:
 
     def _restore_amount(self, amount_field: AmountField, saved: object) -> None:
         name = amount_field.name
-        selection = try_validate({name: saved}, self.catalogue)
+        selection = try_validate({name: saved}, self.catalog)
         if selection is not None:
             self.values[name] = format_field_values(selection)[name]
             return
@@ -184,7 +184,7 @@ class _FieldRestorer:
 
     def _restore_shared_memory(self, saved: object) -> None:
         memory = self.values["memory"]
-        selection = try_validate({"memory": f"{memory}G" if memory else None, "shared_memory": saved}, self.catalogue)
+        selection = try_validate({"memory": f"{memory}G" if memory else None, "shared_memory": saved}, self.catalog)
         if selection is not None:
             self.values["shared_memory"] = format_field_values(selection)["shared_memory"]
             return
@@ -193,7 +193,7 @@ class _FieldRestorer:
 
     def _restore_choice(self, choice_field: ClosedChoiceField, saved: object) -> None:
         name = choice_field.name
-        offered = self.catalogue.choices[name]
+        offered = self.catalog.choices[name]
         if isinstance(saved, str) and saved in offered:
             self.values[name] = saved
             return
@@ -206,7 +206,7 @@ class _FieldRestorer:
         )
 
     def _restore_gpu(self, saved: object) -> None:
-        if isinstance(saved, str) and saved in self.catalogue.gpus:
+        if isinstance(saved, str) and saved in self.catalog.gpus:
             if saved != self.values["gpu"]:
                 self.values.update(gpu=saved, gpu_count="1")
             return
@@ -221,7 +221,7 @@ class _FieldRestorer:
         if not self.values["gpu"]:
             return
         number = Problems().check_whole_number("gpu_count", saved, title=NUMBER_OF_GPUS)
-        if number is not None and 1 <= number <= self.catalogue.gpus[self.values["gpu"]].max_count:
+        if number is not None and 1 <= number <= self.catalog.gpus[self.values["gpu"]].max_count:
             self.values["gpu_count"] = str(number)
             return
         kept = self.values["gpu_count"]
@@ -261,7 +261,7 @@ class FilledFields:
 
 
 def fill_fields(
-    catalogue: Catalog,
+    catalog: Catalog,
     *,
     options: Mapping[str, object] | None = None,
     typed: Mapping[str, str] | None = None,
@@ -271,17 +271,17 @@ def fill_fields(
 
     :param options: user options saved by an earlier start; hostile input, restored field by field.
     :param typed: the form as it came back, shown as it is; wins over ``options``.
-    :param allowance: what the person may have of this catalogue; all if not given.
+    :param allowance: what the person may have of this catalog; all if not given.
     """
     # While nothing at all may be started, nothing of what was saved is gone.
-    reach = catalogue if allowance is None or allowance.blocked else allowance.catalogue
+    reach = catalog if allowance is None or allowance.blocked else allowance.catalog
     values, notices = restore_fields(
         options,
         reach,
         explain_denial=None if allowance is None else partial(_explain_field_denial, allowance=allowance),
     )
     if typed is not None:
-        values, notices = _overlay_typed(values, typed, catalogue=catalogue), {}
+        values, notices = _overlay_typed(values, typed, catalog=catalog), {}
     selection = None if allowance is not None and allowance.blocked else _find_selection(values, reach)
     return FilledFields(values=values, notices=notices, selection=selection)
 
@@ -296,31 +296,31 @@ def _explain_field_denial(name: str, options: Mapping[str, object], *, allowance
     return next((each.message for each in denials if each.field == name), "")
 
 
-def _overlay_typed(values: Mapping[str, str], typed: Mapping[str, str], *, catalogue: Catalog) -> dict[str, str]:
+def _overlay_typed(values: Mapping[str, str], typed: Mapping[str, str], *, catalog: Catalog) -> dict[str, str]:
     """Return what was typed, exactly, over what stands in the fields otherwise."""
     if "preset" in typed:  # from a link: it fills in the fields the link does not name
-        preset = try_validate({"preset": typed["preset"]}, catalogue)
+        preset = try_validate({"preset": typed["preset"]}, catalog)
         values = values if preset is None else format_field_values(preset)
     merged = {name: typed.get(name, values[name]) for name in FORM_FIELDS}
-    if catalogue.custom_images is not None and typed.get("custom_image") and "image" not in typed:
+    if catalog.custom_images is not None and typed.get("custom_image") and "image" not in typed:
         merged["image"] = ""  # from a link: it takes the place of the image that stands there otherwise
     if "gpu_count" not in typed and merged["gpu"] != values["gpu"]:
         merged["gpu_count"] = ""  # that number belonged to another GPU type
     return merged
 
 
-def _list_hidden_fields(catalogue: Catalog) -> set[str]:
+def _list_hidden_fields(catalog: Catalog) -> set[str]:
     """Return the names of the fields that the form does not show, because the catalog offers nothing for them."""
-    hidden = {each.name for each in AMOUNT_FIELDS if getattr(catalogue, each.name) is None}
-    hidden |= {each.name for each in CLOSED_CHOICES if each.name not in catalogue.choices}
-    return hidden if catalogue.custom_images is not None else {*hidden, "custom_image"}
+    hidden = {each.name for each in AMOUNT_FIELDS if getattr(catalog, each.name) is None}
+    hidden |= {each.name for each in CLOSED_CHOICES if each.name not in catalog.choices}
+    return hidden if catalog.custom_images is not None else {*hidden, "custom_image"}
 
 
-def _find_selection(values: Mapping[str, str], catalogue: Catalog) -> Selection | None:
+def _find_selection(values: Mapping[str, str], catalog: Catalog) -> Selection | None:
     """Return the choice that stands in the fields, None where it is no valid one."""
-    hidden = _list_hidden_fields(catalogue)
+    hidden = _list_hidden_fields(catalog)
     try:
         options = parse_form({name: [text] for name, text in values.items() if name not in hidden})
     except SelectionError:
         return None
-    return try_validate(options, catalogue)
+    return try_validate(options, catalog)

@@ -40,18 +40,16 @@ from gpuspawner.core.units.duration import format_duration, format_duration_opti
 from gpuspawner.core.verdict.availability import Availability
 
 
-def build_image_views(catalogue: Catalog, *, cache: FormCache | None = None) -> tuple[ImageView, ...]:
-    """Return the images as the form shows them, in the catalogue's order.
+def build_image_views(catalog: Catalog, *, cache: FormCache | None = None) -> tuple[ImageView, ...]:
+    """Return the images as the form shows them, in the catalog's order.
 
     :param cache: keeps the views for the next call; None to keep nothing.
     """
-    return (
-        _build_image_views(catalogue) if cache is None else cache.get_image_views(catalogue, build=_build_image_views)
-    )
+    return _build_image_views(catalog) if cache is None else cache.get_image_views(catalog, build=_build_image_views)
 
 
-def _build_image_views(catalogue: Catalog) -> tuple[ImageView, ...]:
-    return tuple(_build_image_view(image, catalogue) for image in catalogue.images.values())
+def _build_image_views(catalog: Catalog) -> tuple[ImageView, ...]:
+    return tuple(_build_image_view(image, catalog) for image in catalog.images.values())
 
 
 def build_custom_image_view(custom: CustomImages | None, written: str) -> CustomImageView | None:
@@ -83,9 +81,9 @@ def _find_complaint(custom: CustomImages, written: str) -> str:
     return ""
 
 
-def _build_image_view(image: Image, catalogue: Catalog) -> ImageView:
+def _build_image_view(image: Image, catalog: Catalog) -> ImageView:
     found: dict[str, list[str]] = {}
-    for slug, gpu in catalogue.gpus.items():
+    for slug, gpu in catalog.gpus.items():
         if text := explain_misfit(image, gpu):
             found.setdefault(text, []).append(slug)
     return ImageView(
@@ -178,7 +176,7 @@ def build_policy_view(allowance: Allowance, values: Mapping[str, str]) -> Policy
 
 
 def _is_unrestricted(allowance: Allowance) -> bool:
-    return allowance.catalogue is allowance.full_catalog
+    return allowance.catalog is allowance.full_catalog
 
 
 def _hides_denied(allowance: Allowance) -> bool:
@@ -186,9 +184,9 @@ def _hides_denied(allowance: Allowance) -> bool:
     return policy is not None and policy.hide
 
 
-def _has_max_run_time(catalogue: Catalog) -> bool:
+def _has_max_run_time(catalog: Catalog) -> bool:
     """Tell whether servers end of which nobody said so."""
-    return catalogue.max_runtime_s is not None or any(gpu.max_runtime_s is not None for gpu in catalogue.gpus.values())
+    return catalog.max_runtime_s is not None or any(gpu.max_runtime_s is not None for gpu in catalog.gpus.values())
 
 
 def _drop_hidden_gpus(view: ImageView, gone: set[str]) -> ImageView:
@@ -201,7 +199,7 @@ def _drop_hidden_gpus(view: ImageView, gone: set[str]) -> ImageView:
 
 def _format_max_run_time(slug: str, allowance: Allowance) -> str:
     """Return how long a server with a type runs at most, where that is shorter than without; else it says nothing."""
-    longest, bounds = allowance.find_max_run_time_s(slug), allowance.catalogue.run_time
+    longest, bounds = allowance.find_max_run_time_s(slug), allowance.catalog.run_time
     otherwise = find_lowest_limit(allowance.find_max_run_time_s(None), None if bounds is None else bounds.max)
     if longest is None or (otherwise is not None and otherwise <= longest):
         return ""
@@ -209,7 +207,7 @@ def _format_max_run_time(slug: str, allowance: Allowance) -> str:
 
 
 def _build_time_views(allowance: Allowance) -> Iterator[TimeView]:
-    bounds = allowance.catalogue.run_time
+    bounds = allowance.catalog.run_time
     for slug in ("", *list_shown_types(allowance)):
         longest = allowance.find_max_run_time_s(slug or None)
         if longest is not None:
@@ -220,7 +218,7 @@ def _build_time_views(allowance: Allowance) -> Iterator[TimeView]:
 
 def _format_ending(slug: str, allowance: Allowance) -> str:
     longest = allowance.find_max_run_time_s(slug or None)
-    if longest is None or allowance.catalogue.run_time is not None:
+    if longest is None or allowance.catalog.run_time is not None:
         return ""
     return gettext("Your server is stopped after {length} at the latest.", length=format_duration(longest))
 
@@ -240,8 +238,8 @@ def _list_usage_texts(allowance: Allowance) -> Iterator[str]:
         yield denials.explain_namespace_quota(max(0, min(tighter)))
 
 
-def _list_pool_texts(gpus: Iterable[GPUType], catalogue: Catalog, *, allowance: Allowance) -> Iterator[str]:
-    policy = catalogue.policy
+def _list_pool_texts(gpus: Iterable[GPUType], catalog: Catalog, *, allowance: Allowance) -> Iterator[str]:
+    policy = catalog.policy
     if policy is None or not allowance.usage.known:
         return
     for slug in dict.fromkeys(slug for gpu in gpus for slug in find_gpu_pools(policy, allowance.person, gpu=gpu)):

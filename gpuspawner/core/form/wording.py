@@ -60,28 +60,28 @@ def format_data_age(age_s: float | None) -> str:
     return "" if age_s is None or age_s <= MAX_DATA_AGE_S else format_age(age_s)
 
 
-def describe_difference(other: Selection, selection: Selection | None, *, catalogue: Catalog) -> str:
+def describe_difference(other: Selection, selection: Selection | None, *, catalog: Catalog) -> str:
     """Return what another choice has that this one has not: "2 × A100 80 GB and 16 GiB"; all of it without this one."""
     if selection is None or other == selection:
-        return describe_selection(other, catalogue)
+        return describe_selection(other, catalog)
     parts = []
-    if find_image(other, catalogue) != find_image(selection, catalogue):
-        parts.append(find_image(other, catalogue).display_name)
+    if find_image(other, catalog) != find_image(selection, catalog):
+        parts.append(find_image(other, catalog).display_name)
     if (other.gpu, other.gpu_count) != (selection.gpu, selection.gpu_count):
-        parts.append(_format_gpus(other, catalogue))
+        parts.append(_format_gpus(other, catalog))
     for amount_field in (CPU, MEMORY, SHARED_MEMORY, RUN_TIME):
         if find_amount(other, amount_field) != find_amount(selection, amount_field):
             parts += describe_amounts(other, amount_field) or filter(None, [translate_now(amount_field.unset)])
     for each in CLOSED_CHOICES:
         if each.name in other.choices and other.choices[each.name] != selection.choices.get(each.name):
-            parts.append(describe_choice(other, each, catalogue=catalogue))
+            parts.append(describe_choice(other, each, catalog=catalog))
     return join_with_and(parts)
 
 
-def describe_selection(selection: Selection, catalogue: Catalog) -> str:
+def describe_selection(selection: Selection, catalog: Catalog) -> str:
     """Return a selection as one sentence part: "PyTorch with 4 CPUs, 16 GiB and 1 × A100 for at most 8 hours"."""
-    parts = [*describe_amounts(selection, CPU, MEMORY, SHARED_MEMORY), _format_gpus(selection, catalogue)]
-    image = find_image(selection, catalogue).display_name
+    parts = [*describe_amounts(selection, CPU, MEMORY, SHARED_MEMORY), _format_gpus(selection, catalog)]
+    image = find_image(selection, catalog).display_name
     if selection.run_time_s is None:
         text = gettext("{image} with {amounts}", image=image, amounts=join_with_and(parts))
     else:
@@ -89,15 +89,15 @@ def describe_selection(selection: Selection, catalogue: Catalog) -> str:
         text = gettext(
             "{image} with {amounts} for at most {length}", image=image, amounts=join_with_and(parts), length=length
         )
-    for choice in describe_unusual_choices(selection, catalogue):
+    for choice in describe_unusual_choices(selection, catalog):
         text = gettext("{choice}, {priority}", choice=text, priority=choice)
     return text
 
 
-def _format_gpus(selection: Selection, catalogue: Catalog) -> str:
+def _format_gpus(selection: Selection, catalog: Catalog) -> str:
     if selection.gpu is None:
         return gettext("no GPU")
-    return gettext("{number} × {gpu}", number=selection.gpu_count, gpu=catalogue.gpus[selection.gpu].display_name)
+    return gettext("{number} × {gpu}", number=selection.gpu_count, gpu=catalog.gpus[selection.gpu].display_name)
 
 
 def format_details(gpu: GPUType, available: Availability) -> str:

@@ -78,17 +78,17 @@ def admit(
         if refusal is error:
             raise
         raise refusal from error
-    catalogue = allowance.reachable_catalog
-    placement = place(selection, catalogue)
+    catalog = allowance.reachable_catalog
+    placement = place(selection, catalog)
     gpu = None if selection.gpu is None else allowance.full_catalog.gpus[selection.gpu]
-    if gpu is None and has_cpu_node_room is not None and has_cpu_node_room(placement, catalogue):
+    if gpu is None and has_cpu_node_room is not None and has_cpu_node_room(placement, catalog):
         placement = exclude_gpu_nodes(placement)
-    pools = find_gpu_pools(catalogue.policy, allowance.person, gpu=gpu)
-    if catalogue.policy is not None and catalogue.policy.pools:
+    pools = find_gpu_pools(catalog.policy, allowance.person, gpu=gpu)
+    if catalog.policy is not None and catalog.policy.pools:
         # An empty annotation says that the server counts towards no pool.
         placement = replace(placement, annotations={**placement.annotations, POOLS_ANNOTATION: ",".join(pools)})
     return Admission(
-        selection=selection, options=build_options(selection, catalogue), placement=placement, gpu=gpu, pools=pools
+        selection=selection, options=build_options(selection, catalog), placement=placement, gpu=gpu, pools=pools
     )
 
 
@@ -107,7 +107,7 @@ def _explain_refusal(
         error = invalid  # for every person
     else:
         fields = {problem.field for problem in error.problems}
-        # A default of the full catalogue that policy denies is no fault of the choice.
+        # A default of the full catalog that policy denies is no fault of the choice.
         if denials := [each for each in allowance.check_selection(selection) if each.field in fields]:
             return PolicyError(*denials)
     if unread_types is None:

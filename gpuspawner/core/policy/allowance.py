@@ -116,7 +116,7 @@ class Allowance:
         return self._check_amount("cpu", None) or self._check_amount("memory", None)
 
     @cached_property
-    def catalogue(self) -> Catalog:
+    def catalog(self) -> Catalog:
         """The catalog of what the person may have; the gate admits exactly what is valid in it, unless ``blocked``.
 
         Denied GPU types are in ``hidden``, so that servers without a GPU stay off their nodes.
@@ -336,15 +336,15 @@ class Allowance:
         return Denial(field="run_time", code=denials.RUN_TIME_NOT_ALLOWED, message=message)
 
 
-def resolve_allowance(catalogue: Catalog, person: Person, *, usage: Usage) -> Allowance:
+def resolve_allowance(catalog: Catalog, person: Person, *, usage: Usage) -> Allowance:
     """Return what a person may have now.
 
-    :param catalogue: the full catalog, with the policy.
+    :param catalog: the full catalog, with the policy.
     :param person: the user whom the server is for.
     :param usage: what other servers use, and what the namespace's quota leaves.
     """
-    rule = Rule() if catalogue.policy is None else resolve_rule(catalogue.policy, person)
-    return Allowance(full_catalog=catalogue, person=person, rule=rule, usage=usage)
+    rule = Rule() if catalog.policy is None else resolve_rule(catalog.policy, person)
+    return Allowance(full_catalog=catalog, person=person, rule=rule, usage=usage)
 
 
 def _explain_amount(name: str, bounds: Bounds | None) -> str:

@@ -37,14 +37,14 @@ class GPULimit:
 
 
 def list_gpu_limits(
-    gpu: GPUType, catalogue: Catalog, *, person: Person, rule: Rule, usage: Usage
+    gpu: GPUType, catalog: Catalog, *, person: Person, rule: Rule, usage: Usage
 ) -> tuple[GPULimit, ...]:
     """Return all limits of a GPU type except its own ``max_count``.
 
     A type that combines several counts as each member that the rule names: the member is unknown until the pod runs.
 
     :param gpu: a type of the catalog.
-    :param catalogue: the full catalog.
+    :param catalog: the full catalog.
     :param person: the user whom the server is for.
     :param rule: the person's merged rule.
     :param usage: what other servers use.
@@ -56,8 +56,8 @@ def list_gpu_limits(
     per_server = _list_per_server_limits(type_rules, rule)
     namespace = _list_namespace_limits(gpu, usage)
     counted = [
-        *_list_total_limits(type_rules, catalogue, rule=rule, usage=usage),
-        *_list_pool_limits(gpu, catalogue, person=person, usage=usage),
+        *_list_total_limits(type_rules, catalog, rule=rule, usage=usage),
+        *_list_pool_limits(gpu, catalog, person=person, usage=usage),
     ]
     # Without a reliable count only limits that leave nothing anyway can be kept.
     if counted and not usage.known:
@@ -66,14 +66,14 @@ def list_gpu_limits(
     return (*per_server, *counted, *namespace)
 
 
-def count_used_gpus(slug: str, catalogue: Catalog, *, usage: Usage) -> int:
+def count_used_gpus(slug: str, catalog: Catalog, *, usage: Usage) -> int:
     """Return how many GPUs the person's other servers hold that are, or may be, of a type.
 
     :param slug: of the type.
-    :param catalogue: the full catalog.
+    :param catalog: the full catalog.
     :param usage: what other servers use.
     """
-    return sum(each.count for each in _list_holders(slug, catalogue, usage=usage))
+    return sum(each.count for each in _list_holders(slug, catalog, usage=usage))
 
 
 def list_type_rules(gpu: GPUType, rule: Rule) -> Iterator[tuple[GPUType, GPUTypeRule]]:
@@ -88,11 +88,11 @@ def list_type_rules(gpu: GPUType, rule: Rule) -> Iterator[tuple[GPUType, GPUType
             yield each, found
 
 
-def _list_holders(slug: str, catalogue: Catalog, *, usage: Usage) -> list[ServerUsage]:
+def _list_holders(slug: str, catalog: Catalog, *, usage: Usage) -> list[ServerUsage]:
     return [
         each
         for each in usage.own
-        if each.gpu is not None and slug in _list_counted_slugs(each.gpu, catalogue, asked=slug)
+        if each.gpu is not None and slug in _list_counted_slugs(each.gpu, catalog, asked=slug)
     ]
 
 
@@ -105,10 +105,10 @@ def _choose_code(code: str, most: int) -> str:
     return code if most > 0 else denials.GPU_NOT_ALLOWED
 
 
-def _list_counted_slugs(slug: str, catalogue: Catalog, *, asked: str) -> tuple[str, ...]:
-    if not is_known_type(catalogue, slug):
+def _list_counted_slugs(slug: str, catalog: Catalog, *, asked: str) -> tuple[str, ...]:
+    if not is_known_type(catalog, slug):
         return (asked,)  # the type is unknown or was removed: count it as this one
-    gpu = catalogue.gpus.get(slug)
+    gpu = catalog.gpus.get(slug)
     return (slug,) if gpu is None else (slug, *(each.slug for each in gpu.members))
 
 
@@ -121,7 +121,7 @@ def _list_per_server_limits(type_rules: TypeRules, rule: Rule) -> Iterator[GPULi
             yield _make_type_per_server_limit(each, limit)
 
 
-def _list_total_limits(type_rules: TypeRules, catalogue: Catalog, *, rule: Rule, usage: Usage) -> Iterator[GPULimit]:
+def _list_total_limits(type_rules: TypeRules, catalog: Catalog, *, rule: Rule, usage: Usage) -> Iterator[GPULimit]:
     held_by = _list_server_names(usage.own)
     if (servers := _normalize_limit(rule.max_servers_with_gpu)) is not None:
         yield GPULimit(
@@ -138,7 +138,7 @@ def _list_total_limits(type_rules: TypeRules, catalogue: Catalog, *, rule: Rule,
         )
     for each, of_type in type_rules:
         if (limit := _normalize_limit(of_type.max_gpus)) is not None:
-            yield _make_type_total_limit(each, limit, holders=_list_holders(each.slug, catalogue, usage=usage))
+            yield _make_type_total_limit(each, limit, holders=_list_holders(each.slug, catalog, usage=usage))
 
 
 def _make_type_per_server_limit(gpu: GPUType, most: int) -> GPULimit:
@@ -155,11 +155,11 @@ def _make_type_total_limit(gpu: GPUType, most: int, *, holders: Collection[Serve
     )
 
 
-def _list_pool_limits(gpu: GPUType, catalogue: Catalog, *, person: Person, usage: Usage) -> Iterator[GPULimit]:
-    if catalogue.policy is None:
+def _list_pool_limits(gpu: GPUType, catalog: Catalog, *, person: Person, usage: Usage) -> Iterator[GPULimit]:
+    if catalog.policy is None:
         return
-    for slug in find_gpu_pools(catalogue.policy, person, gpu=gpu):
-        pool = catalogue.policy.pools[slug]
+    for slug in find_gpu_pools(catalog.policy, person, gpu=gpu):
+        pool = catalog.policy.pools[slug]
         if _normalize_limit(pool.max_gpus) is not None:
             yield _make_pool_limit(pool.display_name, pool.max_gpus, used=usage.pools.get(slug, 0))
 

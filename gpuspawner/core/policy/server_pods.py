@@ -93,38 +93,38 @@ def read_pod_owner(raw: object) -> tuple[str, str]:
 
 
 def build_server_usage(
-    pod: ServerPod, catalogue: Catalog, *, labels: Mapping[str, str] | None, groups: Collection[str] | None
+    pod: ServerPod, catalog: Catalog, *, labels: Mapping[str, str] | None, groups: Collection[str] | None
 ) -> ServerUsage:
     """Return what the server of a pod uses.
 
     :param pod: the server's pod.
-    :param catalogue: the full catalog.
+    :param catalog: the full catalog.
     :param labels: labels of the pod's node; None if unknown.
     :param groups: normalized groups of the pod's owner, for pods without the pools annotation. None = not readable:
         the server then counts towards the pools of all groups.
     """
-    resources = {gpu.resource for gpu in (*catalogue.gpus.values(), *catalogue.hidden)}
+    resources = {gpu.resource for gpu in (*catalog.gpus.values(), *catalog.hidden)}
     held = {name: number for name, number in pod.devices.items() if name in resources or find_vendor(name)}
     # The resource of an unknown vendor may be no GPU: the annotation says how many units were chosen as GPUs.
     count = sum(held.values()) or min(pod.annotated_count, sum(pod.devices.values()))
     if not count:
         return ServerUsage(owner=pod.owner, name=pod.name)
-    likely = _guess_types(pod, held, catalogue=catalogue, labels=labels)
+    likely = _guess_types(pod, held, catalog=catalog, labels=labels)
     pools = pod.pools
     if pools is None:
-        pools = _find_pools(catalogue.policy, groups, slugs=likely)
+        pools = _find_pools(catalog.policy, groups, slugs=likely)
     return ServerUsage(
         owner=pod.owner, name=pod.name, gpu=likely[0] if len(likely) == 1 else "", count=count, pools=pools
     )
 
 
-def is_known_type(catalogue: Catalog, slug: str) -> bool:
+def is_known_type(catalog: Catalog, slug: str) -> bool:
     """Return whether the catalog has a GPU type, offered or hidden; an admin may have removed an annotated type.
 
-    :param catalogue: the full catalog.
+    :param catalog: the full catalog.
     :param slug: of the type.
     """
-    return slug in catalogue.gpus or any(gpu.slug == slug for gpu in catalogue.hidden)
+    return slug in catalog.gpus or any(gpu.slug == slug for gpu in catalog.hidden)
 
 
 def _parse_count(noted: str) -> int:
@@ -133,12 +133,12 @@ def _parse_count(noted: str) -> int:
 
 
 def _guess_types(
-    pod: ServerPod, held: Collection[str], *, catalogue: Catalog, labels: Mapping[str, str] | None
+    pod: ServerPod, held: Collection[str], *, catalog: Catalog, labels: Mapping[str, str] | None
 ) -> tuple[str, ...]:
     """Return the slugs of the types that the pod's GPUs may have; several if its annotations and node do not tell."""
-    if pod.annotated_gpu is not None and is_known_type(catalogue, pod.annotated_gpu):
+    if pod.annotated_gpu is not None and is_known_type(catalog, pod.annotated_gpu):
         return (pod.annotated_gpu,)
-    types = [gpu for gpu in (*catalogue.gpus.values(), *catalogue.hidden) if gpu.resource in held and not gpu.members]
+    types = [gpu for gpu in (*catalog.gpus.values(), *catalog.hidden) if gpu.resource in held and not gpu.members]
     # Without a node, the pod's node selector may tell the type.
     there = [gpu for gpu in types if gpu.matches_labels(pod.selector if labels is None else labels)]
     return tuple(gpu.slug for gpu in there or types)

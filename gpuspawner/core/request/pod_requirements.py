@@ -75,31 +75,31 @@ class PodRequirements(ContainerResources):
     additions: PodAdditions = field(default_factory=PodAdditions)
 
 
-def place(selection: Selection, catalogue: Catalog) -> PodRequirements:
+def place(selection: Selection, catalog: Catalog) -> PodRequirements:
     """Return what the pod of a valid selection must carry.
 
     A pod without a GPU only prefers nodes without GPUs, so that it also starts where every node has GPUs.
 
-    :param selection: made from this very catalogue, so every slug is in it.
+    :param selection: made from this very catalog, so every slug is in it.
     """
-    image, max_run_time_s = find_image(selection, catalogue), find_max_run_time_s(selection.gpu, catalogue)
-    summary = summarize_selection(selection, catalogue)
-    gpu = catalogue.gpus[selection.gpu] if selection.gpu is not None else None
+    image, max_run_time_s = find_image(selection, catalog), find_max_run_time_s(selection.gpu, catalog)
+    summary = summarize_selection(selection, catalog)
+    gpu = catalog.gpus[selection.gpu] if selection.gpu is not None else None
     match: LabelMatch | None = merge_matches(gpu) if gpu is not None else {}
     exclusions = build_node_exclusions(image, gpu) if gpu is not None else ()
     run_time_s = find_lowest_limit(selection.run_time_s, max_run_time_s)
     selector = {key: values[0] for key, values in (match or {}).items() if len(values) == 1}
     expressions = _build_expressions({key: values for key, values in (match or {}).items() if len(values) != 1})
-    queue = _find_queue(gpu, catalogue)
+    queue = _find_queue(gpu, catalog)
     own_shm, shm = selection.shared_memory_bytes, gpu.shm if gpu is not None else None
     return PodRequirements(
-        **asdict(calculate_resources(selection, catalogue)),
+        **asdict(calculate_resources(selection, catalog)),
         image=image.image,
         node_selector=selector,
         required=(*expressions, *_require_architectures(image), *exclusions),
         # No single match stands for all members of the type: the node must match one of them.
         alternatives=tuple(map(_build_expressions, gpu.label_matches)) if gpu is not None and match is None else (),
-        avoided=build_gpu_node_exclusion(catalogue) if gpu is None else (),
+        avoided=build_gpu_node_exclusion(catalog) if gpu is None else (),
         tolerations=gpu.tolerations if gpu is not None else (),
         environment=_build_environment(gpu),
         removed_environment=(_VISIBLE_DEVICES,) if gpu is not None and gpu.vendor == "nvidia" else (),
@@ -109,16 +109,16 @@ def place(selection: Selection, catalogue: Catalog) -> PodRequirements:
         start_timeout_s=_find_start_timeout(gpu, queue),
         run_time_s=run_time_s,
         labels=queue.labels if queue is not None else {},
-        additions=_merge_additions(selection, catalogue),
+        additions=_merge_additions(selection, catalog),
     )
 
 
-def _merge_additions(selection: Selection, catalogue: Catalog) -> PodAdditions:
+def _merge_additions(selection: Selection, catalog: Catalog) -> PodAdditions:
     """Return what all closed choices of a selection add to its pod."""
     merged = PodAdditions()
     for each in CLOSED_CHOICES:
         if each.name in selection.choices:
-            own = each.build_pod_additions(catalogue.choices[each.name][selection.choices[each.name]])
+            own = each.build_pod_additions(catalog.choices[each.name][selection.choices[each.name]])
             merged = merged.merge(own)
     return merged
 
@@ -128,14 +128,14 @@ def exclude_gpu_nodes(placement: PodRequirements) -> PodRequirements:
     return replace(placement, required=(*placement.avoided, *placement.required), avoided=())
 
 
-def calculate_resources(selection: Selection, catalogue: Catalog) -> ContainerResources:
+def calculate_resources(selection: Selection, catalog: Catalog) -> ContainerResources:
     """Return only how much a valid selection takes: for questions about many that differ in nothing else."""
-    gpu = catalogue.gpus[selection.gpu] if selection.gpu is not None else None
+    gpu = catalog.gpus[selection.gpu] if selection.gpu is not None else None
     return ContainerResources(
         cpu_limit_millis=selection.cpu_millis,
-        cpu_request_millis=_calculate_request(selection.cpu_millis, catalogue.cpu),
+        cpu_request_millis=_calculate_request(selection.cpu_millis, catalog.cpu),
         memory_limit_bytes=selection.memory_bytes,
-        memory_request_bytes=_calculate_request(selection.memory_bytes, catalogue.memory),
+        memory_request_bytes=_calculate_request(selection.memory_bytes, catalog.memory),
         extended_resources={gpu.resource: selection.gpu_count} if gpu is not None else {},
     )
 
@@ -153,9 +153,9 @@ def _multiply_exactly(whole: int | None, fraction: float | None) -> int | None:
     return math.ceil(whole * Fraction(repr(fraction)))
 
 
-def _find_queue(gpu: GPUType | None, catalogue: Catalog) -> KueueQueue | None:
+def _find_queue(gpu: GPUType | None, catalog: Catalog) -> KueueQueue | None:
     """Return the queue that servers with a type go through, None where they go through none."""
-    queue = catalogue.queue
+    queue = catalog.queue
     return queue if gpu is not None and queue is not None and queue.accepts(gpu.slug) else None
 
 

@@ -1,4 +1,4 @@
-"""What one user asked for, checked against the catalogue.
+"""What one user asked for, checked against the catalog.
 
 ``user_options`` are hostile input: the hub saves them before anyone looks, its REST API takes any JSON, and what was
 saved may be years old. :func:`validate` is total over all of it: a :class:`Selection` or a
@@ -42,10 +42,10 @@ OPTION_FIELDS = ("v", "preset", *FORM_FIELDS, "profile")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """A valid choice: every slug is in the catalogue, every number inside its bounds.
+    """A valid choice: every slug is in the catalog, every number inside its bounds.
 
     :param image: slug, empty where the person named an image of their own; :func:`find_image` knows both.
-    :param custom_image: its reference, by its full name; None for an image of the catalogue.
+    :param custom_image: its reference, by its full name; None for an image of the catalog.
     :param cpu_millis: CPU limit in millicores, None = left to KubeSpawner.
     :param memory_bytes: memory limit in bytes, None = left to KubeSpawner.
     :param gpu: slug of the GPU type, None = no GPU.
@@ -66,7 +66,7 @@ class Selection:
     choices: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
-def validate(options: object, catalogue: Catalog) -> Selection:
+def validate(options: object, catalog: Catalog) -> Selection:
     """Return the choice that user options stand for; missing fields take the preset's value, else the default.
 
     :param options: any JSON value; None stands for no options.
@@ -75,20 +75,20 @@ def validate(options: object, catalogue: Catalog) -> Selection:
     problems = Problems()
     given = _select_known_fields(options, problems)
     _check_version(given, problems)
-    preset = problems.check_choice("preset", given.get("preset"), title=_PRESET, offered=catalogue.presets)
-    merged = _merge_with_preset(given, catalogue.presets[preset].options if preset else {}, catalogue=catalogue)
-    image, custom_image = _check_image(given, merged, catalogue=catalogue, problems=problems)
-    cpu = _check_amount(CPU, merged, bounds=catalogue.cpu, problems=problems)
-    memory = _check_amount(MEMORY, merged, bounds=catalogue.memory, problems=problems)
-    gpu = problems.check_choice("gpu", merged.get("gpu"), title=GPU.title, offered=catalogue.gpus)
-    count = _check_gpu_count(merged.get("gpu_count"), catalogue.gpus[gpu] if gpu else None, problems=problems)
+    preset = problems.check_choice("preset", given.get("preset"), title=_PRESET, offered=catalog.presets)
+    merged = _merge_with_preset(given, catalog.presets[preset].options if preset else {}, catalog=catalog)
+    image, custom_image = _check_image(given, merged, catalog=catalog, problems=problems)
+    cpu = _check_amount(CPU, merged, bounds=catalog.cpu, problems=problems)
+    memory = _check_amount(MEMORY, merged, bounds=catalog.memory, problems=problems)
+    gpu = problems.check_choice("gpu", merged.get("gpu"), title=GPU.title, offered=catalog.gpus)
+    count = _check_gpu_count(merged.get("gpu_count"), catalog.gpus[gpu] if gpu else None, problems=problems)
     if gpu and image:
-        _check_image_fits_gpu(catalogue.images[image], catalogue.gpus[gpu], problems=problems)
-    longest = find_max_run_time_s(gpu, catalogue)
-    run_time_bounds = narrow_bounds(catalogue.run_time, most=longest)
+        _check_image_fits_gpu(catalog.images[image], catalog.gpus[gpu], problems=problems)
+    longest = find_max_run_time_s(gpu, catalog)
+    run_time_bounds = narrow_bounds(catalog.run_time, most=longest)
     run_time = _check_amount(RUN_TIME, merged, bounds=run_time_bounds, problems=problems)
-    shared = _check_shared_memory(merged, memory, bounds=catalogue.shared_memory, problems=problems)
-    choices = _check_closed_choices(merged, catalogue=catalogue, problems=problems)
+    shared = _check_shared_memory(merged, memory, bounds=catalog.shared_memory, problems=problems)
+    choices = _check_closed_choices(merged, catalog=catalog, problems=problems)
     problems.raise_any()
     return Selection(
         image=image,
@@ -103,28 +103,28 @@ def validate(options: object, catalogue: Catalog) -> Selection:
     )
 
 
-def find_max_run_time_s(gpu: str | None, catalogue: Catalog) -> int | None:
+def find_max_run_time_s(gpu: str | None, catalog: Catalog) -> int | None:
     """Return the seconds after which a server is stopped at the latest, whatever is chosen; None = never.
 
     :param gpu: slug of its GPU type, None without a GPU.
     """
-    return find_lowest_limit(catalogue.max_runtime_s, catalogue.gpus[gpu].max_runtime_s if gpu else None)
+    return find_lowest_limit(catalog.max_runtime_s, catalog.gpus[gpu].max_runtime_s if gpu else None)
 
 
-def find_image(selection: Selection, catalogue: Catalog) -> Image:
+def find_image(selection: Selection, catalog: Catalog) -> Image:
     """Return the image of a selection; of one that a person named nothing is known but its reference."""
     if selection.custom_image is None:
-        return catalogue.images[selection.image]
+        return catalog.images[selection.image]
     return Image(slug="", display_name=selection.custom_image, image=selection.custom_image)
 
 
-def build_options(selection: Selection, catalogue: Catalog) -> dict[str, object]:
+def build_options(selection: Selection, catalog: Catalog) -> dict[str, object]:
     """Return the user options that stand for a selection; :func:`validate` reads them back to the same.
 
     A preset the choice began with is not among them: the fields say it all, also when the preset is gone.
     """
     with use_language(ENGLISH):  # for admins and programs
-        summary = summarize_selection(selection, catalogue)
+        summary = summarize_selection(selection, catalog)
     options: dict[str, object] = {"v": OPTIONS_VERSION}
     if selection.custom_image is None:
         options["image"] = selection.image
@@ -139,15 +139,15 @@ def build_options(selection: Selection, catalogue: Catalog) -> dict[str, object]
     return options
 
 
-def summarize_selection(selection: Selection, catalogue: Catalog) -> str:
+def summarize_selection(selection: Selection, catalog: Catalog) -> str:
     """Return a selection for people: ``PyTorch · 4 CPUs · 16 GiB · 1 × A100 80 GB``."""
-    parts = [find_image(selection, catalogue).display_name]
+    parts = [find_image(selection, catalog).display_name]
     parts += describe_amounts(selection, CPU, MEMORY, SHARED_MEMORY)
     if selection.gpu is not None:
-        name = catalogue.gpus[selection.gpu].display_name
+        name = catalog.gpus[selection.gpu].display_name
         parts.append(gettext("{number} × {gpu}", number=selection.gpu_count, gpu=name))
     parts += describe_amounts(selection, RUN_TIME)
-    parts += describe_unusual_choices(selection, catalogue)
+    parts += describe_unusual_choices(selection, catalog)
     return " · ".join(parts)
 
 
@@ -163,18 +163,18 @@ def describe_amounts(selection: Selection, *fields: AmountField) -> list[str]:
     return [each.describe(amount) for each, amount in amounts if amount is not None]
 
 
-def describe_choice(selection: Selection, choice_field: ClosedChoiceField, *, catalogue: Catalog) -> str:
+def describe_choice(selection: Selection, choice_field: ClosedChoiceField, *, catalog: Catalog) -> str:
     """Return what a selection has for a closed choice that is offered, as part of a sentence ("priority Low")."""
     slug = selection.choices[choice_field.name]
-    return choice_field.describe(catalogue.choices[choice_field.name][slug].display_name)
+    return choice_field.describe(catalog.choices[choice_field.name][slug].display_name)
 
 
-def describe_unusual_choices(selection: Selection, catalogue: Catalog) -> list[str]:
+def describe_unusual_choices(selection: Selection, catalog: Catalog) -> list[str]:
     """Return the closed choices that are not the default, each as part of a sentence."""
     return [
-        describe_choice(selection, each, catalogue=catalogue)
+        describe_choice(selection, each, catalog=catalog)
         for each in CLOSED_CHOICES
-        if selection.choices.get(each.name) not in (None, catalogue.find_default_choice(each.name))
+        if selection.choices.get(each.name) not in (None, catalog.find_default_choice(each.name))
     ]
 
 
@@ -214,13 +214,13 @@ def _check_version(given: Mapping[str, object], problems: Problems) -> None:
 
 
 def _merge_with_preset(
-    given: Mapping[str, object], preset: Mapping[str, object], *, catalogue: Catalog
+    given: Mapping[str, object], preset: Mapping[str, object], *, catalog: Catalog
 ) -> dict[str, object]:
     """Return what was given over what a preset holds, and that over the defaults."""
     merged = dict(preset)
-    if catalogue.cpu is None:
+    if catalog.cpu is None:
         merged.pop("cpu", None)
-    if catalogue.memory is None:
+    if catalog.memory is None:
         merged.pop("memory", None)
     # Another GPU than the preset's starts counting anew: a preset of 8 T4 is no wish for 8 A100.
     if "gpu" in given and given["gpu"] != preset.get("gpu"):
@@ -229,14 +229,14 @@ def _merge_with_preset(
 
 
 def _check_image(
-    given: Mapping[str, object], merged: Mapping[str, object], *, catalogue: Catalog, problems: Problems
+    given: Mapping[str, object], merged: Mapping[str, object], *, catalog: Catalog, problems: Problems
 ) -> tuple[str, str | None]:
     """Return the slug of the image, or no slug and the reference that a person gave in its place, or of a preset's."""
-    slug = problems.check_choice("image", merged.get("image"), title=IMAGE.title, offered=catalogue.images)
+    slug = problems.check_choice("image", merged.get("image"), title=IMAGE.title, offered=catalog.images)
     named = given.get("custom_image")
-    custom = problems.check_reference("custom_image", named, custom_images=catalogue.custom_images)
+    custom = problems.check_reference("custom_image", named, custom_images=catalog.custom_images)
     if not is_given("custom_image", named):
-        return slug or catalogue.default_image, None
+        return slug or catalog.default_image, None
     if is_given("image", given.get("image")):
         message = gettext("Only one of image and custom_image can be given.")
         problems.add("custom_image", "conflict", message=message)
@@ -265,13 +265,13 @@ def _check_amount(
     return problems.check_amount(name, merged.get(name), notation=amount_field.notation, bounds=bounds)
 
 
-def _check_closed_choices(merged: Mapping[str, object], *, catalogue: Catalog, problems: Problems) -> dict[str, str]:
+def _check_closed_choices(merged: Mapping[str, object], *, catalog: Catalog, problems: Problems) -> dict[str, str]:
     """Return the slugs of the closed choices that are offered; what is not given takes the default."""
     choices = {}
     for each in CLOSED_CHOICES:
-        offered = catalogue.choices.get(each.name, {})
+        offered = catalog.choices.get(each.name, {})
         slug = problems.check_choice(each.name, merged.get(each.name), title=each.title, offered=offered)
-        if chosen := slug or catalogue.find_default_choice(each.name):
+        if chosen := slug or catalog.find_default_choice(each.name):
             choices[each.name] = chosen
     return choices
 
@@ -329,12 +329,12 @@ NUMBER_OF_GPUS = gettext_lazy("The number of GPUs")
 _PRESET = gettext_lazy("preset")
 
 
-def find_invalid_presets(presets: Mapping[str, Preset], catalogue: Catalog) -> dict[str, SelectionError]:
+def find_invalid_presets(presets: Mapping[str, Preset], catalog: Catalog) -> dict[str, SelectionError]:
     """Return the presets that stand for no valid choice, by slug, with what is wrong.
 
-    :param presets: of the settings; those of the catalogue are not looked at.
+    :param presets: of the settings; those of the catalog are not looked at.
     """
-    complete = replace(catalogue, presets=presets)
+    complete = replace(catalog, presets=presets)
     found: dict[str, SelectionError] = {}
     for slug in presets:
         try:

@@ -23,7 +23,7 @@ _BISECTIONS = 6
 
 def find_alternatives(
     selection: Selection,
-    catalogue: Catalog,
+    catalog: Catalog,
     *,
     fits: Callable[[Selection], bool],
     types: Iterable[GPUType] | None = None,
@@ -37,14 +37,14 @@ def find_alternatives(
         use are left out.
 
     :param selection: a valid selection of this catalog.
-    :param catalogue: the catalog.
+    :param catalog: the catalog.
     :param fits: returns whether a selection fits. It is called at most :data:`MAX_FIT_CHECKS` times, never for
         ``selection``.
     :param types: other GPU types to try, in this order; None = :func:`list_other_types`.
     :param limit: most selections to return.
     """
-    others = list_other_types(selection, catalogue) if types is None else tuple(types)
-    search = _AlternativeSearch(selection, catalogue, others=others, fits=fits)
+    others = list_other_types(selection, catalog) if types is None else tuple(types)
+    search = _AlternativeSearch(selection, catalog, others=others, fits=fits)
     for changes in (search.list_single_changes, search.list_amount_changes, search.list_gpu_changes):
         found: dict[Selection, None] = {}
         for each in changes(selection):
@@ -56,19 +56,17 @@ def find_alternatives(
     return ()
 
 
-def list_other_types(selection: Selection, catalogue: Catalog) -> list[GPUType]:
+def list_other_types(selection: Selection, catalog: Catalog) -> list[GPUType]:
     """Return the GPU types that could replace the selected type, most similar first.
 
     The image works with them, and they allow the selected run time.
     """
     if selection.gpu is None:
         return []
-    own = catalogue.gpus[selection.gpu]
-    image = find_image(selection, catalogue)
-    others = (gpu for gpu in catalogue.gpus.values() if gpu.slug != own.slug and not explain_misfit(image, gpu))
-    lasting = (
-        gpu for gpu in others if _runs_long_enough(find_max_run_time_s(gpu.slug, catalogue), selection.run_time_s)
-    )
+    own = catalog.gpus[selection.gpu]
+    image = find_image(selection, catalog)
+    others = (gpu for gpu in catalog.gpus.values() if gpu.slug != own.slug and not explain_misfit(image, gpu))
+    lasting = (gpu for gpu in others if _runs_long_enough(find_max_run_time_s(gpu.slug, catalog), selection.run_time_s))
     return sorted(lasting, key=lambda gpu: _measure_distance(gpu, own))
 
 
@@ -78,12 +76,12 @@ class _AlternativeSearch:
     def __init__(
         self,
         selection: Selection,
-        catalogue: Catalog,
+        catalog: Catalog,
         *,
         others: Sequence[GPUType],
         fits: Callable[[Selection], bool],
     ) -> None:
-        self._catalogue = catalogue
+        self._catalog = catalog
         self._others = others
         self._fits = fits
         self._answers = {selection: False}
@@ -113,7 +111,7 @@ class _AlternativeSearch:
         """Yield selections with fewer GPUs or another GPU type, and with less CPU and memory if they fit only so."""
         if selection.gpu is None:
             return
-        for gpu in (self._catalogue.gpus[selection.gpu], *self._others):
+        for gpu in (self._catalog.gpus[selection.gpu], *self._others):
             one = replace(selection, gpu=gpu.slug, gpu_count=1)
             most = replace(selection, gpu=gpu.slug, gpu_count=min(selection.gpu_count, gpu.max_count))
             if self._check_fits(one):
@@ -175,7 +173,7 @@ class _AlternativeSearch:
         return found
 
     def _get_bounds(self, name: str) -> Bounds | None:
-        return self._catalogue.cpu if name == "cpu" else self._catalogue.memory
+        return self._catalog.cpu if name == "cpu" else self._catalog.memory
 
 
 def _runs_long_enough(longest_s: int | None, selected_s: int | None) -> bool:

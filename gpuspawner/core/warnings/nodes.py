@@ -58,7 +58,7 @@ class AdminWarning:
 
 def find_node_warnings(
     nodes: Iterable[Node],
-    catalogue: Catalog,
+    catalog: Catalog,
     *,
     table: AcceleratorTable,
     tolerations: tuple[Toleration, ...] = (),
@@ -69,15 +69,15 @@ def find_node_warnings(
     because their GPUs may still appear.
 
     :param nodes: all nodes.
-    :param catalogue: the catalog built from these nodes.
+    :param catalog: the catalog built from these nodes.
     :param table: the GPU models.
     :param tolerations: tolerations of every server, besides those of the types.
     """
-    types = (*catalogue.gpus.values(), *catalogue.hidden)
+    types = (*catalog.gpus.values(), *catalog.hidden)
     matched = {key for gpu in types for match in gpu.label_matches for key in match}
     groups = group_nodes_by_kind(filter(_is_settled, nodes), labels=matched.union(GPU_NODE_LABELS))
     ambiguous = find_divided_models(group[0] for group in groups)
-    case = _NodeInspection(catalogue=catalogue, table=table, ambiguous=ambiguous, tolerations=tolerations)
+    case = _NodeInspection(catalog=catalog, table=table, ambiguous=ambiguous, tolerations=tolerations)
     found: dict[AdminWarning, list[str]] = {}
     for group in groups:
         for warning in case.list_warnings(group[0]):
@@ -98,7 +98,7 @@ class _NodeInspection:
     :param ambiguous: as for :func:`gpuspawner.core.catalog.node_labels.read_node_gpu`.
     """
 
-    catalogue: Catalog
+    catalog: Catalog
     table: AcceleratorTable
     ambiguous: frozenset[KarpenterModel]
     tolerations: tuple[Toleration, ...]
@@ -117,10 +117,10 @@ class _NodeInspection:
     def _list_resource_warnings(self, node: Node, resource: str) -> Iterator[AdminWarning]:
         """Yield the problems with one GPU resource; at most one reason why users cannot choose it."""
         types = [
-            gpu for gpu in self.catalogue.gpus.values() if gpu.resource == resource and gpu.matches_labels(node.labels)
+            gpu for gpu in self.catalog.gpus.values() if gpu.resource == resource and gpu.matches_labels(node.labels)
         ]
         if not types and any(
-            gpu.resource == resource and gpu.matches_labels(node.labels) for gpu in self.catalogue.hidden
+            gpu.resource == resource and gpu.matches_labels(node.labels) for gpu in self.catalog.hidden
         ):
             return
         offer = read_node_gpu(node, resource, table=self.table, ambiguous=self.ambiguous)

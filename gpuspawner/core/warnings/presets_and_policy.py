@@ -16,14 +16,14 @@ from gpuspawner.core.text.wording import join_sentences, quote, suggest_name
 from gpuspawner.core.warnings.nodes import AdminWarning, WarningKind
 
 
-def find_preset_warnings(presets: Mapping[str, Preset], catalogue: Catalog) -> tuple[AdminWarning, ...]:
+def find_preset_warnings(presets: Mapping[str, Preset], catalog: Catalog) -> tuple[AdminWarning, ...]:
     """Return why presets are missing from the form, one warning for all presets with the same reason.
 
     :param presets: slug → preset, from the settings.
-    :param catalogue: the catalog of a cluster whose nodes are known.
+    :param catalog: the catalog of a cluster whose nodes are known.
     """
     slugs: dict[str, list[str]] = {}
-    for slug, error in find_invalid_presets(presets, catalogue).items():
+    for slug, error in find_invalid_presets(presets, catalog).items():
         reasons = (_explain_problem(problem, presets[slug]) for problem in error.problems)
         slugs.setdefault(" ".join(reasons), []).append(slug)
     return tuple(
@@ -44,13 +44,13 @@ def _explain_problem(problem: Problem, preset: Preset) -> str:
     return problem.message
 
 
-def find_policy_warnings(policy: Policy | None, catalogue: Catalog) -> tuple[AdminWarning, ...]:
+def find_policy_warnings(policy: Policy | None, catalog: Catalog) -> tuple[AdminWarning, ...]:
     """Return one warning for each GPU type that the policy names and the catalog lacks, in the settings' order.
 
     :param policy: the admin's rules; None = none.
-    :param catalogue: the catalog of a cluster whose nodes are known; otherwise every discovered type would be missing.
+    :param catalog: the catalog of a cluster whose nodes are known; otherwise every discovered type would be missing.
     """
-    known = [*catalogue.gpus, *(gpu.slug for gpu in catalogue.hidden)]
+    known = [*catalog.gpus, *(gpu.slug for gpu in catalog.hidden)]
     places: dict[str, list[str]] = {}
     for place, slug in () if policy is None else _list_named_types(policy):
         if slug != ANY and slug not in known:

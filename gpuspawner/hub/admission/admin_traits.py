@@ -20,22 +20,20 @@ _PLACING_POD_FIELDS = frozenset(
 """Fields of ``extra_pod_config`` that affect where a pod fits; gpuspawner does not interpret them here."""
 
 
-def has_cpu_node_room(
-    placement: PodRequirements, catalogue: Catalog, *, inventory: Inventory, base: AdminValues
-) -> bool:
+def has_cpu_node_room(placement: PodRequirements, catalog: Catalog, *, inventory: Inventory, base: AdminValues) -> bool:
     """Return whether a pod without a GPU fits on a node without GPUs now; False if unknown.
 
     Only nodes that match the admin's node selector count. The answer is False if the admin's traits set a required
     node affinity, or resources besides CPU and memory of the notebook's container: neither is evaluated here.
 
     :param placement: what the user's choice puts on the pod.
-    :param catalogue: the catalog whose GPU types mark GPU nodes.
+    :param catalog: the catalog whose GPU types mark GPU nodes.
     :param inventory: nodes and pods of the cluster.
     :param base: the admin's value of each trait.
     """
     if base["node_affinity_required"] or _PLACING_POD_FIELDS & (base["extra_pod_config"] or {}).keys():
         return False
-    if _has_uncounted_resources(catalogue, base):
+    if _has_uncounted_resources(catalog, base):
         return False
     selector = base["node_selector"] or {}
     nodes = [node for node in inventory.nodes or () if selector.items() <= dict(node.labels).items()]
@@ -47,18 +45,18 @@ def has_cpu_node_room(
         int((base["cpu_guarantee"] or base["cpu_limit"] or 0) * 1000) if millis is None else millis,
         (base["mem_guarantee"] or base["mem_limit"] or 0) if size is None else size,
         inventory=replace(inventory, nodes=tuple(nodes)),
-        catalogue=catalogue,
+        catalog=catalog,
         required=placement.required,
         tolerations=parse_admin_tolerations(base["tolerations"]),
     )
 
 
-def _has_uncounted_resources(catalogue: Catalog, base: AdminValues) -> bool:
+def _has_uncounted_resources(catalog: Catalog, base: AdminValues) -> bool:
     """Return whether the admin's traits ask for resources that are not counted.
 
     GPUs among them do not count: gpuspawner drops the admin's GPUs from every pod.
     """
-    gpus = overrides.list_gpu_resources(catalogue)
+    gpus = overrides.list_gpu_resources(catalog)
     amounts = (base[f"extra_resource_{kind}"] for kind in ("limits", "guarantees"))
     if any(overrides.drop_gpu_resources(each, gpus) for each in amounts):
         return True

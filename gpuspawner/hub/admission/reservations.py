@@ -86,19 +86,19 @@ class Reservations:
         self._has_logged_failure = False
 
     def list_servers(
-        self, spawner: WatchingSpawner, catalogue: Catalog, *, inventory: Inventory, read_groups: ReadGroups
+        self, spawner: WatchingSpawner, catalog: Catalog, *, inventory: Inventory, read_groups: ReadGroups
     ) -> tuple[ServerUsage, ...] | None:
         """Return all running and starting servers of the hub, or None while the hub has not listed pods.
 
         :param spawner: any spawner, for reflectors and the database session.
-        :param catalogue: the full catalog.
+        :param catalog: the full catalog.
         :param inventory: nodes, whose labels tell GPU types.
         :param read_groups: called with the users whose pods lack the pools annotation.
         """
         if not has_read_pods(spawner):
             return None
         self._read_pods(spawner)
-        found = self._build_servers(catalogue, inventory=inventory, groups_of=read_groups)
+        found = self._build_servers(catalog, inventory=inventory, groups_of=read_groups)
         self._drop_ended()
         starts = {key: start.server for key, start in self._starts.items()}
         return tuple(_merge_starts(found, starts)) if starts else tuple(found)
@@ -187,20 +187,20 @@ class Reservations:
                 spawner.log.warning("Limits leave out a pod of a server that cannot be understood: %s", error)
             return None
 
-    def _build_servers(self, catalogue: Catalog, *, inventory: Inventory, groups_of: ReadGroups) -> list[ServerUsage]:
+    def _build_servers(self, catalog: Catalog, *, inventory: Inventory, groups_of: ReadGroups) -> list[ServerUsage]:
         """Return the servers of all pods; only pods that are not decoded for this catalog are decoded."""
-        view = self._number_view(catalogue)
+        view = self._number_view(catalog)
         new = {key: known.pod for key, known in self._known.items() if known.pod and view not in known.servers}
         uncertain: dict[str, ServerUsage] = {}
         if new:
-            pools = catalogue.policy.pools if catalogue.policy is not None else {}
+            pools = catalog.policy.pools if catalog.policy is not None else {}
             unannotated = {pod.owner for pod in new.values() if pools and pod.pools is None and pod.devices}
             groups = groups_of(unannotated) if unannotated else {}
-            unlabeled = {key for key, pod in new.items() if _needs_node_labels(pod, catalogue)}
+            unlabeled = {key for key, pod in new.items() if _needs_node_labels(pod, catalog)}
             labels = {node.name: node.labels for node in inventory.nodes or ()} if unlabeled else {}
             for key, pod in new.items():
                 own = None if groups is None else groups.get(pod.owner, frozenset())
-                server = build_server_usage(pod, catalogue, labels=labels.get(pod.node), groups=own)
+                server = build_server_usage(pod, catalog, labels=labels.get(pod.node), groups=own)
                 is_certain = (groups is not None or pod.owner not in unannotated) and (
                     key not in unlabeled or pod.node in labels
                 )
@@ -213,9 +213,9 @@ class Reservations:
             if known.pod
         ]
 
-    def _number_view(self, catalogue: Catalog) -> int:
+    def _number_view(self, catalog: Catalog) -> int:
         """Return a number for the catalog's GPU types and pools: the catalog itself changes with every node."""
-        key = _make_view_key(catalogue)
+        key = _make_view_key(catalog)
         if key not in self._views and len(self._views) >= _MAX_VIEWS:
             self._views.clear()
             for known in self._known.values():
@@ -238,17 +238,17 @@ class Reservations:
             self._loop, self._starts = loop, {}
 
 
-def _needs_node_labels(pod: ServerPod, catalogue: Catalog) -> bool:
+def _needs_node_labels(pod: ServerPod, catalog: Catalog) -> bool:
     """Return whether only the labels of its node tell the type of a pod's GPUs."""
-    return bool(pod.devices and pod.node and not (pod.annotated_gpu and is_known_type(catalogue, pod.annotated_gpu)))
+    return bool(pod.devices and pod.node and not (pod.annotated_gpu and is_known_type(catalog, pod.annotated_gpu)))
 
 
-def _make_view_key(catalogue: Catalog) -> object:
+def _make_view_key(catalog: Catalog) -> object:
     types = (
         (gpu.slug, gpu.resource, tuple(sorted(gpu.match.items())), bool(gpu.members))
-        for gpu in (*catalogue.gpus.values(), *catalogue.hidden)
+        for gpu in (*catalog.gpus.values(), *catalog.hidden)
     )
-    pools = () if catalogue.policy is None else catalogue.policy.pools.values()
+    pools = () if catalog.policy is None else catalog.policy.pools.values()
     return (tuple(types), tuple((pool.slug, pool.groups, pool.gpus) for pool in pools))
 
 

@@ -155,7 +155,7 @@ class AdmissionService:
                     raise
                 max_age_s = 0.0
                 continue
-            if is_start and offer.catalogue.policy is not None:
+            if is_start and offer.catalog.policy is not None:
                 chosen = admission.selection
                 server = ServerUsage(
                     owner=spawner.user.name,
@@ -171,7 +171,7 @@ class AdmissionService:
         self, spawner: AdmittedSpawner, offer: Offer, *, max_age_s: float = QUOTA_CACHE_S
     ) -> RemainingQuota | None:
         """Return what the namespace's quotas leave, once the hub has listed the pods that limits count."""
-        if offer.catalogue.policy is not None:
+        if offer.catalog.policy is not None:
             await ensure_pods_watched(spawner, timeout_s=spawner.capacity_timeout)
         return (
             await offer.quotas.read_remaining(spawner.namespace, max_age_s=max_age_s)
@@ -182,20 +182,20 @@ class AdmissionService:
     def _build_allowance(
         self, spawner: AdmittedSpawner, offer: Offer, *, quota: RemainingQuota | None, excluding: str
     ) -> Allowance:
-        policy = offer.catalogue.policy
+        policy = offer.catalog.policy
         if policy is None:
             return Allowance(
-                full_catalog=offer.catalogue, person=Person(name=spawner.user.name), usage=Usage(quota=quota)
+                full_catalog=offer.catalog, person=Person(name=spawner.user.name), usage=Usage(quota=quota)
             )
         person = self._user_groups.read_person(spawner, policy)
         servers = self.reservations.list_servers(
             spawner,
-            offer.catalogue,
+            offer.catalog,
             inventory=offer.inventory,
             read_groups=lambda names: self._user_groups.read_groups(names, spawner),
         )
         usage = sum_usage(person.name, servers or (), excluding=excluding, quota=quota, known=servers is not None)
-        return Allowance(full_catalog=offer.catalogue, person=person, rule=self._find_rule(policy, person), usage=usage)
+        return Allowance(full_catalog=offer.catalog, person=person, rule=self._find_rule(policy, person), usage=usage)
 
     def _find_rule(self, policy: Policy, person: Person) -> Rule:
         """Return the merged rule of a person, cached until the policy changes."""

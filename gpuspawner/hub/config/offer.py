@@ -39,7 +39,7 @@ class ClusterAPI(CoreAPI, VolumesAPI, QuotasAPI, Protocol):
 class Offer:
     """The choices that the hub offers, and the inventory they were built from.
 
-    :param catalogue: the choices.
+    :param catalog: the choices.
     :param inventory: state of the cluster.
     :param uncounted: slugs of GPU types whose ``max_count`` comes from the cluster.
     :param volume_topology: reads on which nodes a pod's claims can be mounted; None without a cluster.
@@ -48,7 +48,7 @@ class Offer:
     :param cache: keeps parts of the form for the next request; None to keep nothing.
     """
 
-    catalogue: Catalog
+    catalog: Catalog
     inventory: Inventory
     uncounted: frozenset[str] = frozenset()
     volume_topology: VolumeTopology | None = None
@@ -117,7 +117,7 @@ class OfferFactory:
         self._cache = FormCache()
         self._settings: OrderedDict[bytes | str, ParsedSettings] = OrderedDict()
         self._nodes: tuple[Node, ...] | None = None
-        self._catalogues: dict[tuple[ParsedSettings, str], Catalog] = {}
+        self._catalogs: dict[tuple[ParsedSettings, str], Catalog] = {}
 
     def parse(self, raw: Mapping[str, Any]) -> ParsedSettings:
         """Return validated settings; equal settings are parsed once.
@@ -170,15 +170,15 @@ class OfferFactory:
         :param image: reference that is used if the settings contain no image.
         """
         inventory = await store.read_inventory()
-        if inventory.nodes is not self._nodes or len(self._catalogues) > _MAX_SETTINGS:
-            self._nodes, self._catalogues = inventory.nodes, {}
+        if inventory.nodes is not self._nodes or len(self._catalogs) > _MAX_SETTINGS:
+            self._nodes, self._catalogs = inventory.nodes, {}
         key = (settings, image)
-        if key not in self._catalogues:
-            self._catalogues[key] = assemble_catalog(
+        if key not in self._catalogs:
+            self._catalogs[key] = assemble_catalog(
                 settings.configured, inventory, table=settings.table, fallback_image=image
             )
         return Offer(
-            catalogue=self._catalogues[key],
+            catalog=self._catalogs[key],
             inventory=inventory,
             uncounted=settings.configured.uncounted,
             volume_topology=self._volume_topology,

@@ -42,7 +42,7 @@ async def build_live(
     """
     counts = _count_available(spawner, offer)
     previews = PodPreviews(spawner, offer)
-    reach = reach or offer.catalogue
+    reach = reach or offer.catalog
     live = LiveState(availabilities=counts, presets=await _predict_presets(previews, reach), cache=offer.cache)
     if selection is None:
         return live
@@ -50,7 +50,7 @@ async def build_live(
     live = replace(live, verdict=(found := _predict_verdict(selection, previews)))
     if found.outcome in _SETTLED:
         return live
-    availability = dict(zip(offer.catalogue.gpus, counts, strict=True))
+    availability = dict(zip(offer.catalog.gpus, counts, strict=True))
     free = _list_free_types(selection, reach, availability=availability)
     return replace(live, alternatives=await _find_alternatives(selection, previews, reach=reach, types=free))
 
@@ -66,10 +66,10 @@ async def find_startable_alternatives(
     :param reach: the part of the catalog that policy allows the user. None: all of it. If the selection's GPU type is
         not in it, return nothing.
     """
-    reach = reach or offer.catalogue
+    reach = reach or offer.catalog
     if selection.gpu is not None and selection.gpu not in reach.gpus:
         return ()
-    availability = dict(zip(offer.catalogue.gpus, _count_available(spawner, offer), strict=True))
+    availability = dict(zip(offer.catalog.gpus, _count_available(spawner, offer), strict=True))
     types = _list_free_types(selection, reach, availability=availability)
     return await _find_alternatives(selection, PodPreviews(spawner, offer), reach=reach, types=types)
 
@@ -88,7 +88,7 @@ async def _predict_presets(previews: PodPreviews, reach: Catalog) -> dict[str, V
 
 def _count_available(spawner: PodBuildingSpawner, offer: Offer) -> tuple[Availability, ...]:
     """Return the availability of each GPU type. If other pods are unknown, count those of this hub's servers."""
-    gpus = tuple(offer.catalogue.gpus.values())
+    gpus = tuple(offer.catalog.gpus.values())
     counts = count_availability(
         gpus,
         offer.inventory,
@@ -121,16 +121,16 @@ def _predict_verdict(selection: Selection, previews: PodPreviews) -> Verdict:
     pod = previews.find_pod(selection)
     if pod is None:
         return Verdict(outcome=Outcome.UNKNOWN)
-    gpu = None if selection.gpu is None else offer.catalogue.gpus[selection.gpu]
+    gpu = None if selection.gpu is None else offer.catalog.gpus[selection.gpu]
     return predict_verdict(pod, offer.inventory, gpu=gpu)
 
 
 def _list_free_types(
-    selection: Selection, catalogue: Catalog, *, availability: Mapping[str, Availability]
+    selection: Selection, catalog: Catalog, *, availability: Mapping[str, Availability]
 ) -> list[GPUType]:
     """Return other GPU types with free GPUs, first those with a node that has room for the whole selection."""
-    required = calculate_resources(selection, catalogue)
+    required = calculate_resources(selection, catalog)
     needed = FreeShape(required.cpu_request_millis or 0, required.memory_request_bytes or 0, selection.gpu_count)
-    free = [gpu for gpu in list_other_types(selection, catalogue) if availability[gpu.slug].largest]
+    free = [gpu for gpu in list_other_types(selection, catalog) if availability[gpu.slug].largest]
     free.sort(key=lambda gpu: not any(shape.covers(needed) for shape in availability[gpu.slug].shapes or ()))
     return free[:_MAX_TYPES]

@@ -83,9 +83,9 @@ class AdminWarnings:
         if viewpoint not in self._found:
             settings, tolerations = viewpoint
             with use_language(ENGLISH):  # the hub's log shows the same text
-                presets = find_preset_warnings(settings.configured.presets, offer.catalogue)
-                named = find_policy_warnings(settings.configured.policy, offer.catalogue)
-                found = find_node_warnings(nodes, offer.catalogue, table=settings.table, tolerations=tolerations)
+                presets = find_preset_warnings(settings.configured.presets, offer.catalog)
+                named = find_policy_warnings(settings.configured.policy, offer.catalog)
+                found = find_node_warnings(nodes, offer.catalog, table=settings.table, tolerations=tolerations)
             _remember(self._found, viewpoint, value=(*presets, *named, *found))
         return self._found[viewpoint]
 

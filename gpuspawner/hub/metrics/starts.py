@@ -159,17 +159,17 @@ class MeasuredSpawner(PodWatchingSpawner, Protocol):
         """The state of the spawner's start."""
 
 
-def begin_measuring(spawner: MeasuredSpawner, options: object, *, catalogue: Catalog) -> None:
+def begin_measuring(spawner: MeasuredSpawner, options: object, *, catalog: Catalog) -> None:
     """Begin to measure a spawner's start, unless it is being measured already.
 
     :param spawner: the server's.
     :param options: user options, not yet checked.
-    :param catalogue: has the GPU types that get a label.
+    :param catalog: has the GPU types that get a label.
     """
     future = private_api.get_spawn_future(spawner)
     if spawner.start_state.meter is not None or future is None or future.done():
         return
-    spawner.start_state.meter = meter = SpawnMeter(find_gpu_label(options, catalogue))
+    spawner.start_state.meter = meter = SpawnMeter(find_gpu_label(options, catalog))
 
     def end(done: asyncio.Future[Any]) -> None:
         meter.end(asyncio.CancelledError() if done.cancelled() else done.exception())
@@ -200,17 +200,17 @@ def note_pod(spawner: MeasuredSpawner, pod: Mapping[str, Any] | None = None) -> 
         meter.note_pod(spawner.pod_reflector.pods.get(f"{spawner.namespace}/{spawner.pod_name}"))
 
 
-def find_gpu_label(options: object, catalogue: Catalog) -> str:
+def find_gpu_label(options: object, catalog: Catalog) -> str:
     """Return the label of the GPU type that user options name: its slug only if the catalog has it.
 
     :param options: user options, not yet checked.
-    :param catalogue: has the GPU types and presets.
+    :param catalog: has the GPU types and presets.
     """
     if not isinstance(options, Mapping):
         return registry.NO_GPU
     preset = options.get("preset")
-    bundle = catalogue.presets.get(preset) if isinstance(preset, str) else None
+    bundle = catalog.presets.get(preset) if isinstance(preset, str) else None
     gpu = options.get("gpu", bundle.options.get("gpu") if bundle is not None else None)
     if not gpu:
         return registry.NO_GPU
-    return gpu if isinstance(gpu, str) and gpu in catalogue.gpus else registry.OTHER_LABEL
+    return gpu if isinstance(gpu, str) and gpu in catalog.gpus else registry.OTHER_LABEL

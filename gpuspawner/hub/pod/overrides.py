@@ -23,12 +23,12 @@ from gpuspawner.hub.pod.merge import (
 from gpuspawner.hub.trait_overrides import copy_nested
 
 
-def list_gpu_resources(catalogue: Catalog) -> frozenset[str]:
+def list_gpu_resources(catalog: Catalog) -> frozenset[str]:
     """Return the extended resources of all GPU types in a catalog, including hidden ones.
 
-    :param catalogue: what the hub offers.
+    :param catalog: what the hub offers.
     """
-    return frozenset(gpu.resource for gpu in (*catalogue.gpus.values(), *catalogue.hidden))
+    return frozenset(gpu.resource for gpu in (*catalog.gpus.values(), *catalog.hidden))
 
 
 def drop_gpu_resources(amounts: Mapping[str, Any] | None, resources: Collection[str]) -> dict[str, Any]:

@@ -93,7 +93,7 @@ class PodPreviews:
         if _make_key(selection) not in self._pods:
             return None
         spec, pod = self._pods[_make_key(selection)]
-        chosen = calculate_resources(selection, self.offer.catalogue)
+        chosen = calculate_resources(selection, self.offer.catalog)
         return replace(pod, requests=decode.decode_requests({**spec, "containers": self._containers(spec, chosen)}))
 
     async def _make(self, selection: Selection) -> tuple[dict[str, Any], Pod] | None:
@@ -102,7 +102,7 @@ class PodPreviews:
             duplicate.get_env = dict  # irrelevant to scheduling, and get_env may run the admin's code
             self._manifest = serialize_pod(duplicate, await duplicate.get_pod_manifest())
         spec: dict[str, Any] = self._manifest["spec"]
-        placement = place(selection, self.offer.catalogue)
+        placement = place(selection, self.offer.catalog)
         # Shared memory and runtime class do not affect scheduling.
         placing = build_pod_config({name: spec.get(name) for name in _PLACING}, placement, volumes=[])
         spec = {**spec, **placing, "containers": self._containers(spec, placement)}
@@ -120,7 +120,7 @@ class PodPreviews:
     def _containers(self, spec: Mapping[str, Any], chosen: ContainerResources) -> list[Any]:
         """Return a pod's containers, with the chosen amounts in the first one, the notebook."""
         notebook, *others = spec["containers"]
-        gpus = overrides.list_gpu_resources(self.offer.catalogue)
+        gpus = overrides.list_gpu_resources(self.offer.catalog)
         resources = build_notebook_resources(notebook.get("resources") or {}, chosen, resources=gpus)
         return [{**notebook, "resources": resources}, *others]
 

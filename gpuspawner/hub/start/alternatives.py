@@ -56,8 +56,8 @@ async def _find_named_alternatives(
     """Return other choices: how each differs from the user's choice, and the URL of the form filled in with it."""
     try:
         offer = await spawner.make_offer()
-        selection = validate(spawner.user_options, offer.catalogue)
-        reach = (await spawner.admission.find_allowance(spawner, offer, is_start=True)).catalogue
+        selection = validate(spawner.user_options, offer.catalog)
+        reach = (await spawner.admission.find_allowance(spawner, offer, is_start=True)).catalog
         if reason in _SETUP_REASONS:
             return []
         if reason in _IMAGE_REASONS:
@@ -74,32 +74,32 @@ async def _find_named_alternatives(
     except Exception:  # the error itself must reach the user
         spawner.log.exception("Cannot find other choices for %s", private_api.get_log_name(spawner))
         return []
-    catalogue = offer.catalogue
+    catalog = offer.catalog
     return [
-        (describe_difference(each, selection, catalogue=catalogue), build_prefill_url(spawner, each))
+        (describe_difference(each, selection, catalog=catalog), build_prefill_url(spawner, each))
         for each in choices[:_MAX_ALTERNATIVES]
     ]
 
 
-def _find_other_images(selection: Selection, catalogue: Catalog) -> tuple[Selection, ...]:
+def _find_other_images(selection: Selection, catalog: Catalog) -> tuple[Selection, ...]:
     """Return the choice with each other image that can use its GPU type."""
     others = (
-        _validate(replace(selection, image=slug, custom_image=None), catalogue)
-        for slug in catalogue.images
+        _validate(replace(selection, image=slug, custom_image=None), catalog)
+        for slug in catalog.images
         if slug != selection.image or selection.custom_image is not None
     )
     return tuple(islice(filter(None, others), _MAX_ALTERNATIVES))
 
 
-def _double_memory(selection: Selection, catalogue: Catalog) -> tuple[Selection, ...]:
+def _double_memory(selection: Selection, catalog: Catalog) -> tuple[Selection, ...]:
     """Return the choice with twice the memory, or with as much as is offered; none if that is not more."""
-    bounds, amount = catalogue.memory, selection.memory_bytes
+    bounds, amount = catalog.memory, selection.memory_bytes
     if bounds is None or amount is None:
         return ()
     doubled = bounds.min + (min(2 * amount, bounds.max) - bounds.min) // bounds.step * bounds.step
     more = replace(selection, memory_bytes=doubled)
-    return (more,) if doubled > amount and _validate(more, catalogue) else ()
+    return (more,) if doubled > amount and _validate(more, catalog) else ()
 
 
-def _validate(selection: Selection, catalogue: Catalog) -> Selection | None:
-    return try_validate(build_options(selection, catalogue), catalogue)
+def _validate(selection: Selection, catalog: Catalog) -> Selection | None:
+    return try_validate(build_options(selection, catalog), catalog)

@@ -1,4 +1,4 @@
-"""A catalogue with a policy, and people, for tests of who may have what."""
+"""A catalog with a policy, and people, for tests of who may have what."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PRESETS = {
     "long": {"gpu": "t4", "run_time": "12h"},
     "plain": {"cpu": 1},
 }
-CATALOGUE = Catalog(
+CATALOG = Catalog(
     images={slug: Image(slug=slug, display_name=slug.title(), image=slug) for slug in ("minimal", "torch", "r")},
     cpu=Bounds(min=500, max=16000, step=500, default=2000, guarantee=0.5),
     memory=Bounds(min=GIB, max=64 * GIB, step=GIB, default=8 * GIB),
@@ -43,8 +43,8 @@ CATALOGUE = Catalog(
 )
 
 
-def catalogue(policy: Policy | None = None, **changed: Any) -> Catalog:
-    return replace(CATALOGUE, policy=policy, **changed)
+def catalog(policy: Policy | None = None, **changed: Any) -> Catalog:
+    return replace(CATALOG, policy=policy, **changed)
 
 
 def server(gpu_type: str | None = "t4", count: int = 1, **keys: Any) -> ServerUsage:
@@ -68,11 +68,11 @@ def allowed(
     """Return what ada may have in her default server.
 
     :param left: by the namespace's quotas.
-    :param changed: of the catalogue.
+    :param changed: of the catalog.
     """
     usage = sum_usage(
         "ada", servers, excluding="", quota=None if left is None else RemainingQuota(left=left), known=known
     )
     person = Person(name="ada", groups=None if groups is None else frozenset(groups))
     said = Policy(default=policy) if isinstance(policy, Rule) else policy
-    return resolve_allowance(catalogue(said, **changed), person, usage=usage)
+    return resolve_allowance(catalog(said, **changed), person, usage=usage)

@@ -32,7 +32,7 @@ async def read_form(spawner: GPUSpawner, form: dict[str, Any]) -> Any:
 # -- the form --------------------------------------------------------------------------------------------------------
 
 
-async def test_the_form_shows_the_catalogue(make_spawner: MakeSpawner):
+async def test_the_form_shows_the_catalog(make_spawner: MakeSpawner):
     page = BeautifulSoup(await make_spawner().get_options_form(), "html.parser")
     assert page.find(attrs={"name": "image"})
     assert [field["value"] for field in page.find_all(attrs={"name": "gpu"}) if field.get("value")] == ["a100", "mi210"]

@@ -19,7 +19,7 @@ from gpuspawner.core.text.i18n import Language, use_language
 from gpuspawner.hub.form.rendering import translate_script
 from gpuspawner.hub.request.languages import load_languages
 from hatch_build import minify_all
-from tests.unit.core.form.test_formview import CATALOGUE, INVENTORY
+from tests.unit.core.form.test_formview import CATALOG, INVENTORY
 from tests.unit.islands import TABLES, build_view, faults, tabled
 
 HERE = Path(__file__).parent
@@ -51,7 +51,7 @@ def test_the_form_script_as_the_wheel_has_it(file: Path, tmp_path: Path):
 def test_the_script_and_the_server_say_the_same_in_each_language(language: Language, tmp_path: Path):
     with use_language(language):
         told = [
-            {**case, "sentence": build_view(CATALOGUE, INVENTORY, typed=case["values"]).summary} for case in SENTENCES
+            {**case, "sentence": build_view(CATALOG, INVENTORY, typed=case["values"]).summary} for case in SENTENCES
         ]
         script = served(tmp_path)
     cases = tmp_path / "sentences.json"

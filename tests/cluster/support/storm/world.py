@@ -95,7 +95,7 @@ def draw_world(random: Random, *, users: int) -> World:
 
 
 def draw_choice(random: Random) -> Choice:
-    """Draw what somebody asks for: right for the catalogue, and often more than they may have."""
+    """Draw what somebody asks for: right for the catalog, and often more than they may have."""
     image = random.choice((*IMAGES, *IMAGES, ""))
     cpu, memory = random.choice(CPUS[: random.choice((2, 4, 6))]), random.choice(MEMORIES[: random.choice((2, 4, 6))])
     if random.random() < 0.2:

@@ -30,8 +30,8 @@ def told(
     values = written(folder, section(text))
     settings = OfferFactory().parse(merge_settings(values))
     inventory = Inventory(nodes=nodes, scalable_pools=scalable_pools)
-    catalogue = assemble_catalog(settings.configured, inventory, table=settings.table, fallback_image="a/b")
-    return paths(list(compare_with_nodes(values, Offer(catalogue=catalogue, inventory=inventory), settings=settings)))
+    catalog = assemble_catalog(settings.configured, inventory, table=settings.table, fallback_image="a/b")
+    return paths(list(compare_with_nodes(values, Offer(catalog=catalog, inventory=inventory), settings=settings)))
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from tests.unit.kube.watch_server import PODS, WatchServer, eventually
 
 async def test_what_is_there_is_put_together_with_the_settings_as_a_hub_does(parsed: Parsed):
     seen = await view_cluster_once(parsed(values=settings(gpus={"big": {"resource": "amd.com/gpu", "max_count": 2}})))
-    assert list(seen.catalogue.gpus) == ["big", "a100-80gb"]
-    _, a100 = count_availability(seen.catalogue.gpus.values(), seen.inventory, tolerations=seen.tolerations)
+    assert list(seen.catalog.gpus) == ["big", "a100-80gb"]
+    _, a100 = count_availability(seen.catalog.gpus.values(), seen.inventory, tolerations=seen.tolerations)
     assert (a100.total, a100.free, seen.cluster.namespace) == (4, 3, "jhub")
 
 
@@ -33,7 +33,7 @@ async def test_an_onlooker_sees_what_changes(parsed: Parsed, server: WatchServer
             while after.inventory.generation == before.inventory.generation:
                 await asyncio.sleep(0.01)  # a look alone need not let anything else run
                 after = await onlooker.read_view()
-        (found,) = count_availability(after.catalogue.gpus.values(), after.inventory)
+        (found,) = count_availability(after.catalog.gpus.values(), after.inventory)
         assert found.free == 1
 
 
@@ -72,7 +72,7 @@ async def test_settings_of_a_base_class_are_settings(parsed: Parsed):
         "GPUSpawner": {"discover_gpus": False},
     }
     seen = await view_cluster_once(parsed(values={"hub": {"config": config}}))
-    assert list(seen.catalogue.gpus) == ["big"]
+    assert list(seen.catalog.gpus) == ["big"]
 
 
 @pytest.mark.parametrize(

@@ -36,11 +36,11 @@ def facts(
     parsed = Settings.parse(settings or {})
     configured, table = parsed.build_configured(), parsed.build_table()
     own = nodes or (node(),)
-    catalogue = assemble_catalog(configured, Inventory(nodes=own), table=table, fallback_image="i")
+    catalog = assemble_catalog(configured, Inventory(nodes=own), table=table, fallback_image="i")
     found = {kind: tuple(objects) for kind, objects in (read or {}).items()}
     return ClusterFacts(
         **{"namespace": "jhub", "now": NOW, "nodes": own, "read": found} | more,
-        catalogue=catalogue,
+        catalog=catalog,
         configured=configured,
         table=table,
     )

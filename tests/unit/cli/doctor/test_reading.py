@@ -30,7 +30,7 @@ async def test_what_there_is_is_read_as_the_hub_counts_it(server: WatchServer, p
     server.put("/api/v1/namespaces", named("jhub"))
     facts, unread = await read(parsed, values=settings(cpu={"max": 2}))
     assert (facts.namespace, facts.version, unread) == ("jhub", (1, 33), [])
-    assert ([node.name for node in facts.nodes], list(facts.catalogue.gpus)) == (["gpu-1"], ["a100-80gb"])
+    assert ([node.name for node in facts.nodes], list(facts.catalog.gpus)) == (["gpu-1"], ["a100-80gb"])
     assert (facts.configured.cpu is not None, facts.requirements is not None) == (True, True)
 
 

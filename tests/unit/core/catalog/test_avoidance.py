@@ -11,7 +11,7 @@ PRODUCT = "nvidia.com/gpu.product"
 GKE = "cloud.google.com/gke-accelerator"
 
 
-def catalogue(*matches: dict[str, tuple[str, ...]]) -> Catalog:
+def catalog(*matches: dict[str, tuple[str, ...]]) -> Catalog:
     gpus = {
         str(number): GPUType(
             slug=str(number), display_name="G", resource="nvidia.com/gpu", vendor="nvidia", match=match
@@ -43,7 +43,7 @@ def not_in(key: str, *values: str) -> MatchExpression:
 def test_gpu_nodes_are_avoided_by_the_labels_that_tell_them(
     matches: list[dict[str, tuple[str, ...]]], expected: tuple[MatchExpression, ...]
 ):
-    assert build_gpu_node_exclusion(catalogue(*matches)) == expected
+    assert build_gpu_node_exclusion(catalog(*matches)) == expected
 
 
 @pytest.mark.parametrize(
@@ -54,12 +54,12 @@ def test_a_node_without_the_label_is_not_avoided(labels: dict[str, str], expecte
 
 
 def test_nodes_without_a_type_are_avoided_as_well():
-    found = replace(catalogue({PRODUCT: ("A",)}), untyped={GKE: ("k80",), PRODUCT: ("B", "A")})
+    found = replace(catalog({PRODUCT: ("A",)}), untyped={GKE: ("k80",), PRODUCT: ("B", "A")})
     assert build_gpu_node_exclusion(found) == (not_in(PRODUCT, "A", "B"), not_in(GKE, "k80"))
 
 
 def test_types_that_nobody_may_pick_are_avoided_as_well():
-    both = catalogue({PRODUCT: ("A",)}, {PRODUCT: ("B",)})
+    both = catalog({PRODUCT: ("A",)}, {PRODUCT: ("B",)})
     one_hidden = replace(both, gpus={"0": both.gpus["0"]}, hidden=(both.gpus["1"],))
     assert build_gpu_node_exclusion(one_hidden) == (not_in(PRODUCT, "A", "B"),)
 

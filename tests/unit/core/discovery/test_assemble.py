@@ -47,31 +47,29 @@ def made(configured: ConfiguredCatalog, *nodes: Node) -> Catalog:
 
 
 def test_without_settings_everything_comes_from_the_cluster_and_the_spawner():
-    catalogue = made(ConfiguredCatalog(), node("T4"))
-    assert catalogue.images == {
+    catalog = made(ConfiguredCatalog(), node("T4"))
+    assert catalog.images == {
         "default": Image(
             slug="default", display_name="base:1", image="quay.io/some/base:1", description="quay.io/some/base:1"
         )
     }
-    assert catalogue.cpu == Bounds(min=500, max=63_500, step=500, default=2000, guarantee=0.5)
-    assert catalogue.memory == Bounds(min=GIB, max=99 * GIB, step=GIB, default=8 * GIB, guarantee=1.0)
-    assert list(catalogue.gpus) == ["t4"]
+    assert catalog.cpu == Bounds(min=500, max=63_500, step=500, default=2000, guarantee=0.5)
+    assert catalog.memory == Bounds(min=GIB, max=99 * GIB, step=GIB, default=8 * GIB, guarantee=1.0)
+    assert list(catalog.gpus) == ["t4"]
 
 
 def test_while_nodes_are_unknown_so_are_bounds():
-    catalogue = assemble_catalog(ConfiguredCatalog(), Inventory(), table=AcceleratorTable(), fallback_image="i")
-    assert (catalogue.cpu, catalogue.memory, catalogue.gpus) == (None, None, {})
+    catalog = assemble_catalog(ConfiguredCatalog(), Inventory(), table=AcceleratorTable(), fallback_image="i")
+    assert (catalog.cpu, catalog.memory, catalog.gpus) == (None, None, {})
 
 
 def test_what_the_admin_configured_stands():
     bounds = Bounds(min=1, max=2, step=1, default=1)
     image = Image(slug="i", display_name="I", image="i")
     custom = CustomImages(registries=("quay.io",))
-    catalogue = made(
-        ConfiguredCatalog(images={"i": image}, custom_images=custom, cpu=bounds, memory=bounds), node(None)
-    )
-    assert (catalogue.images, catalogue.cpu, catalogue.memory) == ({"i": image}, bounds, bounds)
-    assert catalogue.custom_images == custom
+    catalog = made(ConfiguredCatalog(images={"i": image}, custom_images=custom, cpu=bounds, memory=bounds), node(None))
+    assert (catalog.images, catalog.cpu, catalog.memory) == ({"i": image}, bounds, bounds)
+    assert catalog.custom_images == custom
 
 
 @pytest.mark.parametrize(
@@ -98,8 +96,8 @@ def test_what_the_admin_configured_stands():
     ],
 )
 def test_the_admin_wins_over_what_is_discovered(configured: ConfiguredCatalog):
-    catalogue = made(configured, node("T4", pool="small"))
-    assert {slug: replace(gpu, platforms=()) for slug, gpu in catalogue.gpus.items()} == dict(configured.gpus)
+    catalog = made(configured, node("T4", pool="small"))
+    assert {slug: replace(gpu, platforms=()) for slug, gpu in catalog.gpus.items()} == dict(configured.gpus)
 
 
 def test_another_type_stays_beside_a_hidden_one():
@@ -130,8 +128,8 @@ def test_servers_without_a_gpu_avoid_gpu_nodes_that_have_no_type(admins: dict[st
 
 
 def test_a_discovered_type_joins_the_admins_others():
-    catalogue = made(ConfiguredCatalog(gpus={"t4": own("t4")}), node("T4"), node("V100"))
-    assert list(catalogue.gpus) == ["t4", "v100"]
+    catalog = made(ConfiguredCatalog(gpus={"t4": own("t4")}), node("T4"), node("V100"))
+    assert list(catalog.gpus) == ["t4", "v100"]
 
 
 @pytest.mark.parametrize(
@@ -144,11 +142,11 @@ def test_a_discovered_type_joins_the_admins_others():
 )
 def test_a_discovered_type_stays_on_the_nodes_that_the_admins_types_leave(taking: dict[str, Any]):
     nodes = node("T4", 8, pool="small"), node("T4", 4, pool="large")
-    catalogue = made(ConfiguredCatalog(**taking), *nodes)
-    assert [slug for slug, gpu in catalogue.gpus.items() if gpu.matches_labels(nodes[0].labels)] == list(
+    catalog = made(ConfiguredCatalog(**taking), *nodes)
+    assert [slug for slug, gpu in catalog.gpus.items() if gpu.matches_labels(nodes[0].labels)] == list(
         taking.get("gpus", ())
     )
-    left = catalogue.gpus["t4"]
+    left = catalog.gpus["t4"]
     assert (left.match, left.max_count, left.matches_labels(nodes[1].labels)) == (
         {PRODUCT: ("T4",), "pool": ("large",)},
         4,
@@ -159,9 +157,9 @@ def test_a_discovered_type_stays_on_the_nodes_that_the_admins_types_leave(taking
 def test_nodes_that_no_label_tells_from_the_admins_are_not_offered_and_said_to_be():
     admins = ConfiguredCatalog(gpus={"mine": own("mine", match={"pool": ("small",)})})
     nodes = node("T4", pool="small"), replace(node("T4", pool="large"), name="a"), replace(node("T4"), name="b")
-    catalogue = made(admins, *nodes)
-    (flag,) = find_node_warnings(nodes, catalogue, table=AcceleratorTable())
-    assert (list(catalogue.gpus), flag.kind, flag.nodes) == (["mine"], WarningKind.NO_TYPE, ("a", "b"))
+    catalog = made(admins, *nodes)
+    (flag,) = find_node_warnings(nodes, catalog, table=AcceleratorTable())
+    assert (list(catalog.gpus), flag.kind, flag.nodes) == (["mine"], WarningKind.NO_TYPE, ("a", "b"))
     assert flag.message == (
         "nvidia.com/gpu (T4) is not offered: no GPU type of the settings matches the labels. "
         "Describe one in gpus, with a match that these nodes meet and those of other types do not."
@@ -205,11 +203,11 @@ def test_a_count_that_was_left_out_includes_nodes_that_may_be_added():
 
 def test_while_nodes_are_unknown_presets_stay():
     presets = {"train": Preset(slug="train", display_name="T", options={"gpu": "t4"})}
-    catalogue = assemble_catalog(
+    catalog = assemble_catalog(
         ConfiguredCatalog(presets=presets), Inventory(), table=AcceleratorTable(), fallback_image="i"
     )
     with pytest.raises(SelectionError) as caught:
-        validate({"preset": "train"}, catalogue)
+        validate({"preset": "train"}, catalog)
     assert [(problem.field, problem.code) for problem in caught.value.problems] == [("gpu", "unknown_choice")]
 
 
@@ -239,10 +237,10 @@ def test_memory_bounds_end_at_whole_gib_of_the_largest_node(size: int, expected:
 
 def test_several_types_are_one_choice_beside_them():
     either = CombinedType(gpu=own("any", max_count=0), any_of=("t4", "l4"))
-    catalogue = made(ConfiguredCatalog(gpus={"t4": own("t4", max_count=2)}, unions={"any": either}), node("L4"))
-    assert list(catalogue.gpus) == ["t4", "l4", "any"]
-    assert [gpu.slug for gpu in catalogue.gpus["any"].members] == ["t4", "l4"]
-    assert catalogue.gpus["any"].max_count == 4
+    catalog = made(ConfiguredCatalog(gpus={"t4": own("t4", max_count=2)}, unions={"any": either}), node("L4"))
+    assert list(catalog.gpus) == ["t4", "l4", "any"]
+    assert [gpu.slug for gpu in catalog.gpus["any"].members] == ["t4", "l4"]
+    assert catalog.gpus["any"].max_count == 4
 
 
 def test_a_choice_of_types_that_are_not_there_is_not_offered():
@@ -269,8 +267,8 @@ V100_TABLE = AcceleratorTable(
 
 def test_a_type_says_what_its_nodes_are_like_each_kind_once():
     old, new = node("T4", **{DRIVER: "535"}), node("T4", **{DRIVER: "580"})
-    catalogue = made(ConfiguredCatalog(), old, new, new, node("V100", **{DRIVER: "470"}))
-    assert catalogue.gpus["t4"].platforms == (read_platform(old.labels), read_platform(new.labels))
+    catalog = made(ConfiguredCatalog(), old, new, new, node("V100", **{DRIVER: "470"}))
+    assert catalog.gpus["t4"].platforms == (read_platform(old.labels), read_platform(new.labels))
 
 
 def test_a_node_without_the_types_resource_says_nothing_of_it():
@@ -282,15 +280,15 @@ def test_a_node_without_the_types_resource_says_nothing_of_it():
 def test_while_a_type_has_no_node_the_table_of_models_says_what_it_can_compute():
     configured = ConfiguredCatalog(gpus={"mine": own("mine")})
     for inventory in (Inventory(), Inventory(nodes=())):
-        catalogue = assemble_catalog(configured, inventory, table=V100_TABLE, fallback_image="i")
-        assert catalogue.gpus["mine"].platforms == (Platform(compute=(7, 0)),)
+        catalog = assemble_catalog(configured, inventory, table=V100_TABLE, fallback_image="i")
+        assert catalog.gpus["mine"].platforms == (Platform(compute=(7, 0)),)
 
 
 def test_a_choice_of_several_types_has_the_platforms_of_all():
     one, other = node("T4", **{DRIVER: "535"}), node("V100", **{DRIVER: "580"})
     union = CombinedType(gpu=own("any", match={}), any_of=("t4", "v100"))
-    catalogue = made(ConfiguredCatalog(unions={"any": union}), one, other)
-    assert catalogue.gpus["any"].platforms == (read_platform(one.labels), read_platform(other.labels))
+    catalog = made(ConfiguredCatalog(unions={"any": union}), one, other)
+    assert catalog.gpus["any"].platforms == (read_platform(one.labels), read_platform(other.labels))
 
 
 SPOT_LABEL = "karpenter.sh/capacity-type"
@@ -320,8 +318,8 @@ def test_a_type_is_linked_where_a_server_can_have_several_of_its_gpus():
     found = {}
     for number in (1, 4):
         inventory = Inventory(nodes=(node("V100-SXM2", number),))
-        catalogue = assemble_catalog(ConfiguredCatalog(), inventory, table=SXM_TABLE, fallback_image="i")
-        found[number] = catalogue.gpus["v100"].interconnect
+        catalog = assemble_catalog(ConfiguredCatalog(), inventory, table=SXM_TABLE, fallback_image="i")
+        found[number] = catalog.gpus["v100"].interconnect
     assert found == {1: None, 4: "NVLink"}
 
 
@@ -331,6 +329,6 @@ def test_a_choice_of_several_types_says_what_is_so_of_all():
     assert made(ConfiguredCatalog(unions={"any": union}), *nodes).gpus["any"].spot is True
 
 
-def test_a_policy_goes_with_the_catalogue():
+def test_a_policy_goes_with_the_catalog():
     policy = Policy(default=Rule(max_gpus=1))
     assert (made(ConfiguredCatalog(policy=policy)).policy, made(ConfiguredCatalog()).policy) == (policy, None)

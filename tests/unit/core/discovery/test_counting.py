@@ -16,7 +16,7 @@ GIB = 1 << 30
 GPU = "nvidia.com/gpu"
 PRODUCT = "nvidia.com/gpu.product"
 T4 = GPUType(slug="t4", display_name="T4", resource=GPU, vendor="nvidia", match={PRODUCT: ("T4",)}, max_count=4)
-CATALOGUE = Catalog(images={"i": Image(slug="i", display_name="I", image="i")}, cpu=None, memory=None, gpus={"t4": T4})
+CATALOG = Catalog(images={"i": Image(slug="i", display_name="I", image="i")}, cpu=None, memory=None, gpus={"t4": T4})
 PRESENT = Taint(key=GPU, value="present", effect="NoSchedule")
 
 
@@ -40,7 +40,7 @@ def pod(on: str | None, **requests: int) -> Pod:
 
 def room(cpu: int, memory: int, *nodes: Node, pods: tuple[Pod, ...] | None = (), **tolerated: Any) -> bool:
     inventory = Inventory(nodes=nodes, pods=pods)
-    return has_room_on_cpu_node(cpu, memory, inventory=inventory, catalogue=CATALOGUE, **tolerated)
+    return has_room_on_cpu_node(cpu, memory, inventory=inventory, catalog=CATALOG, **tolerated)
 
 
 def test_a_cpu_node_with_room_has_room():
@@ -83,10 +83,10 @@ def test_waiting_pods_count_against_how_many_a_node_holds():
 
 
 def test_the_node_of_a_hidden_type_is_no_room():
-    hidden = replace(CATALOGUE, gpus={}, hidden=(T4,))
+    hidden = replace(CATALOG, gpus={}, hidden=(T4,))
     for gpu_node in (node("a", labels={PRODUCT: "T4"}), node("a", 4, labels={})):
         inventory = Inventory(nodes=(gpu_node,), pods=())
-        assert not has_room_on_cpu_node(1000, GIB, inventory=inventory, catalogue=hidden)
+        assert not has_room_on_cpu_node(1000, GIB, inventory=inventory, catalog=hidden)
 
 
 @pytest.mark.parametrize(("architecture", "expected"), [("arm64", True), ("amd64", False)])

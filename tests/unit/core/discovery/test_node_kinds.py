@@ -1,4 +1,4 @@
-"""Thousands of nodes are told apart by what a catalogue is made of, and by nothing else."""
+"""Thousands of nodes are told apart by what a catalog is made of, and by nothing else."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ A100 = GPUType(
     memory_bytes=80 * GIB,
 )
 MI210 = GPUType(slug="mi210", display_name="MI210", resource="amd.com/gpu", vendor="amd", max_count=2)
-CATALOGUE = Catalog(
+CATALOG = Catalog(
     images={
         "pytorch": Image(slug="pytorch", display_name="PyTorch", image="pytorch:1", vendors=("nvidia",)),
         "plain": Image(slug="plain", display_name="Plain Python", image="plain:1"),
@@ -94,7 +94,7 @@ LIVE = LiveState(
         ),
     ),
     verdict=Verdict(outcome=Outcome.WAITS, reason="Only 1 of 5 is free.", ahead=2),
-    alternatives=(validate({"gpu": "a100-80gb"}, CATALOGUE),),
+    alternatives=(validate({"gpu": "a100-80gb"}, CATALOG),),
     presets={"small": Verdict(outcome=Outcome.NOW, places=3)},
 )
 
@@ -114,13 +114,13 @@ DEFAULTS = {
 LASTS = "for at most 8 hours"
 
 
-def types_of(catalogue: Catalog, inventory: Inventory = INVENTORY):
-    view = build_view(catalogue, inventory)
+def types_of(catalog: Catalog, inventory: Inventory = INVENTORY):
+    view = build_view(catalog, inventory)
     return {gpu.slug: gpu for vendor in view.vendors for gpu in vendor.types}
 
 
 def test_a_first_visit_shows_the_defaults():
-    view = build_view(CATALOGUE, INVENTORY)
+    view = build_view(CATALOG, INVENTORY)
     assert (dict(view.values), dict(view.errors), dict(view.notices)) == (DEFAULTS, {}, {})
     assert view.summary == f"PyTorch with 2 CPUs, 8 GiB and no GPU {LASTS}"
 
@@ -137,26 +137,26 @@ def test_a_first_visit_shows_the_defaults():
     ],
 )
 def test_the_fields_are_open_where_there_is_something_to_see(asked: dict[str, Any], is_open: bool):
-    assert build_view(CATALOGUE, INVENTORY, **asked).is_open is is_open
+    assert build_view(CATALOG, INVENTORY, **asked).is_open is is_open
 
 
 def test_the_island_is_the_one_that_the_script_is_tested_with():
     island = json.loads((JS_TESTS / "island.json").read_text())
-    catalogue = replace(CATALOGUE, policy=POLICY)
-    allowed = resolve_allowance(catalogue, Person(name="ada"), usage=USAGE)
+    catalog = replace(CATALOG, policy=POLICY)
+    allowed = resolve_allowance(catalog, Person(name="ada"), usage=USAGE)
     asked = {"gpu": "a100-80gb", "gpu_count": 2}
-    view = build_view(catalogue, INVENTORY, options=asked, live=LIVE, allowance=allowed)
+    view = build_view(catalog, INVENTORY, options=asked, live=LIVE, allowance=allowed)
     assert json.loads(json.dumps(encode_view(view))) == island
 
 
 def test_the_island_does_not_hold_what_is_for_admins():
-    view = build_view(CATALOGUE, Inventory())
+    view = build_view(CATALOG, Inventory())
     told = replace(view, flags=WarningsView(summary="GPUs", flags=(WarningView("node-1", "It is broken."),)))
     assert encode_view(told) == encode_view(view)
 
 
 def test_the_island_of_a_form_without_bounds_is_json():
-    bare = replace(CATALOGUE, cpu=None, memory=None, run_time=None, shared_memory=None, choices={})
+    bare = replace(CATALOG, cpu=None, memory=None, run_time=None, shared_memory=None, choices={})
     island = json.loads(json.dumps(encode_view(build_view(bare, Inventory()))))
     assert [island[name] for name in ("cpu", "memory", "run_time", "shared_memory")] == [None] * 4
     assert (island["priorities"], things(island["gpus"])[0]["free"]) == ([], None)
@@ -164,36 +164,36 @@ def test_the_island_of_a_form_without_bounds_is_json():
 
 @pytest.mark.parametrize("case", json.loads((JS_TESTS / "sentences.json").read_text()))
 def test_the_sentence_is_the_one_that_the_script_writes(case: dict[str, Any]):
-    assert build_view(CATALOGUE, INVENTORY, typed=case["values"]).summary == case["sentence"]
+    assert build_view(CATALOG, INVENTORY, typed=case["values"]).summary == case["sentence"]
 
 
 def test_a_pinned_down_form_has_no_cpu_and_memory_in_its_sentence():
-    view = build_view(replace(CATALOGUE, cpu=None, memory=None, run_time=None, shared_memory=None), INVENTORY)
+    view = build_view(replace(CATALOG, cpu=None, memory=None, run_time=None, shared_memory=None), INVENTORY)
     assert view.summary == "PyTorch with no GPU"
 
 
 def test_a_reference_that_was_written_stays_beside_another_image():
     typed = {"image": "plain", "custom_image": "python"}
-    view = build_view(CATALOGUE, INVENTORY, typed=typed)
+    view = build_view(CATALOG, INVENTORY, typed=typed)
     assert (view.values["image"], view.values["custom_image"]) == ("plain", "python")
     assert view.summary == f"Plain Python with 2 CPUs, 8 GiB and no GPU {LASTS}"
 
 
 @pytest.mark.parametrize(("written", "is_wrong"), [("", False), ("python", False), ("Python", True)])
 def test_the_page_is_told_what_is_wrong_with_a_reference(written: str, is_wrong: bool):
-    view = build_view(CATALOGUE, INVENTORY, typed={"image": "", "custom_image": written})
+    view = build_view(CATALOG, INVENTORY, typed={"image": "", "custom_image": written})
     assert view.custom_image is not None
     island = encode_view(view)["custom_image"]
     assert (island, bool(view.custom_image.complaint)) == ({"complaint": view.custom_image.complaint}, is_wrong)
 
 
 def test_where_only_offered_images_are_allowed_the_form_has_no_field_for_another():
-    catalogue = replace(CATALOGUE, custom_images=None)
-    view = build_view(catalogue, INVENTORY, typed={"image": "plain", "custom_image": "python"})
+    catalog = replace(CATALOG, custom_images=None)
+    view = build_view(catalog, INVENTORY, typed={"image": "plain", "custom_image": "python"})
     assert (view.custom_image, encode_view(view)["custom_image"]) == (None, None)
     assert view.summary == f"Plain Python with 2 CPUs, 8 GiB and no GPU {LASTS}"
-    assert build_view(catalogue, INVENTORY, typed={"custom_image": "python"}).values["image"] == "pytorch"
-    summary = build_view(catalogue, INVENTORY, typed={"image": ""}).summary
+    assert build_view(catalog, INVENTORY, typed={"custom_image": "python"}).values["image"] == "pytorch"
+    summary = build_view(catalog, INVENTORY, typed={"image": ""}).summary
     assert summary == f"PyTorch with 2 CPUs, 8 GiB and no GPU {LASTS}"
 
 
@@ -203,13 +203,13 @@ def test_problems_stand_at_their_fields_and_leave_no_summary():
         Problem(field="cpu", code="off_step", message="Odd."),
         Problem(field="colour", code="unknown_field", message="There is no field 'colour'."),
     )
-    view = build_view(CATALOGUE, INVENTORY, problems=problems)
+    view = build_view(CATALOG, INVENTORY, problems=problems)
     assert dict(view.errors) == {"cpu": "Too much. Odd.", "colour": "There is no field 'colour'."}
     assert view.summary == ""
 
 
 def test_bounds_are_in_the_unit_of_the_field():
-    view = build_view(CATALOGUE, INVENTORY)
+    view = build_view(CATALOG, INVENTORY)
     assert view.cpu is not None
     assert (view.cpu.min, view.cpu.max, view.cpu.step, view.cpu.default) == ("0.5", "32", "0.5", "2")
     assert view.memory is not None
@@ -234,21 +234,21 @@ def test_bounds_are_in_the_unit_of_the_field():
     ],
 )
 def test_the_rarer_fields_are_open_where_there_is_something_to_see(asked: dict[str, Any], is_open: bool):
-    assert build_view(CATALOGUE, INVENTORY, **asked).is_more_open is is_open
-    bare = replace(CATALOGUE, run_time=None, shared_memory=None, choices={})
+    assert build_view(CATALOG, INVENTORY, **asked).is_more_open is is_open
+    bare = replace(CATALOG, run_time=None, shared_memory=None, choices={})
     assert build_view(bare, INVENTORY, **asked).is_more_open is False
 
 
-def test_types_are_grouped_by_vendor_in_the_order_of_the_catalogue():
+def test_types_are_grouped_by_vendor_in_the_order_of_the_catalog():
     v100 = replace(A100, slug="v100", display_name="V100")
-    view = build_view(replace(CATALOGUE, gpus={"mi210": MI210, "a100-80gb": A100, "v100": v100}), INVENTORY)
+    view = build_view(replace(CATALOG, gpus={"mi210": MI210, "a100-80gb": A100, "v100": v100}), INVENTORY)
     groups = [(vendor.display_name, [gpu.slug for gpu in vendor.types]) for vendor in view.vendors]
     assert groups == [("AMD", ["mi210"]), ("NVIDIA", ["a100-80gb", "v100"])]
 
 
 def test_the_largest_count_is_over_all_types():
-    assert build_view(CATALOGUE, INVENTORY).max_gpu_count == 4
-    assert build_view(replace(CATALOGUE, gpus={}), INVENTORY).max_gpu_count == 0
+    assert build_view(CATALOG, INVENTORY).max_gpu_count == 4
+    assert build_view(replace(CATALOG, gpus={}), INVENTORY).max_gpu_count == 0
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_the_largest_count_is_over_all_types():
     ],
 )
 def test_capacity_says_what_is_known_and_no_more(inventory: Inventory, text: str):
-    assert types_of(CATALOGUE, inventory)["a100-80gb"].capacity_text == text
+    assert types_of(CATALOG, inventory)["a100-80gb"].capacity_text == text
 
 
 @pytest.mark.parametrize(
@@ -273,63 +273,63 @@ def test_capacity_says_what_is_known_and_no_more(inventory: Inventory, text: str
     ],
 )
 def test_unknown_capacity_is_said_with_its_reason(inventory: Inventory, notice: str):
-    assert build_view(CATALOGUE, inventory).capacity_notice == f"{notice} {inventory.reason}".strip()
+    assert build_view(CATALOG, inventory).capacity_notice == f"{notice} {inventory.reason}".strip()
 
 
 def test_counts_that_are_given_are_not_made_anew():
-    (nvidia, amd) = build_view(CATALOGUE, Inventory(), live=LIVE).vendors
+    (nvidia, amd) = build_view(CATALOG, Inventory(), live=LIVE).vendors
     assert (nvidia.types[0].capacity_text, amd.types[0].capacity_text) == ("1 of 5 free", "0 of 2 free")
 
 
 def test_what_one_node_has_is_in_the_order_the_script_reads():
-    gpu = build_view(CATALOGUE, INVENTORY, live=LIVE).vendors[0].types[0]
+    gpu = build_view(CATALOG, INVENTORY, live=LIVE).vendors[0].types[0]
     assert (gpu.shapes, gpu.largest_shapes) == (((4000, 16 * GIB, 1),), ((32_000, 256 * GIB, 4),))
 
 
 def test_a_new_count_needs_no_words_about_its_age_and_an_old_one_has_them():
-    views = [build_view(CATALOGUE, replace(INVENTORY, age_s=age_s)) for age_s in (None, 2.5, 130.0)]
+    views = [build_view(CATALOG, replace(INVENTORY, age_s=age_s)) for age_s in (None, 2.5, 130.0)]
     assert [(view.age_s, view.age_text) for view in views] == [(None, ""), (2.5, ""), (130.0, "as of 2 min ago")]
 
 
 @pytest.mark.parametrize(("scalable_pools", "state"), [((), "never"), (None, "none")])
 def test_a_type_that_an_autoscaler_may_bring_can_be_picked(scalable_pools: Any, state: str):
     inventory = Inventory(nodes=(), occupancy=Occupancy(), scalable_pools=scalable_pools, age_s=1.0)
-    gpus = things(encode_view(build_view(CATALOGUE, inventory))["gpus"])
+    gpus = things(encode_view(build_view(CATALOG, inventory))["gpus"])
     assert {(gpu["state"], gpu["scales"]) for gpu in gpus} == {(state, state == "none")}
 
 
 def test_a_form_without_live_capacity_has_no_verdict():
-    assert build_view(CATALOGUE, INVENTORY).verdict is None
+    assert build_view(CATALOG, INVENTORY).verdict is None
 
 
 @pytest.mark.parametrize(
     ("unit", "text"), [(UnitKind.CARD, "card"), (UnitKind.MIG, "MIG slice"), (UnitKind.SHARED, "shared")]
 )
 def test_the_unit_is_in_words(unit: UnitKind, text: str):
-    assert types_of(replace(CATALOGUE, gpus={"a100-80gb": replace(A100, unit=unit)}))["a100-80gb"].unit_text == text
+    assert types_of(replace(CATALOG, gpus={"a100-80gb": replace(A100, unit=unit)}))["a100-80gb"].unit_text == text
 
 
 def test_a_type_says_that_it_is_spot_and_what_links_its_gpus():
     told = replace(A100, spot=True, interconnect="NVLink")
-    shown = types_of(replace(CATALOGUE, gpus={"a100-80gb": told, "mi210": MI210}))
+    shown = types_of(replace(CATALOG, gpus={"a100-80gb": told, "mi210": MI210}))
     assert [(gpu.badges, gpu.caution[:5]) for gpu in shown.values()] == [(("NVLink", "spot"), "Spot:"), ((), "")]
 
 
 def test_a_preset_holds_a_sentence_and_the_value_of_every_field():
-    train, small = build_view(CATALOGUE, INVENTORY).presets
+    train, small = build_view(CATALOG, INVENTORY).presets
     assert train.summary == f"PyTorch with 8 CPUs, 64 GiB and 2 × A100 80 GB {LASTS}"
     assert dict(small.values) == {**DEFAULTS, "image": "plain", "cpu": "1", "memory": "0.5"}
 
 
 def test_a_preset_whose_gpu_type_is_gone_is_not_offered():
-    view = build_view(replace(CATALOGUE, gpus={"mi210": MI210}), INVENTORY)
+    view = build_view(replace(CATALOG, gpus={"mi210": MI210}), INVENTORY)
     assert [preset.slug for preset in view.presets] == ["small"]
 
 
 def test_a_type_whose_autoscaler_changed_is_shown_anew():
     def scales(scalable_pools: Any) -> list[object]:
         inventory = Inventory(nodes=(), occupancy=OCCUPANCY, scalable_pools=scalable_pools, age_s=1.0)
-        return [each["scales"] for each in things(encode_view(build_view(CATALOGUE, inventory))["gpus"])]
+        return [each["scales"] for each in things(encode_view(build_view(CATALOG, inventory))["gpus"])]
 
     assert [any(scales(())), all(scales(None)), any(scales(()))] == [False, True, False]
 

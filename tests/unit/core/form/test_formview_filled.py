@@ -8,46 +8,46 @@ from gpuspawner.core.catalog.model import Image
 from gpuspawner.core.catalog.policy_model import ANY, AmountRange, GPUTypeRule, Policy, Rule
 from gpuspawner.core.form.fields import FilledFields, fill_fields
 from gpuspawner.core.request.selection import validate
-from tests.unit.core.form.test_formview import CATALOGUE, DEFAULTS
+from tests.unit.core.form.test_formview import CATALOG, DEFAULTS
 from tests.unit.core.policies import GIB, HOUR_S, allowed, server
 
 
 def test_what_is_typed_is_shown_as_it_was_typed_and_wins_over_what_was_saved():
     typed = {**DEFAULTS, "image": "plain", "cpu": " 64 cores", "memory": "<b>", "gpu": "a100-80gb", "gpu_count": "007"}
     typed |= {"run_time": "for ever", "shared_memory": "all", "priority": "first"}
-    filled = fill_fields(CATALOGUE, options={"image": "gone", "cpu": 4}, typed=typed)
+    filled = fill_fields(CATALOG, options={"image": "gone", "cpu": 4}, typed=typed)
     assert (filled.values, filled.notices) == (typed, {})
 
 
 def test_a_field_that_was_not_sent_back_keeps_its_saved_value():
-    filled = fill_fields(CATALOGUE, options={"cpu": 4}, typed={"memory": "16"})
+    filled = fill_fields(CATALOG, options={"cpu": 4}, typed={"memory": "16"})
     assert filled.values == {**DEFAULTS, "cpu": "4", "memory": "16"}
 
 
 def test_a_count_that_was_not_sent_does_not_stay_with_another_gpu_type():
     saved = {"gpu": "a100-80gb", "gpu_count": 3}
-    assert fill_fields(CATALOGUE, options=saved, typed={"gpu": ""}).values["gpu_count"] == ""
-    assert fill_fields(CATALOGUE, options=saved, typed={"gpu": "a100-80gb"}).values["gpu_count"] == "3"
+    assert fill_fields(CATALOG, options=saved, typed={"gpu": ""}).values["gpu_count"] == ""
+    assert fill_fields(CATALOG, options=saved, typed={"gpu": "a100-80gb"}).values["gpu_count"] == "3"
 
 
 def test_a_preset_in_a_link_fills_in_what_the_link_does_not_name():
-    filled = fill_fields(CATALOGUE, options={"cpu": 4}, typed={"preset": "train", "memory": "x"})
+    filled = fill_fields(CATALOG, options={"cpu": 4}, typed={"preset": "train", "memory": "x"})
     changed = {"cpu": "8", "memory": "x", "gpu": "a100-80gb", "gpu_count": "2"}
     assert filled.values == {**DEFAULTS, **changed}
 
 
 def test_a_reference_in_a_link_takes_the_place_of_the_image_that_stands_there():
-    values = fill_fields(CATALOGUE, typed={"preset": "small", "custom_image": "python"}).values
+    values = fill_fields(CATALOG, typed={"preset": "small", "custom_image": "python"}).values
     assert (values["image"], values["custom_image"], values["cpu"]) == ("", "python", "1")
 
 
 def test_the_selection_is_what_stands_in_the_fields():
     typed = {"image": "plain", "cpu": "1", "memory": "512M", "gpu": "mi210", "gpu_count": "", "run_time": "8"}
-    assert fill_fields(CATALOGUE).selection == validate({}, CATALOGUE)
-    assert fill_fields(CATALOGUE, options={"cpu": 4}).selection == validate({"cpu": 4}, CATALOGUE)
-    wanted = validate({"image": "plain", "cpu": 1, "memory": "512M", "gpu": "mi210"}, CATALOGUE)
-    assert fill_fields(CATALOGUE, options={"cpu": 4}, typed=typed).selection == wanted
-    assert fill_fields(CATALOGUE, typed={"cpu": "lots"}).selection is None
+    assert fill_fields(CATALOG).selection == validate({}, CATALOG)
+    assert fill_fields(CATALOG, options={"cpu": 4}).selection == validate({"cpu": 4}, CATALOG)
+    wanted = validate({"image": "plain", "cpu": 1, "memory": "512M", "gpu": "mi210"}, CATALOG)
+    assert fill_fields(CATALOG, options={"cpu": 4}, typed=typed).selection == wanted
+    assert fill_fields(CATALOG, typed={"cpu": "lots"}).selection is None
 
 
 def filled_for(policy: Any, *, options: Any = None, typed: Any = None, **more: Any) -> FilledFields:

@@ -17,7 +17,7 @@ GPUS = {
     slug: GPUType(slug=slug, display_name=slug, resource="nvidia.com/gpu", vendor="nvidia", platforms=platforms)
     for slug, platforms in (("old-1", OLD), ("new", ()), ("old-2", OLD))
 } | {"mi210": GPUType(slug="mi210", display_name="MI210", resource="amd.com/gpu", vendor="amd")}
-CATALOGUE = Catalog(
+CATALOG = Catalog(
     images={
         "new": Image(slug="new", display_name="New", image="n:1", description="D", cuda="13.0", vendors=("nvidia",)),
         "any": Image(slug="any", display_name="Any", image="a:1"),
@@ -29,7 +29,7 @@ CATALOGUE = Catalog(
 
 
 def test_types_that_an_image_cannot_use_are_put_together_by_the_reason():
-    assert build_image_views(CATALOGUE) == (
+    assert build_image_views(CATALOG) == (
         ImageView(
             slug="new",
             display_name="New",
@@ -44,24 +44,24 @@ def test_types_that_an_image_cannot_use_are_put_together_by_the_reason():
     )
 
 
-def test_another_catalogue_of_the_same_images_is_looked_at_anew():
+def test_another_catalog_of_the_same_images_is_looked_at_anew():
     cache = FormCache()
-    build_image_views(CATALOGUE, cache=cache)
-    upgraded = replace(CATALOGUE, gpus={slug: replace(gpu, platforms=()) for slug, gpu in GPUS.items()})
+    build_image_views(CATALOG, cache=cache)
+    upgraded = replace(CATALOG, gpus={slug: replace(gpu, platforms=()) for slug, gpu in GPUS.items()})
     assert [misfit.gpus for misfit in build_image_views(upgraded, cache=cache)[0].misfits] == [("mi210",)]
 
 
-def test_a_catalogue_that_stays_is_looked_at_once():
+def test_a_catalog_that_stays_is_looked_at_once():
     cache = FormCache()
-    assert build_image_views(CATALOGUE, cache=cache) is build_image_views(CATALOGUE, cache=cache)
+    assert build_image_views(CATALOG, cache=cache) is build_image_views(CATALOG, cache=cache)
 
 
 def test_each_language_has_its_own_views():
     cache = FormCache()
-    english = build_image_views(CATALOGUE, cache=cache)
+    english = build_image_views(CATALOG, cache=cache)
     with use_language(Language(tag="de", translations=NullTranslations())):
-        assert build_image_views(CATALOGUE, cache=cache) is not english
-    assert build_image_views(CATALOGUE, cache=cache) is english
+        assert build_image_views(CATALOG, cache=cache) is not english
+    assert build_image_views(CATALOG, cache=cache) is english
 
 
 def test_the_image_that_a_person_names_is_one_more_card():

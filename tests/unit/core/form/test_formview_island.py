@@ -156,9 +156,9 @@ FORMS: dict[str, tuple[Catalog, Inventory, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize(("catalogue", "inventory", "asked"), FORMS.values(), ids=FORMS)
-def test_the_script_gets_what_the_schema_says(catalogue: Catalog, inventory: Inventory, asked: dict[str, Any]):
-    assert faults(island_of(build_view(catalogue, inventory, **asked))) == []
+@pytest.mark.parametrize(("catalog", "inventory", "asked"), FORMS.values(), ids=FORMS)
+def test_the_script_gets_what_the_schema_says(catalog: Catalog, inventory: Inventory, asked: dict[str, Any]):
+    assert faults(island_of(build_view(catalog, inventory, **asked))) == []
 
 
 def test_misfits_and_scaling_types_are_among_these_forms():

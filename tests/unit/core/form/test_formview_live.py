@@ -21,7 +21,7 @@ ALL_FREE = Availability(total=8, healthy=8, free=8, largest=4, waiting=0, shapes
 NONE_FREE = replace(ALL_FREE, free=0, largest=0, shapes=())
 GONE = replace(NONE_FREE, total=0, healthy=0, largest_shapes=())
 
-CATALOGUE = Catalog(
+CATALOG = Catalog(
     images={"plain": Image(slug="plain", display_name="Plain", image="plain:1")}, cpu=None, memory=None, gpus={"t4": T4}
 )
 WANTED = Selection(image="plain", cpu_millis=4000, memory_bytes=8 * GIB, gpu="t4", gpu_count=4)
@@ -106,18 +106,18 @@ def test_a_type_without_nodes_is_only_gone_where_none_may_be_added(
 
 
 def test_without_a_verdict_there_is_none_to_show():
-    assert build_verdict_view(LiveState(), WANTED, catalogue=CATALOGUE) is None
+    assert build_verdict_view(LiveState(), WANTED, catalog=CATALOG) is None
 
 
 def test_the_verdict_is_told_in_words():
     verdict = Verdict(outcome=Outcome.WAITS, reason="None of 8 is free.", ahead=2)
-    view = build_verdict_view(LiveState(verdict=verdict), WANTED, catalogue=CATALOGUE)
+    view = build_verdict_view(LiveState(verdict=verdict), WANTED, catalog=CATALOG)
     assert view == VerdictView(outcome="waits", sentence="Waits: none of 8 is free, 2 servers are ahead of yours.")
 
 
 def test_an_alternative_says_what_differs_and_fills_in_every_field():
     live = LiveState(verdict=Verdict(outcome=Outcome.NEVER), alternatives=(replace(WANTED, gpu_count=2),))
-    view = build_verdict_view(live, WANTED, catalogue=CATALOGUE)
+    view = build_verdict_view(live, WANTED, catalog=CATALOG)
     assert view is not None
     assert [each.sentence for each in view.alternatives] == ["2 × T4"]
     assert dict(view.alternatives[0].values) == {

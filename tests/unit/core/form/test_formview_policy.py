@@ -13,7 +13,7 @@ from gpuspawner.core.form.views import FormView, GPUTypeView, MisfitView, Number
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.verdict.availability import Availability
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
-from tests.unit.core.policies import A100, CATALOGUE, GIB, HOUR_S, T4, allowed, pool, server
+from tests.unit.core.policies import A100, CATALOG, GIB, HOUR_S, T4, allowed, pool, server
 from tests.unit.islands import build_view, island_of, things
 
 FREE = Availability(total=8, healthy=8, free=8, largest=4, waiting=0)
@@ -41,7 +41,7 @@ def policy_of(view: FormView) -> PolicyView:
 
 
 def test_without_limits_the_form_is_the_same_as_ever():
-    without = build_view(CATALOGUE, Inventory(), live=LiveState(availabilities=(FREE,) * 3))
+    without = build_view(CATALOG, Inventory(), live=LiveState(availabilities=(FREE,) * 3))
     assert view_for(allowed()) == without
     assert (without.policy, island_of(without)["policy"]) == (None, None)
 

@@ -14,7 +14,7 @@ from gpuspawner.core.request.selection import Selection, build_options, validate
 
 GIB = 1 << 30
 HOUR_S = 60 * 60
-CATALOGUE = Catalog(
+CATALOG = Catalog(
     images={
         "pytorch": Image(slug="pytorch", display_name="PyTorch", image="pytorch:1", vendors=("nvidia",)),
         "plain": Image(slug="plain", display_name="Plain Python", image="plain:1"),
@@ -56,18 +56,18 @@ DEFAULTS = {
 
 @pytest.mark.parametrize("nothing", [None, {}, {"profile": "large"}, {"something": ["else"]}])
 def test_without_a_saved_choice_the_defaults_stand_there(nothing: dict[str, object] | None):
-    assert restore_fields(nothing, CATALOGUE) == (DEFAULTS, {})
+    assert restore_fields(nothing, CATALOG) == (DEFAULTS, {})
 
 
 def test_a_saved_choice_stands_there_again():
     saved = {"v": 1, "image": "plain", "cpu": 4, "memory": "16G", "gpu": "t4", "gpu_count": 3, "profile": "words"}
     values = {"image": "plain", "cpu": "4", "memory": "16", "gpu": "t4", "gpu_count": "3", "run_time": "2h30m"}
-    assert restore_fields({**saved, "run_time": "150m"}, CATALOGUE) == ({**DEFAULTS, **values}, {})
+    assert restore_fields({**saved, "run_time": "150m"}, CATALOG) == ({**DEFAULTS, **values}, {})
 
 
 def test_fields_are_restored_one_by_one():
     saved = {"image": "gone", "cpu": 64, "memory": "16G", "gpu": "t4", "gpu_count": 9}
-    assert restore_fields(saved, CATALOGUE) == (
+    assert restore_fields(saved, CATALOG) == (
         {**DEFAULTS, "memory": "16", "gpu": "t4", "gpu_count": "1"},
         {
             "image": "The image you had last time (gone) is no longer offered: PyTorch is selected.",
@@ -78,7 +78,7 @@ def test_fields_are_restored_one_by_one():
 
 
 def test_an_image_that_was_named_stands_there_again():
-    assert restore_fields({"custom_image": OWN, "cpu": 2}, CATALOGUE) == (
+    assert restore_fields({"custom_image": OWN, "cpu": 2}, CATALOG) == (
         {**DEFAULTS, "image": "", "custom_image": OWN},
         {},
     )
@@ -86,128 +86,128 @@ def test_an_image_that_was_named_stands_there_again():
 
 @pytest.mark.parametrize("custom_images", [None, CustomImages(registries=("ghcr.io",))])
 def test_an_image_that_may_not_be_named_any_more_falls_back_to_the_default(custom_images: CustomImages | None):
-    values, notices = restore_fields({"custom_image": OWN}, replace(CATALOGUE, custom_images=custom_images))
+    values, notices = restore_fields({"custom_image": OWN}, replace(CATALOG, custom_images=custom_images))
     assert values == DEFAULTS
     assert notices == {"image": f"The image you had last time ({OWN}) is no longer offered: PyTorch is selected."}
 
 
 def test_an_image_that_was_named_goes_before_that_of_a_preset_and_one_that_is_gone():
-    values, notices = restore_fields({"preset": "train", "custom_image": OWN}, CATALOGUE)
+    values, notices = restore_fields({"preset": "train", "custom_image": OWN}, CATALOG)
     assert (values["image"], values["custom_image"], values["cpu"], notices) == ("", OWN, "8", {})
-    assert restore_fields({"image": "gone", "custom_image": OWN}, CATALOGUE) == (
+    assert restore_fields({"image": "gone", "custom_image": OWN}, CATALOG) == (
         {**DEFAULTS, "image": "", "custom_image": OWN},
         {},
     )
 
 
 def test_a_gpu_type_that_is_gone_leaves_no_gpu_and_no_count():
-    values, notices = restore_fields({"gpu": "h100", "gpu_count": 2}, CATALOGUE)
+    values, notices = restore_fields({"gpu": "h100", "gpu_count": 2}, CATALOG)
     assert values == DEFAULTS
     assert notices == {"gpu": "The GPU type you had last time (h100) is no longer offered: no GPU is selected."}
 
 
 def test_an_amount_of_memory_that_is_gone_is_told_with_its_unit():
-    _, notices = restore_fields({"memory": "512G"}, CATALOGUE)
+    _, notices = restore_fields({"memory": "512G"}, CATALOG)
     assert notices == {"memory": "Your last amount of memory (512G) is no longer offered: 8 GiB is filled in."}
 
 
 @pytest.mark.parametrize("saved", ["36h", "20m", "", "x"])
 def test_a_run_time_that_is_gone_is_told_with_what_takes_its_place(saved: str):
-    values, notices = restore_fields({"run_time": saved, "cpu": 4}, CATALOGUE)
+    values, notices = restore_fields({"run_time": saved, "cpu": 4}, CATALOG)
     assert values == {**DEFAULTS, "cpu": "4"}
     assert notices == {"run_time": f"Your last run time ({saved}) is no longer offered: 8h is filled in."}
 
 
 def test_shared_memory_stands_there_again():
-    assert restore_fields({"shared_memory": "2G"}, CATALOGUE) == ({**DEFAULTS, "shared_memory": "2"}, {})
+    assert restore_fields({"shared_memory": "2G"}, CATALOG) == ({**DEFAULTS, "shared_memory": "2"}, {})
     saved = {"memory": "64G", "shared_memory": "64G"}
-    assert restore_fields(saved, CATALOGUE) == ({**DEFAULTS, "memory": "64", "shared_memory": "64"}, {})
+    assert restore_fields(saved, CATALOG) == ({**DEFAULTS, "memory": "64", "shared_memory": "64"}, {})
 
 
 @pytest.mark.parametrize("saved", ["128G", "1.5G", "x", "9G"])
 def test_shared_memory_that_is_gone_or_has_no_room_is_left_empty(saved: str):
-    values, notices = restore_fields({"shared_memory": saved, "cpu": 4}, CATALOGUE)
+    values, notices = restore_fields({"shared_memory": saved, "cpu": 4}, CATALOG)
     assert values == {**DEFAULTS, "cpu": "4"}
     gone = f"Your last amount of shared memory ({saved}) is no longer offered: the field is left empty."
     assert notices == {"shared_memory": gone}
 
 
 def test_shared_memory_goes_where_the_memory_that_it_was_a_part_of_is_gone():
-    values, notices = restore_fields({"memory": "512G", "shared_memory": "64G"}, CATALOGUE)
+    values, notices = restore_fields({"memory": "512G", "shared_memory": "64G"}, CATALOG)
     assert (values["memory"], values["shared_memory"]) == ("8", "")
     assert list(notices) == ["memory", "shared_memory"]
 
 
 def test_shared_memory_of_a_preset_goes_where_less_memory_was_asked_for_beside_it():
     options = {"memory": "16G", "shared_memory": "16G"}
-    catalogue = replace(CATALOGUE, presets={"big": Preset(slug="big", display_name="B", options=options)})
-    values, notices = restore_fields({"preset": "big", "memory": "8G"}, catalogue)
+    catalog = replace(CATALOG, presets={"big": Preset(slug="big", display_name="B", options=options)})
+    values, notices = restore_fields({"preset": "big", "memory": "8G"}, catalog)
     assert (values["memory"], values["shared_memory"], list(notices)) == ("8", "", ["shared_memory"])
-    assert restore_fields({"preset": "big"}, catalogue)[0]["shared_memory"] == "16"
+    assert restore_fields({"preset": "big"}, catalog)[0]["shared_memory"] == "16"
 
 
 def test_a_priority_stands_there_again():
-    assert restore_fields({"priority": "low"}, CATALOGUE) == ({**DEFAULTS, "priority": "low"}, {})
+    assert restore_fields({"priority": "low"}, CATALOG) == ({**DEFAULTS, "priority": "low"}, {})
 
 
 @pytest.mark.parametrize(("saved", "quoted"), [("high", " (high)"), (["low"], "")])
 def test_a_priority_that_is_gone_falls_back_to_the_usual_one(saved: object, quoted: str):
-    values, notices = restore_fields({"priority": saved, "cpu": 4}, CATALOGUE)
+    values, notices = restore_fields({"priority": saved, "cpu": 4}, CATALOG)
     assert values == {**DEFAULTS, "cpu": "4"}
     gone = f"The priority you had last time{quoted} is no longer offered: Normal is selected."
     assert notices == {"priority": gone}
 
 
 def test_image_and_gpu_that_no_longer_fit_are_both_shown_for_the_person_to_decide():
-    values, notices = restore_fields({"image": "pytorch", "gpu": "mi210"}, CATALOGUE)
+    values, notices = restore_fields({"image": "pytorch", "gpu": "mi210"}, CATALOG)
     assert (values["image"], values["gpu"], notices) == ("pytorch", "mi210", {})
 
 
 def test_a_preset_fills_in_what_was_saved_with_it():
     values = {"image": "plain", "cpu": "16", "gpu": "t4", "gpu_count": "2"}
-    assert restore_fields({"preset": "train", "cpu": 16}, CATALOGUE) == ({**DEFAULTS, **values}, {})
+    assert restore_fields({"preset": "train", "cpu": 16}, CATALOG) == ({**DEFAULTS, **values}, {})
 
 
 def test_a_preset_with_another_gpu_starts_counting_anew():
-    values, _ = restore_fields({"preset": "train", "gpu": "mi210"}, CATALOGUE)
+    values, _ = restore_fields({"preset": "train", "gpu": "mi210"}, CATALOG)
     assert (values["gpu"], values["gpu_count"]) == ("mi210", "1")
 
 
 def test_a_preset_with_its_own_gpu_keeps_its_count():
-    values, _ = restore_fields({"preset": "train", "gpu": "t4"}, CATALOGUE)
+    values, _ = restore_fields({"preset": "train", "gpu": "t4"}, CATALOG)
     assert values["gpu_count"] == "2"
 
 
 def test_no_gpu_wins_over_the_gpu_of_a_preset():
-    values, notices = restore_fields({"preset": "train", "gpu": None}, CATALOGUE)
+    values, notices = restore_fields({"preset": "train", "gpu": None}, CATALOG)
     assert (values["gpu"], values["gpu_count"], notices) == ("", "", {})
 
 
 def test_a_preset_that_is_gone_leaves_the_fields_saved_beside_it():
-    assert restore_fields({"preset": "gone", "cpu": 4}, CATALOGUE) == ({**DEFAULTS, "cpu": "4"}, {})
+    assert restore_fields({"preset": "gone", "cpu": 4}, CATALOG) == ({**DEFAULTS, "cpu": "4"}, {})
 
 
 def test_what_another_version_wrote_is_not_guessed_at():
-    values, notices = restore_fields({"v": 2, "image": "plain"}, CATALOGUE)
+    values, notices = restore_fields({"v": 2, "image": "plain"}, CATALOG)
     assert values == DEFAULTS
     assert notices == {"": "Your last choice was saved by another version and could not be read."}
 
 
 def test_a_field_that_the_form_does_not_show_has_no_notice():
-    catalogue = replace(CATALOGUE, cpu=None, memory=None, run_time=None, shared_memory=None, choices={})
+    catalog = replace(CATALOG, cpu=None, memory=None, run_time=None, shared_memory=None, choices={})
     saved = {"cpu": 4, "memory": "4G", "run_time": "8h", "shared_memory": "1G", "priority": "low"}
-    values, notices = restore_fields(saved, catalogue)
+    values, notices = restore_fields(saved, catalog)
     assert ([values[name] for name in saved], notices) == ([""] * 5, {})
 
 
 def test_a_long_saved_text_is_cut_in_its_notice():
-    _, notices = restore_fields({"image": "x" * 500}, CATALOGUE)
+    _, notices = restore_fields({"image": "x" * 500}, CATALOG)
     assert f"({'x' * 40}…)" in notices["image"]
 
 
 @pytest.mark.parametrize("junk", [True, [1], {"a": 1}, 10**6000], ids=["bool", "list", "object", "huge"])
 def test_what_nobody_can_have_picked_is_not_quoted(junk: object):
-    _, notices = restore_fields({"cpu": junk}, CATALOGUE)
+    _, notices = restore_fields({"cpu": junk}, CATALOG)
     assert notices == {"cpu": "Your last number of CPUs is no longer offered: 2 is filled in."}
 
 
@@ -221,18 +221,18 @@ OPTIONS = st.dictionaries(st.sampled_from(["v", "preset", *FORM_FIELDS]) | st.te
 
 @given(JSON | OPTIONS)
 def test_whatever_is_saved_the_form_opens_with_values_that_can_be_started(saved: Any):
-    values, notices = restore_fields(saved, CATALOGUE)
+    values, notices = restore_fields(saved, CATALOG)
     assert set(values) == set(FORM_FIELDS)
     assert set(notices) <= {"", *FORM_FIELDS}
     image = {"custom_image": values["custom_image"]} if values["custom_image"] else {"image": values["image"]}
-    assert try_validate(image, CATALOGUE) is not None
-    assert (values["image"] in CATALOGUE.images) == (values["custom_image"] == "")
-    assert values["gpu"] in {"", *CATALOGUE.gpus}
+    assert try_validate(image, CATALOG) is not None
+    assert (values["image"] in CATALOG.images) == (values["custom_image"] == "")
+    assert values["gpu"] in {"", *CATALOG.gpus}
     amounts = {"cpu": values["cpu"], "memory": f"{values['memory']}G", "run_time": values["run_time"]}
-    assert values["priority"] in CATALOGUE.choices["priority"]
+    assert values["priority"] in CATALOG.choices["priority"]
     if values["shared_memory"]:
         amounts["shared_memory"] = f"{values['shared_memory']}G"
-    assert try_validate(amounts, CATALOGUE) is not None
+    assert try_validate(amounts, CATALOG) is not None
 
 
 SELECTIONS = st.builds(
@@ -249,10 +249,10 @@ SELECTIONS = st.builds(
 
 @given(SELECTIONS)
 def test_a_valid_choice_comes_back_whole(selection: Selection):
-    assert validate(build_options(selection, CATALOGUE), CATALOGUE) == selection
-    assert restore_fields(build_options(selection, CATALOGUE), CATALOGUE) == (format_field_values(selection), {})
+    assert validate(build_options(selection, CATALOG), CATALOG) == selection
+    assert restore_fields(build_options(selection, CATALOG), CATALOG) == (format_field_values(selection), {})
     shared = replace(selection, memory_bytes=8 * GIB, shared_memory_bytes=selection.gpu_count * GIB)
-    assert restore_fields(build_options(shared, CATALOGUE), CATALOGUE) == (format_field_values(shared), {})
+    assert restore_fields(build_options(shared, CATALOG), CATALOG) == (format_field_values(shared), {})
 
 
 CHOICES = st.fixed_dictionaries(
@@ -274,6 +274,6 @@ CHOICES = st.fixed_dictionaries(
 
 @given(CHOICES)
 def test_the_form_shows_what_a_start_with_the_same_options_would_take(options: dict[str, object]):
-    selection = try_validate(options, CATALOGUE)
+    selection = try_validate(options, CATALOG)
     assume(selection is not None)
-    assert restore_fields(options, CATALOGUE) == (selection and format_field_values(selection), {})
+    assert restore_fields(options, CATALOG) == (selection and format_field_values(selection), {})

@@ -17,7 +17,7 @@ from gpuspawner.core.request.field_definitions import Priority
 from gpuspawner.core.request.selection import Selection
 
 GIB = 1 << 30
-CATALOGUE = Catalog(
+CATALOG = Catalog(
     images={slug: Image(slug=slug, display_name=slug.title(), image=slug) for slug in ("plain", "torch")},
     cpu=None,
     memory=None,
@@ -43,12 +43,12 @@ def test_gpu_memory_is_told_to_two_decimals(memory_bytes: int | None, text: str)
     ],
 )
 def test_what_else_a_gpu_type_is_takes_a_word_each(facts: dict[str, Any], words: tuple[str, ...]):
-    assert list_badges(replace(CATALOGUE.gpus["t4"], **facts)) == words
+    assert list_badges(replace(CATALOG.gpus["t4"], **facts)) == words
 
 
 @pytest.mark.parametrize(("spot", "is_told"), [(None, False), (False, False), (True, True)])
 def test_what_spot_means_is_told_in_a_sentence(spot: bool | None, is_told: bool):
-    text = format_caution(replace(CATALOGUE.gpus["t4"], spot=spot))
+    text = format_caution(replace(CATALOG.gpus["t4"], spot=spot))
     assert (text.startswith("Spot: "), text.endswith("what is not saved on its volume is lost.")) == (is_told, is_told)
     assert is_told or text == ""
 
@@ -84,18 +84,18 @@ def test_counts_of_more_than_a_minute_are_told_with_their_age(age_s: float | Non
     ],
 )
 def test_another_choice_is_told_by_what_differs(changes: dict[str, Any], text: str):
-    assert describe_difference(replace(WANTED, **changes), WANTED, catalogue=CATALOGUE) == text
+    assert describe_difference(replace(WANTED, **changes), WANTED, catalog=CATALOG) == text
 
 
 def test_a_priority_is_told_where_it_is_not_the_usual_one():
     ranks = {
         each: Priority(slug=each, display_name=each.title(), priority_class=each, value=1) for each in ("first", "low")
     }
-    catalogue = replace(CATALOGUE, choices={"priority": ranks})
+    catalog = replace(CATALOG, choices={"priority": ranks})
     usual, low = replace(WANTED, choices={"priority": "first"}), replace(WANTED, choices={"priority": "low"})
-    assert describe_difference(low, None, catalogue=catalogue) == "Plain with 4 CPUs, 8 GiB and 2 × T4, priority Low"
-    assert describe_difference(usual, None, catalogue=catalogue) == "Plain with 4 CPUs, 8 GiB and 2 × T4"
-    assert [describe_difference(*each, catalogue=catalogue) for each in ((low, usual), (usual, low))] == [
+    assert describe_difference(low, None, catalog=catalog) == "Plain with 4 CPUs, 8 GiB and 2 × T4, priority Low"
+    assert describe_difference(usual, None, catalog=catalog) == "Plain with 4 CPUs, 8 GiB and 2 × T4"
+    assert [describe_difference(*each, catalog=catalog) for each in ((low, usual), (usual, low))] == [
         "priority Low",
         "priority First",
     ]
@@ -103,23 +103,23 @@ def test_a_priority_is_told_where_it_is_not_the_usual_one():
 
 def test_a_run_time_that_stays_is_no_difference():
     timed = replace(WANTED, run_time_s=5400)
-    assert describe_difference(replace(timed, gpu_count=1), timed, catalogue=CATALOGUE) == "1 × T4"
-    assert describe_difference(timed, timed, catalogue=CATALOGUE).endswith("2 × T4 for at most 1 hour 30 minutes")
+    assert describe_difference(replace(timed, gpu_count=1), timed, catalog=CATALOG) == "1 × T4"
+    assert describe_difference(timed, timed, catalog=CATALOG).endswith("2 × T4 for at most 1 hour 30 minutes")
 
 
 def test_shared_memory_that_is_given_up_is_a_difference():
     shared = replace(WANTED, shared_memory_bytes=GIB)
-    assert describe_difference(WANTED, shared, catalogue=CATALOGUE) == "shared memory as usual"
+    assert describe_difference(WANTED, shared, catalog=CATALOG) == "shared memory as usual"
     assert (
-        describe_difference(shared, shared, catalogue=CATALOGUE)
+        describe_difference(shared, shared, catalog=CATALOG)
         == "Plain with 4 CPUs, 8 GiB, 1 GiB of shared memory and 2 × T4"
     )
 
 
 def test_an_image_that_stays_is_no_difference_whoever_named_it():
     own = replace(WANTED, image="", custom_image="quay.io/x:1")
-    assert describe_difference(replace(own, gpu_count=1), own, catalogue=CATALOGUE) == "1 × T4"
+    assert describe_difference(replace(own, gpu_count=1), own, catalog=CATALOG) == "1 × T4"
 
 
 def test_another_choice_is_told_whole_where_there_is_none_to_differ_from():
-    assert describe_difference(WANTED, None, catalogue=CATALOGUE) == "Plain with 4 CPUs, 8 GiB and 2 × T4"
+    assert describe_difference(WANTED, None, catalog=CATALOG) == "Plain with 4 CPUs, 8 GiB and 2 × T4"

@@ -22,11 +22,11 @@ from gpuspawner.settings import Settings
 from tests.unit.hub.conftest import SETTINGS
 
 PARSED = Settings.parse({**SETTINGS, "custom_images": {"allowed": True, "registries": ["quay.io"]}})
-CATALOGUE = assemble_catalog(PARSED.build_configured(), Inventory(), table=PARSED.build_table(), fallback_image="base")
+CATALOG = assemble_catalog(PARSED.build_configured(), Inventory(), table=PARSED.build_table(), fallback_image="base")
 
 
-def everything(catalogue: Catalog) -> Allowance:
-    return Allowance(full_catalog=catalogue, person=Person(name=""))
+def everything(catalog: Catalog) -> Allowance:
+    return Allowance(full_catalog=catalog, person=Person(name=""))
 
 
 JSON = st.recursive(
@@ -37,7 +37,7 @@ FIELDS = st.sampled_from(["v", "preset", "image", "custom_image", "cpu", "memory
 
 
 def test_a_choice_is_let_through_in_the_form_it_is_stored_in():
-    admission = admit({"gpu": "a100"}, everything(CATALOGUE))
+    admission = admit({"gpu": "a100"}, everything(CATALOG))
     assert {name: admission.options[name] for name in ("v", "gpu", "gpu_count")} == {
         "v": 1,
         "gpu": "a100",
@@ -46,19 +46,19 @@ def test_a_choice_is_let_through_in_the_form_it_is_stored_in():
 
 
 def test_the_stored_form_is_let_through_again():
-    options = admit({"gpu": "a100", "cpu": 4}, everything(CATALOGUE)).options
-    assert admit(options, everything(CATALOGUE)).options == options
+    options = admit({"gpu": "a100", "cpu": 4}, everything(CATALOG)).options
+    assert admit(options, everything(CATALOG)).options == options
 
 
 def test_an_image_that_a_person_names_is_let_through_by_its_full_name():
-    admission = admit({"custom_image": "QUAY.io/acme/own"}, everything(CATALOGUE))
+    admission = admit({"custom_image": "QUAY.io/acme/own"}, everything(CATALOG))
     assert admission.placement.image == "quay.io/acme/own"
-    assert admit(admission.options, everything(CATALOGUE)).options == admission.options
+    assert admit(admission.options, everything(CATALOG)).options == admission.options
 
 
 def test_a_choice_that_is_not_offered_is_refused():
     with pytest.raises(SelectionError):
-        admit({"gpu": "h900"}, everything(CATALOGUE))
+        admit({"gpu": "h900"}, everything(CATALOG))
 
 
 POLICED = Settings.parse(
@@ -68,7 +68,7 @@ POLICED = Settings.parse(
         "pools": {"all": {"groups": ["Ml"], "gpus": ["*"], "max_gpus": 8}},
     }
 )
-POLICED_CATALOGUE = assemble_catalog(
+POLICED_CATALOG = assemble_catalog(
     POLICED.build_configured(), Inventory(), table=POLICED.build_table(), fallback_image="base"
 )
 
@@ -76,7 +76,7 @@ POLICED_CATALOGUE = assemble_catalog(
 def allowed(*, used: int = 0) -> Allowance:
     own = (ServerUsage(owner="ada", name="old", gpu="a100", count=used),)
     person = Person(name="ada", groups=frozenset({"ML"}))
-    return resolve_allowance(POLICED_CATALOGUE, person, usage=Usage(own=own if used else ()))
+    return resolve_allowance(POLICED_CATALOG, person, usage=Usage(own=own if used else ()))
 
 
 def test_what_a_person_may_have_is_let_through_with_its_limits_on_the_pod():
@@ -92,12 +92,12 @@ def test_what_a_person_may_have_is_let_through_with_its_limits_on_the_pod():
 
 
 def test_without_pools_no_pod_says_anything_of_them():
-    assert "gpuspawner.jupyter.org/pools" not in admit({}, everything(CATALOGUE)).placement.annotations
+    assert "gpuspawner.jupyter.org/pools" not in admit({}, everything(CATALOG)).placement.annotations
 
 
 @pytest.mark.parametrize("has_room", [True, False])
 def test_gpu_nodes_are_ruled_out_where_another_node_has_room(has_room: bool):
-    found = admit({}, everything(CATALOGUE), has_cpu_node_room=lambda _, __: has_room).placement
+    found = admit({}, everything(CATALOG), has_cpu_node_room=lambda _, __: has_room).placement
     assert (bool(found.required), bool(found.avoided)) == (has_room, not has_room)
 
 
@@ -105,7 +105,7 @@ def test_gpu_nodes_are_ruled_out_where_another_node_has_room(has_room: bool):
 def test_an_admission_places_its_choice_once(options: Any, monkeypatch: pytest.MonkeyPatch):
     placed: list[Any] = []
     monkeypatch.setattr(admission_module, "place", lambda *choice: placed.append(choice) or place(*choice))
-    admit(options, everything(CATALOGUE), has_cpu_node_room=lambda _, __: True)
+    admit(options, everything(CATALOG), has_cpu_node_room=lambda _, __: True)
     assert len(placed) == 1
 
 
@@ -115,7 +115,7 @@ def test_a_server_that_may_have_no_gpu_still_avoids_the_nodes_of_all():
 
 
 def _avoided() -> Any:
-    return admit({"gpu": None}, everything(CATALOGUE)).placement.avoided
+    return admit({"gpu": None}, everything(CATALOG)).placement.avoided
 
 
 @pytest.mark.parametrize(
@@ -141,8 +141,8 @@ def test_what_nobody_may_have_is_just_wrong():
 def admit_unread(options: Any, settings: dict[str, Any]) -> Admission:
     parsed, inventory = Settings.parse(settings), Inventory(reason="Down.")
     configured = parsed.build_configured()
-    catalogue = assemble_catalog(configured, inventory, table=parsed.build_table(), fallback_image="base")
-    return admit(options, everything(catalogue), unread_types=configured.uncounted)
+    catalog = assemble_catalog(configured, inventory, table=parsed.build_table(), fallback_image="base")
+    return admit(options, everything(catalog), unread_types=configured.uncounted)
 
 
 UNCOUNTED = {"resource": "nvidia.com/gpu"}
@@ -190,7 +190,7 @@ def test_what_no_cluster_can_make_right_is_wrong_while_it_is_unread(options: Any
 @given(st.dictionaries(FIELDS, JSON, max_size=6) | JSON)
 def test_any_json_is_let_through_or_refused(options: Any):
     try:
-        image = admit(options, everything(CATALOGUE)).placement.image
+        image = admit(options, everything(CATALOG)).placement.image
     except SelectionError:
         return
     assert image

@@ -13,7 +13,7 @@ from gpuspawner.core.errors import PolicyError, SelectionError
 from gpuspawner.core.policy.admission import admit
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.request.selection import build_options
-from tests.unit.core.policies import A100, CATALOGUE, EITHER, GIB, HOUR_S, T4, allowed, pool, server
+from tests.unit.core.policies import A100, CATALOG, EITHER, GIB, HOUR_S, T4, allowed, pool, server
 
 POOLED = Policy(pools={"physics": pool(most=4)})
 ONLY_T4 = Rule(gpus={"t4": GPUTypeRule()})
@@ -150,7 +150,7 @@ def test_what_nobody_may_have_is_no_matter_of_policy():
 
 
 def test_what_follows_from_a_default_of_the_person_is_said_as_it_is():
-    shared = replace(CATALOGUE.memory, min=GIB, default=GIB)
+    shared = replace(CATALOG.memory, min=GIB, default=GIB)
     with pytest.raises(SelectionError, match="at most 4 GiB, not 8 GiB"):
         admit({"shared_memory": "8G"}, allowed(Rule(memory=AmountRange(max=4 * GIB)), shared_memory=shared))
 
@@ -209,7 +209,7 @@ def test_where_everything_is_blocked_so_is_each_choice():
         *limits.check_selection(admit({}, allowed()).selection),
     )
     assert set(every) == {limits.blocked}
-    assert (limits.find_max_count("t4"), dict(limits.catalogue.gpus), dict(limits.catalogue.presets)) == (0, {}, {})
+    assert (limits.find_max_count("t4"), dict(limits.catalog.gpus), dict(limits.catalog.presets)) == (0, {}, {})
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_what_is_in_use_is_told_where_there_is_a_limit(rule: Rule, known: bool, 
 
 def test_without_a_policy_and_a_quota_nothing_is_worked_out():
     limits = allowed(servers=[server("t4", 99)], known=False, groups=None)
-    assert limits.catalogue is limits.full_catalog
+    assert limits.catalog is limits.full_catalog
     assert (limits.find_max_count("t4"), limits.check_gpu("t4"), limits.blocked, limits.explain_max_count("t4")) == (
         8,
         None,
@@ -239,23 +239,23 @@ def test_without_a_policy_and_a_quota_nothing_is_worked_out():
     )
 
 
-def test_what_is_in_reach_is_a_catalogue_of_its_own():
+def test_what_is_in_reach_is_a_catalog_of_its_own():
     rule = Rule(
         choices={"image": frozenset({"torch"})},
         gpus={"t4": GPUTypeRule(max_gpus_per_server=2)},
         cpu=AmountRange(max=4200),
     )
-    found = allowed(replace(rule, custom_images=False, max_runtime_s=10 * HOUR_S)).catalogue
+    found = allowed(replace(rule, custom_images=False, max_runtime_s=10 * HOUR_S)).catalog
     assert (list(found.images), list(found.presets), found.custom_images) == (["torch"], ["plain"], None)
     assert {slug: each.max_count for slug, each in found.gpus.items()} == {"t4": 2}
-    assert found.cpu == replace(CATALOGUE.cpu, max=4000)
-    assert found.run_time == replace(CATALOGUE.run_time, max=10 * HOUR_S)
+    assert found.cpu == replace(CATALOG.cpu, max=4000)
+    assert found.run_time == replace(CATALOG.run_time, max=10 * HOUR_S)
 
 
 def test_servers_without_a_gpu_stay_off_nodes_of_types_out_of_reach():
-    found = allowed(ONLY_T4).catalogue
+    found = allowed(ONLY_T4).catalog
     assert tuple(found.hidden) == (A100,)
-    assert build_gpu_node_exclusion(found) == build_gpu_node_exclusion(CATALOGUE)
+    assert build_gpu_node_exclusion(found) == build_gpu_node_exclusion(CATALOG)
 
 
 def test_a_preset_out_of_reach_can_still_be_changed_to_what_is_in_reach():
@@ -302,11 +302,11 @@ def test_what_was_let_through_is_let_through_again():
     limits = allowed(Rule(max_runtime_s=100 * 60), **SHORT)
     selection = admit({"gpu": "t4"}, limits).selection
     assert selection.run_time_s == 90 * 60
-    assert admit(build_options(selection, limits.catalogue), limits).selection == selection
+    assert admit(build_options(selection, limits.catalog), limits).selection == selection
 
 
 def test_a_limit_below_what_can_be_chosen_leaves_nothing_to_choose():
     limits = allowed(Rule(max_runtime_s=60))
     selection = admit({}, limits).selection
-    assert (selection.run_time_s, limits.catalogue.max_runtime_s) == (None, 60)
+    assert (selection.run_time_s, limits.catalog.max_runtime_s) == (None, 60)
     assert refused(limits, {"run_time": "15m"}) == [("run_time", "run_time_not_allowed")]

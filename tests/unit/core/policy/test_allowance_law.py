@@ -17,7 +17,7 @@ from gpuspawner.core.policy.rules import find_gpu_pools, find_member_rule
 from gpuspawner.core.policy.usage import RemainingQuota, ServerUsage, Usage, sum_usage
 from gpuspawner.core.request.pod_requirements import place
 from gpuspawner.core.request.selection import Selection, build_options, find_invalid_presets, validate
-from tests.unit.core.policies import CATALOGUE, GIB, HOUR_S, catalogue
+from tests.unit.core.policies import CATALOG, GIB, HOUR_S, catalog
 
 CODES = {
     *("gpu_not_allowed", "image_not_allowed", "custom_image_not_allowed", "gpu_quota", "server_quota", "pool_quota"),
@@ -43,7 +43,7 @@ def rules(*, deny: bool = False) -> st.SearchStrategy[Rule]:
     return st.builds(
         Rule,
         choices=st.just({})
-        | st.fixed_dictionaries({"image": st.frozensets(st.sampled_from([*CATALOGUE.images, "*"]), min_size=1)}),
+        | st.fixed_dictionaries({"image": st.frozensets(st.sampled_from([*CATALOG.images, "*"]), min_size=1)}),
         custom_images=st.none() | st.booleans(),
         gpus=st.none() | st.dictionaries(SLUGS, TYPE_RULES),
         max_gpus=LIMIT,
@@ -57,7 +57,7 @@ def rules(*, deny: bool = False) -> st.SearchStrategy[Rule]:
 
 
 def startable(full: Catalog) -> Catalog:
-    """Return a catalogue without presets that nobody could start, as all of them are."""
+    """Return a catalog without presets that nobody could start, as all of them are."""
     wrong = find_invalid_presets(full.presets, full)
     return replace(full, presets={slug: each for slug, each in full.presets.items() if slug not in wrong})
 
@@ -115,13 +115,13 @@ QUOTAS = st.none() | st.builds(
         },
     ),
 )
-CATALOGUES = st.builds(
+CATALOGS = st.builds(
     lambda policy, t4_longest, count: startable(
-        catalogue(
+        catalog(
             policy,
             gpus={
                 slug: replace(gpu, max_count=count, max_runtime_s=t4_longest if slug == "t4" else None)
-                for slug, gpu in CATALOGUE.gpus.items()
+                for slug, gpu in CATALOG.gpus.items()
             },
         )
     ),
@@ -134,7 +134,7 @@ ALLOWANCES = st.builds(
     lambda full, person, servers, quota, known: resolve_allowance(
         full, person, usage=sum_usage("ada", servers, excluding="", quota=quota, known=known)
     ),
-    CATALOGUES,
+    CATALOGS,
     PERSONS,
     SERVERS,
     QUOTAS,
@@ -142,7 +142,7 @@ ALLOWANCES = st.builds(
 )
 COUNTED = st.builds(
     lambda policy, pools, groups, servers: resolve_allowance(
-        catalogue(replace(policy, pools=pools)),
+        catalog(replace(policy, pools=pools)),
         Person(name="ada", groups=groups),
         usage=sum_usage("ada", servers, excluding=""),
     ),
@@ -152,10 +152,10 @@ COUNTED = st.builds(
     SERVERS,
 )
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
-    "image": st.sampled_from([*CATALOGUE.images]),
+    "image": st.sampled_from([*CATALOG.images]),
     "cpu": st.integers(1, 32).map(lambda halves: halves / 2),
     "memory": st.integers(1, 64).map(lambda size: f"{size}G"),
-    "gpu": st.none() | st.sampled_from([*CATALOGUE.gpus]),
+    "gpu": st.none() | st.sampled_from([*CATALOG.gpus]),
     "run_time": st.integers(1, 96).map(lambda quarters: f"{quarters * 15}m"),
 }
 COMPLETE = st.fixed_dictionaries(FIELDS).flatmap(
@@ -168,7 +168,7 @@ CUSTOM = st.builds(
     COMPLETE,
 )
 PARTIAL = st.fixed_dictionaries(
-    {}, optional={**FIELDS, "gpu_count": st.integers(0, 8), "preset": st.sampled_from([*CATALOGUE.presets])}
+    {}, optional={**FIELDS, "gpu_count": st.integers(0, 8), "preset": st.sampled_from([*CATALOG.presets])}
 )
 
 
@@ -229,7 +229,7 @@ def test_what_validates_in_reach_is_what_no_rule_refuses(limits: Allowance, opti
     may = chosen is not None and limits.check_selection(chosen) == ()
     assert (passed(options, limits) is not None) is may
     if limits.blocked is None:
-        assert (accepted(options, limits.catalogue) is not None) is may
+        assert (accepted(options, limits.catalog) is not None) is may
 
 
 @given(ALLOWANCES, PARTIAL)
@@ -238,9 +238,9 @@ def test_what_is_left_out_is_filled_in_with_what_is_allowed(limits: Allowance, o
     assume(selection is not None)
     assert selection is not None
     assert limits.check_selection(selection) == ()
-    assert admit(build_options(selection, limits.catalogue), limits).selection == selection
+    assert admit(build_options(selection, limits.catalog), limits).selection == selection
     longest = limits.find_max_run_time_s(selection.gpu)
-    assert (place(selection, limits.catalogue).run_time_s or UNLIMITED) <= (longest or UNLIMITED)
+    assert (place(selection, limits.catalog).run_time_s or UNLIMITED) <= (longest or UNLIMITED)
 
 
 @given(ALLOWANCES)
@@ -266,9 +266,9 @@ def test_each_thing_in_reach_has_no_denial(limits: Allowance):
     if limits.blocked is not None:
         return
     full = limits.full_catalog
-    assert [slug for slug in full.images if limits.check_image(slug) is None] == list(limits.catalogue.images)
-    assert [slug for slug in full.gpus if limits.check_gpu(slug) is None] == list(limits.catalogue.gpus)
-    assert [slug for slug in full.presets if passed({"preset": slug}, limits)] == list(limits.catalogue.presets)
+    assert [slug for slug in full.images if limits.check_image(slug) is None] == list(limits.catalog.images)
+    assert [slug for slug in full.gpus if limits.check_gpu(slug) is None] == list(limits.catalog.gpus)
+    assert [slug for slug in full.presets if passed({"preset": slug}, limits)] == list(limits.catalog.presets)
 
 
 @given(PLAIN, SERVERS, st.frozensets(st.sampled_from(["ml", "art"]), min_size=1))
@@ -277,8 +277,8 @@ def test_another_group_never_takes_and_a_denying_one_never_gives(
 ):
     def most(*more: str) -> list[int]:
         usage: Usage = sum_usage("ada", servers, excluding="")
-        found = resolve_allowance(catalogue(policy), Person(name="ada", groups=groups.union(more)), usage=usage)
-        return [found.find_max_count(slug) for slug in CATALOGUE.gpus]
+        found = resolve_allowance(catalog(policy), Person(name="ada", groups=groups.union(more)), usage=usage)
+        return [found.find_max_count(slug) for slug in CATALOG.gpus]
 
     assert all(before <= after for before, after in zip(most(), most("ml", "art"), strict=True))
     assert all(before >= after for before, after in zip(most(), most("probation"), strict=True))

@@ -7,13 +7,13 @@ import pytest
 from gpuspawner.core.catalog.policy_model import UNLIMITED, GPUTypeRule, Person, Policy, Rule
 from gpuspawner.core.policy.gpu_limits import count_used_gpus, list_gpu_limits, list_type_rules
 from gpuspawner.core.policy.usage import RemainingQuota, ServerUsage, Usage
-from tests.unit.core.policies import A100, EITHER, T4, catalogue, pool, server
+from tests.unit.core.policies import A100, EITHER, T4, catalog, pool, server
 
 ADA = Person(name="ada", groups=frozenset({"physics"}))
 
 
 def found(gpu=T4, *, policy: Policy | None = None, usage: Usage | None = None, **rule) -> list[tuple[int, str]]:
-    every = list_gpu_limits(gpu, catalogue(policy), person=ADA, rule=Rule(**rule), usage=usage or Usage())
+    every = list_gpu_limits(gpu, catalog(policy), person=ADA, rule=Rule(**rule), usage=usage or Usage())
     return [(each.left, each.code) for each in every]
 
 
@@ -62,7 +62,7 @@ def test_one_of_several_types_counts_as_each_of_them():
     ],
 )
 def test_what_may_be_of_a_type_is_taken_for_it(own: tuple[ServerUsage, ...], used: int):
-    assert count_used_gpus("t4", catalogue(), usage=Usage(own=own)) == used
+    assert count_used_gpus("t4", catalog(), usage=Usage(own=own)) == used
 
 
 def test_pools_of_the_persons_groups_leave_what_all_together_do_not_hold():

@@ -21,7 +21,7 @@ def gpu_type(slug: str, *, resource: str = GPU, **match: str) -> GPUType:
     return GPUType(slug=slug, display_name=slug, resource=resource, vendor="nvidia", match=labels)
 
 
-CATALOGUE = Catalog(
+CATALOG = Catalog(
     images={"base": Image(slug="base", display_name="Base", image="base")},
     cpu=None,
     memory=None,
@@ -49,10 +49,10 @@ def _full(name: str) -> str:
     return f"hub.jupyter.org/{name}" if name in {"username", "servername"} else f"gpuspawner.jupyter.org/{name}"
 
 
-def server(pod: dict[str, Any], *, catalogue: Catalog = CATALOGUE, **more: Any) -> ServerUsage:
+def server(pod: dict[str, Any], *, catalog: Catalog = CATALOG, **more: Any) -> ServerUsage:
     found = read_server_pod(pod)
     assert found is not None
-    return build_server_usage(found, catalogue, **{"labels": None, "groups": frozenset(), **more})
+    return build_server_usage(found, catalog, **{"labels": None, "groups": frozenset(), **more})
 
 
 def test_a_servers_pod_says_whose_it_is_and_what_was_chosen():
@@ -121,8 +121,8 @@ def test_of_a_type_that_is_gone_the_resource_and_the_node_tell():
 
 
 def test_a_type_that_is_not_offered_is_believed():
-    hidden = replace(CATALOGUE, gpus={}, hidden=(CATALOGUE.gpus["t4"],))
-    assert server(raw({"gpu": "t4"}, {GPU: "1"}), catalogue=hidden).gpu == "t4"
+    hidden = replace(CATALOG, gpus={}, hidden=(CATALOG.gpus["t4"],))
+    assert server(raw({"gpu": "t4"}, {GPU: "1"}), catalog=hidden).gpu == "t4"
 
 
 def test_all_gpus_of_a_pod_count_also_those_that_are_not_offered():
@@ -156,7 +156,7 @@ POOLS = {
     "arts": pool("arts", "arts"),
     "small": pool("small", "physics", gpus=frozenset({"t4"})),
 }
-POOLED = replace(CATALOGUE, policy=Policy(pools=POOLS))
+POOLED = replace(CATALOG, policy=Policy(pools=POOLS))
 
 
 @pytest.mark.parametrize(
@@ -167,21 +167,21 @@ POOLED = replace(CATALOGUE, policy=Policy(pools=POOLS))
 def test_a_pod_that_names_no_pools_counts_towards_those_of_its_owners_groups(
     groups: frozenset[str] | None, pools: tuple[str, ...]
 ):
-    assert server(raw({"gpu": "a100"}, {GPU: "1"}), catalogue=POOLED, groups=groups).pools == pools
+    assert server(raw({"gpu": "a100"}, {GPU: "1"}), catalog=POOLED, groups=groups).pools == pools
 
 
 def test_a_pod_of_an_uncertain_type_counts_towards_the_pools_of_all_that_it_may_be():
-    assert server(raw({}, {GPU: "1"}), catalogue=POOLED, groups={"physics"}).pools == ("physics", "small")
+    assert server(raw({}, {GPU: "1"}), catalog=POOLED, groups={"physics"}).pools == ("physics", "small")
 
 
 def test_a_pod_of_which_nobody_can_tell_the_type_counts_towards_all_pools_of_its_owner():
     odd = raw({"gpu": "gone", "gpu-count": "1"}, {"example.com/odd": "1"})
-    assert server(odd, catalogue=POOLED, groups={"physics"}).pools == ("physics", "small")
+    assert server(odd, catalog=POOLED, groups={"physics"}).pools == ("physics", "small")
 
 
 def test_pools_that_a_pod_names_are_believed():
     named = raw({"gpu": "a100", "pools": "old"}, {GPU: "1"})
-    assert server(named, catalogue=POOLED, groups=None).pools == ("old",)
+    assert server(named, catalog=POOLED, groups=None).pools == ("old",)
 
 
 def test_a_pod_notes_its_user_and_its_server():

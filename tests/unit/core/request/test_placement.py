@@ -32,7 +32,7 @@ A100 = GPUType(
     start_timeout_s=900,
 )
 MI210 = GPUType(slug="mi210", display_name="MI210", resource="amd.com/gpu", vendor="amd", match={"amd.com/gpu": ("x",)})
-CATALOGUE = Catalog(
+CATALOG = Catalog(
     images={"pytorch": Image(slug="pytorch", display_name="PyTorch", image="registry/pytorch:1")},
     cpu=Bounds(min=500, max=32_000, step=500, default=2000, guarantee=0.3),
     memory=Bounds(min=GIB, max=256 * GIB, step=GIB, default=8 * GIB),
@@ -47,7 +47,7 @@ AVOIDED = (
 
 
 def test_a_server_with_gpus_asks_for_exactly_those():
-    assert place(GPU_SERVER, CATALOGUE) == PodRequirements(
+    assert place(GPU_SERVER, CATALOG) == PodRequirements(
         image="registry/pytorch:1",
         cpu_limit_millis=4000,
         cpu_request_millis=1200,
@@ -75,7 +75,7 @@ def test_a_server_with_gpus_asks_for_exactly_those():
 
 
 def test_a_server_without_a_gpu_sees_none_and_prefers_other_nodes():
-    placement = place(CPU_SERVER, CATALOGUE)
+    placement = place(CPU_SERVER, CATALOG)
     assert placement.environment == {"NVIDIA_VISIBLE_DEVICES": "void"}
     assert (placement.extended_resources, placement.tolerations, placement.node_selector) == ({}, (), {})
     assert (placement.required, placement.avoided) == ((), AVOIDED)
@@ -83,57 +83,57 @@ def test_a_server_without_a_gpu_sees_none_and_prefers_other_nodes():
 
 
 def test_a_server_without_a_gpu_is_kept_off_gpu_nodes_while_another_has_room():
-    placement = exclude_gpu_nodes(place(CPU_SERVER, CATALOGUE))
+    placement = exclude_gpu_nodes(place(CPU_SERVER, CATALOG))
     assert (placement.required, placement.avoided) == (AVOIDED, ())
 
 
 def test_room_on_other_nodes_says_nothing_to_a_server_with_a_gpu():
-    assert exclude_gpu_nodes(place(GPU_SERVER, CATALOGUE)) == place(GPU_SERVER, CATALOGUE)
+    assert exclude_gpu_nodes(place(GPU_SERVER, CATALOG)) == place(GPU_SERVER, CATALOG)
 
 
 def test_a_server_with_another_vendors_gpu_sees_none_of_nvidias():
-    placement = place(replace(GPU_SERVER, gpu="mi210", gpu_count=1), CATALOGUE)
+    placement = place(replace(GPU_SERVER, gpu="mi210", gpu_count=1), CATALOG)
     assert (placement.environment, placement.removed_environment) == ({"NVIDIA_VISIBLE_DEVICES": "void"}, ())
 
 
 def test_an_image_that_a_person_named_is_the_pods_and_nothing_is_required_for_it():
     reference = "quay.io/acme/own:1"
-    placement = place(replace(GPU_SERVER, image="", custom_image=reference), CATALOGUE)
-    assert (placement.image, placement.required) == (reference, place(GPU_SERVER, CATALOGUE).required)
+    placement = place(replace(GPU_SERVER, image="", custom_image=reference), CATALOG)
+    assert (placement.image, placement.required) == (reference, place(GPU_SERVER, CATALOG).required)
     assert placement.annotations["gpuspawner.jupyter.org/image"] == reference
     assert placement.annotations["gpuspawner.jupyter.org/summary"] == f"{reference} · 4 CPUs · 16 GiB · 2 × A100"
 
 
 def test_an_image_starts_only_on_nodes_it_was_built_for():
-    image = replace(CATALOGUE.images["pytorch"], architectures=("arm64",))
-    catalogue = replace(CATALOGUE, images={"pytorch": image})
+    image = replace(CATALOG.images["pytorch"], architectures=("arm64",))
+    catalog = replace(CATALOG, images={"pytorch": image})
     arch = MatchExpression(key="kubernetes.io/arch", operator="In", values=("arm64",))
-    assert place(CPU_SERVER, catalogue).required == (arch,)
-    assert exclude_gpu_nodes(place(CPU_SERVER, catalogue)).required == (*AVOIDED, arch)
-    assert place(GPU_SERVER, catalogue).required == (*place(GPU_SERVER, CATALOGUE).required, arch)
+    assert place(CPU_SERVER, catalog).required == (arch,)
+    assert exclude_gpu_nodes(place(CPU_SERVER, catalog)).required == (*AVOIDED, arch)
+    assert place(GPU_SERVER, catalog).required == (*place(GPU_SERVER, CATALOG).required, arch)
 
 
 def test_an_image_is_kept_off_the_nodes_of_its_gpu_type_that_it_cannot_use():
     driver = "nvidia.com/cuda.driver-version.major"
     platforms = tuple(read_platform({driver: version}) for version in ("535", "580"))
-    catalogue = replace(
-        CATALOGUE,
-        images={"pytorch": replace(CATALOGUE.images["pytorch"], cuda="13.0")},
-        gpus={**CATALOGUE.gpus, "a100": replace(CATALOGUE.gpus["a100"], platforms=platforms)},
+    catalog = replace(
+        CATALOG,
+        images={"pytorch": replace(CATALOG.images["pytorch"], cuda="13.0")},
+        gpus={**CATALOG.gpus, "a100": replace(CATALOG.gpus["a100"], platforms=platforms)},
     )
     old = MatchExpression(key=driver, operator="NotIn", values=("535",))
-    assert place(GPU_SERVER, catalogue).required == (*place(GPU_SERVER, CATALOGUE).required, old)
-    assert place(CPU_SERVER, catalogue).required == ()
+    assert place(GPU_SERVER, catalog).required == (*place(GPU_SERVER, CATALOG).required, old)
+    assert place(CPU_SERVER, catalog).required == ()
 
 
 @pytest.mark.parametrize(("guarantee", "request_millis"), [(1.0, 4000), (0.1, 400), (1e-9, 1), (0.3333, 1334)])
 def test_the_request_is_the_guaranteed_part_rounded_up(guarantee: float, request_millis: int):
     bounds = Bounds(min=500, max=32_000, step=500, default=2000, guarantee=guarantee)
-    assert place(CPU_SERVER, replace(CATALOGUE, cpu=bounds)).cpu_request_millis == request_millis
+    assert place(CPU_SERVER, replace(CATALOG, cpu=bounds)).cpu_request_millis == request_millis
 
 
 def test_without_amounts_limits_are_left_to_the_spawner():
-    unknown = replace(CATALOGUE, cpu=None, memory=None)
+    unknown = replace(CATALOG, cpu=None, memory=None)
     placement = place(replace(GPU_SERVER, cpu_millis=None, memory_bytes=None), unknown)
     amounts = (
         placement.cpu_limit_millis,
@@ -158,14 +158,14 @@ def test_a_placement_never_asks_for_more_than_was_selected(
         gpu=gpu,
         gpu_count=0 if gpu is None else count,
     )
-    placement = place(selection, CATALOGUE)
+    placement = place(selection, CATALOG)
     placement = exclude_gpu_nodes(placement) if room else placement
-    chosen = {} if gpu is None else {CATALOGUE.gpus[gpu].resource: count}
+    chosen = {} if gpu is None else {CATALOG.gpus[gpu].resource: count}
     assert placement.extended_resources == chosen
     assert 0 < (placement.cpu_request_millis or 0) <= steps * 500
     assert 0 < (placement.memory_request_bytes or 0) <= gib * GIB
     assert ("NVIDIA_VISIBLE_DEVICES" in placement.environment) == (gpu != "a100")
-    assert set(placement.node_selector) <= set(CATALOGUE.gpus[gpu].match if gpu else ())
+    assert set(placement.node_selector) <= set(CATALOG.gpus[gpu].match if gpu else ())
 
 
 def test_any_of_several_types_becomes_one_expression_where_one_label_differs():
@@ -191,13 +191,13 @@ def test_any_of_several_types_becomes_alternatives_where_labels_differ():
 
 def _placed_any(*members: GPUType) -> PodRequirements:
     either = replace(MI210, slug="any", match={}, members=members)
-    catalogue = replace(CATALOGUE, gpus={"any": either})
-    return place(Selection(image="pytorch", cpu_millis=None, memory_bytes=None, gpu="any", gpu_count=1), catalogue)
+    catalog = replace(CATALOG, gpus={"any": either})
+    return place(Selection(image="pytorch", cpu_millis=None, memory_bytes=None, gpu="any", gpu_count=1), catalog)
 
 
 @pytest.mark.parametrize("run_time_s", [None, 5400])
 def test_a_server_is_stopped_after_the_time_that_was_asked_for(run_time_s: int | None):
-    assert place(replace(CPU_SERVER, run_time_s=run_time_s), CATALOGUE).run_time_s == run_time_s
+    assert place(replace(CPU_SERVER, run_time_s=run_time_s), CATALOG).run_time_s == run_time_s
 
 
 @pytest.mark.parametrize(
@@ -212,26 +212,26 @@ def test_a_server_is_stopped_after_the_time_that_was_asked_for(run_time_s: int |
     ],
 )
 def test_no_server_runs_longer_than_all_may_or_its_type_may(selection: Selection, asked_s: int | None, expected_s: int):
-    limited = replace(CATALOGUE, gpus={"a100": replace(A100, max_runtime_s=3600)}, max_runtime_s=7200)
+    limited = replace(CATALOG, gpus={"a100": replace(A100, max_runtime_s=3600)}, max_runtime_s=7200)
     assert place(replace(selection, run_time_s=asked_s), limited).run_time_s == expected_s
 
 
 @pytest.mark.parametrize("selection", [GPU_SERVER, CPU_SERVER], ids=["GPU", "no GPU"])
 def test_shared_memory_that_was_asked_for_takes_the_place_of_the_types(selection: Selection):
-    assert place(replace(selection, shared_memory_bytes=2 * GIB), CATALOGUE).shm_bytes == 2 * GIB
-    assert place(selection, CATALOGUE).shm_bytes == (8 * GIB if selection.gpu else None)
+    assert place(replace(selection, shared_memory_bytes=2 * GIB), CATALOG).shm_bytes == 2 * GIB
+    assert place(selection, CATALOG).shm_bytes == (8 * GIB if selection.gpu else None)
 
 
 def test_a_priority_that_was_picked_is_the_pods():
     low = Priority(slug="low", display_name="Low", priority_class="site-low", value=-10)
-    catalogue = replace(CATALOGUE, choices={"priority": {"low": low}})
-    assert place(replace(CPU_SERVER, choices={"priority": "low"}), catalogue).additions == PodAdditions(
+    catalog = replace(CATALOG, choices={"priority": {"low": low}})
+    assert place(replace(CPU_SERVER, choices={"priority": "low"}), catalog).additions == PodAdditions(
         priority_class="site-low", priority=-10
     )
-    assert place(CPU_SERVER, CATALOGUE).additions == PodAdditions()
+    assert place(CPU_SERVER, CATALOG).additions == PodAdditions()
 
 
-QUEUED = replace(CATALOGUE, queue=KueueQueue(local_queue="gpu-queue", timeout_s=3600, gpus=frozenset({"a100"})))
+QUEUED = replace(CATALOG, queue=KueueQueue(local_queue="gpu-queue", timeout_s=3600, gpus=frozenset({"a100"})))
 
 
 def test_a_server_with_a_type_that_is_queued_says_so_and_may_wait_longer():
@@ -247,5 +247,5 @@ def test_no_other_server_is_queued(selection: Selection):
 
 @pytest.mark.parametrize(("timeout_s", "waits_s"), [(60, 900), (None, 900)])
 def test_a_types_own_timeout_is_never_made_shorter_by_the_queues(timeout_s: int | None, waits_s: int):
-    queued = replace(CATALOGUE, queue=KueueQueue(local_queue="gpu-queue", timeout_s=timeout_s))
+    queued = replace(CATALOG, queue=KueueQueue(local_queue="gpu-queue", timeout_s=timeout_s))
     assert place(GPU_SERVER, queued).start_timeout_s == waits_s

@@ -23,7 +23,7 @@ from gpuspawner.core.request.selection import (
 )
 
 GIB = 1 << 30
-CATALOGUE = Catalog(
+CATALOG = Catalog(
     images={
         "pytorch": Image(slug="pytorch", display_name="PyTorch", image="pytorch:1", vendors=("nvidia",)),
         "plain": Image(slug="plain", display_name="Plain", image="plain:1"),
@@ -44,7 +44,7 @@ CATALOGUE = Catalog(
     },
     custom_images=CustomImages(registries=("quay.io", "ghcr.io/acme")),
 )
-TIMED = replace(CATALOGUE, run_time=Bounds(min=900, max=24 * 3600, step=900, default=8 * 3600))
+TIMED = replace(CATALOG, run_time=Bounds(min=900, max=24 * 3600, step=900, default=8 * 3600))
 SHARING = replace(TIMED, shared_memory=Bounds(min=GIB, max=64 * GIB, step=GIB, default=GIB))
 RANKED = replace(
     SHARING,
@@ -56,7 +56,7 @@ RANKED = replace(
     },
 )
 OWN = "quay.io/acme/own:1"
-NOTHING_KNOWN = Catalog(images=CATALOGUE.images, cpu=None, memory=None, gpus=CATALOGUE.gpus, presets=CATALOGUE.presets)
+NOTHING_KNOWN = Catalog(images=CATALOG.images, cpu=None, memory=None, gpus=CATALOG.gpus, presets=CATALOG.presets)
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=300),
@@ -110,9 +110,9 @@ SELECTIONS = st.one_of(
 )
 
 
-def codes(options: object, catalogue: Catalog = CATALOGUE) -> dict[str, str]:
+def codes(options: object, catalog: Catalog = CATALOG) -> dict[str, str]:
     try:
-        validate(options, catalogue)
+        validate(options, catalog)
     except SelectionError as error:
         return {problem.field: problem.code for problem in error.problems}
     return {}
@@ -127,17 +127,17 @@ def test_any_json_is_a_selection_or_a_selection_error(options: object):
     assert selection.choices["priority"] in RANKED.choices["priority"]
     assert (selection.shared_memory_bytes or 0) <= (selection.memory_bytes or 0)
     assert selection.run_time_s in range(900, 24 * 3600 + 1, 900)
-    assert (selection.image in CATALOGUE.images) == (selection.custom_image is None)
+    assert (selection.image in CATALOG.images) == (selection.custom_image is None)
     assert selection.cpu_millis is not None
     assert 500 <= selection.cpu_millis <= 32_000
     assert (selection.gpu is None) == (selection.gpu_count == 0)
-    assert selection.gpu is None or 1 <= selection.gpu_count <= CATALOGUE.gpus[selection.gpu].max_count
+    assert selection.gpu is None or 1 <= selection.gpu_count <= CATALOG.gpus[selection.gpu].max_count
 
 
 @given(SELECTIONS, st.integers(1, 96))
 def test_a_selection_reads_back_from_its_options_also_through_json(selection: Selection, quarters: int):
-    options = json.loads(json.dumps(build_options(selection, CATALOGUE)))
-    assert validate(options, CATALOGUE) == selection
+    options = json.loads(json.dumps(build_options(selection, CATALOG)))
+    assert validate(options, CATALOG) == selection
     rank = "low" if quarters % 2 else "normal"
     more = replace(selection, run_time_s=quarters * 900, memory_bytes=128 * GIB, choices={"priority": rank})
     more = replace(more, shared_memory_bytes=quarters * GIB if quarters <= 64 else None)
@@ -154,11 +154,11 @@ def test_options_that_were_read_once_read_the_same_again(options: dict[str, obje
 
 @pytest.mark.parametrize("nothing", [None, {}, {"profile": ["anything"]}, {"image": None, "cpu": None, "gpu": ""}])
 def test_what_is_missing_takes_the_default(nothing: object):
-    assert validate(nothing, CATALOGUE) == Selection(image="pytorch", cpu_millis=2000, memory_bytes=8 * GIB)
+    assert validate(nothing, CATALOG) == Selection(image="pytorch", cpu_millis=2000, memory_bytes=8 * GIB)
 
 
 def test_a_gpu_without_a_count_is_one():
-    assert validate({"gpu": "t4"}, CATALOGUE).gpu_count == 1
+    assert validate({"gpu": "t4"}, CATALOG).gpu_count == 1
 
 
 @pytest.mark.parametrize(
@@ -214,27 +214,27 @@ def test_a_flood_of_unknown_fields_is_refused_at_once():
 
 def test_a_message_names_what_is_allowed_instead():
     with pytest.raises(SelectionError) as caught:
-        validate({"gpu": "t4", "gpu_count": 5}, CATALOGUE)
+        validate({"gpu": "t4", "gpu_count": 5}, CATALOG)
     assert str(caught.value) == "gpu_count: The number of GPUs (T4) in one server must be 1 to 4, not 5."
 
 
 @pytest.mark.parametrize("none", [None, ""])
 def test_an_image_may_be_named_by_its_reference(none: object):
-    selection = validate({"custom_image": OWN, "image": none}, CATALOGUE)
+    selection = validate({"custom_image": OWN, "image": none}, CATALOG)
     assert (selection.image, selection.custom_image) == ("", OWN)
-    assert find_image(selection, CATALOGUE) == Image(slug="", display_name=OWN, image=OWN)
-    assert summarize_selection(selection, CATALOGUE) == f"{OWN} · 2 CPUs · 8 GiB"
+    assert find_image(selection, CATALOG) == Image(slug="", display_name=OWN, image=OWN)
+    assert summarize_selection(selection, CATALOG) == f"{OWN} · 2 CPUs · 8 GiB"
 
 
 @pytest.mark.parametrize("none", [None, ""])
 def test_no_reference_leaves_the_image_to_the_others(none: object):
-    assert validate({"custom_image": none}, CATALOGUE).image == "pytorch"
-    assert validate({"custom_image": none, "image": "plain"}, CATALOGUE).image == "plain"
-    assert validate({"custom_image": none, "preset": "train"}, CATALOGUE).image == "plain"
+    assert validate({"custom_image": none}, CATALOG).image == "pytorch"
+    assert validate({"custom_image": none, "image": "plain"}, CATALOG).image == "plain"
+    assert validate({"custom_image": none, "preset": "train"}, CATALOG).image == "plain"
 
 
 def test_a_reference_is_kept_by_its_full_name():
-    anywhere = replace(CATALOGUE, custom_images=CustomImages())
+    anywhere = replace(CATALOG, custom_images=CustomImages())
     selection = validate({"custom_image": "python"}, anywhere)
     assert build_options(selection, anywhere) == {
         "v": 1,
@@ -248,41 +248,41 @@ def test_a_reference_is_kept_by_its_full_name():
 
 
 def test_a_reference_goes_before_the_image_of_a_preset():
-    selection = validate({"preset": "train", "custom_image": OWN}, CATALOGUE)
+    selection = validate({"preset": "train", "custom_image": OWN}, CATALOG)
     assert (selection.image, selection.custom_image, selection.gpu) == ("", OWN, "t4")
 
 
 def test_what_is_in_an_image_that_a_person_names_is_not_known_and_refuses_no_gpu():
-    assert [validate({"custom_image": OWN, "gpu": gpu}, CATALOGUE).gpu for gpu in ("t4", "mi210")] == ["t4", "mi210"]
+    assert [validate({"custom_image": OWN, "gpu": gpu}, CATALOG).gpu for gpu in ("t4", "mi210")] == ["t4", "mi210"]
 
 
 def test_where_only_offered_images_are_allowed_no_other_can_be_named():
-    assert codes({"custom_image": OWN}, replace(CATALOGUE, custom_images=None)) == {"custom_image": "unknown_field"}
+    assert codes({"custom_image": OWN}, replace(CATALOG, custom_images=None)) == {"custom_image": "unknown_field"}
 
 
 def test_a_preset_stands_for_its_options():
     expected = Selection(image="plain", cpu_millis=8000, memory_bytes=64 * GIB, gpu="t4", gpu_count=2)
-    assert validate({"preset": "train"}, CATALOGUE) == expected
+    assert validate({"preset": "train"}, CATALOG) == expected
 
 
 def test_fields_beside_a_preset_override_it():
-    selection = validate({"preset": "train", "cpu": 4, "gpu_count": 1}, CATALOGUE)
+    selection = validate({"preset": "train", "cpu": 4, "gpu_count": 1}, CATALOG)
     assert (selection.cpu_millis, selection.gpu, selection.gpu_count) == (4000, "t4", 1)
 
 
 def test_another_gpu_than_the_presets_counts_anew():
-    selection = validate({"preset": "train", "gpu": "mi210"}, CATALOGUE)
+    selection = validate({"preset": "train", "gpu": "mi210"}, CATALOG)
     assert (selection.gpu, selection.gpu_count) == ("mi210", 1)
 
 
 @pytest.mark.parametrize("name", ["image", "cpu", "memory", "gpu_count"])
 def test_null_beside_a_preset_is_not_given(name: str):
-    assert validate({"preset": "train", name: None}, CATALOGUE) == validate({"preset": "train"}, CATALOGUE)
+    assert validate({"preset": "train", name: None}, CATALOG) == validate({"preset": "train"}, CATALOG)
 
 
 def test_a_choice_that_began_with_a_preset_outlives_it():
-    stored = build_options(validate({"preset": "train"}, CATALOGUE), CATALOGUE)
-    selection = validate(stored, replace(CATALOGUE, presets={}))
+    stored = build_options(validate({"preset": "train"}, CATALOG), CATALOG)
+    selection = validate(stored, replace(CATALOG, presets={}))
     assert (selection.cpu_millis, selection.gpu, selection.gpu_count) == (8000, "t4", 2)
 
 
@@ -301,7 +301,7 @@ def test_only_no_gpu_is_a_choice_of_nothing(name: str, value: object, expected: 
 
 
 def test_no_gpu_beside_a_preset_means_none():
-    selection = validate({"preset": "train", "gpu": None}, CATALOGUE)
+    selection = validate({"preset": "train", "gpu": None}, CATALOG)
     assert (selection.gpu, selection.gpu_count) == (None, 0)
 
 
@@ -316,7 +316,7 @@ def test_without_bounds_an_amount_is_refused():
 
 def test_options_are_written_in_the_contracts_notation():
     selection = Selection(image="plain", cpu_millis=2500, memory_bytes=16 * GIB, gpu="t4", gpu_count=1)
-    assert build_options(selection, CATALOGUE) == {
+    assert build_options(selection, CATALOG) == {
         "v": 1,
         "image": "plain",
         "cpu": 2.5,
@@ -332,22 +332,22 @@ def test_options_are_written_in_the_contracts_notation():
     [(500, "Plain · 0.5 CPU · 8 GiB"), (1000, "Plain · 1 CPU · 8 GiB"), (2000, "Plain · 2 CPUs · 8 GiB")],
 )
 def test_the_summary_counts_cpus_in_words_people_use(millis: int, text: str):
-    assert summarize_selection(Selection(image="plain", cpu_millis=millis, memory_bytes=8 * GIB), CATALOGUE) == text
+    assert summarize_selection(Selection(image="plain", cpu_millis=millis, memory_bytes=8 * GIB), CATALOG) == text
 
 
 def test_an_image_that_no_node_of_the_gpu_type_can_run_is_refused_with_the_reason():
     platforms = (read_platform({"nvidia.com/cuda.driver-version.major": "535"}),)
-    catalogue = replace(
-        CATALOGUE,
+    catalog = replace(
+        CATALOG,
         images={"new": Image(slug="new", display_name="New", image="new:1", cuda="13.0")},
-        gpus={"t4": replace(CATALOGUE.gpus["t4"], platforms=platforms)},
+        gpus={"t4": replace(CATALOG.gpus["t4"], platforms=platforms)},
     )
     with pytest.raises(SelectionError) as refused:
-        validate({"image": "new", "gpu": "t4"}, catalogue)
+        validate({"image": "new", "gpu": "t4"}, catalog)
     (problem,) = refused.value.problems
     assert (problem.field, problem.code) == ("gpu", "conflict")
     assert problem.message == (
         "CUDA 13.0 needs driver 580 or newer; these nodes have 535. "
-        f"Choose another image, or another GPU than {CATALOGUE.gpus['t4'].display_name}."
+        f"Choose another image, or another GPU than {CATALOG.gpus['t4'].display_name}."
     )
-    assert validate({"image": "new", "gpu": None}, catalogue).gpu is None
+    assert validate({"image": "new", "gpu": None}, catalog).gpu is None

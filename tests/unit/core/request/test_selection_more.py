@@ -15,7 +15,7 @@ from gpuspawner.core.request.selection import (
     summarize_selection,
     validate,
 )
-from tests.unit.core.request.test_selection import CATALOGUE, GIB, RANKED, SHARING, TIMED, codes
+from tests.unit.core.request.test_selection import CATALOG, GIB, RANKED, SHARING, TIMED, codes
 
 
 @pytest.mark.parametrize(
@@ -31,8 +31,8 @@ from tests.unit.core.request.test_selection import CATALOGUE, GIB, RANKED, SHARI
 )
 def test_a_server_runs_for_as_long_as_was_asked_at_most(options: dict[str, object], run_time_s: int):
     short = Preset(slug="short", display_name="Short", options={"run_time": "30m"})
-    catalogue = replace(TIMED, presets={"short": short})
-    assert validate(options, catalogue).run_time_s == run_time_s
+    catalog = replace(TIMED, presets={"short": short})
+    assert validate(options, catalog).run_time_s == run_time_s
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_default_that_is_too_long_becomes_the_longest_that_may_be(
 
 
 def test_where_servers_run_on_no_run_time_can_be_chosen():
-    assert validate({"run_time": None}, CATALOGUE).run_time_s is None
+    assert validate({"run_time": None}, CATALOG).run_time_s is None
     assert codes({"run_time": "8h"}) == {"run_time": "unknown_field"}
 
 
@@ -87,7 +87,7 @@ def test_a_run_time_is_written_in_the_contracts_notation():
     selection = validate({"image": "plain", "run_time": "150m"}, TIMED)
     options = build_options(selection, TIMED)
     assert (options["run_time"], options["profile"]) == ("2h30m", "Plain · 2 CPUs · 8 GiB · at most 2 hours 30 minutes")
-    assert "run_time" not in build_options(replace(selection, run_time_s=None), CATALOGUE)
+    assert "run_time" not in build_options(replace(selection, run_time_s=None), CATALOG)
 
 
 @pytest.mark.parametrize(
@@ -156,13 +156,13 @@ def test_beside_an_amount_of_memory_that_is_wrong_nothing_is_said_of_its_part():
 
 
 def test_where_the_memory_is_left_to_the_spawner_its_part_is_bounded_alone():
-    catalogue = replace(SHARING, memory=None)
-    assert validate({"shared_memory": "64G"}, catalogue).shared_memory_bytes == 64 * GIB
+    catalog = replace(SHARING, memory=None)
+    assert validate({"shared_memory": "64G"}, catalog).shared_memory_bytes == 64 * GIB
 
 
 @pytest.mark.parametrize("nothing", [None, ""])
 def test_where_shared_memory_is_left_to_the_gpu_types_none_can_be_chosen(nothing: object):
-    assert validate({"shared_memory": nothing}, CATALOGUE).shared_memory_bytes is None
+    assert validate({"shared_memory": nothing}, CATALOG).shared_memory_bytes is None
     assert codes({"shared_memory": "2G"}) == {"shared_memory": "unknown_field"}
 
 
@@ -198,7 +198,7 @@ def test_a_priority_that_is_not_offered_is_refused(priority: object, code: str):
 
 
 def test_where_no_priority_is_offered_none_can_be_chosen():
-    assert validate({"priority": ""}, CATALOGUE).choices == {}
+    assert validate({"priority": ""}, CATALOG).choices == {}
     assert codes({"priority": "low"}) == {"priority": "unknown_choice"}
 
 

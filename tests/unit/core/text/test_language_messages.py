@@ -42,7 +42,7 @@ ONE = GPUType(
     slug="one", display_name="1", resource="nvidia.com/gpu", vendor="nvidia", match={"k": ("1",)}, max_count=1
 )
 OLD = replace(ONE, slug="old", display_name="2", platforms=(Platform(driver=525, labels=(("k", "1"),)),))
-CATALOGUE = Catalog(
+CATALOG = Catalog(
     images={
         "plain": Image(slug="plain", display_name="3", image="i"),
         "amd": Image(slug="amd", display_name="4", image="i", vendors=("amd", "intel")),
@@ -62,14 +62,14 @@ CATALOGUE = Catalog(
         }
     },
 )
-BARE = replace(CATALOGUE, cpu=None, run_time=None, custom_images=None, gpus={})
+BARE = replace(CATALOG, cpu=None, run_time=None, custom_images=None, gpus={})
 # Units, and the names of fields, values and offers as they are written in JSON.
 NAMES = (
     *OPTION_FIELDS,
     "start_preset",
     "true",
-    *CATALOGUE.images,
-    *CATALOGUE.gpus,
+    *CATALOG.images,
+    *CATALOG.gpus,
     "AMD",
     "Intel",
     EXAMPLE_REFERENCE,
@@ -108,12 +108,10 @@ def letters(text: str) -> str:
 
 
 @pytest.mark.parametrize("options", WRONG)
-@pytest.mark.parametrize(
-    "catalogue", [CATALOGUE, replace(CATALOGUE, cpu=None, run_time=None, custom_images=None, gpus={})]
-)
-def test_every_refusal_is_a_message(options: dict[str, Any], catalogue: Catalog):
+@pytest.mark.parametrize("catalog", [CATALOG, replace(CATALOG, cpu=None, run_time=None, custom_images=None, gpus={})])
+def test_every_refusal_is_a_message(options: dict[str, Any], catalog: Catalog):
     with use_language(PSEUDO), pytest.raises(SelectionError) as refused:
-        validate(options, catalogue)
+        validate(options, catalog)
     assert {problem.field: letters(problem.message) for problem in refused.value.problems} == {
         problem.field: "" for problem in refused.value.problems
     }
@@ -219,10 +217,10 @@ SAVED: list[dict[str, Any]] = [
     "known", [inventory(node()), Inventory(reason=""), replace(inventory(node()), pods=None, age_s=99.0)]
 )
 def test_the_whole_form_is_in_messages(saved: dict[str, Any], unit: UnitKind, known: Inventory):
-    catalogue = replace(CATALOGUE, gpus={**CATALOGUE.gpus, "t4": replace(CARD, unit=unit, vendor="nvidia")})
+    catalog = replace(CATALOG, gpus={**CATALOG.gpus, "t4": replace(CARD, unit=unit, vendor="nvidia")})
     with use_language(PSEUDO):
         view = build_view(
-            catalogue, known, filled=fill_fields(catalogue, options=saved), live=LiveState(verdict=VERDICTS[2])
+            catalog, known, filled=fill_fields(catalog, options=saved), live=LiveState(verdict=VERDICTS[2])
         )
     (vendor,) = view.vendors
     texts = [view.summary, view.capacity_notice, view.age_text, view.verdict.sentence if view.verdict else ""]

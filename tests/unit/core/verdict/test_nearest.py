@@ -21,7 +21,7 @@ def gpu(slug: str, **changes: Any) -> GPUType:
     return GPUType(slug=slug, **(values | changes))
 
 
-CATALOGUE = Catalog(
+CATALOG = Catalog(
     images={
         "torch": Image(slug="torch", display_name="PyTorch", image="torch:1", vendors=("nvidia",)),
         "any": Image(slug="any", display_name="Any", image="any:1"),
@@ -43,7 +43,7 @@ WANTED = Selection(image="torch", cpu_millis=16_000, memory_bytes=64 * GIB, gpu=
 
 def found(wanted: Selection, fits: Callable[[Selection], bool], **options: Any) -> list[dict[str, object]]:
     """Return what differs from the selection in each choice."""
-    choices = find_alternatives(wanted, CATALOGUE, fits=fits, **options)
+    choices = find_alternatives(wanted, CATALOG, fits=fits, **options)
     names = ("image", "cpu_millis", "memory_bytes", "gpu", "gpu_count")
     return [{n: getattr(c, n) for n in names if getattr(c, n) != getattr(wanted, n)} for c in choices]
 
@@ -75,24 +75,24 @@ def test_another_vendor_comes_last_and_only_where_the_image_can_use_it():
 def test_an_image_that_a_person_named_stays_and_goes_with_every_type():
     own = replace(WANTED, image="", custom_image="quay.io/x:1", gpu_count=1)
     assert found(own, lambda choice: choice.gpu == "mi210") == [{"gpu": "mi210"}]
-    (choice,) = find_alternatives(own, CATALOGUE, fits=lambda choice: choice.gpu == "mi210")
+    (choice,) = find_alternatives(own, CATALOG, fits=lambda choice: choice.gpu == "mi210")
     assert choice.custom_image == "quay.io/x:1"
 
 
 def test_a_type_whose_nodes_cannot_run_the_image_is_not_among_the_choices():
     platforms = (read_platform({"nvidia.com/cuda.driver-version.major": "535"}),)
-    types = {slug: replace(gpu, platforms=platforms if slug == "h100" else ()) for slug, gpu in CATALOGUE.gpus.items()}
-    new = replace(CATALOGUE.images["torch"], cuda="13.0")
-    catalogue = replace(CATALOGUE, images={"torch": new}, gpus=types)
-    assert "h100" in {gpu.slug for gpu in list_other_types(WANTED, CATALOGUE)}
-    assert "h100" not in {gpu.slug for gpu in list_other_types(WANTED, catalogue)}
+    types = {slug: replace(gpu, platforms=platforms if slug == "h100" else ()) for slug, gpu in CATALOG.gpus.items()}
+    new = replace(CATALOG.images["torch"], cuda="13.0")
+    catalog = replace(CATALOG, images={"torch": new}, gpus=types)
+    assert "h100" in {gpu.slug for gpu in list_other_types(WANTED, CATALOG)}
+    assert "h100" not in {gpu.slug for gpu in list_other_types(WANTED, catalog)}
 
 
 def test_a_type_whose_servers_end_sooner_is_not_among_the_choices():
-    ending = replace(CATALOGUE.gpus["h100"], max_runtime_s=3600)
-    catalogue = replace(CATALOGUE, gpus={**CATALOGUE.gpus, "h100": ending})
+    ending = replace(CATALOG.gpus["h100"], max_runtime_s=3600)
+    catalog = replace(CATALOG, gpus={**CATALOG.gpus, "h100": ending})
     for run_time_s, is_one in ((None, True), (3600, True), (7200, False)):
-        others = list_other_types(replace(WANTED, run_time_s=run_time_s), catalogue)
+        others = list_other_types(replace(WANTED, run_time_s=run_time_s), catalog)
         assert ("h100" in {gpu.slug for gpu in others}) is is_one
 
 
@@ -150,10 +150,10 @@ def test_amounts_that_are_left_to_kubespawner_are_not_changed():
 @pytest.mark.parametrize("steps", [1, 7, 1000, 10**6])
 def test_a_range_of_any_size_is_searched_in_few_questions(steps: int):
     bounds = Bounds(min=1000, max=1000 + steps, step=1, default=1000)
-    catalogue = replace(CATALOGUE, cpu=bounds, gpus={})
+    catalog = replace(CATALOG, cpu=bounds, gpus={})
     wanted = Selection(image="any", cpu_millis=bounds.max, memory_bytes=GIB)
     asked: list[Selection] = []
-    (choice,) = find_alternatives(wanted, catalogue, fits=lambda each: asked.append(each) or True)
+    (choice,) = find_alternatives(wanted, catalog, fits=lambda each: asked.append(each) or True)
     assert choice.cpu_millis in range(bounds.max - 1 - steps // 32, bounds.max)
     assert len(asked) <= 8
 
@@ -165,7 +165,7 @@ selections = st.builds(
         cpu_millis=500 * cpu,
         memory_bytes=GIB * memory,
         gpu=slug,
-        gpu_count=min(count, CATALOGUE.gpus[slug].max_count) if slug else 0,
+        gpu_count=min(count, CATALOG.gpus[slug].max_count) if slug else 0,
     ),
     st.sampled_from(["any", "torch"]),
     st.integers(1, 64),
@@ -175,7 +175,7 @@ selections = st.builds(
 )
 
 
-@given(selections, st.dictionaries(st.sampled_from([None, *CATALOGUE.gpus]), st.tuples(amounts, amounts, amounts)))
+@given(selections, st.dictionaries(st.sampled_from([None, *CATALOG.gpus]), st.tuples(amounts, amounts, amounts)))
 def test_what_is_found_fits_is_new_is_valid_and_was_asked_for_seldom(
     wanted: Selection, room: dict[str | None, tuple[int, int, int]]
 ):
@@ -190,12 +190,12 @@ def test_what_is_found_fits_is_new_is_valid_and_was_asked_for_seldom(
             and choice.gpu_count <= count // 8
         )
 
-    choices = find_alternatives(wanted, CATALOGUE, fits=fits)
+    choices = find_alternatives(wanted, CATALOG, fits=fits)
     assert len(asked) == len(set(asked)) <= MAX_FIT_CHECKS
     assert wanted not in asked
     assert len(choices) == len(set(choices)) <= 3
     assert [each for each in choices if not fits(each)] == []
-    assert [validate(build_options(each, CATALOGUE), CATALOGUE) for each in choices] == list(choices)
+    assert [validate(build_options(each, CATALOG), CATALOG) for each in choices] == list(choices)
 
 
 @given(selections, st.randoms(use_true_random=False))
@@ -207,4 +207,4 @@ def test_answers_that_make_no_sense_do_no_harm(wanted: Selection, random: Any):
         yes.extend([choice] if answer else [])
         return answer
 
-    assert set(find_alternatives(wanted, CATALOGUE, fits=fits)) <= set(yes)
+    assert set(find_alternatives(wanted, CATALOG, fits=fits)) <= set(yes)

@@ -25,8 +25,8 @@ def node(name: str = "n", gpus: int = 4, product: str = "T4", **changes: Any) ->
 
 
 def concerns(*nodes: Node, gpus: tuple[GPUType, ...] = (T4,), **options: Any) -> list[WarningKind]:
-    catalogue = Catalog(images=IMAGES, cpu=None, memory=None, gpus={gpu.slug: gpu for gpu in gpus})
-    return [flag.kind for flag in find_node_warnings(nodes, catalogue, table=TABLE, **options)]
+    catalog = Catalog(images=IMAGES, cpu=None, memory=None, gpus={gpu.slug: gpu for gpu in gpus})
+    return [flag.kind for flag in find_node_warnings(nodes, catalog, table=TABLE, **options)]
 
 
 def test_nothing_is_the_matter_with_a_good_node():
@@ -50,8 +50,8 @@ def test_what_is_the_matter_is_told_apart(changes: dict[str, Any], expected: War
 
 
 def test_a_mixed_node_that_servers_of_a_type_may_land_on_is_flagged():
-    catalogue = Catalog(images=IMAGES, cpu=None, memory=None, gpus={"t4": T4})
-    (flag,) = find_node_warnings([node(gpus=8)], catalogue, table=TABLE)
+    catalog = Catalog(images=IMAGES, cpu=None, memory=None, gpus={"t4": T4})
+    (flag,) = find_node_warnings([node(gpus=8)], catalog, table=TABLE)
     assert (flag.kind, flag.message.partition(":")[0]) == (
         WarningKind.MIXED_MODELS,
         "nvidia.com/gpu may not be what t4 says",
@@ -60,8 +60,8 @@ def test_a_mixed_node_that_servers_of_a_type_may_land_on_is_flagged():
 
 def test_nodes_of_which_the_same_is_to_say_are_one_flag():
     alike = [node("b", product="L4", labels={PRODUCT: "L4", "host": "b"}), node("a", product="L4"), node("c")]
-    catalogue = Catalog(images=IMAGES, cpu=None, memory=None, gpus={"t4": T4})
-    found = find_node_warnings(alike, catalogue, table=TABLE)
+    catalog = Catalog(images=IMAGES, cpu=None, memory=None, gpus={"t4": T4})
+    found = find_node_warnings(alike, catalog, table=TABLE)
     assert [(flag.kind, flag.nodes) for flag in found] == [(WarningKind.NO_TYPE, ("a", "b"))]
 
 
@@ -72,15 +72,15 @@ def test_flags_are_sorted_by_concern():
 
 def test_what_a_node_is_called_and_labelled_is_repeated_briefly_on_one_line():
     product, taint = "A\n" * 999 + "-MIG-INVALID", Taint(key="team\n" * 999, effect="NoSchedule")
-    catalogue = Catalog(images=IMAGES, cpu=None, memory=None, gpus={"t4": T4})
-    for flag in find_node_warnings([node(product=product), node(taints=(taint,))], catalogue, table=TABLE):
+    catalog = Catalog(images=IMAGES, cpu=None, memory=None, gpus={"t4": T4})
+    for flag in find_node_warnings([node(product=product), node(taints=(taint,))], catalog, table=TABLE):
         assert flag.message.isprintable()
         assert len(flag.message) < 300
 
 
 def test_a_flag_says_what_helps():
-    catalogue = Catalog(images=IMAGES, cpu=None, memory=None, gpus={"t4": T4})
-    assert find_node_warnings([node(taints=(Taint(key="team", effect="NoSchedule"),))], catalogue, table=TABLE) == (
+    catalog = Catalog(images=IMAGES, cpu=None, memory=None, gpus={"t4": T4})
+    assert find_node_warnings([node(taints=(Taint(key="team", effect="NoSchedule"),))], catalog, table=TABLE) == (
         AdminWarning(
             nodes=("n",),
             resource=GPU,
@@ -113,15 +113,15 @@ def test_a_taint_that_every_server_tolerates_is_no_concern():
     "changes", [{}, {"taints": (Taint(key="team", effect="NoSchedule"),)}, {"gpus": 8}, {"allocatable": {GPU: 1}}]
 )
 def test_gpus_that_the_admin_took_out_are_no_concern(changes: dict[str, Any]):
-    catalogue = Catalog(images=IMAGES, cpu=None, memory=None, hidden=(T4,))
-    assert find_node_warnings([node(**changes)], catalogue, table=TABLE) == ()
+    catalog = Catalog(images=IMAGES, cpu=None, memory=None, hidden=(T4,))
+    assert find_node_warnings([node(**changes)], catalog, table=TABLE) == ()
 
 
 @pytest.mark.parametrize("changes", [{}, {"product": "A100-MIG-INVALID"}, {"product": "L4", "gpus": 8}])
 def test_what_discovery_leaves_out_is_flagged_and_nothing_else(changes: dict[str, Any]):
     found = {gpu.slug: gpu for gpu in discover_gpu_types([node(**changes)], TABLE)}
-    catalogue = Catalog(images=IMAGES, cpu=None, memory=None, gpus=found)
-    assert bool(find_node_warnings([node(**changes)], catalogue, table=TABLE)) == (not found)
+    catalog = Catalog(images=IMAGES, cpu=None, memory=None, gpus=found)
+    assert bool(find_node_warnings([node(**changes)], catalog, table=TABLE)) == (not found)
 
 
 def test_devices_that_nobody_can_count_are_flagged_once():

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from gpuspawner.core.catalog.policy_model import ANY, GPUTypeRule, Policy, Rule
 from gpuspawner.core.warnings.presets_and_policy import find_policy_warnings
-from tests.unit.core.policies import A100, catalogue, pool
+from tests.unit.core.policies import A100, catalog, pool
 
 
 def told(policy: Policy | None) -> dict[tuple[str, ...], str]:
-    found = find_policy_warnings(policy, replace(catalogue(), gpus={"t4": catalogue().gpus["t4"]}, hidden=(A100,)))
+    found = find_policy_warnings(policy, replace(catalog(), gpus={"t4": catalog().gpus["t4"]}, hidden=(A100,)))
     return {flag.names: flag.message for flag in found}
 
 

@@ -11,7 +11,7 @@ from gpuspawner.core.warnings.nodes import AdminWarning, WarningKind
 from gpuspawner.core.warnings.presets_and_policy import find_preset_warnings
 
 T4 = GPUType(slug="t4", display_name="Tesla T4", resource="nvidia.com/gpu", vendor="nvidia", max_count=4)
-CATALOGUE = Catalog(
+CATALOG = Catalog(
     images={
         "lab": Image(slug="lab", display_name="JupyterLab", image="lab:1"),
         "plain": Image(slug="plain", display_name="Plain", image="plain:1", vendors=("amd",)),
@@ -28,7 +28,7 @@ def presets(**options: dict[str, Any]) -> dict[str, Preset]:
 
 def test_presets_that_can_be_started_are_not_flagged():
     fine = presets(small={"cpu": 2}, train={"gpu": "t4", "gpu_count": 4})
-    assert (find_invalid_presets(fine, CATALOGUE), find_preset_warnings(fine, CATALOGUE)) == ({}, ())
+    assert (find_invalid_presets(fine, CATALOG), find_preset_warnings(fine, CATALOG)) == ({}, ())
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_presets_that_can_be_started_are_not_flagged():
     ],
 )
 def test_a_preset_that_cannot_is_flagged_with_all_reasons(options: dict[str, Any], reason: str):
-    assert find_preset_warnings(presets(train=options, small={}), CATALOGUE) == (
+    assert find_preset_warnings(presets(train=options, small={}), CATALOG) == (
         AdminWarning(
             kind=WarningKind.PRESET,
             resource="",
@@ -56,10 +56,10 @@ def test_a_preset_that_cannot_is_flagged_with_all_reasons(options: dict[str, Any
 
 def test_what_else_is_offered_changes_nothing_of_what_is_told():
     missing = presets(train={"gpu": "t5"})
-    others = replace(CATALOGUE, gpus={"t4": T4, "l4": replace(T4, slug="l4")})
-    assert find_preset_warnings(missing, CATALOGUE) == find_preset_warnings(missing, others)
+    others = replace(CATALOG, gpus={"t4": T4, "l4": replace(T4, slug="l4")})
+    assert find_preset_warnings(missing, CATALOG) == find_preset_warnings(missing, others)
 
 
 def test_presets_of_which_the_same_is_to_say_are_one_flag():
-    found = find_preset_warnings(presets(b={"gpu": "x"}, a={"gpu": "x", "cpu": 2}, c={"gpu": "y"}), CATALOGUE)
+    found = find_preset_warnings(presets(b={"gpu": "x"}, a={"gpu": "x", "cpu": 2}, c={"gpu": "y"}), CATALOG)
     assert [flag.presets for flag in found] == [("b", "a"), ("c",)]

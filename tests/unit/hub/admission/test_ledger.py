@@ -34,7 +34,7 @@ GPUS = {
 PHYSICS = GPUPool(
     slug="physics", display_name="Physics", groups=frozenset({"physics"}), gpus=frozenset({ANY}), max_gpus=4
 )
-CATALOGUE = Catalog(images={}, cpu=None, memory=None, gpus=GPUS, policy=Policy(pools={"physics": PHYSICS}))
+CATALOG = Catalog(images={}, cpu=None, memory=None, gpus=GPUS, policy=Policy(pools={"physics": PHYSICS}))
 TWO = ServerUsage(owner="ada", name="", gpu="a100", count=2)
 
 
@@ -82,15 +82,13 @@ class Hub:
         found = self.read(inventory=inventory)
         return None if found is None else [(each.owner, each.name, each.gpu, each.count) for each in found]
 
-    def read(
-        self, *, inventory: Inventory | None = None, catalogue: Catalog = CATALOGUE
-    ) -> tuple[ServerUsage, ...] | None:
+    def read(self, *, inventory: Inventory | None = None, catalog: Catalog = CATALOG) -> tuple[ServerUsage, ...] | None:
         def groups_of(names: set[str]) -> Mapping[str, frozenset[str]] | None:
             self.asked_for.append(names)
             return self.groups
 
         return self.ledger.list_servers(
-            self.spawner("anybody"), catalogue, inventory=inventory or Inventory(), read_groups=groups_of
+            self.spawner("anybody"), catalog, inventory=inventory or Inventory(), read_groups=groups_of
         )
 
 
@@ -143,12 +141,12 @@ async def test_while_groups_cannot_be_read_such_a_pod_counts_towards_every_pool(
     assert [each.pools for each in hub.read() or ()] == [()]
 
 
-async def test_what_is_known_of_a_pod_is_not_worked_out_again_for_an_equal_catalogue(hub: Hub):
+async def test_what_is_known_of_a_pod_is_not_worked_out_again_for_an_equal_catalog(hub: Hub):
     hub.put(pools="-")
     hub.read()
-    hub.read(catalogue=replace(CATALOGUE, gpus={slug: replace(gpu, max_count=2) for slug, gpu in GPUS.items()}))
+    hub.read(catalog=replace(CATALOG, gpus={slug: replace(gpu, max_count=2) for slug, gpu in GPUS.items()}))
     assert hub.asked_for == [{"ada"}]
-    hub.read(catalogue=replace(CATALOGUE, gpus={}))
+    hub.read(catalog=replace(CATALOG, gpus={}))
     assert hub.asked_for == [{"ada"}, {"ada"}]
 
 

@@ -15,7 +15,7 @@ from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.request.pod_requirements import PodRequirements
 from gpuspawner.hub.admission.admin_traits import has_cpu_node_room
 
-CATALOGUE = Catalog(
+CATALOG = Catalog(
     images={"a": Image(slug="a", display_name="A", image="a")},
     cpu=None,
     memory=None,
@@ -51,7 +51,7 @@ def inventory(*, labels: Any = None, taints: tuple[Taint, ...] = (), **allocatab
 
 
 def room(found: Inventory, placement: PodRequirements = PLACEMENT, **base: Any) -> bool:
-    return has_cpu_node_room(placement, CATALOGUE, inventory=found, base={**BASE, **base})
+    return has_cpu_node_room(placement, CATALOG, inventory=found, base={**BASE, **base})
 
 
 def test_a_free_node_without_gpus_is_room():

@@ -1,4 +1,4 @@
-"""Settings, cluster and catalogue are put together once for everybody."""
+"""Settings, cluster and catalog are put together once for everybody."""
 
 from __future__ import annotations
 
@@ -74,17 +74,17 @@ async def store(offers: OfferFactory, server: WatchServer) -> AsyncIterator[Clus
 async def test_an_offer_is_assembled_once_for_the_same_nodes(offers: OfferFactory, store: ClusterStore):
     parsed = offers.parse({})
     first = await offers.make_offer(parsed, store, image="base:1")
-    assert (await offers.make_offer(parsed, store, image="base:1")).catalogue is first.catalogue
+    assert (await offers.make_offer(parsed, store, image="base:1")).catalog is first.catalog
     other = await offers.make_offer(parsed, store, image="base:2")
-    assert [image.image for image in other.catalogue.images.values()] == ["base:2"]
+    assert [image.image for image in other.catalog.images.values()] == ["base:2"]
 
 
 async def test_other_nodes_make_another_offer(offers: OfferFactory, store: ClusterStore, server: WatchServer):
     parsed = offers.parse({})
-    assert (await offers.make_offer(parsed, store, image="base")).catalogue.gpus
+    assert (await offers.make_offer(parsed, store, image="base")).catalog.gpus
     server.delete(NODES, GPU_NODE)
     async with asyncio.timeout(5):
-        while (await offers.make_offer(parsed, store, image="base")).catalogue.gpus:  # noqa: ASYNC110 - it knows no event
+        while (await offers.make_offer(parsed, store, image="base")).catalog.gpus:  # noqa: ASYNC110 - it knows no event
             await asyncio.sleep(0.01)
 
 

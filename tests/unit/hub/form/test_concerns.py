@@ -19,7 +19,7 @@ from gpuspawner.hub.form.warnings import AdminWarnings, WarningScope
 GPU = "nvidia.com/gpu"
 PARSED = OfferFactory().parse({})
 VIEWPOINT = WarningScope(PARSED, ())
-CATALOGUE = Catalog(images={}, cpu=None, memory=None)
+CATALOG = Catalog(images={}, cpu=None, memory=None)
 INVALID = Node(name="n", labels={"nvidia.com/gpu.product": "A100-MIG-INVALID"})
 GOOD = Node(name="good")
 T4 = Node(name="t4", labels={"nvidia.com/gpu.product": "Tesla-T4"}, capacity={GPU: 1}, allocatable={GPU: 1})
@@ -28,14 +28,14 @@ LOG = logging.getLogger("test")
 
 
 def offer(*nodes: Node) -> Offer:
-    return Offer(catalogue=CATALOGUE, inventory=Inventory(nodes=nodes))
+    return Offer(catalog=CATALOG, inventory=Inventory(nodes=nodes))
 
 
 def assembled(*nodes: Node) -> Offer:
     """Return an offer with presets as far as these nodes have their GPUs."""
     inventory = Inventory(nodes=nodes)
-    catalogue = assemble_catalog(WITH_PRESETS.configured, inventory, table=WITH_PRESETS.table, fallback_image="i")
-    return Offer(catalogue=catalogue, inventory=inventory)
+    catalog = assemble_catalog(WITH_PRESETS.configured, inventory, table=WITH_PRESETS.table, fallback_image="i")
+    return Offer(catalog=catalog, inventory=inventory)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_for_the_same_nodes_and_settings_it_is_worked_out_once(concerns: AdminWa
 def test_what_every_server_tolerates_is_part_of_the_question(concerns: AdminWarnings):
     tainted = Node(name="n", capacity={GPU: 1}, allocatable={GPU: 1}, taints=(Taint(key="k", effect="NoSchedule"),))
     gpus = {gpu.slug: gpu for gpu in _types(tainted)}
-    seen = replace(offer(tainted), catalogue=replace(CATALOGUE, gpus=gpus))
+    seen = replace(offer(tainted), catalog=replace(CATALOG, gpus=gpus))
     tolerated = (Toleration(key="k", operator="Exists"),)
     found = [concerns.find_warnings(seen, WarningScope(PARSED, each)) for each in ((), tolerated)]
     assert [len(flags) for flags in found] == [1, 0]
@@ -118,7 +118,7 @@ async def test_what_was_told_for_some_users_is_not_repeated_for_others(
 async def test_nodes_that_cannot_be_read_are_not_well_again(concerns: AdminWarnings, caplog: pytest.LogCaptureFixture):
     await told(concerns, caplog, INVALID)
     caplog.clear()
-    concerns.schedule_log(Offer(catalogue=CATALOGUE, inventory=Inventory(reason="Down.")), VIEWPOINT, log=LOG)
+    concerns.schedule_log(Offer(catalog=CATALOG, inventory=Inventory(reason="Down.")), VIEWPOINT, log=LOG)
     assert concerns._timer is None
     assert await told(concerns, caplog, INVALID) == []
 
@@ -190,4 +190,4 @@ async def test_a_type_that_rules_name_and_that_there_is_not_is_told_once(
 
 def test_while_no_node_can_be_read_no_preset_is_called_missing(concerns: AdminWarnings):
     viewpoint = VIEWPOINT._replace(settings=WITH_PRESETS)
-    assert concerns.find_warnings(Offer(catalogue=CATALOGUE, inventory=Inventory(reason="Down.")), viewpoint) == ()
+    assert concerns.find_warnings(Offer(catalog=CATALOG, inventory=Inventory(reason="Down.")), viewpoint) == ()

@@ -19,7 +19,7 @@ from tests.unit.kube.watch_server import NODE_POOLS, NODES, PODS, WatchServer, e
 
 async def live(spawner: Any, options: dict[str, Any] | None) -> LiveState:
     offer = await spawner.make_offer()
-    selection = None if options is None else validate(options, offer.catalogue)
+    selection = None if options is None else validate(options, offer.catalog)
     return await build_live(spawner, offer, selection=selection)
 
 
@@ -188,7 +188,7 @@ async def test_what_is_near_to_a_choice_starts_now(make_spawner: MakeSpawner, se
     server.put(PODS, pod("other", on="gpu-1", gpus=2))
     spawner = make_spawner()
     offer = await spawner.make_offer()
-    selection = validate({"gpu": "a100", "gpu_count": 4, "cpu": 1, "memory": "1G"}, offer.catalogue)
+    selection = validate({"gpu": "a100", "gpu_count": 4, "cpu": 1, "memory": "1G"}, offer.catalog)
     found = await find_startable_alternatives(spawner, offer, selection=selection)
     assert [(each.gpu, each.gpu_count) for each in found] == [("a100", 2)]
 

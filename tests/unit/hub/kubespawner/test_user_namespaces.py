@@ -88,10 +88,10 @@ async def test_limits_count_no_servers_of_another_hub_and_ask_once_for_each_pod(
     loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     loaded.set_result(None)
     type(own).reflectors["pods", None] = SimpleNamespace(pods=pods, first_load_future=loaded)
-    ledger, catalogue = Reservations(), Catalog(images={}, cpu=None, memory=None)
+    ledger, catalog = Reservations(), Catalog(images={}, cpu=None, memory=None)
 
     def counted() -> list[str]:
-        servers = ledger.list_servers(own, catalogue, inventory=Inventory(), read_groups=lambda _: {})
+        servers = ledger.list_servers(own, catalog, inventory=Inventory(), read_groups=lambda _: {})
         return [each.owner for each in servers or ()]
 
     try:

@@ -17,7 +17,7 @@ from gpuspawner.hub.start.state import StartState
 from tests.unit.clocks import Clock
 
 GPU = GPUType(slug="meter", display_name="M", resource="nvidia.com/gpu", vendor="nvidia")
-CATALOGUE = Catalog(
+CATALOG = Catalog(
     images={},
     cpu=None,
     memory=None,
@@ -66,8 +66,8 @@ async def ended(spawner: Any, error: BaseException | None) -> None:
 async def test_a_start_is_counted_once_when_the_hubs_own_future_ends(error: BaseException | None, outcome: str):
     before = sample("spawns_total", gpu="meter", outcome=outcome)
     spawner = fake_spawner()
-    begin_measuring(spawner, {"gpu": "meter"}, catalogue=CATALOGUE)
-    begin_measuring(spawner, {"gpu": "meter"}, catalogue=CATALOGUE)
+    begin_measuring(spawner, {"gpu": "meter"}, catalog=CATALOG)
+    begin_measuring(spawner, {"gpu": "meter"}, catalog=CATALOG)
     await ended(spawner, error)
     assert sample("spawns_total", gpu="meter", outcome=outcome) - before == 1
 
@@ -75,7 +75,7 @@ async def test_a_start_is_counted_once_when_the_hubs_own_future_ends(error: Base
 async def test_a_choice_that_the_gate_refuses_is_a_start_that_ended_with_its_code():
     before = sample("refusals_total", reason="meter_quota")
     spawner = fake_spawner()
-    begin_measuring(spawner, {"gpu": "meter"}, catalogue=CATALOGUE)
+    begin_measuring(spawner, {"gpu": "meter"}, catalog=CATALOG)
     await ended(spawner, RefusedStart("No.", reason="meter_quota", status_code=403))
     assert sample("spawns_total", gpu="meter", outcome="meter_quota") == 1
     assert sample("refusals_total", reason="meter_quota") - before == 1
@@ -84,7 +84,7 @@ async def test_a_choice_that_the_gate_refuses_is_a_start_that_ended_with_its_cod
 async def test_a_pod_that_is_given_up_is_no_refusal():
     before = sample("refusals_total", reason="meter_hopeless")
     spawner = fake_spawner({"hub/jupyter-ada": {"spec": {}}})
-    begin_measuring(spawner, {"gpu": "meter"}, catalogue=CATALOGUE)
+    begin_measuring(spawner, {"gpu": "meter"}, catalog=CATALOG)
     note_pod(spawner)
     await ended(spawner, RefusedStart("No.", reason="meter_hopeless", status_code=409))
     assert sample("refusals_total", reason="meter_hopeless") == before
@@ -94,7 +94,7 @@ async def test_a_pod_that_was_there_and_has_gone_was_created():
     before = sample("refusals_total", reason="meter_vanished")
     failed = sample("verdicts_total", verdict="waits", outcome="failed")
     spawner = fake_spawner()
-    begin_measuring(spawner, {"gpu": "meter"}, catalogue=CATALOGUE)
+    begin_measuring(spawner, {"gpu": "meter"}, catalog=CATALOG)
     spawner.start_state.meter.note_verdict("waits")
     note_pod(spawner, BOUND)
     note_pod(spawner)
@@ -113,7 +113,7 @@ def test_that_a_start_failed_lasts_no_time(clock: Clock):
 async def test_what_was_foretold_is_held_against_what_came():
     before = sample("verdicts_total", verdict="waits", outcome="ready")
     spawner = fake_spawner({"hub/jupyter-ada": BOUND})
-    begin_measuring(spawner, {"gpu": "meter"}, catalogue=CATALOGUE)
+    begin_measuring(spawner, {"gpu": "meter"}, catalog=CATALOG)
     spawner.start_state.meter.note_verdict("waits")
     note_pod(spawner)
     await ended(spawner, None)
@@ -123,7 +123,7 @@ async def test_what_was_foretold_is_held_against_what_came():
 async def test_stages_of_a_start_end_with_it():
     before = sample("spawn_stage_duration_seconds_count", gpu="meter", stage="starting")
     spawner = fake_spawner()
-    begin_measuring(spawner, {"gpu": "meter"}, catalogue=CATALOGUE)
+    begin_measuring(spawner, {"gpu": "meter"}, catalog=CATALOG)
     enter_stage(spawner, "starting")
     await ended(spawner, None)
     assert sample("spawn_stage_duration_seconds_count", gpu="meter", stage="starting") - before == 1
@@ -132,7 +132,7 @@ async def test_stages_of_a_start_end_with_it():
 async def test_a_spawner_without_a_start_of_the_hubs_is_not_measured():
     spawner = fake_spawner()
     spawner._spawn_future = None
-    begin_measuring(spawner, {}, catalogue=CATALOGUE)
+    begin_measuring(spawner, {}, catalog=CATALOG)
     note_pod(spawner)
     enter_stage(spawner, "starting")
     assert spawner.start_state.meter is None
@@ -163,4 +163,4 @@ def test_a_stage_lasts_until_the_next_one_and_the_last_until_the_end(clock: Cloc
     ],
 )
 def test_only_types_that_are_offered_have_a_name(options: object, label: str):
-    assert find_gpu_label(options, CATALOGUE) == label
+    assert find_gpu_label(options, CATALOG) == label

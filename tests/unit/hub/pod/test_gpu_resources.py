@@ -12,11 +12,11 @@ def gpu(slug: str, resource: str) -> GPUType:
     return GPUType(slug=slug, display_name=slug, resource=resource, vendor="nvidia")
 
 
-def test_a_catalogue_has_the_resources_of_all_its_types():
+def test_a_catalog_has_the_resources_of_all_its_types():
     image = Image(slug="a", display_name="A", image="a")
     offered, hidden = gpu("a", "nvidia.com/gpu"), gpu("b", "example.com/gpu")
-    catalogue = Catalog(images={"a": image}, cpu=None, memory=None, gpus={"a": offered}, hidden=(hidden,))
-    assert list_gpu_resources(catalogue) == {"nvidia.com/gpu", "example.com/gpu"}
+    catalog = Catalog(images={"a": image}, cpu=None, memory=None, gpus={"a": offered}, hidden=(hidden,))
+    assert list_gpu_resources(catalog) == {"nvidia.com/gpu", "example.com/gpu"}
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_a_catalogue_has_the_resources_of_all_its_types():
         ("gpu.intel.com/xe", False),
     ],
 )
-def test_gpus_of_the_catalogue_and_of_known_vendors_are_taken_out(name: str, stays: bool):
+def test_gpus_of_the_catalog_and_of_known_vendors_are_taken_out(name: str, stays: bool):
     assert (name in drop_gpu_resources({name: "1"}, {"example.com/gpu"})) is stays
 
 

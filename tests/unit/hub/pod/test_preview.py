@@ -31,7 +31,7 @@ REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerm
 
 async def previews(spawner: Any, options: dict[str, Any], *more_types: str) -> tuple[PodPreviews, Selection]:
     found = PodPreviews(spawner, await spawner.make_offer())
-    selection = validate(options, found.offer.catalogue)
+    selection = validate(options, found.offer.catalog)
     await found.prepare(selection, more_types=more_types)
     return found, selection
 
@@ -84,8 +84,8 @@ async def test_it_is_the_pod_that_the_traits_of_the_choice_make(
 ):
     spawner = make_spawner(kubespawner=admins)
     found, selection = await previews(spawner, choice)
-    catalogue = found.offer.catalogue
-    taken = PodChoice(placement=place(selection, catalogue), resources=list_gpu_resources(catalogue))
+    catalog = found.offer.catalog
+    taken = PodChoice(placement=place(selection, catalog), resources=list_gpu_resources(catalog))
     spawner.trait_overrides.assign(build_trait_values(taken, spawner.trait_overrides))
     assert found.find_pod(selection) == await found.offer.add_volume_topology(
         serialize_pod(spawner, await spawner.get_pod_manifest())
@@ -103,7 +103,7 @@ async def test_it_is_made_of_the_admins_values_while_a_choice_is_over_them(make_
 
 async def test_other_amounts_take_no_other_manifest(make_spawner: MakeSpawner):
     found, selection = await previews(make_spawner(kubespawner=ADMINS), {"gpu": "a100", "gpu_count": 2, "cpu": 4})
-    wanted = validate({"gpu": "a100", "gpu_count": 1, "cpu": 2, "memory": "1G"}, found.offer.catalogue)
+    wanted = validate({"gpu": "a100", "gpu_count": 1, "cpu": 2, "memory": "1G"}, found.offer.catalog)
     changed, written = found.find_pod(wanted), (await previews(make_spawner(kubespawner=ADMINS), {}))[0]
     await written.prepare(wanted)
     assert selection != wanted
@@ -113,22 +113,22 @@ async def test_other_amounts_take_no_other_manifest(make_spawner: MakeSpawner):
 async def test_images_that_people_name_need_one_manifest(make_spawner: MakeSpawner):
     settings = {**SETTINGS, "custom_images": {"allowed": True}}
     found, selection = await previews(make_spawner(settings=settings), {"custom_image": "quay.io/a", "gpu": "a100"})
-    other = validate({"custom_image": "quay.io/b", "gpu": "a100"}, found.offer.catalogue)
+    other = validate({"custom_image": "quay.io/b", "gpu": "a100"}, found.offer.catalog)
     assert found.find_pod(selection) is not None
     assert found.find_pod(other) == found.find_pod(selection)
 
 
 async def test_a_type_that_was_not_prepared_is_not_known(make_spawner: MakeSpawner):
     found, _ = await previews(make_spawner(), {"gpu": "a100", "gpu_count": 1, "image": "minimal"}, "mi210")
-    catalogue = found.offer.catalogue
-    assert found.find_pod(validate({"gpu": "mi210", "gpu_count": 1, "image": "minimal"}, catalogue)) is not None
-    assert found.find_pod(validate({"image": "minimal"}, catalogue)) is None
+    catalog = found.offer.catalog
+    assert found.find_pod(validate({"gpu": "mi210", "gpu_count": 1, "image": "minimal"}, catalog)) is not None
+    assert found.find_pod(validate({"image": "minimal"}, catalog)) is None
 
 
 async def test_nothing_of_one_type_is_left_in_the_next(make_spawner: MakeSpawner):
     spawner = make_spawner(kubespawner=ADMINS)
     found, _ = await previews(spawner, {"gpu": "a100", "gpu_count": 2, "image": "minimal"}, "mi210")
-    wanted = validate({"gpu": "mi210", "gpu_count": 2, "image": "minimal"}, found.offer.catalogue)
+    wanted = validate({"gpu": "mi210", "gpu_count": 2, "image": "minimal"}, found.offer.catalog)
     alone = PodPreviews(spawner, found.offer)
     await alone.prepare(wanted)
     assert found._pods["minimal", "mi210"] == alone._pods["minimal", "mi210"]

@@ -100,7 +100,7 @@ async def test_a_pod_that_the_last_server_left_is_not_the_starts_before_its_own_
 async def test_a_pod_that_waits_has_a_verdict_and_the_name_of_its_type(seen: Seen, server: WatchServer):
     server.put(PODS, other_pod("other", on="gpu-1", gpus=4))
     offer = await seen.spawner.make_offer()
-    seen.following.gpu = offer.catalogue.gpus["a100"]
+    seen.following.gpu = offer.catalog.gpus["a100"]
     store = seen.spawner.offer_factory._store
     assert store is not None
     await eventually(lambda: store._occupancy.get_requested("gpu-1"))

@@ -24,7 +24,7 @@ def pods_path(spawner: Any) -> str:
 async def rehearsed(spawner: Any, gpu: str | None = None) -> None:
     offer = await spawner.make_offer()
     spawner.user_options = {} if gpu is None else {"gpu": gpu, "gpu_count": 1, "image": "minimal"}
-    await run_preflight(spawner, await draft_pod(spawner), offer=offer, gpu=offer.catalogue.gpus.get(gpu))
+    await run_preflight(spawner, await draft_pod(spawner), offer=offer, gpu=offer.catalog.gpus.get(gpu))
 
 
 async def test_the_api_server_sees_the_very_pod_and_creates_nothing(make_spawner: MakeSpawner, server: WatchServer):
