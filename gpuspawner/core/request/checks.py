@@ -111,7 +111,7 @@ class Problems:
         return None
 
     def check_reference(self, field: str, value: object, *, custom_images: CustomImages | None) -> str | None:
-        """Return an image that a person names, by its full name; None for none or after noting a problem.
+        """Return the full reference of an image that the user names; None for none or after noting a problem.
 
         Null and "" name none.
         """

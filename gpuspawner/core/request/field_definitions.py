@@ -1,8 +1,12 @@
 """The fields of the form, each declared once.
 
-Settings, user options, checks, the form and the pod read these declarations. A new closed choice is one more
-:class:`~gpuspawner.core.request.fields.ClosedChoiceField` in :data:`CLOSED_CHOICES`. Image, GPU type and number of GPUs
+Settings, user options, checks, policy, the form and the pod read these declarations. Image, GPU type and number of GPUs
 have rules of their own in :mod:`gpuspawner.core.request.selection`.
+
+A new closed choice is one more :class:`~gpuspawner.core.request.fields.ClosedChoiceField` in :data:`CLOSED_CHOICES`, a
+model of its entries and keys in :mod:`gpuspawner.settings.models`, a key in :mod:`gpuspawner.settings.policy` if rules
+may restrict it, a trait in :mod:`gpuspawner.hub.config.traits`, and its part in ``templates/choice.js`` and
+``templates/island.schema.json``. Tests name what is missing.
 """
 
 from __future__ import annotations

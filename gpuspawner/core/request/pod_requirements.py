@@ -51,8 +51,12 @@ class PodRequirements(ContainerResources):
     :param alternatives: of these, all expressions of at least one must hold as well; empty = nothing more is required.
     :param avoided: expressions of one preferred term of weight 100 (keeps servers without a GPU off GPU nodes).
     :param environment: variables to set.
-    :param removed_environment: variables that must not be on the pod, whoever set them.
+    :param tolerations: to be added to the admin's.
+    :param removed_environment: variables that the pod must not have, also where the admin sets them.
+    :param runtime_class: name of a RuntimeClass, None = KubeSpawner's own.
     :param shm_bytes: size limit of a memory-backed /dev/shm, None = no volume.
+    :param annotations: of the pod.
+    :param start_timeout_s: seconds that the hub waits for the server, None = KubeSpawner's own.
     :param run_time_s: seconds after which Kubernetes stops the pod, None = never.
     :param labels: of the pod.
     :param additions: what closed choices add.
@@ -80,7 +84,8 @@ def place(selection: Selection, catalog: Catalog) -> PodRequirements:
 
     A pod without a GPU only prefers nodes without GPUs, so that it also starts where every node has GPUs.
 
-    :param selection: made from this very catalog, so every slug is in it.
+    :param selection: made from this very catalogue, so every slug is in it.
+    :param catalogue: what is offered.
     """
     image, max_run_time_s = find_image(selection, catalog), find_max_run_time_s(selection.gpu, catalog)
     summary = summarize_selection(selection, catalog)

@@ -1,8 +1,8 @@
-"""What one user asked for, checked against the catalog.
+"""Validates user options against the catalog, and writes them.
 
-``user_options`` are hostile input: the hub saves them before anyone looks, its REST API takes any JSON, and what was
-saved may be years old. :func:`validate` is total over all of it: a :class:`Selection` or a
-:class:`~gpuspawner.core.errors.SelectionError` with one problem per field, nothing else, and nothing is ever clamped.
+``user_options`` are hostile input: the hub saves them unchecked, its REST API takes any JSON, and saved options may be
+years old. Whatever it gets, :func:`validate` returns a :class:`Selection` or raises a
+:class:`~gpuspawner.core.errors.SelectionError` with one problem for each wrong field. It never clamps a value.
 
 Codes of its problems: ``unknown_field``, ``unknown_choice``, ``not_a_number``, ``not_a_reference``, ``out_of_range``,
 ``off_step``, ``wrong_type``, ``conflict``, ``unsupported_version``, ``too_long``.
@@ -37,15 +37,15 @@ OPTIONS_VERSION = 1
 """Version of the user options written by :func:`build_options`."""
 
 OPTION_FIELDS = ("v", "preset", *FORM_FIELDS, "profile")
-"""Names of the user options; ``preset`` is only read, ``profile`` is only written, for people."""
+"""Names of the user options; ``preset`` is only read, ``profile`` is only written, for admins and programs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
     """A valid choice: every slug is in the catalog, every number inside its bounds.
 
-    :param image: slug, empty where the person named an image of their own; :func:`find_image` knows both.
-    :param custom_image: its reference, by its full name; None for an image of the catalog.
+    :param image: slug, empty where the user named an image by its reference; :func:`find_image` returns either.
+    :param custom_image: full reference of the image that the user named, None for an image of the catalog.
     :param cpu_millis: CPU limit in millicores, None = left to KubeSpawner.
     :param memory_bytes: memory limit in bytes, None = left to KubeSpawner.
     :param gpu: slug of the GPU type, None = no GPU.
@@ -70,6 +70,7 @@ def validate(options: object, catalog: Catalog) -> Selection:
     """Return the choice that user options stand for; missing fields take the preset's value, else the default.
 
     :param options: any JSON value; None stands for no options.
+    :param catalogue: what is offered.
     :raises SelectionError: with one problem for each field that is wrong.
     """
     problems = Problems()
@@ -111,17 +112,20 @@ def find_max_run_time_s(gpu: str | None, catalog: Catalog) -> int | None:
     return find_lowest_limit(catalog.max_runtime_s, catalog.gpus[gpu].max_runtime_s if gpu else None)
 
 
-def find_image(selection: Selection, catalog: Catalog) -> Image:
-    """Return the image of a selection; of one that a person named nothing is known but its reference."""
+def find_image(selection: Selection, catalogue: Catalog) -> Image:
+    """Return the image of a selection; an image that the user named has only its reference."""
     if selection.custom_image is None:
         return catalog.images[selection.image]
     return Image(slug="", display_name=selection.custom_image, image=selection.custom_image)
 
 
-def build_options(selection: Selection, catalog: Catalog) -> dict[str, object]:
-    """Return the user options that stand for a selection; :func:`validate` reads them back to the same.
+def build_options(selection: Selection, catalogue: Catalog) -> dict[str, object]:
+    """Return the user options that stand for a selection; :func:`validate` reads them back to the same selection.
 
-    A preset the choice began with is not among them: the fields say it all, also when the preset is gone.
+    They name no preset, so they stay valid when the preset is gone.
+
+    :param selection: of this catalog.
+    :param catalogue: for the names in ``profile``.
     """
     with use_language(ENGLISH):  # for admins and programs
         summary = summarize_selection(selection, catalog)
@@ -139,9 +143,13 @@ def build_options(selection: Selection, catalog: Catalog) -> dict[str, object]:
     return options
 
 
-def summarize_selection(selection: Selection, catalog: Catalog) -> str:
-    """Return a selection for people: ``PyTorch · 4 CPUs · 16 GiB · 1 × A100 80 GB``."""
-    parts = [find_image(selection, catalog).display_name]
+def summarize_selection(selection: Selection, catalogue: Catalog) -> str:
+    """Return a selection in the current language: ``PyTorch · 4 CPUs · 16 GiB · 1 × A100 80 GB``.
+
+    :param selection: of this catalog.
+    :param catalogue: for the names of images, GPU types and closed choices.
+    """
+    parts = [find_image(selection, catalogue).display_name]
     parts += describe_amounts(selection, CPU, MEMORY, SHARED_MEMORY)
     if selection.gpu is not None:
         name = catalog.gpus[selection.gpu].display_name
@@ -179,9 +187,9 @@ def describe_unusual_choices(selection: Selection, catalog: Catalog) -> list[str
 
 
 def is_given(name: str, value: object) -> bool:
-    """Tell whether a field stands for a choice of its own; null and an empty text leave it to the preset or default.
+    """Return whether a field has a value; null and an empty text leave the field to the preset or the default.
 
-    No GPU is a choice: a preset's GPU gives way to it.
+    For the GPU, null is a value: it replaces the GPU of a preset.
     """
     declared = FIELDS_BY_NAME.get(name)
     is_empty = value is None or (declared is not None and declared.may_be_empty and value == "")
@@ -231,8 +239,8 @@ def _merge_with_preset(
 def _check_image(
     given: Mapping[str, object], merged: Mapping[str, object], *, catalog: Catalog, problems: Problems
 ) -> tuple[str, str | None]:
-    """Return the slug of the image, or no slug and the reference that a person gave in its place, or of a preset's."""
-    slug = problems.check_choice("image", merged.get("image"), title=IMAGE.title, offered=catalog.images)
+    """Return the slug of an image and None, or an empty slug and the reference that the user gave instead."""
+    slug = problems.check_choice("image", merged.get("image"), title=IMAGE.title, offered=catalogue.images)
     named = given.get("custom_image")
     custom = problems.check_reference("custom_image", named, custom_images=catalog.custom_images)
     if not is_given("custom_image", named):
