@@ -84,8 +84,8 @@ def place(selection: Selection, catalog: Catalog) -> PodRequirements:
 
     A pod without a GPU only prefers nodes without GPUs, so that it also starts where every node has GPUs.
 
-    :param selection: made from this very catalogue, so every slug is in it.
-    :param catalogue: what is offered.
+    :param selection: made from this very catalog, so every slug is in it.
+    :param catalog: what is offered.
     """
     image, max_run_time_s = find_image(selection, catalog), find_max_run_time_s(selection.gpu, catalog)
     summary = summarize_selection(selection, catalog)

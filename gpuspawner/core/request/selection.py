@@ -70,7 +70,7 @@ def validate(options: object, catalog: Catalog) -> Selection:
     """Return the choice that user options stand for; missing fields take the preset's value, else the default.
 
     :param options: any JSON value; None stands for no options.
-    :param catalogue: what is offered.
+    :param catalog: what is offered.
     :raises SelectionError: with one problem for each field that is wrong.
     """
     problems = Problems()
@@ -112,20 +112,20 @@ def find_max_run_time_s(gpu: str | None, catalog: Catalog) -> int | None:
     return find_lowest_limit(catalog.max_runtime_s, catalog.gpus[gpu].max_runtime_s if gpu else None)
 
 
-def find_image(selection: Selection, catalogue: Catalog) -> Image:
+def find_image(selection: Selection, catalog: Catalog) -> Image:
     """Return the image of a selection; an image that the user named has only its reference."""
     if selection.custom_image is None:
         return catalog.images[selection.image]
     return Image(slug="", display_name=selection.custom_image, image=selection.custom_image)
 
 
-def build_options(selection: Selection, catalogue: Catalog) -> dict[str, object]:
+def build_options(selection: Selection, catalog: Catalog) -> dict[str, object]:
     """Return the user options that stand for a selection; :func:`validate` reads them back to the same selection.
 
     They name no preset, so they stay valid when the preset is gone.
 
     :param selection: of this catalog.
-    :param catalogue: for the names in ``profile``.
+    :param catalog: for the names in ``profile``.
     """
     with use_language(ENGLISH):  # for admins and programs
         summary = summarize_selection(selection, catalog)
@@ -143,13 +143,13 @@ def build_options(selection: Selection, catalogue: Catalog) -> dict[str, object]
     return options
 
 
-def summarize_selection(selection: Selection, catalogue: Catalog) -> str:
+def summarize_selection(selection: Selection, catalog: Catalog) -> str:
     """Return a selection in the current language: ``PyTorch · 4 CPUs · 16 GiB · 1 × A100 80 GB``.
 
     :param selection: of this catalog.
-    :param catalogue: for the names of images, GPU types and closed choices.
+    :param catalog: for the names of images, GPU types and closed choices.
     """
-    parts = [find_image(selection, catalogue).display_name]
+    parts = [find_image(selection, catalog).display_name]
     parts += describe_amounts(selection, CPU, MEMORY, SHARED_MEMORY)
     if selection.gpu is not None:
         name = catalog.gpus[selection.gpu].display_name
@@ -240,7 +240,7 @@ def _check_image(
     given: Mapping[str, object], merged: Mapping[str, object], *, catalog: Catalog, problems: Problems
 ) -> tuple[str, str | None]:
     """Return the slug of an image and None, or an empty slug and the reference that the user gave instead."""
-    slug = problems.check_choice("image", merged.get("image"), title=IMAGE.title, offered=catalogue.images)
+    slug = problems.check_choice("image", merged.get("image"), title=IMAGE.title, offered=catalog.images)
     named = given.get("custom_image")
     custom = problems.check_reference("custom_image", named, custom_images=catalog.custom_images)
     if not is_given("custom_image", named):
