@@ -24,7 +24,7 @@ from gpuspawner.hub.request.languages import load_languages
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.settings import Settings
 from gpuspawner.settings.files import SettingsFile, attribute_problems, merge_settings_files, read_settings_files
-from gpuspawner.settings.merging import merge_values
+from gpuspawner.settings.parsing import merge_values
 
 CONFIG_SECTION = "GPUSpawner"
 

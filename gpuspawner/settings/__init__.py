@@ -14,8 +14,7 @@ The mapping below `hub.config.GPUSpawner`, or YAML files with such mappings, ent
 
 from gpuspawner.settings.files import SettingsFile, attribute_problems, merge_settings_files, read_settings_files
 from gpuspawner.settings.json_schema import build_settings_schema
-from gpuspawner.settings.merging import diff_values, merge_values
-from gpuspawner.settings.parsing import Settings
+from gpuspawner.settings.parsing import Settings, diff_values, merge_values
 from gpuspawner.settings.validation_errors import DottedPaths
 
 __all__ = [

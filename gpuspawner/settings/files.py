@@ -18,7 +18,7 @@ import yaml
 
 from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.core.text.wording import sanitize_name
-from gpuspawner.settings.merging import convert_to_plain, merge_values
+from gpuspawner.settings.parsing import convert_to_plain, merge_values
 from gpuspawner.settings.validation_errors import DottedPaths
 
 SETTINGS_SECTION = ("hub", "config", "GPUSpawner")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpuspawner.core.request.field_definitions import CPU, MEMORY, RUN_TIME
+from gpuspawner.settings.checks import SLUG_PATTERN
 from gpuspawner.settings.models import SLUG_SECTIONS, SettingsModel
-from gpuspawner.settings.policy_checks import SLUG_PATTERN
 from gpuspawner.settings.value_types import UNIT_KEY
 
 JSON_SCHEMA_DIALECT = "http://json-schema.org/draft-07/schema#"

@@ -1,7 +1,9 @@
-"""Validates the admin's settings.
+"""Merges and validates the admin's settings.
 
-A null means "not set" at a known key, and removes an entry that a settings file of lower priority adds. A null at an
-unknown key stays, so that validation rejects the key.
+Settings are merged as Helm merges values files: mappings key by key; any other value of the later file replaces the
+earlier one (https://helm.sh/docs/chart_template_guide/values_files/). A null means "not set" at a known key, and
+removes an entry that a settings file of lower priority adds. A null at an unknown key stays, so that validation
+rejects the key.
 """
 
 from __future__ import annotations
@@ -20,9 +22,61 @@ from gpuspawner.core.text.wording import sanitize_name
 from gpuspawner.settings.checks import check_presets, check_settings
 from gpuspawner.settings.convert import convert_settings
 from gpuspawner.settings.gpu import build_accelerator_table, load_builtin_accelerators
-from gpuspawner.settings.merging import convert_to_plain
 from gpuspawner.settings.models import SettingsModel
 from gpuspawner.settings.validation_errors import explain_validation_errors
+
+_DEEPEST = 12
+"""Levels of nesting. Settings have six; the limit stops a mapping that contains itself through a YAML anchor."""
+
+
+def merge_values(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values with overrides merged into them; new keys come last.
+
+    :param base: values with lower priority.
+    :param overrides: values with higher priority.
+    """
+    merged = dict(base)
+    for key, value in overrides.items():
+        if isinstance(value, Mapping):
+            existing = merged.get(key)
+            merged[key] = merge_values(existing if isinstance(existing, Mapping) else {}, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def diff_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the overrides that turn one mapping into another; a removed key is null.
+
+    :param before: the values to start from.
+    :param after: the values to reach with :func:`merge_values`.
+    """
+    changed: dict[str, Any] = {key: None for key in before if key not in after}
+    for key, value in after.items():
+        old = before.get(key)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            if inside := diff_values(old, value):
+                changed[key] = inside
+        elif key not in before or repr(old) != repr(value):  # True is not 1
+            changed[key] = value
+    return changed
+
+
+def convert_to_plain(value: object, *, depth: int = _DEEPEST) -> object:
+    """Return dicts and lists in place of other mappings and sequences, such as traitlets' ``Config``.
+
+    :param value: settings.
+    :param depth: levels of nesting that are allowed.
+    :raises SettingsError: the settings are nested deeper than that.
+    """
+    if depth == 0:
+        message = f"settings are nested more than {_DEEPEST} deep"
+        raise SettingsError(Problem(field="", code="bad_value", message=message))
+    if isinstance(value, Mapping):
+        return {key: convert_to_plain(entry, depth=depth - 1) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [convert_to_plain(entry, depth=depth - 1) for entry in value]
+    return value
 
 
 def drop_nulls(value: object, annotation: object) -> object:

@@ -308,17 +308,18 @@ ROWS: Mapping[str, Row] = {
 LIMITS: Mapping[str, Bounds] = {
     "largest_package": Bounds(high=15),
     "modules": Bounds(high=180),
+    "median_lines": Bounds(low=140, high=250),
     "small_modules": Bounds(high=0),
     "circles": Bounds(high=0),
     "names_twice": Bounds(high=3),
     "verbs": Bounds(low=60),
-    "parameters": Bounds(low=25),
+    "parameters": Bounds(low=85),
     "spawner_any": Bounds(high=0),
     "reach_ins": Bounds(high=0),
     "foreign_reach_ins": Bounds(high=0),
     "caches": Bounds(high=0),
     "trait_bases": Bounds(high=1),
-    "vague_words": Bounds(high=6.5),
+    "vague_words": Bounds(high=0.5),
     "rows_without_ids": Bounds(high=0),
 }
 """The bounds that the code keeps on every run of the tests. They are to become the goals."""

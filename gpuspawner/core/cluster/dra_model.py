@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from sys import intern
 from typing import NamedTuple, TypeAlias
 
-from gpuspawner.core.cluster.interning import intern_amounts, intern_labels
+from gpuspawner.core.cluster.decode import intern_amounts, intern_labels
 from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text, as_text_map
 

@@ -16,9 +16,9 @@ from gpuspawner.core.catalog.model import Catalog, CustomImages, GPUType, Image,
 from gpuspawner.core.catalog.policy_model import UNLIMITED
 from gpuspawner.core.catalog.software import describe_vendors, explain_misfit
 from gpuspawner.core.errors import SelectionError
-from gpuspawner.core.form.cache import FormCache
 from gpuspawner.core.form.views import (
     CustomImageView,
+    FormCache,
     GPUTypeState,
     GPUTypeView,
     ImageView,

@@ -78,7 +78,7 @@ def iter_bound_pods(
 ) -> Iterator[Pod]:
     """Yield the bound pods of a namespace whose labels satisfy a predicate.
 
-    Equal labels mostly are one object (:mod:`gpuspawner.core.cluster.interning`), so results are cached by id.
+    Equal labels mostly are one object (:mod:`gpuspawner.core.cluster.decode`), so results are cached by id.
     """
     answers: dict[int, bool] = {}
     for pod in occupancy.iter_pods(namespace):

@@ -18,7 +18,7 @@ from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog
-from gpuspawner.core.form.cache import FormCache
+from gpuspawner.core.form.views import FormCache
 from gpuspawner.core.progress.model import QueuePlace
 from gpuspawner.core.text.i18n import ENGLISH, use_language
 from gpuspawner.kube.resources.queue_positions import QueuePositions

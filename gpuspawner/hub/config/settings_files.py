@@ -17,7 +17,7 @@ from gpuspawner.core.text.i18n import ENGLISH, use_language
 from gpuspawner.hub.config.offer import ParsedSettings, make_settings_key
 from gpuspawner.hub.trait_overrides import copy_nested
 from gpuspawner.settings.files import compute_fingerprint, merge_settings_files
-from gpuspawner.settings.merging import diff_values, merge_values
+from gpuspawner.settings.parsing import diff_values, merge_values
 
 CHECK_INTERVAL_S = 1.0
 _SETTLED_S = 1.0

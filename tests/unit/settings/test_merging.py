@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.errors import SettingsError
-from gpuspawner.settings.merging import convert_to_plain, diff_values, merge_values
+from gpuspawner.settings.parsing import convert_to_plain, diff_values, merge_values
 
 KEYS = st.sampled_from(["a", "b", "c"])
 LEAVES = st.one_of(st.booleans(), st.integers(0, 2), st.lists(st.integers(0, 1), max_size=2), st.none())

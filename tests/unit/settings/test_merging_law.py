@@ -16,7 +16,7 @@ from gpuspawner.core.catalog.policy_model import Policy
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.core.request.field_definitions import CLOSED_CHOICES
 from gpuspawner.settings import Settings
-from gpuspawner.settings.merging import merge_values
+from gpuspawner.settings.parsing import merge_values
 
 ENTRY = {"order": st.integers(-1, 1), "enabled": st.booleans(), "display_name": st.sampled_from(["A", "B"])}
 COUNT = st.integers(0, 3)

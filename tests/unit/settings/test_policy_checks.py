@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from gpuspawner.settings.checks import check_policy
 from gpuspawner.settings.models import SettingsModel
-from gpuspawner.settings.policy_checks import check_policy
 
 IMAGES = {"torch": {"image": "a"}, "old": {"image": "b", "enabled": False}}
 GPUS = {"t4": {"resource": "nvidia.com/gpu"}, "p100": {"resource": "nvidia.com/gpu", "enabled": False}}
