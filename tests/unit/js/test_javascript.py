@@ -19,7 +19,7 @@ from gpuspawner.core.text.i18n import Language, use_language
 from gpuspawner.hub.form.rendering import translate_script
 from gpuspawner.hub.request.languages import load_languages
 from hatch_build import minify_all
-from tests.unit.core.form.test_formview import CATALOG, INVENTORY
+from tests.unit.core.form.test_build import CATALOG, INVENTORY
 from tests.unit.islands import TABLES, build_view, faults, tabled
 
 HERE = Path(__file__).parent

@@ -8,7 +8,7 @@ from gpuspawner.core.catalog.model import Image
 from gpuspawner.core.catalog.policy_model import ANY, AmountRange, GPUTypeRule, Policy, Rule
 from gpuspawner.core.form.fields import FilledFields, fill_fields
 from gpuspawner.core.request.selection import validate
-from tests.unit.core.form.test_formview import CATALOG, DEFAULTS
+from tests.unit.core.form.test_build import CATALOG, DEFAULTS
 from tests.unit.core.policies import GIB, HOUR_S, allowed, server
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.progress.events import scrub_event
-from tests.unit.core.progress.test_event_sources import JSON
+from tests.unit.core.progress.test_events import JSON
 from tests.unit.core.starts import event
 
 

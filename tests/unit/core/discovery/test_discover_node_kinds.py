@@ -9,7 +9,7 @@ from hypothesis import given
 
 from gpuspawner.core.cluster.model import Node, Taint
 from gpuspawner.core.discovery.discover import SIMULATED_LABEL, discover_gpu_types, group_nodes_by_kind
-from tests.unit.core.discovery.test_discovery import GPU, NODES, PRODUCT, TABLE
+from tests.unit.core.discovery.test_discover import GPU, NODES, PRODUCT, TABLE
 
 CARDS = {GPU: 8, "cpu": 95_690}
 FIRST = Node(name="a", labels={PRODUCT: "H100", "kubernetes.io/hostname": "a"}, allocatable=CARDS, capacity=CARDS)
