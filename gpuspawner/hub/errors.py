@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import MutableMapping
 from http import HTTPStatus
 from typing import Any
 
 import aiohttp
+from jupyterhub.app import JupyterHub
 from kubernetes_asyncio.client.rest import ApiException
 from tornado import web
 
@@ -21,6 +23,7 @@ from gpuspawner.core.errors import GPUSpawnerError, PolicyError
 from gpuspawner.core.policy.denials import NAMESPACE_QUOTA, POLICY_UNREADABLE
 from gpuspawner.core.text.i18n import gettext, gettext_lazy, translate_now
 from gpuspawner.core.text.wording import join_sentences
+from gpuspawner.hub.spawner_protocol import HubUser
 
 try:
     from jupyterhub.spawner import SpawnException
@@ -173,3 +176,27 @@ def _parse_status_message(body: Any) -> str:
         return ""
     message = status.get("message") if isinstance(status, dict) else None
     return message if isinstance(message, str) else ""
+
+
+def forgive_refused_start(user: HubUser) -> None:
+    """Take a refused start out of JupyterHub 5's count of consecutive failures, before JupyterHub adds it.
+
+    JupyterHub 5 counts each start that ends with an exception, also the user's mistakes, and ends the hub at
+    ``consecutive_failure_limit`` (5 under zero-to-jupyterhub). Five wrong REST requests would restart the hub.
+
+    :param user: the user whose start was refused.
+    """
+    if COUNTS_REFUSALS:
+        counting = _find_handler_settings() or user.settings
+        counting["failure_count"] = counting.get("failure_count", 0) - 1
+
+
+def _find_handler_settings() -> MutableMapping[str, Any] | None:
+    """Return the settings in which JupyterHub's handlers count failures; None outside a hub.
+
+    A user's settings are those that the web application was made from; tornado's application holds a copy.
+    """
+    if not JupyterHub.initialized():
+        return None
+    settings: MutableMapping[str, Any] = JupyterHub.instance().tornado_application.settings
+    return settings

@@ -29,14 +29,19 @@ from gpuspawner.hub.admission.service import AdmissionService
 from gpuspawner.hub.config.offer import Offer, OfferFactory, ParsedSettings
 from gpuspawner.hub.config.settings_files import ReloadingSettings, SettingsFilesCache
 from gpuspawner.hub.config.traits import GPUSpawnerTraits
-from gpuspawner.hub.errors import RefusedStart, explain_cluster_error, make_refusal, make_unread_cluster_failure
+from gpuspawner.hub.errors import (
+    RefusedStart,
+    explain_cluster_error,
+    forgive_refused_start,
+    make_refusal,
+    make_unread_cluster_failure,
+)
 from gpuspawner.hub.form.live import build_live
 from gpuspawner.hub.form.rendering import render
 from gpuspawner.hub.form.warnings import AdminWarnings, WarningScope
 from gpuspawner.hub.kubespawner.events import PodEvent, select_pod_events
 from gpuspawner.hub.kubespawner.reflectors import (
     EventsAccess,
-    forgive_refused_start,
     give_up_dead_reflectors,
     is_given_up,
     make_nonfatal_reflector,

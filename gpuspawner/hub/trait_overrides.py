@@ -25,7 +25,7 @@ def copy_nested(value: Any) -> Any:
 
 @dataclass(slots=True)
 class TraitOverrides:
-    """A spawner's traits that are set for a start, with the admin's values of them.
+    """A spawner's traits that are set for a start, and the values that the admin gave them.
 
     :param owner: the spawner.
     """

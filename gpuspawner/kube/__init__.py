@@ -4,7 +4,7 @@ The hub's `kubernetes_asyncio` client enters. An :class:`~gpuspawner.core.cluste
 what is unknown, why, and how old the data is; reading it raises no error. Quotas, queue positions and volumes' nodes
 leave through their own classes. The room knows settings, forms and users as little as JupyterHub.
 
-- `store`: one :class:`ClusterStore` for the process combines everything that is watched.
+- `store`: one :class:`ClusterStore` for the process combines everything that is watched; the page sizes of lists.
 - `client`: send requests, parse answers, check rights.
 - `watch`: list and watch one resource.
 - `resources`: DRA devices, Karpenter NodePools, quotas, volumes, Kueue's queues.

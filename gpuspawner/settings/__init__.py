@@ -5,10 +5,10 @@ The mapping below `hub.config.GPUSpawner`, or YAML files with such mappings, ent
 
 - `parsing`: validate the mapping; start here.
 - `models`, `gpu`, `policy`: the keys of the settings as pydantic models; `value_types`: their values.
-- `checks`, `policy_checks`: rules that involve several keys.
+- `checks`: rules that involve several keys.
 - `convert`: build core's catalog from the models.
-- `files`, `merging`: read settings files and merge them as Helm does.
-- `json_schema`: JSON Schema for editors and Helm; `validation_errors`: error messages; `dotted_paths`: find a path.
+- `files`: read settings files; `parsing` merges them as Helm does.
+- `json_schema`: JSON Schema for editors and Helm; `validation_errors`: error messages and YAML paths.
 - `profiles`: convert a KubeSpawner `profile_list` to settings.
 """
 

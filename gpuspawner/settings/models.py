@@ -34,7 +34,7 @@ from gpuspawner.settings.value_types import (
 )
 
 QueueName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$")]
-"""A name that is the value of a label as well."""
+"""Name of a LocalQueue or WorkloadPriorityClass of Kueue; pods name it in a label, so it is a valid label value."""
 
 
 class QueueSetting(StrictModel):

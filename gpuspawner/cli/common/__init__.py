@@ -3,9 +3,8 @@
 In: results as JSON values or lines of text. Out: a table, JSON or YAML on a stream. The room must not know commands,
 values files or clusters.
 
-- ``exits``: the exit codes.
 - ``findings``: a mistake with severity, file and line; sorting and formatting of findings.
-- ``output``: colors, columns, ``--output``.
+- ``output``: exit codes, colors, columns, ``--output``.
 """
 
 from gpuspawner.cli.common.findings import FilePosition, Finding, Severity, format_findings, sort_findings

@@ -4,7 +4,7 @@ In: a cluster view, and objects that ``fact_reader`` reads with the admin's own 
 consequence and fix. Rules are functions from ``ClusterFacts`` to findings and must not read the cluster; nothing is
 changed in the cluster, except that ``isolation_probe`` starts pods with ``--probe``.
 
-- ``command``: arguments and output. ``rules``: the list of all rules.
+- ``command``: arguments, ``RULES`` (the list of all rules) and output.
 - ``facts``, ``fact_reader``, ``api``: the facts, and how they are read. ``diagnosis``: a finding.
 - Rules about the hub: ``hub_health``, ``pod_health``; about nodes: ``node_health``, ``device_plugins``,
   ``gpu_sharing``; about settings: ``choices``, ``namespace``, ``referenced_objects``.

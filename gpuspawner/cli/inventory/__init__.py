@@ -3,10 +3,9 @@
 In: a cluster view of the room ``cluster``. Out: rows for tables and JSON, where None means unknown. The room must not
 count GPUs itself: it shows the counts of ``gpuspawner.core``.
 
-- ``command``: arguments, ``--watch`` and the report.
+- ``command``: arguments, ``--watch``, the report and the rights of the hub's ServiceAccount.
 - ``gpu_type_rows``: GPU types with counts, taints and the users that may choose them.
 - ``node_rows``: nodes, and why servers cannot get their GPUs.
-- ``rbac_status``: rights of the hub's ServiceAccount.
 """
 
 from gpuspawner.cli.inventory.command import InventoryReport, RightStatus, build_inventory_report, check_granted_rights

@@ -5,9 +5,8 @@ the hub's spawners, and what servers require of the cluster. The room must not k
 
 - ``yaml_reader``: one YAML file, with positions and mistakes.
 - ``helm_values``: several files merged; finds the chart's values below a parent chart's key.
-- ``chart_config``: chart values → traits of KubeSpawner.
+- ``chart_config``: chart values → traits of KubeSpawner; secrets, StorageClasses and rights that the values require.
 - ``trait_sources``: where the files set a trait.
-- ``chart_requirements``: secrets, StorageClasses and rights that the values require.
 """
 
 from gpuspawner.cli.values.chart_config import (

@@ -270,7 +270,7 @@ def _describe_node(node: Any) -> object:
 
 
 class _Reader:
-    """Converts the nodes of one file.
+    """Converts the YAML nodes of one file to values with positions.
 
     :ivar flaws: mistakes found so far.
     """

@@ -5,7 +5,7 @@ The room knows nothing of GPU types, users or the hub. It compares a constraint 
 ``scheduling`` combines the results.
 
 - ``model``, ``dra_model``: the values; ``state``: occupancy and inventory; ``dra_counts``: devices by node
-- ``decode``, ``decode_selectors``, ``pod_requests``: JSON to values; ``interning``: one object for equal values
+- ``decode``, ``decode_selectors``, ``pod_requests``: JSON to values, one object for equal values
 - ``node_affinity``, ``selectors``, ``taints``: match constraints against nodes, pods and namespaces
 - ``node_table``: amounts by column and groups of equivalent nodes, for scans of thousands of nodes
 """

@@ -67,7 +67,7 @@ def find_ending(
 def explain_removal(
     pod: Mapping[str, object], events: Sequence[SourcedEvent], *, is_node_lost: bool = False
 ) -> ProgressMessage:
-    """Return why a pod is gone that the hub has not deleted.
+    """Return why a pod that the hub did not delete is gone.
 
     :param pod: the last observed v1 Pod in JSON.
     :param is_node_lost: whether its node is not ready or gone; for a pod that never ran there is no other evidence.

@@ -1,11 +1,12 @@
 """Sorts events of a pod by their source, and scrubs them for the user.
 
-Several components use the same reasons. Events come from two recorders, and the API server converts between them:
-``source.component`` of one is ``reportingController`` of the other, and some times are null
+Several components use the same reasons. Components write events through two APIs, core/v1 and events.k8s.io/v1, and
+the API server converts between them: ``source.component`` in one is ``reportingController`` in the other, and some
+timestamps may be null
 (https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/).
 
-A user sees only text about the own pod. Messages of Kubernetes can name other users' pods, labels and taints. A message
-is therefore kept only where its form is known.
+A user sees only text about their own pod. Messages of Kubernetes can name other users' pods, labels and taints. A
+message is therefore kept only where its form is known.
 """
 
 from __future__ import annotations

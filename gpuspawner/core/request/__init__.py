@@ -6,7 +6,7 @@ users, policies or KubeSpawner.
 
 - ``field_definitions`` declares the fields of the form, ``fields`` what a field can be: start there to add a field.
 - ``options`` reads forms and links, ``selection`` validates user options, ``checks`` has the checks of single values.
-- ``pod_requirements`` says what the pod must carry, ``run_time`` when a server ends.
+- ``pod_requirements`` says what the pod must carry.
 """
 
 from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, FIELDS, FORM_FIELDS

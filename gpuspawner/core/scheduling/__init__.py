@@ -4,8 +4,8 @@ In: a pod (pending, or not created yet) and an :class:`~gpuspawner.core.cluster.
 Out: YES, NO or UNKNOWN with obstacles, for one node (:class:`FitResult`) or for all (:class:`ScanResult`).
 The room knows nothing of GPU types, autoscalers or users. Preemption is not modelled.
 
-- ``check``: one node at a time; ``scan``: all nodes at once, with the same answers; ``results``: their results
-- ``node_filters``: taints, affinity and volumes; ``resources``: requests against free amounts
+- ``scan``: one node at a time or all nodes at once, with the same answers; ``results``: their results
+- ``node_filters``: taints, affinity, volumes, and requests against free amounts
 - ``pod_filters``: host ports and nominated pods; ``pod_affinity``, ``topology_spread``: other pods' domains
 """
 

@@ -4,8 +4,7 @@ In: English messages with ``{name}`` placeholders, and values to fill in or to q
 Out: text in the language of the current request. The room knows nothing of clusters, GPUs or HTTP.
 
 - ``i18n``: the current language, translation, messages that are translated later
-- ``wording``: lists of names, articles, sentences and clauses
-- ``quoting``: a user's input inside a message, and suggestions for misspelled names
+- ``wording``: lists of names, sentences and clauses; a user's input inside a message; suggestions for misspelled names
 """
 
 from gpuspawner.core.text.i18n import Language, gettext, gettext_lazy, ngettext, translate_now, use_language

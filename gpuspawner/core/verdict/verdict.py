@@ -49,12 +49,13 @@ def find_pods_ahead(
 ) -> tuple[Pod, ...]:
     """Return the pending pods that compete with a pod and are scheduled before it, in no order.
 
-    They request one of its devices (or no device, like it), and could run on a node that could take it. kube-scheduler
+    They request an extended resource that it requests too (or none, if it requests none), and could run on a node that
+    could take it. kube-scheduler
     takes higher priorities first, then older pods (queuesort/priority_sort.go). A pod that does not exist yet is the
     last of its priority.
 
     :param nodes: nodes that could take the pod.
-    :param gpu: the type of all these nodes; its labels are compared while there is no node.
+    :param gpu: the GPU type of all these nodes; if there are no nodes, pods are compared with the labels of the type.
     """
     devices = _list_devices(pod)
     shared: dict[tuple[int, ...], bool] = {}

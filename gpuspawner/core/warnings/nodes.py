@@ -95,7 +95,7 @@ def _is_settled(node: Node) -> bool:
 class _NodeInspection:
     """Checks one node after another.
 
-    :param ambiguous: as for :func:`gpuspawner.core.catalog.node_labels.read_node_gpu`.
+    :param ambiguous: Karpenter's models that some nodes offer whole and others in parts.
     """
 
     catalog: Catalog

@@ -41,7 +41,7 @@ class Offer:
 
     :param catalog: the choices.
     :param inventory: state of the cluster.
-    :param uncounted: slugs of GPU types whose ``max_count`` comes from the cluster.
+    :param uncounted: slugs of GPU types without ``max_count`` in the settings; the largest on a node replaces it.
     :param volume_topology: reads on which nodes a pod's claims can be mounted; None without a cluster.
     :param quotas: reads what a namespace's ResourceQuotas leave; None without a cluster.
     :param queues: reads positions in Kueue's queues; None without a cluster.

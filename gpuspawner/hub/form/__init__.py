@@ -4,7 +4,6 @@ A spawner, its `Offer` and a `Selection` enter. HTML, the form's live state and 
 decides nothing about what a user may start (`hub.admission`), and starts nothing (`hub.start`).
 
 - `live`: `build_live` predicts verdicts, `find_startable_alternatives` finds choices that start now.
-- `rendering`: `render` turns a `FormView` into HTML.
-- `script_language`: translate the form's JavaScript.
+- `rendering`: `render` turns a `FormView` into HTML and translates the form's JavaScript.
 - `warnings`: `AdminWarnings` finds and logs problems of nodes, presets and policy.
 """

@@ -136,7 +136,7 @@ async def _start_pods_reflector(spawner: WatchingSpawner) -> None:
     try:
         await private_api.start_pods_reflector(spawner)
     except SystemExit as error:
-        # KubeSpawner ends the hub where its watch of all namespaces fails. A form must not end the hub.
+        # KubeSpawner ends the hub if its watch of all namespaces fails. A form must not end the hub.
         raise RuntimeError("the pods of all namespaces cannot be watched") from error
 
 

@@ -13,12 +13,10 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
 
-from jupyterhub.app import JupyterHub
 from kubernetes_asyncio.client.rest import ApiException
 
-from gpuspawner.hub.errors import COUNTS_REFUSALS
 from gpuspawner.hub.kubespawner import private_api
-from gpuspawner.hub.spawner_protocol import HubUser, WatchingSpawner
+from gpuspawner.hub.spawner_protocol import WatchingSpawner
 
 
 def _is_dead(reflector: Any) -> bool:
@@ -125,30 +123,6 @@ async def wait_for_first_list(reflectors: Mapping[Any, Any], key: Any) -> None:
         await asyncio.wait([first])
         if key in reflectors and reflectors[key].first_load_future is first:
             first.result()
-
-
-def forgive_refused_start(user: HubUser) -> None:
-    """Take a refused start out of JupyterHub 5's count of consecutive failures, before JupyterHub adds it.
-
-    JupyterHub 5 counts each start that ends with an exception, also the user's mistakes, and ends the hub at
-    ``consecutive_failure_limit`` (5 under zero-to-jupyterhub). Five wrong REST requests would restart the hub.
-
-    :param user: the user whose start was refused.
-    """
-    if COUNTS_REFUSALS:
-        counting = _find_handler_settings() or user.settings
-        counting["failure_count"] = counting.get("failure_count", 0) - 1
-
-
-def _find_handler_settings() -> MutableMapping[str, Any] | None:
-    """Return the settings in which JupyterHub's handlers count failures; None outside a hub.
-
-    A user's settings are those that the web application was made from; tornado's application holds a copy.
-    """
-    if not JupyterHub.initialized():
-        return None
-    settings: MutableMapping[str, Any] = JupyterHub.instance().tornado_application.settings
-    return settings
 
 
 EVENTS_DENIED_S = 60.0

@@ -3,7 +3,6 @@
 JupyterHub's handler enters. The values live in context variables, because JupyterHub passes them to the spawner only in
 part; tornado runs each request in its own context. The room knows neither the cluster nor policy.
 
-- `context`: the viewer, the values of a sent form, and links that fill in the form.
+- `context`: the viewer, the values of a sent form, and links that start a server or fill in the form.
 - `languages`: choose the language from `Accept-Language` or from the sent form.
-- `links`: the prefix of options in links to the spawn page.
 """

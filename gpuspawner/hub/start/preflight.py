@@ -65,7 +65,9 @@ async def run_preflight(spawner: StartingSpawner, pod: Any, *, offer: Offer, gpu
 
 
 def _drop_environment(pod: Any) -> Any:
-    """Return a pod without environments and mounts: most of the work of serialization, and ignored by schedulers.
+    """Return a pod without environments and mounts.
+
+    They are most of the work of serialization, and schedulers ignore them.
 
     :param pod: the client's model of it; returned as it is if a hook has replaced the model.
     """

@@ -3,11 +3,10 @@
 An API method of `kubernetes_asyncio` and its arguments enter. A response, its text in pieces or the decoded JSON
 objects of a list leave. Every failure becomes an :class:`APIUnavailableError`. The modules know neither nodes nor pods.
 
-- `api_requests`: send a request, read or stream its response.
-- `listing`: read a paginated list without blocking the event loop.
+- `api_requests`: send a request, read or stream its response, read a paginated list without blocking the event loop,
+  ask whether the hub has a right (SelfSubjectAccessReview).
 - `json_stream`: parse JSON and watch lines that arrive in chunks.
 - `pacing`: yield to the event loop, back off after a failure, monotonic time.
-- `access`: ask whether the hub has a right (SelfSubjectAccessReview).
 """
 
 from gpuspawner.kube.client.api_requests import (

@@ -4,12 +4,11 @@ A list method of `kubernetes_asyncio` enters. Decoded objects reach an `ObjectCa
 translated reason for missing data leave through `WatchLoop`. The room knows no DRA, Karpenter, forms or users.
 
 - `watch_loop`: retry after failures, check rights, give reasons in text for users.
-- `watch`: one list and one watch request at a time, and when the data counts as confirmed.
-- `list_reconciler`: apply a new list to the objects in memory.
-- `pending_events`: keep the last event of each object until it is applied.
+- `watch`: one list and one watch request at a time, when the data counts as confirmed, and fewer
+  full garbage collections during large lists.
+- `pending_events`: keep the last event of each object until it is applied, and apply a new list.
 - `read_batching`: pause reading from the connection so that events are processed in batches.
 - `object_caches`: decode nodes and pods and put them into the `Occupancy`.
-- `gc_tuning`: avoid full garbage collections during large lists.
 """
 
 from gpuspawner.kube.watch.object_caches import NodeCache, ObjectCache, PodCache

@@ -12,10 +12,9 @@ from jupyterhub.app import JupyterHub
 from kubernetes_asyncio.client.rest import ApiException
 from tornado import web
 
-from gpuspawner.hub.errors import COUNTS_REFUSALS
+from gpuspawner.hub.errors import COUNTS_REFUSALS, forgive_refused_start
 from gpuspawner.hub.kubespawner.hub_pods import has_read_pods
 from gpuspawner.hub.kubespawner.reflectors import (
-    forgive_refused_start,
     give_up_dead_reflectors,
     is_given_up,
     make_takeover_reflector,
