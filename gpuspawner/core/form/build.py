@@ -1,10 +1,4 @@
-"""Builds the form view: what is offered, what stands in the fields, what is wrong with them.
-
-Total over whatever was saved or typed: a choice that is no longer offered falls back to the default with a notice at
-its field. Knows no HTML.
-
-The part of the form that changes with the cluster: what each GPU type has, and whether the choice can start.
-"""
+"""Builds the form's view for one user, and encodes the part of it that the form's script reads."""
 
 from __future__ import annotations
 
@@ -85,13 +79,13 @@ from gpuspawner.core.verdict.wording import format_verdict, format_verdict_label
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveState:
-    """What is known of the cluster at the moment the form is shown.
+    """The results for one form that depend on the cluster's current state.
 
-    :param availabilities: of each GPU type, in the catalog's order; None: to be counted from the inventory.
-    :param verdict: on the choice that stands in the fields; None where it is no valid one.
-    :param alternatives: choices that fit where that one does not, the nearest first.
-    :param presets: verdicts on presets as they are, by slug; none on those that nobody looked at.
-    :param cache: keeps parts of the view for the next form; None to keep nothing.
+    :param availabilities: availability of each GPU type, in the catalog's order; None to count it from the inventory.
+    :param verdict: whether the selection in the fields can start; None if the fields hold no valid selection.
+    :param alternatives: similar selections that can start if this one cannot, the most similar first.
+    :param presets: preset slug → verdict; presets without a verdict are missing.
+    :param cache: keeps parts of the view for later forms; None for no cache.
     """
 
     availabilities: tuple[Availability, ...] | None = None
@@ -104,9 +98,11 @@ class LiveState:
 def find_type_state(
     gpu: GPUType, available: Availability, *, scalable_pools: Iterable[ScalableNodePool] | None = ()
 ) -> tuple[GPUTypeState, str]:
-    """Return whether one GPU of a type can start now, and why not, a sentence.
+    """Return whether a server with one GPU of a type could start now, and a sentence why not, or "".
 
-    :param growths: what autoscalers may add, None when that is not known.
+    :param gpu: the GPU type.
+    :param available: its availability.
+    :param scalable_pools: node pools that autoscalers may enlarge; None if unknown.
     """
     if available.total is None:
         return GPUTypeState.UNKNOWN, ""
@@ -123,15 +119,17 @@ def find_type_state(
         return GPUTypeState.UNKNOWN, ""
     if available.free:
         return GPUTypeState.FREE, ""
-    # Not "in use": their nodes may be closed to new servers for the time being.
+    # The text does not say "in use", because the GPUs may be on cordoned nodes.
     reason = gettext("Not free right now.") if available.total == 1 else gettext("None is free right now.")
     return GPUTypeState.BUSY, _append_new_node_time(reason, gpu)
 
 
 def build_verdict_view(live: LiveState, selection: Selection | None, *, catalog: Catalog) -> VerdictView | None:
-    """Return the verdict in words, with what each alternative fills in; None where there is none.
+    """Return the view of the verdict and its alternatives, or None without a verdict.
 
-    :param selection: what stands in the fields.
+    :param live: contains the verdict and the alternatives.
+    :param selection: the selection in the fields; None if it is invalid.
+    :param catalog: the offer for all users.
     """
     if live.verdict is None:
         return None
@@ -148,14 +146,21 @@ def build_verdict_view(live: LiveState, selection: Selection | None, *, catalog:
 
 
 def build_outlook_view(verdict: Verdict | None) -> VerdictView | None:
-    """Return the verdict on a preset in a few words; None where there is none."""
+    """Return a short view of the verdict on a preset, or None without a verdict.
+
+    :param verdict: whether the preset can start.
+    """
     return (
         None if verdict is None else VerdictView(outcome=verdict.outcome.value, sentence=format_verdict_label(verdict))
     )
 
 
 def can_add_nodes(gpu: GPUType, scalable_pools: Iterable[ScalableNodePool] | None = ()) -> bool:
-    """Tell whether an autoscaler may add nodes with a type, as far as the admin said so, or the autoscaler itself."""
+    """Return whether an autoscaler may add nodes with a GPU type.
+
+    :param gpu: the type; its ``scale_up`` setting, or that of a member of a combined type, means yes.
+    :param scalable_pools: node pools that autoscalers may enlarge; None, if they are unknown, means yes.
+    """
     return (
         _find_fastest_scale_up(gpu) is not None
         or scalable_pools is None
@@ -164,7 +169,7 @@ def can_add_nodes(gpu: GPUType, scalable_pools: Iterable[ScalableNodePool] | Non
 
 
 def _find_fastest_scale_up(gpu: GPUType) -> ScaleUp | None:
-    """Return the soonest that an autoscaler may add, of a type or of those that will do for it."""
+    """Return the ``scale_up`` setting with the shortest time among a type and its members, or None without one."""
     known = [each.scale_up for each in (gpu, *gpu.members) if each.scale_up is not None]
     return min(known, key=lambda each: each.minutes, default=None)
 
@@ -183,13 +188,13 @@ UNIT_TEXTS = {
     UnitKind.MIG: gettext_lazy("MIG slice"),
     UnitKind.SHARED: gettext_lazy("shared"),
 }
-"""What one unit of a GPU type is, in people's words."""
+"""Texts for the kinds of GPU unit."""
 
 GPU_COLUMNS = (
     *("slug", "display_name", "memory_gib", "max_count", "total", "free"),
     *("state", "reason", "shapes", "largest_shapes", "scales"),
 )
-"""What the form's script gets of a GPU type, in the order of :func:`encode_gpu_row`."""
+"""Attributes of a GPU type that the form's script reads, in the order of :func:`encode_gpu_row`."""
 _IMAGE_COLUMNS = ("slug", "display_name", "misfits")
 _PRESET_COLUMNS = ("slug", "outlook", *FORM_FIELDS)
 _get_gpu_values = attrgetter(*GPU_COLUMNS)
@@ -204,32 +209,32 @@ def build_view(
     live: LiveState | None = None,
     allowance: Allowance | None = None,
 ) -> FormView:
-    """Build the form for one person.
+    """Return the view of the form for one user.
 
-    :param inventory: says what is not known and how old the rest is; counted if ``live`` holds no counts.
-    :param catalog: what holds for everybody.
-    :param filled: what stands in the fields, made of this very catalog and allowance; the defaults if not given.
-    :param problems: what was wrong with a form that came back.
-    :param live: what each GPU type has, and the verdict on what stands in the fields.
-    :param allowance: what the person may have of it; all if not given.
+    :param catalog: the offer for all users.
+    :param inventory: the cluster's state: its age, what is unknown, and the GPUs if ``live`` has no availabilities.
+    :param filled: contents of the fields, for the same catalog and allowance; None for the defaults.
+    :param problems: problems of a submitted form, shown at their fields.
+    :param live: availabilities and verdicts; None for no verdicts.
+    :param allowance: what the user may have of the catalog; None for all of it.
     """
     live = live or LiveState()
     allowance = allowance or Allowance(full_catalog=catalog, person=Person(name=""))
-    reach = catalog if allowance.blocked else allowance.catalog
+    allowed = catalog if allowance.blocked else allowance.catalog
     filled = filled or fill_fields(catalog, allowance=allowance)
     values = filled.values
     errors = _group_by_field(problems)
     selection = None if errors else filled.selection
     presets = tuple(_build_preset_views(allowance, live))
-    usual = (restore_fields(None, reach)[0], *(preset.values for preset in presets))
+    standard_values = (restore_fields(None, allowed)[0], *(preset.values for preset in presets))
     return FormView(
         images=apply_allowance_to_images(build_image_views(catalog, cache=live.cache), allowance),
-        custom_image=build_custom_image_view(reach.custom_images, values["custom_image"]),
-        cpu=build_number_view(reach.cpu, CPU.format_input),
-        memory=build_number_view(reach.memory, MEMORY.format_input),
-        run_time=build_number_view(reach.run_time, RUN_TIME.format_input),
+        custom_image=build_custom_image_view(allowed.custom_images, values["custom_image"]),
+        cpu=build_number_view(allowed.cpu, CPU.format_input),
+        memory=build_number_view(allowed.memory, MEMORY.format_input),
+        run_time=build_number_view(allowed.run_time, RUN_TIME.format_input),
         shared_memory=build_number_view(catalog.shared_memory, SHARED_MEMORY.format_input),
-        choices=tuple(_build_choice_field_views(reach)),
+        choices=tuple(_build_choice_field_views(allowed)),
         vendors=_build_vendor_views(allowance, inventory, live=live),
         presets=presets,
         values=values,
@@ -240,29 +245,37 @@ def build_view(
         verdict=_build_blocked_verdict(allowance) or build_verdict_view(live, selection, catalog=catalog),
         age_s=inventory.age_s,
         age_text=format_data_age(inventory.age_s),
-        is_open=bool(errors or filled.notices) or values not in usual,
+        is_open=bool(errors or filled.notices) or values not in standard_values,
         policy=build_policy_view(allowance, values),
     )
 
 
 def encode_view(view: FormView) -> dict[str, object]:
-    """Return the part of a view that the form's script reads, as a value ``json.dumps`` takes.
+    """Return the part of a view that the form's script reads, as a value for ``json.dumps``.
 
-    ``version`` counts the changes of this shape that an older script (a site's own copy, or that of a page that was
-    open while the hub was upgraded) could not read. ``values`` is what the verdict is about. Of things alike there may
-    be many, and pages ask for them again and again: they are a table, in which names stand once.
+    ``version`` changes when an older script could not read the new structure. Such scripts are a site's own copy, and
+    pages that were open during an upgrade of the hub. ``verdict`` is about ``values``. Images, GPU types and presets
+    are tables that contain the column names once, because open pages fetch this data repeatedly.
+
+    :param view: the form's view.
     """
     gpus = [encode_gpu_row(gpu) for vendor in view.vendors for gpu in vendor.types]
     return {**encode_view_without_gpus(view), "gpus": _encode_table(GPU_COLUMNS, gpus)}
 
 
 def encode_gpu_row(gpu: GPUTypeView) -> tuple[object, ...]:
-    """Return a row of ``gpus`` in :func:`encode_view`."""
+    """Return a row of the table ``gpus`` in :func:`encode_view`.
+
+    :param gpu: view of the GPU type.
+    """
     return tuple(_get_gpu_values(gpu))
 
 
 def encode_view_without_gpus(view: FormView) -> dict[str, object]:
-    """Return all of :func:`encode_view` but ``gpus``."""
+    """Return the result of :func:`encode_view` without ``gpus``.
+
+    :param view: the form's view.
+    """
     return {
         "version": view.version,
         "images": _encode_table(_IMAGE_COLUMNS, [_encode_image(image) for image in view.images if not image.denied]),
@@ -324,7 +337,7 @@ def _pick_attributes(value: object, *names: str) -> dict[str, object]:
 
 
 def _group_by_field(problems: Iterable[Problem]) -> dict[str, str]:
-    """Join the messages of each field."""
+    """Return field name → its messages, joined."""
     messages: dict[str, list[str]] = {}
     for problem in problems:
         messages.setdefault(problem.field, []).append(problem.message)
@@ -347,7 +360,7 @@ def _build_choice_field_views(catalog: Catalog) -> Iterator[ChoiceFieldView]:
 
 
 def _build_vendor_views(allowance: Allowance, inventory: Inventory, *, live: LiveState) -> tuple[VendorView, ...]:
-    """Group the GPU types by vendor, vendors and types in the catalog's order."""
+    """Return the GPU types grouped by vendor; vendors and types keep the catalog's order."""
     groups: dict[str, list[GPUTypeView]] = {}
     gpus = tuple(allowance.full_catalog.gpus.values())
     shown = set(list_shown_types(allowance))
@@ -410,18 +423,21 @@ def _build_gpu_type_view(
 
 
 def _convert_to_gib(size_bytes: int | None) -> float | None:
-    """Return bytes as GiB, a whole number as such: it is shorter."""
+    """Return bytes as GiB; whole numbers are integers, which are shorter in JSON."""
     if size_bytes is None:
         return None
     return size_bytes / BYTES_PER_GIB if size_bytes % BYTES_PER_GIB else size_bytes // BYTES_PER_GIB
 
 
 def _build_preset_views(allowance: Allowance, live: LiveState) -> Iterable[PresetView]:
-    """Yield the presets that can be started; one whose GPU type left the cluster cannot."""
-    catalog, reach = allowance.full_catalog, allowance.catalog
+    """Yield the presets that are valid in the catalog and not hidden by the policy.
+
+    A preset becomes invalid when its GPU type leaves the cluster.
+    """
+    catalog, allowed = allowance.full_catalog, allowance.catalog
     for preset in catalog.presets.values():
-        is_denied = preset.slug not in reach.presets
-        selection = try_validate({"preset": preset.slug}, catalog if is_denied else reach)
+        is_denied = preset.slug not in allowed.presets
+        selection = try_validate({"preset": preset.slug}, catalog if is_denied else allowed)
         denials = allowance.check_selection(selection) if selection is not None and is_denied else ()
         if selection is not None and not is_hidden_by_policy(denials, allowance):
             yield PresetView(
@@ -438,13 +454,13 @@ def _build_preset_views(allowance: Allowance, live: LiveState) -> Iterable[Prese
 
 
 def _build_denied_outlook(denials: Iterable[Denial], allowance: Allowance) -> VerdictView | None:
-    """Return why a preset is out of reach; None where everything is, which is said once."""
+    """Return a view of why a preset is denied; None if every start is blocked, which the form says once."""
     reason = "" if allowance.blocked else join_sentences(*(each.message for each in denials))
     return VerdictView(outcome=Outcome.NEVER.value, sentence=reason) if reason else None
 
 
 def _build_blocked_verdict(allowance: Allowance) -> VerdictView | None:
-    """Return what becomes of every choice while nothing at all may be started."""
+    """Return the verdict for a user who may start no server at all, or None for other users."""
     blocked = allowance.blocked
     return None if blocked is None else VerdictView(outcome=Outcome.NEVER.value, sentence=blocked.message)
 

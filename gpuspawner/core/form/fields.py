@@ -1,11 +1,8 @@
-"""What stands in the fields when the form opens: the saved choice as far as it is still offered, else the defaults.
+"""Fills in the form's fields: the submitted text, else the saved choice, else the defaults.
 
-Saved user options are hostile input (the hub stores them unchecked, its REST API lets anyone with the right to change
-them write any JSON), so each field passes the same validation as a new choice, one by one.
-
-What stands in the fields of a form: what was typed, else the saved choice, else the defaults; and its meaning.
-
-Found once for each form: the verdict and the page are about the same.
+Saved user options are untrusted, because the hub stores them unchecked and its REST API accepts any JSON for them. Each
+field is therefore validated on its own, like a new choice. A saved value that is no longer offered is replaced by the
+default, with a notice at its field.
 """
 
 from __future__ import annotations
@@ -45,13 +42,18 @@ from gpuspawner.core.text.wording import join_sentences
 from gpuspawner.core.units.duration import format_duration_option, parse_duration
 
 DenialExplainer = Callable[[str, Mapping[str, object]], str]
-"""Field and user options → why a person may not have what these hold there, a sentence; empty where it is gone."""
+"""Takes a field name and user options. Returns a sentence why the user may not have the field's value in these options,
+or "" if the policy does not deny it."""
 
 _MAX_QUOTED_CHARS = 40
 
 
 def try_validate(options: Mapping[str, object], catalog: Catalog) -> Selection | None:
-    """Return the selection these options stand for, None if they are not valid."""
+    """Return the selection of user options, or None if they are invalid.
+
+    :param options: user options, untrusted.
+    :param catalog: the offer to validate against.
+    """
     try:
         return validate(options, catalog)
     except SelectionError:
@@ -59,7 +61,10 @@ def try_validate(options: Mapping[str, object], catalog: Catalog) -> Selection |
 
 
 def format_field_values(selection: Selection) -> dict[str, str]:
-    """Return a selection as field values, in form notation (cores; GiB; hours and minutes with their units)."""
+    """Return a selection as field name → text of the form: cores, GiB, run times such as ``2h30m``.
+
+    :param selection: a valid selection.
+    """
     amounts = {each.name: (each, find_amount(selection, each)) for each in AMOUNT_FIELDS}
     values = {
         "image": selection.image,
@@ -75,7 +80,12 @@ def format_field_values(selection: Selection) -> dict[str, str]:
 def restore_fields(
     options: Mapping[str, object] | None, catalog: Catalog, *, explain_denial: DenialExplainer | None = None
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return field values and notices (field name → sentence about what was saved and is gone)."""
+    """Return field name → text, and field name → notice about a saved value that could not be restored.
+
+    :param options: saved user options, untrusted; None for the defaults.
+    :param catalog: the offer to the user.
+    :param explain_denial: explains values that the policy denies; None without a policy.
+    """
     form = _FieldRestorer(catalog, format_field_values(validate({}, catalog)), explain_denial=explain_denial)
     if not isinstance(options, Mapping):
         return form.values, form.notices
@@ -94,16 +104,19 @@ def restore_fields(
 
 
 class _FieldRestorer:
-    """Field values and notices while they are being restored, one field after the other."""
+    """Restores saved values one field at a time into ``values`` and ``notices``."""
 
     def __init__(self, catalog: Catalog, values: dict[str, str], *, explain_denial: DenialExplainer | None) -> None:
         self.catalog = catalog
         self.values = values
         self.notices: dict[str, str] = {}
-        self._why = explain_denial
+        self._denial_explainer = explain_denial
 
     def list_field_restorers(self) -> dict[str, Callable[[object], None]]:
-        """Return field name → how to restore it, of the fields that are shown; a count comes after its type."""
+        """Return field name → function that restores its saved value, for each shown field in the form's order.
+
+        The GPU type comes before the count, which depends on it.
+        """
         own: dict[str, Callable[[object], None]] = {
             "image": self._restore_image,
             "custom_image": self._restore_custom_image,
@@ -120,14 +133,14 @@ class _FieldRestorer:
         return {name: restorers[name] for name in FORM_FIELDS if name not in hidden}
 
     def fit_shared_memory(self) -> None:
-        """Leave the size of /dev/shm open where the memory that was restored has no room for it."""
+        """Clear the size of /dev/shm if it does not fit into the restored memory."""
         if self.values["shared_memory"]:
             self._restore_shared_memory(f"{self.values['shared_memory']}G")
 
     def fit_run_time(self, *, is_saved: bool) -> None:
-        """Shorten the run time to what the GPU type that was restored may have.
+        """Shorten the run time to the limit of the restored GPU type.
 
-        :param is_saved: it is no default of ours.
+        :param is_saved: whether the run time comes from saved options; shortening a default needs no notice.
         """
         gpu = self.values["gpu"] or None
         bounds = narrow_bounds(self.catalog.run_time, most=find_max_run_time_s(gpu, self.catalog))
@@ -152,7 +165,7 @@ class _FieldRestorer:
         self.notices.pop("image", None)
 
     def _note_image(self, saved: object, *, name: str = "image") -> None:
-        # A preset's image may stand in the field already, so what is named is what the person sees selected.
+        # The notice names the image in the field, which may be a preset's instead of the default.
         selected = self.catalog.images[self.values["image"]].display_name
         gone = gettext(IMAGE.gone, saved=_quote_saved(saved), name=selected)
         denied = self._explain_denial({name: saved}, name)
@@ -161,8 +174,7 @@ class _FieldRestorer:
         )
 
     def _explain_denial(self, options: Mapping[str, object], name: str) -> str:
-        """Return why a person may not have what was saved in a field, a sentence; empty where it is gone."""
-        return "" if self._why is None else self._why(name, options)
+        return "" if self._denial_explainer is None else self._denial_explainer(name, options)
 
     def _restore_amount(self, amount_field: AmountField, saved: object) -> None:
         name = amount_field.name
@@ -235,12 +247,12 @@ class _FieldRestorer:
 
 
 def _quote_saved(saved: object) -> str:
-    """Return what was saved, shortened and in brackets, if it is something a person can have picked."""
+    """Return a saved text or number in brackets, shortened; "" for other JSON values, which the form never saves."""
     if isinstance(saved, bool) or not isinstance(saved, str | int | float):
         return ""
     try:
         text = str(saved)
-    except ValueError:  # Python refuses to write out an integer of thousands of digits
+    except ValueError:  # Python does not convert integers with thousands of digits
         return ""
     shown = text if len(text) <= _MAX_QUOTED_CHARS else f"{text[:_MAX_QUOTED_CHARS]}…"
     return gettext(" ({saved})", saved=shown)
@@ -248,11 +260,11 @@ def _quote_saved(saved: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilledFields:
-    """What stands in the fields.
+    """The contents of the form's fields.
 
-    :param values: field name → text, in form notation.
-    :param notices: field name → sentence about what was saved and is gone.
-    :param selection: what the values stand for, None where that is no valid choice.
+    :param values: field name → text, in the units of the form.
+    :param notices: field name → sentence about a saved value that could not be restored.
+    :param selection: the selection that the values stand for; None if they are invalid.
     """
 
     values: Mapping[str, str]
@@ -267,29 +279,30 @@ def fill_fields(
     typed: Mapping[str, str] | None = None,
     allowance: Allowance | None = None,
 ) -> FilledFields:
-    """Return what stands in the fields when the form opens.
+    """Return the contents of the fields for a form that opens.
 
-    :param options: user options saved by an earlier start; hostile input, restored field by field.
-    :param typed: the form as it came back, shown as it is; wins over ``options``.
-    :param allowance: what the person may have of this catalog; all if not given.
+    :param catalog: the offer for all users.
+    :param options: user options of an earlier start, untrusted; None for the defaults.
+    :param typed: field name → text of a submitted form or a link, shown unchanged in place of ``options``.
+    :param allowance: what the user may have of the catalog; None for all of it.
     """
-    # While nothing at all may be started, nothing of what was saved is gone.
-    reach = catalog if allowance is None or allowance.blocked else allowance.catalog
+    # A user who may start no server at all still sees the saved choice, without notices.
+    allowed = catalog if allowance is None or allowance.blocked else allowance.catalog
     values, notices = restore_fields(
         options,
-        reach,
+        allowed,
         explain_denial=None if allowance is None else partial(_explain_field_denial, allowance=allowance),
     )
     if typed is not None:
         values, notices = _overlay_typed(values, typed, catalog=catalog), {}
-    selection = None if allowance is not None and allowance.blocked else _find_selection(values, reach)
+    selection = None if allowance is not None and allowance.blocked else _find_selection(values, allowed)
     return FilledFields(values=values, notices=notices, selection=selection)
 
 
 def _explain_field_denial(name: str, options: Mapping[str, object], *, allowance: Allowance) -> str:
-    """Return why somebody may not have what was saved in a field, a sentence; empty where it is just gone."""
+    """Return why the policy denies the saved value of a field, or "" if it does not."""
     full = allowance.full_catalog
-    # Which image goes with a GPU type is another matter.
+    # Other fields are tried with each image, because an image that cannot use the GPU type makes options invalid.
     images = ("",) if name.endswith("image") else full.images
     selection = next(filter(None, (try_validate({"image": slug, **options}, full) for slug in images)), None)
     denials = () if selection is None or allowance.blocked else allowance.check_selection(selection)
@@ -297,27 +310,27 @@ def _explain_field_denial(name: str, options: Mapping[str, object], *, allowance
 
 
 def _overlay_typed(values: Mapping[str, str], typed: Mapping[str, str], *, catalog: Catalog) -> dict[str, str]:
-    """Return what was typed, exactly, over what stands in the fields otherwise."""
-    if "preset" in typed:  # from a link: it fills in the fields the link does not name
+    """Return the field values, replaced by the submitted text of each field that has one."""
+    if "preset" in typed:  # The preset of a link fills in the fields that the link does not name.
         preset = try_validate({"preset": typed["preset"]}, catalog)
         values = values if preset is None else format_field_values(preset)
     merged = {name: typed.get(name, values[name]) for name in FORM_FIELDS}
     if catalog.custom_images is not None and typed.get("custom_image") and "image" not in typed:
-        merged["image"] = ""  # from a link: it takes the place of the image that stands there otherwise
+        merged["image"] = ""  # The custom image of a link replaces the image in the field.
     if "gpu_count" not in typed and merged["gpu"] != values["gpu"]:
-        merged["gpu_count"] = ""  # that number belonged to another GPU type
+        merged["gpu_count"] = ""  # The number in the field was for another GPU type.
     return merged
 
 
 def _list_hidden_fields(catalog: Catalog) -> set[str]:
-    """Return the names of the fields that the form does not show, because the catalog offers nothing for them."""
+    """Return the names of the fields for which the catalog offers nothing; the form does not show them."""
     hidden = {each.name for each in AMOUNT_FIELDS if getattr(catalog, each.name) is None}
     hidden |= {each.name for each in CLOSED_CHOICES if each.name not in catalog.choices}
     return hidden if catalog.custom_images is not None else {*hidden, "custom_image"}
 
 
 def _find_selection(values: Mapping[str, str], catalog: Catalog) -> Selection | None:
-    """Return the choice that stands in the fields, None where it is no valid one."""
+    """Return the selection in the fields, or None if it is invalid."""
     hidden = _list_hidden_fields(catalog)
     try:
         options = parse_form({name: [text] for name, text in values.items() if name not in hidden})

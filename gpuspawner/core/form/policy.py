@@ -1,9 +1,7 @@
-"""What the form shows of limits: who may not have what, what is in use already, how long servers run at most.
+"""Builds images, GPU types and limits as one user's form shows them.
 
-What this person may never have is left out where the admin says so (``policy.hide``); what they may have another time
-never is: their GPUs are in use, and the form has to say so.
-
-The images of the form, with the GPU types that each cannot use, and the one that a person may name.
+``policy.hide`` removes choices that the user may never have. Choices that are denied only while the user's or group's
+other servers hold GPUs stay, with the reason.
 """
 
 from __future__ import annotations
@@ -41,9 +39,10 @@ from gpuspawner.core.verdict.availability import Availability
 
 
 def build_image_views(catalog: Catalog, *, cache: FormCache | None = None) -> tuple[ImageView, ...]:
-    """Return the images as the form shows them, in the catalog's order.
+    """Return the views of all images, in the catalog's order.
 
-    :param cache: keeps the views for the next call; None to keep nothing.
+    :param catalog: the offer for all users.
+    :param cache: keeps the views for later forms; None for no cache.
     """
     return _build_image_views(catalog) if cache is None else cache.get_image_views(catalog, build=_build_image_views)
 
@@ -53,9 +52,10 @@ def _build_image_views(catalog: Catalog) -> tuple[ImageView, ...]:
 
 
 def build_custom_image_view(custom: CustomImages | None, written: str) -> CustomImageView | None:
-    """Return the image that a person names as the form shows it, None where that is not allowed.
+    """Return the view of the field for a custom image, or None if the catalog does not allow one.
 
-    :param written: what stands in its field.
+    :param custom: which custom images the admin allows; None for none.
+    :param written: the image reference in the field, may be empty.
     """
     if custom is None:
         return None
@@ -105,16 +105,23 @@ _PERMANENT_CODES = frozenset(
         denials.RUN_TIME_NOT_ALLOWED,
     }
 )
-"""Codes of what no other server of anybody has to stop for."""
+"""Codes of denials that do not depend on the usage of other servers."""
 
 
 def is_hidden_by_policy(found: Iterable[Denial | None], allowance: Allowance) -> bool:
-    """Tell whether what is denied for these reasons is not shown at all."""
+    """Return whether the form leaves a denied choice out.
+
+    :param found: the choice's denials; None for no denial.
+    :param allowance: what the user may have.
+    """
     return _hides_denied(allowance) and any(_is_permanent(each) for each in found)
 
 
 def list_shown_types(allowance: Allowance) -> list[str]:
-    """Return the slugs of the GPU types that are in the form."""
+    """Return the slugs of the GPU types that the form shows, in the catalog's order.
+
+    :param allowance: what the user may have.
+    """
     slugs = list(allowance.full_catalog.gpus)
     return (
         [slug for slug in slugs if not _is_permanent(find_gpu_denial(slug, allowance))]
@@ -124,29 +131,40 @@ def list_shown_types(allowance: Allowance) -> list[str]:
 
 
 def apply_allowance_to_images(views: Iterable[ImageView], allowance: Allowance) -> tuple[ImageView, ...]:
-    """Return the images that are shown: first those that may be used, each group in the order given."""
+    """Return the images that the form shows: those that the user may use, then denied ones, else in the given order.
+
+    :param views: images as all users see them.
+    :param allowance: what the user may have.
+    """
     if _is_unrestricted(allowance):
         return tuple(views)
-    gone = set(allowance.full_catalog.gpus).difference(list_shown_types(allowance))
+    hidden = set(allowance.full_catalog.gpus).difference(list_shown_types(allowance))
     found = []
     for view in views:
         denial = None if allowance.blocked else allowance.check_image(view.slug)
         if not is_hidden_by_policy([denial], allowance):
-            found.append(_drop_hidden_gpus(replace(view, denied=denial.message) if denial else view, gone))
+            found.append(_drop_hidden_gpus(replace(view, denied=denial.message) if denial else view, hidden))
     return tuple(sorted(found, key=lambda view: view.denied != ""))
 
 
 def find_gpu_denial(slug: str, allowance: Allowance) -> Denial | None:
-    """Return why a GPU type is out of reach; None where it is not, and where nothing is, which is said once."""
+    """Return why a GPU type is denied, or None; also None if every start is blocked, which the form says once.
+
+    :param slug: the GPU type's slug.
+    :param allowance: what the user may have.
+    """
     return None if allowance.blocked else allowance.check_gpu(slug)
 
 
 def apply_allowance_to_gpu(
     view: GPUTypeView, gpu: GPUType, *, available: Availability, allowance: Allowance
 ) -> GPUTypeView:
-    """Return a GPU type as it is for one person.
+    """Return the view of a GPU type with the user's denial, largest count and run time limit.
 
-    :param view: as it is for everybody.
+    :param view: the type as all users see it.
+    :param gpu: the type.
+    :param available: its availability.
+    :param allowance: what the user may have.
     """
     if _is_unrestricted(allowance) and gpu.max_runtime_s is None:
         return view
@@ -160,9 +178,10 @@ def apply_allowance_to_gpu(
 
 
 def build_policy_view(allowance: Allowance, values: Mapping[str, str]) -> PolicyView | None:
-    """Return what there is to say besides what stands at single choices; None where there are no limits.
+    """Return the limits that the form shows apart from single choices, or None without limits.
 
-    :param values: what stands in the fields.
+    :param allowance: what the user may have.
+    :param values: field name → text in the field.
     """
     if _is_unrestricted(allowance) and not _has_max_run_time(allowance.full_catalog):
         return None
@@ -185,23 +204,23 @@ def _hides_denied(allowance: Allowance) -> bool:
 
 
 def _has_max_run_time(catalog: Catalog) -> bool:
-    """Tell whether servers end of which nobody said so."""
+    """Return whether the admin limits the run time of all servers or of those with some GPU type."""
     return catalog.max_runtime_s is not None or any(gpu.max_runtime_s is not None for gpu in catalog.gpus.values())
 
 
-def _drop_hidden_gpus(view: ImageView, gone: set[str]) -> ImageView:
-    """Return an image that says nothing of GPU types which are not shown."""
-    if not gone:
+def _drop_hidden_gpus(view: ImageView, hidden: set[str]) -> ImageView:
+    """Return an image whose misfits do not mention hidden GPU types."""
+    if not hidden:
         return view
-    left = (replace(each, gpus=tuple(slug for slug in each.gpus if slug not in gone)) for each in view.misfits)
+    left = (replace(each, gpus=tuple(slug for slug in each.gpus if slug not in hidden)) for each in view.misfits)
     return replace(view, misfits=tuple(each for each in left if each.gpus))
 
 
 def _format_max_run_time(slug: str, allowance: Allowance) -> str:
-    """Return how long a server with a type runs at most, where that is shorter than without; else it says nothing."""
+    """Return the run time limit of a GPU type as text, or "" unless it is shorter than the limit without a GPU."""
     longest, bounds = allowance.find_max_run_time_s(slug), allowance.catalog.run_time
-    otherwise = find_lowest_limit(allowance.find_max_run_time_s(None), None if bounds is None else bounds.max)
-    if longest is None or (otherwise is not None and otherwise <= longest):
+    general_limit = find_lowest_limit(allowance.find_max_run_time_s(None), None if bounds is None else bounds.max)
+    if longest is None or (general_limit is not None and general_limit <= longest):
         return ""
     return gettext("at most {length}", length=format_duration(longest))
 
@@ -224,17 +243,17 @@ def _format_ending(slug: str, allowance: Allowance) -> str:
 
 
 def _list_usage_texts(allowance: Allowance) -> Iterator[str]:
-    """Yield what is counted and concerns what may be had at all."""
+    """Yield a text for each limit on GPUs in use that concerns a GPU type the user may have."""
     if own := allowance.describe_usage():
         yield own
     full = allowance.full_catalog
-    mine = [gpu for gpu in full.gpus.values() if not _is_permanent(find_gpu_denial(gpu.slug, allowance))]
-    yield from _list_pool_texts(mine, full, allowance=allowance)
+    usable = [gpu for gpu in full.gpus.values() if not _is_permanent(find_gpu_denial(gpu.slug, allowance))]
+    yield from _list_pool_texts(usable, full, allowance=allowance)
     quota = allowance.usage.quota
-    lefts = [] if quota is None else [(quota.left.get(f"requests.{gpu.resource}"), gpu.max_count) for gpu in mine]
-    tighter = {left for left, most in lefts if left is not None and left < most}
-    # One number for GPUs of different resources would be wrong for some of them: each type gives its own reason.
-    if tighter and len({gpu.resource for gpu in mine}) == 1:
+    remaining = [] if quota is None else [(quota.left.get(f"requests.{gpu.resource}"), gpu.max_count) for gpu in usable]
+    tighter = {left for left, most in remaining if left is not None and left < most}
+    # A quota counts each resource. With several resources, the reason at each GPU type gives its number instead.
+    if tighter and len({gpu.resource for gpu in usable}) == 1:
         yield denials.explain_namespace_quota(max(0, min(tighter)))
 
 

@@ -1,4 +1,4 @@
-"""The form as JSON-able values: everything that templates and scripts read, and the cache that keeps parts of it.
+"""Declares the form's view as plain values for templates and scripts, and the cache that keeps parts of it.
 
 The hub owns one :class:`FormCache` for all users and passes it in. Without one, each call computes everything again;
 the results are equal either way.
@@ -23,8 +23,8 @@ from gpuspawner.core.warnings.wording import WarningsView
 class MisfitView:
     """Why an image cannot use some GPU types.
 
-    :param text: one or more sentences.
-    :param gpus: slugs of these types.
+    :param text: the reason, one or more sentences.
+    :param gpus: slugs of these GPU types.
     """
 
     text: str
@@ -33,12 +33,14 @@ class MisfitView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageView:
-    """One image as the form shows it.
+    """An image.
 
-    :param made_for: vendors in people's words (``"NVIDIA GPUs"``, ``"work without a GPU"``), empty when not declared.
-    :param misfits: each GPU type that it cannot use is in one of them, all others are in none.
-    :param denied: why this person may not use it, a sentence; empty where they may. The page's script gets none of
-        these images.
+    :param slug: key in the settings; empty for a custom image.
+    :param display_name: name for users.
+    :param description: the admin's text, may be empty.
+    :param made_for: the GPUs that it supports, as text (``"NVIDIA GPUs"``, ``"work without a GPU"``); empty if unknown.
+    :param misfits: reasons why it cannot use GPU types; each such type is in exactly one of them.
+    :param denied: a sentence why the user may not use it, or "". The form's script does not get denied images.
     """
 
     slug: str
@@ -51,11 +53,11 @@ class ImageView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomImageView:
-    """The image that a person names, as the form shows it: one more card, and a field for its reference.
+    """The choice of a custom image: a card beside the other images, and a field for the image reference.
 
-    :param card: its slug is empty.
-    :param help: what may be written, a sentence.
-    :param complaint: why what is written cannot be started, a sentence; empty where it can, or nothing is written.
+    :param card: the card; its slug is empty.
+    :param help: a sentence about the references that the field accepts.
+    :param complaint: a sentence why the reference in the field is not accepted; "" if it is, or the field is empty.
     """
 
     card: ImageView
@@ -65,11 +67,13 @@ class CustomImageView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberView:
-    """Bounds of a number field as the field holds them.
+    """The bounds of an amount, as texts of its field: decimal cores or GiB (``"0.5"``), or a run time (``"2h30m"``).
 
-    Decimal strings (``"0.5"``) in the unit that the form shows (cores; GiB), lengths of time with units (``"2h30m"``).
-
-    :param guarantee: part of the amount that the pod requests, 0 to 1: what has to be free on a node.
+    :param min: smallest amount.
+    :param max: largest amount.
+    :param step: amounts are ``min`` plus whole steps.
+    :param default: amount in the field at first.
+    :param guarantee: fraction of the amount that the pod requests, 0 to 1; the node needs this fraction free.
     """
 
     min: str
@@ -80,9 +84,10 @@ class NumberView:
 
 
 def build_number_view(bounds: Bounds | None, format_amount: Callable[[int], str]) -> NumberView | None:
-    """Return bounds as their field holds them, None where there is no such field.
+    """Return bounds as texts of their field, or None without bounds.
 
-    :param format_amount: writes whole base units as the field does.
+    :param bounds: in whole base units (millicores, bytes, seconds); None if the form has no such field.
+    :param format_amount: formats base units as text of the field.
     """
     if bounds is None:
         return None
@@ -97,11 +102,11 @@ def build_number_view(bounds: Bounds | None, format_amount: Callable[[int], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeView:
-    """How long a server runs at most.
+    """The run time limit of servers with a GPU type.
 
-    :param slug: of its GPU type, empty without one.
-    :param longest: after how long it is stopped, whatever was asked for (``"4h"``).
-    :param run_time: bounds of the run time with it; None where they are those of the field, or there is none.
+    :param slug: the GPU type's slug; empty for servers without a GPU.
+    :param longest: the limit (``"4h"``).
+    :param run_time: bounds of the run time field for this type; None if they equal :attr:`FormView.run_time`.
     """
 
     slug: str
@@ -111,13 +116,14 @@ class TimeView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyView:
-    """What there is to say of limits besides what stands at single choices.
+    """The user's limits, apart from those shown at single choices.
 
-    :param in_use: how much of what is counted is in use, one thing a line; empty where nothing is counted.
-    :param blocked: why nothing at all can be started, a sentence; mostly empty.
-    :param times: how long servers run at most, by GPU type; none of those that run on.
-    :param ending: when that of the type is which stands in the fields, a sentence; empty where people say it.
-    :param custom_image: the card that would let a person name an image, which this one may not; None without one.
+    :param in_use: usage of each limit on GPUs, one limit a line; may be empty.
+    :param blocked: a sentence why the user may start no server at all, or "".
+    :param times: run time limits by GPU type; types without a limit are missing.
+    :param ending: a sentence about the run time limit of the GPU type in the field; "" without a limit, or if the form
+        has a field for the run time.
+    :param custom_image: card of the custom image if the policy denies it to the user, else None.
     """
 
     in_use: str = ""
@@ -128,45 +134,53 @@ class PolicyView:
 
 
 FORM_LEVEL = ""
-"""Key of :attr:`FormView.errors` and :attr:`FormView.notices` for what belongs to no single field."""
+"""Key of :attr:`FormView.errors` and :attr:`FormView.notices` for messages about the form as a whole."""
 
 
 class GPUTypeState(StrEnum):
-    """Whether one GPU of a type could start right now, whatever else is asked for."""
+    """Whether a server could get one GPU of a type now, regardless of its CPU, memory and image."""
 
     FREE = "free"
     BUSY = "busy"
-    """Other servers have all of them: one would wait."""
+    """No GPU is free, so a new server would wait."""
     NONE = "none"
-    """No node can give one right now, and one may be able to later (a new node, a repaired one)."""
+    """No running node has a working GPU, but a new or repaired node may have one later."""
     NEVER = "never"
-    """The cluster has none and none can come."""
+    """No node has the GPU, and no autoscaler can add one."""
     DENIED = "denied"
-    """This person may not have one, or not now."""
+    """The policy denies the type to the user, permanently or now."""
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GPUTypeView:
-    """One GPU type as the form shows it. Numbers are units of the type's resource, None where they are not known.
+    """A GPU type. Counts are units of the type's extended resource, None if unknown.
 
-    :param memory_text: memory of one unit (``"80 GiB"``), empty when unknown.
+    :param slug: key in the settings, or of the discovered type.
+    :param display_name: name for users.
+    :param vendor: slug of the vendor (``"nvidia"``).
+    :param memory_text: memory of one unit (``"80 GiB"``); empty if unknown.
+    :param memory_gib: the same in GiB; None if unknown.
     :param unit: value of :class:`gpuspawner.core.catalog.model.UnitKind`.
-    :param unit_text: ``"card"``, ``"MIG slice"`` or ``"shared"``, in people's words.
-    :param total: in the cluster, broken ones among them.
-    :param healthy: of these, what the nodes can give out.
-    :param free: of these, what no pod has.
-    :param largest: largest count that one node can still give.
-    :param waiting: asked for by pods that have no node yet.
-    :param capacity_text: total and free as a sentence part (``"3 of 4 free"``, ``"capacity unknown"``).
-    :param details_text: what else is to say about the counts (``"1 of 8 broken"``), one thing a line; may be empty.
-    :param reason: why none can start now, a sentence; empty when one can or when it is not known.
-    :param shapes: (millicores, bytes, count) that single nodes still have, without those that another covers.
-    :param largest_shapes: the same of the nodes as if they were empty.
-    :param scales: an autoscaler may add nodes with it.
-    :param badges: what else it is, in a word each (``"NVLink"``, ``"spot"``).
-    :param caution: what to know before picking it, a sentence; mostly empty.
-    :param longest_text: how long a server with it runs at most, a sentence part; mostly empty.
+    :param unit_text: the unit as text: ``"card"``, ``"MIG slice"`` or ``"shared"``.
+    :param max_count: largest count that the user may choose.
+    :param total: all units in the cluster, including broken ones.
+    :param healthy: units that work, on ready nodes.
+    :param free: units that a new server could get.
+    :param largest: largest number of free units on one node.
+    :param waiting: units requested by pending pods.
+    :param capacity_text: total and free units as text (``"3 of 4 free"``, ``"capacity unknown"``).
+    :param details_text: further texts about the counts (``"1 of 8 broken"``), one a line; may be empty.
+    :param state: whether a server could get one unit now.
+    :param reason: a sentence why it could not; "" if it could or this is unknown.
+    :param shapes: (millicores, bytes, count) that single nodes have free; only the Pareto front.
+    :param largest_shapes: the same for the nodes without any pods.
+    :param scales: whether an autoscaler may add nodes with the type.
+    :param badges: short labels (``"NVLink"``, ``"spot"``).
+    :param caution: a sentence that warns about the type (spot nodes), or "".
+    :param longest_text: run time limit of servers with the type (``"at most 4 h"``), or "".
+    :param description: the admin's text, may be empty.
+    :param note: the admin's second text, may be empty.
     """
 
     slug: str
@@ -198,7 +212,12 @@ class GPUTypeView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VendorView:
-    """GPU types of one vendor (``nvidia`` → "NVIDIA")."""
+    """The GPU types of a vendor.
+
+    :param slug: ``"nvidia"``, for example.
+    :param display_name: ``"NVIDIA"``, for example.
+    :param types: at least one, in the catalog's order.
+    """
 
     slug: str
     display_name: str
@@ -207,10 +226,10 @@ class VendorView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlternativeView:
-    """A choice that fits where the one in the fields does not.
+    """A selection that can start although the one in the fields cannot.
 
-    :param sentence: what would be different (``"1 × A100 80 GB"``).
-    :param values: the field values it fills in (form notation).
+    :param sentence: the difference from the one in the fields (``"1 × A100 80 GB"``).
+    :param values: field name → text that it fills in.
     """
 
     sentence: str
@@ -219,10 +238,11 @@ class AlternativeView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictView:
-    """Whether the choice that stands in the fields can start.
+    """Whether a selection can start.
 
     :param outcome: value of :class:`gpuspawner.core.verdict.verdict.Outcome`.
-    :param sentence: the whole of it for people (``"Starts now: 3 places left."``).
+    :param sentence: the verdict for users (``"Starts now: 3 places left."``).
+    :param alternatives: similar selections that can start, the most similar first.
     """
 
     outcome: str
@@ -234,10 +254,13 @@ class VerdictView:
 class PresetView:
     """A preset.
 
-    :param summary: a sentence of what it holds.
-    :param values: the field values it fills in (form notation).
-    :param outlook: whether it can start as it is, in a few words; None where that is not known.
-    :param is_denied: this person may not have it, or not now; the outlook says why.
+    :param slug: key in the settings.
+    :param display_name: name for users.
+    :param description: the admin's text, may be empty.
+    :param summary: its selection as text.
+    :param values: field name → text that it fills in.
+    :param outlook: whether the unchanged preset can start; None if unknown.
+    :param is_denied: whether the policy denies it to the user, permanently or now; ``outlook`` has the reason.
     """
 
     slug: str
@@ -251,7 +274,12 @@ class PresetView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceView:
-    """An entry of a closed choice."""
+    """An entry of a closed choice, such as a priority.
+
+    :param slug: key in the settings.
+    :param display_name: name for users.
+    :param description: the admin's text, may be empty.
+    """
 
     slug: str
     display_name: str
@@ -260,11 +288,12 @@ class ChoiceView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceFieldView:
-    """A closed choice that is offered.
+    """The field of a closed choice that the catalog offers.
 
-    :param section: key of its entries in the settings and in the page's data.
-    :param label: what stands above the field.
-    :param title: the same inside a sentence.
+    :param name: name of the field.
+    :param section: key of its entries in the settings and in the script's data.
+    :param label: text above the field.
+    :param title: the same, written for the middle of a sentence.
     :param entries: at least one, the default first.
     """
 
@@ -279,29 +308,31 @@ class ChoiceFieldView:
 class FormView:
     """The whole form.
 
-    :param custom_image: None where people may only pick from ``images``.
-    :param run_time: how long the server runs at most; None where that is not asked.
-    :param shared_memory: size of /dev/shm, which may be left empty; None where that is not asked.
-    :param choices: the closed choices that are offered, in the form's order.
-    :param values: field name → what stands in the field, form notation, exactly as typed after an error
-        (``image`` ("" = the one in ``custom_image``), ``custom_image``, ``cpu``, ``memory``, ``gpu`` ("" = none),
-        ``gpu_count``, ``run_time``, ``shared_memory`` ("" = left to the GPU type),
-        and the closed choices).
-    :param errors: field name → sentence; empty on a first visit. A name that is no field of the form stands for what
-        was sent without one; :data:`FORM_LEVEL` for the form as a whole.
-    :param notices: field name → sentence about a saved choice that is no longer offered and what stands there instead.
-    :param capacity_notice: why capacity is unknown, empty when it is known.
-    :param summary: the selection as a sentence ("PyTorch with 4 CPUs, 16 GiB and 1 × A100 80 GB"), empty while
-        something is wrong with it.
-    :param verdict: whether the selection can start; None where nobody looked, as while something is wrong with it.
-    :param age_s: seconds since the cluster confirmed the counts, None when that is not known.
-    :param age_text: the same in words where the counts are too old to go by (``"as of 2 min ago"``), else empty.
-    :param flags: what an admin who looks at the form should know; None for everybody else, and where there is nothing.
-        The page's script does not get it.
-    :param is_open: the single fields are shown from the start, not only presets: something is said at one of them, or
-        what stands in them is neither the defaults nor a preset.
-    :param link_prefix: what comes before a field's name in a link that starts a choice.
-    :param policy: what there is to say of limits; None where there is nothing.
+    :param version: version of the script's data, see :func:`gpuspawner.core.form.build.encode_view`.
+    :param images: at least one, unless the policy hides all.
+    :param custom_image: None if the user may only choose from ``images``.
+    :param cpu: bounds in cores; None if the form has no such field.
+    :param memory: bounds in GiB; None if the form has no such field.
+    :param run_time: bounds of the run time; None if the form has no such field.
+    :param shared_memory: bounds of /dev/shm in GiB, may be left empty; None if the form has no such field.
+    :param choices: the closed choices that the catalog offers, in the form's order.
+    :param vendors: GPU types by vendor.
+    :param presets: in the catalog's order.
+    :param values: field name → text in the field; after an error, the submitted text. ``image`` is "" for the image in
+        ``custom_image``, ``gpu`` is "" for no GPU, ``shared_memory`` is "" for the GPU type's default.
+    :param errors: field name → sentence; empty on a first visit. Names that are no fields of the form were sent with
+        the request. :data:`FORM_LEVEL` is for the form as a whole.
+    :param notices: field name → sentence about a saved value that is no longer offered, and its replacement.
+    :param capacity_notice: why capacity is unknown, or "".
+    :param summary: the selection as text ("PyTorch with 4 CPUs, 16 GiB and 1 × A100 80 GB"), or "" if it is invalid.
+    :param verdict: whether the selection can start; None if it is invalid or was not checked.
+    :param age_s: seconds since the API server confirmed the counts; None if unknown.
+    :param age_text: the same as text (``"as of 2 min ago"``) if the counts are stale, else "".
+    :param flags: warnings for admins; None for other users, or without warnings. The form's script does not get them.
+    :param is_open: whether the form shows single fields from the start, not only presets: a field has an error or a
+        notice, or the values are neither the defaults nor a preset's.
+    :param link_prefix: prefix of the arguments in a link that starts a server.
+    :param policy: the user's limits; None without limits.
     """
 
     version: int = 5
@@ -329,11 +360,11 @@ class FormView:
 
     @property
     def priorities(self) -> tuple[ChoiceView, ...]:
-        """The priorities, the default first; empty where none are offered. Sites' templates read this."""
+        """The priorities, the default first; empty if none are offered. Sites' own templates read this."""
         return self.list_entries("priorities")
 
     def list_entries(self, section: str) -> tuple[ChoiceView, ...]:
-        """Return the entries of a closed choice, none where it is not offered.
+        """Return the entries of a closed choice; empty if it is not offered.
 
         :param section: key of the entries in the settings.
         """
@@ -341,12 +372,12 @@ class FormView:
 
     @property
     def misfits(self) -> dict[str, str]:
-        """GPU type → why the image that stands in the fields cannot use it."""
+        """GPU type → why the selected image cannot use it."""
         return {slug: misfit.text for misfit in self._picked_misfits for slug in misfit.gpus}
 
     @property
     def common_misfit(self) -> str:
-        """Why that image can use none of several GPU types, said once; empty where it can use one."""
+        """The reason why the selected image can use none of several GPU types, or "" unless all share one reason."""
         types = sum(len(vendor.types) for vendor in self.vendors)
         return next((misfit.text for misfit in self._picked_misfits if len(misfit.gpus) == types > 1), "")
 
@@ -356,18 +387,21 @@ class FormView:
 
     @property
     def is_more_open(self) -> bool:
-        """Whether the rarer fields are shown from the start: one is not as at first, or something is said there."""
-        usual = {} if self.run_time is None else {"run_time": self.run_time.default}
+        """Whether the form shows the rarely used fields from the start.
+
+        One of them differs from its default, or has an error or a notice.
+        """
+        defaults = {} if self.run_time is None else {"run_time": self.run_time.default}
         if self.shared_memory is not None:
-            usual["shared_memory"] = ""
-        usual |= {each.name: each.entries[0].slug for each in self.choices}
+            defaults["shared_memory"] = ""
+        defaults |= {each.name: each.entries[0].slug for each in self.choices}
         return any(
-            name in self.errors or name in self.notices or self.values[name] != text for name, text in usual.items()
+            name in self.errors or name in self.notices or self.values[name] != text for name, text in defaults.items()
         )
 
     @property
     def max_gpu_count(self) -> int:
-        """Largest count any of the offered GPU types allows, 0 without GPU types."""
+        """The largest count that any shown GPU type allows; 0 without GPU types."""
         return max((gpu.max_count for vendor in self.vendors for gpu in vendor.types), default=0)
 
 
@@ -385,7 +419,7 @@ class _CachedImages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CachedRow:
-    """The last view of a GPU type, and what it was made from."""
+    """The last view of a GPU type, and the values that it was built from."""
 
     gpu: GPUType
     available: Availability
@@ -396,7 +430,7 @@ class _CachedRow:
 class FormCache:
     """Keeps the views of images and GPU types, and the counts of GPU units.
 
-    Entries are found by the identity of a catalog or GPU type, which the entry keeps alive, and the language's tag.
+    The key is the identity of a catalog or GPU type, which the entry keeps alive, and the language.
 
     :ivar availability: the counts of GPU units.
     """
@@ -411,16 +445,15 @@ class FormCache:
     ) -> tuple[ImageView, ...]:
         """Return the views of a catalog's images.
 
-        A catalog stays the same until the cluster's nodes change.
-
-        :param build: makes the views that are not in the cache.
+        :param catalog: the offer for all users; the same object until the cluster's nodes change.
+        :param build: builds the views if the cache does not have them.
         """
         key = id(catalog), get_language().tag
-        kept = self._images.get(key)
-        if kept is None:
-            kept = _CachedImages(catalog=catalog, views=build(catalog))
-            _put(self._images, key=key, value=kept, limit=_MAX_CATALOGS)
-        return kept.views
+        entry = self._images.get(key)
+        if entry is None:
+            entry = _CachedImages(catalog=catalog, views=build(catalog))
+            _put(self._images, key=key, value=entry, limit=_MAX_CATALOGS)
+        return entry.views
 
     def get_gpu_view(
         self,
@@ -430,13 +463,12 @@ class FormCache:
         scalable_pools: tuple[ScalableNodePool, ...] | None,
         build: Callable[..., GPUTypeView],
     ) -> GPUTypeView:
-        """Return the view of a GPU type; the same object as long as nothing about it changes.
+        """Return the view of a GPU type; the same object until one of the arguments changes.
 
-        Between two requests, a cluster changes by a type or two.
-
-        :param available: the type's units; an equal but other object counts as a change.
-        :param scalable_pools: node pools that an autoscaler may add nodes to, None if they are unknown.
-        :param build: makes a view that is not in the cache, from the same arguments.
+        :param gpu: the type, compared by identity.
+        :param available: its availability, compared by identity.
+        :param scalable_pools: node pools that autoscalers may enlarge; None if unknown.
+        :param build: builds the view from the other arguments if the cache does not have it.
         """
         key = id(gpu), get_language().tag
         row = self._rows.get(key)

@@ -1,4 +1,4 @@
-"""The words and numbers of the form: pure wording, no decisions. form.js says the same in the browser."""
+"""Formats the form's texts and numbers. form.js writes the same texts in the browser."""
 
 from __future__ import annotations
 
@@ -23,14 +23,21 @@ BYTES_PER_GIB = 1 << 30
 
 
 def format_gpu_memory(memory_bytes: int | None) -> str:
-    """Return the memory of a GPU for people, to two decimals (``"4.75 GiB"``); empty when unknown."""
+    """Return the memory of a GPU with at most two decimals (``"4.75 GiB"``), or "" if unknown.
+
+    :param memory_bytes: of one unit; None if unknown.
+    """
     if memory_bytes is None:
         return ""
     return f"{memory_bytes / BYTES_PER_GIB:.2f}".rstrip("0").rstrip(".") + " GiB"
 
 
 def format_capacity(total: int | None, free: int | None) -> str:
-    """Return how many there are and how many of them are free, as far as known."""
+    """Return the counts of a GPU type as text (``"3 of 4 free"``, ``"capacity unknown"``).
+
+    :param total: all units; None if unknown.
+    :param free: units that a new server could get; None if unknown.
+    """
     if total is None:
         return gettext("capacity unknown")
     if total == 0:
@@ -41,12 +48,18 @@ def format_capacity(total: int | None, free: int | None) -> str:
 
 
 def list_badges(gpu: GPUType) -> tuple[str, ...]:
-    """Return what a GPU type is besides its memory and unit, in a word each."""
+    """Return short labels of a GPU type: its interconnect, and "spot".
+
+    :param gpu: the type.
+    """
     return tuple(filter(None, (gpu.interconnect, gettext("spot") if gpu.spot else "")))
 
 
 def format_caution(gpu: GPUType) -> str:
-    """Return what to know before picking a GPU type, a sentence; empty where there is nothing."""
+    """Return a warning for a GPU type on spot nodes, or "" for other types.
+
+    :param gpu: the type.
+    """
     if not gpu.spot:
         return ""
     return gettext(
@@ -56,12 +69,20 @@ def format_caution(gpu: GPUType) -> str:
 
 
 def format_data_age(age_s: float | None) -> str:
-    """Return how old counts are in words (``"as of 2 min ago"``); empty while they are fresh and when nobody knows."""
+    """Return the age of stale counts as text (``"as of 2 min ago"``), or "" if they are fresh or the age is unknown.
+
+    :param age_s: in seconds; None if unknown.
+    """
     return "" if age_s is None or age_s <= MAX_DATA_AGE_S else format_age(age_s)
 
 
 def describe_difference(other: Selection, selection: Selection | None, *, catalog: Catalog) -> str:
-    """Return what another choice has that this one has not: "2 × A100 80 GB and 16 GiB"; all of it without this one."""
+    """Return the values in which another selection differs, as text: "2 × A100 80 GB and 16 GiB".
+
+    :param other: the selection to describe.
+    :param selection: the one to compare with; None, or an equal one, to describe all of ``other``.
+    :param catalog: the offer for all users.
+    """
     if selection is None or other == selection:
         return describe_selection(other, catalog)
     parts = []
@@ -79,7 +100,11 @@ def describe_difference(other: Selection, selection: Selection | None, *, catalo
 
 
 def describe_selection(selection: Selection, catalog: Catalog) -> str:
-    """Return a selection as one sentence part: "PyTorch with 4 CPUs, 16 GiB and 1 × A100 for at most 8 hours"."""
+    """Return a selection as text: "PyTorch with 4 CPUs, 16 GiB and 1 × A100 for at most 8 hours".
+
+    :param selection: a valid selection.
+    :param catalog: the offer for all users.
+    """
     parts = [*describe_amounts(selection, CPU, MEMORY, SHARED_MEMORY), _format_gpus(selection, catalog)]
     image = find_image(selection, catalog).display_name
     if selection.run_time_s is None:
@@ -101,7 +126,11 @@ def _format_gpus(selection: Selection, catalog: Catalog) -> str:
 
 
 def format_details(gpu: GPUType, available: Availability) -> str:
-    """Return what there is to say about the counts besides total and free, one thing a line."""
+    """Return texts about broken, waiting and other units of a GPU type, one a line.
+
+    :param gpu: the type.
+    :param available: its availability.
+    """
     total, healthy, free, largest = available.total, available.healthy, available.free, available.largest
     details = []
     if total and healthy is not None and healthy < total:
