@@ -1,4 +1,4 @@
-"""Checks of single user options; each notes what is wrong and goes on, so that all problems are reported at once."""
+"""Checks single user options and collects the problems, so that the user sees all of them at once."""
 
 from __future__ import annotations
 
@@ -26,23 +26,31 @@ _UNREADABLE_AMOUNT = gettext_lazy("{subject} {must}, not {value}.")
 _OFF_STEP = gettext_lazy("{subject} must be {least} to {most} in steps of {step}, not {value}.")
 
 _MAX_PROBLEMS = 20
-"""Problems reported at once; more only help someone who fills logs."""
+"""Problems reported at once. Further ones are dropped, so that hostile requests cannot fill the logs."""
 
 
 def find_max_length(field: str) -> int:
-    """Return how many characters the text of a field may have."""
+    """Return how many characters the text of a field may have.
+
+    :param field: name of the field; unknown names have the general limit.
+    """
     declared = FIELDS_BY_NAME.get(field)
     return MAX_TEXT_LENGTH if declared is None else declared.max_length
 
 
 class Problems:
-    """Collects problems, the first one of each field."""
+    """Collects the first problem of each field."""
 
     def __init__(self) -> None:
         self._by_field: dict[str, Problem] = {}
 
     def add(self, field: str, code: str, *, message: str) -> None:
-        """Note a problem unless its field has one already."""
+        """Add a problem unless its field has one already.
+
+        :param field: name of the field.
+        :param code: key of the problem for clients.
+        :param message: translated sentence for the user.
+        """
         if not self.is_full:
             self._by_field.setdefault(field, Problem(field=field, code=code, message=message))
 
@@ -56,12 +64,14 @@ class Problems:
         offered: Collection[str] | None = None,
         **values: str,
     ) -> None:
-        """Note a wrong value.
+        """Add a problem about a wrong value.
 
+        :param field: name of the field.
+        :param code: key of the problem for clients.
         :param value: any JSON value.
-        :param message: in English; ``{value}`` stands for the value as a quotation.
+        :param message: English message to translate; ``{value}`` is replaced by the quoted value.
         :param offered: slugs to choose from, listed after the message; None = no list.
-        :param values: what replaces the other names in braces.
+        :param values: name → replacement of the other names in braces.
         """
         translated = gettext(message, value=quote(value), **values)
         if offered:
@@ -73,24 +83,27 @@ class Problems:
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing that is still to come would be reported."""
+        """Whether further problems would be dropped."""
         return len(self._by_field) >= _MAX_PROBLEMS
 
     def __contains__(self, field: str) -> bool:
         return field in self._by_field
 
     def raise_any(self) -> None:
-        """Raise everything that was noted.
+        """Raise all collected problems.
 
-        :raises SelectionError: when there is any.
+        :raises SelectionError: if there are any.
         """
         if self._by_field:
             raise SelectionError(*self._by_field.values())
 
     def check_choice(self, field: str, value: object, *, title: str, offered: Collection[str]) -> str | None:
-        """Return the slug a value names, None for none or after noting a problem; null and "" name none.
+        """Return the slug that a value names, or None if the value is null, "" or wrong.
 
-        :param title: what is chosen, inside a sentence.
+        :param field: name of the field.
+        :param value: any JSON value.
+        :param title: the field's title, written for the middle of a sentence.
+        :param offered: slugs to choose from.
         """
         if value is None or value == "":
             return None
@@ -111,9 +124,11 @@ class Problems:
         return None
 
     def check_reference(self, field: str, value: object, *, custom_images: CustomImages | None) -> str | None:
-        """Return the full reference of an image that the user names; None for none or after noting a problem.
+        """Return the full reference of a custom image, or None if the value is null, "" or wrong.
 
-        Null and "" name none.
+        :param field: name of the field.
+        :param value: any JSON value.
+        :param custom_images: the images that the admin allows; None for none.
         """
         if value is None or value == "":
             return None
@@ -133,7 +148,15 @@ class Problems:
         return None
 
     def check_amount(self, field: str, value: object, *, notation: AmountNotation, bounds: Bounds | None) -> int | None:
-        """Return an amount in whole base units: the default when it is null, None without bounds or after a problem."""
+        """Return an amount in whole base units (millicores, bytes, seconds), or None if unreadable or not offered.
+
+        An amount outside the bounds is returned as well; its problem is added.
+
+        :param field: name of the field.
+        :param value: any JSON value; null means the default.
+        :param notation: parses and formats the amount.
+        :param bounds: in base units; None if the amount is not offered.
+        """
         title = notation.title
         if bounds is None:
             if value is not None:
@@ -150,7 +173,12 @@ class Problems:
         return None
 
     def check_whole_number(self, field: str, value: object, *, title: str) -> int | None:
-        """Return a whole number, None after noting a problem; JSON knows no difference between 1 and 1.0."""
+        """Return a whole number, or None if the value is wrong; 1.0 is accepted, because JSON has one number type.
+
+        :param field: name of the field.
+        :param value: any JSON value.
+        :param title: the field's title, at the start of a sentence.
+        """
         if isinstance(value, float) and math.isfinite(value) and value.is_integer():
             value = int(value)
         if isinstance(value, int) and not isinstance(value, bool):

@@ -1,7 +1,7 @@
-"""From what a browser sends (form fields, query arguments) to user options; what they mean is checked elsewhere.
+"""Converts submitted forms and links to user options. :mod:`gpuspawner.core.request.selection` validates them.
 
-A form is text, JSON is typed, so some things are read differently here: a bare memory number means GiB (so the fields
-are labelled), a bare run time hours (so its field says), and a count arrives as digits.
+Forms and links contain only text, so they are read differently from JSON. A memory without a unit is in GiB and a run
+time without a unit in hours, as the fields' labels say. Counts become numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gpuspawner.core.text.wording import describe_unknown_field, quote, sanitize
 _QUERY_FIELDS = ("v", "preset", *FORM_FIELDS)
 _START_PRESET = "start_preset"
 _IGNORED_FIELDS = frozenset({"_xsrf", "_language"})
-"""What a form says of itself: JupyterHub's own, and :data:`gpuspawner.hub.request.languages.LANGUAGE_FIELD`."""
+"""Fields that are no choices: JupyterHub's own, and :data:`gpuspawner.hub.request.languages.LANGUAGE_FIELD`."""
 _QUERY_PREFIX = "opt-"
 
 _BARE_NUMBER = re.compile(r"\d+\.?\d*|\.\d+", re.ASCII)
@@ -26,20 +26,21 @@ _COUNT_PATTERN = re.compile(r"\d{1,9}", re.ASCII)
 
 
 def parse_form(form: Mapping[str, object]) -> dict[str, object]:
-    """Return the user options that a posted form stands for.
+    """Return the user options of a submitted form.
 
-    The button ``start_preset`` stands for its preset alone: what the other fields hold is ignored. So is the count
-    where "No GPU" is chosen, and the reference of an image where another one is.
+    The button ``start_preset`` starts its preset, so all other fields are ignored. The count is ignored if "No GPU" is
+    selected, and the reference of a custom image if another image is selected.
 
-    :param form: field name → list of texts, as tornado reads a form; anything else is refused, not trusted.
-    :raises SelectionError: an unknown or repeated field, a value that is no text, or an image of one's own without one.
+    :param form: field name → list of texts, as tornado parses a form; untrusted.
+    :raises SelectionError: a field is unknown, repeated with different values, too long or no text, or the custom image
+        is selected without a reference.
     """
     problems = Problems()
     texts = _read_texts(form, (*FORM_FIELDS, _START_PRESET), problems=problems)
     problems.raise_any()
     if preset := texts.pop(_START_PRESET, ""):
         return {"preset": preset}
-    # Without JavaScript what was written for the last choice still stands beside another one, where it means nothing.
+    # Without JavaScript, these fields keep the text for an earlier selection.
     if texts.get("gpu") == "":
         texts.pop("gpu_count", None)
     if texts.get("image"):
@@ -55,10 +56,10 @@ def parse_form(form: Mapping[str, object]) -> dict[str, object]:
 
 
 def parse_query(query: Mapping[str, object]) -> dict[str, object]:
-    """Return the user options that the arguments of a link stand for, named bare or with JupyterHub's ``opt-`` prefix.
+    """Return the user options of a link.
 
-    :param query: argument name → list of texts.
-    :raises SelectionError: as :func:`parse_form`; a name given both ways is a repeated one.
+    :param query: argument name, with or without JupyterHub's prefix ``opt-`` → list of texts; untrusted.
+    :raises SelectionError: as in :func:`parse_form`; also if a name occurs with and without the prefix.
     """
     problems = Problems()
     bare: dict[str, object] = {}
@@ -75,7 +76,7 @@ def parse_query(query: Mapping[str, object]) -> dict[str, object]:
 
 
 def _read_texts(fields: Mapping[str, object], known: tuple[str, ...], *, problems: Problems) -> dict[str, str]:
-    """Return the one text each known field holds."""
+    """Return known field → its text; add a problem for each other field."""
     texts: dict[str, str] = {}
     for name, value in fields.items():
         if name in known:
@@ -88,7 +89,7 @@ def _read_texts(fields: Mapping[str, object], known: tuple[str, ...], *, problem
 
 
 def _read_text(name: str, value: object, *, problems: Problems) -> str | None:
-    """Return the one text that was sent under a name, None when there is none or after noting a problem."""
+    """Return the only text of a field, or None if it is missing or wrong."""
     values = value if isinstance(value, list | tuple) else [value]
     texts = [text for text in values if isinstance(text, str)]
     if len(texts) < len(values):
@@ -113,7 +114,7 @@ def _read_text(name: str, value: object, *, problems: Problems) -> str | None:
 
 
 def _convert_types(texts: Mapping[str, str]) -> dict[str, object]:
-    """Return texts as user options; what cannot be converted stays as it is, for the validation to report."""
+    """Return texts as user options. Texts that cannot be converted stay, and the validation reports them."""
     options: dict[str, object] = dict(texts)
     for name in ("v", "gpu_count"):
         text = texts.get(name)
