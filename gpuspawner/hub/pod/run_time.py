@@ -4,10 +4,8 @@ kubelet ends the pod at ``activeDeadlineSeconds``, but not if its node is gone. 
 block its user for good. JupyterHub cannot show a message in a running notebook, so the hub writes the announcement to
 its log and event log.
 
-When a server with a run time ends, told from its pod as the API server sends it.
-
-Kubernetes counts ``activeDeadlineSeconds`` from ``status.startTime``, when the pod's node took it; before, nothing runs
-out. https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#detailed-behavior
+The kubelet counts ``activeDeadlineSeconds`` from ``status.startTime``, when it accepted the pod, so a pending pod does
+not expire. https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#detailed-behavior
 """
 
 from __future__ import annotations
@@ -25,31 +23,36 @@ from gpuspawner.hub.pod.overrides import find_run_time
 from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, UserServer
 
 RUN_TIME_ANNOTATION = f"{ANNOTATION_PREFIX}run-time-seconds"
-"""Annotation of a pod whose time is limited: so many seconds from when its node took it."""
+"""Annotation with the run time in seconds, counted from ``status.startTime`` of the pod."""
 
 _SECONDS = re.compile(r"[0-9]{1,10}", re.ASCII)
 
 
 def read_run_time_s(pod: Mapping[str, object]) -> int | None:
-    """Return after how many seconds a pod ends, None where nothing says so.
+    """Return the run time of a pod in seconds, or None without a limit.
 
-    What Kubernetes enforces counts; the annotation stands in where something has taken that from the pod.
+    The annotation is used only if the pod has lost ``activeDeadlineSeconds``, for example to an admission webhook.
+
+    :param pod: JSON of the pod.
     """
     enforced = as_int(as_dict(pod.get("spec")).get("activeDeadlineSeconds"))
     if enforced is not None:
         return enforced
-    told = as_text(as_dict(as_dict(pod.get("metadata")).get("annotations")).get(RUN_TIME_ANNOTATION))
-    return int(told) if _SECONDS.fullmatch(told) else None
+    annotation = as_text(as_dict(as_dict(pod.get("metadata")).get("annotations")).get(RUN_TIME_ANNOTATION))
+    return int(annotation) if _SECONDS.fullmatch(annotation) else None
 
 
 def find_end_time(pod: Mapping[str, object]) -> datetime | None:
-    """Return when a pod ends, None while no node has taken it, and where it runs on."""
+    """Return when the run time of a pod ends, or None if no kubelet has accepted the pod or it has no run time.
+
+    :param pod: JSON of the pod.
+    """
     seconds = read_run_time_s(pod)
-    began = as_text(as_dict(pod.get("status")).get("startTime"))
-    if seconds is None or not began:
+    start_time = as_text(as_dict(pod.get("status")).get("startTime"))
+    if seconds is None or not start_time:
         return None
     try:
-        start = datetime.fromisoformat(began)
+        start = datetime.fromisoformat(start_time)
         return (start if start.tzinfo else start.replace(tzinfo=UTC)) + timedelta(seconds=seconds)
     except (ValueError, OverflowError):
         return None
@@ -98,7 +101,10 @@ class LimitedSpawner(UserServer, PodWatchingSpawner, Protocol):
         """The state of the server's start."""
 
     async def stop(self, now: bool = False) -> None:
-        """Stop the server."""
+        """Stop the server.
+
+        :param now: whether the pod is deleted without a grace period.
+        """
 
 
 def add_run_time(placement: PodRequirements, admins: Mapping[str, Any] | None) -> PodRequirements:
@@ -120,7 +126,7 @@ def add_run_time(placement: PodRequirements, admins: Mapping[str, Any] | None) -
 async def enforce_run_time(spawner: LimitedSpawner, *, now: datetime | None = None) -> int | None:
     """Announce the end of a running server, or stop it if its run time is over; call this at each poll.
 
-    :param spawner: the server's.
+    :param spawner: the server's spawner.
     :param now: current time, for tests.
     :return: an exit code if the server was stopped, else None.
     """

@@ -1,7 +1,7 @@
 """Converts a choice to values of KubeSpawner's traits, always starting from the admin's values.
 
-:mod:`gpuspawner.hub.pod.merge` merges lists and terms; :mod:`gpuspawner.hub.pod.overrides` handles the two traits that
-    replace others.
+:mod:`gpuspawner.hub.pod.merge` merges lists and terms. :mod:`gpuspawner.hub.pod.overrides` builds ``extra_pod_config``
+and ``extra_container_config``, which replace values of other traits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gpuspawner.hub.pod.overrides import (
 )
 
 _SHM = "gpuspawner-shm"
-_SHM_PATH = "/dev/shm"  # noqa: S108 - where containers have their shared memory
+_SHM_PATH = "/dev/shm"  # noqa: S108 - the path of shared memory in containers
 
 
 class AdminValues(Protocol):
@@ -39,7 +39,7 @@ class AdminValues(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodChoice:
-    """What is merged into the admin's values.
+    """The user's choice, to be merged into the admin's values.
 
     :param placement: requirements of the choice.
     :param resources: extended resources of the catalog, see :func:`gpuspawner.hub.pod.overrides.drop_gpu_resources`.
@@ -115,7 +115,10 @@ def _drop_names(mapping: Mapping[str, Any] | None, names: Iterable[str]) -> dict
 
 
 def format_volume(volume: PodVolume) -> dict[str, Any]:
-    """Return a volume as an entry of the pod's volumes."""
+    """Return a volume as JSON for ``spec.volumes`` of a pod.
+
+    :param volume: its name and source.
+    """
     return {"name": volume.name, **volume.source}
 
 
@@ -123,13 +126,13 @@ def _build_volumes(placement: PodRequirements, base: AdminValues) -> tuple[list[
     """Return the volumes and mounts of a choice, except where the admin mounts something at the same path."""
     mounts = find_container_mounts(base["extra_container_config"], otherwise=base["volume_mounts"])
     mounted = [_find_mount_path(each) for each in (mounts.values() if isinstance(mounts, dict) else mounts or [])]
-    wanted = [*_list_shared_memory(placement), *placement.additions.volumes]
-    volumes = [each for each in wanted if each.path not in mounted]
+    own_volumes = [*_list_shared_memory(placement), *placement.additions.volumes]
+    volumes = [each for each in own_volumes if each.path not in mounted]
     return [format_volume(each) for each in volumes], [_format_mount(each) for each in volumes]
 
 
 def _list_shared_memory(placement: PodRequirements) -> list[PodVolume]:
-    """Return the volume of a /dev/shm in memory, none where the placement has none."""
+    """Return a list with the volume for /dev/shm, or an empty list without a size for it."""
     if placement.shm_bytes is None:
         return []
     source = {"emptyDir": {"medium": "Memory", "sizeLimit": str(placement.shm_bytes)}}
