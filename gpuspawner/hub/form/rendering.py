@@ -1,11 +1,8 @@
 """Renders a form view to HTML with jinja2.
 
 The result is a fragment for the hub's own ``<form>``. It contains the CSS and JavaScript, because a spawner cannot
-serve files. The script reads its data from a JSON element in the fragment.
-
-Translates the form's script on the server, so that the page carries one language only.
-
-Scripts mark messages with ``t("…")`` and ``tn("…", "…", number)``, see templates/language.js.
+serve files. The script reads its data from a JSON element in the fragment. Its messages, marked with ``t("…")`` and
+``tn("…", "…", number)`` (see templates/language.js), are translated here, so that the page contains one language only.
 """
 
 from __future__ import annotations
@@ -36,57 +33,59 @@ from gpuspawner.core.form.views import FormView, GPUTypeView, ImageView
 from gpuspawner.core.text.i18n import ENGLISH, get_language, gettext
 
 _TEXT = r'"((?:[^"\\\n]|\\.)*)"'
-_ONE = re.compile(rf"\bt\({_TEXT}")
-_COUNTED = re.compile(rf"\btn\({_TEXT}, ?{_TEXT}")
-_RULE = re.compile(r"Number\(n ?!= ?1\)")
-"""English's plural rule in templates/language.js."""
-_HEADER = re.compile(r"[^;]*;\s*plural\s*=\s*([n0-9\s()!=<>&|?:%*/+-]+?)\s*;?\s*")
-"""A plural rule of gettext: the subset of C that is also valid JavaScript."""
+_MESSAGE_CALL = re.compile(rf"\bt\({_TEXT}")
+_PLURAL_CALL = re.compile(rf"\btn\({_TEXT}, ?{_TEXT}")
+_ENGLISH_PLURAL_RULE = re.compile(r"Number\(n ?!= ?1\)")
+"""The plural rule of English in templates/language.js."""
+_PLURAL_FORMS = re.compile(r"[^;]*;\s*plural\s*=\s*([n0-9\s()!=<>&|?:%*/+-]+?)\s*;?\s*")
+"""A gettext header ``Plural-Forms``. Its rule is a C expression; only those that are also valid JavaScript match."""
 _PLURAL_SAMPLES = (*range(200), 1_000_000)
-"""These numbers cover every plural form of every rule."""
+"""Numbers that together have every plural form of every language."""
 
 
 def translate_script(source: str) -> str:
     """Return a script with messages and plural rule in the current language.
 
-    Unknown messages stay, because a site's script may have functions with the same names.
+    Other calls of ``t`` and ``tn`` stay unchanged, because a site's script may have functions with these names.
 
     :param source: JavaScript.
     """
     language = get_language()
     if language is ENGLISH:
         return source
-    catalogue = language.translations
+    translations = language.translations
 
-    def one(found: re.Match[str]) -> str:
+    def translate(found: re.Match[str]) -> str:
         message = _parse_literal(found[1])
-        return found[0] if message is None else f"t({_format_literal(catalogue.gettext(message))}"
+        return found[0] if message is None else f"t({_format_literal(translations.gettext(message))}"
 
-    text = _ONE.sub(one, source)
-    rule = _HEADER.fullmatch(catalogue.info().get("plural-forms", ""))
+    text = _MESSAGE_CALL.sub(translate, source)
+    rule = _PLURAL_FORMS.fullmatch(translations.info().get("plural-forms", ""))
     if rule is None:
         return text
-    return _RULE.sub(lambda _: f"Number({rule[1]})", _COUNTED.sub(_make_plural_replacer(catalogue), text))
+    return _ENGLISH_PLURAL_RULE.sub(
+        lambda _: f"Number({rule[1]})", _PLURAL_CALL.sub(_make_plural_replacer(translations), text)
+    )
 
 
-def _make_plural_replacer(catalogue: NullTranslations) -> Callable[[re.Match[str]], str]:
-    """Return a replacement function that writes all plural forms of a message instead of the two English ones."""
-    plural = getattr(catalogue, "plural", lambda number: int(number != 1))
+def _make_plural_replacer(translations: NullTranslations) -> Callable[[re.Match[str]], str]:
+    """Return a function for ``re.sub`` that replaces a message's two English forms by all forms of the language."""
+    plural = getattr(translations, "plural", lambda number: int(number != 1))
     numbers = {plural(number): number for number in reversed(_PLURAL_SAMPLES)}
     last = numbers[max(numbers)]
 
-    def counted(found: re.Match[str]) -> str:
+    def translate(found: re.Match[str]) -> str:
         singular, many = _parse_literal(found[1]), _parse_literal(found[2])
         if singular is None or many is None:
             return found[0]
-        forms = [catalogue.ngettext(singular, many, numbers.get(form, last)) for form in range(max(numbers) + 1)]
+        forms = [translations.ngettext(singular, many, numbers.get(form, last)) for form in range(max(numbers) + 1)]
         return f"tn([{','.join(map(_format_literal, forms))}],0"
 
-    return counted
+    return translate
 
 
 def _parse_literal(literal: str) -> str | None:
-    """Return the text of a string literal, or None if it is not valid JSON as our own literals are."""
+    """Return the text of a JavaScript string literal, or None if it is not valid JSON, as all our own literals are."""
     try:
         text: str = json.loads(f'"{literal}"')
     except ValueError:
@@ -101,14 +100,14 @@ def _format_literal(text: str) -> str:
 FORM_TEMPLATE = "form.html"
 
 _MAX_CACHED_ROWS = 512
-"""Rendered rows that are cached, about 2 KB each."""
+"""Size of the cache of rendered rows, which have about 2 KB each."""
 
 FormRow = ImageView | GPUTypeView
-"""A choice that has a row in the form."""
+"""The choices that are rendered as rows."""
 
-_Own = Mapping[str, Mapping[str, Hashable]]
-_NOTHING: _Own = MappingProxyType({})
-_Keyed = tuple[tuple[str, type, Hashable], ...]
+_ValuesBySlug = Mapping[str, Mapping[str, Hashable]]
+_NO_VALUES: _ValuesBySlug = MappingProxyType({})
+_TypedValues = tuple[tuple[str, type, Hashable], ...]
 
 _SCRIPT_BREAKERS = re.compile(r"<(?=!--|/?script)", re.IGNORECASE)
 _STYLE_BREAKERS = re.compile(r"</(?=style)", re.IGNORECASE)
@@ -135,7 +134,7 @@ def render(view: FormView, *, template_dirs: Sequence[str] = ()) -> str:
 
 @lru_cache(maxsize=8)
 def _environment(template_dirs: tuple[str, ...]) -> Environment:
-    """Return the jinja2 environment for these folders; compiling templates takes far longer than rendering them."""
+    """Return the jinja2 environment for these folders, cached because compiling templates takes long."""
     own = FileSystemLoader(str(data_dir("templates")))
     sites = FileSystemLoader([str(Path(folder) / "gpuspawner") for folder in template_dirs])
     loader = ChoiceLoader([sites, own, PrefixLoader({"gpuspawner": own})])
@@ -165,25 +164,31 @@ def _make_row_renderer(environment: Environment) -> Callable[..., Markup]:
     """
 
     @lru_cache(maxsize=_MAX_CACHED_ROWS)
-    def row(kind: str, choice: FormRow, number: int, is_picked: bool, values: _Keyed, _language: str) -> str:
+    def row(kind: str, choice: FormRow, number: int, is_picked: bool, values: _TypedValues, _language: str) -> str:
         seen = {name: value for name, _, value in values}
         seen |= {kind: choice, "number": number, "is_picked": is_picked}
         return environment.get_template(f"partials/{kind}.html").render(seen)
 
     def rows(
-        kind: str, choices: Iterable[FormRow], *, picked: str, first: int = 1, own: _Own = _NOTHING, **values: Hashable
+        kind: str,
+        choices: Iterable[FormRow],
+        *,
+        picked: str,
+        first: int = 1,
+        own: _ValuesBySlug = _NO_VALUES,
+        **values: Hashable,
     ) -> Markup:
         shared = _add_types(values)
         written = []
         for number, each in enumerate(choices, first):
             individual = _add_types({name: values_by_slug.get(each.slug, "") for name, values_by_slug in own.items()})
             written.append(row(kind, each, number, each.slug == picked, (*shared, *individual), get_language().tag))
-        return Markup("".join(written))  # noqa: S704 - autoescape is on in each of them
+        return Markup("".join(written))  # noqa: S704 - autoescape is on in the rows' templates
 
     return rows
 
 
-def _add_types(values: Mapping[str, Hashable]) -> _Keyed:
+def _add_types(values: Mapping[str, Hashable]) -> _TypedValues:
     """Return values with their types, because a ``Markup`` equals the same unescaped text."""
     return tuple((name, type(value), value) for name, value in values.items())
 
