@@ -1,6 +1,6 @@
 """Checks settings against each other: bounds and defaults, presets, run times, combined GPU types, policy and pools.
 
-The models in :mod:`gpuspawner.settings.models` have checked each value by itself.
+pydantic has already checked each value by itself, see :mod:`gpuspawner.settings.models`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _KnownNames:
 
     :ivar choices: field that rules may restrict → offered slugs.
     :ivar gpus: enabled GPU types by slug.
-    :ivar bare: normalized slug → first GPU type with it, to suggest a correction.
+    :ivar bare: normalized slug → first enabled GPU type with it, to suggest a correction.
     """
 
     def __init__(self, settings: SettingsModel) -> None:
@@ -107,8 +107,8 @@ def _check_rule(path: str, rule: RuleEntry, *, known: _KnownNames) -> Iterator[P
     yield from _check_limits(path, rule)
     for slug, of_type in (rule.gpus or {}).items():
         yield from _check_limits(f"{path}.gpus.{sanitize_name(slug)}", of_type)
-    yield from _check_range(f"{path}.cpu", rule.cpu, everybody=settings.cpu, show=format_cpu)
-    yield from _check_range(f"{path}.memory", rule.memory, everybody=settings.memory, show=format_memory)
+    yield from _check_range(f"{path}.cpu", rule.cpu, general=settings.cpu, show=format_cpu)
+    yield from _check_range(f"{path}.memory", rule.memory, general=settings.memory, show=format_memory)
 
 
 def _check_choice(path: str, choice_field: ChoiceField, *, rule: RuleEntry, known: _KnownNames) -> Iterator[Problem]:
@@ -196,7 +196,7 @@ def _check_range(
     path: str,
     own: CPURange | MemoryRange | None,
     *,
-    everybody: CPUSetting | MemorySetting | None,
+    general: CPUSetting | MemorySetting | None,
     show: Callable[[int], str],
 ) -> Iterator[Problem]:
     """Yield the problems of a range, which must lie inside the general range of the same key."""
@@ -206,11 +206,11 @@ def _check_range(
     if own.min is not None and own.max is not None and own.max < own.min:
         message = f"must be at least {path}.min ({show(own.min)}), not {show(own.max)}"
         yield Problem(field=f"{path}.max", code="out_of_range", message=message)
-    elif everybody is not None and own.max is not None and own.max < everybody.min:
-        message = f"must be at least {section}.min ({show(everybody.min)}), not {show(own.max)}"
+    elif general is not None and own.max is not None and own.max < general.min:
+        message = f"must be at least {section}.min ({show(general.min)}), not {show(own.max)}"
         yield Problem(field=f"{path}.max", code="out_of_range", message=message)
-    elif everybody is not None and own.min is not None and own.min > everybody.max:
-        message = f"must be at most {section}.max ({show(everybody.max)}), not {show(own.min)}"
+    elif general is not None and own.min is not None and own.min > general.max:
+        message = f"must be at most {section}.max ({show(general.max)}), not {show(own.min)}"
         yield Problem(field=f"{path}.min", code="out_of_range", message=message)
 
 
@@ -219,7 +219,10 @@ _Limit = tuple[str, int | None]
 
 
 def check_run_time_limits(settings: SettingsModel) -> Iterator[Problem]:
-    """Yield limits that no server can keep: below 1 second, or below the shortest run time there is to choose."""
+    """Yield the problems of run time limits: below 1 second, or below the shortest run time that users may choose.
+
+    :param settings: settings whose single values are valid.
+    """
     shortest_s = None if settings.run_time is None else settings.run_time.min
     for path, limit_s in _list_limits(settings):
         if limit_s is None:
@@ -253,11 +256,15 @@ def _list_rule_limits(path: str, rule: RuleEntry) -> Iterator[_Limit]:
 
 _MEMBER_KEYS = ("match", "memory", "scale_up")
 _NAMED_MEMBER_KEYS = ("resource", "vendor", "unit", *_MEMBER_KEYS)
-"""What the types say themselves; with ``min_memory``, the first three say which types are meant."""
+"""Keys that an entry with ``any_of`` takes from its members. With ``min_memory``, the first three select members."""
 
 
 def check_combined_type(slug: str, settings: SettingsModel) -> Iterator[Problem]:
-    """Yield what is wrong with an entry with ``any_of`` or ``min_memory``."""
+    """Yield the problems of a GPU type that stands for several types.
+
+    :param slug: its key in ``gpus``; the entry has ``any_of`` or ``min_memory``.
+    :param settings: settings whose single values are valid.
+    """
     path, entry = f"gpus.{slug}", settings.gpus[slug]
     if entry.any_of and entry.min_memory is not None:
         yield Problem(field=f"{path}.min_memory", code="conflict", message="must be left out with any_of")
@@ -272,7 +279,7 @@ def check_combined_type(slug: str, settings: SettingsModel) -> Iterator[Problem]
 
 
 def _describe_bad_member(slug: str, settings: SettingsModel) -> str:
-    """Return why a slug names no GPU type, empty when it may."""
+    """Return why a slug in ``any_of`` names no single GPU type, or "" if it does or a discovered type may have it."""
     entry = settings.gpus.get(slug)
     if entry is None:
         if settings.discover_gpus:
@@ -284,7 +291,7 @@ def _describe_bad_member(slug: str, settings: SettingsModel) -> str:
 
 
 def _check_members_agree(path: str, entry: GPUEntry, *, settings: SettingsModel) -> Iterator[Problem]:
-    """Yield what the types that are described do not agree on, and one pod cannot have both ways."""
+    """Yield a problem for each pod field that differs between the members in the settings: resource, runtime class."""
     members = {slug: settings.gpus[slug] for slug in entry.any_of if slug in settings.gpus}
     resources = {slug: member.resource for slug, member in members.items() if member.resource is not None}
     if len(set(resources.values())) > 1:
@@ -302,9 +309,10 @@ _SLUG_RULE = "must be lower-case letters, digits, - and ., at most 63, with a le
 
 
 def check_settings(settings: SettingsModel, accelerators: frozenset[str]) -> list[Problem]:
-    """Return everything wrong between settings that are each right.
+    """Return the problems between settings whose single values are valid.
 
-    :param accelerators: slugs of the built-in table; entries under other slugs must be complete.
+    :param settings: the settings.
+    :param accelerators: slugs of the built-in table; entries with other slugs must be complete.
     """
     problems = [
         *_check_slugs(settings),
@@ -372,7 +380,7 @@ def _check_choice_entries(choice_field: ClosedChoiceField, settings: SettingsMod
 
 
 def _check_queue(settings: SettingsModel) -> Iterator[Problem]:
-    """Check that what is queued can exist; types that nodes may bring are for them to say."""
+    """Yield a problem for each unknown GPU type in ``queue.gpus``; with discovery, nodes may add any type."""
     offered = [slug for slug, entry in settings.gpus.items() if entry.enabled]
     for index, slug in enumerate(settings.queue.gpus if settings.queue is not None else ()):
         if slug != "*" and slug not in offered and not settings.discover_gpus:
@@ -382,7 +390,7 @@ def _check_queue(settings: SettingsModel) -> Iterator[Problem]:
 
 def _check_gpu(path: str, entry: GPUEntry) -> Iterator[Problem]:
     if entry.any_of:
-        pass  # its types say both
+        pass  # The members have the resource and the vendor.
     elif entry.resource is None:
         yield Problem(field=f"{path}.resource", code="missing", message="is required, such as nvidia.com/gpu")
     elif entry.vendor is None and find_vendor(entry.resource) is None:
@@ -396,7 +404,7 @@ def _check_gpu(path: str, entry: GPUEntry) -> Iterator[Problem]:
 
 
 def _check_toleration(path: str, toleration: TolerationSetting) -> Iterator[Problem]:
-    """Check what the API server would refuse, at every spawn."""
+    """Yield the problems for which the API server would reject every pod with this toleration."""
     if toleration.operator == "Exists" and toleration.value:
         yield Problem(field=f"{path}.value", code="conflict", message="must be left out with operator Exists")
     if toleration.operator == "Equal" and not toleration.key:
@@ -415,9 +423,11 @@ def _check_accelerators(settings: SettingsModel, known: frozenset[str]) -> Itera
 
 
 def check_presets(configured: ConfiguredCatalog) -> list[Problem]:
-    """Return what is wrong with presets, by the very rules that user options pass, as far as no cluster is needed.
+    """Return the problems of presets, found by the validation of user options.
 
-    A GPU type that nodes may bring, and a count that they decide, are for them to say.
+    Problems that nodes may solve are left out: GPU types that discovery may add, and counts that nodes limit.
+
+    :param configured: the catalog without the cluster's nodes.
     """
     catalog = Catalog(
         images=configured.images or {"default": Image(slug="default", display_name="", image="")},
@@ -443,7 +453,7 @@ def check_presets(configured: ConfiguredCatalog) -> list[Problem]:
 
 
 def _build_combined_types(configured: ConfiguredCatalog) -> dict[str, GPUType]:
-    """Return the choices of several types, as far as the types are configured."""
+    """Return slug → combined type, from the members that the settings describe."""
     return {slug: combine_types(union, configured.gpus) or union.gpu for slug, union in configured.unions.items()}
 
 

@@ -1,4 +1,4 @@
-"""From checked settings to the core's values."""
+"""Converts checked settings to the catalog of core, before the cluster's nodes are known."""
 
 from __future__ import annotations
 
@@ -42,7 +42,11 @@ EntryT = TypeVar("EntryT", bound=Entry)
 
 
 def convert_settings(settings: SettingsModel, table: AcceleratorTable) -> ConfiguredCatalog:
-    """Return what the settings say; GPU types take what they leave out from the table."""
+    """Return the catalog that the settings describe.
+
+    :param settings: checked settings.
+    :param table: known accelerator models, for the names and memory that GPU types leave out.
+    """
     entries = sort_entries(settings.gpus)
     unions = {
         slug: _convert_combined_type(slug, entry, table=table) for slug, entry in entries.items() if entry.is_union
@@ -77,15 +81,21 @@ def convert_settings(settings: SettingsModel, table: AcceleratorTable) -> Config
 
 
 def sort_entries(entries: Mapping[str, EntryT]) -> dict[str, EntryT]:
-    """Return the enabled entries as they are shown."""
+    """Return the enabled entries in the order of the form: by ``order``, then those without, as in the settings.
+
+    :param entries: slug → entry.
+    """
     enabled = {slug: entry for slug, entry in entries.items() if entry.enabled}
     return dict(sorted(enabled.items(), key=lambda item: (item[1].order is None, item[1].order or 0)))
 
 
 def convert_bounds(amount_field: AmountField, setting: BoundsSetting | None) -> Bounds | None:
-    """Return bounds in base units, None where the settings have none.
+    """Return bounds in whole base units (millicores, bytes, seconds), or None without a setting.
 
-    A default that the setting lacks is the field's, moved to the nearest amount that range and steps allow.
+    If the setting has no default, the field's default is moved into the range and rounded down to a step.
+
+    :param amount_field: the field; its own default and guarantee replace missing ones.
+    :param setting: the bounds in the settings.
     """
     if setting is None:
         return None
@@ -139,7 +149,7 @@ def _convert_image(slug: str, entry: ImageEntry) -> Image:
 
 
 def _find_vendors(entry: ImageEntry) -> tuple[str, ...] | None:
-    """Return whose GPUs an image can use, None when nothing says so."""
+    """Return the vendors whose GPUs an image can use, or None if the settings do not say."""
     if entry.vendors is not None:
         return tuple(entry.vendors)
     return tuple(vendor for vendor, version in entry.toolkits.items() if version is not None) or None
@@ -183,7 +193,7 @@ def _convert_gpu(slug: str, entry: GPUEntry, *, table: AcceleratorTable) -> GPUT
 
 def _convert_tolerations(entry: GPUEntry) -> tuple[Toleration, ...]:
     if entry.tolerations is None:
-        # What stands for several types tolerates what they do.
+        # A combined type gets the tolerations of its members.
         return () if entry.is_union else build_conventional_tolerations(entry.resource or "")
     return tuple(
         Toleration(key=item.key, operator=item.operator, value=item.value, effect=item.effect or "")
@@ -201,7 +211,7 @@ def _convert_combined_type(slug: str, entry: GPUEntry, *, table: AcceleratorTabl
 
 
 def _guess_unit(entry: GPUEntry) -> UnitKind:
-    """Return what a unit is when the admin does not say: resource and product names tell."""
+    """Return the kind of GPU unit for an entry without ``unit``, from its resource and product labels."""
     products = entry.match.get(GFD_PRODUCT, [])
     if (entry.resource or "").endswith(".shared") or any(product.endswith("-SHARED") for product in products):
         return UnitKind.SHARED
@@ -210,7 +220,7 @@ def _guess_unit(entry: GPUEntry) -> UnitKind:
 
 
 def _find_known_model(entry: GPUEntry, table: AcceleratorTable) -> AcceleratorMatch | None:
-    """Return the model that all label values of a match name, None when they name several or none."""
+    """Return the accelerator model of an entry's node labels, or None if they match several models or none."""
     found = [table.find(key, value) for key, values in entry.match.items() for value in values]
     models = {known.accelerator.slug: known for known in found if known is not None}
     return next(iter(models.values())) if len(models) == 1 else None
@@ -226,7 +236,10 @@ def _convert_preset(slug: str, entry: PresetEntry) -> Preset:
 
 
 def build_preset_options(entry: PresetEntry) -> dict[str, object]:
-    """Return the user options that a preset stands for."""
+    """Return the user options of a preset.
+
+    :param entry: the preset in the settings; missing keys stay unset.
+    """
     options: dict[str, object] = {}
     if entry.image is not None:
         options["image"] = entry.image
