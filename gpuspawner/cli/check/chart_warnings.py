@@ -12,7 +12,14 @@ from typing import Any
 import yaml
 
 from gpuspawner.cli.common.findings import Finding, Severity, format_path
-from gpuspawner.cli.values.helm_values import HUB_CONFIG_PATH, SETTINGS_PATH, HelmValues, merge_settings
+from gpuspawner.cli.values.chart_config import find_chart_path, needs_chart_tag
+from gpuspawner.cli.values.helm_values import (
+    HUB_CONFIG_PATH,
+    SETTINGS_PATH,
+    SPAWNER_SECTIONS,
+    HelmValues,
+    merge_settings,
+)
 from gpuspawner.cli.values.trait_sources import find_trait_source, make_finding
 from gpuspawner.core.catalog.model import Image
 from gpuspawner.core.catalog.node_labels import find_vendor
@@ -25,10 +32,12 @@ _NEAR = 0.75
 
 
 def find_chart_warnings(values: HelmValues) -> Iterator[Finding]:
-    """Yield findings about the spawner class, profiles and GPU limits in the chart's values."""
+    """Yield findings about the spawner class, profiles, GPU limits, base class and image tag in the chart's values."""
     yield from _check_spawner_class(values)
     yield from _check_profiles(values)
     yield from _check_gpus_for_all(values)
+    yield from _check_base_section(values)
+    yield from _check_image_tag(values)
 
 
 def _check_spawner_class(values: HelmValues) -> Iterator[Finding]:
@@ -74,6 +83,29 @@ def _check_gpus_for_all(values: HelmValues) -> Iterator[Finding]:
                 yield make_finding(
                     values, (*source.path, resource), severity=Severity.WARNING, code="unused", message=message
                 )
+
+
+def _check_base_section(values: HelmValues) -> Iterator[Finding]:
+    """Yield a warning for each trait of ``hub.config.Spawner`` that the chart sets on KubeSpawner, which wins."""
+    base = (*HUB_CONFIG_PATH, SPAWNER_SECTIONS[-1])
+    for name in values.get_chart_section(base):
+        if chart_path := find_chart_path(values.chart, str(name)):
+            nearer = (*HUB_CONFIG_PATH, SPAWNER_SECTIONS[1], name)
+            message = (
+                f"has no effect, because the chart says it of KubeSpawner: say {chart_path}, or {format_path(nearer)}"
+            )
+            path = (*values.root, *base, name)
+            yield make_finding(values, path, severity=Severity.WARNING, code="unused", message=message)
+
+
+def _check_image_tag(values: HelmValues) -> Iterator[Finding]:
+    if needs_chart_tag(values.chart):
+        path = (*values.root, "singleuser", "image", "name")
+        message = (
+            "has no tag beside it: the chart puts the tag of its own image behind the name, which this one hardly has. "
+            "Say singleuser.image.tag; null there leaves the name as it is"
+        )
+        yield make_finding(values, path, severity=Severity.WARNING, code="missing", message=message)
 
 
 def _has_settings(values: HelmValues) -> bool:

@@ -79,8 +79,25 @@ def find_unread_keys(values: HelmValues) -> Iterator[Finding]:
         path = (*values.root, *HUB_CONFIG_PATH, name)
         if name in _CLASSES:
             yield from _check_section(name, section, path=path, values=values)
+        elif unchecked := _list_unchecked_settings(name, section, values=values):
+            message = (
+                f"is not checked ({', '.join(unchecked)}): what a class of your own takes is known where it is "
+                f"installed. A subclass of {SETTINGS_PATH[-1]} reads {format_path(SETTINGS_PATH)} as well, which is "
+                "checked"
+            )
+            yield make_finding(values, path, severity=Severity.WARNING, code="unchecked", message=message, of_key=True)
         elif not _resembles_gpuspawner(name) and name not in _OWN_KEYS and name != _find_subclass(values):
             yield from _check_unknown_section(name, path=path, values=values)
+
+
+def _list_unchecked_settings(name: str, section: LocatedValue, *, values: HelmValues) -> list[str]:
+    """Return the settings in a section of the admin's own spawner class, or [] if the section is not of such a class.
+
+    ``hub.extraConfig`` may define the class, so a name that ends in Spawner is enough.
+    """
+    is_spawner = name == _find_subclass(values) or (name.endswith("Spawner") and not _resembles_gpuspawner(name))
+    settings = section.value if is_spawner and isinstance(section.value, dict) else {}
+    return [key for key in settings if key in SETTING_TRAITS]
 
 
 def _check_unknown_section(name: str, *, path: KeyPath, values: HelmValues) -> Iterator[Finding]:

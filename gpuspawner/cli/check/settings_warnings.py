@@ -191,11 +191,12 @@ _TAINTS = frozenset(
     {"nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "kubernetes.azure.com/scalesetpriority"}
     | {"kubernetes.io/arch", "hub.jupyter.org/dedicated", "hub.jupyter.org_dedicated", "sku"}
 )
+_RUNTIME_CLASSES = ("nvidia", "nvidia-cdi", "nvidia-legacy")
 _ARCHITECTURES = ("amd64", "arm64", "arm", "ppc64le", "riscv64", "s390x", "386")
 
 
 def find_misspelled_names(model: SettingsModel) -> Iterator[Problem]:
-    """Yield labels, models, taints, image references and architectures that look misspelled.
+    """Yield labels, models, taints, runtime classes, image references and architectures that look misspelled.
 
     :param model: the settings as written.
     """
@@ -223,6 +224,8 @@ def _check_gpu_names(path: str, gpu: GPUEntry) -> Iterator[Problem]:
             yield from _check_name(field, product, known=_list_model_values(key))
     for index, toleration in enumerate(gpu.tolerations or ()):
         yield from _check_name(f"{path}.tolerations.{index}.key", toleration.key, known=_TAINTS | {gpu.resource or ""})
+    if gpu.runtime_class:
+        yield from _check_name(f"{path}.runtime_class", gpu.runtime_class, known=_RUNTIME_CLASSES)
 
 
 def _check_name(field: str, name: str, *, known: Iterable[str]) -> Iterator[Problem]:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from gpuspawner.cli.values.helm_values import HelmValues
-from gpuspawner.cli.values.trait_sources import find_trait_source, list_pod_tolerations
+from gpuspawner.cli.values.trait_sources import (
+    TraitSource,
+    find_node_selector_terms,
+    find_trait_source,
+    list_match_expressions,
+    list_pod_tolerations,
+)
 from gpuspawner.core.catalog.accelerators import GKE_ACCELERATOR
 from gpuspawner.core.catalog.model import GPUType, Image
 from gpuspawner.core.cluster.model import Node, Taint, Toleration
@@ -26,6 +33,17 @@ _START_TIMEOUT_S = 300
 """The chart's default of ``singleuser.startTimeout``."""
 
 
+class _LabelExpression(NamedTuple):
+    """What a node selector term requires of one label.
+
+    :param operator: ``In``, ``NotIn`` or another operator.
+    """
+
+    key: str
+    operator: object
+    values: frozenset[str]
+
+
 def find_type_warnings(values: HelmValues, configured: ConfiguredCatalog) -> Iterator[Problem]:
     """Yield problems of GPU types and images, with paths below ``hub.config.GPUSpawner``.
 
@@ -36,7 +54,7 @@ def find_type_warnings(values: HelmValues, configured: ConfiguredCatalog) -> Ite
     if not configured.discover and not configured.gpus:
         message = "is false, and there are no GPU types under gpus: nobody can pick a GPU"
         yield Problem(field="discover_gpus", code="unused", message=message)
-    pod_tolerations = list_pod_tolerations(values)
+    pod_tolerations, terms = list_pod_tolerations(values), _parse_node_selector_terms(values)
     slugs_by_resource: dict[str, list[str]] = {}
     for slug, gpu in configured.gpus.items():
         slugs_by_resource.setdefault(gpu.resource, []).append(slug)
@@ -44,6 +62,9 @@ def find_type_warnings(values: HelmValues, configured: ConfiguredCatalog) -> Ite
         path = f"gpus.{slug}"
         yield from _check_taints(path, gpu, tolerations=(*gpu.tolerations, *pod_tolerations))
         yield from _check_node_selector(path, gpu, values=values)
+        if terms is not None and all(_excludes_type(term, gpu) for term in terms.value):
+            message = f"matches no node that {'.'.join(map(str, terms.path))} leaves"
+            yield Problem(field=f"{path}.match", code="matches_nothing", message=message)
         yield from _check_start_timeout(path, gpu, values=values)
         others = [other for other in slugs_by_resource[gpu.resource] if other != slug] if not gpu.match else []
         if others:
@@ -88,6 +109,33 @@ def _check_node_selector(path: str, gpu: GPUType, *, values: HelmValues) -> Iter
                 where = ".".join(map(str, selector.path))
                 message = f"matches no node that {where} leaves: it asks for {quote(str(value))}"
                 yield Problem(field=f"{path}.match.{key}", code="matches_nothing", message=message)
+
+
+def _parse_node_selector_terms(values: HelmValues) -> TraitSource | None:
+    """Return the expressions of each node selector term of all servers, or None if there are no terms."""
+    source = find_node_selector_terms(values)
+    if source is None:
+        return None
+    terms = [
+        [
+            _LabelExpression(str(raw.get("key")), raw.get("operator"), frozenset(map(str, raw["values"])))
+            for raw in list_match_expressions(term)
+            if isinstance(raw.get("values"), list)
+        ]
+        for term in source.value
+    ]
+    return TraitSource(source.path, terms)
+
+
+def _excludes_type(term: Iterable[_LabelExpression], gpu: GPUType) -> bool:
+    """Return whether a node selector term matches no node with the labels of the type."""
+    for expression in term:
+        labels = gpu.match.get(expression.key)
+        if labels and expression.operator == "In" and expression.values.isdisjoint(labels):
+            return True
+        if labels and expression.operator == "NotIn" and expression.values.issuperset(labels):
+            return True
+    return False
 
 
 def _check_start_timeout(path: str, gpu: GPUType, *, values: HelmValues) -> Iterator[Problem]:

@@ -142,6 +142,7 @@ def get_configured_trait(config: Config, trait: str) -> Any:
     return next(found, None)
 
 
+_IMAGE_TAG_PATH = "singleuser.image.tag"
 _OMISSIONS = (
     ("scheduling.podPriority.enabled", False,
      "The priority class that the chart makes is left out (scheduling.podPriority)."),
@@ -149,12 +150,14 @@ _OMISSIONS = (
      "The chart's own scheduler is left out (scheduling.userScheduler); what it lets through is the same."),
     ("singleuser.cloudMetadata.blockWithIptables", True,
      "The init container that blocks the cloud's metadata is left out (singleuser.cloudMetadata)."),
+    (_IMAGE_TAG_PATH, False,
+     "The tag that the chart puts behind singleuser.image.name is left out: its own version."),
     ("imagePullSecret.create", False,
      "The secret that the chart makes to pull images with is left out (imagePullSecret)."),
     ("debug.enabled", False, "What has servers say more in their logs is left out (debug.enabled)."),
     ("singleuser.extraFiles", False, "Files are left out (singleuser.extraFiles)."),
 )  # fmt: skip
-"""Path, the chart's default, and the sentence if the value is set."""
+"""Path, the chart's default, and the sentence if the value is set, or if the chart appends a tag to the image."""
 
 
 def list_omissions(values: Mapping[str, Any]) -> Iterator[str]:
@@ -165,9 +168,10 @@ def list_omissions(values: Mapping[str, Any]) -> Iterator[str]:
     yield "Addresses, tokens and labels are left out that only a running hub knows."
     if get_chart_value(values, "singleuser.storage.type", default="dynamic") in ("dynamic", "static"):
         yield "The home volume is left out (singleuser.storage); one that exists may bind a server to a zone."
-    yield from (text for path, default, text in _OMISSIONS if get_chart_value(values, path, default=default))
-    if _needs_chart_tag(values):
-        yield "The tag that the chart puts behind singleuser.image.name is left out: its own version."
+    for path, default, text in _OMISSIONS:
+        is_tag = path == _IMAGE_TAG_PATH
+        if needs_chart_tag(values) if is_tag else get_chart_value(values, path, default=default):
+            yield text
     yield from list_unread_settings(values)
     if get_chart_value(values, "hub.extraConfig"):
         yield "Python is not run (hub.extraConfig): what it sets, and its hooks, are left out."
@@ -199,8 +203,11 @@ def find_chart_path(values: Mapping[str, Any], trait: str) -> str:
     return path if get_chart_value(values, path, default=_DEFAULTS.get(trait)) is not None else ""
 
 
-def _needs_chart_tag(values: Mapping[str, Any]) -> bool:
-    """Return whether the values name an image without a tag, so that the chart appends its own image's tag."""
+def needs_chart_tag(values: Mapping[str, Any]) -> bool:
+    """Return whether the values name an image without a tag, so that the chart appends its own image's tag.
+
+    :param values: the chart's values, without its defaults.
+    """
     image = get_chart_value(values, "singleuser.image", default={})
     return isinstance(image, Mapping) and "tag" not in image and image.get("name") not in (None, "", _IMAGE)
 
@@ -235,7 +242,7 @@ def get_chart_value(values: Mapping[str, Any], path: str, *, default: Any = None
 
 def _build_chart_traits(values: Mapping[str, Any]) -> dict[str, Any]:
     found = _collect_traits(values, CHART_KEYS)
-    name, tag = get_chart_value(values, "singleuser.image.name"), get_chart_value(values, "singleuser.image.tag")
+    name, tag = get_chart_value(values, "singleuser.image.name"), get_chart_value(values, _IMAGE_TAG_PATH)
     if tag:
         found["image"] = f"{name or _IMAGE}:{tag}"
     elif name:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from gpuspawner.cli.common.findings import Finding, KeyPath, Severity, format_path
@@ -14,7 +15,16 @@ from gpuspawner.cli.values.chart_config import (
 )
 from gpuspawner.cli.values.helm_values import HUB_CONFIG_PATH, SPAWNER_SECTIONS, HelmValues
 from gpuspawner.core.cluster.model import Toleration
+from gpuspawner.core.errors import SettingsError
 from gpuspawner.hub.admission.admin_traits import parse_admin_tolerations
+
+_NODE_SELECTOR_TERMS_PATH = (
+    "affinity",
+    "nodeAffinity",
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "nodeSelectorTerms",
+)
+"""Path of the node selector terms in a pod's spec."""
 
 
 class TraitSource(NamedTuple):
@@ -51,6 +61,48 @@ def list_pod_tolerations(values: HelmValues) -> tuple[Toleration, ...]:
     return parse_admin_tolerations(
         get_configured_trait(build_spawner_config(values.chart, namespace=""), "tolerations")
     )
+
+
+def find_node_selector_terms(values: HelmValues) -> TraitSource | None:
+    """Return the node selector terms of every server, or None if the admin wrote none or the values have a wrong type.
+
+    A node must match one of the terms. ``extraPodConfig.affinity`` replaces the terms of ``extraNodeAffinity``, to
+    which the chart adds its own term.
+
+    :param values: the merged files.
+    """
+    source = find_trait_source(values, "extra_pod_config")
+    entry: Any = source.value if source else None
+    for key in _NODE_SELECTOR_TERMS_PATH:
+        entry = entry.get(key) if isinstance(entry, Mapping) else None
+    if source and isinstance(entry, list) and entry:
+        return TraitSource((*source.path, *_NODE_SELECTOR_TERMS_PATH), entry)
+    source = find_trait_source(values, "node_affinity_required")
+    if not source or not _list_entries(source.value):
+        return None
+    try:
+        terms = get_configured_trait(build_spawner_config(values.chart, namespace=""), "node_affinity_required")
+    except SettingsError:
+        return None
+    return TraitSource(source.path, _list_entries(terms))
+
+
+def list_match_expressions(term: Any) -> list[Mapping[str, Any]]:
+    """Return the expressions of a node selector term, or [] if it has a wrong type.
+
+    :param term: as in a pod's spec, or with KubeSpawner's ``match_expressions``.
+    """
+    if not isinstance(term, Mapping):
+        return []
+    expressions = term.get("matchExpressions") or term.get("match_expressions")
+    return [expression for expression in _list_entries(expressions) if isinstance(expression, Mapping)]
+
+
+def _list_entries(value: Any) -> list[Any]:
+    """Return the entries of a list or mapping; KubeSpawner takes both."""
+    if isinstance(value, Mapping):
+        return list(value.values())
+    return value if isinstance(value, list) else []
 
 
 def make_finding(

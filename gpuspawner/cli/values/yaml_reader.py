@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,7 @@ _MEANINGS = {
     "found unexpected end of stream": _QUOTES,
     "found unexpected document separator": _QUOTES,
     "found unknown escape character": r"double quotes know no such escape: a backslash is written \\ in them",
+    "found a version other than": "Helm reads YAML 1.1 alone, so leave out the line with %YAML",
     "found an escape that is no": "Unicode has no such character",
     "that cannot start any token": "a text that begins like this needs quotes",
     "special characters are not allowed": "there is a control character",
@@ -138,6 +139,7 @@ _SCALARS = {f"{_TAG}{name}": name for name in ("str", "int", "float", "bool", "n
 _TRUE = frozenset({"y", "yes", "true", "on"})
 _NULL = r"^(?:~|null|Null|NULL|)$"
 _BOOL = r"^(?:[yYnN]|yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$"
+_WORDS = {"null": _NULL, "bool": _BOOL}
 _SURROGATE = "[\ud800-\udfff]"
 _INT = r"^[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|[1-9][0-9_]*|0)$"
 _FLOAT = r"^(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
@@ -183,9 +185,22 @@ class YAMLDocument:
 
 
 class _Loader(yaml.SafeLoader):
-    """Composes nodes with go-yaml's rules for plain scalars."""
+    """Composes nodes with go-yaml's rules for plain scalars, escapes and versions."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - as PyYAML's class declares it
+    # go-yaml follows libyaml, which has no escape for a slash.
+    ESCAPE_REPLACEMENTS = {  # type: ignore[misc]  # noqa: RUF012 - as PyYAML's class declares it
+        mark: character for mark, character in yaml.SafeLoader.ESCAPE_REPLACEMENTS.items() if mark != "/"
+    }
+
+    @override
+    def scan_yaml_directive_value(self, start_mark: Any) -> Any:
+        """Return the version in a ``%YAML`` line; go-yaml reads only 1.1."""
+        version = super().scan_yaml_directive_value(start_mark)
+        if version != (1, 1):
+            problem = "found a version other than 1.1"
+            raise ScannerError(None, None, problem, start_mark)
+        return version
 
     @override
     def compose_node(self, parent: Any, index: Any) -> Any:
@@ -317,21 +332,46 @@ class _Reader:
         if node.tag != f"{_TAG}map":
             self._add(node, path, code="bad_value", message=_describe_unknown_tag(node.tag))
         found: dict[str, LocatedValue] = {}
-        lines: dict[str, int] = {}
+        own: dict[str, FilePosition] = {}
         for key_node, value_node in node.value:
             if key_node.tag == f"{_TAG}merge":
-                found |= self._merged(value_node, path, depth=depth + 1)  # in the order of lines, as Helm does
+                merged = self._merged(value_node, path, depth=depth + 1)
+                self._warn_of_overridden(key_node, path, found=found, merged=merged, own=own)
+                found |= merged  # in the order of lines, as Helm does
                 continue
             name = self._key(key_node, path)
             if name is None:
                 continue
             place = self.place(key_node)
-            if name in lines:
-                message = f"is written twice, first on line {lines[name]}: Helm drops the first"
+            if name in own:
+                message = f"is written twice, first on line {own[name].line}: Helm drops the first"
                 self._add(key_node, (*path, name), code="duplicate_key", message=message)
-            lines[name] = place.line
+            own[name] = place
             found[name] = self.read(value_node, (*path, name), depth=depth + 1, key=place)
         return found
+
+    def _warn_of_overridden(
+        self,
+        node: Any,
+        path: KeyPath,
+        *,
+        found: Mapping[str, LocatedValue],
+        merged: Mapping[str, LocatedValue],
+        own: Mapping[str, FilePosition],
+    ) -> None:
+        """Warn of keys that a ``<<`` below them overrides with another value.
+
+        :param node: the ``<<``.
+        :param found: the values above it.
+        :param merged: the values that it merges in.
+        :param own: the position of each key above that the mapping itself contains.
+        """
+        for name, value in merged.items():
+            if name in found and found[name].plain != value.plain:
+                message = "is overridden by << below it: Helm takes the last one, so write << first"
+                place = own.get(name) or self.place(node)
+                flaw = _make_flaw(place, "duplicate_key", message=message, path=(*path, name))
+                self.flaws.append(replace(flaw, severity=Severity.WARNING))
 
     def _merged(self, node: Any, path: KeyPath, *, depth: int) -> dict[str, LocatedValue]:
         """Return the keys that one ``<<`` merges in; the first mapping of a list wins."""
@@ -366,6 +406,9 @@ class _Reader:
         if re.search(_SURROGATE, text):
             self._add(node, path, code="bad_value", message="has half of a surrogate pair, which is no character")
             return ""
+        if kind in _WORDS and not re.search(_WORDS[kind], text):
+            self._add(node, path, code="bad_value", message=f"has the tag !!{kind}, and is none: {quote(text)}")
+            return None
         try:
             match kind:
                 case "str" | "merge":

@@ -60,8 +60,42 @@ def test_profiles_beside_settings_are_told(tmp_path: Path):
     assert found(tmp_path, section(CPU, beside="singleuser: {profileList: []}")) == []
 
 
+def test_what_the_base_class_is_told_in_vain_is_told(tmp_path: Path):
+    spawner = "{start_timeout: 900, cmd: own, http_timeout: 60, mem_limit: 4G}"
+    values = written(
+        tmp_path,
+        f"hub: {{config: {{JupyterHub: {{spawner_class: gpu}}, GPUSpawner: {{{CPU}}}, Spawner: {spawner}}}}}",
+    )
+    assert [(each.severity, each.path, each.message) for each in find_chart_warnings(values)] == [
+        (
+            Severity.WARNING,
+            "hub.config.Spawner.start_timeout",
+            "has no effect, because the chart says it of KubeSpawner: say singleuser.startTimeout, or "
+            "hub.config.KubeSpawner.start_timeout",
+        )
+    ]
+
+
 def test_gpus_for_everybody_are_told(tmp_path: Path):
     beside = "singleuser: {extraResource: {limits: {nvidia.com/gpu: 1, example.com/fpga: 1}}}"
     assert found(tmp_path, section(CPU, beside=beside)) == [
         ("singleuser.extraResource.limits.nvidia.com/gpu", "unused")
     ]
+
+
+@pytest.mark.parametrize(
+    ("image", "is_told"),
+    [
+        ("{name: quay.io/jupyter/scipy-notebook}", True),
+        ("{name: quay.io/jupyter/scipy-notebook, pullPolicy: Always}", True),
+        ("{name: quay.io/jupyter/scipy-notebook, tag: '2026'}", False),
+        ("{name: 'quay.io/jupyter/scipy-notebook:2026', tag: null}", False),
+        ("{name: quay.io/jupyterhub/k8s-singleuser-sample}", False),
+        ("{tag: '2026'}", False),
+        ("null", False),
+        ("5", False),
+    ],
+)
+def test_an_image_that_gets_the_charts_own_tag_is_told(image: str, is_told: bool, tmp_path: Path):
+    values = section(CPU, beside=f"singleuser: {{image: {image}}}")
+    assert found(tmp_path, values) == ([("singleuser.image.name", "missing")] if is_told else [])

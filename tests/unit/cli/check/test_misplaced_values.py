@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpuspawner.cli.check.misplaced_values import find_unread_keys
+from gpuspawner.cli.common.findings import Severity
 from tests.unit.cli_support import section, written
 
 HERE = "is read by nobody here"
@@ -80,6 +81,24 @@ def test_the_charts_own_keys_are_left_alone(tmp_path: Path):
 )
 def test_what_admins_name_themselves_is_no_section_of_ours(text: str, tmp_path: Path):
     assert found(tmp_path, text) == []
+
+
+@pytest.mark.parametrize(
+    ("config", "path"),
+    [
+        ("{JupyterHub: {spawner_class: our.MyGPUSpawner}, MyGPUSpawner: {gpu: 1, cpu: x}}", "MyGPUSpawner"),
+        ("{JupyterHub: {spawner_class: our.Servers}, Servers: {cpu: x}}", "Servers"),
+        ("{MySpawner: {cpu: x}}", "MySpawner"),
+        ("{CustomSpawner: {cpu: x}}", "CustomSpawner"),
+    ],
+)
+def test_settings_of_a_class_that_is_not_known_here_are_said_to_be_unchecked(config: str, path: str, tmp_path: Path):
+    (told,) = find_unread_keys(written(tmp_path, f"hub: {{config: {config}}}"))
+    assert (told.path, told.severity, told.code) == (f"hub.config.{path}", Severity.WARNING, "unchecked")
+    assert told.message == (
+        "is not checked (cpu): what a class of your own takes is known where it is installed. A subclass of GPUSpawner "
+        "reads hub.config.GPUSpawner as well, which is checked"
+    )
 
 
 @pytest.mark.parametrize("spawner", ["gpuspawner.GPUSpwaner", "our.OtherSpawner", "GPUSpwaner"])

@@ -25,6 +25,8 @@ def told(**raw: Any) -> list[tuple[str, str]]:
         ({"match": {"cloud.google.com/gke-accelerator": "nvidia-tesla-t44"}},
          "match.cloud.google.com/gke-accelerator", "nvidia-tesla-t4"),
         ({"tolerations": [{"key": "nvidia.com/gpuu"}]}, "tolerations.0.key", "nvidia.com/gpu"),
+        ({"runtime_class": "nvida"}, "runtime_class", "nvidia"),
+        ({"runtime_class": "nvdia"}, "runtime_class", "nvidia"),
     ],
 )  # fmt: skip
 def test_a_name_that_looks_like_a_well_known_one_is_told(change: dict[str, Any], field: str, meant: str):

@@ -8,6 +8,11 @@ from gpuspawner.cli.common.findings import Severity
 from tests.unit.cli_support import paths, section, told, written
 
 T4 = "resource: nvidia.com/gpu, match: {cloud.google.com/gke-accelerator: nvidia-tesla-t4}"
+REQUIRED = "singleuser: {extraNodeAffinity: {required: [{matchExpressions:"
+WHOLE_AFFINITY = (
+    "singleuser: {extraPodConfig: {affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: "
+    "{nodeSelectorTerms: [{matchExpressions: [{key: pool, operator: In, values: [cpu]}]}]}}}}}"
+)
 POOL = "resource: nvidia.com/gpu, match: {pool: ml}"
 
 
@@ -42,7 +47,15 @@ def test_what_is_legal_and_of_no_use_is_told(text: str, expected: list[tuple[str
         ("singleuser: {nodeSelector: {pool: cpu}}", [("gpus.a.match.pool", "matches_nothing")]),
         ("singleuser: {nodeSelector: {pool: ml}}", []),
         ("singleuser: {nodeSelector: {other: cpu}}", []),
+        (f"{REQUIRED} [{{key: pool, operator: In, values: [cpu]}}]}}]}}}}", [("gpus.a.match", "matches_nothing")]),
+        (f"{REQUIRED} [{{key: pool, operator: NotIn, values: [ml]}}]}}]}}}}", [("gpus.a.match", "matches_nothing")]),
+        (f"{REQUIRED} [{{key: pool, operator: Exists}}]}}]}}}}", []),
+        (f"{REQUIRED} [{{key: pool, operator: In, values: [{{a: 1}}]}}]}}]}}}}", [("gpus.a.match", "matches_nothing")]),
+        (f"{REQUIRED} [{{key: pool, operator: In, values: [cpu]}}]}}, {{matchExpressions: []}}]}}}}", []),
+        (WHOLE_AFFINITY, [("gpus.a.match", "matches_nothing")]),
     ],
+    ids=["other value", "same value", "other label", "affinity to others", "affinity against it", "affinity to any",
+         "affinity to no text", "affinity to others or any", "affinity of the whole pod"],
 )  # fmt: skip
 def test_a_type_that_the_charts_selectors_rule_out_is_told(
     beside: str, expected: list[tuple[str, str]], tmp_path: Path

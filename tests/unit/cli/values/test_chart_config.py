@@ -84,6 +84,20 @@ def test_null_takes_a_default_of_the_chart_away(values: dict[str, Any], trait: s
     assert said(values, trait) == value
 
 
+def test_what_is_left_out_has_an_order():
+    values = {
+        "imagePullSecret": {"create": True},
+        "debug": {"enabled": True},
+        "singleuser": {"image": {"name": "a/b"}, "extraFiles": {"a": {}}},
+    }
+    assert list(list_omissions(values))[-4:] == [
+        "The tag that the chart puts behind singleuser.image.name is left out: its own version.",
+        "The secret that the chart makes to pull images with is left out (imagePullSecret).",
+        "What has servers say more in their logs is left out (debug.enabled).",
+        "Files are left out (singleuser.extraFiles).",
+    ]
+
+
 def test_what_null_has_taken_away_is_not_named_as_left_out():
     values = {
         "singleuser": {"storage": {"type": None}, "cloudMetadata": {"blockWithIptables": None}},

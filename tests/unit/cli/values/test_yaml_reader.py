@@ -5,7 +5,7 @@ import string
 
 import pytest
 
-from gpuspawner.cli.common.findings import FilePosition
+from gpuspawner.cli.common.findings import FilePosition, Severity
 from gpuspawner.cli.values.yaml_reader import YAMLDocument, read_yaml
 
 SELF = "contains itself, by an alias of its own anchor"
@@ -85,26 +85,32 @@ def test_merge_keys_take_over_what_is_not_said():
 
 
 @pytest.mark.parametrize(
-    ("text", "plain"),
+    ("text", "plain", "lines"),
     [
-        ("c: {a: 1, <<: *x}", {"a": 2, "b": 1}),
-        ("c: {<<: *x, a: 1}", {"a": 1, "b": 1}),
-        ("c: {<<: *x, <<: *z}", {"a": 3, "b": 1}),
-        ("c: {<<: [*x, *z]}", {"a": 2, "b": 1}),
+        ("c: {a: 1, <<: *x}", {"a": 2, "b": 1}, [3]),
+        ("c: {<<: *x, a: 1}", {"a": 1, "b": 1}, []),
+        ("c: {<<: *x, <<: *z}", {"a": 3, "b": 1}, [3]),
+        ("c: {<<: [*x, *z]}", {"a": 2, "b": 1}, []),
+        ("c: {a: 2, <<: *x}", {"a": 2, "b": 1}, []),
     ],
-    ids=["merge last", "merge first", "two merges", "merge of a list"],
+    ids=["merge last", "merge first", "two merges", "merge of a list", "same value"],
 )
-def test_merge_keys_are_applied_in_their_order_as_helm_does(text: str, plain: object):
+def test_merge_keys_are_applied_in_their_order_as_helm_does(text: str, plain: object, lines: list[int]):
     document = read_yaml(f"x: &x {{a: 2, b: 1}}\nz: &z {{a: 3}}\n{text}", file="f")
-    assert document.tree.plain["c"] == plain
+    told = [(each.path, each.severity, each.place and each.place.line) for each in document.flaws]
+    assert (document.tree.plain["c"], told) == (plain, [("c.a", Severity.WARNING, line) for line in lines])
 
 
 @pytest.mark.parametrize(
     ("text", "line", "column"),
     [
+        ("%YAML 1.2\n---\na: 1\n", 1, 1),
+        ('a: "a\\/b"', 1, 7),
         ('a: "\\ud800"', 1, 4),
         ('\na: {"\\udfff": 1}', 2, 5),
         ('a: "\\U00110000"', 1, 7),
+        ("a: !!null foo", 1, 4),
+        ("a: !!bool foo", 1, 4),
         ("a: !!str [1]", 1, 4),
         ("a: !x [1]", 1, 4),
         ("a: !!map [1]", 1, 4),
