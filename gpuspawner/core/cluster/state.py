@@ -366,7 +366,7 @@ class KnownOccupancy(NamedTuple):
 def get_occupancy(inventory: Inventory) -> KnownOccupancy | None:
     """Return the occupancy of an inventory, or None if its nodes are unknown.
 
-    :param inventory: if it has no occupancy, one is built from its nodes and pods and cached for the next call.
+    :param inventory: if it has no occupancy, one is built from its nodes and pods.
     """
     if inventory.occupancy is not None:
         return KnownOccupancy(inventory.occupancy, pods_known=True)
