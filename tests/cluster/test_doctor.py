@@ -226,7 +226,8 @@ def all_planted(cluster: Cluster, api: ApiClient) -> Iterator[None]:
     try:
         with planted(api, *NODES, *ill_objects(cluster)):
             wait_settled(api, [body["metadata"]["name"] for _, body in NODES[:-1]])
-            wait_for(lambda: crash_looping(api, ILL, "nvidia-device-plugin"), "a plugin that crashes")
+            # If kubelet misses that a container ended at once, it syncs the pod again after a minute (syncFrequency).
+            wait_for(lambda: crash_looping(api, ILL, "nvidia-device-plugin"), "a plugin that crashes", timeout_s=150)
             wait_for(lambda: waiting_reason(api, ILL, "hub") == "ErrImageNeverPull", "a hub without an image")
             with planted(api, *tight_limits()):
                 yield
