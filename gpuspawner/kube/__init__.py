@@ -2,7 +2,7 @@
 
 The hub's `kubernetes_asyncio` client enters. An :class:`~gpuspawner.core.cluster.state.Inventory` leaves, which says
 what is unknown, why, and how old the data is; reading it raises no error. Quotas, queue positions and volumes' nodes
-leave through their own classes. The room knows settings, forms and users as little as JupyterHub.
+leave through their own classes. The room knows neither JupyterHub nor settings, forms or users.
 
 - `store`: one :class:`ClusterStore` for the process combines everything that is watched; the page sizes of lists.
 - `client`: send requests, parse answers, check rights.

@@ -96,7 +96,7 @@ CountLimit = Annotated[int, BeforeValidator(_parse_count_limit), WithJsonSchema(
 """A number from 0 on, or ``unlimited`` (:data:`gpuspawner.core.catalog.policy_model.UNLIMITED`, as in all limits
 here)."""
 RunTimeLimit = Annotated[int, BeforeValidator(_parse_run_time_limit), WithJsonSchema(allow_unlimited(RUN_TIME_SCHEMA))]
-"""Seconds, written as a run time, or ``unlimited``."""
+"""A run time such as ``8h``, parsed to seconds, or ``unlimited``."""
 SlugList = Annotated[list[Slug], BeforeValidator(_parse_slugs), WithJsonSchema({"anyOf": [WILDCARD_SCHEMA, _LISTED]})]
 """Slugs, written as a list, or ``*`` for all."""
 GroupName = Annotated[str, StringConstraints(min_length=1, max_length=255), BeforeValidator(require_quoted_text)]

@@ -90,7 +90,7 @@ def find_undeclared_images(images: Mapping[str, Image], gpus: Mapping[str, GPUTy
 
 
 def _check_taints(path: str, gpu: GPUType, *, tolerations: tuple[Toleration, ...]) -> Iterator[Problem]:
-    """Yield the taints that the cloud adds to nodes of this type and that its servers don't tolerate."""
+    """Yield a problem for each taint that the cloud adds to nodes of this type and that its servers don't tolerate."""
     for label, value, taint, source in _TAINTS_BY_LABEL:
         is_tainted = label in gpu.match and (not value or gpu.match[label] == (value,))
         if is_tainted and not tolerates_taints(Node(name="", taints=(taint,)), tolerations):

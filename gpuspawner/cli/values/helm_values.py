@@ -194,7 +194,10 @@ def require_sections(values: HelmValues) -> None:
 
 
 def _find_root(merged: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the keys above the chart's values; if several sections look like the chart, the one with the settings."""
+    """Return the path of keys to the chart's values, empty if they are at the top.
+
+    If several sections look like the chart's values, the section with gpuspawner's settings counts.
+    """
     nested = list(_iterate_nested(merged, ()))
     for marker in _CHART_MARKERS:
         if _get_at(merged, marker) is not None:

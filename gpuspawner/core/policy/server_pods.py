@@ -105,7 +105,7 @@ def build_server_usage(
     """
     resources = {gpu.resource for gpu in (*catalog.gpus.values(), *catalog.hidden)}
     held = {name: number for name, number in pod.devices.items() if name in resources or find_vendor(name)}
-    # The resource of an unknown vendor may be no GPU: the annotation says how many units were chosen as GPUs.
+    # Without a known GPU resource, the devices may be something else: count at most the GPUs that the annotation names.
     count = sum(held.values()) or min(pod.annotated_count, sum(pod.devices.values()))
     if not count:
         return ServerUsage(owner=pod.owner, name=pod.name)

@@ -148,7 +148,7 @@ def _describe_failed_pull(container: Container, events: Sequence[SourcedEvent]) 
 
 
 def format_missing_secret() -> str:
-    """Return that the image pull secret is missing."""
+    """Return the message that the image pull secret is missing."""
     return gettext("The secret for the image's registry is missing.")
 
 

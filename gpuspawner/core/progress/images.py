@@ -106,7 +106,7 @@ _PER_MINUTE = 60
 
 
 def format_pulling(image: str) -> str:
-    """Return that an image is being pulled.
+    """Return the sentence that an image is being pulled.
 
     :param image: image reference; empty for an image other than the pod's own.
     """
@@ -123,7 +123,7 @@ def format_elapsed(seconds: float) -> str:
 
 
 def format_pulled(image: PulledImage) -> str:
-    """Return that an image is on the node, with size and duration if known."""
+    """Return the sentence that an image is on the node, with size and duration if known."""
     if image.was_present:
         return gettext("The image was on the node already.")
     if image.seconds is None:

@@ -103,7 +103,7 @@ def _describe_starting(step: SourcedEvent | None, facts: Facts, *, events: Seque
 
 
 def _describe_pulled(events: Sequence[SourcedEvent]) -> ProgressMessage | None:
-    """Return that the image is on the node, with the duration of the pull; None without an event."""
+    """Return the message that the image is on the node, with the duration of the pull; None without an event."""
     done = [each for each in events if each.source is EventSource.KUBELET and each.reason == "Pulled"]
     # Prefer an image that was pulled over one that was already present.
     done.sort(key=lambda each: not parse_pulled(each.message).was_present)

@@ -198,7 +198,7 @@ class Tracker:
 
 
 def _describe_missing_events(message: ProgressMessage, facts: Facts) -> str:
-    """Return that reasons may be missing because the hub cannot read events; empty if it can."""
+    """Return the sentence that reasons may be missing because the hub cannot read events; empty if it can."""
     if not facts.lacks_events or message.stage not in _STAGES_FROM_EVENTS:
         return ""
     return gettext("The hub may not read the cluster's events, so a reason may be missing here.")

@@ -87,7 +87,7 @@ def _needs_repair(refusals: SchedulerRefusals) -> bool:
 
 
 def describe_setup() -> ProgressMessage:
-    """Return that the server is being set up, while nothing else is known."""
+    """Return the message that the server is being set up, while nothing else is known."""
     return ProgressMessage(stage=Stage.CHECKING, sentence=gettext("Your server is being set up."))
 
 

@@ -14,6 +14,9 @@ from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType
 from gpuspawner.core.catalog.software import explain_misfit
 from gpuspawner.core.request.selection import Selection, find_image, find_max_run_time_s
 
+MAX_ALTERNATIVES = 3
+"""Choices that a form or a refused start offers instead."""
+
 MAX_FIT_CHECKS = 40
 """Most calls of ``fits`` for one selection."""
 
@@ -27,14 +30,13 @@ def find_alternatives(
     *,
     fits: Callable[[Selection], bool],
     types: Iterable[GPUType] | None = None,
-    limit: int = 3,
+    limit: int = MAX_ALTERNATIVES,
 ) -> tuple[Selection, ...]:
     """Return selections that fit, smallest change first: fewer GPUs, less CPU, less memory, another GPU type.
 
     Each one keeps as much as fits: the largest count or amount on the catalog's steps. Other GPU types come in the
-    order of
-    :func:`list_other_types`. Two choices change together only if no single change fits. GPU types that the image cannot
-        use are left out.
+    order of :func:`list_other_types`, without those that the image cannot use. Two choices change together only if no
+    single change fits.
 
     :param selection: a valid selection of this catalog.
     :param catalog: the catalog.
@@ -100,7 +102,7 @@ class _AlternativeSearch:
                 yield other
 
     def list_amount_changes(self, selection: Selection) -> Iterator[Selection]:
-        """Yield the selection with less CPU and less memory."""
+        """Yield the selection with both less CPU and less memory, as much of each as fits; nothing if none fits."""
         if selection.cpu_millis is None or selection.memory_bytes is None:
             return
         least = self._make_least(selection)
@@ -138,7 +140,7 @@ class _AlternativeSearch:
         return None if found is None else replace(selection, gpu_count=found)
 
     def _find_less(self, name: str, selection: Selection) -> Selection | None:
-        """Return the selection with the largest smaller amount that fits.
+        """Return the selection with less CPU or memory, reduced no further than needed to fit; None if nothing fits.
 
         :param name: ``cpu`` or ``memory``.
         """

@@ -277,9 +277,12 @@ def _could_hold(node: Node, needs: Iterable[tuple[str, int]], *, unseen: Collect
 
 
 def _may_have_unseen_units(node: Node, name: str, *, anywhere: bool) -> bool:
-    """Return whether a node may have units that are not visible now.
+    """Return whether a node may have units of a resource that the API does not show now.
 
-    :param anywhere: whether DRA devices may be on any node without units.
+    Its device plugin may be silent, or DRA may offer them.
+
+    :param name: name of the resource.
+    :param anywhere: whether DRA devices of this resource may also be on nodes that show no units.
     """
     return has_silent_plugin(node, name) or (
         anywhere and (name in node.published_by_dra or not count_units(node, name))

@@ -145,7 +145,7 @@ class _NodeInspection:
 
 
 def _warn_of_missing_type(offer: NodeGPU) -> AdminWarning:
-    """Return that no GPU type matches a node: the settings have none, and none could be discovered."""
+    """Return the sentence that no GPU type matches a node: the settings have none, and none could be discovered."""
     what = f"{offer.resource} ({sanitize_name(offer.model[1])})" if offer.model is not None else offer.resource
     message = (
         f"{what} is not offered: no GPU type of the settings matches the labels. "

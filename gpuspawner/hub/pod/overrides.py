@@ -148,7 +148,7 @@ def _pick_shorter(own: Any, run_time_s: int | None) -> Any:
 
 
 def _merge_affinity(own: Any, placement: PodRequirements) -> Any:
-    """Return an affinity with the choice's expressions in its node affinity."""
+    """Return the admin's affinity, with the choice's node requirements and preferences added to its node affinity."""
     nodes = dict((own or {}).get("nodeAffinity") or {})
     required = dict(nodes.get(_REQUIRED) or {})
     own_terms = required.get("nodeSelectorTerms")

@@ -14,6 +14,7 @@ from gpuspawner.core.form.wording import describe_difference
 from gpuspawner.core.request.selection import Selection, build_options, validate
 from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import join_sentences, join_with_or
+from gpuspawner.core.verdict.alternatives import MAX_ALTERNATIVES
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.form.live import find_startable_alternatives
 from gpuspawner.hub.kubespawner import private_api
@@ -21,7 +22,6 @@ from gpuspawner.hub.request.context import build_prefill_url
 from gpuspawner.hub.start.observer import WorkThrottle
 from gpuspawner.hub.start.state import StartingSpawner
 
-_MAX_ALTERNATIVES = 3
 _IMAGE_REASONS = frozenset({"image_not_found", "image_pull_denied", "invalid_image"})
 _MEMORY_REASONS = frozenset({"out_of_memory"})
 _SETUP_REASONS = frozenset({"container_config", "crashed", "refused_by_admission"})
@@ -32,7 +32,7 @@ _throttle = WorkThrottle(0.2)
 
 
 async def add_alternatives(refused: RefusedStart, spawner: StartingSpawner, *, patience_s: float = 1.0) -> RefusedStart:
-    """Return an error with links to up to three choices, each of which opens the form filled in.
+    """Return an error with links to similar choices, each of which opens the form filled in.
 
     :param refused: the error that ends the start.
     :param spawner: the server's, in the middle of the start; not changed.
@@ -77,7 +77,7 @@ async def _find_named_alternatives(
     catalog = offer.catalog
     return [
         (describe_difference(each, selection, catalog=catalog), build_prefill_url(spawner, each))
-        for each in choices[:_MAX_ALTERNATIVES]
+        for each in choices[:MAX_ALTERNATIVES]
     ]
 
 
@@ -88,7 +88,7 @@ def _find_other_images(selection: Selection, catalog: Catalog) -> tuple[Selectio
         for slug in catalog.images
         if slug != selection.image or selection.custom_image is not None
     )
-    return tuple(islice(filter(None, others), _MAX_ALTERNATIVES))
+    return tuple(islice(filter(None, others), MAX_ALTERNATIVES))
 
 
 def _double_memory(selection: Selection, catalog: Catalog) -> tuple[Selection, ...]:
