@@ -1,12 +1,12 @@
 """Builds the view of the form: everything that the hub's templates and the form's script show to a user.
 
-The catalog, what the user may have, the cluster's state, the verdict, and the user options of an earlier start enter.
-:class:`FormView` leaves: plain values, texts in the language of the current request. The room knows no HTML and decides
-nothing: `core.policy` decides what a user may have, `core.verdict` whether a choice can start.
+Input: the catalog, the user's limits, the cluster's state, the verdict, and the user options of an earlier start.
+Output: :class:`FormView`, plain values and texts in the language of the current request. This package contains no HTML
+and makes no decisions: `core.policy` decides what a user may have, `core.verdict` whether a selection can start.
 
 - ``views`` declares the view, and the cache that keeps parts of it for all users: start there.
 - ``fields`` fills in the fields from saved user options, or from a submitted form with errors.
-- ``build`` builds the view, and encodes the part of it that the script reads.
+- ``build`` builds the view, and encodes the part of it that form.js reads.
 - ``policy`` builds images, limits and denials as one user sees them.
 - ``wording`` writes capacities, selections and differences as text.
 """

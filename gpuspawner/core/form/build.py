@@ -1,4 +1,4 @@
-"""Builds the form's view for one user, and encodes the part of it that the form's script reads."""
+"""Builds the view of the form for one user, and encodes the part of it that form.js reads as values for JSON."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ from gpuspawner.core.verdict.wording import format_verdict, format_verdict_label
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveState:
-    """The results for one form that depend on the cluster's current state.
+    """The values in one form that depend on the cluster's current state.
 
-    :param availabilities: availability of each GPU type, in the catalog's order; None to count it from the inventory.
+    :param availabilities: availability of each GPU type, in the catalog's order; None = count it from the inventory.
     :param verdict: whether the selection in the fields can start; None if the fields hold no valid selection.
     :param alternatives: similar selections that can start if this one cannot, the most similar first.
     :param presets: preset slug → verdict; presets without a verdict are missing.
@@ -98,10 +98,10 @@ class LiveState:
 def find_type_state(
     gpu: GPUType, available: Availability, *, scalable_pools: Iterable[ScalableNodePool] | None = ()
 ) -> tuple[GPUTypeState, str]:
-    """Return whether a server with one GPU of a type could start now, and a sentence why not, or "".
+    """Return the state of a GPU type, and a sentence that says why no GPU of the type is free, or "".
 
     :param gpu: the GPU type.
-    :param available: its availability.
+    :param available: the type's counts of total, healthy and free units.
     :param scalable_pools: node pools that autoscalers may enlarge; None if unknown.
     """
     if available.total is None:
@@ -128,8 +128,8 @@ def build_verdict_view(live: LiveState, selection: Selection | None, *, catalog:
     """Return the view of the verdict and its alternatives, or None without a verdict.
 
     :param live: contains the verdict and the alternatives.
-    :param selection: the selection in the fields; None if it is invalid.
-    :param catalog: the offer for all users.
+    :param selection: the selection in the fields, with which alternatives are compared; None if it is invalid.
+    :param catalog: what the hub offers, without any user's limits.
     """
     if live.verdict is None:
         return None
@@ -146,7 +146,7 @@ def build_verdict_view(live: LiveState, selection: Selection | None, *, catalog:
 
 
 def build_outlook_view(verdict: Verdict | None) -> VerdictView | None:
-    """Return a short view of the verdict on a preset, or None without a verdict.
+    """Return the verdict on a preset in a few words, or None without a verdict.
 
     :param verdict: whether the preset can start.
     """
@@ -158,8 +158,8 @@ def build_outlook_view(verdict: Verdict | None) -> VerdictView | None:
 def can_add_nodes(gpu: GPUType, scalable_pools: Iterable[ScalableNodePool] | None = ()) -> bool:
     """Return whether an autoscaler may add nodes with a GPU type.
 
-    :param gpu: the type; its ``scale_up`` setting, or that of a member of a combined type, means yes.
-    :param scalable_pools: node pools that autoscalers may enlarge; None, if they are unknown, means yes.
+    :param gpu: the GPU type. A ``scale_up`` setting of the type, or of a type that it combines, means yes.
+    :param scalable_pools: node pools that autoscalers may enlarge. None means that they are unknown, and yes.
     """
     return (
         _find_fastest_scale_up(gpu) is not None
@@ -169,7 +169,7 @@ def can_add_nodes(gpu: GPUType, scalable_pools: Iterable[ScalableNodePool] | Non
 
 
 def _find_fastest_scale_up(gpu: GPUType) -> ScaleUp | None:
-    """Return the ``scale_up`` setting with the shortest time among a type and its members, or None without one."""
+    """Return the fastest ``scale_up`` setting of a GPU type and of the types that it combines, or None without one."""
     known = [each.scale_up for each in (gpu, *gpu.members) if each.scale_up is not None]
     return min(known, key=lambda each: each.minutes, default=None)
 
@@ -188,13 +188,13 @@ UNIT_TEXTS = {
     UnitKind.MIG: gettext_lazy("MIG slice"),
     UnitKind.SHARED: gettext_lazy("shared"),
 }
-"""Texts for the kinds of GPU unit."""
+"""Kind of GPU unit (whole card, MIG slice, shared card) → its name in the form."""
 
 GPU_COLUMNS = (
     *("slug", "display_name", "memory_gib", "max_count", "total", "free"),
     *("state", "reason", "shapes", "largest_shapes", "scales"),
 )
-"""Attributes of a GPU type that the form's script reads, in the order of :func:`encode_gpu_row`."""
+"""Attributes of :class:`GPUTypeView` that form.js reads, in the order of the columns of :func:`encode_gpu_row`."""
 _IMAGE_COLUMNS = ("slug", "display_name", "misfits")
 _PRESET_COLUMNS = ("slug", "outlook", *FORM_FIELDS)
 _get_gpu_values = attrgetter(*GPU_COLUMNS)
@@ -211,11 +211,11 @@ def build_view(
 ) -> FormView:
     """Return the view of the form for one user.
 
-    :param catalog: the offer for all users.
-    :param inventory: the cluster's state: its age, what is unknown, and the GPUs if ``live`` has no availabilities.
+    :param catalog: what the hub offers, without any user's limits.
+    :param inventory: the cluster's state. Its GPUs are counted only if ``live`` has no availabilities.
     :param filled: contents of the fields, for the same catalog and allowance; None for the defaults.
     :param problems: problems of a submitted form, shown at their fields.
-    :param live: availabilities and verdicts; None for no verdicts.
+    :param live: availabilities and verdicts; None = count the availabilities and show no verdicts.
     :param allowance: what the user may have of the catalog; None for all of it.
     """
     live = live or LiveState()
@@ -251,11 +251,11 @@ def build_view(
 
 
 def encode_view(view: FormView) -> dict[str, object]:
-    """Return the part of a view that the form's script reads, as a value for ``json.dumps``.
+    """Return the part of a view that form.js reads, as a value for ``json.dumps``.
 
-    ``version`` changes when an older script could not read the new structure. Such scripts are a site's own copy, and
-    pages that were open during an upgrade of the hub. ``verdict`` is about ``values``. Images, GPU types and presets
-    are tables that contain the column names once, because open pages fetch this data repeatedly.
+    ``version`` changes when an older form.js could not read the new structure. An older form.js runs in pages that were
+    open during an upgrade of the hub, and at sites that serve their own copy. ``verdict`` is about the selection in
+    ``values``. Images, GPU types and presets are tables with one list of column names, so that the data stays short.
 
     :param view: the form's view.
     """
@@ -272,7 +272,7 @@ def encode_gpu_row(gpu: GPUTypeView) -> tuple[object, ...]:
 
 
 def encode_view_without_gpus(view: FormView) -> dict[str, object]:
-    """Return the result of :func:`encode_view` without ``gpus``.
+    """Return the result of :func:`encode_view` without the table ``gpus``.
 
     :param view: the form's view.
     """
@@ -337,7 +337,7 @@ def _pick_attributes(value: object, *names: str) -> dict[str, object]:
 
 
 def _group_by_field(problems: Iterable[Problem]) -> dict[str, str]:
-    """Return field name → its messages, joined."""
+    """Return field name → the messages of its problems, joined into one text."""
     messages: dict[str, list[str]] = {}
     for problem in problems:
         messages.setdefault(problem.field, []).append(problem.message)
@@ -423,7 +423,7 @@ def _build_gpu_type_view(
 
 
 def _convert_to_gib(size_bytes: int | None) -> float | None:
-    """Return bytes as GiB; whole numbers are integers, which are shorter in JSON."""
+    """Convert bytes to GiB. A whole number is returned as int, which is shorter in JSON than a float."""
     if size_bytes is None:
         return None
     return size_bytes / BYTES_PER_GIB if size_bytes % BYTES_PER_GIB else size_bytes // BYTES_PER_GIB
@@ -432,7 +432,7 @@ def _convert_to_gib(size_bytes: int | None) -> float | None:
 def _build_preset_views(allowance: Allowance, live: LiveState) -> Iterable[PresetView]:
     """Yield the presets that are valid in the catalog and not hidden by the policy.
 
-    A preset becomes invalid when its GPU type leaves the cluster.
+    A preset becomes invalid, for example, when the last node with its GPU type leaves the cluster.
     """
     catalog, allowed = allowance.full_catalog, allowance.catalog
     for preset in catalog.presets.values():
@@ -454,7 +454,7 @@ def _build_preset_views(allowance: Allowance, live: LiveState) -> Iterable[Prese
 
 
 def _build_denied_outlook(denials: Iterable[Denial], allowance: Allowance) -> VerdictView | None:
-    """Return a view of why a preset is denied; None if every start is blocked, which the form says once."""
+    """Return why a preset is denied; None if the user may start no server at all, which the form says only once."""
     reason = "" if allowance.blocked else join_sentences(*(each.message for each in denials))
     return VerdictView(outcome=Outcome.NEVER.value, sentence=reason) if reason else None
 

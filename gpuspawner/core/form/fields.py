@@ -42,17 +42,17 @@ from gpuspawner.core.text.wording import join_sentences
 from gpuspawner.core.units.duration import format_duration_option, parse_duration
 
 DenialExplainer = Callable[[str, Mapping[str, object]], str]
-"""Takes a field name and user options. Returns a sentence why the user may not have the field's value in these options,
-or "" if the policy does not deny it."""
+"""Takes a field name and user options. Returns a sentence that says why the policy denies the field's value in these
+options to the user, or "" if the policy does not deny it."""
 
 _MAX_QUOTED_CHARS = 40
 
 
 def try_validate(options: Mapping[str, object], catalog: Catalog) -> Selection | None:
-    """Return the selection of user options, or None if they are invalid.
+    """Return the selection that user options describe, or None if they are invalid.
 
     :param options: user options, untrusted.
-    :param catalog: the offer to validate against.
+    :param catalog: what the user may choose from.
     """
     try:
         return validate(options, catalog)
@@ -61,7 +61,7 @@ def try_validate(options: Mapping[str, object], catalog: Catalog) -> Selection |
 
 
 def format_field_values(selection: Selection) -> dict[str, str]:
-    """Return a selection as field name → text of the form: cores, GiB, run times such as ``2h30m``.
+    """Return field name → text in the form's field: CPU in cores, memory in GiB, run times such as ``2h30m``.
 
     :param selection: a valid selection.
     """
@@ -83,7 +83,7 @@ def restore_fields(
     """Return field name → text, and field name → notice about a saved value that could not be restored.
 
     :param options: saved user options, untrusted; None for the defaults.
-    :param catalog: the offer to the user.
+    :param catalog: what the user may choose from.
     :param explain_denial: explains values that the policy denies; None without a policy.
     """
     form = _FieldRestorer(catalog, format_field_values(validate({}, catalog)), explain_denial=explain_denial)
@@ -165,7 +165,7 @@ class _FieldRestorer:
         self.notices.pop("image", None)
 
     def _note_image(self, saved: object, *, name: str = "image") -> None:
-        # The notice names the image in the field, which may be a preset's instead of the default.
+        # The notice names the image now in the field: the default image, or the image of a saved preset.
         selected = self.catalog.images[self.values["image"]].display_name
         gone = gettext(IMAGE.gone, saved=_quote_saved(saved), name=selected)
         denied = self._explain_denial({name: saved}, name)
@@ -247,12 +247,12 @@ class _FieldRestorer:
 
 
 def _quote_saved(saved: object) -> str:
-    """Return a saved text or number in brackets, shortened; "" for other JSON values, which the form never saves."""
+    """Return a saved text or number in parentheses, shortened; "" for JSON values that the form never saves."""
     if isinstance(saved, bool) or not isinstance(saved, str | int | float):
         return ""
     try:
         text = str(saved)
-    except ValueError:  # Python does not convert integers with thousands of digits
+    except ValueError:  # Python refuses to write integers with thousands of digits
         return ""
     shown = text if len(text) <= _MAX_QUOTED_CHARS else f"{text[:_MAX_QUOTED_CHARS]}…"
     return gettext(" ({saved})", saved=shown)
@@ -264,7 +264,7 @@ class FilledFields:
 
     :param values: field name → text, in the units of the form.
     :param notices: field name → sentence about a saved value that could not be restored.
-    :param selection: the selection that the values stand for; None if they are invalid.
+    :param selection: the selection that the values describe; None if they are invalid.
     """
 
     values: Mapping[str, str]
@@ -281,9 +281,9 @@ def fill_fields(
 ) -> FilledFields:
     """Return the contents of the fields for a form that opens.
 
-    :param catalog: the offer for all users.
+    :param catalog: what the hub offers, without any user's limits.
     :param options: user options of an earlier start, untrusted; None for the defaults.
-    :param typed: field name → text of a submitted form or a link, shown unchanged in place of ``options``.
+    :param typed: field name → text of a submitted form or a link; the form shows it unchanged instead of ``options``.
     :param allowance: what the user may have of the catalog; None for all of it.
     """
     # A user who may start no server at all still sees the saved choice, without notices.
@@ -302,7 +302,7 @@ def fill_fields(
 def _explain_field_denial(name: str, options: Mapping[str, object], *, allowance: Allowance) -> str:
     """Return why the policy denies the saved value of a field, or "" if it does not."""
     full = allowance.full_catalog
-    # Other fields are tried with each image, because an image that cannot use the GPU type makes options invalid.
+    # An image that cannot use the GPU type makes the options invalid. Unless the field is the image, try each image.
     images = ("",) if name.endswith("image") else full.images
     selection = next(filter(None, (try_validate({"image": slug, **options}, full) for slug in images)), None)
     denials = () if selection is None or allowance.blocked else allowance.check_selection(selection)
@@ -310,7 +310,7 @@ def _explain_field_denial(name: str, options: Mapping[str, object], *, allowance
 
 
 def _overlay_typed(values: Mapping[str, str], typed: Mapping[str, str], *, catalog: Catalog) -> dict[str, str]:
-    """Return the field values, replaced by the submitted text of each field that has one."""
+    """Return the text of each field: the text of the submitted form or link if it has one, else the given value."""
     if "preset" in typed:  # The preset of a link fills in the fields that the link does not name.
         preset = try_validate({"preset": typed["preset"]}, catalog)
         values = values if preset is None else format_field_values(preset)
@@ -318,7 +318,7 @@ def _overlay_typed(values: Mapping[str, str], typed: Mapping[str, str], *, catal
     if catalog.custom_images is not None and typed.get("custom_image") and "image" not in typed:
         merged["image"] = ""  # The custom image of a link replaces the image in the field.
     if "gpu_count" not in typed and merged["gpu"] != values["gpu"]:
-        merged["gpu_count"] = ""  # The number in the field was for another GPU type.
+        merged["gpu_count"] = ""  # The previous count belongs to another GPU type.
     return merged
 
 

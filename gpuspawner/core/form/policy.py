@@ -1,7 +1,7 @@
-"""Builds images, GPU types and limits as one user's form shows them.
+"""Builds the views of images, GPU types and limits for one user's form.
 
-``policy.hide`` removes choices that the user may never have. Choices that are denied only while the user's or group's
-other servers hold GPUs stay, with the reason.
+With the setting ``policy.hide``, the form leaves out choices that the user may never have. The form still shows choices
+that are denied only for now, for example because the user's other servers hold GPUs, with the reason.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from gpuspawner.core.verdict.availability import Availability
 def build_image_views(catalog: Catalog, *, cache: FormCache | None = None) -> tuple[ImageView, ...]:
     """Return the views of all images, in the catalog's order.
 
-    :param catalog: the offer for all users.
+    :param catalog: what the hub offers, without any user's limits.
     :param cache: keeps the views for later forms; None for no cache.
     """
     return _build_image_views(catalog) if cache is None else cache.get_image_views(catalog, build=_build_image_views)
@@ -105,13 +105,13 @@ _PERMANENT_CODES = frozenset(
         denials.RUN_TIME_NOT_ALLOWED,
     }
 )
-"""Codes of denials that do not depend on the usage of other servers."""
+"""Codes of denials that do not depend on what other servers use or a quota leaves."""
 
 
 def is_hidden_by_policy(found: Iterable[Denial | None], allowance: Allowance) -> bool:
     """Return whether the form leaves a denied choice out.
 
-    :param found: the choice's denials; None for no denial.
+    :param found: the denials of the choice; entries that are None are ignored.
     :param allowance: what the user may have.
     """
     return _hides_denied(allowance) and any(_is_permanent(each) for each in found)
@@ -131,9 +131,9 @@ def list_shown_types(allowance: Allowance) -> list[str]:
 
 
 def apply_allowance_to_images(views: Iterable[ImageView], allowance: Allowance) -> tuple[ImageView, ...]:
-    """Return the images that the form shows: those that the user may use, then denied ones, else in the given order.
+    """Return the images that the form shows: first the allowed images, then the denied images, each in given order.
 
-    :param views: images as all users see them.
+    :param views: images without any user's limits.
     :param allowance: what the user may have.
     """
     if _is_unrestricted(allowance):
@@ -148,7 +148,7 @@ def apply_allowance_to_images(views: Iterable[ImageView], allowance: Allowance) 
 
 
 def find_gpu_denial(slug: str, allowance: Allowance) -> Denial | None:
-    """Return why a GPU type is denied, or None; also None if every start is blocked, which the form says once.
+    """Return why a GPU type is denied, or None. If the user may start no server at all, the form says so elsewhere.
 
     :param slug: the GPU type's slug.
     :param allowance: what the user may have.
@@ -159,11 +159,11 @@ def find_gpu_denial(slug: str, allowance: Allowance) -> Denial | None:
 def apply_allowance_to_gpu(
     view: GPUTypeView, gpu: GPUType, *, available: Availability, allowance: Allowance
 ) -> GPUTypeView:
-    """Return the view of a GPU type with the user's denial, largest count and run time limit.
+    """Return the view of a GPU type with this user's limits: denial, largest count and run time limit.
 
-    :param view: the type as all users see it.
+    :param view: the type without any user's limits.
     :param gpu: the type.
-    :param available: its availability.
+    :param available: the type's counts of total, healthy and free units.
     :param allowance: what the user may have.
     """
     if _is_unrestricted(allowance) and gpu.max_runtime_s is None:
@@ -178,7 +178,7 @@ def apply_allowance_to_gpu(
 
 
 def build_policy_view(allowance: Allowance, values: Mapping[str, str]) -> PolicyView | None:
-    """Return the limits that the form shows apart from single choices, or None without limits.
+    """Return the limits that the form shows outside of its fields, or None if the user has no limits.
 
     :param allowance: what the user may have.
     :param values: field name → text in the field.
@@ -204,12 +204,12 @@ def _hides_denied(allowance: Allowance) -> bool:
 
 
 def _has_max_run_time(catalog: Catalog) -> bool:
-    """Return whether the admin limits the run time of all servers or of those with some GPU type."""
+    """Return whether the admin limits the run time of all servers or of servers with some GPU type."""
     return catalog.max_runtime_s is not None or any(gpu.max_runtime_s is not None for gpu in catalog.gpus.values())
 
 
 def _drop_hidden_gpus(view: ImageView, hidden: set[str]) -> ImageView:
-    """Return an image whose misfits do not mention hidden GPU types."""
+    """Return the view of an image without hidden GPU types in its list of types that it cannot use."""
     if not hidden:
         return view
     left = (replace(each, gpus=tuple(slug for slug in each.gpus if slug not in hidden)) for each in view.misfits)
@@ -217,7 +217,7 @@ def _drop_hidden_gpus(view: ImageView, hidden: set[str]) -> ImageView:
 
 
 def _format_max_run_time(slug: str, allowance: Allowance) -> str:
-    """Return the run time limit of a GPU type as text, or "" unless it is shorter than the limit without a GPU."""
+    """Return the run time limit of a GPU type as text if it is shorter than the limit without a GPU, else ""."""
     longest, bounds = allowance.find_max_run_time_s(slug), allowance.catalog.run_time
     general_limit = find_lowest_limit(allowance.find_max_run_time_s(None), None if bounds is None else bounds.max)
     if longest is None or (general_limit is not None and general_limit <= longest):
@@ -243,7 +243,7 @@ def _format_ending(slug: str, allowance: Allowance) -> str:
 
 
 def _list_usage_texts(allowance: Allowance) -> Iterator[str]:
-    """Yield a text for each limit on GPUs in use that concerns a GPU type the user may have."""
+    """Yield a text for each limit on the total of GPUs in use (user, pool, quota) of types that the user may have."""
     if own := allowance.describe_usage():
         yield own
     full = allowance.full_catalog
@@ -252,7 +252,7 @@ def _list_usage_texts(allowance: Allowance) -> Iterator[str]:
     quota = allowance.usage.quota
     remaining = [] if quota is None else [(quota.left.get(f"requests.{gpu.resource}"), gpu.max_count) for gpu in usable]
     tighter = {left for left, most in remaining if left is not None and left < most}
-    # A quota counts each resource. With several resources, the reason at each GPU type gives its number instead.
+    # A quota counts each extended resource on its own. With several of them, each denied GPU type shows its number.
     if tighter and len({gpu.resource for gpu in usable}) == 1:
         yield denials.explain_namespace_quota(max(0, min(tighter)))
 

@@ -1,7 +1,7 @@
 """Declares the form's view as plain values for templates and scripts, and the cache that keeps parts of it.
 
-The hub owns one :class:`FormCache` for all users and passes it in. Without one, each call computes everything again;
-the results are equal either way.
+The hub owns one :class:`FormCache` for all users and passes it in. Without a cache, each call computes the same results
+again.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class ImageView:
     :param slug: key in the settings; empty for a custom image.
     :param display_name: name for users.
     :param description: the admin's text, may be empty.
-    :param made_for: the GPUs that it supports, as text (``"NVIDIA GPUs"``, ``"work without a GPU"``); empty if unknown.
-    :param misfits: reasons why it cannot use GPU types; each such type is in exactly one of them.
-    :param denied: a sentence why the user may not use it, or "". The form's script does not get denied images.
+    :param made_for: what the image supports, as text (``"NVIDIA GPUs"``, ``"work without a GPU"``); empty if unknown.
+    :param misfits: the GPU types that the image cannot use, grouped by the reason.
+    :param denied: a sentence that says why the user may not use the image, or "". form.js gets no denied images.
     """
 
     slug: str
@@ -57,7 +57,7 @@ class CustomImageView:
 
     :param card: the card; its slug is empty.
     :param help: a sentence about the references that the field accepts.
-    :param complaint: a sentence why the reference in the field is not accepted; "" if it is, or the field is empty.
+    :param complaint: a sentence that says why the reference in the field is invalid; "" for a valid or empty reference.
     """
 
     card: ImageView
@@ -71,9 +71,9 @@ class NumberView:
 
     :param min: smallest amount.
     :param max: largest amount.
-    :param step: amounts are ``min`` plus whole steps.
+    :param step: valid amounts are ``min`` plus multiples of ``step``.
     :param default: amount in the field at first.
-    :param guarantee: fraction of the amount that the pod requests, 0 to 1; the node needs this fraction free.
+    :param guarantee: the pod's resource request as a fraction of its limit (the amount), 0 to 1.
     """
 
     min: str
@@ -84,7 +84,7 @@ class NumberView:
 
 
 def build_number_view(bounds: Bounds | None, format_amount: Callable[[int], str]) -> NumberView | None:
-    """Return bounds as texts of their field, or None without bounds.
+    """Return bounds as the texts that the form's field shows, or None without bounds.
 
     :param bounds: in whole base units (millicores, bytes, seconds); None if the form has no such field.
     :param format_amount: formats base units as text of the field.
@@ -116,10 +116,10 @@ class TimeView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyView:
-    """The user's limits, apart from those shown at single choices.
+    """The user's limits that the form shows outside of its fields.
 
-    :param in_use: usage of each limit on GPUs, one limit a line; may be empty.
-    :param blocked: a sentence why the user may start no server at all, or "".
+    :param in_use: GPUs in use under each limit, one limit per line; may be empty.
+    :param blocked: a sentence that says why the user may start no server at all, or "".
     :param times: run time limits by GPU type; types without a limit are missing.
     :param ending: a sentence about the run time limit of the GPU type in the field; "" without a limit, or if the form
         has a field for the run time.
@@ -148,7 +148,7 @@ class GPUTypeState(StrEnum):
     NEVER = "never"
     """No node has the GPU, and no autoscaler can add one."""
     DENIED = "denied"
-    """The policy denies the type to the user, permanently or now."""
+    """The policy denies the type to the user, permanently or for now."""
     UNKNOWN = "unknown"
 
 
@@ -156,11 +156,11 @@ class GPUTypeState(StrEnum):
 class GPUTypeView:
     """A GPU type. Counts are units of the type's extended resource, None if unknown.
 
-    :param slug: key in the settings, or of the discovered type.
+    :param slug: key of the type in the settings, or generated slug of a discovered type.
     :param display_name: name for users.
     :param vendor: slug of the vendor (``"nvidia"``).
     :param memory_text: memory of one unit (``"80 GiB"``); empty if unknown.
-    :param memory_gib: the same in GiB; None if unknown.
+    :param memory_gib: memory of one unit in GiB; None if unknown.
     :param unit: value of :class:`gpuspawner.core.catalog.model.UnitKind`.
     :param unit_text: the unit as text: ``"card"``, ``"MIG slice"`` or ``"shared"``.
     :param max_count: largest count that the user may choose.
@@ -170,14 +170,14 @@ class GPUTypeView:
     :param largest: largest number of free units on one node.
     :param waiting: units requested by pending pods.
     :param capacity_text: total and free units as text (``"3 of 4 free"``, ``"capacity unknown"``).
-    :param details_text: further texts about the counts (``"1 of 8 broken"``), one a line; may be empty.
+    :param details_text: further texts about the counts (``"1 of 8 broken"``), one per line; may be empty.
     :param state: whether a server could get one unit now.
-    :param reason: a sentence why it could not; "" if it could or this is unknown.
-    :param shapes: (millicores, bytes, count) that single nodes have free; only the Pareto front.
-    :param largest_shapes: the same for the nodes without any pods.
+    :param reason: a sentence that says why no server could get a unit now; "" if one could, or if this is unknown.
+    :param shapes: what single nodes have free, as (CPU millicores, memory bytes, GPU units); only the Pareto front.
+    :param largest_shapes: what single nodes would have free without any pods, in the format of ``shapes``.
     :param scales: whether an autoscaler may add nodes with the type.
     :param badges: short labels (``"NVLink"``, ``"spot"``).
-    :param caution: a sentence that warns about the type (spot nodes), or "".
+    :param caution: a sentence that warns of spot nodes, or "".
     :param longest_text: run time limit of servers with the type (``"at most 4 h"``), or "".
     :param description: the admin's text, may be empty.
     :param note: the admin's second text, may be empty.
@@ -226,10 +226,10 @@ class VendorView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlternativeView:
-    """A selection that can start although the one in the fields cannot.
+    """A selection that can start although the selection in the fields cannot.
 
-    :param sentence: the difference from the one in the fields (``"1 × A100 80 GB"``).
-    :param values: field name → text that it fills in.
+    :param sentence: the difference from the selection in the fields (``"1 × A100 80 GB"``).
+    :param values: field name → text that the form fills in when the user picks the alternative.
     """
 
     sentence: str
@@ -257,10 +257,10 @@ class PresetView:
     :param slug: key in the settings.
     :param display_name: name for users.
     :param description: the admin's text, may be empty.
-    :param summary: its selection as text.
-    :param values: field name → text that it fills in.
+    :param summary: the preset's selection as text.
+    :param values: field name → text that the form fills in when the user picks the preset.
     :param outlook: whether the unchanged preset can start; None if unknown.
-    :param is_denied: whether the policy denies it to the user, permanently or now; ``outlook`` has the reason.
+    :param is_denied: whether the policy denies the preset to the user, for now or forever; ``outlook`` has the reason.
     """
 
     slug: str
@@ -274,7 +274,7 @@ class PresetView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceView:
-    """An entry of a closed choice, such as a priority.
+    """An entry in a field that offers a fixed list from the settings, such as one priority.
 
     :param slug: key in the settings.
     :param display_name: name for users.
@@ -288,12 +288,12 @@ class ChoiceView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceFieldView:
-    """The field of a closed choice that the catalog offers.
+    """A field that offers a fixed list of entries from the settings, such as the priority.
 
     :param name: name of the field.
-    :param section: key of its entries in the settings and in the script's data.
+    :param section: key of the entries in the settings and in the data for form.js.
     :param label: text above the field.
-    :param title: the same, written for the middle of a sentence.
+    :param title: name of the field, written for the middle of a sentence.
     :param entries: at least one, the default first.
     """
 
@@ -308,29 +308,29 @@ class ChoiceFieldView:
 class FormView:
     """The whole form.
 
-    :param version: version of the script's data, see :func:`gpuspawner.core.form.build.encode_view`.
+    :param version: version of the data for form.js that :func:`gpuspawner.core.form.build.encode_view` returns.
     :param images: at least one, unless the policy hides all.
     :param custom_image: None if the user may only choose from ``images``.
     :param cpu: bounds in cores; None if the form has no such field.
     :param memory: bounds in GiB; None if the form has no such field.
     :param run_time: bounds of the run time; None if the form has no such field.
     :param shared_memory: bounds of /dev/shm in GiB, may be left empty; None if the form has no such field.
-    :param choices: the closed choices that the catalog offers, in the form's order.
+    :param choices: the fields with a fixed list of entries (the priority, for example), in the form's order.
     :param vendors: GPU types by vendor.
     :param presets: in the catalog's order.
     :param values: field name → text in the field; after an error, the submitted text. ``image`` is "" for the image in
         ``custom_image``, ``gpu`` is "" for no GPU, ``shared_memory`` is "" for the GPU type's default.
-    :param errors: field name → sentence; empty on a first visit. Names that are no fields of the form were sent with
-        the request. :data:`FORM_LEVEL` is for the form as a whole.
+    :param errors: field name → error message; empty on a first visit. Names may also be unknown fields of the request.
+        The key :data:`FORM_LEVEL` is for the form as a whole.
     :param notices: field name → sentence about a saved value that is no longer offered, and its replacement.
     :param capacity_notice: why capacity is unknown, or "".
     :param summary: the selection as text ("PyTorch with 4 CPUs, 16 GiB and 1 × A100 80 GB"), or "" if it is invalid.
     :param verdict: whether the selection can start; None if it is invalid or was not checked.
     :param age_s: seconds since the API server confirmed the counts; None if unknown.
-    :param age_text: the same as text (``"as of 2 min ago"``) if the counts are stale, else "".
-    :param flags: warnings for admins; None for other users, or without warnings. The form's script does not get them.
-    :param is_open: whether the form shows single fields from the start, not only presets: a field has an error or a
-        notice, or the values are neither the defaults nor a preset's.
+    :param age_text: the age as text (``"as of 2 min ago"``) if the counts are stale, else "".
+    :param flags: warnings for admins; None for other users, or without warnings. form.js does not get them.
+    :param is_open: whether the form shows its fields from the start, not only the presets. It does if a field has an
+        error or a notice, or if the values are neither the defaults nor those of a preset.
     :param link_prefix: prefix of the arguments in a link that starts a server.
     :param policy: the user's limits; None without limits.
     """
@@ -360,11 +360,11 @@ class FormView:
 
     @property
     def priorities(self) -> tuple[ChoiceView, ...]:
-        """The priorities, the default first; empty if none are offered. Sites' own templates read this."""
+        """The priorities, the default first; empty if none are offered. A site's own templates may read this."""
         return self.list_entries("priorities")
 
     def list_entries(self, section: str) -> tuple[ChoiceView, ...]:
-        """Return the entries of a closed choice; empty if it is not offered.
+        """Return the entries of a field with a fixed list, such as the priority; empty if it is not offered.
 
         :param section: key of the entries in the settings.
         """
@@ -377,7 +377,7 @@ class FormView:
 
     @property
     def common_misfit(self) -> str:
-        """The reason why the selected image can use none of several GPU types, or "" unless all share one reason."""
+        """Why the selected image can use none of the GPU types, if there are several with the same reason; else ""."""
         types = sum(len(vendor.types) for vendor in self.vendors)
         return next((misfit.text for misfit in self._picked_misfits if len(misfit.gpus) == types > 1), "")
 
@@ -389,7 +389,7 @@ class FormView:
     def is_more_open(self) -> bool:
         """Whether the form shows the rarely used fields from the start.
 
-        One of them differs from its default, or has an error or a notice.
+        It does if one of these fields differs from its default, or has an error or a notice.
         """
         defaults = {} if self.run_time is None else {"run_time": self.run_time.default}
         if self.shared_memory is not None:
@@ -430,7 +430,7 @@ class _CachedRow:
 class FormCache:
     """Keeps the views of images and GPU types, and the counts of GPU units.
 
-    The key is the identity of a catalog or GPU type, which the entry keeps alive, and the language.
+    A key is a language and the ``id`` of a catalog or GPU type. The entry keeps that object alive, so no id is reused.
 
     :ivar availability: the counts of GPU units.
     """
@@ -445,7 +445,7 @@ class FormCache:
     ) -> tuple[ImageView, ...]:
         """Return the views of a catalog's images.
 
-        :param catalog: the offer for all users; the same object until the cluster's nodes change.
+        :param catalog: what the hub offers to all users; the same object until the cluster's nodes change.
         :param build: builds the views if the cache does not have them.
         """
         key = id(catalog), get_language().tag
@@ -466,7 +466,7 @@ class FormCache:
         """Return the view of a GPU type; the same object until one of the arguments changes.
 
         :param gpu: the type, compared by identity.
-        :param available: its availability, compared by identity.
+        :param available: the type's counts of units, compared by identity.
         :param scalable_pools: node pools that autoscalers may enlarge; None if unknown.
         :param build: builds the view from the other arguments if the cache does not have it.
         """
@@ -480,7 +480,7 @@ class FormCache:
 
 
 def _put(entries: OrderedDict[tuple[int, str], _ValueT], *, key: tuple[int, str], value: _ValueT, limit: int) -> None:
-    """Add an entry and drop the oldest one above the limit."""
+    """Add an entry, and drop the oldest entry if there are more than ``limit``."""
     entries[key] = value
     if len(entries) > limit:
         entries.popitem(last=False)

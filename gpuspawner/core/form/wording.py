@@ -25,7 +25,7 @@ BYTES_PER_GIB = 1 << 30
 def format_gpu_memory(memory_bytes: int | None) -> str:
     """Return the memory of a GPU with at most two decimals (``"4.75 GiB"``), or "" if unknown.
 
-    :param memory_bytes: of one unit; None if unknown.
+    :param memory_bytes: memory of one GPU; None if unknown.
     """
     if memory_bytes is None:
         return ""
@@ -48,7 +48,7 @@ def format_capacity(total: int | None, free: int | None) -> str:
 
 
 def list_badges(gpu: GPUType) -> tuple[str, ...]:
-    """Return short labels of a GPU type: its interconnect, and "spot".
+    """Return short labels of a GPU type: its interconnect, and "spot" for spot nodes.
 
     :param gpu: the type.
     """
@@ -71,17 +71,17 @@ def format_caution(gpu: GPUType) -> str:
 def format_data_age(age_s: float | None) -> str:
     """Return the age of stale counts as text (``"as of 2 min ago"``), or "" if they are fresh or the age is unknown.
 
-    :param age_s: in seconds; None if unknown.
+    :param age_s: age of the counts in seconds; None if unknown.
     """
     return "" if age_s is None or age_s <= MAX_DATA_AGE_S else format_age(age_s)
 
 
 def describe_difference(other: Selection, selection: Selection | None, *, catalog: Catalog) -> str:
-    """Return the values in which another selection differs, as text: "2 × A100 80 GB and 16 GiB".
+    """Return the values of ``other`` that differ from those of ``selection``, as text: "2 × A100 80 GB and 16 GiB".
 
     :param other: the selection to describe.
-    :param selection: the one to compare with; None, or an equal one, to describe all of ``other``.
-    :param catalog: the offer for all users.
+    :param selection: the selection to compare with; if it is None or equals ``other``, all of ``other`` is described.
+    :param catalog: what the hub offers, without any user's limits.
     """
     if selection is None or other == selection:
         return describe_selection(other, catalog)
@@ -103,7 +103,7 @@ def describe_selection(selection: Selection, catalog: Catalog) -> str:
     """Return a selection as text: "PyTorch with 4 CPUs, 16 GiB and 1 × A100 for at most 8 hours".
 
     :param selection: a valid selection.
-    :param catalog: the offer for all users.
+    :param catalog: what the hub offers, without any user's limits.
     """
     parts = [*describe_amounts(selection, CPU, MEMORY, SHARED_MEMORY), _format_gpus(selection, catalog)]
     image = find_image(selection, catalog).display_name
@@ -126,10 +126,10 @@ def _format_gpus(selection: Selection, catalog: Catalog) -> str:
 
 
 def format_details(gpu: GPUType, available: Availability) -> str:
-    """Return texts about broken, waiting and other units of a GPU type, one a line.
+    """Return texts about a GPU type's units (broken, free on one node, in use, waited for), one per line.
 
     :param gpu: the type.
-    :param available: its availability.
+    :param available: counts of the type's units.
     """
     total, healthy, free, largest = available.total, available.healthy, available.free, available.largest
     details = []
