@@ -1,13 +1,13 @@
 """Decides whether a user may start a server, and with what.
 
-What enters: user options, the catalog, the admin's policy, the user's groups, the pods of running servers and what
-ResourceQuotas leave. What leaves: an :class:`Admission`, or an error with one problem for each field. The room knows
-neither JupyterHub nor nodes: the hub reads these facts and passes them in.
+Input: user options, the catalog, the admin's policy, the user's groups, the pods of running servers and what
+ResourceQuotas leave. Output: an :class:`Admission`, or an error with one problem for each wrong field. This package
+uses neither JupyterHub nor nodes: the hub reads these facts and passes them in.
 
-- ``admission``: the gate; validates a choice and derives what the pod must carry.
-- ``allowance``: what the user may have now; the form and the gate both ask it.
+- ``admission``: checks a choice before its server starts, and derives what the pod must contain.
+- ``allowance``: what the user may have now; the form and ``admission`` both use it.
 - ``rules``: merges the admin's rules into one rule for a person.
-- ``gpu_limits``: all limits of the number of GPUs. ``denials``: the codes and texts of refusals.
+- ``gpu_limits``: all limits on the number of GPUs. ``denials``: the codes and texts of refusals.
 - ``usage``: GPUs in use, and namespace quotas. ``server_pods``: which GPUs a server's pod holds.
 """
 

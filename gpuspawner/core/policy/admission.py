@@ -1,6 +1,6 @@
-"""The gate that every choice passes, whether it comes from the form, a link, the REST API or the hub's database.
+"""Checks the choice of every server that starts: from the form, a link, the REST API or the hub's database.
 
-:func:`admit` validates user options, applies the person's policy and derives what the pod must carry.
+:func:`admit` validates user options, applies the person's policy and derives what the pod must contain.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from gpuspawner.core.request.pod_requirements import PodRequirements, exclude_gp
 from gpuspawner.core.request.selection import Selection, build_options, validate
 
 _OPEN_PROBLEMS = frozenset({("gpu", "unknown_choice"), ("cpu", "unknown_field"), ("memory", "unknown_field")})
-"""Field and code of problems that nodes may solve: they bring GPU types, and the bounds of CPU and memory.
+"""Field and code of problems that may vanish once the hub has read the nodes.
 
-Presets come from the settings alone, so an unknown preset stays wrong.
+Nodes determine the GPU types and the bounds of CPU and memory. They do not determine presets.
 """
 _COUNT_TOO_LARGE = ("gpu_count", "out_of_range")
 
@@ -38,8 +38,8 @@ class Admission:
 
     :param selection: the choice with preset and defaults filled in.
     :param options: the user options that JupyterHub stores for it.
-    :param placement: what the pod must carry.
-    :param gpu: the GPU type as the settings and nodes define it, None without a GPU.
+    :param placement: what the pod must contain.
+    :param gpu: the GPU type without the person's limits, None without a GPU.
     :param pools: slugs of the GPU pools that the server counts towards.
     """
 
@@ -57,14 +57,14 @@ def admit(
     unread_types: Collection[str] | None = None,
     has_cpu_node_room: CPURoomCheck | None = None,
 ) -> Admission:
-    """Return the admission of user options.
+    """Validate user options, apply the policy, and return what the hub stores and what the pod must contain.
 
     :param options: any JSON value.
     :param allowance: what the person may have now.
     :param unread_types: None when the hub has read the nodes; otherwise the slugs of the GPU types whose ``max_count``
         depends on nodes.
-    :param has_cpu_node_room: called for a server without a GPU; when it returns true, the pod must not run on GPU
-        nodes. None = the pod only prefers other nodes.
+    :param has_cpu_node_room: called for a server without a GPU. If it returns True, the pod must not run on GPU nodes;
+        otherwise, or if it is None, the pod only prefers nodes without GPUs.
     :raises SelectionError: the choice is invalid; one problem for each wrong field.
     :raises PolicyError: the choice is valid, but the person may not have it, or not now.
     :raises UnreadClusterError: the choice may be valid once nodes are read.
@@ -85,7 +85,7 @@ def admit(
         placement = exclude_gpu_nodes(placement)
     pools = find_gpu_pools(catalog.policy, allowance.person, gpu=gpu)
     if catalog.policy is not None and catalog.policy.pools:
-        # An empty annotation says that the server counts towards no pool.
+        # An empty annotation means that the server counts towards no pool.
         placement = replace(placement, annotations={**placement.annotations, POOLS_ANNOTATION: ",".join(pools)})
     return Admission(
         selection=selection, options=build_options(selection, catalog), placement=placement, gpu=gpu, pools=pools
@@ -95,19 +95,19 @@ def admit(
 def _explain_refusal(
     error: SelectionError, options: object, *, allowance: Allowance, unread_types: Collection[str] | None
 ) -> SelectionError:
-    """Return the error to raise for a choice that is invalid within the person's allowance.
+    """Return the error to raise for a choice that is not valid in the catalog of what the person may have.
 
-    :param error: the problems within the allowance.
+    :param error: the problems that the validation found.
     """
     full = allowance.full_catalog
     unlimited_types = {slug: replace(gpu, max_runtime_s=None) for slug, gpu in full.gpus.items()}
     try:
         selection = validate(options, replace(full, gpus=unlimited_types, max_runtime_s=None))
     except SelectionError as invalid:
-        error = invalid  # for every person
+        error = invalid  # The choice is invalid for every person.
     else:
         fields = {problem.field for problem in error.problems}
-        # A default of the full catalog that policy denies is no fault of the choice.
+        # Ignore denials of fields that the choice left out: their values are defaults of the full catalog.
         if denials := [each for each in allowance.check_selection(selection) if each.field in fields]:
             return PolicyError(*denials)
     if unread_types is None:

@@ -1,7 +1,7 @@
 """What one person may have now.
 
-The form and the gate ask the same :class:`Allowance`, so the form offers exactly what the gate admits. The gate
-validates choices against the allowance's catalog, which holds only what the person may have.
+The form and :func:`~gpuspawner.core.policy.admission.admit` use the same :class:`Allowance`, so the form offers exactly
+what a start accepts. The allowance's catalog contains only what the person may have.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ EntryT = TypeVar("EntryT", Choice, Image)
 class AllowedTypes(Mapping[str, GPUType]):
     """The GPU types that a person may have, by slug, in the catalog's order.
 
-    A type's limits are computed at its first lookup, because a start looks up one type of many.
+    A type's limits are computed at the first lookup of the type, because a start needs only one type of many.
 
     :param all_types: the catalog's types by slug.
     :param narrow: returns a type with the person's limits, None if the person may not have it.
@@ -88,12 +88,12 @@ class DeniedTypes(Sequence[GPUType]):
 class Allowance:
     """What one person may have now, in one more server.
 
-    The hub makes a new allowance for each request, and its texts are in the language of the request.
+    The hub makes a new allowance for each request, because its texts are in the language of the request.
 
     :param full_catalog: the catalog without the person's limits.
     :param person: the user whom the server is for.
     :param rule: the person's merged rule.
-    :param usage: what other servers use, and what the namespace's quota leaves.
+    :param usage: what other servers use, and what the namespace's ResourceQuotas leave.
     """
 
     full_catalog: Catalog
@@ -117,9 +117,9 @@ class Allowance:
 
     @cached_property
     def catalog(self) -> Catalog:
-        """The catalog of what the person may have; the gate admits exactly what is valid in it, unless ``blocked``.
+        """The catalog of what the person may have. A choice that is valid in it is admitted, unless ``blocked``.
 
-        Denied GPU types are in ``hidden``, so that servers without a GPU stay off their nodes.
+        Denied GPU types are in ``hidden``, so that servers without a GPU stay off the nodes of these types.
         """
         full, reach = self.full_catalog, self.reachable_catalog
         if reach is full:
@@ -131,12 +131,12 @@ class Allowance:
 
     @cached_property
     def reachable_catalog(self) -> Catalog:
-        """The same catalog with all presets; a user may override a preset's denied fields."""
+        """``catalog`` plus denied presets: a user may choose a denied preset and override its denied fields."""
         full = self.full_catalog
         if self._is_unlimited:
             return full
         gpus = AllowedTypes(full.gpus, self._narrow_type)
-        # A combined type has no nodes of its own.
+        # A combined type has no nodes of its own; its members have.
         denied = DeniedTypes(
             lambda: (
                 *full.hidden,
@@ -164,14 +164,14 @@ class Allowance:
     def check_image(self, slug: str) -> Denial | None:
         """Return why the person may not use an image, or None.
 
-        :param slug: of the image.
+        :param slug: slug of the image.
         """
         if self.blocked is not None:
             return self.blocked
         return self._check_choice(IMAGE, slug, offered=self.full_catalog.images)
 
     def check_custom_image(self) -> Denial | None:
-        """Return why the person may not name an image by its reference, or None."""
+        """Return why the person may not use a custom image (by its reference), or None."""
         if self.blocked is not None:
             return self.blocked
         if self.rule.custom_images is not False:
@@ -180,16 +180,16 @@ class Allowance:
         return Denial(field="custom_image", code=denials.CUSTOM_IMAGE_NOT_ALLOWED, message=message)
 
     def check_gpu(self, slug: str) -> Denial | None:
-        """Return why this server may not have even one GPU of a type, or None.
+        """Return why the person's next server may not have even one GPU of a type, or None.
 
-        :param slug: of the GPU type.
+        :param slug: slug of the GPU type.
         """
         return self._check_gpu_count(slug, 1, field_name="gpu")
 
     def find_max_count(self, slug: str) -> int:
-        """Return how many GPUs of a type this server may have; 0 = none.
+        """Return how many GPUs of a type the person's next server may have; 0 = none.
 
-        :param slug: of the GPU type.
+        :param slug: slug of the GPU type.
         """
         gpu = self.full_catalog.gpus.get(slug)
         if self.blocked is not None or gpu is None:
@@ -197,9 +197,9 @@ class Allowance:
         return max(0, min([gpu.max_count, *(each.left for each in self._list_gpu_limits(gpu))]))
 
     def explain_max_count(self, slug: str) -> str:
-        """Return why this server may have no more GPUs of a type; empty if only the type's ``max_count`` limits them.
+        """Return why a server may not have the type's ``max_count`` of GPUs, or "" if it may.
 
-        :param slug: of the GPU type.
+        :param slug: slug of the GPU type.
         """
         gpu = self.full_catalog.gpus.get(slug)
         refused = None if gpu is None else self._check_gpu_count(slug, gpu.max_count, field_name="gpu_count")
@@ -208,7 +208,7 @@ class Allowance:
     def find_max_run_time_s(self, slug: str | None) -> int | None:
         """Return the longest run time of a server in seconds; None = no limit.
 
-        :param slug: of the server's GPU type, None without a GPU.
+        :param slug: slug of the server's GPU type, None without a GPU.
         """
         limits = [self.full_catalog.max_runtime_s, self.rule.max_runtime_s]
         if slug is not None and (gpu := self.full_catalog.gpus.get(slug)) is not None:
@@ -216,9 +216,9 @@ class Allowance:
         return find_lowest_limit(*(limit for limit in limits if limit != UNLIMITED))
 
     def check_selection(self, selection: Selection) -> tuple[Denial, ...]:
-        """Return why the person may not have a choice: at most one denial for each field.
+        """Return why the person may not have a selection: at most one denial for each field.
 
-        :param selection: a valid one of ``full_catalog``.
+        :param selection: a selection that is valid in ``full_catalog``.
         """
         if self.blocked is not None:
             return (self.blocked,)
@@ -241,7 +241,7 @@ class Allowance:
         return tuple(each for each in found if each is not None)
 
     def describe_usage(self) -> str:
-        """Return a text about how many GPUs the person's other servers hold; empty without a limit on them."""
+        """Return how many GPUs the person's other servers hold, as text; empty if the person's total is not limited."""
         most = self.rule.max_gpus
         if not most or most >= UNLIMITED or not self.usage.known:
             return ""
@@ -282,7 +282,7 @@ class Allowance:
         return narrow_bounds(own, most=self._find_quota_room(name, full))
 
     def _find_quota_room(self, name: str, bounds: Bounds | None) -> int | None:
-        """Return how much CPU or memory fits into the namespace's quota, in base units; None = any amount."""
+        """Return how much CPU or memory fits into the namespace's quota, in base units; None = no limit."""
         if self.usage.quota is None or bounds is None:
             return None
         left = self.usage.quota.left
@@ -291,13 +291,13 @@ class Allowance:
         return find_lowest_limit(left.get(f"limits.{name}"), most)
 
     def _select_allowed(self, name: str, offered: Mapping[str, EntryT]) -> dict[str, EntryT]:
-        """Return the entries of a choice that may be picked."""
+        """Return the entries of a choice that the person may pick."""
         return {slug: entry for slug, entry in offered.items() if self.rule.allows_choice(name, slug)}
 
     def _check_choice(
         self, choice_field: ChoiceField, slug: str, *, offered: Mapping[str, Choice | Image]
     ) -> Denial | None:
-        """Return why an entry of a choice may not be picked, None where it may."""
+        """Return why the person may not pick an entry of a choice, or None."""
         if self.rule.allows_choice(choice_field.name, slug):
             return None
         name = offered[slug].display_name if slug in offered else slug
@@ -308,7 +308,7 @@ class Allowance:
         """Return why the person may not have an amount of CPU or memory, or None.
 
         :param name: ``cpu`` or ``memory``.
-        :param amount: in base units; None asks whether any amount is allowed.
+        :param amount: the amount in base units; None = check only whether at least one amount is allowed.
         """
         full: Bounds | None = getattr(self.full_catalog, name)
         allowed: AmountRange = getattr(self.rule, name) or AmountRange()
@@ -341,7 +341,7 @@ def resolve_allowance(catalog: Catalog, person: Person, *, usage: Usage) -> Allo
 
     :param catalog: the full catalog, with the policy.
     :param person: the user whom the server is for.
-    :param usage: what other servers use, and what the namespace's quota leaves.
+    :param usage: what other servers use, and what the namespace's ResourceQuotas leave.
     """
     rule = Rule() if catalog.policy is None else resolve_rule(catalog.policy, person)
     return Allowance(full_catalog=catalog, person=person, rule=rule, usage=usage)

@@ -1,7 +1,7 @@
-"""The codes and texts of refusals by policy or quota.
+"""The codes and texts that say why the policy or a ResourceQuota denies a choice.
 
-The codes are public: REST clients, metrics and the form use them. The texts are for the user, and name only the user's
-own servers.
+The codes are public: REST clients, metrics and the form use them. Users read the texts, so a text names no servers of
+other users.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ RUN_TIME_NOT_ALLOWED = "run_time_not_allowed"
 POLICY_UNREADABLE = "policy_unreadable"
 
 _MAX_SERVERS = 3
-"""Servers that one text names."""
+"""Largest number of servers that one text names."""
 
 
 def explain_usage_unknown() -> str:
-    """Return the text for a count of GPUs that the hub does not know."""
+    """Return the denial text for when the hub does not know how many GPUs are in use."""
     return gettext("It is not known at the moment how many GPUs are in use. Try again in a minute.")
 
 
 def explain_groups_unknown() -> str:
-    """Return the text for groups that the hub cannot read."""
+    """Return the denial text for when the hub cannot read the user's groups."""
     return gettext(
         "What you may start depends on your groups, and they could not be read. Log in again, or ask the hub's admins."
     )
@@ -52,7 +52,7 @@ def explain_not_allowed(gpu: str) -> str:
 
 
 def explain_per_server_limit(most: int, *, gpu: str = "") -> str:
-    """Return the text for a limit of GPUs in one server.
+    """Return the text for a limit on the GPUs in one server.
 
     :param most: the limit.
     :param gpu: display name of the limited type; empty for all types.
@@ -72,7 +72,7 @@ def explain_per_server_limit(most: int, *, gpu: str = "") -> str:
 
 
 def explain_total_limit(most: int, *, used: int, held_by: Collection[str] = (), gpu: str = "") -> str:
-    """Return the text for a limit of GPUs in all servers of the user.
+    """Return the text for a limit on the GPUs in all servers of the user.
 
     :param most: the limit.
     :param used: GPUs that the user's other servers hold.
@@ -102,7 +102,7 @@ def explain_total_limit(most: int, *, used: int, held_by: Collection[str] = (), 
 
 
 def explain_server_limit(most: int, *, held_by: Collection[str]) -> str:
-    """Return the text for a limit of servers with a GPU.
+    """Return the text for a limit on the user's servers with a GPU.
 
     :param most: the limit.
     :param held_by: names of the user's other servers with a GPU; the default server's name is empty.
@@ -129,7 +129,7 @@ def explain_pool_limit(most: int, *, used: int, pool: str) -> str:
     """Return the text for the limit of a GPU pool.
 
     :param most: GPUs that all members of the pool's groups may have together.
-    :param used: GPUs that their servers hold.
+    :param used: GPUs that the members' servers hold.
     :param pool: display name of the pool.
     """
     limit = ngettext(
@@ -143,9 +143,9 @@ def explain_pool_limit(most: int, *, used: int, pool: str) -> str:
 
 
 def explain_namespace_quota(remaining: int) -> str:
-    """Return the text for a ResourceQuota of GPUs.
+    """Return the text for a ResourceQuota that limits GPUs.
 
-    :param remaining: GPUs that the quota leaves.
+    :param remaining: GPUs that the quota leaves for one more server.
     """
     if remaining == 0:
         return gettext("The cluster's quota leaves no GPU for one more server.")

@@ -1,4 +1,4 @@
-"""All limits of the number of GPUs in one more server: rules, pools and the namespace's quota."""
+"""Collects all limits on the number of GPUs in one more server: rules, pools and the namespace's quota."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from gpuspawner.core.policy.server_pods import is_known_type
 from gpuspawner.core.policy.usage import ServerUsage, Usage
 
 TypeRules = tuple[tuple[GPUType, GPUTypeRule], ...]
-"""A GPU type and the members it combines, each with its rule."""
+"""A GPU type and the types that it combines, each with its rule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GPULimit:
-    """One limit of the number of GPUs in a server.
+    """One limit on the number of GPUs in a server.
 
     :param left: GPUs that the limit leaves for this server; 0 or less = none.
-    :param code: from :mod:`gpuspawner.core.policy.denials`.
+    :param code: code of the denial, from :mod:`gpuspawner.core.policy.denials`.
     :param explain: returns the text for the user.
     """
 
@@ -32,16 +32,16 @@ class GPULimit:
 
     @property
     def is_permanent(self) -> bool:
-        """Whether the limit is 0, so that it leaves nothing when no server runs either."""
+        """Whether the limit itself is 0, so that the user may have no GPU even when no server runs."""
         return self.code == denials.GPU_NOT_ALLOWED
 
 
 def list_gpu_limits(
     gpu: GPUType, catalog: Catalog, *, person: Person, rule: Rule, usage: Usage
 ) -> tuple[GPULimit, ...]:
-    """Return all limits of a GPU type except its own ``max_count``.
+    """Return all limits on the GPUs of a type except the type's ``max_count``.
 
-    A type that combines several counts as each member that the rule names: the member is unknown until the pod runs.
+    For a combined type, the limits of its members apply, too: which member the pod gets is unknown until it runs.
 
     :param gpu: a type of the catalog.
     :param catalog: the full catalog.
@@ -59,7 +59,7 @@ def list_gpu_limits(
         *_list_total_limits(type_rules, catalog, rule=rule, usage=usage),
         *_list_pool_limits(gpu, catalog, person=person, usage=usage),
     ]
-    # Without a reliable count only limits that leave nothing anyway can be kept.
+    # If usage is unknown, deny the type; keep limits of 0 as well, because they do not depend on usage.
     if counted and not usage.known:
         permanent = (each for each in counted if each.is_permanent)
         counted = [*permanent, GPULimit(left=0, code=denials.POLICY_UNREADABLE, explain=denials.explain_usage_unknown)]
@@ -67,9 +67,9 @@ def list_gpu_limits(
 
 
 def count_used_gpus(slug: str, catalog: Catalog, *, usage: Usage) -> int:
-    """Return how many GPUs the person's other servers hold that are, or may be, of a type.
+    """Return how many GPUs of a type the person's other servers hold. GPUs of an unknown type count, too.
 
-    :param slug: of the type.
+    :param slug: slug of the type.
     :param catalog: the full catalog.
     :param usage: what other servers use.
     """
@@ -77,7 +77,7 @@ def count_used_gpus(slug: str, catalog: Catalog, *, usage: Usage) -> int:
 
 
 def list_type_rules(gpu: GPUType, rule: Rule) -> Iterator[tuple[GPUType, GPUTypeRule]]:
-    """Yield a type and the members it combines, each with its part of a rule; types without one are left out.
+    """Yield a type and the types that it combines, each with its limits in a rule; skip types that the rule lacks.
 
     :param gpu: the type.
     :param rule: the person's merged rule.
@@ -101,13 +101,13 @@ def _list_server_names(servers: Collection[ServerUsage]) -> tuple[str, ...]:
 
 
 def _choose_code(code: str, most: int) -> str:
-    """Return the code of a limit; a limit of 0 forbids GPUs."""
+    """Return the code of a limit, or that of a forbidden GPU type for a limit of 0."""
     return code if most > 0 else denials.GPU_NOT_ALLOWED
 
 
 def _list_counted_slugs(slug: str, catalog: Catalog, *, asked: str) -> tuple[str, ...]:
     if not is_known_type(catalog, slug):
-        return (asked,)  # the type is unknown or was removed: count it as this one
+        return (asked,)  # The server's type is unknown or was removed: count its GPUs as the asked type.
     gpu = catalog.gpus.get(slug)
     return (slug,) if gpu is None else (slug, *(each.slug for each in gpu.members))
 
@@ -178,5 +178,5 @@ def _list_namespace_limits(gpu: GPUType, usage: Usage) -> Iterator[GPULimit]:
 
 
 def _normalize_limit(limit: int | None) -> int | None:
-    """Return a limit, or None for an unlimited one."""
+    """Return a limit, or None if it means "unlimited"."""
     return None if limit is None or limit >= UNLIMITED else limit

@@ -3,12 +3,12 @@
 :func:`resolve_rule` merges in this order:
 
 1. The ``default`` rule applies to every user.
-2. Each of the person's groups overrides keys of the default. Key by key, the most generous group wins.
-3. Groups with ``deny`` cap the result.
-4. The person's own rule overrides keys of the result, or caps it if it has ``deny``.
+2. The rules of the person's groups override keys of the default. For each key, the most generous group wins.
+3. Rules of groups with ``deny`` lower the limits of the result.
+4. The person's own rule overrides keys of the result, or lowers its limits if the rule has ``deny``.
 
-A key that a rule leaves out sets nothing. :func:`gpuspawner.core.catalog.policy_model.normalize_group` normalizes group
-names; user names are compared as they are.
+A key that a rule leaves out changes nothing. :func:`gpuspawner.core.catalog.policy_model.normalize_group` normalizes
+group names; user names are compared without normalization.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _TYPE_LIMITS = ("max_gpus", "max_gpus_per_server", "max_runtime_s")
 
 
 def overlay_rule(base: Rule, own: Rule) -> Rule:
-    """Return a rule with the keys of another rule in place of its own.
+    """Return the rule ``base`` with each key replaced that the rule ``own`` sets.
 
-    The minimum and the maximum of CPU and memory are two keys each. Each choice is one key.
+    The minimum and the maximum of CPU and memory are separate keys. Each choice is one key.
 
     :param base: the rule whose keys are replaced.
     :param own: the rule whose keys win.
@@ -49,23 +49,23 @@ def overlay_rule(base: Rule, own: Rule) -> Rule:
 
 
 def merge_most_generous(rules: Sequence[Rule]) -> Rule:
-    """Return the rule that has the most generous value for each key; a missing key is no limit.
+    """Return a rule with the most generous value for each key; a rule without the key has no limit.
 
     :param rules: at least one.
     """
     outcome = reduce(_merge_generous, rules)
     if outcome.gpus is None:
         return outcome
-    # Groups without GPU keys share the default's types: keep these once.
+    # Groups that set no GPU types have those of the default rule: keep these only once.
     sources = {id(each): each for rule in rules for each in _list_sources(rule)}
     return replace(outcome, sources=tuple(sources.values()))
 
 
 def cap_rule(rule: Rule, cap: Rule) -> Rule:
-    """Return a rule limited by the keys of another rule.
+    """Return a rule that allows only what both rules allow.
 
     :param rule: the rule to limit.
-    :param cap: keys that it leaves out limit nothing.
+    :param cap: the rule that limits it; keys that it leaves out limit nothing.
     """
     limits = {name: _join_present(getattr(rule, name), getattr(cap, name), join=min) for name in _LIMITS}
     if rule.gpus is not None and cap.gpus is not None:
@@ -85,13 +85,13 @@ def cap_rule(rule: Rule, cap: Rule) -> Rule:
 
 
 def find_member_rule(rule: Rule, slug: str, *, combined: str) -> GPUTypeRule | None:
-    """Return the limits of a GPU type that a server may get through a combined type, or None without limits.
+    """Return the limits of a GPU type (the member) for servers that choose a combined type, or None without limits.
 
-    Limits count only from rules that allow the combined type. A group may allow the member itself with a limit; this
-    limit must not restrict a person whose other group allows the combined type without it.
+    Only rules that allow the combined type count. Another group may allow only the member, with a limit: this limit
+    does not apply to servers that choose the combined type.
 
     :param rule: the person's merged rule.
-    :param slug: of the member.
+    :param slug: slug of the member.
     :param combined: slug of the combined type.
     """
     if rule.gpus is None:
@@ -117,14 +117,14 @@ def _merge_generous(one: Rule, other: Rule) -> Rule:
 
 
 def _join_present(one: Any, other: Any, *, join: Callable[[Any, Any], Any]) -> Any:
-    """Return two values joined; a missing value leaves the other one."""
+    """Return two values joined; if one is None, return the other."""
     if one is None or other is None:
         return other if one is None else one
     return join(one, other)
 
 
 def _join_if_both(one: Any, other: Any, *, join: Callable[[Any, Any], Any]) -> Any:
-    """Return two values joined, or None (no limit) if one is missing."""
+    """Return two values joined, or None (no limit) if one is None."""
     return None if one is None or other is None else join(one, other)
 
 
@@ -141,7 +141,7 @@ def _join_types(
     either: bool,
     join: Callable[[GPUTypeRule, GPUTypeRule], GPUTypeRule],
 ) -> dict[str, GPUTypeRule]:
-    """Return the GPU types of two rules joined; ``*`` of a rule stands for types that the rule does not name.
+    """Return the GPU types of two rules joined; the key ``*`` of a rule matches types that the rule does not name.
 
     :param either: keep a type that only one rule allows.
     """
@@ -187,7 +187,7 @@ def _narrow_range(one: AmountRange, other: AmountRange) -> AmountRange:
 
 
 def resolve_rule(policy: Policy, person: Person) -> Rule:
-    """Return the merged rule of a person; unread groups count as no groups.
+    """Return the merged rule of a person; a person whose groups could not be read has no groups here.
 
     :param policy: all rules of the admin.
     :param person: the user, with groups.

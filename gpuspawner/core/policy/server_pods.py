@@ -1,7 +1,7 @@
 """Derives a server's owner and GPUs from its pod.
 
-gpuspawner annotates pods with the chosen GPU type, count and pools. Other spawners' pods have no annotations: their
-resource requests and the labels of their node tell the GPU type.
+gpuspawner annotates pods with the chosen GPU type, count and pools. Pods of other spawners lack these annotations: the
+GPU type is then derived from the pod's resource requests and the labels of its node.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ POOLS_ANNOTATION = f"{ANNOTATION_PREFIX}pools"
 _GPU_ANNOTATION = f"{ANNOTATION_PREFIX}gpu"
 _GPU_COUNT_ANNOTATION = f"{ANNOTATION_PREFIX}gpu-count"
 _OWNER_ANNOTATION = "hub.jupyter.org/username"
-"""KubeSpawner's annotation with the user name; the label of the same name holds a slug that cannot be reversed."""
+"""KubeSpawner's annotation with the user name. The label of the same name has only a slug of the user name."""
 _NAME_ANNOTATION = "hub.jupyter.org/servername"
 _MAX_DIGITS = 6
-"""Longest count that is parsed; Python refuses to parse very long numbers."""
+"""Most digits of a count that is parsed; Python refuses to parse very long numbers."""
 _FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 """Phases in which a pod holds no resources; a pod that is being deleted still holds them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerPod:
-    """The parts of a server's pod that tell what it holds.
+    """The parts of a server's pod that show which GPUs it holds.
 
     :param owner: name of the server's user.
     :param name: name of a named server; empty for the default server.
-    :param uid: of the pod.
+    :param uid: UID of the pod.
     :param annotated_gpu: slug of the chosen GPU type, None without the annotation.
     :param annotated_count: chosen number of GPUs, 0 without the annotation.
-    :param pools: slugs of its GPU pools, None without the annotation.
+    :param pools: slugs of the server's GPU pools, None without the annotation.
     :param devices: extended resource → requested units.
     :param node: name of the pod's node; empty while the pod waits for one.
     :param selector: the pod's ``nodeSelector``.
@@ -61,7 +61,7 @@ def read_server_pod(raw: object, *, owned_by: tuple[str, str] | None = None) -> 
     """Return a v1 Pod as a server's pod, or None if it has finished or belongs to no server.
 
     :param raw: the Pod as JSON.
-    :param owned_by: names of the user and the server in the hub's database; None = the pod's annotations name them.
+    :param owned_by: names of the user and the server in the hub's database; None = read them from the annotations.
     """
     pod = as_dict(raw)
     metadata, spec, status = as_dict(pod.get("metadata")), as_dict(pod.get("spec")), as_dict(pod.get("status"))
@@ -83,7 +83,7 @@ def read_server_pod(raw: object, *, owned_by: tuple[str, str] | None = None) -> 
 
 
 def read_pod_owner(raw: object) -> tuple[str, str]:
-    """Return the names of user and server in the annotations of a v1 Pod; both are empty without a user.
+    """Return the names of user and server in the annotations of a v1 Pod; without a user name, both are empty.
 
     :param raw: the Pod as JSON.
     """
@@ -95,17 +95,17 @@ def read_pod_owner(raw: object) -> tuple[str, str]:
 def build_server_usage(
     pod: ServerPod, catalog: Catalog, *, labels: Mapping[str, str] | None, groups: Collection[str] | None
 ) -> ServerUsage:
-    """Return what the server of a pod uses.
+    """Return which GPUs a server holds, derived from its pod.
 
     :param pod: the server's pod.
     :param catalog: the full catalog.
     :param labels: labels of the pod's node; None if unknown.
-    :param groups: normalized groups of the pod's owner, for pods without the pools annotation. None = not readable:
-        the server then counts towards the pools of all groups.
+    :param groups: normalized groups of the pod's owner, for pods without the pools annotation. If the hub could not
+        read them (None), the server counts towards the pools of all groups.
     """
     resources = {gpu.resource for gpu in (*catalog.gpus.values(), *catalog.hidden)}
     held = {name: number for name, number in pod.devices.items() if name in resources or find_vendor(name)}
-    # Without a known GPU resource, the devices may be something else: count at most the GPUs that the annotation names.
+    # Without a known GPU resource, the devices may not be GPUs: count at most as many as the annotation says.
     count = sum(held.values()) or min(pod.annotated_count, sum(pod.devices.values()))
     if not count:
         return ServerUsage(owner=pod.owner, name=pod.name)
@@ -119,10 +119,10 @@ def build_server_usage(
 
 
 def is_known_type(catalog: Catalog, slug: str) -> bool:
-    """Return whether the catalog has a GPU type, offered or hidden; an admin may have removed an annotated type.
+    """Return whether the catalog has a GPU type, offered or hidden. It lacks types that the admin has removed.
 
     :param catalog: the full catalog.
-    :param slug: of the type.
+    :param slug: slug of the type, for example from a pod's annotation.
     """
     return slug in catalog.gpus or any(gpu.slug == slug for gpu in catalog.hidden)
 
@@ -135,11 +135,11 @@ def _parse_count(noted: str) -> int:
 def _guess_types(
     pod: ServerPod, held: Collection[str], *, catalog: Catalog, labels: Mapping[str, str] | None
 ) -> tuple[str, ...]:
-    """Return the slugs of the types that the pod's GPUs may have; several if its annotations and node do not tell."""
+    """Return the slugs of the possible types of a pod's GPUs: one if its annotation or node shows the type."""
     if pod.annotated_gpu is not None and is_known_type(catalog, pod.annotated_gpu):
         return (pod.annotated_gpu,)
     types = [gpu for gpu in (*catalog.gpus.values(), *catalog.hidden) if gpu.resource in held and not gpu.members]
-    # Without a node, the pod's node selector may tell the type.
+    # For a pod that waits for a node, its node selector may show the type.
     there = [gpu for gpu in types if gpu.matches_labels(pod.selector if labels is None else labels)]
     return tuple(gpu.slug for gpu in there or types)
 
@@ -147,8 +147,8 @@ def _guess_types(
 def _find_pools(policy: Policy | None, groups: Collection[str] | None, *, slugs: Collection[str]) -> tuple[str, ...]:
     """Return the slugs of the GPU pools that a server counts towards.
 
-    :param groups: normalized groups of the server's owner; None = unknown, so any group.
-    :param slugs: types that the server's GPUs may have; empty = unknown, so any type.
+    :param groups: normalized groups of the server's owner; None = unknown: pools of all groups count.
+    :param slugs: possible types of the server's GPUs; empty = unknown: pools of all types count.
     """
     if policy is None:
         return ()

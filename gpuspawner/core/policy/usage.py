@@ -1,4 +1,4 @@
-"""What servers use, and what a namespace's ResourceQuotas leave for one more server.
+"""Computes which GPUs servers use, and what a namespace's ResourceQuotas leave for one more server.
 
 https://kubernetes.io/docs/concepts/policy/resource-quotas/
 """
@@ -49,8 +49,8 @@ class Usage:
     """What all servers use except the one that is being admitted.
 
     :param own: the person's other servers.
-    :param pools: slug of a GPU pool → GPUs that servers hold which count towards it; a missing pool holds none.
-    :param quota: None without a ResourceQuota, or if the hub may not read them.
+    :param pools: slug of a GPU pool → GPUs in use that count towards the pool; pools without GPUs in use are missing.
+    :param quota: what ResourceQuotas leave; None without a ResourceQuota, or if the hub may not read ResourceQuotas.
     :param known: False while the hub cannot list its servers' pods.
     """
 
@@ -72,8 +72,8 @@ def sum_usage(
 
     :param person: name of the server's user.
     :param servers: servers of all users.
-    :param excluding: name of the excluded server. The new pod takes over the GPUs of the server's old pod.
-    :param quota: None without a ResourceQuota, or if the hub may not read them.
+    :param excluding: name of the excluded server, which is about to start. An old pod of that server is not counted.
+    :param quota: what ResourceQuotas leave; None without a ResourceQuota, or if the hub may not read ResourceQuotas.
     :param known: False if ``servers`` may be incomplete.
     """
     others = [server for server in servers if (server.owner, server.name) != (person, excluding)]
@@ -88,18 +88,18 @@ def sum_usage(
 
 _PODS = "pods"
 _SHORT_NAMES = {"cpu": "requests.cpu", "memory": "requests.memory", "count/pods": _PODS}
-"""Names that Kubernetes treats as another name."""
+"""Resource names in a ResourceQuota → another name that means the same resource to Kubernetes."""
 _AMOUNTS = frozenset({"limits.cpu", "requests.cpu", "limits.memory", "requests.memory"})
 _REQUESTS = "requests."
 _NOT_BEST_EFFORT = "NotBestEffort"
-"""Scope of pods with requests or limits. A quota of CPU, memory or GPUs counts the same pods with and without it."""
+"""Quota scope for pods with requests or limits. It changes nothing for a quota that limits CPU, memory or GPUs."""
 
 
 def read_remaining_quota(raw: object) -> RemainingQuota | None:
     """Return the least that a namespace's quotas leave, or None if no quota counts a resource that servers use.
 
-    Quotas with another scope than ``NotBestEffort`` (such as pods of a priority class) are ignored: whether a pod is in
-    the scope is unknown before Kubernetes creates the pod. Kubernetes enforces them then.
+    Quotas with a scope other than ``NotBestEffort`` (such as ``PriorityClass``) are ignored: the hub cannot know which
+    pods are in the scope. The API server still enforces these quotas when the hub creates a pod.
 
     :param raw: ``items`` of a v1 ResourceQuotaList.
     """
@@ -115,7 +115,7 @@ def _list_remaining(raw: Mapping[str, object]) -> Iterator[tuple[str, int]]:
     scopes = _read_scopes(spec)
     if not scopes <= {_NOT_BEST_EFFORT}:
         return
-    used = as_dict(status.get("used"))  # a new quota has no status yet
+    used = as_dict(status.get("used"))  # A new quota has no status yet.
     for written, hard in as_dict(status.get("hard") or spec.get("hard")).items():
         name = _SHORT_NAMES.get(written, written)
         if not _is_counted(name) or (scopes and name == _PODS):
@@ -126,7 +126,7 @@ def _list_remaining(raw: Mapping[str, object]) -> Iterator[tuple[str, int]]:
 
 
 def _read_scopes(spec: Mapping[str, object]) -> set[str]:
-    """Return the scopes of a quota; ``?`` stands for a scope expression with another operator than ``Exists``."""
+    """Return the scopes of a quota, with ``?`` for each scope expression whose operator is not ``Exists``."""
     listed = spec.get("scopes")
     named = (as_text(each) for each in listed) if isinstance(listed, list) else ()
     expressions = as_dicts(as_dict(spec.get("scopeSelector")).get("matchExpressions"))
