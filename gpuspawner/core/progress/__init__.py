@@ -1,13 +1,13 @@
-"""Tells a user how the start of a server proceeds, and ends starts that cannot succeed.
+"""Reports to a user how the start of a server proceeds, and decides when a start cannot succeed.
 
-Enters: :class:`Facts`: the pod and its events as JSON, the verdict, the place in Kueue's queue, and seconds.
-Leaves: :class:`Report` values with a stage, a sentence, a percentage and, if the start has failed, a failure code.
-It must not read a clock or the API, and no sentence may contain text of Kubernetes about other users' pods.
+Input: :class:`Facts`: the pod and its events as JSON, the verdict, the place in Kueue's queue, and seconds.
+Output: :class:`Report` values with a stage, a sentence, a percentage and, if the start has failed, a failure code.
+This package must not read a clock or the API. No sentence may contain text of Kubernetes about other users' pods.
 
-:mod:`.tracker` compares each observation with what it has reported. :mod:`.model` has the values. The pod's phases:
+:mod:`.tracker` reports what has changed since the last report. :mod:`.model` has the data classes. The pod's phases:
 :mod:`.waiting` (no node yet), :mod:`.on_node` (disks, images, program), :mod:`.endings` (failed, evicted, deleted).
 :mod:`.containers` and :mod:`.images` explain kubelet's errors. :mod:`.scheduler_events` parses messages of
-kube-scheduler and autoscalers; :mod:`.events` sorts and scrubs events; :mod:`.pod_status` reads the pod's JSON.
+kube-scheduler and autoscalers. :mod:`.events` parses events and redacts them. :mod:`.pod_status` reads the pod's JSON.
 """
 
 from gpuspawner.core.progress.events import scrub_event

@@ -1,4 +1,4 @@
-"""Explains why a pod's containers do not run, from kubelet's status: images, configuration, programs that exit."""
+"""Explains from kubelet's status why a pod's containers do not run: image, configuration, or a program that exits."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import join_sentences
 
 CONFIRMED_AFTER_S = 20.0
-"""Seconds of failed retries by kubelet after which the start ends."""
+"""If kubelet's retries have failed for this many seconds, the hub ends the start."""
 
 _DOUBTFUL_AFTER_S = 120.0
-"""The same for errors that the node may cause."""
+"""If an error that the node may cause has lasted for this many seconds, the hub ends the start."""
 
 _MAX_RESTARTS = 3
 _SECOND_TRY = 2
@@ -28,7 +28,7 @@ _CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError
 _PASSING_TROUBLE = re.compile(r"deadline exceeded|timed out|context canceled|failed to reserve container name")
 """Messages of an overloaded container runtime; the next try often succeeds."""
 _NOTEBOOK = "notebook"
-"""KubeSpawner's name of the server's container."""
+"""The name that KubeSpawner gives to the server's container."""
 _NEVER_RAN_REASONS = frozenset({"StartError", "ContainerCannotRun"})
 _MISSING_PROGRAM = re.compile(r"executable file not found|no such file or directory|not found in \$PATH")
 _NO_SUCH_COMMAND = (126, 127)
@@ -46,7 +46,7 @@ def find_container_trouble(pod: Mapping[str, object], events: Sequence[SourcedEv
 
 
 def explain_container_end(container: Container) -> StartFailure:
-    """Return why a container ended."""
+    """Return why a container ended before the server was ready."""
     if container.end_reason == "OOMKilled" and _is_sidecar(container):
         code = "crashed"
         sentence = gettext("A program beside that of your server needed more memory to start than it was given.")
@@ -65,7 +65,7 @@ def explain_container_end(container: Container) -> StartFailure:
 
 
 def _find_trouble(container: Container, events: Sequence[SourcedEvent]) -> ProgressMessage | None:
-    # A server that runs again after running out of memory will run out of it again.
+    # A server that kubelet restarts after an OOM kill will run out of memory again.
     if container.is_running and (container.end_reason != "OOMKilled" or _is_sidecar(container)):
         return None
     if container.waiting in _PULL_REASONS:
@@ -89,7 +89,7 @@ def _describe_config_trouble(container: Container, events: Sequence[SourcedEvent
 
 
 def _is_sidecar(container: Container) -> bool:
-    """Return whether a container is neither the server's own nor an init container."""
+    """Return whether a container is neither the server's container nor an init container."""
     return container.name != _NOTEBOOK and not container.is_init
 
 
@@ -130,7 +130,7 @@ def _find_pull_trouble(container: Container, events: Sequence[SourcedEvent]) -> 
 
 def _describe_failed_pull(container: Container, events: Sequence[SourcedEvent]) -> ProgressMessage:
     event, tries = _count_failed_pulls(container.image, events)
-    # During back-off, kubelets before 1.32 give the cause only in the event.
+    # While kubelet waits before a retry, kubelets before 1.32 give the cause only in the event.
     causes = [classify_pull_failure(text) for text in (container.message, event.message if event else "") if text]
     failure = next((cause for cause in causes if cause is not PullFailure.OTHER), PullFailure.OTHER)
     sentence = format_pull_failure(failure, container.image)
@@ -153,7 +153,7 @@ def format_missing_secret() -> str:
 
 
 def _count_failed_pulls(image: str, events: Sequence[SourcedEvent]) -> tuple[SourcedEvent | None, int]:
-    """Return the newest event of a failed pull of the image, and the number of failures."""
+    """Return the newest event of a failed pull of the image, and how often the pull has failed."""
     found = [
         event
         for event in events

@@ -1,4 +1,4 @@
-"""Explains why a pod ended, or is being ended, before its server was ready. Nothing recreates such a pod."""
+"""Explains why a pod ended, or is being deleted, before its server was ready. No controller recreates such a pod."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ _PRESSURE = re.compile(r"low on resource: ([\w-]+)|(ephemeral[- ](?:local )?stor
 def find_ending(
     pod: Mapping[str, object], events: Sequence[SourcedEvent], *, gpu_name: str = "", is_node_lost: bool = False
 ) -> ProgressMessage | None:
-    """Return why a pod has ended or is being ended, None otherwise.
+    """Return why a pod has ended or is being deleted, or None for other pods.
 
     :param gpu_name: display name of the GPU type; empty for none.
-    :param is_node_lost: as for :func:`explain_removal`.
+    :param is_node_lost: whether the pod's node is gone or not ready.
     """
     is_deleted = bool(as_text(as_dict(pod.get("metadata")).get("deletionTimestamp")))
     if read_phase(pod) == "Failed":
@@ -70,7 +70,7 @@ def explain_removal(
     """Return why a pod that the hub did not delete is gone.
 
     :param pod: the last observed v1 Pod in JSON.
-    :param is_node_lost: whether its node is not ready or gone; for a pod that never ran there is no other evidence.
+    :param is_node_lost: whether the pod's node is gone or not ready; used if no event says why the pod is gone.
     """
     event, code = next(
         (
@@ -80,7 +80,7 @@ def explain_removal(
         ),
         (None, "node_lost" if is_node_lost else ""),
     )
-    # Kueue gives its reason for stopping a pod only in the message.
+    # Only the message of Kueue's event says that Kueue stopped the pod to preempt it.
     if event is not None and event.source is EventSource.KUEUE and event.message.startswith("Preempted"):
         code = "preempted"
     disruption = find_condition(pod, "DisruptionTarget")

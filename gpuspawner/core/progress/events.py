@@ -1,12 +1,12 @@
-"""Sorts events of a pod by their source, and scrubs them for the user.
+"""Finds which component wrote each event of a pod, and redacts events for the user.
 
-Several components use the same reasons. Components write events through two APIs, core/v1 and events.k8s.io/v1, and
-the API server converts between them: ``source.component`` in one is ``reportingController`` in the other, and some
-timestamps may be null
+The reason of an event does not identify the component: several components use the same reasons. Components write events
+through two APIs, core/v1 and events.k8s.io/v1. The API server converts between them: ``source.component`` in one API is
+``reportingController`` in the other, and some timestamps may be null
 (https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/).
 
-A user sees only text about their own pod. Messages of Kubernetes can name other users' pods, labels and taints. A
-message is therefore kept only where its form is known.
+A user may see only text about the user's own pod. Messages of Kubernetes can name other users' pods, labels and taints.
+Therefore only messages of known formats are shown.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class EventSource(StrEnum):
     KUBELET = "kubelet"
     KUEUE = "kueue"
     CONTROLLER = "controller"
-    """A controller of kube-controller-manager, for volumes, taints or nodes."""
+    """A controller of kube-controller-manager that handles volumes, taints or nodes."""
     OTHER = "other"
 
 
@@ -49,9 +49,9 @@ _SOURCES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcedEvent:
-    """An event of a pod with its source.
+    """An event of a pod, with the component that wrote the event.
 
-    :param count: how often it occurred, at least 1.
+    :param count: how often the event occurred, at least 1.
     :param raw: v1 Event in JSON.
     """
 
@@ -65,8 +65,8 @@ class SourcedEvent:
 def parse_events(raw: Iterable[object], *, pod_uid: str = "", scheduler: str = "") -> tuple[SourcedEvent, ...]:
     """Return a pod's events in the order of their last occurrence.
 
-    :param raw: v1 Events in JSON, oldest first where the order is known.
-    :param pod_uid: keep only events of this pod, not of an earlier one with the same name; empty = all.
+    :param raw: v1 Events in JSON, oldest first if the order is known.
+    :param pod_uid: UID of the pod. Events of earlier pods with the same name are dropped; empty = drop none.
     :param scheduler: the pod's ``schedulerName``, under which a custom scheduler writes its events.
     """
     timed: list[tuple[str, SourcedEvent]] = []
@@ -74,7 +74,7 @@ def parse_events(raw: Iterable[object], *, pod_uid: str = "", scheduler: str = "
     for entry in map(as_dict, raw):
         if pod_uid and _read_uid(entry) not in ("", pod_uid):
             continue
-        # An event without a time keeps its position.
+        # An event without a time stays behind the event before it.
         last = _read_last_time(entry) or last
         timed.append((last, _parse_event(entry, scheduler=scheduler)))
     return tuple(event for _, event in sorted(timed, key=lambda each: each[0]))
@@ -83,7 +83,7 @@ def parse_events(raw: Iterable[object], *, pod_uid: str = "", scheduler: str = "
 def find_newest_event(
     events: Sequence[SourcedEvent], sources: Iterable[EventSource], *, reasons: Iterable[str] = ()
 ) -> SourcedEvent | None:
-    """Return the newest event of some sources with some reasons, None if there is none; no reasons = any."""
+    """Return the newest event of the given sources with one of the given reasons, or None; no reasons = any reason."""
     source_set, reason_set = frozenset(sources), frozenset(reasons)
     for event in reversed(events):
         if event.source in source_set and (not reason_set or event.reason in reason_set):
@@ -123,7 +123,7 @@ def _read_uid(raw: dict[str, object]) -> str:
 
 
 def _read_last_time(raw: dict[str, object]) -> str:
-    """Return the time of the last occurrence as RFC 3339 without ``Z``, so that it sorts before its fractions."""
+    """Return the time of the last occurrence as RFC 3339 without ``Z``, so that ``:05`` sorts before ``:05.3``."""
     series, metadata = as_dict(raw.get("series")), as_dict(raw.get("metadata"))
     times = (
         series.get("lastObservedTime"),
@@ -152,17 +152,17 @@ _KEPT_REASONS: Mapping[EventSource, frozenset[str]] = {
 }  # fmt: skip
 _VOLUME_REASONS = frozenset({"FailedMount", "FailedAttachVolume", "SuccessfulAttachVolume"})
 _IN_BRACES = re.compile(r"\{[^{}]*\}|\{[^{}]*$")
-"""Keys and values of taints and labels."""
+"""Text in braces: keys and values of taints and labels."""
 _NODE_GROUP = re.compile(r"\{[^{}\s]+ \d+->\d+ \(max: \d+\)\}")
-"""A node group with its sizes, in cluster-autoscaler's messages."""
+"""A node group with its current, new and largest size, in cluster-autoscaler's messages."""
 _KARPENTER_PHRASES = re.compile(
     r"Pod should schedule on: (?:node|nodeclaim)/[\w.-]+(?:, (?:node|nodeclaim)/[\w.-]+)*|Failed to schedule pod"
     r"|incompatible with nodepool|did not tolerate|incompatible requirements|does not have known values"
     r"|all available instance types exceed limits for nodepool|node limits have been exhausted"
     r"|no instance type (?:has enough resources|which had enough resources|met the scheduling requirements)"
 )
-"""The parts of Karpenter's messages that are kept. Between them are names of pools, and keys and values of taints and
-labels."""
+"""The parts of Karpenter's messages that users may see. The text between them is redacted: it can contain names of
+pools, and keys and values of taints and labels."""
 _VOLUME_PHRASES = re.compile(
     r"(?P<known>(?:MountVolume|AttachVolume|MapVolume)\.\w+ (?:failed|succeeded) for volume \"[^\"]*\"(?: : "
     r"(?:secret|configmap) \"[^\"]*\" not found| : references non-existent (?:secret|config) key: [\w.-]+)?"
@@ -171,20 +171,20 @@ _VOLUME_PHRASES = re.compile(
     r"(?: exclusively attached to one node and can't be attached to another)?)(?P<rest>.*)",
     re.DOTALL,
 )
-"""The parts of volume errors that are kept. The rest is text of the storage driver."""
+"""The part of a volume error that users may see. The rest is redacted, because the storage driver wrote it."""
 _OTHER_PODS = re.compile(
     r"\b(?:preempt(?:ed|ing)? (?:by|to)\b|(?:in use|used) by\b|by pods?\b|to accommodate\b|victims?:|pods?: "
     r"|(?:held|locked|owned|claimed|taken|mounted|blocked) by\b|belong(?:s|ing) to\b|reserved (?:by|for)\b).*",
     re.IGNORECASE | re.DOTALL,
 )
 _CLAIM_PREFIX = "claim-"
-"""KubeSpawner's prefix of the users' volume claims."""
+"""The prefix that KubeSpawner gives to the names of users' PersistentVolumeClaims."""
 
 
 def scrub_event(event: Mapping[str, object]) -> dict[str, object]:
     """Return a v1 Event in JSON with only what the pod's user may see; never raises.
 
-    A message of unknown form becomes ``…``.
+    A message of an unknown format becomes ``…``.
 
     :param event: v1 Event in JSON.
     """
@@ -202,7 +202,7 @@ def _scrub_message(event: SourcedEvent, *, name: str, namespace: str) -> str:
     if event.reason not in _KEPT_REASONS.get(event.source, frozenset()) and not is_rejection:
         return REDACTED
     message = _OTHER_PODS.sub(REDACTED, _remove_names(event))
-    # All servers of a hub share a prefix: jupyter-ada, jupyter-bob.
+    # The names of all servers' pods in a hub share a prefix: jupyter-ada, jupyter-bob.
     prefix = name.partition("-")[0]
     if prefix:
         message = _redact_other_names(rf"\b{re.escape(prefix)}-[\w.-]+", own=name, message=message)
@@ -239,7 +239,7 @@ def _keep_known_phrases(known: re.Pattern[str], message: str) -> str:
 
 
 def _is_part_of_own_name(found: str, own: str) -> bool:
-    """Return whether a text is the pod's name after the first dash, or the beginning of that."""
+    """Return whether a text is ``own`` without its prefix up to the first dash, or a beginning of it up to a dash."""
     return f"{own.partition('-')[2]}-".startswith(f"{found}-")
 
 
@@ -248,5 +248,5 @@ def _redact_other_names(pattern: str, *, own: str, message: str) -> str:
 
 
 def _is_own_name(found: str, own: str) -> bool:
-    """Return whether a name is the pod's, also in kubelet's form ``NAME_NAMESPACE(UID)``."""
+    """Return whether a name is the pod's name, alone or in kubelet's form ``NAME_NAMESPACE(UID)``."""
     return found.rstrip(".") == own or found.startswith(f"{own}_")

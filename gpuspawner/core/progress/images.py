@@ -1,6 +1,6 @@
-"""Parses kubelet's messages about image pulls, and words them for the user.
+"""Parses kubelet's messages about image pulls, and formats messages about them for the user.
 
-The texts of pull errors come from the container runtime and the registry; containerd and CRI-O pass on both.
+The texts of pull errors come from the container runtime (containerd, CRI-O) or from the registry.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gpuspawner.core.units.formatting import format_rough_duration, format_round
 
 
 class PullFailure(StrEnum):
-    """Why an image cannot be pulled."""
+    """The reasons why an image cannot be pulled."""
 
     RATE_LIMIT = "rate-limit"
     DISK_FULL = "disk-full"
@@ -29,9 +29,9 @@ class PullFailure(StrEnum):
 class PulledImage:
     """An image that is on the node.
 
-    :param was_present: whether it was there before.
-    :param seconds: duration of the pull; None if kubelet does not tell.
-    :param size_bytes: compressed size; None if kubelet does not tell (before 1.30).
+    :param was_present: whether it was on the node already, without a pull.
+    :param seconds: duration of the pull; None if kubelet's message does not contain it.
+    :param size_bytes: compressed size; None if kubelet's message does not contain it (before Kubernetes 1.30).
     """
 
     was_present: bool
@@ -41,7 +41,7 @@ class PulledImage:
 
 _QUOTED = re.compile(r'"([^"]*)"')
 _IMAGE_NAMES = re.compile(r'"[^"]*"|[^\s"]*/[^\s"]*')
-"""Texts that may belong to an image name, which can contain any word of the patterns below."""
+"""Image names in a message. They are removed first, because a name can contain any word of the patterns below."""
 _PULL_TIME = re.compile(r" in ((?:[\d.]{1,16}(?:h|ms|m|µs|us|ns|s)){1,5})")
 _DURATION_PARTS = re.compile(r"([\d.]+)(h|ms|m|µs|us|ns|s)")
 _UNITS_S = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
@@ -69,14 +69,14 @@ _FAILURES = tuple(
 def classify_pull_failure(message: str) -> PullFailure:
     """Return why an image cannot be pulled.
 
-    :param message: message of kubelet's event, or of the container's state.
+    :param message: message of kubelet's event, or of the waiting state in the container's status.
     """
     words = _IMAGE_NAMES.sub(" ", message)
     return next((failure for failure, pattern in _FAILURES if pattern.search(words)), PullFailure.OTHER)
 
 
 def parse_pulled(message: str) -> PulledImage:
-    """Return the duration and size in the message of an event Pulled."""
+    """Return the duration and size in the message of kubelet's event ``Pulled``."""
     if "already present" in message:
         return PulledImage(was_present=True)
     pull_time, size = _PULL_TIME.search(_QUOTED.sub("", message)), _SIZE.search(message)
@@ -88,7 +88,7 @@ def parse_pulled(message: str) -> PulledImage:
 
 
 def parse_image_name(message: str) -> str:
-    """Return the image that a message of kubelet names, empty if it names none."""
+    """Return the image that a message of kubelet names, or "" if it names none."""
     found = _QUOTED.search(message)
     return found[1] if found else ""
 
@@ -106,7 +106,7 @@ _PER_MINUTE = 60
 
 
 def format_pulling(image: str) -> str:
-    """Return the sentence that an image is being pulled.
+    """Return a sentence that says that an image is being pulled.
 
     :param image: image reference; empty for an image other than the pod's own.
     """
@@ -116,14 +116,14 @@ def format_pulling(image: str) -> str:
 
 
 def format_elapsed(seconds: float) -> str:
-    """Return how long the pull has lasted, empty for the first half minute."""
+    """Return a sentence that says how long the pull has lasted, or "" in its first 30 seconds."""
     if seconds < _MAX_IN_SECONDS / 3:
         return ""
     return gettext("That has taken {duration} so far.", duration=_format_time(seconds))
 
 
 def format_pulled(image: PulledImage) -> str:
-    """Return the sentence that an image is on the node, with size and duration if known."""
+    """Return a sentence that says that an image is on the node, with the size and duration of the pull if known."""
     if image.was_present:
         return gettext("The image was on the node already.")
     if image.seconds is None:
@@ -137,7 +137,7 @@ def format_pulled(image: PulledImage) -> str:
 
 
 def format_pull_failure(failure: PullFailure, image: str) -> str:
-    """Return why an image cannot be pulled, as a sentence."""
+    """Return a sentence that says why an image cannot be pulled."""
     match failure:
         case PullFailure.NOT_FOUND:
             return gettext("The image {image} does not exist, or not under this tag.", image=image)

@@ -1,4 +1,4 @@
-"""The values of a start's progress: its stages, what is observed, what is reported, and how it can fail."""
+"""Data classes for the progress of a start: its stages, observations, reports to the user, and failures."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ START_FAILURE_CODES = frozenset(
         "container_config",
     }
 )
-"""All codes of :class:`StartFailure`. Only the hub uses ``refused_by_admission``, when it cannot create the pod."""
+"""All codes of :class:`StartFailure`. ``refused_by_admission`` means that the API server refused to create the pod."""
 
 
 class Stage(StrEnum):
-    """The stages of a start, in order. A start may skip some."""
+    """The stages of a start, in order. A start may skip stages."""
 
     CHECKING = "checking"
     QUEUED = "queued"
@@ -74,12 +74,12 @@ class QueuePlace:
 class Facts:
     """One observation of a start.
 
-    :param pod: v1 Pod in JSON; None before it exists, after it has gone, and for a terminating pod of an earlier start.
-    :param events: v1 Events in JSON, oldest first. Events of other pods with this name are ignored.
+    :param pod: v1 Pod in JSON; None if it does not exist (any more), and for a terminating pod of an earlier start.
+    :param events: v1 Events in JSON, oldest first. Events of earlier pods with the same name are ignored.
     :param since_s: seconds since the start began.
-    :param timeout_s: seconds after which the hub gives up, counted like ``since_s``; None = never, or unknown.
+    :param timeout_s: seconds since the start began at which the hub gives up; None = never, or unknown.
     :param verdict: the current verdict (:func:`gpuspawner.core.verdict.verdict.predict_verdict`); None when unknown.
-    :param judged_at_s: when the verdict was reached, counted like ``since_s``; None = just now.
+    :param judged_at_s: seconds since the start began at which the verdict was computed; None = just now.
     :param queue: the place in Kueue's queue; None when unknown.
     :param gpu_name: display name of the GPU type; empty for none.
     :param lacks_events: whether the hub cannot read events.
@@ -100,14 +100,14 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A message for the user that differs from the last one.
+    """A message for the user that differs from the previous message.
 
     :param stage: the current stage.
     :param sentence: the message, in the user's language.
-    :param percent: progress of the bar, 0 to 95; never decreases.
-    :param raw_event: the event behind the message, scrubbed by
-        :func:`gpuspawner.core.progress.events.scrub_event`; None without one.
-    :param is_alarm: whether something is wrong, though it may still resolve.
+    :param percent: position of the progress bar, 0 to 95; never decreases.
+    :param raw_event: the event that the message is based on, redacted by
+        :func:`gpuspawner.core.progress.events.scrub_event`; None without an event.
+    :param is_alarm: whether there is a problem, even if the start may still succeed.
     :param failure: why the start must end now; only in stage FAILED.
     :param lacks_room: whether the pod waits for capacity: devices, CPU, memory, its turn, or a new node.
     """
@@ -123,14 +123,14 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressMessage:
-    """A candidate message, before the tracker compares it with earlier ones.
+    """A message that the tracker reports only if it differs from earlier messages.
 
     :param sentence: the message without elapsed and remaining time.
-    :param event: the event behind it; None if it rests on the pod alone.
-    :param is_alarm: whether something is wrong, though it may still resolve.
-    :param failure: why the start must end if this lasts for ``after_s`` seconds; None = it may still succeed.
+    :param event: the event that the message is based on; None if it is based on the pod alone.
+    :param is_alarm: whether there is a problem, even if the start may still succeed.
+    :param failure: why the start must end if the problem lasts for ``after_s`` seconds; None = keep waiting.
     :param after_s: seconds until ``failure`` ends the start.
-    :param failed_at_s: when ``failure`` was detected, in seconds of the start; None = just now.
+    :param failed_at_s: seconds since the start began at which ``failure`` was detected; None = just now.
     :param lacks_room: whether a pod without a node waits for capacity.
     """
 

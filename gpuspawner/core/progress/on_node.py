@@ -14,7 +14,7 @@ from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import add_article, join_sentences
 
 STUCK_AFTER_S = 45.0
-"""Seconds until an unreachable node or a missing Secret ends the start; either may come back a moment later."""
+"""If a node is unreachable or a Secret missing for this many seconds, the hub ends the start."""
 
 _STEPS = frozenset({"Pulling", "Pulled", "Created", "Started"})
 _VOLUME_TROUBLES = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume", "VolumeResizeFailed"})
@@ -23,7 +23,7 @@ _NO_PULL_SECRET_REASON = "FailedToRetrieveImagePullSecret"  # noqa: S105 - a rea
 
 
 def describe_on_node(facts: Facts, events: Sequence[SourcedEvent]) -> ProgressMessage:
-    """Return the current step of a pod on its node."""
+    """Return the message about the current step of a pod on its node: volumes, image pull, or program start."""
     pod = facts.pod or {}
     if has_condition(pod, "Ready"):
         return ProgressMessage(
@@ -49,7 +49,7 @@ def describe_on_node(facts: Facts, events: Sequence[SourcedEvent]) -> ProgressMe
 
 
 def list_passed_steps(current: ProgressMessage, events: Sequence[SourcedEvent]) -> tuple[ProgressMessage, ...]:
-    """Return steps that the pod may have passed between two observations."""
+    """Return the messages of steps that the pod may have passed since the previous observation."""
     if current.is_alarm or current.stage not in (Stage.STARTING, Stage.READY):
         return ()
     fetched = _describe_pulled(events)
@@ -59,7 +59,7 @@ def list_passed_steps(current: ProgressMessage, events: Sequence[SourcedEvent]) 
 
 
 def _find_last_step(events: Sequence[SourcedEvent]) -> SourcedEvent | None:
-    """Return the newest event about kubelet's steps or their problems, None if a volume was attached since."""
+    """Return the newest event about a step or problem on the node, or None if a volume was attached after it."""
     for event in reversed(events):
         if event.source is EventSource.KUBELET and event.reason in _STEPS | _VOLUME_TROUBLES | _OTHER_TROUBLES:
             return event
@@ -103,9 +103,9 @@ def _describe_starting(step: SourcedEvent | None, facts: Facts, *, events: Seque
 
 
 def _describe_pulled(events: Sequence[SourcedEvent]) -> ProgressMessage | None:
-    """Return the message that the image is on the node, with the duration of the pull; None without an event."""
+    """Return the message that the image is on the node, with the duration of the pull; None without event Pulled."""
     done = [each for each in events if each.source is EventSource.KUBELET and each.reason == "Pulled"]
-    # Prefer an image that was pulled over one that was already present.
+    # Prefer an image that was pulled over an image that was already present.
     done.sort(key=lambda each: not parse_pulled(each.message).was_present)
     if not done:
         return None

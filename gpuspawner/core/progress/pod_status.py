@@ -1,4 +1,4 @@
-"""Reads a pod's JSON, which may have any shape."""
+"""Reads the pod's JSON from the API. Missing fields and wrong types raise no errors."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text
 
 _KUEUE_GATES = "kueue.x-k8s.io/"
 _BUILTIN_RESOURCES = "kubernetes.io/"
-"""Prefix of resources that are not devices in spite of their slash."""
+"""Prefix of resources that are not devices although their names contain a slash."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
     """The status of one container.
 
-    :param image: reference in the pod's spec; the status may have another name for it.
+    :param image: image reference in the pod's spec; the status may have another reference of the same image.
     :param is_init: whether it is an init container.
     :param is_running: whether it runs now.
-    :param waiting: kubelet's reason for waiting (``ImagePullBackOff``); empty if it does not wait.
-    :param message: kubelet's message about waiting or the last end; may be empty.
-    :param end_reason: kubelet's reason for its last end (``OOMKilled``); empty if it never ended.
-    :param exit_code: exit code of its last end; None if it never ended.
+    :param waiting: reason in the state ``waiting`` (``ImagePullBackOff``); empty in other states.
+    :param message: message in the state ``waiting``, else in the last state ``terminated``; may be empty.
+    :param end_reason: reason in the last state ``terminated`` (``OOMKilled``); empty if it never terminated.
+    :param exit_code: exit code in the last state ``terminated``; None if it never terminated.
     """
 
     name: str
@@ -51,20 +51,20 @@ def read_containers(pod: Mapping[str, object]) -> tuple[Container, ...]:
 
 
 def list_images(pod: Mapping[str, object]) -> frozenset[str]:
-    """Return the images in a pod's spec."""
+    """Return the image references in a pod's spec, including those of init containers."""
     spec = as_dict(pod.get("spec"))
     asked = (*as_dicts(spec.get("containers")), *as_dicts(spec.get("initContainers")))
     return frozenset(filter(None, (as_text(each.get("image")) for each in asked)))
 
 
 def find_condition(pod: Mapping[str, object], kind: str) -> dict[str, object]:
-    """Return a pod's condition of a type, an empty one if there is none."""
+    """Return a pod's condition of the given type, or {} if the pod has none."""
     found = (each for each in as_dicts(as_dict(pod.get("status")).get("conditions")) if each.get("type") == kind)
     return next(found, {})
 
 
 def has_condition(pod: Mapping[str, object], kind: str) -> bool:
-    """Return whether a pod's condition is True."""
+    """Return whether a pod's condition of the given type has the status "True"."""
     return find_condition(pod, kind).get("status") == "True"
 
 
@@ -79,17 +79,17 @@ def is_queued_by_kueue(pod: Mapping[str, object]) -> bool:
 
 
 def is_bound(pod: Mapping[str, object]) -> bool:
-    """Return whether a pod has a node."""
+    """Return whether kube-scheduler has bound a pod to a node."""
     return bool(as_text(as_dict(pod.get("spec")).get("nodeName")))
 
 
 def read_phase(pod: Mapping[str, object]) -> str:
-    """Return a pod's phase, empty if missing."""
+    """Return a pod's phase, or "" if it is missing."""
     return as_text(as_dict(pod.get("status")).get("phase"))
 
 
 def count_devices(pod: Mapping[str, object]) -> int:
-    """Return the largest number of devices of one kind that a container requests, 0 for none."""
+    """Return the largest count of one extended resource in a container's limits, 0 without extended resources."""
     return max(_list_device_counts(pod), default=0)
 
 

@@ -1,10 +1,10 @@
 """Parses messages of kube-scheduler and of autoscalers about a pending pod.
 
 kube-scheduler up to 1.33 and from 1.34.2 writes: ``0/5 nodes are available: 2 Insufficient nvidia.com/gpu, 3 node(s)
-had untolerated taint(s). preemption: …``. A node can count under several reasons. An event's message is cut at 1024
-characters; the condition PodScheduled has all of it. The part on preemption is ignored.
+had untolerated taint(s). preemption: …``. A node can count under several reasons. The API cuts the message of an event
+at 1024 characters; the condition PodScheduled has the whole message. The text after ``preemption:`` is ignored.
 
-cluster-autoscaler, GKE's autoscaler and Karpenter report whether they add a node, and if not, why.
+cluster-autoscaler, GKE's autoscaler and Karpenter report in events whether they add a node, or why they do not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gpuspawner.core.progress.events import AUTOSCALER_SOURCES, EventSource, Sou
 
 
 class RefusalReason(StrEnum):
-    """Why a node does not take a pod."""
+    """Why kube-scheduler does not place a pod on a node."""
 
     DEVICES = "devices"
     CPU = "cpu"
@@ -40,8 +40,8 @@ class RefusalReason(StrEnum):
 class SchedulerRefusals:
     """The reasons in a message of kube-scheduler.
 
-    :param nodes: number of all nodes; None if the message does not tell.
-    :param counts: reason → number of nodes; 0 for a reason that concerns the pod as a whole.
+    :param nodes: number of nodes in the cluster; None if the message does not contain it.
+    :param counts: reason → number of nodes; 0 for a reason without a number, which is about the pod, not about nodes.
     """
 
     nodes: int | None = None
@@ -50,7 +50,7 @@ class SchedulerRefusals:
 
 _TOTAL = re.compile(r"\b0/(\d{1,9}) nodes are available")
 _PREEMPTION = re.compile(r"\bpreemption: |\bno new claims to deallocate")
-"""Start of the parts that are not about nodes."""
+"""Where the text about preemption or claims begins; the reasons of the nodes are before it."""
 _COUNT = r"(?:\b(\d{1,9}) )?"
 _RESOURCE = re.compile(_COUNT + r"Insufficient ([^\s,]+)")
 _TAINT = re.compile(_COUNT + r"node\(s\) had (?:untolerated )?taint(?:\(s\))?(?: \{([^:}]*))?")
@@ -92,13 +92,13 @@ _OTHER_REASONS = tuple(
 
 
 def parse_refusals(message: str) -> SchedulerRefusals:
-    """Return the reasons in a message of FailedScheduling or of the condition PodScheduled; unknown text has none."""
+    """Return the known reasons in the message of an event FailedScheduling or of the condition PodScheduled."""
     preemption = _PREEMPTION.search(message)
     text = message[: preemption.start()] if preemption else message
     total = _TOTAL.search(text)
     counts: dict[RefusalReason, int] = {}
     for reason, number in (*_parse_resources(text), *_parse_taints(text), *_parse_others(text)):
-        # Each node counts under one taint only, so taints add up. Other counts may overlap, so the largest counts.
+        # kube-scheduler counts a node under one taint only: add these. Other counts may overlap: use the largest.
         known = counts.get(reason, 0)
         counts[reason] = known + number if reason is RefusalReason.TAINTED else max(known, number)
     return SchedulerRefusals(nodes=int(total[1]) if total else None, counts=counts)
@@ -123,12 +123,12 @@ def _parse_others(text: str) -> list[tuple[RefusalReason, int]]:
 
 
 class ScaleUpState(StrEnum):
-    """What an autoscaler does for a pod."""
+    """What an autoscaler does for a pending pod, or why it does nothing."""
 
     NEW_NODE = "new-node"
     """A new node is being added."""
     NODE_FOUND = "node-found"
-    """A present node will take the pod."""
+    """The pod will run on a node that exists already."""
     AT_LIMIT = "at-limit"
     OUT_OF_QUOTA = "out-of-quota"
     OUT_OF_STOCK = "out-of-stock"
@@ -136,7 +136,7 @@ class ScaleUpState(StrEnum):
     """Adding a node failed recently."""
     NOT_READY = "not-ready"
     NO_POOL = "no-pool"
-    """No node pool that can grow has such nodes."""
+    """No node pool that can grow has nodes on which the pod could run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +148,7 @@ class AutoscalerStatus:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether the pod will get a node without any action by the admin."""
+        """Whether the autoscaler adds a node for the pod or has found one."""
         return self.state in (ScaleUpState.NEW_NODE, ScaleUpState.NODE_FOUND)
 
 
@@ -166,7 +166,7 @@ _REFUSALS = tuple(
         (ScaleUpState.NOT_READY, r"not ready for scale-up"),
     )
 )
-"""Refusals of autoscalers; the first match counts."""
+"""Patterns in messages of autoscalers that add no node; the first pattern that matches decides."""
 
 
 def parse_autoscaler_events(events: Sequence[SourcedEvent]) -> AutoscalerStatus | None:

@@ -1,7 +1,7 @@
 """Follows one start and reports what is new at each observation.
 
-It takes the pod, events, verdict and queue place as values, and seconds instead of a clock. Sentences contain only our
-own words, numbers and the user's own choice, because messages of Kubernetes can name other users' pods.
+The caller passes in the pod, events, verdict, queue place and time, so this module needs no API and no clock. Sentences
+never quote messages of Kubernetes, because these can name other users' pods.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import join_sentences
 
 QUIET_PERIOD_S = 30.0
-"""Seconds for which a missing node is no alarm, and for which a sentence is not repeated."""
+"""For this many seconds, a pod without a node raises no alarm, and a reported sentence is not repeated."""
 
 _GONE_CONFIRMED_S = 5.0
-"""Seconds for which a pod must be missing; KubeSpawner recreates it if an old pod had its name."""
+"""A pod that is missing for this many seconds counts as deleted. KubeSpawner may be replacing an older pod."""
 _MAX_SECONDS = 1e9
 
 _STAGES_FROM_EVENTS = frozenset({Stage.QUEUED, Stage.WAITING, Stage.SCALING, Stage.SCHEDULED, Stage.PULLING})
-"""Stages whose reasons come mainly from events."""
+"""Stages in which the reasons for waiting come mainly from events."""
 _STAGES_WAITING_FOR_ROOM = frozenset({Stage.QUEUED, Stage.WAITING, Stage.SCALING})
 _PERCENT_RANGES: Mapping[Stage, tuple[int, int, float]] = {
     Stage.CHECKING: (0, 5, 10.0),
@@ -42,7 +42,7 @@ _PERCENT_RANGES: Mapping[Stage, tuple[int, int, float]] = {
     Stage.READY: (95, 95, 1.0),
     Stage.FAILED: (0, 0, 1.0),
 }
-"""Stage → percent at its beginning and end, and the seconds for two thirds of the way."""
+"""Stage → percent at its beginning, percent at its end, and seconds in which the bar covers two thirds of the range."""
 
 
 class Tracker:
@@ -57,22 +57,22 @@ class Tracker:
         self._schedulable_since_s: float | None = None
         self._gone_since_s: float | None = None
         self._suspected: tuple[str, float] | None = None
-        """Code of a failure that is not confirmed yet, and since when it has lasted."""
+        """Code of a failure that is not confirmed yet, and seconds from the beginning of the start to its detection."""
         self._last_reported = ("", False)
         self._recent: dict[tuple[Stage, str, bool], float] = {}
         self._reported_steps: set[str] = set()
-        """Reported sentences of stage STARTING."""
+        """Sentences of stage STARTING that were reported."""
         self._is_over = False
 
     @property
     def percent(self) -> int:
-        """Progress of the bar as of the last observation; it also grows between reports."""
+        """Position of the progress bar at the last observation; it grows even if there is nothing new to report."""
         return self._percent
 
     def observe(self, facts: Facts) -> tuple[Report, ...]:
         """Return the new messages, none if nothing is new; never raises.
 
-        No report follows one with a failure.
+        After a report with a failure, no further report follows.
 
         :param facts: the current observation.
         """
@@ -86,14 +86,14 @@ class Tracker:
         return tuple(filter(None, reports))
 
     def _list_missed(self, before: list[ProgressMessage], current: ProgressMessage) -> list[ProgressMessage]:
-        """Return the steps passed since the last report."""
+        """Return the messages of steps that the pod has passed since the last report."""
         if self._stage is Stage.READY or current.sentence in self._reported_steps:
             return []
         reported = [at for at, each in enumerate(before, 1) if each.sentence in self._reported_steps]
         return before[max(reported, default=0) :]
 
     def _build_report(self, message: ProgressMessage, facts: Facts, *, now_s: float) -> Report | None:
-        """Return the report for a message, None if it is not new."""
+        """Return the report of a message, or None if the message is not new."""
         self._enter_stage(message.stage, now_s)
         sentence = self._find_news(message, facts, now_s=now_s)
         if not sentence:
@@ -112,7 +112,7 @@ class Tracker:
         )
 
     def _select_own_pod(self, raw: Mapping[str, object] | None, *, now_s: float) -> Mapping[str, object] | None:
-        """Return the pod of this start, None for a terminating or finished pod of an earlier one."""
+        """Return the pod if it belongs to this start, or None for a terminating or finished pod of an earlier start."""
         pod = as_dict(raw)
         if not pod:
             return None
@@ -122,7 +122,7 @@ class Tracker:
         return None if self._last_pod is None and (is_ending or has_ended) else pod
 
     def _list_messages(self, facts: Facts, now_s: float) -> tuple[ProgressMessage, ...]:
-        """Return the messages of the steps passed, and last the current one."""
+        """Return the messages of the steps that the pod has passed, then the message of the current step."""
         pod = facts.pod
         known = self._last_pod if pod is None else pod
         if known is None:
@@ -154,7 +154,7 @@ class Tracker:
         return ProgressMessage(stage=self._stage or Stage.CHECKING, sentence="")
 
     def _confirm_failure(self, message: ProgressMessage, now_s: float) -> ProgressMessage:
-        """Return a message as the end of the start if its failure has lasted long enough, otherwise unchanged."""
+        """Return a message in stage FAILED if its failure has lasted long enough; otherwise return it unchanged."""
         failure = message.failure
         if failure is None:
             self._suspected = None
@@ -174,7 +174,7 @@ class Tracker:
         self._percent = max(self._percent, int(low + (high - low) * done))
 
     def _find_news(self, message: ProgressMessage, facts: Facts, *, now_s: float) -> str:
-        """Return the sentence to report, empty if it was the last one or was reported within the quiet period."""
+        """Return the sentence to report; "" if it equals the last one or was reported within the quiet period."""
         sentence = message.sentence
         if sentence:
             sentence = join_sentences(
@@ -189,7 +189,7 @@ class Tracker:
         return sentence
 
     def _describe_elapsed(self, message: ProgressMessage, facts: Facts, *, now_s: float) -> str:
-        """Return the elapsed or remaining time."""
+        """Return a sentence about the remaining time (stages of waiting) or the elapsed time (image pull), or ""."""
         if message.stage in (Stage.QUEUED, Stage.WAITING, Stage.SCALING):
             return format_time_left(None if facts.timeout_s is None else facts.timeout_s - now_s)
         if message.stage is Stage.PULLING and not message.is_alarm:
@@ -198,7 +198,7 @@ class Tracker:
 
 
 def _describe_missing_events(message: ProgressMessage, facts: Facts) -> str:
-    """Return the sentence that reasons may be missing because the hub cannot read events; empty if it can."""
+    """Return a sentence that reasons may be missing if the hub cannot read events, else ""."""
     if not facts.lacks_events or message.stage not in _STAGES_FROM_EVENTS:
         return ""
     return gettext("The hub may not read the cluster's events, so a reason may be missing here.")

@@ -25,7 +25,7 @@ from gpuspawner.core.units.formatting import format_rough_duration
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 
 NEVER_AFTER_S = 10.0
-"""Seconds for which the verdict must stay NEVER, because the data about the cluster may lag."""
+"""If the verdict has been NEVER for this many seconds, the hub ends the start. Data about the cluster may lag."""
 
 _PER_MINUTE = 60
 _PER_HOUR = 60
@@ -39,13 +39,13 @@ _REPAIR_REASONS = (
     RefusalReason.CORDONED,
     RefusalReason.NOT_READY,
 )
-"""Reasons that more capacity does not resolve."""
+"""Reasons for waiting that persist even if the cluster gets more free capacity."""
 
 
 def describe_waiting(facts: Facts, events: Sequence[SourcedEvent], *, is_early: bool) -> ProgressMessage:
-    """Return what a pod without a node waits for.
+    """Return the message about what a pod without a node waits for.
 
-    :param is_early: whether kube-scheduler has had the pod for a short time only and may still find a node.
+    :param is_early: whether kube-scheduler has known the pod only for a short time and may still find a node.
     """
     pod = facts.pod or {}
     event = find_newest_event(events, {EventSource.SCHEDULER}, reasons={"FailedScheduling"})
@@ -87,12 +87,12 @@ def _needs_repair(refusals: SchedulerRefusals) -> bool:
 
 
 def describe_setup() -> ProgressMessage:
-    """Return the message that the server is being set up, while nothing else is known."""
+    """Return the message that the server is being set up, for the time before there is other information."""
     return ProgressMessage(stage=Stage.CHECKING, sentence=gettext("Your server is being set up."))
 
 
 def format_time_left(remaining_s: float | None) -> str:
-    """Return how long the hub keeps waiting, empty if unknown or over.
+    """Return a sentence that says how long the hub will wait; "" if this is unknown or the time is over.
 
     :param remaining_s: seconds until the hub gives up; None when unknown.
     """
@@ -163,7 +163,7 @@ def _format_reason(facts: Facts, refusals: SchedulerRefusals) -> str:
     if verdict is not None and verdict.outcome is Outcome.AFTER_SCALE_UP:
         return join_sentences(gettext("Your server waits for a new node."), _format_usual_duration(verdict.minutes))
     if verdict is not None and verdict.outcome is Outcome.WAITS and verdict.reason:
-        # The verdict's reason is worded for the form, next to the GPU type, which the progress page does not show.
+        # The verdict's reason does not name the GPU type, because the form shows it beside the type. So name it here.
         waits_for = _format_waits_for(_format_gpus(facts.pod or {}, facts.gpu_name), 0) if facts.gpu_name else ""
         return join_sentences(waits_for, make_sentence(translate_now(verdict.reason)))
     names = [_format_shortage(each, facts) for each in _ROOM_REASONS if each in refusals.counts]
@@ -272,7 +272,7 @@ _QUEUE_EVENTS = frozenset({"Pending", "CreatedWorkload", "Stopped", "ErrWorkload
 def describe_queue(
     pod: Mapping[str, object], events: Sequence[SourcedEvent], *, place: QueuePlace | None
 ) -> ProgressMessage:
-    """Return the place in Kueue's queue of a pod with scheduling gates."""
+    """Return the message about a pod with scheduling gates: its place in Kueue's queue, if Kueue set a gate."""
     if not is_queued_by_kueue(pod):
         return ProgressMessage(
             stage=Stage.QUEUED, sentence=gettext("Another system decides when your server may start.")
