@@ -1,12 +1,12 @@
-"""Turns what a user asks for into a valid selection, and a selection into what its pod must carry.
+"""Turns what a user asks for into a valid selection, and a selection into what its pod must contain.
 
-A form, a link or JSON enters, with the catalog to check it against. :class:`Selection`, the user options that stand for
-it and :class:`PodRequirements` leave. A ``SelectionError`` has one problem for each wrong field. The room knows no
-users, policies or KubeSpawner.
+Input: a form, a link or JSON, and the catalog to validate it against. Output: :class:`Selection`, the user options that
+JupyterHub stores, and :class:`PodRequirements`. A ``SelectionError`` has one problem for each wrong field. This package
+uses neither users, policies nor KubeSpawner.
 
-- ``field_definitions`` declares the fields of the form, ``fields`` what a field can be: start there to add a field.
-- ``options`` reads forms and links, ``selection`` validates user options, ``checks`` has the checks of single values.
-- ``pod_requirements`` says what the pod must carry.
+- ``fields`` has the classes of form fields; ``field_definitions`` declares each field. Start there to add a field.
+- ``options`` reads forms and links, ``selection`` validates user options, ``checks`` checks single values.
+- ``pod_requirements`` computes what the pod must contain.
 """
 
 from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, FIELDS, FORM_FIELDS

@@ -26,13 +26,13 @@ _UNREADABLE_AMOUNT = gettext_lazy("{subject} {must}, not {value}.")
 _OFF_STEP = gettext_lazy("{subject} must be {least} to {most} in steps of {step}, not {value}.")
 
 _MAX_PROBLEMS = 20
-"""Problems reported at once. Further ones are dropped, so that hostile requests cannot fill the logs."""
+"""Most problems that one error reports. Further problems are dropped, so that hostile requests cannot fill the logs."""
 
 
 def find_max_length(field: str) -> int:
     """Return how many characters the text of a field may have.
 
-    :param field: name of the field; unknown names have the general limit.
+    :param field: name of the field; for unknown names, the general limit is returned.
     """
     declared = FIELDS_BY_NAME.get(field)
     return MAX_TEXT_LENGTH if declared is None else declared.max_length
@@ -48,7 +48,7 @@ class Problems:
         """Add a problem unless its field has one already.
 
         :param field: name of the field.
-        :param code: key of the problem for clients.
+        :param code: code of the problem, by which REST clients identify it.
         :param message: translated sentence for the user.
         """
         if not self.is_full:
@@ -67,11 +67,11 @@ class Problems:
         """Add a problem about a wrong value.
 
         :param field: name of the field.
-        :param code: key of the problem for clients.
+        :param code: code of the problem, by which REST clients identify it.
         :param value: any JSON value.
         :param message: English message to translate; ``{value}`` is replaced by the quoted value.
         :param offered: slugs to choose from, listed after the message; None = no list.
-        :param values: name → replacement of the other names in braces.
+        :param values: values of the other placeholders in the message, by name.
         """
         translated = gettext(message, value=quote(value), **values)
         if offered:
@@ -150,12 +150,12 @@ class Problems:
     def check_amount(self, field: str, value: object, *, notation: AmountNotation, bounds: Bounds | None) -> int | None:
         """Return an amount in whole base units (millicores, bytes, seconds), or None if unreadable or not offered.
 
-        An amount outside the bounds is returned as well; its problem is added.
+        If the amount is outside of the bounds, the problem is added and the amount is returned.
 
         :param field: name of the field.
         :param value: any JSON value; null means the default.
         :param notation: parses and formats the amount.
-        :param bounds: in base units; None if the amount is not offered.
+        :param bounds: allowed amounts in base units; None if the amount is not offered.
         """
         title = notation.title
         if bounds is None:

@@ -1,12 +1,12 @@
-"""The fields of the form, each declared once.
+"""Declares the fields of the form, each in one place.
 
-Settings, user options, checks, policy, the form and the pod read these declarations. Image, GPU type and number of GPUs
-have rules of their own in :mod:`gpuspawner.core.request.selection`.
+Settings, user options, checks, policy, the form and the pod are built from these declarations. Further rules for image,
+GPU type and number of GPUs are in :mod:`gpuspawner.core.request.selection`.
 
-A new closed choice is one more :class:`~gpuspawner.core.request.fields.ClosedChoiceField` in :data:`CLOSED_CHOICES`, a
-model of its entries and keys in :mod:`gpuspawner.settings.models`, a key in :mod:`gpuspawner.settings.policy` if rules
-may restrict it, a trait in :mod:`gpuspawner.hub.config.traits`, and its part in ``templates/choice.js`` and
-``templates/island.schema.json``. Tests name what is missing.
+To add a field that offers a fixed list of entries (as the priority does), add a
+:class:`~gpuspawner.core.request.fields.ClosedChoiceField` to :data:`CLOSED_CHOICES`, a model of its entries and keys to
+:mod:`gpuspawner.settings.models`, a key to :mod:`gpuspawner.settings.policy` if rules may restrict it, a trait to
+:mod:`gpuspawner.hub.config.traits`, and code to ``templates/choice.js`` and ``templates/island.schema.json``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from gpuspawner.core.units.quantity import (
 
 _NO_BOUNDS = gettext_lazy("its bounds are not known")
 KEPT = gettext_lazy("{kept} is filled in.")
-"""What the form says after the reason why the user may not have a saved amount."""
+"""The form shows this text after the reason why the user may not have a saved amount."""
 
 
 def _format_cpu_option(millis: int) -> object:
@@ -68,7 +68,7 @@ CPU = AmountField(
     gone=gettext_lazy("Your last number of CPUs{saved} is no longer offered: {kept} is filled in."),
     kept=KEPT,
     default=2000,
-    guarantee=0.5,  # servers idle most of the time, and a CPU that is not used can be lent; memory cannot
+    guarantee=0.5,  # Servers idle most of the time. Other pods can use idle CPU, but not idle memory.
     bounds_keys=("min", "max", "step", "default", "guarantee"),
 )
 MEMORY = AmountField(
@@ -125,15 +125,15 @@ SHARED_MEMORY = AmountField(
 class Priority(Choice):
     """A priority that users may pick.
 
-    :param priority_class: name of a PriorityClass of the cluster.
-    :param value: the number in that class.
+    :param priority_class: name of a PriorityClass in the cluster.
+    :param value: ``value`` of that PriorityClass.
     """
 
     priority_class: str
     value: int
 
     def build_pod_additions(self) -> PodAdditions:
-        """Return the pod's PriorityClass and its number."""
+        """Return the pod's PriorityClass and the value of the PriorityClass."""
         return PodAdditions(priority_class=self.priority_class, priority=self.value)
 
 
@@ -148,15 +148,15 @@ PRIORITY = ClosedChoiceField(
 )
 
 CLOSED_CHOICES: tuple[ClosedChoiceField, ...] = (PRIORITY,)
-"""In the form's order."""
+"""Fields with a fixed list of entries, in the form's order."""
 FIELDS: tuple[Field, ...] = (
     *(IMAGE, CUSTOM_IMAGE, CPU, MEMORY, GPU, GPU_COUNT, RUN_TIME, SHARED_MEMORY),
     *CLOSED_CHOICES,
 )
-"""In the form's order."""
+"""All fields, in the form's order."""
 FORM_FIELDS = tuple(each.name for each in FIELDS)
 """Names of the form's fields, in the form's order."""
 POLICY_CHOICES = tuple(each for each in FIELDS if isinstance(each, ChoiceField) and each.not_allowed)
-"""Choices of which rules of the policy may list the entries."""
+"""Choices that rules of the policy may restrict to some entries."""
 FIELDS_BY_NAME = {each.name: each for each in FIELDS}
 AMOUNT_FIELDS = tuple(each for each in FIELDS if isinstance(each, AmountField))

@@ -1,4 +1,4 @@
-"""What a field of the form can be; :mod:`gpuspawner.core.request.field_definitions` declares each field with these."""
+"""The classes of form fields; :mod:`gpuspawner.core.request.field_definitions` declares each field with one of them."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from typing import Any
 from gpuspawner.core.catalog.model import Bounds
 
 MAX_TEXT_LENGTH = 200
-"""Characters; slugs and amounts are far shorter."""
+"""Most characters in a field's text; slugs and amounts are far shorter."""
 
 
 class FieldKind(StrEnum):
-    """What a field holds."""
+    """The kind of value in a field."""
 
     CHOICE = "choice"
-    """The slug of an entry of the settings."""
+    """The slug of an entry in the settings."""
     AMOUNT = "amount"
     DURATION = "duration"
     COUNT = "count"
     REFERENCE = "reference"
-    """The name of something outside of the settings."""
+    """The name of an object that is not in the settings, such as a custom image."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
     """A field of the form, which is also a user option, an argument of links and a key of presets.
 
-    :param name: in all of these.
-    :param max_length: characters that its text may have.
-    :param may_be_empty: an empty text leaves the field to the preset or the default.
-    :param bare_unit: unit of a number that is sent without one; empty where such a number is taken as it is.
+    :param name: name of the field, the user option, the argument and the key.
+    :param max_length: most characters in the field's text.
+    :param may_be_empty: whether an empty text means the preset's value or the default.
+    :param bare_unit: unit that is appended to a number without a unit in a form or link; empty to append none.
     """
 
     name: str
@@ -44,13 +44,13 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AmountNotation:
-    """How an amount is read and written.
+    """How an amount is parsed and formatted.
 
-    :param title: what the amount is, as a sentence begins; like ``unbounded`` made by ``gettext_lazy``.
+    :param title: name of the amount at the start of a sentence, from ``gettext_lazy``.
     :param parse: returns whole base units or raises QuantityError.
-    :param show: writes whole base units with their unit.
-    :param bare: writes them where the unit follows, at a later amount of the same sentence; None = as ``show``.
-    :param unbounded: why there may be no bounds to choose in, empty where it is just not offered.
+    :param show: formats whole base units with their unit.
+    :param bare: formats the first amount of "0.5 to 4 CPUs", in which only the last has a unit; None = as ``show``.
+    :param unbounded: why an amount may have no bounds, from ``gettext_lazy``; empty if no reason is shown.
     """
 
     title: str
@@ -60,32 +60,32 @@ class AmountNotation:
     unbounded: str = ""
 
     def format_bare(self, amount: int) -> str:
-        """Return an amount as it stands before another one: "0.5", of "0.5 to 4 CPUs".
+        """Return an amount as the first of two amounts with a common unit: "0.5" for "0.5 to 4 CPUs".
 
-        :param amount: in base units.
+        :param amount: the amount in base units.
         """
         return (self.bare or self.show)(amount)
 
     def format_minimum(self, bounds: Bounds) -> str:
-        """Return the lower bound as it stands before the upper one."""
+        """Return the lower bound as text for "LOWER to UPPER", where only the upper bound needs a unit."""
         return self.format_bare(bounds.min)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AmountField(Field):
-    """An amount or a length of time. Its bounds are ``name`` in the settings and in the catalog; None hides the field.
+    """A field for an amount or a duration. ``name`` is also the key of its bounds; without them, the field is hidden.
 
-    :param attribute: of :class:`gpuspawner.core.request.selection.Selection`, in base units (millicores, bytes,
-        seconds) or None.
-    :param format_input: writes base units as the form's field holds them.
-    :param format_option: writes base units as a user option.
-    :param describe: writes base units as part of a sentence about a choice.
-    :param unset: the same of a choice without the amount; empty where such a choice says nothing of it.
-    :param gone: what the form says of a saved amount that is no longer offered, with ``{saved}`` and ``{kept}``.
-    :param kept: what the form says after the reason why the user may not have a saved amount, with ``{kept}``.
-    :param default: in base units, where the settings have bounds without a default; None = the lower bound.
-    :param guarantee: part of the amount that the pod requests, where the settings say none.
-    :param bounds_keys: what the page's script gets of the bounds.
+    :param attribute: name of the attribute of :class:`gpuspawner.core.request.selection.Selection` with the amount in
+        base units (millicores, bytes, seconds) or None.
+    :param format_input: formats base units as text in the form's field.
+    :param format_option: formats base units as a user option.
+    :param describe: formats base units as part of a sentence about a selection.
+    :param unset: text for a selection without the amount, used instead of ``describe``; may be empty.
+    :param gone: notice in the form that a saved amount is no longer offered, with ``{saved}`` and ``{kept}``.
+    :param kept: text in the form after the reason why the user may not have a saved amount, with ``{kept}``.
+    :param default: default in base units if the settings have bounds without a default; None = the lower bound.
+    :param guarantee: the pod's request as a fraction of the amount, if the settings have no fraction.
+    :param bounds_keys: attributes of the bounds that form.js gets.
     """
 
     attribute: str
@@ -103,13 +103,13 @@ class AmountField(Field):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceField(Field):
-    """A choice of the entries of one section.
+    """A field in which the user picks an entry of one section of the settings.
 
-    :param section: key of the settings that holds the entries, and of the page's data.
-    :param title: what is chosen, inside a sentence.
-    :param gone: what the form says of a saved choice that is no longer offered, with ``{saved}`` and ``{name}``.
-    :param not_allowed: why the user may not have an entry, with ``{name}``, where rules of the policy list the entries
-        under ``section``; empty where they do not.
+    :param section: key of the entries in the settings and in the data for form.js.
+    :param title: name of the field, written for the middle of a sentence.
+    :param gone: notice in the form that a saved choice is no longer offered, with ``{saved}`` and ``{name}``.
+    :param not_allowed: sentence that the user may not have the entry ``{name}``; empty if the policy has no rules for
+        this field.
     """
 
     kind: FieldKind = FieldKind.CHOICE
@@ -120,7 +120,7 @@ class ChoiceField(Field):
 
     @property
     def denial_code(self) -> str:
-        """Code of a denial by the policy."""
+        """Code of the denial if the policy does not allow an entry."""
         return f"{self.name}_not_allowed"
 
 
@@ -128,10 +128,10 @@ class ChoiceField(Field):
 class PodVolume:
     """A volume that a choice adds to the pod.
 
-    :param name: of the volume in the pod.
-    :param path: where the notebook's container has it. A mount of the admin's at the same path takes its place.
-    :param source: the volume's source as the API takes it, such as ``{"emptyDir": {}}``.
-    :param read_only: the container may not write to it.
+    :param name: name of the volume in the pod.
+    :param path: mount path in the server's container. If the admin mounts a volume at the same path, that one is used.
+    :param source: the volume's source in the Kubernetes API, such as ``{"emptyDir": {}}``.
+    :param read_only: whether the container may only read the volume.
     """
 
     name: str
@@ -142,10 +142,10 @@ class PodVolume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodAdditions:
-    """What closed choices add to the pod.
+    """What the entries that a user picked (a priority, for example) add to the pod.
 
-    :param priority_class: name of a PriorityClass of the cluster, None = KubeSpawner's own.
-    :param priority: the number in that class, by which kube-scheduler serves the pods that wait.
+    :param priority_class: name of a PriorityClass in the cluster, None = as KubeSpawner is configured.
+    :param priority: value of that PriorityClass; kube-scheduler schedules pending pods with higher values first.
     """
 
     priority_class: str | None = None
@@ -153,7 +153,7 @@ class PodAdditions:
     volumes: tuple[PodVolume, ...] = ()
 
     def merge(self, other: PodAdditions) -> PodAdditions:
-        """Return these additions and another choice's."""
+        """Return these additions combined with those of another field, whose priority takes precedence."""
         return PodAdditions(
             priority_class=self.priority_class if other.priority_class is None else other.priority_class,
             priority=self.priority if other.priority is None else other.priority,
@@ -163,10 +163,10 @@ class PodAdditions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClosedChoiceField(ChoiceField):
-    """A choice without rules of its own: the first entry is the default, and a section without entries hides the field.
+    """A field with a fixed list of entries. The first entry is the default; without entries, the field is hidden.
 
-    :param label: above the field.
-    :param describe: writes an entry's display name as part of a sentence about a choice.
+    :param label: text above the field.
+    :param describe: formats an entry's display name as part of a sentence about a selection.
     :param build_pod_additions: returns what a chosen entry adds to the pod.
     """
 

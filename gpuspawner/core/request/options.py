@@ -1,7 +1,7 @@
 """Converts submitted forms and links to user options. :mod:`gpuspawner.core.request.selection` validates them.
 
-Forms and links contain only text, so they are read differently from JSON. A memory without a unit is in GiB and a run
-time without a unit in hours, as the fields' labels say. Counts become numbers.
+Forms and links contain only text, unlike JSON. A number without a unit means GiB for memory and hours for the run time,
+as the labels in the form say. Counts are converted to numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gpuspawner.core.text.wording import describe_unknown_field, quote, sanitize
 _QUERY_FIELDS = ("v", "preset", *FORM_FIELDS)
 _START_PRESET = "start_preset"
 _IGNORED_FIELDS = frozenset({"_xsrf", "_language"})
-"""Fields that are no choices: JupyterHub's own, and :data:`gpuspawner.hub.request.languages.LANGUAGE_FIELD`."""
+"""Fields to ignore: JupyterHub's XSRF token, and :data:`gpuspawner.hub.request.languages.LANGUAGE_FIELD`."""
 _QUERY_PREFIX = "opt-"
 
 _BARE_NUMBER = re.compile(r"\d+\.?\d*|\.\d+", re.ASCII)
@@ -28,19 +28,19 @@ _COUNT_PATTERN = re.compile(r"\d{1,9}", re.ASCII)
 def parse_form(form: Mapping[str, object]) -> dict[str, object]:
     """Return the user options of a submitted form.
 
-    The button ``start_preset`` starts its preset, so all other fields are ignored. The count is ignored if "No GPU" is
-    selected, and the reference of a custom image if another image is selected.
+    The button ``start_preset`` starts its preset, so all other fields are ignored. The number of GPUs is ignored if
+    "No GPU" is selected. The reference of a custom image is ignored if an image of the list is selected.
 
-    :param form: field name → list of texts, as tornado parses a form; untrusted.
-    :raises SelectionError: a field is unknown, repeated with different values, too long or no text, or the custom image
-        is selected without a reference.
+    :param form: field name → list of texts, as Tornado parses a form; untrusted.
+    :raises SelectionError: a field is unknown, repeated with different values, too long or not a text, or the custom
+        image is selected without a reference.
     """
     problems = Problems()
     texts = _read_texts(form, (*FORM_FIELDS, _START_PRESET), problems=problems)
     problems.raise_any()
     if preset := texts.pop(_START_PRESET, ""):
         return {"preset": preset}
-    # Without JavaScript, these fields keep the text for an earlier selection.
+    # Without JavaScript, the browser also sends what the user typed before selecting no GPU or another image.
     if texts.get("gpu") == "":
         texts.pop("gpu_count", None)
     if texts.get("image"):
@@ -76,7 +76,7 @@ def parse_query(query: Mapping[str, object]) -> dict[str, object]:
 
 
 def _read_texts(fields: Mapping[str, object], known: tuple[str, ...], *, problems: Problems) -> dict[str, str]:
-    """Return known field → its text; add a problem for each other field."""
+    """Return the text of each known field, by name; add a problem for each unknown field."""
     texts: dict[str, str] = {}
     for name, value in fields.items():
         if name in known:
@@ -89,7 +89,7 @@ def _read_texts(fields: Mapping[str, object], known: tuple[str, ...], *, problem
 
 
 def _read_text(name: str, value: object, *, problems: Problems) -> str | None:
-    """Return the only text of a field, or None if it is missing or wrong."""
+    """Return the text of a field; add a problem and return None if it is not one text."""
     values = value if isinstance(value, list | tuple) else [value]
     texts = [text for text in values if isinstance(text, str)]
     if len(texts) < len(values):
@@ -114,7 +114,7 @@ def _read_text(name: str, value: object, *, problems: Problems) -> str | None:
 
 
 def _convert_types(texts: Mapping[str, str]) -> dict[str, object]:
-    """Return texts as user options. Texts that cannot be converted stay, and the validation reports them."""
+    """Return texts as user options: convert counts to numbers, add units, keep texts that :func:`validate` refuses."""
     options: dict[str, object] = dict(texts)
     for name in ("v", "gpu_count"):
         text = texts.get(name)

@@ -1,4 +1,4 @@
-"""From a selection to what a pod must carry, as plain values."""
+"""Computes what the pod of a selection must contain, as values without KubeSpawner."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerResources:
-    """How much of each resource the notebook's container of one selection gets.
+    """The resource limits and requests of the server's container. None keeps KubeSpawner's configured value.
 
-    :param cpu_limit_millis: millicores, None = leave KubeSpawner's own; so for the other three.
+    :param cpu_limit_millis: CPU limit in millicores.
     :param extended_resources: resource name → count, for ``limits`` (Kubernetes copies limits of extended resources
         to requests); empty without a GPU.
     """
@@ -41,25 +41,25 @@ class ContainerResources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRequirements(ContainerResources):
-    """What the pod of one selection must carry.
+    """What the pod of one selection must contain.
 
-    :mod:`gpuspawner.hub.pod.trait_values` turns it into KubeSpawner traits.
+    :mod:`gpuspawner.hub.pod.trait_values` converts it to KubeSpawner traits.
 
     :param image: container image reference.
-    :param node_selector: labels the node must carry with exactly this value.
+    :param node_selector: the pod's ``nodeSelector``: labels that the node must have.
     :param required: expressions to be merged into EVERY required node selector term (terms are ORed).
-    :param alternatives: of these, all expressions of at least one must hold as well; empty = nothing more is required.
+    :param alternatives: groups of expressions; the node must match all expressions of one group. Empty = no groups.
     :param avoided: expressions of one preferred term of weight 100 (keeps servers without a GPU off GPU nodes).
-    :param environment: variables to set.
-    :param tolerations: to be added to the admin's.
-    :param removed_environment: variables that the pod must not have, also where the admin sets them.
-    :param runtime_class: name of a RuntimeClass, None = KubeSpawner's own.
+    :param environment: environment variables to set.
+    :param tolerations: tolerations to add to those of the admin.
+    :param removed_environment: environment variables that the pod must not have, even if the admin sets them.
+    :param runtime_class: name of a RuntimeClass, None = as KubeSpawner is configured.
     :param shm_bytes: size limit of a memory-backed /dev/shm, None = no volume.
-    :param annotations: of the pod.
-    :param start_timeout_s: seconds that the hub waits for the server, None = KubeSpawner's own.
+    :param annotations: annotations of the pod.
+    :param start_timeout_s: seconds that the hub waits for the server, None = as KubeSpawner is configured.
     :param run_time_s: seconds after which Kubernetes stops the pod, None = never.
-    :param labels: of the pod.
-    :param additions: what closed choices add.
+    :param labels: labels of the pod.
+    :param additions: what the entries that the user picked (a priority, for example) add.
     """
 
     image: str
@@ -80,12 +80,12 @@ class PodRequirements(ContainerResources):
 
 
 def place(selection: Selection, catalog: Catalog) -> PodRequirements:
-    """Return what the pod of a valid selection must carry.
+    """Return what the pod of a valid selection must contain.
 
-    A pod without a GPU only prefers nodes without GPUs, so that it also starts where every node has GPUs.
+    A pod without a GPU only prefers nodes without GPUs, so that it also starts if all nodes of the cluster have GPUs.
 
-    :param selection: made from this very catalog, so every slug is in it.
-    :param catalog: what is offered.
+    :param selection: a selection that was validated against this catalog.
+    :param catalog: what the user may choose from.
     """
     image, max_run_time_s = find_image(selection, catalog), find_max_run_time_s(selection.gpu, catalog)
     summary = summarize_selection(selection, catalog)
@@ -102,7 +102,7 @@ def place(selection: Selection, catalog: Catalog) -> PodRequirements:
         image=image.image,
         node_selector=selector,
         required=(*expressions, *_require_architectures(image), *exclusions),
-        # No single match stands for all members of the type: the node must match one of them.
+        # The members of a combined type may have no common labels. The node must then match one of the members.
         alternatives=tuple(map(_build_expressions, gpu.label_matches)) if gpu is not None and match is None else (),
         avoided=build_gpu_node_exclusion(catalog) if gpu is None else (),
         tolerations=gpu.tolerations if gpu is not None else (),
@@ -119,7 +119,7 @@ def place(selection: Selection, catalog: Catalog) -> PodRequirements:
 
 
 def _merge_additions(selection: Selection, catalog: Catalog) -> PodAdditions:
-    """Return what all closed choices of a selection add to its pod."""
+    """Return what a selection's fields with a fixed list of entries, such as the priority, add to the pod."""
     merged = PodAdditions()
     for each in CLOSED_CHOICES:
         if each.name in selection.choices:
@@ -129,12 +129,12 @@ def _merge_additions(selection: Selection, catalog: Catalog) -> PodAdditions:
 
 
 def exclude_gpu_nodes(placement: PodRequirements) -> PodRequirements:
-    """Return the requirements of a pod without a GPU that must not run on GPU nodes."""
+    """Return the requirements of a pod without a GPU, changed so that the pod cannot run on GPU nodes."""
     return replace(placement, required=(*placement.avoided, *placement.required), avoided=())
 
 
 def calculate_resources(selection: Selection, catalog: Catalog) -> ContainerResources:
-    """Return only how much a valid selection takes: for questions about many that differ in nothing else."""
+    """Return only the resources of a selection, to compare many selections that differ in nothing else."""
     gpu = catalog.gpus[selection.gpu] if selection.gpu is not None else None
     return ContainerResources(
         cpu_limit_millis=selection.cpu_millis,
@@ -146,32 +146,32 @@ def calculate_resources(selection: Selection, catalog: Catalog) -> ContainerReso
 
 
 def _calculate_request(limit: int | None, bounds: Bounds | None) -> int | None:
-    """Return the request that goes with a limit; without bounds the limit is guaranteed in full."""
+    """Return the resource request for a limit; without bounds in the catalog, the request equals the limit."""
     return _multiply_exactly(limit, bounds.guarantee if bounds is not None else 1.0)
 
 
 @lru_cache(maxsize=4096)
 def _multiply_exactly(whole: int | None, fraction: float | None) -> int | None:
-    """Return a part of an amount, rounded up, in exact arithmetic; None when either is not known."""
+    """Return ``whole`` times ``fraction``, rounded up without floating-point error, or None if one is None."""
     if whole is None or fraction is None:
         return None
     return math.ceil(whole * Fraction(repr(fraction)))
 
 
 def _find_queue(gpu: GPUType | None, catalog: Catalog) -> KueueQueue | None:
-    """Return the queue that servers with a type go through, None where they go through none."""
+    """Return the Kueue queue for servers with a GPU type, or None if they use no queue."""
     queue = catalog.queue
     return queue if gpu is not None and queue is not None and queue.accepts(gpu.slug) else None
 
 
 def _find_start_timeout(gpu: GPUType | None, queue: KueueQueue | None) -> int | None:
-    """Return how long to wait for a server in seconds: the longer one of its type's time and the queue's."""
+    """Return the start timeout in seconds: the longer timeout of the GPU type and the queue, or None."""
     both = (gpu.start_timeout_s if gpu is not None else None, queue.timeout_s if queue is not None else None)
     return max((each for each in both if each is not None), default=None)
 
 
 def _build_expressions(match: LabelMatch) -> tuple[MatchExpression, ...]:
-    """Return a match as expressions; a label without values must be missing."""
+    """Return label matches as expressions; a key without values means that the node must not have the label."""
     return tuple(
         MatchExpression(key=key, operator="In" if values else "DoesNotExist", values=tuple(values))
         for key, values in match.items()
@@ -179,18 +179,18 @@ def _build_expressions(match: LabelMatch) -> tuple[MatchExpression, ...]:
 
 
 def _require_architectures(image: Image) -> tuple[MatchExpression, ...]:
-    """Return what keeps an image off nodes it was not built for; elsewhere its first program could not even start."""
+    """Return the expression that keeps an image off nodes with a CPU architecture for which it was not built."""
     if not image.architectures:
         return ()
     return (MatchExpression(key=ARCHITECTURE_LABEL, operator="In", values=image.architectures),)
 
 
 def _build_environment(gpu: GPUType | None) -> dict[str, str]:
-    """Return the variables to set.
+    """Return the environment variables to set.
 
-    An image that carries ``NVIDIA_VISIBLE_DEVICES=all`` would show every NVIDIA GPU of its node to a server that asked
-    for none of them; ``void`` makes NVIDIA's runtime leave it alone. On a server with such a GPU the variable would
-    override what the device plugin says, because the kubelet puts a pod's own variables after the plugin's.
+    Many images set ``NVIDIA_VISIBLE_DEVICES=all``: NVIDIA's runtime would then give a server without a GPU all GPUs of
+    its node. The value ``void`` prevents this. A server with an NVIDIA GPU must not have the variable in its pod,
+    because kubelet lets a variable of the pod override the variable of the device plugin.
     """
     own = {} if gpu is None else {name: value for name, value in gpu.environment.items() if name != _VISIBLE_DEVICES}
     return own if gpu is not None and gpu.vendor == "nvidia" else {**own, _VISIBLE_DEVICES: "void"}

@@ -1,10 +1,10 @@
-"""Validates user options against the catalog, and writes them.
+"""Validates user options against the catalog, and builds the user options of a selection.
 
-``user_options`` are hostile input: the hub saves them unchecked, its REST API takes any JSON, and saved options may be
-years old. Whatever it gets, :func:`validate` returns a :class:`Selection` or raises a
+``user_options`` are untrusted: the hub saves them unchecked, its REST API accepts any JSON, and saved options may be
+years old. For any input, :func:`validate` returns a :class:`Selection` or raises a
 :class:`~gpuspawner.core.errors.SelectionError` with one problem for each wrong field. It never clamps a value.
 
-Codes of its problems: ``unknown_field``, ``unknown_choice``, ``not_a_number``, ``not_a_reference``, ``out_of_range``,
+Codes of the problems: ``unknown_field``, ``unknown_choice``, ``not_a_number``, ``not_a_reference``, ``out_of_range``,
 ``off_step``, ``wrong_type``, ``conflict``, ``unsupported_version``, ``too_long``.
 """
 
@@ -37,22 +37,22 @@ OPTIONS_VERSION = 1
 """Version of the user options written by :func:`build_options`."""
 
 OPTION_FIELDS = ("v", "preset", *FORM_FIELDS, "profile")
-"""Names of the user options; ``preset`` is only read, ``profile`` is only written, for admins and programs."""
+"""Names of the user options. gpuspawner never writes ``preset``, and never reads ``profile``, a summary for admins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """A valid choice: every slug is in the catalog, every number inside its bounds.
+    """A valid choice: the catalog has every slug, and every number is inside of its bounds.
 
-    :param image: slug, empty where the user named an image by its reference; :func:`find_image` returns either.
-    :param custom_image: full reference of the image that the user named, None for an image of the catalog.
-    :param cpu_millis: CPU limit in millicores, None = left to KubeSpawner.
-    :param memory_bytes: memory limit in bytes, None = left to KubeSpawner.
+    :param image: slug of an image in the catalog, empty for a custom image; :func:`find_image` returns the image.
+    :param custom_image: full reference of a custom image, None for an image in the catalog.
+    :param cpu_millis: CPU limit in millicores, None = as KubeSpawner is configured.
+    :param memory_bytes: memory limit in bytes, None = as KubeSpawner is configured.
     :param gpu: slug of the GPU type, None = no GPU.
-    :param gpu_count: 0 exactly when ``gpu`` is None.
+    :param gpu_count: number of GPUs; 0 exactly when ``gpu`` is None.
     :param run_time_s: seconds after which the server is stopped, None = never.
-    :param shared_memory_bytes: size of /dev/shm, no more than the memory; None = left to the GPU type.
-    :param choices: field name → slug, of the closed choices that are offered.
+    :param shared_memory_bytes: size of /dev/shm, no more than the memory; None = as the GPU type sets it.
+    :param choices: field name → slug of the chosen entry, for fields such as the priority.
     """
 
     image: str
@@ -67,11 +67,11 @@ class Selection:
 
 
 def validate(options: object, catalog: Catalog) -> Selection:
-    """Return the choice that user options stand for; missing fields take the preset's value, else the default.
+    """Return the selection that user options describe; missing fields get the preset's value, else the default.
 
-    :param options: any JSON value; None stands for no options.
-    :param catalog: what is offered.
-    :raises SelectionError: with one problem for each field that is wrong.
+    :param options: any JSON value; None = no options.
+    :param catalog: what the user may choose from.
+    :raises SelectionError: with one problem for each wrong field.
     """
     problems = Problems()
     given = _select_known_fields(options, problems)
@@ -105,27 +105,27 @@ def validate(options: object, catalog: Catalog) -> Selection:
 
 
 def find_max_run_time_s(gpu: str | None, catalog: Catalog) -> int | None:
-    """Return the seconds after which a server is stopped at the latest, whatever is chosen; None = never.
+    """Return the longest run time of a server in seconds, even if the user chooses none; None = no limit.
 
-    :param gpu: slug of its GPU type, None without a GPU.
+    :param gpu: slug of the server's GPU type, None without a GPU.
     """
     return find_lowest_limit(catalog.max_runtime_s, catalog.gpus[gpu].max_runtime_s if gpu else None)
 
 
 def find_image(selection: Selection, catalog: Catalog) -> Image:
-    """Return the image of a selection; an image that the user named has only its reference."""
+    """Return the image of a selection; a custom image has its reference as display name and no slug."""
     if selection.custom_image is None:
         return catalog.images[selection.image]
     return Image(slug="", display_name=selection.custom_image, image=selection.custom_image)
 
 
 def build_options(selection: Selection, catalog: Catalog) -> dict[str, object]:
-    """Return the user options that stand for a selection; :func:`validate` reads them back to the same selection.
+    """Return the user options that describe a selection; :func:`validate` converts them to the same selection.
 
-    They name no preset, so they stay valid when the preset is gone.
+    The options name no preset, so they stay valid when the admin removes the preset.
 
-    :param selection: of this catalog.
-    :param catalog: for the names in ``profile``.
+    :param selection: a selection that is valid in this catalog.
+    :param catalog: has the display names for the option ``profile``.
     """
     with use_language(ENGLISH):  # for admins and programs
         summary = summarize_selection(selection, catalog)
@@ -146,8 +146,8 @@ def build_options(selection: Selection, catalog: Catalog) -> dict[str, object]:
 def summarize_selection(selection: Selection, catalog: Catalog) -> str:
     """Return a selection in the current language: ``PyTorch · 4 CPUs · 16 GiB · 1 × A100 80 GB``.
 
-    :param selection: of this catalog.
-    :param catalog: for the names of images, GPU types and closed choices.
+    :param selection: a selection that is valid in this catalog.
+    :param catalog: has the display names of images, GPU types and other entries.
     """
     parts = [find_image(selection, catalog).display_name]
     parts += describe_amounts(selection, CPU, MEMORY, SHARED_MEMORY)
@@ -160,7 +160,7 @@ def summarize_selection(selection: Selection, catalog: Catalog) -> str:
 
 
 def find_amount(selection: Selection, amount_field: AmountField) -> int | None:
-    """Return the amount that a selection has for a field, in base units; None where it has none."""
+    """Return the amount that a selection has for a field, in base units, or None."""
     amount: int | None = getattr(selection, amount_field.attribute)
     return amount
 
@@ -172,13 +172,13 @@ def describe_amounts(selection: Selection, *fields: AmountField) -> list[str]:
 
 
 def describe_choice(selection: Selection, choice_field: ClosedChoiceField, *, catalog: Catalog) -> str:
-    """Return what a selection has for a closed choice that is offered, as part of a sentence ("priority Low")."""
+    """Return the chosen entry of a field such as the priority, as part of a sentence ("priority Low")."""
     slug = selection.choices[choice_field.name]
     return choice_field.describe(catalog.choices[choice_field.name][slug].display_name)
 
 
 def describe_unusual_choices(selection: Selection, catalog: Catalog) -> list[str]:
-    """Return the closed choices that are not the default, each as part of a sentence."""
+    """Return the chosen entries (of fields such as the priority) that are not the default, as parts of a sentence."""
     return [
         describe_choice(selection, each, catalog=catalog)
         for each in CLOSED_CHOICES
@@ -187,9 +187,9 @@ def describe_unusual_choices(selection: Selection, catalog: Catalog) -> list[str
 
 
 def is_given(name: str, value: object) -> bool:
-    """Return whether a field has a value; null and an empty text leave the field to the preset or the default.
+    """Return whether a user option has a value. Null and empty text mean the preset's value or the default.
 
-    For the GPU, null is a value: it replaces the GPU of a preset.
+    For the GPU, null is a value (no GPU): it replaces the GPU of a preset.
     """
     declared = FIELDS_BY_NAME.get(name)
     is_empty = value is None or (declared is not None and declared.may_be_empty and value == "")
@@ -197,7 +197,7 @@ def is_given(name: str, value: object) -> bool:
 
 
 def _select_known_fields(options: object, problems: Problems) -> dict[str, object]:
-    """Return the options under known names, and note the others."""
+    """Return the options with known names, and add a problem for each other option."""
     if options is None:
         return {}
     if not isinstance(options, Mapping):
@@ -208,7 +208,7 @@ def _select_known_fields(options: object, problems: Problems) -> dict[str, objec
     for name, value in options.items():
         if isinstance(name, str) and name in OPTION_FIELDS:
             known[name] = value
-        elif not problems.is_full:  # to look for a name that resembles takes time, and there may be a million
+        elif not problems.is_full:  # The search for a similar name is slow, and hostile input may have a million names.
             problems.add(sanitize_name(name), "unknown_field", message=describe_unknown_field(name, OPTION_FIELDS[:-1]))
     return known
 
@@ -224,13 +224,13 @@ def _check_version(given: Mapping[str, object], problems: Problems) -> None:
 def _merge_with_preset(
     given: Mapping[str, object], preset: Mapping[str, object], *, catalog: Catalog
 ) -> dict[str, object]:
-    """Return what was given over what a preset holds, and that over the defaults."""
+    """Return the preset's options, overridden by the given options that have a value."""
     merged = dict(preset)
     if catalog.cpu is None:
         merged.pop("cpu", None)
     if catalog.memory is None:
         merged.pop("memory", None)
-    # Another GPU than the preset's starts counting anew: a preset of 8 T4 is no wish for 8 A100.
+    # A GPU type other than the preset's does not get the preset's count: a preset of 8 T4 does not mean 8 A100.
     if "gpu" in given and given["gpu"] != preset.get("gpu"):
         merged.pop("gpu_count", None)
     return merged | {name: value for name, value in given.items() if is_given(name, value)}
@@ -239,7 +239,7 @@ def _merge_with_preset(
 def _check_image(
     given: Mapping[str, object], merged: Mapping[str, object], *, catalog: Catalog, problems: Problems
 ) -> tuple[str, str | None]:
-    """Return the slug of an image and None, or an empty slug and the reference that the user gave instead."""
+    """Return the slug of an image and None, or "" and the reference of a custom image."""
     slug = problems.check_choice("image", merged.get("image"), title=IMAGE.title, offered=catalog.images)
     named = given.get("custom_image")
     custom = problems.check_reference("custom_image", named, custom_images=catalog.custom_images)
@@ -252,7 +252,7 @@ def _check_image(
 
 
 def _check_gpu_count(count: object, gpu: GPUType | None, *, problems: Problems) -> int:
-    """Return how many GPUs are asked for: 0 without a GPU type, 1 when only the type is given."""
+    """Return the requested number of GPUs: 0 without a GPU type, 1 if the options have a type without a count."""
     if count is None:
         return 0 if gpu is None else 1
     number = problems.check_whole_number("gpu_count", count, title=NUMBER_OF_GPUS)
@@ -274,7 +274,7 @@ def _check_amount(
 
 
 def _check_closed_choices(merged: Mapping[str, object], *, catalog: Catalog, problems: Problems) -> dict[str, str]:
-    """Return the slugs of the closed choices that are offered; what is not given takes the default."""
+    """Return field name → chosen slug, or default, for each offered field with a fixed list of entries."""
     choices = {}
     for each in CLOSED_CHOICES:
         offered = catalog.choices.get(each.name, {})
@@ -293,9 +293,9 @@ def _format_amounts(selection: Selection, *fields: AmountField) -> dict[str, obj
 def _check_shared_memory(
     merged: Mapping[str, object], memory_bytes: int | None, *, bounds: Bounds | None, problems: Problems
 ) -> int | None:
-    """Return the size of /dev/shm that is asked for, None where that is left to the GPU type.
+    """Return the requested size of /dev/shm, or None if the GPU type sets it.
 
-    What is written there counts against the memory of the container, so that more would never be of use.
+    Files in /dev/shm count towards the container's memory limit, so a larger /dev/shm would be useless.
     """
     if not is_given("shared_memory", merged.get("shared_memory")):
         return None
@@ -338,9 +338,9 @@ _PRESET = gettext_lazy("preset")
 
 
 def find_invalid_presets(presets: Mapping[str, Preset], catalog: Catalog) -> dict[str, SelectionError]:
-    """Return the presets that stand for no valid choice, by slug, with what is wrong.
+    """Return slug → error, for each preset that is not a valid choice.
 
-    :param presets: of the settings; those of the catalog are not looked at.
+    :param presets: presets from the settings; they replace the presets of the catalog.
     """
     complete = replace(catalog, presets=presets)
     found: dict[str, SelectionError] = {}
