@@ -1,12 +1,12 @@
 """Predicts whether a server would start now, after a new node, later, or never.
 
-Enters: a pod as it would be created, an inventory of the cluster, and the chosen GPU type.
-Leaves: a :class:`Verdict` with the reason as a clause; availability of each GPU type; selections that would start now.
-It must not know the user, the policy, the form, or why a start that runs has failed. It reads no clock: an
-inventory brings the age of its data.
+Input: a pod as it would be created, an inventory of the cluster, and the chosen GPU type.
+Output: a :class:`Verdict` with its reason; the availability of each GPU type; similar selections that would start now.
+This package must not use the user, the policy, the form, or the failures of a running start. It reads no clock: the
+inventory contains the age of its data.
 
-:mod:`.verdict` decides: it counts pods ahead in the queue and doubts about unseen devices. :mod:`.reasons` says what is
-missing. :mod:`.availability` counts total, healthy and free units, and what single nodes have free together.
+:mod:`.verdict` predicts and counts the pods that are scheduled first. :mod:`.reasons` says why a pod finds no node.
+:mod:`.availability` counts total, healthy and free GPU units, and the CPU and memory that are free beside them.
 :mod:`.alternatives` searches for similar selections that fit. :mod:`.wording` formats verdicts.
 """
 

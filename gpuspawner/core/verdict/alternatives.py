@@ -1,7 +1,7 @@
-"""Searches for selections that are similar to one that does not fit, and do fit.
+"""Searches for selections that fit the cluster now and are similar to a selection that does not fit.
 
-The caller decides whether a selection fits. Each answer takes a scan of the cluster, so the search asks rarely. It
-returns only selections for which the answer was yes.
+The caller passes a function that decides whether a selection fits. Each call scans the cluster, so the search makes few
+calls. It returns only selections for which the function returned True.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from gpuspawner.core.catalog.software import explain_misfit
 from gpuspawner.core.request.selection import Selection, find_image, find_max_run_time_s
 
 MAX_ALTERNATIVES = 3
-"""Choices that a form or a refused start offers instead."""
+"""Most alternatives that the form, or the error of a refused start, offers."""
 
 MAX_FIT_CHECKS = 40
 """Most calls of ``fits`` for one selection."""
 
 _BISECTIONS = 6
-"""Calls of ``fits`` for one amount after its smallest one fitted; they find one of 64 steps."""
+"""Most calls of ``fits`` in the bisection of one amount, besides that for the smallest; they find one of 64 steps."""
 
 
 def find_alternatives(
@@ -34,12 +34,12 @@ def find_alternatives(
 ) -> tuple[Selection, ...]:
     """Return selections that fit, smallest change first: fewer GPUs, less CPU, less memory, another GPU type.
 
-    Each one keeps as much as fits: the largest count or amount on the catalog's steps. Other GPU types come in the
-    order of :func:`list_other_types`, without those that the image cannot use. Two choices change together only if no
-    single change fits.
+    Each alternative has the largest count or amount (on the catalog's steps) that fits. Other GPU types come in the
+    order of :func:`list_other_types`, without types that the image cannot use. Two choices change together only if no
+    change of a single choice fits.
 
-    :param selection: a valid selection of this catalog.
-    :param catalog: the catalog.
+    :param selection: a selection that is valid in this catalog.
+    :param catalog: what the user may choose from.
     :param fits: returns whether a selection fits. It is called at most :data:`MAX_FIT_CHECKS` times, never for
         ``selection``.
     :param types: other GPU types to try, in this order; None = :func:`list_other_types`.
@@ -61,7 +61,7 @@ def find_alternatives(
 def list_other_types(selection: Selection, catalog: Catalog) -> list[GPUType]:
     """Return the GPU types that could replace the selected type, most similar first.
 
-    The image works with them, and they allow the selected run time.
+    The selected image works with these types, and they allow the selected run time.
     """
     if selection.gpu is None:
         return []
@@ -102,7 +102,7 @@ class _AlternativeSearch:
                 yield other
 
     def list_amount_changes(self, selection: Selection) -> Iterator[Selection]:
-        """Yield the selection with both less CPU and less memory, as much of each as fits; nothing if none fits."""
+        """Yield the selection with less CPU and less memory, but as much of both as fits; nothing if none fits."""
         if selection.cpu_millis is None or selection.memory_bytes is None:
             return
         least = self._make_least(selection)
@@ -110,7 +110,7 @@ class _AlternativeSearch:
             yield self._raise_amounts(least, selection)
 
     def list_gpu_changes(self, selection: Selection) -> Iterator[Selection]:
-        """Yield selections with fewer GPUs or another GPU type, and with less CPU and memory if they fit only so."""
+        """Yield selections with fewer GPUs or another GPU type; if needed, also with less CPU and memory."""
         if selection.gpu is None:
             return
         for gpu in (self._catalog.gpus[selection.gpu], *self._others):
@@ -133,7 +133,7 @@ class _AlternativeSearch:
         return selection if self._check_fits(selection) else self._find_fewer_gpus(selection)
 
     def _find_fewer_gpus(self, selection: Selection) -> Selection | None:
-        """Return the selection with the largest smaller number of GPUs that fits."""
+        """Return the selection with as many GPUs as fit, but fewer than now, or None if not even one GPU fits."""
         found = _bisect_largest(
             1, selection.gpu_count - 1, fits=lambda count: self._check_fits(replace(selection, gpu_count=count))
         )
@@ -153,7 +153,7 @@ class _AlternativeSearch:
         return None if found is None else changed(step=found)
 
     def _make_least(self, selection: Selection) -> Selection:
-        """Return the selection with the smallest CPU and memory."""
+        """Return the selection with the smallest amounts of CPU and memory that the catalog offers."""
         for name in ("cpu", "memory"):
             if _get_amount(name, selection) is not None and (bounds := self._get_bounds(name)) is not None:
                 least = _find_least_step(name, selection, bounds=bounds)
@@ -183,13 +183,13 @@ def _runs_long_enough(longest_s: int | None, selected_s: int | None) -> bool:
 
 
 def _measure_distance(gpu: GPUType, own: GPUType) -> tuple[bool, bool, bool, int]:
-    """Return a sort key: other vendor, less (or unknown) memory, other kind of unit, difference in memory."""
+    """Return a sort key that prefers the same vendor, no less memory, the same kind of unit, and similar memory."""
     memory, own_memory = gpu.memory_bytes or 0, own.memory_bytes or 0
     return gpu.vendor != own.vendor, memory < own_memory, gpu.unit != own.unit, abs(memory - own_memory)
 
 
 def _bisect_largest(low: int, high: int, *, fits: Callable[[int], bool]) -> int | None:
-    """Return the largest number for which ``fits`` returned True, None if it did not for the smallest."""
+    """Return the largest number for which ``fits`` returned True, or None if ``fits`` returned False for ``low``."""
     if high < low or not fits(low):
         return None
     for _ in range(_BISECTIONS):
@@ -208,7 +208,7 @@ def _get_amount(name: str, selection: Selection) -> int | None:
 
 
 def _find_least_step(name: str, selection: Selection, *, bounds: Bounds) -> int:
-    """Return the smallest step of an amount; memory must at least hold the selected shared memory."""
+    """Return the smallest step of an amount; memory must be at least as large as the selected shared memory."""
     needed = (selection.shared_memory_bytes or 0) if name == "memory" else 0
     return max(0, -((bounds.min - needed) // bounds.step))
 

@@ -1,15 +1,15 @@
-"""Counts the units of each GPU type, and the CPU and memory that are free beside them.
+"""Counts the units (GPUs, MIG slices or shares) of each GPU type, and the CPU and memory that are free beside them.
 
-- ``total``: all units of the type's nodes, including broken units and those on cordoned or unready nodes.
+- ``total``: all units of the type's nodes, including broken units and units on cordoned or unready nodes.
 - ``healthy``: the units that are allocatable on ready nodes.
 - ``free``: healthy units that no pod requests, on nodes that accept new servers and have a pod slot left.
 
-Nodes behind a lasting taint that neither the type nor the server tolerates do not count. Unknown numbers are None,
-never 0.
+Nodes with a lasting taint do not count if neither the type nor every server tolerates the taint. Unknown numbers are
+None, never 0.
 
-Free shapes say which GPUs, CPU and memory one node has free together. Only the Pareto front is kept.
+A free shape is the GPUs, CPU and memory that one node has free together. Only the Pareto front of the shapes is kept.
 
-While the pods of other namespaces cannot be read, only the units that the hub's own servers hold are known.
+If the hub cannot read the pods of other namespaces, it knows only the units that the hub's own servers hold.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from gpuspawner.core.cluster.state import PODS, Inventory, Occupancy, get_occupa
 
 
 class FreeShape(NamedTuple):
-    """The CPU, memory and GPUs that one node has free together, or has at most.
+    """The CPU, memory and GPUs that one node has free together, or would have free without any pods.
 
-    :param cpu_millis: millicores.
-    :param memory_bytes: bytes.
+    :param cpu_millis: CPU in millicores.
+    :param memory_bytes: memory in bytes.
     :param gpu_count: units of the GPU type's resource.
     """
 
@@ -53,14 +53,14 @@ class FreeShape(NamedTuple):
 
 
 def find_pareto_front(amounts: Iterable[tuple[int, int, int]]) -> tuple[FreeShape, ...]:
-    """Return the shapes that no other shape covers (the Pareto front), the largest counts first.
+    """Return the shapes that no other shape covers (the Pareto front), the largest GPU counts first.
 
-    A server fits into one of all shapes exactly when it fits into one of these.
+    If a server fits into any of the given shapes, it also fits into one of the returned shapes.
 
-    :param amounts: millicores, bytes and count of each shape; plain tuples, because there are as many as nodes.
+    :param amounts: (CPU millicores, memory bytes, GPU count) of each shape; tuples, because there is one for each node.
     """
     kept: list[tuple[int, int, int]] = []
-    # In this order, no shape covers one before it.
+    # In this order, a shape never covers a shape before it.
     for each in sorted(set(amounts), reverse=True):
         _, memory, count = each
         for _, other_memory, other_count in kept:
@@ -76,8 +76,8 @@ def find_pareto_front(amounts: Iterable[tuple[int, int, int]]) -> tuple[FreeShap
 class Availability:
     """The units (GPUs, MIG slices or shares) of one GPU type. ``free <= healthy <= total``.
 
-    All fields are None while nodes are unknown, or the number of units on one of them. ``free``, ``largest``,
-    ``waiting`` and ``shapes`` are also None while the pods of all namespaces are unknown.
+    All fields are None if the hub does not know the nodes, or the number of units on a node of the type. ``free``,
+    ``largest``, ``waiting`` and ``shapes`` are also None if the hub cannot read the pods of all namespaces.
 
     :param total: all units.
     :param healthy: units that work, on ready nodes.
@@ -85,8 +85,8 @@ class Availability:
     :param largest: largest number of free units on one node.
     :param waiting: units requested by pending pods whose node selector and affinity match the type's nodes.
     :param shapes: Pareto front of what single nodes have free; empty if no unit is free.
-    :param own: units held by the hub's own servers, set only while other pods are unknown.
-    :param largest_shapes: Pareto front of what single nodes have when nothing runs there, cordoned ones included.
+    :param own: units held by the hub's own servers; set only if the hub cannot read the pods of all namespaces.
+    :param largest_shapes: Pareto front of what single nodes have free without any pods; includes cordoned nodes.
     """
 
     total: int | None = None
@@ -109,11 +109,11 @@ def count_availability(
     tolerations: tuple[Toleration, ...] = (),
     cache: AvailabilityCache | None = None,
 ) -> tuple[Availability, ...]:
-    """Return the availability of each GPU type, in their order.
+    """Return the availability of each GPU type, in the order of ``gpus``.
 
     :param gpus: GPU types.
-    :param inventory: the cluster.
-    :param tolerations: tolerations of every server, besides those of the types.
+    :param inventory: the cluster's state.
+    :param tolerations: tolerations that every server has, besides those of the GPU types.
     :param cache: keeps the counts for the next call; None to keep nothing.
     """
     types = tuple(gpus)
@@ -131,7 +131,7 @@ _MAX_EXACT_CHOICES = 16
 
 
 class _TypeCounts:
-    """The counts of some types, updated while the set of nodes stays the same."""
+    """The counts of several GPU types. They follow changes of pods; a change of a node needs a new object."""
 
     def __init__(self, gpus: tuple[GPUType, ...], occupancy: Occupancy, *, tolerations: tuple[Toleration, ...]) -> None:
         self.gpus = gpus
@@ -169,7 +169,7 @@ class _TypeCounts:
             units_left = _select_ready(pool, self._table, column=free_units)
             if max(units_left) > 0:
                 cpu, memory, pods = (_select_ready(pool, self._table, column=column) for column in others)
-                # A node whose GPU broke may have promised more than it still has: that takes nothing from others.
+                # After a GPU broke, pods may hold more units than the node has left. Skip the negative number.
                 rows += [row for row in zip(cpu, memory, units_left, pods, strict=True) if row[2] > 0 and row[3] > 0]
         counts = [row[2] for row in rows]
         return replace(
@@ -180,7 +180,7 @@ class _TypeCounts:
         )
 
     def count_waiting(self) -> list[int]:
-        """Return how many units pending pods request of each type; a pod that accepts several types counts for each."""
+        """Return how many units pending pods request of each type; a pod counts for each type that it accepts."""
         answers: dict[tuple[int, int], tuple[PodConstraints, list[bool]]] = {}
         units: Counter[tuple[tuple[int, int], str]] = Counter()
         for pod in self.occupancy.pending_pods:
@@ -189,7 +189,7 @@ class _TypeCounts:
                 continue
             choice = pod.constraints.node_affinity_key
             if choice not in answers:
-                # Keeping the constraints alive keeps their ids, on which the key is based, from being reused.
+                # The key contains ids of constraints. Keep the constraints alive, so that Python reuses no id.
                 answer = self._requested.get(choice) or (
                     pod.constraints,
                     self._find_requested_types(pod.constraints, len(answers)),
@@ -206,7 +206,7 @@ class _TypeCounts:
         return total
 
     def _find_requested_types(self, constraints: PodConstraints, number: int) -> list[bool]:
-        """Return for each type whether a pod requests its nodes.
+        """Return, for each type, whether a pod's node selector and affinity match the type's nodes.
 
         :param number: distinct constraints compared so far; after too many, only the types' labels are compared.
         """
@@ -229,7 +229,7 @@ class AvailabilityCache:
     def get_counts(
         self, gpus: tuple[GPUType, ...], occupancy: Occupancy, *, tolerations: tuple[Toleration, ...]
     ) -> _TypeCounts:
-        """Return the counts of these types, as they were computed since the last change of a node."""
+        """Return the counts of these types; create them if there are none, or if a node has changed."""
         for basis in self._recent:
             if (
                 basis.occupancy is occupancy
@@ -244,7 +244,7 @@ class AvailabilityCache:
 
 
 def _count_existing(stock: TypeNodes, table: NodeTable) -> Availability:
-    """Return the availability of a type without regard to pods."""
+    """Return the parts of a type's availability that do not depend on pods."""
     resource = stock.gpu.resource
     if any(resource in pool.example.uncounted for pool in stock.pools):
         return UNKNOWN_AVAILABILITY
@@ -261,16 +261,16 @@ def _count_existing(stock: TypeNodes, table: NodeTable) -> Availability:
 
 
 def _may_have_more(stock: TypeNodes, table: NodeTable) -> bool:
-    """Return whether a type without units may have some: a device plugin is silent, or a RuntimeClass is set."""
+    """Return whether a type without units may have some: its plugin is unregistered, or it has a RuntimeClass."""
     if any(has_silent_plugin(table.get_by_row(row), stock.gpu.resource) for pool in stock.pools for row in pool.rows):
         return True
     return stock.gpu.runtime_class is not None and stock.has_reserved_nodes(table)
 
 
 def _list_free_amounts(rows: Iterable[tuple[int, int, int, int]]) -> Iterator[tuple[int, int, int]]:
-    """Yield CPU, memory and units of the nodes that can take one more pod; what is overcommitted counts as 0.
+    """Yield CPU, memory and units of the nodes that have a pod slot left; negative amounts count as 0.
 
-    :param rows: millicores, bytes, units and pods of each node.
+    :param rows: CPU millicores, memory bytes, GPU units and pod slots of each node.
     """
     for cpu, memory, count, pods in rows:
         if pods > 0:
@@ -278,7 +278,7 @@ def _list_free_amounts(rows: Iterable[tuple[int, int, int, int]]) -> Iterator[tu
 
 
 def _count_total(pool: EquivalentNodes, table: NodeTable, *, resource: str) -> int:
-    """Return the units of all nodes in a pool, healthy or not."""
+    """Return the number of units, healthy or not, on all nodes of a group of equivalent nodes."""
     key = ("units", resource)
     if key not in pool.cache:
         pool.cache[key] = sum(count_units(table.get_by_row(row), resource) for row in pool.rows)
@@ -287,7 +287,7 @@ def _count_total(pool: EquivalentNodes, table: NodeTable, *, resource: str) -> i
 
 
 def _select_ready(pool: EquivalentNodes, table: NodeTable, *, column: list[int]) -> Sequence[int]:
-    """Return a column's values for the ready nodes of a pool; a single 0 if none is ready."""
+    """Return a column's values for the ready nodes of a group; a single 0 if none is ready."""
     if "unready" not in pool.cache:
         pool.cache["unready"] = sum(not table.get_by_row(row).ready for row in pool.rows)
     values = pool.pick(column)
@@ -297,10 +297,10 @@ def _select_ready(pool: EquivalentNodes, table: NodeTable, *, column: list[int])
 
 
 def count_held_units(gpus: Iterable[GPUType], inventory: Inventory, *, pods: Iterable[Pod]) -> tuple[int | None, ...]:
-    """Return how many units of each GPU type some pods hold, None while nodes are unknown.
+    """Return how many units of each GPU type the given pods hold, or None for each if the nodes are unknown.
 
     :param gpus: GPU types.
-    :param inventory: the cluster.
+    :param inventory: the cluster's state.
     :param pods: pods that have not finished; pods without a node hold nothing.
     """
     types = tuple(gpus)

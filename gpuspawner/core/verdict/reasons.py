@@ -1,7 +1,7 @@
 """Explains in one clause why a pod finds no node: GPUs first, then CPU, then memory.
 
-A clause names the GPU type and amounts, never a pod, node, label or taint. Amounts are the whole pod's requests: the
-guarantee of the user's choice, and whatever the admin adds to every server.
+A clause names the GPU type and amounts, never a pod, node, label or taint. Amounts are the requests of the whole pod:
+those of the user's choice, and those of containers that the admin adds to every server.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gpuspawner.core.units.quantity import format_cpu
 
 _ARCHITECTURE = "kubernetes.io/arch"
 _UNLIMITED = 2**63
-"""More than any amount in Kubernetes; stands for an unknown amount that is assumed to suffice."""
+"""More than any amount in Kubernetes; replaces an unknown amount that is assumed to suffice."""
 
 ResourceAmounts = Mapping[str, int]
 
@@ -34,9 +34,9 @@ def find_candidate_nodes(
 ) -> list[Node]:
     """Return the nodes that could take a pod if they were empty and all their hardware worked.
 
-    :param groups: groups of nodes that differ, for this pod, only in their amounts.
-    :param unseen: resources of which any node without units may have unseen DRA devices. Nodes whose device plugin is
-        silent then count as well. None = only known units count.
+    :param groups: groups of nodes whose labels and taints are the same to this pod; only their amounts differ.
+    :param unseen: resources whose DRA devices may be hidden on nodes that show no units. If it is given (even empty),
+        nodes that report 0 units of a requested resource count, too. None = only known units count.
     """
     needs = [(name, number) for name, number in pod.requests.items() if number]
     for_it = (node for group in groups if group and _accepts_pod(group[0], pod.constraints) for node in group)
@@ -53,9 +53,9 @@ def explain_never(
 ) -> str:
     """Return why no node could ever take a pod.
 
-    :param groups: the nodes of the GPU type, or all nodes without one; as for :func:`find_candidate_nodes`.
-    :param reserved: whether the type has further nodes that are reserved for others.
-    :param scalable_pools: node pools that can grow; with any, a missing node is not the reason.
+    :param groups: the nodes of the GPU type, or all nodes if ``gpu`` is None; grouped by labels and taints.
+    :param reserved: whether more nodes of the type exist, with taints that the pod does not tolerate.
+    :param scalable_pools: node pools that can grow. If there are any, a missing node is not the reason.
     """
     may_grow = [scalable_pool for scalable_pool in scalable_pools if scalable_pool.max_new_nodes != 0]
     constraints = pod.constraints
@@ -80,10 +80,10 @@ def explain_never(
 def explain_wait(
     candidates: Sequence[Node], pod: Pod, *, nodes: Sequence[Node], gpu: GPUType | None, occupancy: Occupancy
 ) -> str:
-    """Return why a pod has to wait although some node could take it.
+    """Return why a pod has to wait although some node could take the pod later.
 
-    :param candidates: the nodes from :func:`find_candidate_nodes`.
-    :param nodes: the nodes of the GPU type, or all nodes without one.
+    :param candidates: the nodes that :func:`find_candidate_nodes` returned.
+    :param nodes: the nodes of the GPU type, or all nodes if ``gpu`` is None.
     """
     now = _select_open_nodes(candidates, pod.constraints.tolerations)
     if not now:
@@ -129,7 +129,7 @@ def _explain_closed(gpu: GPUType | None) -> str:
 
 
 def _explain_not_selected(gpu: GPUType | None, nodes: Iterable[Node], *, constraints: PodConstraints) -> str:
-    """Return why no node matches the pod's node affinity: the image's CPU architecture, or anything else."""
+    """Return why no node matches the pod's node affinity: the image's CPU architecture, or another requirement."""
     relaxed = _drop_architecture(constraints)
     if relaxed is not None and any(matches_node_affinity(node, relaxed) for node in nodes):
         return gettext("{no_node} has the kind of processor that the image is made for", no_node=_format_no_node(gpu))
@@ -137,7 +137,7 @@ def _explain_not_selected(gpu: GPUType | None, nodes: Iterable[Node], *, constra
 
 
 def _drop_architecture(constraints: PodConstraints) -> PodConstraints | None:
-    """Return constraints without CPU architectures, None if they have none."""
+    """Return constraints without the required CPU architectures, or None if no architecture is required."""
     terms = constraints.node_terms or ()
     relaxed = [
         replace(term, expressions=tuple(each for each in term.expressions if each.key != _ARCHITECTURE))
@@ -145,7 +145,7 @@ def _drop_architecture(constraints: PodConstraints) -> PodConstraints | None:
     ]
     if relaxed == list(terms):
         return None
-    # In Kubernetes an empty term matches no node. A term emptied here would have matched any, so all terms are dropped.
+    # Terms are ORed. A term that required only an architecture now matches any node, so all terms can be dropped.
     is_any = any(not term.expressions and not term.fields for term in relaxed)
     return replace(constraints, node_terms=None if is_any else tuple(relaxed))
 
@@ -153,10 +153,10 @@ def _drop_architecture(constraints: PodConstraints) -> PodConstraints | None:
 def _explain_in_use(
     resource: str, left: Sequence[int], *, now: Sequence[Node], nodes: Sequence[Node], needed: int
 ) -> str:
-    """Return how many units are in use, if no open node has enough of them left."""
+    """Return how many units are in use or broken, for a pod that needs more units than any node has free."""
     free, healthy = sum(left), sum(node.allocatable.get(resource, 0) for node in now)
     broken = sum(max(0, node.capacity.get(resource, 0) - node.allocatable.get(resource, 0)) for node in now)
-    # Open nodes are a subset of all nodes. Further units are on nodes that are closed now.
+    # ``now`` has the nodes that accept pods now. If ``nodes`` have more units, the others are on nodes that do not.
     others = len(nodes) > len(now) and sum(_find_capacity(node).get(resource, 0) for node in nodes) > healthy
     if healthy == 0:
         return ngettext("the only one does not work right now", "all {number} do not work right now", number=broken)
@@ -193,10 +193,10 @@ def _explain_none_free(healthy: int, *, others: bool) -> str:
 
 
 def _explain_too_little(pod: Pod, has: Sequence[ResourceAmounts], *, gpu: GPUType | None, left: bool) -> str:
-    """Return which amount is too small on every node.
+    """Return which requested amount no node has.
 
     :param has: amounts of each node.
-    :param left: whether the amounts are what the nodes have left rather than all they have.
+    :param left: whether ``has`` contains the amounts that are free now; otherwise, the amounts of empty nodes.
     """
     needs = {name: number for name, number in pod.requests.items() if number}
     units = needs.pop(gpu.resource, 0) if gpu is not None else 0
@@ -245,7 +245,7 @@ _FORMATTERS: Mapping[str, tuple[Callable[[int], str], Callable[[int], str]]] = {
         lambda size_bytes: format_rounded_memory(size_bytes, round_up=False),
     ),
 }
-"""Resource → formatters of a requested amount and of the largest amount on a node."""
+"""Resource → functions that format a requested amount and the largest amount on a node."""
 
 
 def _format_gpus(gpu: GPUType, units: int, *, free: bool) -> str:
@@ -263,14 +263,14 @@ def _format_free_nodes(gpu: GPUType | None, pod: Pod) -> str:
 
 
 def _could_hold(node: Node, needs: Iterable[tuple[str, int]], *, unseen: Collection[str] | None) -> bool:
-    """Return whether an empty node with working hardware has, or may have, these amounts."""
+    """Return whether a node would have the needed amounts if it were empty and all its hardware worked."""
     allocatable, capacity = node.allocatable, node.capacity
     for name, number in needs:
         if name in node.uncounted or (
             unseen is not None and _may_have_unseen_units(node, name, anywhere=name in unseen)
         ):
             continue
-        # Reserved CPU and memory are never allocatable; a broken device may work again, so its capacity counts.
+        # Devices count by capacity, because a broken device may work again; CPU and memory count by allocatable.
         if allocatable.get(name, 0) < number and ("/" not in name or capacity.get(name, 0) < number):
             return False
     return True
@@ -279,10 +279,10 @@ def _could_hold(node: Node, needs: Iterable[tuple[str, int]], *, unseen: Collect
 def _may_have_unseen_units(node: Node, name: str, *, anywhere: bool) -> bool:
     """Return whether a node may have units of a resource that the API does not show now.
 
-    Its device plugin may be silent, or DRA may offer them.
+    The node's device plugin may be unregistered, or a DRA driver may not have published its devices.
 
     :param name: name of the resource.
-    :param anywhere: whether DRA devices of this resource may also be on nodes that show no units.
+    :param anywhere: whether nodes that show no units may have DRA devices of this resource.
     """
     return has_silent_plugin(node, name) or (
         anywhere and (name in node.published_by_dra or not count_units(node, name))
@@ -313,7 +313,7 @@ def _has_topology_labels(node: Node, constraints: PodConstraints) -> bool:
 
 
 def _list_free(nodes: Sequence[Node], resource: str, *, occupancy: Occupancy) -> list[int]:
-    """Return how much each node has left of a resource; uncounted devices are assumed to suffice."""
+    """Return how much each node has free of a resource; an unknown number of devices is assumed to suffice."""
     free = occupancy.table.list_free(nodes, resource)
     return [_UNLIMITED if resource in node.uncounted else max(0, left) for node, left in zip(nodes, free, strict=True)]
 
@@ -332,14 +332,14 @@ def _select_open_nodes(nodes: Iterable[Node], tolerations: tuple[Toleration, ...
 
 
 def _find_capacity(node: Node) -> ResourceAmounts:
-    """Return a node's allocatable amounts; uncounted devices are assumed to suffice."""
+    """Return a node's allocatable amounts; an unknown number of devices is assumed to suffice."""
     if not node.uncounted:
         return node.allocatable
     return {**node.allocatable, **dict.fromkeys(node.uncounted, _UNLIMITED)}
 
 
 def _estimate_new_node(scalable_pool: ScalableNodePool, pod: Pod) -> dict[str, int]:
-    """Return the amounts of a new node; undeclared amounts are assumed to suffice."""
+    """Return the amounts of a new node of a pool; unknown CPU and memory are assumed to suffice."""
     machines = scalable_pool.machines
     if machines is not None:
         most = {name: find_largest_size(machines, name) for name in pod.requests}

@@ -1,14 +1,14 @@
-"""Predicts what becomes of a server if it started now, from the pod that would be created.
+"""Predicts whether a server would start now, later or never, from the pod that would be created.
 
-A verdict is advice. Only NEVER stops a start, so it requires all of this: the data is fresh; no node could take the pod
-even if it were empty and healthy; no declared or autoscaled node pool could; no other autoscaler is visible; and no
-devices can be hidden. Every other doubt makes the verdict UNKNOWN.
+A verdict is advice; only the verdict NEVER stops a start. NEVER requires all of this: the data is fresh; no node could
+take the pod even if it were empty and healthy; no new node of a known node pool could take the pod; no unknown
+autoscaler may add a node; and no devices that the pod requests can be hidden. In doubt, the verdict is UNKNOWN.
 
 The verdict also counts the pods that wait for the same nodes and are scheduled first.
 
-Devices can be hidden for a while: kubelet deletes a DRA driver's ResourceSlices when it starts, until the driver
-registers again (pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go, ``wipeResourceSlices``), and reports 0 units of a
-device plugin for that time. Some hubs cannot read DeviceClasses, so they do not know which resources are DRA devices.
+Devices can be hidden for a while after kubelet starts: it deletes the ResourceSlices of DRA drivers until they register
+again (pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go, ``wipeResourceSlices``), and reports 0 units of device plugins
+for that time. A hub that cannot read DeviceClasses does not know which resources are DRA devices.
 """
 
 from __future__ import annotations
@@ -47,15 +47,14 @@ _MAX_COMPARED_CHOICES = 64
 def find_pods_ahead(
     pod: Pod, waiting: Iterable[Pod], *, nodes: Sequence[Node], gpu: GPUType | None = None
 ) -> tuple[Pod, ...]:
-    """Return the pending pods that compete with a pod and are scheduled before it, in no order.
+    """Return the pending pods that compete with a pod and are scheduled before it, in any order.
 
-    They request an extended resource that it requests too (or none, if it requests none), and could run on a node that
-    could take it. kube-scheduler
-    takes higher priorities first, then older pods (queuesort/priority_sort.go). A pod that does not exist yet is the
-    last of its priority.
+    A competing pod could run on a node that could take the pod. It also requests one of the pod's extended resources,
+    or none if the pod requests none. kube-scheduler takes higher priorities first, then older pods
+    (queuesort/priority_sort.go). A pod that does not exist yet counts as the youngest.
 
     :param nodes: nodes that could take the pod.
-    :param gpu: the GPU type of all these nodes; if there are no nodes, pods are compared with the labels of the type.
+    :param gpu: the GPU type of all these nodes; if there are no nodes, its labels decide whether a pod competes.
     """
     devices = _list_devices(pod)
     shared: dict[tuple[int, ...], bool] = {}
@@ -89,7 +88,7 @@ def _is_before(other: Pod, pod: Pod) -> bool:
 def _share_a_node(own: PodConstraints, other: PodConstraints, *, nodes: Sequence[Node], gpu: GPUType | None) -> bool:
     if own is other or (own.node_selector == other.node_selector and own.node_terms == other.node_terms):
         return True
-    # Fast path: the other pod's selector excludes every node of this type. Without nodes it is the only check.
+    # Fast path: the other pod's selector excludes every node of this type. Without nodes, this is the only check.
     if gpu is not None and not any(may_match_node_affinity(match, other) for match in gpu.label_matches):
         return False
     if not nodes:
@@ -100,9 +99,9 @@ def _share_a_node(own: PodConstraints, other: PodConstraints, *, nodes: Sequence
 def may_need_unseen_devices(pod: Pod, table: NodeTable, *, dra_resources: frozenset[str] | None) -> bool:
     """Return whether a pod that no node could take may request devices that are hidden for now.
 
-    This is so if no node has the resource at all, or if hidden devices are all that a node lacks.
+    This is so if no node has the requested resource at all, or if a node lacks nothing but hidden devices.
 
-    :param dra_resources: as ``dra_resources`` of :class:`~gpuspawner.core.cluster.state.Inventory`.
+    :param dra_resources: extended resources that map to DRA device classes; None if the hub could not read them.
     """
     extended = {name for name, number in pod.requests.items() if number and "/" in name}
     if not extended:
@@ -118,7 +117,7 @@ MAX_DATA_AGE_S = 60.0
 """Seconds; older data about the cluster makes every verdict UNKNOWN."""
 
 _MAX_PLACES = 100
-"""Most free places that are counted."""
+"""Most free places (servers like this that could start now) that are counted."""
 
 _UNREADABLE = gettext_lazy("the nodes of the cluster cannot be read")
 _UNREADABLE_PODS = gettext_lazy("what is free cannot be read")
@@ -147,13 +146,13 @@ class Outcome(StrEnum):
 class Verdict:
     """When a server starts, and why not now. Fields that do not apply to the outcome are None or empty.
 
-    :param outcome: when it starts.
-    :param places: for NOW, how many such servers could start.
+    :param outcome: when the server starts.
+    :param places: for NOW, how many servers like this could start.
     :param places_exact: for NOW, whether ``places`` is exact; otherwise it is a lower bound.
     :param minutes: for AFTER_SCALE_UP, how long a new node takes; None when unknown.
     :param pool: for AFTER_SCALE_UP, the display name of the node pool that grows.
-    :param is_sure: for AFTER_SCALE_UP, whether a large enough node is certain; otherwise nothing known speaks against
-        it.
+    :param is_sure: for AFTER_SCALE_UP, whether the size of the new node is known and large enough. False =
+        Karpenter chooses the size.
     :param ahead: for WAITS and AFTER_SCALE_UP, the number of pods that compete and are scheduled first.
     :param reason: why the outcome is not NOW, as a sentence; may be empty.
     :param age_s: seconds since the data about the cluster was last confirmed; None when unknown.
@@ -174,8 +173,8 @@ def predict_verdict(pod: Pod, inventory: Inventory, *, gpu: GPUType | None = Non
     """Return the verdict for a pod that does not exist yet or is pending.
 
     :param pod: the complete pod, with the admin's and KubeSpawner's additions.
-    :param inventory: the cluster, with the age of its data.
-    :param gpu: the chosen GPU type, named in reasons; its ``scale_up`` declares what can be added. None = none.
+    :param inventory: the cluster's state, with the age of its data.
+    :param gpu: the chosen GPU type, None without a GPU. Its ``scale_up`` says which nodes can be added.
     """
     known = get_occupancy(inventory)
     if known is None:
@@ -195,10 +194,10 @@ def predict_verdict(pod: Pod, inventory: Inventory, *, gpu: GPUType | None = Non
 
 
 def starts_now(pod: Pod, inventory: Inventory) -> bool:
-    """Return whether the verdict is NOW. It is cheaper than :func:`predict_verdict`, because it finds no reasons.
+    """Return whether the verdict is NOW. This is cheaper than :func:`predict_verdict`, which also finds reasons.
 
-    :param pod: the complete pod.
-    :param inventory: the cluster, with the age of its data.
+    :param pod: the complete pod, with the admin's and KubeSpawner's additions.
+    :param inventory: the cluster's state, with the age of its data.
     """
     known = get_occupancy(inventory)
     if known is None or not known.pods_known or not _is_fresh(inventory):
@@ -225,18 +224,18 @@ class _PodCase:
         self._groups: list[Sequence[Node]] = []
         self._nodes: list[Node] = []
         self._reserved = False
-        # Most pods fit; they need neither nodes nor pools for a reason.
+        # Most pods fit. Only the reason why a pod does not fit requires the nodes and node pools.
         if self._survey.answer is Answer.NO:
             self._find_nodes()
             self._find_node_pools()
 
     def explain_blocked(self) -> str:
-        """Return why no present or declared node could ever take the pod, empty if one could."""
-        # A controller that removes the gates, such as Kueue, may add tolerations and a node selector.
+        """Return why no existing node, and no new node of a known pool, could ever take the pod; "" if one could."""
+        # A controller that removes scheduling gates, such as Kueue, may change the pod's tolerations and selector.
         if self._survey.fit_if_empty or self._survey.answer is not Answer.NO or self._pod.constraints.is_gated:
             return ""
         pod, growing = self._pod, self._scalable_pools
-        # A pool at its maximum size can grow again after it has lost a node.
+        # A pool at its maximum size can grow again after a node is removed.
         pools = [replace(each, max_new_nodes=None) for each in growing]
         if find_candidate_nodes(pod, self._groups) or any(check_new_node(each, pod) is not Answer.NO for each in pools):
             return ""
@@ -244,7 +243,7 @@ class _PodCase:
         return explain_never(pod, self._groups, gpu=self._gpu, reserved=self._reserved, scalable_pools=for_it)
 
     def explain_doubt(self, inventory: Inventory) -> str:
-        """Return what may contradict that the pod is blocked, empty if nothing does."""
+        """Return what could still let a blocked pod run, such as a new node, or "" if nothing could."""
         if may_need_unseen_devices(self._pod, self._occupancy.table, dra_resources=inventory.dra_resources):
             return _UNSEEN_DEVICES
         # The API server adds a RuntimeClass's tolerations when the pod is created, and the hub does not read them
@@ -254,11 +253,11 @@ class _PodCase:
         return _NEW_NODE if self._may_scale_up() else ""
 
     def _may_scale_up(self) -> bool:
-        """Return whether an autoscaler that is not declared may add a node for a blocked pod.
+        """Return whether an autoscaler that the settings do not declare may add a node for a blocked pod.
 
-        A declared ``scale_up`` of the type, or of all its members, is complete; NodePools that could not be read are
-        not. New nodes are like the present ones of their pool, so a type with nodes gains nothing unless the autoscaler
-        chooses machine sizes for pending pods.
+        If NodePools could not be read, it may. If the GPU type, or each of its members, has a ``scale_up``, it may not.
+        Otherwise labels on nodes decide: Karpenter may add nodes of any size, but other autoscalers add nodes like
+        those of an existing pool, which do not help a type that has nodes.
         """
         if self._pools is None:
             return True
@@ -309,7 +308,7 @@ class _PodCase:
         return Verdict(outcome=Outcome.WAITS, ahead=len(ahead), reason=why, age_s=inventory.age_s)
 
     def _find_nodes(self) -> None:
-        """Find the unreserved nodes of the GPU type; without a type, all nodes."""
+        """Find the nodes of the GPU type that taints do not reserve for other pods; without a type, all nodes."""
         table, alike = self._occupancy.table, build_node_grouping(self._pod)
         if self._gpu is None:
             self._groups = [[table.get_by_row(row) for row in pool.rows] for pool in table.group_nodes(alike)]
@@ -322,7 +321,7 @@ class _PodCase:
         self._nodes = [node for group in self._groups for node in group]
 
     def _find_node_pools(self) -> None:
-        """Find the node pools that can grow: of ``scale_up``, derived from present nodes, and of autoscalers."""
+        """Find the node pools that can grow: from ``scale_up``, NodePools, and machine sizes of existing nodes."""
         own = build_scale_up_pools(self._gpu, self._nodes) if self._gpu is not None else ()
         pools = [add_gpu_sizes(each, self._gpu) for each in self._pools or ()]
         self._scalable_pools = (*own, *derive_pools_from_nodes(pools, self._nodes), *pools)
@@ -333,5 +332,5 @@ def _make_unknown(inventory: Inventory, reason: str) -> Verdict:
 
 
 def _rank_node_pool(scalable_pool: ScalableNodePool) -> tuple[bool, float, bool]:
-    """Return a sort key: shortest time first, then certain before uncertain machines."""
+    """Return a sort key: pools with the shortest time first, then those with a known machine size first."""
     return scalable_pool.minutes is None, scalable_pool.minutes or 0.0, scalable_pool.machines is not None

@@ -9,7 +9,7 @@ from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S, Outcome, Verdict
 
 
 def format_verdict(verdict: Verdict) -> str:
-    """Return a verdict as a sentence: "Starts now: 3 places left.".
+    """Return a verdict as a sentence, such as "Starts now: 3 places left.".
 
     :param verdict: the verdict.
     """
@@ -28,7 +28,7 @@ def format_verdict(verdict: Verdict) -> str:
 
 
 def format_verdict_label(verdict: Verdict) -> str:
-    """Return a verdict in a few words without a full stop: "Starts now: 3 left".
+    """Return a verdict in a few words without a period, such as "Starts now: 3 left".
 
     :param verdict: the verdict.
     """
@@ -86,7 +86,7 @@ def _format_waits(reason: str, ahead: str) -> str:
 def _format_unknown(reason: str, verdict: Verdict) -> str:
     if verdict.age_s is None or verdict.age_s <= MAX_DATA_AGE_S:
         return gettext("Unknown: {reason}.", reason=reason) if reason else gettext("Unknown.")
-    age = format_age(verdict.age_s)  # the data is too old to rely on
+    age = format_age(verdict.age_s)  # The verdict is UNKNOWN because the data is this old.
     return (
         gettext("Unknown: {reason} ({age}).", reason=reason, age=age)
         if reason
@@ -95,7 +95,7 @@ def _format_unknown(reason: str, verdict: Verdict) -> str:
 
 
 def _format_ahead(verdict: Verdict) -> str:
-    """Return how many servers are ahead."""
+    """Return a clause that says how many servers are scheduled first, or "" if this is unknown."""
     if verdict.ahead is None:
         return ""
     if verdict.ahead == 0:

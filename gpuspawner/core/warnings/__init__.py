@@ -1,8 +1,8 @@
 """Finds what an admin should fix: unusable GPUs, presets that cannot start, settings that name missing GPU types.
 
-Enters: the nodes, the catalog built from them, the presets and the policy of the settings.
-Leaves: :class:`AdminWarning` values, and the same in words for the form and the hub's log.
-It must not reach users: warnings name nodes, labels and taints. It knows neither pods nor requests.
+Input: the nodes, the catalog built from them, the presets and the policy of the settings.
+Output: :class:`AdminWarning` values, and texts of them for the form and the hub's log. Only admins may see warnings,
+because warnings name nodes, labels and taints. This package uses neither pods nor user options.
 
 :mod:`.nodes` checks the nodes' GPUs. :mod:`.presets_and_policy` checks presets, rules and pools. :mod:`.wording`
 groups and shortens warnings for display.

@@ -18,7 +18,7 @@ from gpuspawner.core.text.wording import format_list, sanitize_name
 
 
 class WarningKind(StrEnum):
-    """The kinds of warnings, in display order."""
+    """The kinds of warnings, in the order in which the form and the log show them."""
 
     PRESET = "preset"
     POLICY = "policy"
@@ -36,11 +36,11 @@ class AdminWarning:
     """A warning about some nodes, presets or settings.
 
     :param kind: the kind of problem.
-    :param resource: the extended resource; empty if there is none.
+    :param resource: the extended resource that the problem is about; empty if it is about none.
     :param message: one or more sentences with the problem and its fix.
-    :param nodes: names of the nodes, sorted.
-    :param presets: slugs of the presets; only if ``nodes`` is empty.
-    :param settings: paths of the settings; only if the other two are empty.
+    :param nodes: names of the affected nodes, sorted.
+    :param presets: slugs of the affected presets; only if ``nodes`` is empty.
+    :param settings: paths of the affected settings; only if ``nodes`` and ``presets`` are empty.
     """
 
     kind: WarningKind
@@ -70,8 +70,8 @@ def find_node_warnings(
 
     :param nodes: all nodes.
     :param catalog: the catalog built from these nodes.
-    :param table: the GPU models.
-    :param tolerations: tolerations of every server, besides those of the types.
+    :param table: the known GPU models.
+    :param tolerations: tolerations that every server has, besides those of the GPU types.
     """
     types = (*catalog.gpus.values(), *catalog.hidden)
     matched = {key for gpu in types for match in gpu.label_matches for key in match}
@@ -93,9 +93,9 @@ def _is_settled(node: Node) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NodeInspection:
-    """Checks one node after another.
+    """Checks the GPUs of nodes, one node per call.
 
-    :param ambiguous: Karpenter's models that some nodes offer whole and others in parts.
+    :param ambiguous: GPU models in Karpenter's labels that some nodes offer as whole GPUs and other nodes in parts.
     """
 
     catalog: Catalog
@@ -115,7 +115,7 @@ class _NodeInspection:
             yield from self._list_resource_warnings(node, resource)
 
     def _list_resource_warnings(self, node: Node, resource: str) -> Iterator[AdminWarning]:
-        """Yield the problems with one GPU resource; at most one reason why users cannot choose it."""
+        """Yield at most one reason why users cannot choose a GPU resource, and a warning if its GPUs are broken."""
         types = [
             gpu for gpu in self.catalog.gpus.values() if gpu.resource == resource and gpu.matches_labels(node.labels)
         ]
@@ -145,7 +145,7 @@ class _NodeInspection:
 
 
 def _warn_of_missing_type(offer: NodeGPU) -> AdminWarning:
-    """Return the sentence that no GPU type matches a node: the settings have none, and none could be discovered."""
+    """Return the warning that no GPU type matches a node: the settings have none, and none was discovered."""
     what = f"{offer.resource} ({sanitize_name(offer.model[1])})" if offer.model is not None else offer.resource
     message = (
         f"{what} is not offered: no GPU type of the settings matches the labels. "
@@ -155,7 +155,7 @@ def _warn_of_missing_type(offer: NodeGPU) -> AdminWarning:
 
 
 def _warn_of_unclear_labels(node: Node, resource: str, *, types: list[GPUType]) -> AdminWarning:
-    """Return why the labels do not tell which GPU a server would get."""
+    """Return the warning that a node's labels do not identify the GPU model that a server would get."""
     lead = f"{resource} is not offered" if not types else f"{resource} may not be what {types[0].slug} says"
     if _has_invalid_mig(node):
         return AdminWarning(kind=WarningKind.MIG_INVALID, resource=resource, message=f"{lead}: {_advise_on_mig(node)}")
@@ -167,10 +167,10 @@ def _warn_of_unclear_labels(node: Node, resource: str, *, types: list[GPUType]) 
 
 
 def _warn_of_missing_resource(node: Node) -> Iterator[AdminWarning]:
-    """Yield the problems with GPUs that labels show and no resource counts."""
+    """Yield the problems of a node whose labels show GPUs that no extended resource offers."""
     label = find_gpu_node_label(node.labels)
     if _has_invalid_mig(node):
-        # Under MIG strategy "single", NVIDIA's device plugin then offers nothing.
+        # With an invalid MIG layout and the MIG strategy "single", NVIDIA's device plugin offers no GPUs.
         yield AdminWarning(
             kind=WarningKind.MIG_INVALID, resource="", message=f"No GPU is offered: {_advise_on_mig(node)}"
         )
@@ -200,7 +200,7 @@ def _warn_of_uncounted_devices(node: Node) -> Iterator[AdminWarning]:
 
 
 def _list_blocking_taints(node: Node, types: Iterable[GPUType], *, tolerations: tuple[Toleration, ...]) -> list[str]:
-    """Return the keys of lasting taints that keep all types off a node; empty if a type tolerates all of them."""
+    """Return the keys of lasting taints that the types do not tolerate; empty if one type tolerates all of them."""
     keys: list[str] = []
     for gpu in types:
         untolerated = [

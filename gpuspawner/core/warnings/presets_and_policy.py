@@ -1,7 +1,7 @@
 """Warns admins about presets that cannot start, and about rules and pools that name unknown GPU types.
 
-The form leaves such presets out without a word. An unknown type in a rule or pool is no error, because a node with it
-may join later, but until then it allows and limits nothing.
+The form silently leaves out such presets. An unknown GPU type in a rule or pool is not an error, because a node with it
+may join the cluster later. Until then, the entry for this type has no effect.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpuspawner.core.warnings.nodes import AdminWarning, WarningKind
 
 
 def find_preset_warnings(presets: Mapping[str, Preset], catalog: Catalog) -> tuple[AdminWarning, ...]:
-    """Return why presets are missing from the form, one warning for all presets with the same reason.
+    """Return warnings that say why presets are missing from the form, one for all presets with the same reason.
 
     :param presets: slug → preset, from the settings.
     :param catalog: the catalog of a cluster whose nodes are known.
@@ -39,7 +39,7 @@ def find_preset_warnings(presets: Mapping[str, Preset], catalog: Catalog) -> tup
 
 def _explain_problem(problem: Problem, preset: Preset) -> str:
     if (problem.field, problem.code) == ("gpu", "unknown_choice"):
-        # The full message lists the types now offered; it would change, and be logged again, with every node.
+        # The full message lists the offered types. It would change, and be logged again, whenever nodes change.
         return f"There is no GPU type {quote(preset.options.get('gpu'))}."
     return problem.message
 
@@ -69,7 +69,7 @@ def find_policy_warnings(policy: Policy | None, catalog: Catalog) -> tuple[Admin
 
 
 def _list_named_types(policy: Policy) -> Iterator[tuple[str, str]]:
-    """Yield the path of each setting that names GPU types, with each slug."""
+    """Yield (path of the setting, slug) for each GPU type that the policy or a pool names."""
     rules = [("policy.default", policy.default)]
     rules += [(f"policy.groups.{name}", rule) for name, rule in policy.groups.items()]
     rules += [(f"policy.users.{name}", rule) for name, rule in policy.users.items()]

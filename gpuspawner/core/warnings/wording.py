@@ -10,11 +10,11 @@ from gpuspawner.core.text.wording import format_list, sanitize_name
 from gpuspawner.core.warnings.nodes import AdminWarning
 
 MAX_WARNINGS = 20
-"""Most warnings that are shown; unusual labels can cause any number of them."""
+"""Most warnings that are shown; unusual labels on nodes can cause any number of warnings."""
 MAX_WARNING_NAMES = 10
-"""Most nodes or presets that one warning names."""
+"""Most nodes, presets or settings that one warning names."""
 _MAX_NAME_LENGTH = 253
-"""Characters of a node's name in Kubernetes."""
+"""Most characters in a node's name in Kubernetes."""
 
 
 class WarningView(NamedTuple):
@@ -43,7 +43,7 @@ class WarningsView:
 
 
 def build_warnings_view(warnings: Sequence[AdminWarning]) -> WarningsView | None:
-    """Return warnings for display, None if there are none.
+    """Return warnings for display, or None if there are none.
 
     :param warnings: all warnings, in display order.
     """
