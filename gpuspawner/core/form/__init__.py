@@ -1,4 +1,4 @@
-"""Builds the view of the form: everything that the hub's templates and the form's script show to a user.
+"""Builds the view of the form: everything that the hub's templates and form.js show to a user.
 
 Input: the catalog, the user's limits, the cluster's state, the verdict, and the user options of an earlier start.
 Output: :class:`FormView`, plain values and texts in the language of the current request. This package contains no HTML
@@ -7,7 +7,7 @@ and makes no decisions: `core.policy` decides what a user may have, `core.verdic
 - ``views`` declares the view, and the cache that keeps parts of it for all users: start there.
 - ``fields`` fills in the fields from saved user options, or from a submitted form with errors.
 - ``build`` builds the view, and encodes the part of it that form.js reads.
-- ``policy`` builds images, limits and denials as one user sees them.
+- ``policy`` applies one user's limits and denials to images and GPU types.
 - ``wording`` writes capacities, selections and differences as text.
 """
 

@@ -159,7 +159,7 @@ def can_add_nodes(gpu: GPUType, scalable_pools: Iterable[ScalableNodePool] | Non
     """Return whether an autoscaler may add nodes with a GPU type.
 
     :param gpu: the GPU type. A ``scale_up`` setting of the type, or of a type that it combines, means yes.
-    :param scalable_pools: node pools that autoscalers may enlarge. None means that they are unknown, and yes.
+    :param scalable_pools: node pools that autoscalers may enlarge. None (unknown) means yes, too.
     """
     return (
         _find_fastest_scale_up(gpu) is not None

@@ -80,7 +80,7 @@ def format_field_values(selection: Selection) -> dict[str, str]:
 def restore_fields(
     options: Mapping[str, object] | None, catalog: Catalog, *, explain_denial: DenialExplainer | None = None
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return field name → text, and field name → notice about a saved value that could not be restored.
+    """Return the text of each field, and a notice for each field whose saved value could not be restored.
 
     :param options: saved user options, untrusted; None for the defaults.
     :param catalog: what the user may choose from.

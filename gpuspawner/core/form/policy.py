@@ -148,7 +148,7 @@ def apply_allowance_to_images(views: Iterable[ImageView], allowance: Allowance) 
 
 
 def find_gpu_denial(slug: str, allowance: Allowance) -> Denial | None:
-    """Return why a GPU type is denied, or None. If the user may start no server at all, the form says so elsewhere.
+    """Return why a GPU type is denied, or None. A user who may start no server gets None: the form says this once.
 
     :param slug: the GPU type's slug.
     :param allowance: what the user may have.

@@ -40,7 +40,7 @@ class Admission:
     :param options: the user options that JupyterHub stores for it.
     :param placement: what the pod must contain.
     :param gpu: the GPU type without the person's limits, None without a GPU.
-    :param pools: slugs of the GPU pools that the server counts towards.
+    :param pools: slugs of the GPU pools (GPU limits shared by groups) that the server counts towards.
     """
 
     selection: Selection

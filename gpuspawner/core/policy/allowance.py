@@ -88,11 +88,11 @@ class DeniedTypes(Sequence[GPUType]):
 class Allowance:
     """What one person may have now, in one more server.
 
-    The hub makes a new allowance for each request, because its texts are in the language of the request.
+    The hub makes a new allowance for each request. Its texts are in the language of the request.
 
     :param full_catalog: the catalog without the person's limits.
     :param person: the user whom the server is for.
-    :param rule: the person's merged rule.
+    :param rule: the person's rule, merged from the default, the groups and the user's own rule.
     :param usage: what other servers use, and what the namespace's ResourceQuotas leave.
     """
 
@@ -339,7 +339,7 @@ class Allowance:
 def resolve_allowance(catalog: Catalog, person: Person, *, usage: Usage) -> Allowance:
     """Return what a person may have now.
 
-    :param catalog: the full catalog, with the policy.
+    :param catalog: the catalog without any user's limits, with the policy.
     :param person: the user whom the server is for.
     :param usage: what other servers use, and what the namespace's ResourceQuotas leave.
     """

@@ -44,10 +44,10 @@ def list_gpu_limits(
     For a combined type, the limits of its members apply, too: which member the pod gets is unknown until it runs.
 
     :param gpu: a type of the catalog.
-    :param catalog: the full catalog.
+    :param catalog: the catalog without any user's limits.
     :param person: the user whom the server is for.
-    :param rule: the person's merged rule.
-    :param usage: what other servers use.
+    :param rule: the person's rule, merged from the default, the groups and the user's own rule.
+    :param usage: what other servers use, and what ResourceQuotas leave.
     """
     type_rules = tuple(list_type_rules(gpu, rule))
     if not type_rules or type_rules[0][0] is not gpu:
@@ -70,8 +70,8 @@ def count_used_gpus(slug: str, catalog: Catalog, *, usage: Usage) -> int:
     """Return how many GPUs of a type the person's other servers hold. GPUs of an unknown type count, too.
 
     :param slug: slug of the type.
-    :param catalog: the full catalog.
-    :param usage: what other servers use.
+    :param catalog: the catalog without any user's limits.
+    :param usage: what other servers use, and what ResourceQuotas leave.
     """
     return sum(each.count for each in _list_holders(slug, catalog, usage=usage))
 
@@ -80,7 +80,7 @@ def list_type_rules(gpu: GPUType, rule: Rule) -> Iterator[tuple[GPUType, GPUType
     """Yield a type and the types that it combines, each with its limits in a rule; skip types that the rule lacks.
 
     :param gpu: the type.
-    :param rule: the person's merged rule.
+    :param rule: the person's rule, merged from the default, the groups and the user's own rule.
     """
     members = ((each, find_member_rule(rule, each.slug, combined=gpu.slug)) for each in gpu.members)
     for each, found in ((gpu, rule.find_type_rule(gpu.slug)), *members):
@@ -101,13 +101,13 @@ def _list_server_names(servers: Collection[ServerUsage]) -> tuple[str, ...]:
 
 
 def _choose_code(code: str, most: int) -> str:
-    """Return the code of a limit, or that of a forbidden GPU type for a limit of 0."""
+    """Return ``code``, or the code of a forbidden GPU type if the limit is 0."""
     return code if most > 0 else denials.GPU_NOT_ALLOWED
 
 
 def _list_counted_slugs(slug: str, catalog: Catalog, *, asked: str) -> tuple[str, ...]:
     if not is_known_type(catalog, slug):
-        return (asked,)  # The server's type is unknown or was removed: count its GPUs as the asked type.
+        return (asked,)  # The server's type is unknown or was removed: its GPUs may be of the type ``asked``.
     gpu = catalog.gpus.get(slug)
     return (slug,) if gpu is None else (slug, *(each.slug for each in gpu.members))
 

@@ -90,7 +90,7 @@ def find_member_rule(rule: Rule, slug: str, *, combined: str) -> GPUTypeRule | N
     Only rules that allow the combined type count. Another group may allow only the member, with a limit: this limit
     does not apply to servers that choose the combined type.
 
-    :param rule: the person's merged rule.
+    :param rule: the person's rule, merged from the default, the groups and the user's own rule.
     :param slug: slug of the member.
     :param combined: slug of the combined type.
     """
@@ -143,7 +143,7 @@ def _join_types(
 ) -> dict[str, GPUTypeRule]:
     """Return the GPU types of two rules joined; the key ``*`` of a rule matches types that the rule does not name.
 
-    :param either: keep a type that only one rule allows.
+    :param either: whether to keep types that only one of the rules allows.
     """
     joined = {}
     for slug in dict.fromkeys([*one, *other]):
@@ -190,7 +190,7 @@ def resolve_rule(policy: Policy, person: Person) -> Rule:
     """Return the merged rule of a person; a person whose groups could not be read has no groups here.
 
     :param policy: all rules of the admin.
-    :param person: the user, with groups.
+    :param person: the user, with the user's groups.
     """
     mine = [policy.groups[group] for group in sorted(person.normalized_groups) if group in policy.groups]
     given = [overlay_rule(policy.default, rule) for rule in mine if not rule.deny]
@@ -204,10 +204,10 @@ def resolve_rule(policy: Policy, person: Person) -> Rule:
 
 
 def find_gpu_pools(policy: Policy | None, person: Person, *, gpu: GPUType | None) -> tuple[str, ...]:
-    """Return the slugs of the pools that a person's server counts towards, in the order of the settings.
+    """Return the slugs of the GPU pools (GPU limits shared by groups) that a server counts towards, in settings order.
 
     :param policy: all rules of the admin; None = no pools.
-    :param person: the user, with groups.
+    :param person: the server's user, with the user's groups.
     :param gpu: the server's GPU type, None without a GPU.
     """
     if policy is None or gpu is None:

@@ -18,7 +18,7 @@ from gpuspawner.core.policy.usage import ServerUsage
 from gpuspawner.core.request.pod_requirements import ANNOTATION_PREFIX
 
 POOLS_ANNOTATION = f"{ANNOTATION_PREFIX}pools"
-"""Annotation of a server's pod: slugs of its GPU pools, comma-separated; empty for none."""
+"""Annotation of a server's pod: slugs of its GPU pools (GPU limits shared by groups), comma-separated; may be empty."""
 
 _GPU_ANNOTATION = f"{ANNOTATION_PREFIX}gpu"
 _GPU_COUNT_ANNOTATION = f"{ANNOTATION_PREFIX}gpu-count"
@@ -98,7 +98,7 @@ def build_server_usage(
     """Return which GPUs a server holds, derived from its pod.
 
     :param pod: the server's pod.
-    :param catalog: the full catalog.
+    :param catalog: the catalog without any user's limits.
     :param labels: labels of the pod's node; None if unknown.
     :param groups: normalized groups of the pod's owner, for pods without the pools annotation. If the hub could not
         read them (None), the server counts towards the pools of all groups.
@@ -121,7 +121,7 @@ def build_server_usage(
 def is_known_type(catalog: Catalog, slug: str) -> bool:
     """Return whether the catalog has a GPU type, offered or hidden. It lacks types that the admin has removed.
 
-    :param catalog: the full catalog.
+    :param catalog: the catalog without any user's limits.
     :param slug: slug of the type, for example from a pod's annotation.
     """
     return slug in catalog.gpus or any(gpu.slug == slug for gpu in catalog.hidden)
@@ -145,7 +145,7 @@ def _guess_types(
 
 
 def _find_pools(policy: Policy | None, groups: Collection[str] | None, *, slugs: Collection[str]) -> tuple[str, ...]:
-    """Return the slugs of the GPU pools that a server counts towards.
+    """Return the slugs of the GPU pools (GPU limits shared by groups) that a server counts towards.
 
     :param groups: normalized groups of the server's owner; None = unknown: pools of all groups count.
     :param slugs: possible types of the server's GPUs; empty = unknown: pools of all types count.

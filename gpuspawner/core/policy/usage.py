@@ -22,7 +22,7 @@ class ServerUsage:
     :param name: name of a named server; empty for the default server.
     :param gpu: slug of the GPU type, None without a GPU; empty if the type is unknown.
     :param count: GPUs that the server holds or waits for.
-    :param pools: slugs of the GPU pools that the server has counted towards since its start.
+    :param pools: slugs of the GPU pools (GPU limits shared by groups) to which the server counts, fixed at its start.
     """
 
     owner: str
@@ -46,7 +46,7 @@ class RemainingQuota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What all servers use except the one that is being admitted.
+    """What all servers use except the server that is about to start.
 
     :param own: the person's other servers.
     :param pools: slug of a GPU pool → GPUs in use that count towards the pool; pools without GPUs in use are missing.

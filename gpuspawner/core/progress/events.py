@@ -216,7 +216,7 @@ def _scrub_message(event: SourcedEvent, *, name: str, namespace: str) -> str:
 
 
 def _remove_names(event: SourcedEvent) -> str:
-    """Return an event's message without names, labels and taints."""
+    """Return an event's message with names, labels and taints redacted, by the rules for its source."""
     message = event.message
     if event.source is EventSource.CLUSTER_AUTOSCALER:
         return _IN_BRACES.sub(lambda found: found[0] if _NODE_GROUP.fullmatch(found[0]) else REDACTED, message)
@@ -239,7 +239,7 @@ def _keep_known_phrases(known: re.Pattern[str], message: str) -> str:
 
 
 def _is_part_of_own_name(found: str, own: str) -> bool:
-    """Return whether a text is ``own`` without its prefix up to the first dash, or a beginning of it up to a dash."""
+    """Return whether ``own`` continues with ``found`` after its first dash: ``ada`` in ``jupyter-ada--lab``."""
     return f"{own.partition('-')[2]}-".startswith(f"{found}-")
 
 

@@ -74,7 +74,7 @@ class QueuePlace:
 class Facts:
     """One observation of a start.
 
-    :param pod: v1 Pod in JSON; None if it does not exist (any more), and for a terminating pod of an earlier start.
+    :param pod: v1 Pod in JSON; None if it does not exist, or if it is a terminating pod of an earlier start.
     :param events: v1 Events in JSON, oldest first. Events of earlier pods with the same name are ignored.
     :param since_s: seconds since the start began.
     :param timeout_s: seconds since the start began at which the hub gives up; None = never, or unknown.
@@ -109,7 +109,7 @@ class Report:
         :func:`gpuspawner.core.progress.events.scrub_event`; None without an event.
     :param is_alarm: whether there is a problem, even if the start may still succeed.
     :param failure: why the start must end now; only in stage FAILED.
-    :param lacks_room: whether the pod waits for capacity: devices, CPU, memory, its turn, or a new node.
+    :param lacks_room: whether the pod waits for capacity: devices, CPU, memory, its turn in a queue, or a new node.
     """
 
     stage: Stage

@@ -79,7 +79,7 @@ def is_queued_by_kueue(pod: Mapping[str, object]) -> bool:
 
 
 def is_bound(pod: Mapping[str, object]) -> bool:
-    """Return whether kube-scheduler has bound a pod to a node."""
+    """Return whether a pod is bound to a node."""
     return bool(as_text(as_dict(pod.get("spec")).get("nodeName")))
 
 

@@ -198,7 +198,7 @@ class Tracker:
 
 
 def _describe_missing_events(message: ProgressMessage, facts: Facts) -> str:
-    """Return a sentence that reasons may be missing if the hub cannot read events, else ""."""
+    """Return a sentence that says that reasons may be missing if the hub cannot read events; "" if it can."""
     if not facts.lacks_events or message.stage not in _STAGES_FROM_EVENTS:
         return ""
     return gettext("The hub may not read the cluster's events, so a reason may be missing here.")

@@ -80,7 +80,7 @@ def describe_waiting(facts: Facts, events: Sequence[SourcedEvent], *, is_early: 
 
 
 def _needs_repair(refusals: SchedulerRefusals) -> bool:
-    """Return whether something other than capacity keeps the pod off every node."""
+    """Return whether the pod waits for a repair (of a volume or a node, for example) instead of capacity."""
     return any(each in refusals.counts for each in _REPAIR_REASONS) and not any(
         each in refusals.counts for each in _ROOM_REASONS
     )

@@ -83,7 +83,7 @@ class Problems:
 
     @property
     def is_full(self) -> bool:
-        """Whether further problems would be dropped."""
+        """Whether there are as many problems as one error can report; further problems are dropped."""
         return len(self._by_field) >= _MAX_PROBLEMS
 
     def __contains__(self, field: str) -> bool:

@@ -108,8 +108,8 @@ class ChoiceField(Field):
     :param section: key of the entries in the settings and in the data for form.js.
     :param title: name of the field, written for the middle of a sentence.
     :param gone: notice in the form that a saved choice is no longer offered, with ``{saved}`` and ``{name}``.
-    :param not_allowed: sentence that the user may not have the entry ``{name}``; empty if the policy has no rules for
-        this field.
+    :param not_allowed: sentence that says that the user may not have the entry ``{name}``; empty if rules of the policy
+        cannot restrict this field.
     """
 
     kind: FieldKind = FieldKind.CHOICE

@@ -133,7 +133,7 @@ class _AlternativeSearch:
         return selection if self._check_fits(selection) else self._find_fewer_gpus(selection)
 
     def _find_fewer_gpus(self, selection: Selection) -> Selection | None:
-        """Return the selection with as many GPUs as fit, but fewer than now, or None if not even one GPU fits."""
+        """Return the selection with fewer GPUs, as many as fit, or None if not even one GPU fits."""
         found = _bisect_largest(
             1, selection.gpu_count - 1, fits=lambda count: self._check_fits(replace(selection, gpu_count=count))
         )

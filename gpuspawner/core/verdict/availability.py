@@ -4,8 +4,8 @@
 - ``healthy``: the units that are allocatable on ready nodes.
 - ``free``: healthy units that no pod requests, on nodes that accept new servers and have a pod slot left.
 
-Nodes with a lasting taint do not count if neither the type nor every server tolerates the taint. Unknown numbers are
-None, never 0.
+Nodes do not count if they have a taint that neither the type nor every server tolerates, unless the taint is transient
+(such as ``not-ready``). Unknown numbers are None, never 0.
 
 A free shape is the GPUs, CPU and memory that one node has free together. Only the Pareto front of the shapes is kept.
 
@@ -127,7 +127,7 @@ def count_availability(
 
 
 _MAX_EXACT_CHOICES = 16
-"""Most distinct constraints of pending pods that are compared node by node; users can create any number of them."""
+"""Largest number of distinct constraints of pending pods to compare node by node. It limits the time of a count."""
 
 
 class _TypeCounts:
@@ -261,7 +261,7 @@ def _count_existing(stock: TypeNodes, table: NodeTable) -> Availability:
 
 
 def _may_have_more(stock: TypeNodes, table: NodeTable) -> bool:
-    """Return whether a type without units may have some: its plugin is unregistered, or it has a RuntimeClass."""
+    """Return whether a type may have hidden units: a device plugin is unregistered, or the type has a RuntimeClass."""
     if any(has_silent_plugin(table.get_by_row(row), stock.gpu.resource) for pool in stock.pools for row in pool.rows):
         return True
     return stock.gpu.runtime_class is not None and stock.has_reserved_nodes(table)

@@ -41,7 +41,7 @@ from gpuspawner.core.text.wording import join_with_and, make_sentence
 from gpuspawner.core.verdict.reasons import explain_never, explain_wait, find_candidate_nodes
 
 _MAX_COMPARED_CHOICES = 64
-"""Most distinct constraints of pending pods that are compared with each node; users can create any number of them."""
+"""Largest number of distinct constraints of pending pods to compare with each node. It limits the time of a verdict."""
 
 
 def find_pods_ahead(
@@ -114,7 +114,7 @@ def may_need_unseen_devices(pod: Pod, table: NodeTable, *, dra_resources: frozen
 
 
 MAX_DATA_AGE_S = 60.0
-"""Seconds; older data about the cluster makes every verdict UNKNOWN."""
+"""If data about the cluster is older than this many seconds, every verdict is UNKNOWN."""
 
 _MAX_PLACES = 100
 """Most free places (servers like this that could start now) that are counted."""
@@ -151,8 +151,8 @@ class Verdict:
     :param places_exact: for NOW, whether ``places`` is exact; otherwise it is a lower bound.
     :param minutes: for AFTER_SCALE_UP, how long a new node takes; None when unknown.
     :param pool: for AFTER_SCALE_UP, the display name of the node pool that grows.
-    :param is_sure: for AFTER_SCALE_UP, whether the size of the new node is known and large enough. False =
-        Karpenter chooses the size.
+    :param is_sure: for AFTER_SCALE_UP, whether the size of the new node is known and large enough. False = the size is
+        not known in advance, because Karpenter chooses it.
     :param ahead: for WAITS and AFTER_SCALE_UP, the number of pods that compete and are scheduled first.
     :param reason: why the outcome is not NOW, as a sentence; may be empty.
     :param age_s: seconds since the data about the cluster was last confirmed; None when unknown.
@@ -210,7 +210,7 @@ def _is_fresh(inventory: Inventory) -> bool:
 
 
 class _PodCase:
-    """One pod in one cluster, with the nodes and node pools that matter to it."""
+    """One pod in one cluster, with the nodes and node pools that are relevant for the pod."""
 
     def __init__(
         self, pod: Pod, occupancy: Occupancy, *, gpu: GPUType | None, pools: tuple[ScalableNodePool, ...] | None
@@ -243,7 +243,7 @@ class _PodCase:
         return explain_never(pod, self._groups, gpu=self._gpu, reserved=self._reserved, scalable_pools=for_it)
 
     def explain_doubt(self, inventory: Inventory) -> str:
-        """Return what could still let a blocked pod run, such as a new node, or "" if nothing could."""
+        """Return what could let a pod run although no known node could take it (a new node, for example), or ""."""
         if may_need_unseen_devices(self._pod, self._occupancy.table, dra_resources=inventory.dra_resources):
             return _UNSEEN_DEVICES
         # The API server adds a RuntimeClass's tolerations when the pod is created, and the hub does not read them
@@ -253,7 +253,7 @@ class _PodCase:
         return _NEW_NODE if self._may_scale_up() else ""
 
     def _may_scale_up(self) -> bool:
-        """Return whether an autoscaler that the settings do not declare may add a node for a blocked pod.
+        """Return whether an unknown autoscaler may add a node for a pod that no known node or pool could take.
 
         If NodePools could not be read, it may. If the GPU type, or each of its members, has a ``scale_up``, it may not.
         Otherwise labels on nodes decide: Karpenter may add nodes of any size, but other autoscalers add nodes like
@@ -267,7 +267,7 @@ class _PodCase:
         return left.any_size or (left.fixed_size and (self._gpu is None or not self._nodes))
 
     def predict(self, inventory: Inventory) -> Verdict:
-        """Return the verdict for a pod that is not blocked, from fresh and complete data."""
+        """Return the verdict for a pod that some node may take at some time; the data must be fresh and complete."""
         found, age_s = self._survey, inventory.age_s
         if found.answer is Answer.YES:
             return Verdict(outcome=Outcome.NOW, places=found.places, places_exact=found.places_exact, age_s=age_s)

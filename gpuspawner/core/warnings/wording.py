@@ -32,7 +32,7 @@ class WarningView(NamedTuple):
 class WarningsView:
     """All warnings for display.
 
-    :param summary: how many presets, nodes and settings have problems; a sentence without its full stop.
+    :param summary: how many presets, nodes and settings have problems; a sentence without its period.
     :param flags: the first :data:`MAX_WARNINGS` warnings.
     :param more: a sentence with the number of warnings left out; empty for none.
     """
