@@ -79,7 +79,7 @@ from gpuspawner.core.verdict.wording import format_verdict, format_verdict_label
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveState:
-    """The values in one form that depend on the cluster's current state.
+    """The cluster's current state for one form: counts of GPUs and verdicts.
 
     :param availabilities: availability of each GPU type, in the catalog's order; None = count it from the inventory.
     :param verdict: whether the selection in the fields can start; None if the fields hold no valid selection.

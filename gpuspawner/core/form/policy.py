@@ -178,7 +178,7 @@ def apply_allowance_to_gpu(
 
 
 def build_policy_view(allowance: Allowance, values: Mapping[str, str]) -> PolicyView | None:
-    """Return the limits that the form shows outside of its fields, or None if the user has no limits.
+    """Return the user's limits, apart from denials of single images, GPU types and presets; None without limits.
 
     :param allowance: what the user may have.
     :param values: field name → text in the field.

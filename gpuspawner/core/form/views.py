@@ -116,7 +116,7 @@ class TimeView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyView:
-    """The user's limits that the form shows outside of its fields.
+    """The user's limits as the form shows them, apart from denials of single images, GPU types and presets.
 
     :param in_use: GPUs in use under each limit, one limit per line; may be empty.
     :param blocked: a sentence that says why the user may start no server at all, or "".

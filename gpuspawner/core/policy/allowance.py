@@ -197,7 +197,7 @@ class Allowance:
         return max(0, min([gpu.max_count, *(each.left for each in self._list_gpu_limits(gpu))]))
 
     def explain_max_count(self, slug: str) -> str:
-        """Return why a server may not have the type's ``max_count`` of GPUs, or "" if it may.
+        """Return why a server may not have as many GPUs as the type's ``max_count``, or "" if it may.
 
         :param slug: slug of the GPU type.
         """

@@ -4,8 +4,8 @@
 
 1. The ``default`` rule applies to every user.
 2. The rules of the person's groups override keys of the default. For each key, the most generous group wins.
-3. Rules of groups with ``deny`` lower the limits of the result.
-4. The person's own rule overrides keys of the result, or lowers its limits if the rule has ``deny``.
+3. Rules of groups with ``deny`` restrict the result.
+4. The person's own rule overrides keys of the result, or restricts the result if the rule has ``deny``.
 
 A key that a rule leaves out changes nothing. :func:`gpuspawner.core.catalog.policy_model.normalize_group` normalizes
 group names; user names are compared without normalization.

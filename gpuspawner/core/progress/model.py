@@ -27,7 +27,7 @@ START_FAILURE_CODES = frozenset(
         "container_config",
     }
 )
-"""All codes of :class:`StartFailure`. ``refused_by_admission`` means that the API server refused to create the pod."""
+"""All codes of :class:`StartFailure`. ``refused_by_admission`` means that an admission controller refused the pod."""
 
 
 class Stage(StrEnum):

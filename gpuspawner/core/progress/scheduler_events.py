@@ -1,8 +1,8 @@
 """Parses messages of kube-scheduler and of autoscalers about a pending pod.
 
 kube-scheduler up to 1.33 and from 1.34.2 writes: ``0/5 nodes are available: 2 Insufficient nvidia.com/gpu, 3 node(s)
-had untolerated taint(s). preemption: …``. A node can count under several reasons. The API cuts the message of an event
-at 1024 characters; the condition PodScheduled has the whole message. The text after ``preemption:`` is ignored.
+had untolerated taint(s). preemption: …``. A node can count under several reasons. kube-scheduler cuts the message of an
+event at 1024 characters; the condition PodScheduled has the whole message. The text after ``preemption:`` is ignored.
 
 cluster-autoscaler, GKE's autoscaler and Karpenter report in events whether they add a node, or why they do not.
 """

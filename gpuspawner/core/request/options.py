@@ -114,7 +114,7 @@ def _read_text(name: str, value: object, *, problems: Problems) -> str | None:
 
 
 def _convert_types(texts: Mapping[str, str]) -> dict[str, object]:
-    """Return texts as user options: convert counts to numbers, add units, keep texts that :func:`validate` refuses."""
+    """Return texts as user options: convert counts to numbers, and add units. The validation refuses wrong texts."""
     options: dict[str, object] = dict(texts)
     for name in ("v", "gpu_count"):
         text = texts.get(name)

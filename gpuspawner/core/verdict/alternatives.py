@@ -21,7 +21,7 @@ MAX_FIT_CHECKS = 40
 """Most calls of ``fits`` for one selection."""
 
 _BISECTIONS = 6
-"""Most calls of ``fits`` in the bisection of one amount, besides that for the smallest; they find one of 64 steps."""
+"""Most calls of ``fits`` in the bisection of one amount, after one call for the smallest; they find one of 64 steps."""
 
 
 def find_alternatives(
