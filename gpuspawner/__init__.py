@@ -1,6 +1,6 @@
 """A JupyterHub spawner for Kubernetes with a form in which users pick GPUs by type and count.
 
-Names are loaded on first use, so that ``import gpuspawner`` loads neither JupyterHub nor pydantic.
+Its classes and functions are loaded on first use, so that ``import gpuspawner`` loads neither JupyterHub nor pydantic.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def __getattr__(name: str) -> Any:
     if name == "GPUSpawner":
         from gpuspawner.hub import spawner, startup  # noqa: PLC0415 - loaded when used
 
-        # JupyterHub loads its spawner class while it reads the configuration, so our part is checked at the right time.
+        # JupyterHub loads the spawner class while it reads its configuration; then it checks gpuspawner's settings.
         startup.watch_hub_config()
         return spawner.GPUSpawner
     if name == "configure":

@@ -1,4 +1,4 @@
-"""Finds the package's data folders, installed and in a checkout."""
+"""Finds gpuspawner's data folders, in an installed package or in a Git checkout."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def data_dir(name: str) -> Path:
-    """Return a data folder of the package.
+    """Return the path of a data folder of gpuspawner.
 
     :param name: ``templates``, ``locale`` or ``helm-values``.
     :raises FileNotFoundError: gpuspawner is installed without that folder.

@@ -1,13 +1,13 @@
-"""Reads the cluster through the Kubernetes API and answers from memory: which nodes and pods exist.
+"""Keeps the cluster's nodes and pods in memory, as read through the Kubernetes API.
 
-The hub's `kubernetes_asyncio` client enters. An :class:`~gpuspawner.core.cluster.state.Inventory` leaves, which says
-what is unknown, why, and how old the data is; reading it raises no error. Quotas, queue positions and volumes' nodes
-leave through their own classes. The room knows neither JupyterHub nor settings, forms or users.
+The hub passes its `kubernetes_asyncio` client to :class:`ClusterStore`, which returns an
+:class:`~gpuspawner.core.cluster.state.Inventory`: the nodes and pods, what is unknown and why, and the age of the data.
+A failed request raises no error there. This package deals with neither JupyterHub nor settings, forms or users.
 
-- `store`: one :class:`ClusterStore` for the process combines everything that is watched; the page sizes of lists.
-- `client`: send requests, parse answers, check rights.
+- `store`: combine all watches of the process in one :class:`ClusterStore`; set the page sizes of lists.
+- `client`: send requests to the API server, parse its answers, check the hub's rights.
 - `watch`: list and watch one resource.
-- `resources`: DRA devices, Karpenter NodePools, quotas, volumes, Kueue's queues.
+- `resources`: read DRA devices, Karpenter NodePools, quotas, volumes and positions in Kueue's queues.
 """
 
 from gpuspawner.kube.store import ClusterStore, CoreAPI, StoreTiming

@@ -1,7 +1,8 @@
 """Keeps the cluster's nodes and pods in memory for this process, with Karpenter's NodePools and DRA's devices.
 
-A form must neither fail nor wait because of the API server. Every failure therefore ends in an inventory that says what
-is unknown and why, or how old it is. NodePools and devices may fail without effect on nodes and pods.
+The form must neither fail nor wait because of the API server. After a failed request the store therefore returns an
+inventory that says what is unknown and why, or how old the data is. Nodes and pods stay known if only NodePools or
+devices cannot be read.
 """
 
 from __future__ import annotations
@@ -31,24 +32,24 @@ from gpuspawner.kube.watch.watch_loop import BEING_READ_AGAIN, HUB_STOPPING, NOT
 
 NODES_PER_PAGE = 100
 PODS_PER_PAGE = 500
-"""About as many bytes as :data:`NODES_PER_PAGE` nodes, whose labels and image lists are long."""
+"""A page of pods has about as many bytes as a page of nodes, whose labels and image lists are long."""
 DEVICES_PER_PAGE = 100
-"""Slices, claims or device classes; one slice may hold 128 devices."""
+"""ResourceSlices, ResourceClaims or DeviceClasses on a page of a list; one ResourceSlice may hold 128 devices."""
 
 RUNNING_PODS_SELECTOR = "status.phase!=Succeeded,status.phase!=Failed"
-"""Pods that hold or wait for resources. A pod that finishes leaves the selection, so a watch reports it as DELETED
-(``cacher/cache_watcher.go``, ``convertToWatchEvent``)."""
+"""Selects pods that hold or wait for resources. A pod that finishes is no longer selected, so a watch
+reports it as DELETED (``cacher/cache_watcher.go``, ``convertToWatchEvent``)."""
 
 STALE_AFTER_S = 45.0
-"""Age in seconds that data reaches only after failures."""
+"""Age in seconds above which nodes and pods count as stale; they reach it only after failed requests."""
 
 
 class CoreAPI(Protocol):
-    """The part of ``kubernetes_asyncio.client.CoreV1Api`` used here."""
+    """The part of ``kubernetes_asyncio.client.CoreV1Api`` that this module uses."""
 
     @property
     def api_client(self) -> Any:
-        """The ``ApiClient`` behind it."""
+        """The ``ApiClient`` of the ``CoreV1Api``."""
 
     @property
     def list_node(self) -> APIMethod:
@@ -56,7 +57,7 @@ class CoreAPI(Protocol):
 
     @property
     def list_pod_for_all_namespaces(self) -> APIMethod:
-        """List or watch pods of all namespaces."""
+        """List or watch the pods of all namespaces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +65,10 @@ class StoreTiming:
     """Timeouts, retry delays and sources of time and randomness.
 
     :param first_sync_timeout_s: seconds that the first callers wait for the first lists.
-    :param timing: of each watch.
+    :param timing: timeouts and intervals of each watch.
     :param pauses: delays before retries.
     :param clock: monotonic seconds.
-    :param random: returns numbers from 0 up to 1.
+    :param random: returns a random number of at least 0 and below 1.
     """
 
     first_sync_timeout_s: float = 3.0
@@ -78,7 +79,7 @@ class StoreTiming:
 
 
 class ClusterStore:
-    """The cluster's state for one hub process and event loop; it starts to watch with the first read.
+    """Keeps the cluster's state for one hub process and event loop; the first :meth:`read_inventory` starts to watch.
 
     :param api: the ``CoreV1Api`` of a client that belongs to the running event loop.
     :param pace: timeouts and retry delays.
@@ -113,7 +114,7 @@ class ClusterStore:
         self._logged_reason = ""
 
     async def read_inventory(self) -> Inventory:
-        """Return the cluster's state from memory; before the first lists are complete, wait up to the timeout."""
+        """Return the cluster's state from memory; first wait for the first lists, up to ``first_sync_timeout_s``."""
         if self._is_stopped:
             return Inventory(reason=HUB_STOPPING)
         now = asyncio.get_running_loop().time()
@@ -134,7 +135,7 @@ class ClusterStore:
 
     @property
     def age_s(self) -> float | None:
-        """Seconds since nodes and pods were confirmed, the older of both; None if nodes are unknown."""
+        """Seconds since the API server confirmed nodes or pods, whichever is longer ago; None if nodes are unknown."""
         known = [watch_loop for watch_loop in (self._nodes, self._pods) if watch_loop.is_known]
         if not self._nodes.is_known:
             return None
@@ -142,7 +143,7 @@ class ClusterStore:
 
     @property
     def restarts(self) -> dict[str, int]:
-        """Number of failed lists and watches of each resource, by its plural."""
+        """Plural name of each watched resource → number of its failed lists and watches."""
         return {resource: watch_loop.restarts for resource, watch_loop in self._watch_loops.items()}
 
     async def stop(self) -> None:
@@ -180,7 +181,7 @@ class ClusterStore:
         self._devices.start()
 
     def _follow_devices(self, plural: str, cache: ObjectCache[Any]) -> WatchLoop:
-        # Generic, because older clients have no class for this API.
+        # Older versions of kubernetes_asyncio have no class for this API, so use the class for any resource.
         method = CustomObjectsApi(self._api.api_client).list_cluster_custom_object
         resource = WatchedResource(
             method=partial(method, dra_devices.DRA_GROUP, "v1", plural), page_size=DEVICES_PER_PAGE
@@ -220,14 +221,14 @@ class ClusterStore:
         )
 
     def _get_empty_occupancy(self) -> Occupancy:
-        """Return the nodes without any pods; the same object as long as no node changes."""
+        """Return an :class:`Occupancy` with the nodes and no pods; it is the same object until a node changes."""
         nodes = self._occupancy.nodes
         if self._empty_occupancy is None or self._counted_nodes is not nodes:
             self._counted_nodes, self._empty_occupancy = nodes, Occupancy.build(nodes, ())
         return self._empty_occupancy
 
     def _find_reason(self) -> str:
-        """Return why nodes or pods are unknown or stale; empty if they are neither."""
+        """Return why nodes or pods are unknown or stale, or an empty string if they are known and fresh."""
         now = self._clock()
         for watch_loop in (self._nodes, self._pods):
             if not watch_loop.is_known:
@@ -237,7 +238,7 @@ class ClusterStore:
         return ""
 
     def _note_change(self) -> None:
-        """Count a change of what is known, and log it once both resources were tried."""
+        """Count each change in whether nodes and pods are known; log it after the first attempts to list them."""
         known = (self._nodes.is_known, self._pods.is_known)
         self._known_changes += known != self._known
         if not (self._nodes.first_attempt.is_set() and self._pods.first_attempt.is_set()):

@@ -1,12 +1,13 @@
 """Sends requests to the Kubernetes API server and parses the answers.
 
-An API method of `kubernetes_asyncio` and its arguments enter. A response, its text in pieces or the decoded JSON
-objects of a list leave. Every failure becomes an :class:`APIUnavailableError`. The modules know neither nodes nor pods.
+Callers pass an API method of `kubernetes_asyncio` and its arguments. They get a response, its text in pieces, or the
+decoded JSON objects of a list. Every failed request raises an :class:`APIUnavailableError`. The modules work for every
+resource.
 
 - `api_requests`: send a request, read or stream its response, read a paginated list without blocking the event loop,
   ask whether the hub has a right (SelfSubjectAccessReview).
-- `json_stream`: parse JSON and watch lines that arrive in chunks.
-- `pacing`: yield to the event loop, back off after a failure, monotonic time.
+- `json_stream`: parse the JSON of a list, and split a watch into lines, while chunks arrive.
+- `pacing`: yield to the event loop, back off after a failure, measure time with a clock that never goes back.
 """
 
 from gpuspawner.kube.client.api_requests import (

@@ -1,13 +1,10 @@
-"""Sends requests through the hub's Kubernetes client and raises one error for every kind of failure.
+"""Sends requests through the hub's Kubernetes client, lists resources page by page, and checks the hub's rights.
 
-Responses stay raw, because building the client's model objects takes many times as long as parsing JSON.
+Every failed request raises an :class:`APIUnavailableError`. The module parses the raw JSON of responses, because
+building the client's model objects takes many times as long.
 
-Lists a resource page by page and passes on each object as soon as it is parsed.
-
-Asks the API server which rights the hub has.
-
-The hub asks before it lists or watches, because a refused request may appear as an alarm in the audit log. The answer
-also covers `watch`, which can be missing where `list` is allowed.
+The hub checks its rights before it lists or watches a resource, because a refused request may raise an alarm in the
+audit log. The check covers the verbs `list` and `watch`, since a role may allow only `list`.
 """
 
 from __future__ import annotations
@@ -28,18 +25,18 @@ from gpuspawner.kube.client.json_stream import parse_members
 from gpuspawner.kube.client.pacing import Pacer
 
 _PIECE_BYTES = 64 * 1024
-"""Bytes decoded in one step, so that a response of megabytes does not block the event loop."""
+"""Number of bytes decoded in one step; decoding megabytes at once would block the event loop."""
 
 _ANSWERED = frozenset({HTTPStatus.OK, HTTPStatus.CREATED})
 
 
 class APIMethod(Protocol):
-    """A method of a ``kubernetes_asyncio`` API class, such as ``CoreV1Api.list_node``, which can also watch."""
+    """A method of a ``kubernetes_asyncio`` API class, such as ``CoreV1Api.list_node``."""
 
     def __call__(self, **arguments: Any) -> Awaitable[Any]:
         """Send the request and return the raw HTTP response.
 
-        :param arguments: of the client's method; ``_preload_content=False`` is always among them.
+        :param arguments: arguments of the client's method; callers always pass ``_preload_content=False``.
         """
 
 
@@ -47,7 +44,7 @@ class APIUnavailableError(Exception):
     """The API server refused a request or did not answer it.
 
     :param reason: English text for the log.
-    :param status: HTTP status, or None without a response.
+    :param status: HTTP status of the response, or None if there was no response.
     """
 
     def __init__(self, reason: str, *, status: int | None = None) -> None:
@@ -56,11 +53,11 @@ class APIUnavailableError(Exception):
 
 
 async def send_request(method: APIMethod, **arguments: Any) -> aiohttp.ClientResponse:
-    """Send a request and return its response once the headers are there; the caller reads and closes it.
+    """Send a request and return the response once its headers have arrived; the caller reads its body and closes it.
 
     :param method: method of a ``kubernetes_asyncio`` API class.
-    :param arguments: of that method.
-    :raises APIUnavailableError: the API server did not answer in time or refused.
+    :param arguments: arguments of that method.
+    :raises APIUnavailableError: the API server did not answer in time, or refused the request.
     """
     try:
         response: aiohttp.ClientResponse = await method(_preload_content=False, **arguments)
@@ -75,7 +72,7 @@ async def send_request(method: APIMethod, **arguments: Any) -> aiohttp.ClientRes
 async def read_body(response: aiohttp.ClientResponse) -> bytes:
     """Return the whole body of a response and close it.
 
-    :param response: as :func:`send_request` returns it.
+    :param response: a response that :func:`send_request` returned.
     :raises APIUnavailableError: the body did not arrive completely or in time.
     """
     try:
@@ -87,9 +84,9 @@ async def read_body(response: aiohttp.ClientResponse) -> bytes:
 
 
 async def stream_text(response: aiohttp.ClientResponse) -> AsyncGenerator[str, None]:
-    """Yield the body of a large response as text, in pieces; a caller that stops early closes the generator.
+    """Yield the body of a large response as text, in pieces; a caller that stops early must close the generator.
 
-    :param response: as :func:`send_request` returns it.
+    :param response: a response that :func:`send_request` returned.
     :raises APIUnavailableError: the body did not arrive completely or in time, or is not UTF-8.
     """
     decoder = codecs.getincrementaldecoder("utf-8")()
@@ -106,9 +103,9 @@ async def stream_text(response: aiohttp.ClientResponse) -> AsyncGenerator[str, N
 
 
 def make_unavailable_error(error: Exception) -> APIUnavailableError:
-    """Return the error for a failed connection.
+    """Return an :class:`APIUnavailableError` for a failed connection.
 
-    :param error: raised by aiohttp or by a socket.
+    :param error: the error that aiohttp or a socket raised.
     """
     if isinstance(error, TimeoutError):
         return APIUnavailableError("no answer in time")
@@ -116,7 +113,7 @@ def make_unavailable_error(error: Exception) -> APIUnavailableError:
 
 
 async def list_each(method: APIMethod, keep: Callable[[object], object], *, pacer: Pacer, **arguments: Any) -> str:
-    """Pass each object of a list to a function and return the list's ``resourceVersion``.
+    """List a resource page by page, pass each object to ``keep``, and return the list's ``resourceVersion``.
 
     The request sends no ``resourceVersion``, so the list is the most recent one and all its pages show the same state:
     https://kubernetes.io/docs/reference/using-api/api-concepts/#retrieving-large-results-sets-in-chunks
@@ -124,9 +121,9 @@ async def list_each(method: APIMethod, keep: Callable[[object], object], *, pace
     :param method: list method of a ``kubernetes_asyncio`` API class.
     :param keep: called with each decoded object.
     :param pacer: yields to the event loop between objects.
-    :param arguments: of the method: ``limit``, selectors, ``_request_timeout``.
-    :raises APIUnavailableError: no answer in time, a refusal, or an answer that is not a list. Status 410 means that
-        the continue token expired before the last page.
+    :param arguments: arguments of the list method, such as ``limit``, selectors and ``_request_timeout``.
+    :raises APIUnavailableError: the API server did not answer in time, refused, or answered with something that is not
+        a list. Status 410 means that the continue token expired before the last page.
     """
     token = ""
     while True:
@@ -147,7 +144,7 @@ async def list_each(method: APIMethod, keep: Callable[[object], object], *, pace
 async def _parse_page(
     pieces: AsyncIterator[str], keep: Callable[[object], object], *, pacer: Pacer
 ) -> dict[str, object]:
-    """Pass a page's objects to a function and return the page's metadata."""
+    """Pass each object on a page of a list to ``keep`` and return the page's metadata."""
     metadata: object = None
     has_items = False
     try:
@@ -169,24 +166,24 @@ async def _parse_page(
 
 
 WATCH_VERBS = ("list", "watch")
-"""A watch starts with a list, so it needs both."""
+"""Verbs that the hub needs to watch a resource, because it lists the resource first."""
 NOT_SERVED = "find"
-"""Stands in place of a verb where the API server does not serve the resource at all."""
+""":func:`find_missing_verb` returns this instead of a verb if the API server does not serve the resource."""
 
 
 async def find_missing_verb(
     api_client: Any, resource: str, *, timeout_s: float, group: str = "", verbs: Sequence[str] = WATCH_VERBS
 ) -> str:
-    """Return the first verb that the hub may not use on a cluster-wide resource; empty if it may use all.
+    """Return the first verb that the hub may not use on a resource, or an empty string if it may use all verbs.
 
-    Return :data:`NOT_SERVED` if the API server does not serve the resource. A failed review counts as allowed; the list
-    request then shows the truth.
+    Return :data:`NOT_SERVED` if the API server does not serve the resource. If a SelfSubjectAccessReview fails, the
+    verb counts as allowed; the list request then shows whether it is.
     https://kubernetes.io/docs/reference/access-authn-authz/authorization/#checking-api-access
 
     :param api_client: the hub's ``kubernetes_asyncio.client.ApiClient``.
-    :param resource: plural, such as ``nodes``, or ``pods`` of all namespaces.
-    :param timeout_s: seconds for each request.
-    :param group: API group, of which version v1 is checked; empty for the core group.
+    :param resource: plural name of the resource, such as ``nodes``. Of ``pods``, those of all namespaces are meant.
+    :param timeout_s: timeout of each request in seconds.
+    :param group: API group of the resource, in version v1; empty for the core group.
     :param verbs: Kubernetes verbs to check, in this order.
     """
     attributes = {"group": group, "version": "v1", "resource": resource}
@@ -213,11 +210,11 @@ async def _is_served(api_client: Any, attributes: dict[str, str], *, timeout_s: 
 
 
 async def is_allowed(api_client: Any, attributes: Mapping[str, str], *, timeout_s: float) -> bool | None:
-    """Return whether the client's account may do something, or None if the API server gives no answer.
+    """Return whether the account of a client has a right, or None if the API server gives no answer.
 
     :param api_client: a ``kubernetes_asyncio.client.ApiClient``.
-    :param attributes: ``resourceAttributes`` of a v1 SelfSubjectAccessReview.
-    :param timeout_s: seconds for the request.
+    :param attributes: the right, as the ``resourceAttributes`` of a v1 SelfSubjectAccessReview.
+    :param timeout_s: timeout of the request in seconds.
     """
     review = {
         "apiVersion": "authorization.k8s.io/v1",

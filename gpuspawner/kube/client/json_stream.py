@@ -1,7 +1,7 @@
-"""Parses JSON lists and watch lines while they arrive in chunks.
+"""Parses the JSON of a list, and splits a watch into lines, while chunks arrive.
 
-``json.loads`` on a page of 500 pods blocks the event loop for at least 50 ms and keeps all pods in memory at once. The
-parser here keeps only the text that it has not parsed yet.
+``json.loads`` on a page of 500 pods blocks the event loop for at least 50 ms and keeps all pods in memory at once.
+:func:`parse_members` keeps only the text that it has not parsed yet.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
-"""Larger than any object: etcd allows 1.5 MiB a request (``--max-request-bytes``), which JSON escapes enlarge."""
+"""More than any object needs: etcd allows 1.5 MiB a request (``--max-request-bytes``), and JSON escapes add to it."""
 
 
 class LineTooLongError(Exception):
-    """A line exceeds the allowed length, so the stream is not a watch."""
+    """A line exceeds the allowed length, so the response is not a watch of Kubernetes objects."""
 
 
 class LineSplitter:
     """Splits a byte stream into lines; an unfinished last line is dropped.
 
-    :param longest_bytes: bytes that an unfinished line may have.
+    :param longest_bytes: greatest number of bytes that an unfinished line may have.
     """
 
     def __init__(self, *, longest_bytes: int = MAX_LINE_BYTES) -> None:
@@ -55,10 +55,11 @@ class LineSplitter:
 
 
 def strip_managed_fields(text: bytes) -> bytes:
-    """Return JSON without ``metadata.managedFields``, half of a pod's bytes.
+    """Return the JSON of an object without ``metadata.managedFields``, which is half of a pod's bytes.
 
     The API server writes ``managedFields`` last in the metadata and ``spec`` right after the metadata. JSON escapes
-    quotes in strings, so both markers can only match there. Without both markers, return the text unchanged.
+    quotes in strings, so the two key names with their quotes only match there. If one is missing, return the text
+    unchanged.
     https://kubernetes.io/docs/reference/using-api/server-side-apply/#managed-fields
 
     :param text: JSON of an object or of a watch event, UTF-8.
@@ -71,9 +72,9 @@ def strip_managed_fields(text: bytes) -> bytes:
 _SPACE = re.compile(r"[ \t\n\r]*")
 _DECODER = json.JSONDecoder()
 _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|["\[\]{}]', re.DOTALL)
-"""A bracket, a complete string, or the opening quote of a string that has not arrived completely."""
+"""Matches a bracket, a complete string, or the opening quote of a string whose end has not arrived."""
 _LONGEST_END = len("e+")
-"""Most characters that ``raw_decode`` leaves unread of a number that a piece's end cuts: it reads ``1e+`` as 1."""
+"""Greatest number of characters that ``raw_decode`` leaves unread if a number is cut off: it reads ``1e+`` as 1."""
 
 
 async def parse_members(pieces: AsyncIterator[str]) -> AsyncGenerator[tuple[str, object], None]:
@@ -82,7 +83,7 @@ async def parse_members(pieces: AsyncIterator[str]) -> AsyncGenerator[tuple[str,
     Each element is yielded as ``("items", element)``. An empty array is yielded as ``("items", [])``, so that the
     caller can tell it from a missing one. An element that is nested too deeply for Python is yielded as None.
 
-    :param pieces: the text, cut anywhere.
+    :param pieces: the JSON text, cut into pieces at any position.
     :raises ValueError: the text is not a JSON object; members before the error have been yielded.
     """
     text = _JSONReader(pieces)
@@ -130,7 +131,7 @@ class _JSONReader:
         self._at = 0
 
     async def read_value(self) -> object:
-        """Return the next JSON value."""
+        """Return the next JSON value, and read as many pieces as it needs."""
         await self._peek()
         while True:
             try:
@@ -141,7 +142,7 @@ class _JSONReader:
                 if not await self._read_more():
                     raise
                 continue
-            # The next piece may continue a number.
+            # A number at the end of this piece may continue in the next piece.
             is_cut = isinstance(value, int | float) and end + _LONGEST_END >= len(self._text)
             if is_cut and await self._read_more():
                 continue
@@ -149,7 +150,7 @@ class _JSONReader:
             return value
 
     async def is_next(self, character: str) -> bool:
-        """Return whether the next character, after spaces, is this one."""
+        """Return whether this is the next character that is not a space."""
         return await self._peek() == character
 
     async def expect(self, character: str) -> None:
@@ -165,7 +166,7 @@ class _JSONReader:
         return json.JSONDecodeError(problem, self._text, self._at)
 
     async def _read_deep_value(self) -> object:
-        """Return a value that exceeded Python's recursion limit: without ``managedFields`` if that helps, else None."""
+        """Return the next value, too deeply nested for Python, without ``managedFields``; None if still too deep."""
         while (end := self._find_end()) is None:
             if not await self._read_more():
                 raise self.make_error("nested too deeply")
@@ -177,7 +178,7 @@ class _JSONReader:
         return value
 
     def _find_end(self) -> int | None:
-        """Return the offset after the object or array that starts here, or None if its end has not arrived."""
+        """Return the offset after the next value, an object or array; None if its end has not arrived."""
         depth = 0
         for found in _BRACKET.finditer(self._text, self._at):
             sign = found.group()
@@ -189,7 +190,7 @@ class _JSONReader:
         return None
 
     async def _peek(self) -> str:
-        """Return the next character that is not a space; empty at the end."""
+        """Return the next character that is not a space, or an empty string at the end of the text."""
         while True:
             found = _SPACE.match(self._text, self._at)
             self._at = found.end() if found else self._at
@@ -199,7 +200,7 @@ class _JSONReader:
     async def _read_more(self) -> bool:
         """Append pieces until the unread text has doubled, so that parsing a long value takes few attempts.
 
-        Return False at the end of the text.
+        Return False if no text was left.
 
         :raises ValueError: the unread text is longer than any object can be.
         """

@@ -1,4 +1,4 @@
-"""Cooperative yielding, backoff with jitter, and a clock that never goes back."""
+"""Yields to the event loop, backs off with jitter after failures, and provides a clock that never goes back."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Pacer:
         self._since = clock()
 
     def reset(self) -> None:
-        """Start a new slice, because the task has just awaited something."""
+        """Start a new time slice, because the task has just awaited something."""
         self._since = self._clock()
 
     async def yield_if_due(self) -> None:
-        """Let other tasks run if the slice is used up; call it after each object."""
+        """Let other tasks run if the time slice is used up; callers await this after each object."""
         if self._clock() - self._since >= self._slice_s:
             await asyncio.sleep(0)
             self.reset()
@@ -40,7 +40,7 @@ class Backoff:
 
     :param first_s: upper bound in seconds of the first delay; it doubles with each failure.
     :param longest_s: upper bound in seconds of every delay.
-    :param random: returns numbers from 0 up to 1.
+    :param random: returns a random number of at least 0 and below 1.
     """
 
     def __init__(self, *, first_s: float, longest_s: float, random: Callable[[], float]) -> None:
@@ -50,23 +50,23 @@ class Backoff:
         self._limit_s = first_s
 
     def draw_delay_s(self) -> float:
-        """Return the next delay in seconds and double the bound."""
+        """Return a random delay in seconds, and double the upper bound of the next delay."""
         pause_s = self._random() * self._limit_s
         self._limit_s = min(self._limit_s * 2, self._longest_s)
         return pause_s
 
     def reset(self) -> None:
-        """Return to the first bound after a success."""
+        """Reset the upper bound to ``first_s``, because a request succeeded."""
         self._limit_s = self._first_s
 
 
 class SteadyClock:
     """A clock that never goes back.
 
-    If the underlying clock jumps forward, data looks older until the next confirmation, which is harmless. If it jumps
-    back, old data must not look fresh, so the jump counts as no time.
+    If the underlying clock jumps forward, data looks too old until the API server confirms it again, which is harmless.
+    If the underlying clock jumps back, old data must not look fresh, so this clock then stands still.
 
-    :param clock: seconds.
+    :param clock: the underlying clock, in seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:

@@ -1,13 +1,13 @@
-"""Reads what scheduling depends on besides nodes and pods.
+"""Reads the Kubernetes resources besides nodes and pods that decide whether and where a pod starts.
 
-The hub's `kubernetes_asyncio` client enters; core's value types leave. A resource that is missing in the cluster or
-that the hub may not read yields None or an empty value, never an error. The room knows neither settings nor users.
+The modules take the hub's `kubernetes_asyncio` client and return values of `gpuspawner.core`. If the cluster lacks a
+resource, or the hub may not read it, they return None or an empty value and raise no error.
 
-- `dra_devices`: watch device classes, slices and claims of Dynamic Resource Allocation.
+- `dra_devices`: watch the DeviceClasses, ResourceSlices and ResourceClaims of Dynamic Resource Allocation (DRA).
 - `karpenter_node_pools`: list Karpenter's NodePools every 10 s.
-- `resource_quotas`: read the rest of a namespace's ResourceQuotas, on demand.
-- `volume_topology`: read on which nodes a pod's claims can be mounted, on demand.
-- `queue_positions`: read a pod's position in a queue of Kueue, on demand.
+- `resource_quotas`: read on demand how much a namespace's ResourceQuotas leave for new pods.
+- `volume_topology`: read on demand on which nodes the volumes of a pod's PersistentVolumeClaims can be mounted.
+- `queue_positions`: read on demand a pod's position in a queue of Kueue.
 """
 
 from gpuspawner.kube.resources.dra_devices import DRADevices

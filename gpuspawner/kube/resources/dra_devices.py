@@ -1,7 +1,7 @@
-"""Watches DRA device classes, and slices and claims once a class has an extended resource name.
+"""Watches DRA's DeviceClasses, and its ResourceSlices and ResourceClaims once a DeviceClass names an extended resource.
 
-In other clusters the hub watches only device classes, which rarely change. If a resource cannot be read or its data is
-stale, the number of devices, or which resources DRA provides, is unknown; that is not an error.
+Until then the hub watches only DeviceClasses, which rarely change. If one of these resources cannot be read or its data
+is stale, the number of devices is unknown, which is not an error.
 https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
 """
 
@@ -37,7 +37,7 @@ class VersionedCache(ObjectCache[_T]):
     """Stores the decoded objects of one resource.
 
     :param read: decodes a JSON object.
-    :ivar version: number of changes.
+    :ivar version: number of changes so far.
     """
 
     def __init__(self, read: Callable[[object], _T]) -> None:
@@ -71,9 +71,9 @@ class VersionedCache(ObjectCache[_T]):
 
 
 class _DeviceClassCache(VersionedCache[DeviceClass]):
-    """Stores device classes.
+    """Stores DRA's DeviceClasses.
 
-    :param found: called for each class that has an extended resource name.
+    :param found: called for each stored DeviceClass that names an extended resource.
     """
 
     def __init__(self, found: Callable[[], None]) -> None:
@@ -88,12 +88,12 @@ class _DeviceClassCache(VersionedCache[DeviceClass]):
 
 
 class DRADevices:
-    """Watches DRA's resources and keeps the devices in an occupancy up to date.
+    """Watches DRA's resources and keeps the devices in the cluster's :class:`Occupancy` up to date.
 
-    :param follow: starts to watch a resource of :data:`DRA_GROUP`; takes its plural and a cache.
-    :param occupancy: receives the devices.
-    :ivar resources: extended resources that DRA provides, or None if unknown.
-    :ivar generation: number of changes of ``resources``.
+    :param follow: starts to watch a resource of :data:`DRA_GROUP`, given its plural name and a cache.
+    :param occupancy: nodes and pods of the cluster; receives the devices.
+    :ivar resources: names of the extended resources that DRA provides, or None if unknown.
+    :ivar generation: number of changes of ``resources`` so far.
     """
 
     def __init__(self, follow: Callable[[str, ObjectCache[Any]], WatchLoop], *, occupancy: Occupancy) -> None:
@@ -111,19 +111,19 @@ class DRADevices:
         self._seen: tuple[object, ...] = ()
 
     def start(self) -> None:
-        """Start to watch device classes."""
+        """Start to watch DeviceClasses."""
         self._watch_loops.append(self._follow(DEVICE_CLASSES, self._classes))
 
     async def wait_for_first_attempt(self) -> None:
-        """Wait until each watched resource was listed or failed."""
-        # The first list of classes may append to the list that this loop iterates over.
+        """Wait until the hub has listed each watched resource, or failed to."""
+        # The first list of DeviceClasses may start two more watches; this loop then also waits for them.
         for watch_loop in self._watch_loops:
             await watch_loop.first_attempt.wait()
 
     def update(self, *, since: float) -> None:
-        """Update the occupancy's devices.
+        """Update the devices in the :class:`Occupancy`.
 
-        :param since: seconds of the store's clock; data confirmed earlier counts as unknown.
+        :param since: seconds of the store's clock; data that the API server last confirmed earlier counts as unknown.
         """
         fresh = [each.is_known and (each.confirmed_at or 0.0) >= since for each in self._watch_loops]
         classes_known, slices_known, claims_known = (*fresh, False, False)[:3]

@@ -24,7 +24,7 @@ KARPENTER_GROUP, KARPENTER_VERSION, NODE_POOLS_PLURAL = "karpenter.sh", "v1", "n
 
 NODE_POOLS_INTERVAL_S = 10.0
 NODE_POOLS_MAX_AGE_S = 90.0
-"""Age in seconds from which the NodePools count as unknown."""
+"""Age in seconds above which the last list counts as too old, and the NodePools as unknown."""
 
 _PER_PAGE = 100
 _REFUSALS = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
@@ -33,13 +33,13 @@ _log = logging.getLogger(__name__)
 
 
 class KarpenterNodePools:
-    """Karpenter's NodePools as of the last list.
+    """Lists Karpenter's NodePools repeatedly and keeps the last list.
 
     :param api_client: the hub's ``kubernetes_asyncio.client.ApiClient``.
     :param clock: monotonic seconds.
     :param every_s: seconds between two lists.
     :param absent_s: seconds between two lists while there are no NodePools or the hub may not list them.
-    :param answer_s: seconds for each request.
+    :param answer_s: timeout of each request in seconds.
     :param sleep: waits for a number of seconds.
     """
 
@@ -54,9 +54,9 @@ class KarpenterNodePools:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.first_attempt = asyncio.Event()
-        """Set after the first list or the first failure."""
+        """Set once the first list has succeeded or failed."""
         self.generation = 0
-        """Number of changes of the NodePools."""
+        """Number of changes of the NodePools so far."""
         self._api_client = api_client
         self._clock = clock
         self._every_s = every_s
@@ -68,11 +68,11 @@ class KarpenterNodePools:
 
     @property
     def scalable_node_pools(self) -> tuple[ScalableNodePool, ...] | None:
-        """The node pools that Karpenter can scale up, or None if unknown."""
+        """The NodePools that Karpenter can scale up, or None if unknown."""
         return self._scalable_node_pools if self._clock() - self._read_at <= NODE_POOLS_MAX_AGE_S else None
 
     async def run(self) -> None:
-        """List the NodePools again and again until canceled; no other exception ends this."""
+        """List the NodePools repeatedly until the task is canceled; no other exception ends the loop."""
         while True:
             try:
                 pause_s = await self._read()
@@ -88,11 +88,11 @@ class KarpenterNodePools:
     async def _read(self) -> float:
         """List the NodePools once; return the delay until the next list, in seconds.
 
-        :raises APIUnavailableError: the API server did not answer, or not with a list.
+        :raises APIUnavailableError: the API server did not answer, sent no list, or refused what the hub may do.
         """
         asked_at = self._clock()
-        # Check the right first, because a refused list would appear in the audit log. NodePools in memory prove the
-        # right.
+        # Check the hub's right first, because a refused list would appear in the audit log. With NodePools in memory
+        # the check is unnecessary, because the hub could list them before.
         if not self.scalable_node_pools and (verb := await self._missing_verb()):
             return self._keep(_explain_unlisted(verb), asked_at)
         found: list[object] = []
@@ -109,8 +109,8 @@ class KarpenterNodePools:
             if error.status not in _REFUSALS:
                 raise
             verb = await self._missing_verb()
-            # An API server that has just started answers 403 to all requests, so NodePools in memory stay if the right
-            # exists.
+            # An API server that has just started answers 403 to all requests, so the hub keeps the NodePools in memory
+            # if the check says that it has the right.
             if self.scalable_node_pools and not verb:
                 raise
             return self._keep(_explain_unlisted(verb), asked_at)
@@ -125,10 +125,10 @@ class KarpenterNodePools:
         is_lost = scalable_pools is None and bool(self._scalable_node_pools)
         self.generation += scalable_pools != self._scalable_node_pools
         self._scalable_node_pools, self._read_at = scalable_pools, read_at
-        # An API server that has just started denies all rights, so NodePools that became unknown are listed again soon.
+        # An API server that has just started denies all rights, so the hub soon lists NodePools again that it lost.
         return self._every_s if scalable_pools or is_lost else self._absent_s
 
 
 def _explain_unlisted(verb: str) -> tuple[ScalableNodePool, ...] | None:
-    """Return no node pools if the API server does not serve NodePools, else None (unknown)."""
+    """Return an empty tuple if the API server does not serve NodePools, else None (unknown)."""
     return () if verb == NOT_SERVED else None

@@ -1,7 +1,7 @@
 """Reads a pod's position in a queue of Kueue.
 
-Kueue's visibility API calculates positions for each request; they are stored nowhere. Without Kueue or without the
-right to read them, the position is unknown, which is not an error.
+Kueue's visibility API calculates the positions for each request and stores them nowhere. Without Kueue, or without the
+right to read the positions, a position is unknown, which is not an error.
 https://kueue.sigs.k8s.io/docs/tasks/manage/monitor_pending_workloads/pending_workloads_on_demand/
 """
 
@@ -22,26 +22,26 @@ from gpuspawner.kube.client.api_requests import APIMethod, APIUnavailableError, 
 
 _GROUP = "visibility.kueue.x-k8s.io"
 _VERSIONS = ("v1beta2", "v1beta1")
-"""Newest first; Kueue serves the last one since 0.9."""
+"""Versions of Kueue's visibility API, newest first; Kueue 0.9 and later serve v1beta1."""
 _PATH = "/apis/{group}/{version}/namespaces/{namespace}/localqueues/{queue}/pendingworkloads"
 
 QUEUE_CACHE_S = 5.0
-"""Seconds that a queue's positions are reused for all pods in it."""
+"""Seconds for which the hub reuses the positions in a queue, for all pods in the queue."""
 QUEUE_DENIED_S = 60.0
-"""Seconds until the next request after the API server refused one."""
+"""Seconds until the next request for a queue after the API server refused one."""
 
 _REFUSALS = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
 
 _Positions = Mapping[str, int]
-"""Workload name or pod uid → number of workloads before it."""
+"""Name of a Workload, or uid of its pod → number of Workloads before it in the queue."""
 
 
 @dataclass(slots=True)
 class _CachedQueue:
-    """The positions in one queue.
+    """The cached positions in one queue.
 
-    :param until: seconds of the clock until which the positions are reused.
-    :param reading: the running request.
+    :param until: seconds of the clock until which the hub reuses the positions.
+    :param reading: the running request for new positions, or None.
     """
 
     positions: _Positions | None = None
@@ -50,10 +50,10 @@ class _CachedQueue:
 
 
 class QueuePositions:
-    """Caches the positions in the queues of Kueue for all servers of the hub.
+    """Reads and caches the positions in Kueue's queues, for all servers of the hub.
 
     :param api_client: the hub's ``kubernetes_asyncio.client.ApiClient``.
-    :param timeout_s: seconds for each request.
+    :param timeout_s: timeout of each request in seconds.
     :param clock: monotonic seconds.
     """
 
@@ -64,7 +64,7 @@ class QueuePositions:
         self._queues: dict[tuple[str, str], _CachedQueue] = {}
 
     async def find_position(self, pod: Mapping[str, object], *, queue: str) -> int | None:
-        """Return how many workloads wait before a pod in a queue, or None if the position is unknown.
+        """Return how many Workloads wait before a pod in its queue, or None if that is unknown.
 
         :param pod: JSON of the pod.
         :param queue: name of the LocalQueue.
@@ -85,7 +85,7 @@ class QueuePositions:
         if self._clock() >= known.until:
             if known.reading is None:
                 known.reading = asyncio.create_task(self._update(known, namespace, queue=queue))
-            # Shielded, because other callers wait for the same request when this one is canceled.
+            # Shield the request: if this caller is canceled, other callers still wait for the same request.
             await asyncio.shield(known.reading)
         return known.positions
 
@@ -103,7 +103,7 @@ class QueuePositions:
     async def _ask(self, namespace: str, queue: str) -> _Positions:
         """Return the positions in a queue, from the newest API version that Kueue serves.
 
-        :raises APIUnavailableError: the hub cannot read them.
+        :raises APIUnavailableError: the hub cannot read the positions.
         """
         for version in _VERSIONS[:-1]:
             try:
@@ -132,11 +132,11 @@ class QueuePositions:
 
 
 def _parse_positions(answer: object) -> dict[str, int]:
-    """Return the position of each Workload, by its name and by the uids of its owners."""
+    """Return each Workload's position under the Workload's name and under the uid of each owner, such as its pod."""
     found: dict[str, int] = {}
     for workload in as_dicts(as_dict(answer).get("items")):
         metadata = as_dict(workload.get("metadata"))
-        # Several LocalQueues may share a ClusterQueue, whose order decides.
+        # Several LocalQueues may share a ClusterQueue, and Kueue admits Workloads in the ClusterQueue's order.
         position = as_int(workload.get("positionInClusterQueue"))
         if position is None:
             continue

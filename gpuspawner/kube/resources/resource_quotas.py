@@ -1,7 +1,7 @@
 """Reads how much a namespace's ResourceQuotas leave for new pods.
 
 The hub reads quotas only for a form or a start and does not watch them, because their status changes with every pod.
-Callers at the same moment share one request.
+Simultaneous callers for the same namespace share one request.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from gpuspawner.kube.client.api_requests import APIMethod, APIUnavailableError, 
 
 QUOTA_CACHE_S = 3.0
 QUOTA_RETRY_S = 10.0
-"""Seconds until the next request after a failure."""
+"""Seconds until the next request for a namespace's quotas after a failed one."""
 QUOTA_DENIED_S = 60.0
-"""Seconds until the next request after a refusal, because each refusal appears in the audit log."""
+"""Seconds until the next request after the API server refused one; each refusal appears in the audit log."""
 _MAX_CACHED = 4096
 
 
 class QuotasAPI(Protocol):
-    """The part of ``kubernetes_asyncio.client.CoreV1Api`` used here."""
+    """The part of ``kubernetes_asyncio.client.CoreV1Api`` that this module uses."""
 
     @property
     def list_namespaced_resource_quota(self) -> APIMethod:
-        """List the quotas of a namespace."""
+        """List the ResourceQuotas of a namespace."""
 
 
 class _CachedQuota(NamedTuple):
-    """The result of one request.
+    """The cached result of one request for a namespace's quotas.
 
-    :param at: seconds of the clock when the hub sent the request.
-    :param holds_s: seconds that the result is reused; None if the caller's ``max_age_s`` decides.
+    :param at: seconds of the clock at which the hub sent the request.
+    :param holds_s: seconds for which the hub reuses the result; None if the caller's ``max_age_s`` decides.
     """
 
     quota: RemainingQuota | None
@@ -46,10 +46,10 @@ class _CachedQuota(NamedTuple):
 
 
 class ResourceQuotas:
-    """Caches what the quotas of each namespace leave.
+    """Reads and caches how much the ResourceQuotas of each namespace leave for new pods.
 
     :param api: the hub's ``CoreV1Api``.
-    :param timeout_s: seconds for a request.
+    :param timeout_s: timeout of a request in seconds.
     :param clock: monotonic seconds.
     """
 
@@ -61,9 +61,9 @@ class ResourceQuotas:
         self._requests: dict[str, asyncio.Task[_CachedQuota]] = {}
 
     async def read_remaining(self, namespace: str, *, max_age_s: float = QUOTA_CACHE_S) -> RemainingQuota | None:
-        """Return what quotas leave in a namespace, or None if there are none or the hub cannot read them.
+        """Return how much a namespace's quotas leave, or None if it has no quotas or the hub cannot read them.
 
-        :param namespace: of the pods.
+        :param namespace: namespace of the pods.
         :param max_age_s: greatest age in seconds of a cached result.
         """
         known = self._read.get(namespace)
@@ -72,7 +72,7 @@ class ResourceQuotas:
         if namespace not in self._requests:
             task = self._requests[namespace] = asyncio.ensure_future(self._ask(namespace))
             task.add_done_callback(lambda _: self._requests.pop(namespace, None))
-        # Shielded, because other callers wait for the same request when this one is canceled.
+        # Shield the request: if this caller is canceled, other callers still wait for the same request.
         return (await asyncio.shield(self._requests[namespace])).quota
 
     async def _ask(self, namespace: str) -> _CachedQuota:

@@ -1,6 +1,6 @@
-"""Reads on which nodes the volumes behind a pod's claims can be mounted, such as the nodes of one zone.
+"""Reads on which nodes the volumes of a pod's PersistentVolumeClaims can be mounted, such as the nodes of one zone.
 
-The hub reads only the claims of the current user's pod and caches the result for a minute.
+The hub reads only the claims of the current user's pod and caches each result for up to a minute.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from gpuspawner.kube.client.api_requests import APIMethod, APIUnavailableError, 
 
 VOLUME_CACHE_S = 60.0
 VOLUME_RETRY_S = 5.0
-"""Seconds that a result is cached that should change soon, such as an unbound claim; the choices of one form share
-it."""
+"""Seconds for which the hub caches a result that should change soon, such as that of an unbound claim. Within them, all
+choices in a form use the same result."""
 _MAX_CACHED = 4096
 
 _UNREADABLE = "where the home volume is, which the hub cannot read"
@@ -31,12 +31,12 @@ _DELETING = "when the home volume, which is being deleted, is gone"
 _EXCLUSIVE = "whether another server uses the home volume"
 
 _BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
-"""Annotation of a claim that is completely bound (component-helpers/storage/volume/helpers.go)."""
+"""Annotation that a claim has once it is completely bound (component-helpers/storage/volume/helpers.go)."""
 _ONE_POD = "ReadWriteOncePod"
 
 
 class VolumesAPI(Protocol):
-    """The part of ``kubernetes_asyncio.client.CoreV1Api`` used here."""
+    """The part of ``kubernetes_asyncio.client.CoreV1Api`` that this module uses."""
 
     @property
     def read_namespaced_persistent_volume_claim(self) -> APIMethod:
@@ -48,11 +48,11 @@ class VolumesAPI(Protocol):
 
 
 class _VolumePlacement(NamedTuple):
-    """Where a claim's volume can be mounted.
+    """The nodes on which a claim's volume can be mounted.
 
-    :param terms: node selector terms; a node must match one term of each inner tuple.
+    :param terms: node selector terms of the volume; a node must match one term of each inner tuple.
     :param undecided: why the nodes are unknown, in words for users; empty if they are known.
-    :param kept_s: seconds that this result is cached.
+    :param kept_s: seconds for which the hub caches this result.
     """
 
     terms: tuple[tuple[NodeSelectorTerm, ...], ...] = ()
@@ -61,10 +61,10 @@ class _VolumePlacement(NamedTuple):
 
 
 class VolumeTopology:
-    """Caches where the volumes of claims can be mounted.
+    """Reads and caches on which nodes the volumes of PersistentVolumeClaims can be mounted.
 
     :param api: the hub's ``CoreV1Api``.
-    :param timeout_s: seconds for each of the two requests that a claim needs.
+    :param timeout_s: timeout in seconds of each of the two requests, for the claim and for its volume.
     :param clock: monotonic seconds.
     """
 
@@ -73,17 +73,17 @@ class VolumeTopology:
         self._timeout_s = timeout_s
         self._clock = clock
         self._cache: OrderedDict[tuple[str, str], tuple[float, _VolumePlacement]] = OrderedDict()
-        """Namespace and claim → time until which the result is cached, and the result."""
+        """Namespace and name of a claim → seconds of the clock until which the result is cached, and the result."""
 
     async def resolve_claims(self, constraints: PodConstraints, *, namespace: str) -> PodConstraints:
-        """Return a pod's constraints with the node selector terms of the volumes behind its claims.
+        """Return a pod's scheduling constraints with the node selector terms of the volumes of its claims added.
 
-        A claim that does not exist adds no terms: JupyterHub creates it with the server. Its storage class should say
-        ``WaitForFirstConsumer``, so that the volume is created where the pod is scheduled.
+        A claim that does not exist yet adds no terms: KubeSpawner creates it when the server starts. Its StorageClass
+        should use ``WaitForFirstConsumer``, so that the volume is created where kube-scheduler places the pod.
         https://kubernetes.io/docs/concepts/storage/storage-classes/#volume-binding-mode
 
-        :param constraints: with the claims in ``unread_claims``.
-        :param namespace: of the pod.
+        :param constraints: the pod's constraints, whose ``unread_claims`` names the claims to read.
+        :param namespace: namespace of the pod.
         """
         if not constraints.unread_claims:
             return constraints

@@ -1,13 +1,13 @@
-"""Keeps the objects of a resource in memory up to date: one list, then watches.
+"""Keeps the objects of a Kubernetes resource in memory up to date: lists the resource once, then watches it.
 
-A list method of `kubernetes_asyncio` enters. Decoded objects reach an `ObjectCache`; the age of the data and a
-translated reason for missing data leave through `WatchLoop`. The room knows no DRA, Karpenter, forms or users.
+Callers pass a list method of `kubernetes_asyncio` and an `ObjectCache`, which receives the decoded objects. `WatchLoop`
+has the age of the data and, in a sentence for users, the reason why data is missing.
 
-- `watch_loop`: retry after failures, check rights, give reasons in text for users.
-- `watch`: one list and one watch request at a time, when the data counts as confirmed, and fewer
-  full garbage collections during large lists.
+- `watch_loop`: retry after failures, check rights, explain missing data to users.
+- `watch`: send one list or watch request at a time, decide when the data counts as confirmed, and avoid full garbage
+  collections during large lists.
 - `pending_events`: keep the last event of each object until it is applied, and apply a new list.
-- `read_batching`: pause reading from the connection so that events are processed in batches.
+- `read_batching`: pause reading from the connection so that the hub processes events in batches.
 - `object_caches`: decode nodes and pods and put them into the `Occupancy`.
 """
 

@@ -1,4 +1,4 @@
-"""Decodes watched objects to the few fields that matter and stores them in the occupancy."""
+"""Decodes watched nodes and pods to the few fields that gpuspawner uses, and stores them in an :class:`Occupancy`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ObjectCache(Protocol[_T]):
         """
 
     def put(self, value: _T) -> None:
-        """Store an object and replace the one with the same key.
+        """Store an object; it replaces the stored object with the same key.
 
         :param value: a decoded object.
         """
@@ -52,9 +52,9 @@ class ObjectCache(Protocol[_T]):
 
 
 class NodeCache(ObjectCache[Node]):
-    """Stores nodes in an occupancy.
+    """Stores the cluster's nodes in an :class:`Occupancy`.
 
-    :param occupancy: of the cluster.
+    :param occupancy: receives the nodes.
     """
 
     def __init__(self, occupancy: Occupancy) -> None:
@@ -82,9 +82,9 @@ class NodeCache(ObjectCache[Node]):
 
 
 class PodCache(ObjectCache[Pod]):
-    """Stores pods that have not finished in an occupancy.
+    """Stores the cluster's pods that have not finished in an :class:`Occupancy`.
 
-    :param occupancy: of the cluster.
+    :param occupancy: receives the pods.
     """
 
     def __init__(self, occupancy: Occupancy) -> None:
@@ -112,7 +112,7 @@ class PodCache(ObjectCache[Pod]):
 
 
 def decode_object(raw: object, cache: ObjectCache[_T]) -> tuple[ObjectKey, _T | None] | None:
-    """Return an object's key and its decoded form, or None if it has no name.
+    """Return an object's key and its decoded form, or None if the object has no name.
 
     The decoded form is None if the cache ignores the object or cannot decode it.
 
@@ -130,7 +130,7 @@ def decode_object(raw: object, cache: ObjectCache[_T]) -> tuple[ObjectKey, _T | 
 
 
 def find_object_key(raw: object) -> ObjectKey | None:
-    """Return an object's key, or None if it has no name.
+    """Return an object's key, or None if the object has no name.
 
     :param raw: JSON object.
     """

@@ -1,11 +1,11 @@
-"""Collects the events of a watch and decodes only the last one of each object.
+"""Puts the events of a watch, and new lists, into a cache.
 
-A pod changes about five times while it starts, and each event has about 10 KB.
+A pod changes about five times while it starts, and each event has about 10 KB. :class:`PendingEvents` therefore decodes
+only the last event of each object.
 
-Applies a new list to a cache without showing readers a mixture of old and new objects.
-
-A new list mostly equals the cache except for changes during an interruption. The reconciler collects those differences
-while the pages arrive and applies them at the end. Applied page by page, new pods would count beside pods long gone.
+A new list differs from the cache only by the changes during an interruption. :class:`ListReconciler` collects these
+differences while the pages arrive, and applies them together at the end. If it applied each page at once, new pods
+would count beside pods that no longer exist.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from gpuspawner.kube.watch.object_caches import ObjectCache, ObjectKey, decode_o
 _T = TypeVar("_T")
 
 MAX_CHANGES_AT_ONCE = 1000
-"""Up to this number, differences are applied without yielding to the event loop (about 10 ms)."""
+"""Greatest number of changed objects that are applied without yielding to the event loop (about 10 ms)."""
 
 
 class ListReconciler(Generic[_T]):
-    """Applies one list: call :meth:`begin`, then :meth:`record` for each object, then :meth:`finish`.
+    """Applies one complete list to a cache: call :meth:`begin`, :meth:`record` for each object, then :meth:`finish`.
 
-    The cache must not change in any other way meanwhile.
+    Nothing else may change the cache meanwhile.
 
     :param cache: receives the objects.
     :param pacer: yields to the event loop.
@@ -66,7 +66,7 @@ class ListReconciler(Generic[_T]):
             self._changed.append(value)
 
     async def finish(self) -> None:
-        """Apply the differences, and drop the objects that the list did not contain."""
+        """Put the changed objects into the cache, and drop the objects that the list did not contain."""
         gone: list[ObjectKey] = list(self._unseen)
         in_slices = len(gone) + len(self._changed) > MAX_CHANGES_AT_ONCE
         for key in gone:
@@ -85,12 +85,12 @@ _EVENT_START = re.compile(
     rb'"name":"(?P<name>[-.a-z0-9]+)"(?:,"generateName":"[-.a-z0-9]*")?(?:,"namespace":"(?P<namespace>[-a-z0-9]+)")?'
     rb',"uid":"[-\w]+","resourceVersion":"(?P<version>\d+)"'
 )
-"""How the API server serializes the start of an event. Other events are parsed completely to find the same fields."""
+"""Matches the start of a watch event as the API server usually writes it. The hub parses any other event completely."""
 
 
 MAX_PENDING_BYTES = 512 * 1024
-"""Bytes of pending events (about 50 pods) from which they are applied without a request; that takes a few
-milliseconds."""
+"""Bytes of pending events (of about 50 pods) from which the hub applies them although no form needs the data yet;
+applying them takes a few milliseconds."""
 
 
 class RelistError(Exception):
@@ -98,7 +98,7 @@ class RelistError(Exception):
 
 
 class PendingEvents:
-    """The last event of each object that is not yet in the cache.
+    """Keeps the last event of each changed object until :meth:`apply` puts the object into the cache.
 
     :param cache: receives the objects.
     :ivar version: ``resourceVersion`` up to which the cache is complete; empty if unknown.
@@ -108,25 +108,25 @@ class PendingEvents:
         self.version = ""
         self._cache = cache
         self._last: dict[ObjectKey, tuple[str, bytes]] = {}
-        """The last event of each object, in order of arrival: ``resourceVersion`` and line; the line is empty for a
-        deletion."""
+        """Key of an object → ``resourceVersion`` and line of its last event, in order of arrival. The line of a
+        deletion is empty."""
         self._bytes = 0
         self._bookmark = ""
 
     @property
     def is_empty(self) -> bool:
-        """Whether every event has been applied."""
+        """Whether every event has been applied to the cache."""
         return not self._last
 
     @property
     def is_full(self) -> bool:
-        """Whether the pending events should be applied now."""
+        """Whether the pending events are so large that they should be applied now."""
         return self._bytes >= MAX_PENDING_BYTES
 
     def reset(self, version: str) -> None:
         """Drop all pending events.
 
-        :param version: ``resourceVersion`` to continue from; empty to require a list.
+        :param version: ``resourceVersion`` from which the watch continues; empty to require a new list.
         """
         self.version = version
         self._last.clear()
@@ -146,13 +146,13 @@ class PendingEvents:
         event = _parse_event(line)
         kind = event.get("type")
         if kind == "ERROR":
-            # Mostly 410 Gone, because the version is too old. The API does not say whether a watch can continue after
-            # others.
+            # Mostly 410 Gone, because the resourceVersion is too old. After any other error, too, list the resource
+            # again: the API does not say whether the watch could continue.
             raise RelistError("the API server ended the watch with an error")
         if kind == "BOOKMARK":
             self._bookmark = _read_version(event) or self._bookmark
             return True
-        # An event of an unknown type has no effect and does not advance the version.
+        # An event of an unknown type has no effect and does not change the version from which the watch continues.
         if kind in _EVENT_TYPES and (key := find_object_key(event.get("object"))):
             self._note(key, b"" if kind == "DELETED" else line, version=_read_version(event))
         return False
@@ -173,7 +173,7 @@ class PendingEvents:
         _, previous = self._last.pop(key, ("", b""))
         self._bytes += len(line) - len(previous)
         self._last[key] = (version, line)
-        # A bookmark counts only if no event follows it, because clients cannot compare two versions.
+        # A bookmark's version counts only if no event follows, because clients cannot tell which version is newer.
         self._bookmark = ""
 
     def _apply_line(self, key: ObjectKey, line: bytes) -> None:

@@ -11,37 +11,37 @@ import contextlib
 from typing import Protocol
 
 MAX_UNREAD_BYTES = 192 * 1024
-"""Bytes that one pause should let accumulate. asyncio stops reading from a TLS connection at 256 KiB
+"""Bytes that should accumulate unread during one pause. asyncio stops reading from a TLS connection at 256 KiB
 (``sslproto.SSLProtocol._set_read_buffer_limits``); below that, all events are in memory when a pause ends."""
 
 MIN_PAUSE_S = 0.005
-"""Shortest pause in seconds; the next pause is calculated from this one, so zero would be final."""
+"""Shortest pause in seconds. Each pause is a multiple of the one before, so a pause of zero could never grow again."""
 
 _NOT_PAUSABLE = (AttributeError, NotImplementedError, RuntimeError)
-"""Raised by transports that are closed or cannot pause."""
+"""Exceptions that transports raise if they are closed or cannot pause reading."""
 
 BATCH_FRESH_S = 0.2
-"""Age in seconds up to which :meth:`ReadBatcher.catch_up` accepts the data as it is: servers started together ask
-together."""
+"""Age in seconds up to which :meth:`ReadBatcher.catch_up` accepts the data as it is, so that servers which start at the
+same moment share one read."""
 
 _LOOP_TURNS = 3
-"""Turns of the event loop until a resumed transport delivers its bytes: one for the transport, one for TLS, one in
+"""Iterations of the event loop until a resumed transport delivers its bytes: one for the transport, one for TLS, one in
 reserve."""
 
 
 class PausableConnection(Protocol):
-    """The part of ``aiohttp.connector.Connection`` used here."""
+    """The part of ``aiohttp.connector.Connection`` that this module uses."""
 
     @property
     def transport(self) -> asyncio.Transport | None:
-        """The transport, or None once it is closed."""
+        """The connection's transport, or None once the connection is closed."""
 
 
 class ReadBatcher:
     """Decides when to read from one watch connection.
 
     :param max_pause_s: longest pause in seconds; the more bytes arrive, the shorter the next pause is.
-    :param fresh_s: age in seconds up to which :meth:`catch_up` does not end a pause.
+    :param fresh_s: age of the cache in seconds up to which :meth:`catch_up` does not end a pause.
     """
 
     def __init__(self, max_pause_s: float, *, fresh_s: float = BATCH_FRESH_S) -> None:
@@ -62,8 +62,8 @@ class ReadBatcher:
     ) -> None:
         """Stop reading for a while, or until :meth:`catch_up` needs the data.
 
-        :param connection: None once the response is complete.
-        :param bytes_read: bytes since the last pause.
+        :param connection: connection of the watch; None once the response is complete.
+        :param bytes_read: number of bytes read since the last pause.
         :param is_all_processed: whether every event read so far is in the cache.
         """
         if is_all_processed:
@@ -95,7 +95,7 @@ class ReadBatcher:
         self._processed.set()
 
     async def catch_up(self) -> None:
-        """End the pause and wait until its events are in the cache, unless the cache is younger than ``fresh_s``."""
+        """End the pause and wait until its events are in the cache, unless the cache is at most ``fresh_s`` old."""
         age_s = asyncio.get_running_loop().time() - self._since
         if self._requested is not None and age_s >= self._fresh_s:
             self._requested.set()

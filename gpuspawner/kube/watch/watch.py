@@ -1,11 +1,10 @@
-"""Follows one resource: lists it once, then watches it with one request after the other.
+"""Lists one resource, then watches it with one request after the other.
 
 https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
 
-Avoids full garbage collections while the hub lists a cluster, and makes later ones shorter.
-
-A full collection visits every object of the process and blocks the event loop: 0.1 s for JupyterHub's modules alone,
-and as much again for 100,000 pods. A large list triggers many full collections
+:class:`GCTuning` prevents full garbage collections while the hub lists a cluster, and makes later ones shorter. A full
+collection visits every object of the process and blocks the event loop: 0.1 s for JupyterHub's modules alone, and as
+much again for 100,000 pods. A large list triggers many full collections
 (https://docs.python.org/3/library/gc.html#gc.set_threshold), although the pods' objects form no reference cycles.
 """
 
@@ -38,7 +37,7 @@ _NEVER_COLLECT = 2**31 - 1
 
 
 class GCTuning:
-    """Changes the settings of the process's garbage collector; several lists may run at once."""
+    """Adjusts the process's garbage collector to large lists, of which several may run at once."""
 
     def __init__(self) -> None:
         self._readers = 0
@@ -47,7 +46,7 @@ class GCTuning:
 
     @contextmanager
     def pause_full_collections(self) -> Iterator[None]:
-        """Disable full collections inside this context; collections of young objects continue."""
+        """Disable full garbage collections inside this context; collections of young objects continue."""
         if not self._readers:
             self._thresholds = gc.get_threshold()
             gc.set_threshold(*self._thresholds[:2], _NEVER_COLLECT)
@@ -60,12 +59,12 @@ class GCTuning:
                 gc.set_threshold(*self._thresholds)
 
     def freeze(self, object_count: int) -> None:
-        """Exclude all objects now in memory from full collections, if a list has more than doubled since the last time.
+        """Exempt all objects now in memory from garbage collections, if a list has over twice as many as the last time.
 
-        Frozen objects are still freed by reference counting. Garbage in cycles at this moment is never freed, so the
-        limit doubles with each freeze: https://docs.python.org/3/library/gc.html#gc.freeze
+        Python still frees frozen objects by reference counting. It never frees reference cycles that are garbage now,
+        so freezes must be rare: https://docs.python.org/3/library/gc.html#gc.freeze
 
-        :param object_count: objects in the cache after a list.
+        :param object_count: number of objects in the cache after a list.
         """
         if object_count > self._settled:
             self._settled = 2 * object_count
@@ -79,13 +78,13 @@ GC_TUNING = GCTuning()
 class WatchTiming:
     """Timeouts and intervals of a watch, in seconds.
 
-    :param answer_s: for a connection, and for each piece of a list.
-    :param watch_s: length of each watch request. The API server sends a bookmark two seconds before it ends
+    :param answer_s: timeout for a connection, and for each piece of a list's response.
+    :param watch_s: length of each watch request. The API server sends a bookmark two seconds before the request ends
         (``cacher/cache_watcher.go``, ``nextBookmarkTime``). Each new request confirms the data, so this is also the
-        usual maximum age of the data, and the time after which a dead connection is noticed.
-    :param grace_s: silence beyond ``watch_s`` after which the connection is given up.
-    :param settle_s: time after a watch's response in which the API server sends the changes since the last watch.
-    :param batch_s: longest pause in reading, see :mod:`gpuspawner.kube.watch.read_batching`.
+        usual maximum age of the data, and the time after which the hub notices a dead connection.
+    :param grace_s: the hub gives up a connection that is silent for ``watch_s`` and this time.
+    :param settle_s: time that the API server has, from a watch's response on, to send the changes since the last watch.
+    :param batch_s: longest pause in reading from a watch, see :mod:`gpuspawner.kube.watch.read_batching`.
     """
 
     answer_s: float = 10.0
@@ -97,11 +96,11 @@ class WatchTiming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedResource:
-    """A resource to follow.
+    """A Kubernetes resource to list and watch.
 
     :param method: list method of a ``kubernetes_asyncio`` API class.
-    :param page_size: objects in a page of the list.
-    :param selectors: ``field_selector`` or ``label_selector``, for list and watch.
+    :param page_size: number of objects on a page of the list.
+    :param selectors: ``field_selector`` or ``label_selector`` of the list and watch requests.
     """
 
     method: APIMethod
@@ -110,23 +109,23 @@ class WatchedResource:
 
 
 IDLE_GAP_S = 0.005
-"""Seconds without an event that end the burst of missed changes; the API server sends those without gaps. In a cluster
-that changes all the time, bookmarks end the burst."""
+"""Seconds without an event after which a new watch has delivered all changes since the last watch: the API server sends
+those without gaps. In a cluster that changes all the time, a bookmark shows that they have arrived."""
 
 MAX_SILENT_WATCHES = 6
-"""Watches in a row without an event or a bookmark until the hub lists again. An API server whose etcd was restored from
-a backup sends nothing until its versions exceed the version that the watch continues from."""
+"""Consecutive watches without an event or a bookmark after which the hub lists again. An API server whose etcd was
+restored from a backup sends nothing until its versions exceed the version from which the watch continues."""
 
 
 class Watch:
-    """Follows one resource; :meth:`relist` first, then :meth:`stream` again and again.
+    """Lists and watches one resource; the caller awaits :meth:`relist` first, then :meth:`stream` repeatedly.
 
     :param resource: what to list and watch.
-    :param cache: receives the objects.
-    :param confirm: called with the time (in seconds of ``clock``) at which the cache was known to be complete.
+    :param cache: receives the decoded objects.
+    :param confirm: called with a time, in seconds of ``clock``, at which the cache is known to have been complete.
     :param timing: timeouts and intervals.
     :param clock: monotonic seconds, see :class:`~gpuspawner.kube.client.pacing.SteadyClock`.
-    :param random: returns numbers from 0 up to 1.
+    :param random: returns a random number of at least 0 and below 1.
     """
 
     def __init__(
@@ -191,13 +190,13 @@ class Watch:
             await self._pacer.yield_if_due()
 
     async def catch_up(self) -> None:
-        """Put the events that have arrived into the cache; callers do this before they read it."""
+        """Put the events that have arrived into the cache; callers await this before they read the cache."""
         await self._batcher.catch_up()
 
     async def stream(self) -> None:
         """Send one watch request and apply its events to the cache until the API server ends it.
 
-        :raises APIUnavailableError: the API server did not answer, refused, or the connection broke.
+        :raises APIUnavailableError: the API server did not answer or refused the request, or the connection broke.
         :raises RelistError: the watch cannot continue from the last version.
         """
         timing = self._timing
@@ -235,9 +234,9 @@ class Watch:
     async def _read(self, response: aiohttp.ClientResponse, *, asked_at: float) -> bool:
         """Read a watch to its end; return whether it lasted long enough to confirm the cache.
 
-        A watch confirms the cache as of its request. It does so at the first gap after the burst of missed changes, or
-        with a bookmark, which follows all earlier changes. An event alone confirms nothing, as it may have been
-        delayed.
+        A watch confirms that the cache was complete at the time of the watch's request. The first gap between events
+        shows that all changes since the last watch have arrived. A bookmark shows the same, because it follows all
+        earlier changes. An event alone shows nothing, because it may have been delayed.
         """
         time = asyncio.get_running_loop().time
         answered_at = time()
@@ -251,7 +250,7 @@ class Watch:
                 settle_s = self._timing.settle_s
                 timeout_s = IDLE_GAP_S if time() - answered_at >= settle_s else settle_s
                 chunk = await _read_chunk(content, timeout_s=None if is_settled else timeout_s)
-                # Bytes that arrived while other tasks held the event loop are no gap.
+                # The timeout shows no gap if bytes arrived while other tasks blocked the event loop.
                 if chunk is None and not (chunk := content.read_nowait()):
                     if lines.is_empty:
                         is_settled = True
@@ -275,7 +274,7 @@ class Watch:
 
 
 async def _read_chunk(content: aiohttp.StreamReader, *, timeout_s: float | None) -> bytes | None:
-    """Return the next bytes, empty at the end of the stream, or None after ``timeout_s`` without any."""
+    """Return the next bytes (empty at the end of the stream), or None if none arrive within ``timeout_s``."""
     timeout = asyncio.timeout(timeout_s)
     try:
         async with timeout:
@@ -287,6 +286,6 @@ async def _read_chunk(content: aiohttp.StreamReader, *, timeout_s: float | None)
 
 
 def _is_transient(status: int) -> bool:
-    """Return whether the same request may succeed later: missing rights, throttling and server errors."""
+    """Return whether the same request may succeed later, as after a missing right, throttling or a server error."""
     refusals = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
     return status in refusals or status >= HTTPStatus.INTERNAL_SERVER_ERROR

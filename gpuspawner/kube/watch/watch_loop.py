@@ -1,4 +1,4 @@
-"""Runs a watch as long as the hub runs: retries after failures and explains missing data in one sentence for users.
+"""Runs a watch as long as the hub runs: retries after failures, and explains missing data in a sentence for users.
 
 Users see these sentences, so they contain no addresses or other details for admins.
 """
@@ -31,7 +31,7 @@ _STATUS_REASONS: dict[int, str] = {
 def describe_failure(status: int | None, *, missing_right: str) -> str:
     """Return a sentence for users about a failed request.
 
-    :param status: HTTP status, or None without a response.
+    :param status: HTTP status of the response, or None if there was no response.
     :param missing_right: the sentence for status 403.
     """
     if status is None:
@@ -61,8 +61,8 @@ class RetryDelays:
 
     :param first_s: upper bound after the first failure; it doubles with each further failure.
     :param longest_s: upper bound after any failure.
-    :param lost_s: after the hub lost a right that it had.
-    :param never_had_s: while the hub has never had the right; most admins who omit it do so on purpose.
+    :param lost_s: upper bound after the hub lost the right to read the resource.
+    :param never_had_s: upper bound if the hub never had that right; most admins who omit it do so on purpose.
     """
 
     first_s: float = 0.5
@@ -72,19 +72,19 @@ class RetryDelays:
 
 
 class WatchLoop:
-    """Runs one watch until it is canceled.
+    """Lists and watches one resource, with retries, until its task is canceled.
 
-    :param description: the resource in words for users, as in "The hub may not list …".
-    :param find_missing_verb: returns the verb that the hub lacks, or an empty string.
+    :param description: the resource in words for users, as after "The hub may not list".
+    :param find_missing_verb: returns a verb that the hub may not use on the resource, or an empty string.
     :param pauses: delays before retries.
-    :param random: returns numbers from 0 up to 1.
+    :param random: returns a random number of at least 0 and below 1.
     :param on_change: called when one of the attributes below may have changed.
     :param sleep: waits for a number of seconds.
     :ivar is_known: whether the cache holds every object.
-    :ivar confirmed_at: seconds of the watch's clock at which the cache was complete, or None.
+    :ivar confirmed_at: seconds of the watch's clock at which the cache was last known to be complete, or None.
     :ivar reason: sentence for users about the current problem, or empty.
     :ivar missing_right: the last result of ``find_missing_verb``.
-    :ivar restarts: number of failures; a watch that ends in time is not one.
+    :ivar restarts: number of failed lists and watches; a watch that ends after its full length has not failed.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class WatchLoop:
         self.missing_right = ""
         self.restarts = 0
         self.first_attempt = asyncio.Event()
-        """Set after the first list or the first failure."""
+        """Set once the first list has succeeded or failed."""
         self._what = description
         self._missing_verb = find_missing_verb
         self._pauses = pauses
@@ -118,7 +118,7 @@ class WatchLoop:
         self._logged: set[type[Exception]] = set()
 
     def confirm(self, moment: float) -> None:
-        """Record that the cache was complete at a time.
+        """Record a time at which the cache was complete.
 
         :param moment: seconds of the watch's clock.
         """
@@ -128,9 +128,9 @@ class WatchLoop:
             self._changed()
 
     async def run(self, watch: Watch) -> None:
-        """Follow the resource until canceled; no other exception ends this.
+        """List and watch the resource until the task is canceled; no other exception ends the loop.
 
-        :param watch: of the resource.
+        :param watch: the watch of the resource.
         """
         while True:
             try:
