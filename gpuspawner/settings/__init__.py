@@ -1,13 +1,13 @@
 """Reads the admin's settings and validates them before the hub offers anything.
 
-The mapping below `hub.config.GPUSpawner`, or YAML files with such mappings, enter. :class:`Settings` leaves, or a
-`SettingsError` with one problem for each wrong YAML path. The room knows neither the cluster nor the hub.
+Callers pass the mapping below `hub.config.GPUSpawner`, or YAML files with such mappings. They get :class:`Settings`, or
+a `SettingsError` with one problem for each wrong YAML path. This package reads neither the cluster nor the hub.
 
 - `parsing`: validate the mapping; start here.
-- `models`, `gpu`, `policy`: the keys of the settings as pydantic models; `value_types`: their values.
+- `models`, `gpu`, `policy`: the keys of the settings as pydantic models; `value_types`: the types of their values.
 - `checks`: rules that involve several keys.
-- `convert`: build core's catalog from the models.
-- `files`: read settings files; `parsing` merges them as Helm does.
+- `convert`: build from the models the catalog of what the form offers.
+- `files`: read settings files and merge them as Helm merges values files.
 - `json_schema`: JSON Schema for editors and Helm; `validation_errors`: error messages and YAML paths.
 - `profiles`: convert a KubeSpawner `profile_list` to settings.
 """

@@ -1,6 +1,6 @@
 """Checks settings against each other: bounds and defaults, presets, run times, combined GPU types, policy and pools.
 
-pydantic has already checked each value by itself, see :mod:`gpuspawner.settings.models`.
+The pydantic models in :mod:`gpuspawner.settings.models` have already checked each value by itself.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from gpuspawner.settings.value_types import Entry
 EntryT = TypeVar("EntryT", bound=Entry)
 SLUG_PATTERN = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
 _OWN_IMAGE = "default"
-"""Slug of KubeSpawner's own image, offered if no image is configured."""
+"""Slug of KubeSpawner's own image, which the form offers if the settings contain no image."""
 
 
 class _KnownNames:
-    """The slugs that rules may contain, collected once for thousands of rules.
+    """The slugs that policy rules may contain, collected once for thousands of rules.
 
-    :ivar choices: field that rules may restrict → offered slugs.
-    :ivar gpus: enabled GPU types by slug.
-    :ivar bare: normalized slug → first enabled GPU type with it, to suggest a correction.
+    :ivar choices: name of a form field that rules may restrict → slugs that the field offers.
+    :ivar gpus: slug → enabled GPU type.
+    :ivar bare: slug without punctuation and unit → slug of the first enabled GPU type like it, as a suggestion.
     """
 
     def __init__(self, settings: SettingsModel) -> None:
@@ -64,7 +64,7 @@ def _list_enabled(entries: Mapping[str, EntryT]) -> dict[str, EntryT]:
 
 
 def check_policy(settings: SettingsModel) -> Iterator[Problem]:
-    """Yield the problems of rules and pools.
+    """Yield the problems of the policy's rules and of the GPU pools.
 
     :param settings: settings whose single values are valid.
     """
@@ -133,9 +133,10 @@ def _check_pool(path: str, pool: PoolEntry, *, known: _KnownNames) -> Iterator[P
 
 
 def _describe_bad_gpu(slug: str, known: _KnownNames) -> str:
-    """Return why a slug names no GPU type, or an empty text.
+    """Return why a slug names no GPU type, or an empty string if it may name one.
 
-    With discovery, nodes may add any slug that the settings do not disable, so only a likely misspelling is reported.
+    With ``discover_gpus``, nodes may add a GPU type with any slug that the settings do not disable. The function then
+    reports only likely misspellings.
     """
     if slug == ANY or slug in known.gpus:
         return ""
@@ -146,7 +147,7 @@ def _describe_bad_gpu(slug: str, known: _KnownNames) -> str:
 
 
 def _normalize_slug(slug: str) -> str:
-    """Return a slug without punctuation and unit, so that spellings of one type match; l40 and l40s stay different."""
+    """Return a slug without punctuation and unit (GB), so that spellings of a type match; l40 and l40s still differ."""
     return re.sub(r"g(i?b)?$", "", re.sub(r"[^a-z0-9]", "", slug.lower()))
 
 
@@ -157,7 +158,7 @@ def _describe_unknown(kind: str, slug: str, *, offered: Collection[str], entries
 
 
 def _check_duplicate_groups(path: str, names: Iterable[str]) -> Iterator[Problem]:
-    """Yield a problem for each name that differs from an earlier one only by case."""
+    """Yield a problem for each group name that differs from an earlier group name only by case."""
     first: dict[str, str] = {}
     for name in names:
         other = first.setdefault(normalize_group(name), name)
@@ -180,7 +181,7 @@ def _check_against_default(
     default: CPURange | MemoryRange | None,
     show: Callable[[int], str],
 ) -> Iterator[Problem]:
-    """Yield a problem if a rule sets one bound and contradicts the other bound, which comes from ``policy.default``."""
+    """Yield a problem if a rule sets only one bound, which contradicts the other bound from ``policy.default``."""
     if own is None or default is None:
         return
     base = f"policy.default.{path.rpartition('.')[2]}"
@@ -199,7 +200,7 @@ def _check_range(
     general: CPUSetting | MemorySetting | None,
     show: Callable[[int], str],
 ) -> Iterator[Problem]:
-    """Yield the problems of a range, which must lie inside the general range of the same key."""
+    """Yield a problem if a rule's range is empty or does not overlap the general range of ``cpu`` or ``memory``."""
     if own is None:
         return
     section = path.rpartition(".")[2]
@@ -215,11 +216,11 @@ def _check_range(
 
 
 _Limit = tuple[str, int | None]
-"""The path of an entry, and its ``max_runtime`` in seconds."""
+"""YAML path of an entry in the settings, and its ``max_runtime`` in seconds."""
 
 
 def check_run_time_limits(settings: SettingsModel) -> Iterator[Problem]:
-    """Yield the problems of run time limits: below 1 second, or below the shortest run time that users may choose.
+    """Yield a problem for each ``max_runtime`` below 1 second, or below the shortest run time that users may choose.
 
     :param settings: settings whose single values are valid.
     """
@@ -256,13 +257,13 @@ def _list_rule_limits(path: str, rule: RuleEntry) -> Iterator[_Limit]:
 
 _MEMBER_KEYS = ("match", "memory", "scale_up")
 _NAMED_MEMBER_KEYS = ("resource", "vendor", "unit", *_MEMBER_KEYS)
-"""Keys that an entry with ``any_of`` takes from its members. With ``min_memory``, the first three select members."""
+"""Keys that come from the members of an entry with ``any_of``. With ``min_memory``, the first three select members."""
 
 
 def check_combined_type(slug: str, settings: SettingsModel) -> Iterator[Problem]:
-    """Yield the problems of a GPU type that stands for several types.
+    """Yield the problems of a GPU type that combines several types (``any_of`` or ``min_memory``).
 
-    :param slug: its key in ``gpus``; the entry has ``any_of`` or ``min_memory``.
+    :param slug: key of the combined type in ``gpus``.
     :param settings: settings whose single values are valid.
     """
     path, entry = f"gpus.{slug}", settings.gpus[slug]
@@ -279,7 +280,7 @@ def check_combined_type(slug: str, settings: SettingsModel) -> Iterator[Problem]
 
 
 def _describe_bad_member(slug: str, settings: SettingsModel) -> str:
-    """Return why a slug in ``any_of`` names no single GPU type, or "" if it does or a discovered type may have it."""
+    """Return why a slug in ``any_of`` names no single GPU type, or an empty string if it may name one."""
     entry = settings.gpus.get(slug)
     if entry is None:
         if settings.discover_gpus:
@@ -291,7 +292,7 @@ def _describe_bad_member(slug: str, settings: SettingsModel) -> str:
 
 
 def _check_members_agree(path: str, entry: GPUEntry, *, settings: SettingsModel) -> Iterator[Problem]:
-    """Yield a problem for each pod field that differs between the members in the settings: resource, runtime class."""
+    """Yield a problem if members of a combined GPU type have different resources or different runtime classes."""
     members = {slug: settings.gpus[slug] for slug in entry.any_of if slug in settings.gpus}
     resources = {slug: member.resource for slug, member in members.items() if member.resource is not None}
     if len(set(resources.values())) > 1:
@@ -309,10 +310,10 @@ _SLUG_RULE = "must be lower-case letters, digits, - and ., at most 63, with a le
 
 
 def check_settings(settings: SettingsModel, accelerators: frozenset[str]) -> list[Problem]:
-    """Return the problems between settings whose single values are valid.
+    """Return the problems of settings that contradict each other, or that lack a required key.
 
-    :param settings: the settings.
-    :param accelerators: slugs of the built-in table; entries with other slugs must be complete.
+    :param settings: settings whose single values are valid.
+    :param accelerators: slugs of the built-in GPU models; ``accelerators`` entries with other slugs must be complete.
     """
     problems = [
         *_check_slugs(settings),
@@ -380,7 +381,7 @@ def _check_choice_entries(choice_field: ClosedChoiceField, settings: SettingsMod
 
 
 def _check_queue(settings: SettingsModel) -> Iterator[Problem]:
-    """Yield a problem for each unknown GPU type in ``queue.gpus``; with discovery, nodes may add any type."""
+    """Yield a problem for each unknown GPU type in ``queue.gpus``, unless ``discover_gpus`` may add it."""
     offered = [slug for slug, entry in settings.gpus.items() if entry.enabled]
     for index, slug in enumerate(settings.queue.gpus if settings.queue is not None else ()):
         if slug != "*" and slug not in offered and not settings.discover_gpus:
@@ -390,7 +391,7 @@ def _check_queue(settings: SettingsModel) -> Iterator[Problem]:
 
 def _check_gpu(path: str, entry: GPUEntry) -> Iterator[Problem]:
     if entry.any_of:
-        pass  # The members have the resource and the vendor.
+        pass  # The types in any_of have the resource and the vendor.
     elif entry.resource is None:
         yield Problem(field=f"{path}.resource", code="missing", message="is required, such as nvidia.com/gpu")
     elif entry.vendor is None and find_vendor(entry.resource) is None:
@@ -404,7 +405,7 @@ def _check_gpu(path: str, entry: GPUEntry) -> Iterator[Problem]:
 
 
 def _check_toleration(path: str, toleration: TolerationSetting) -> Iterator[Problem]:
-    """Yield the problems for which the API server would reject every pod with this toleration."""
+    """Yield the problems of a toleration because of which the API server would reject every pod with it."""
     if toleration.operator == "Exists" and toleration.value:
         yield Problem(field=f"{path}.value", code="conflict", message="must be left out with operator Exists")
     if toleration.operator == "Equal" and not toleration.key:
@@ -423,9 +424,10 @@ def _check_accelerators(settings: SettingsModel, known: frozenset[str]) -> Itera
 
 
 def check_presets(configured: ConfiguredCatalog) -> list[Problem]:
-    """Return the problems of presets, found by the validation of user options.
+    """Return the problems of presets; each preset is validated like a user's choice.
 
-    Problems that nodes may solve are left out: GPU types that discovery may add, and counts that nodes limit.
+    The result leaves out problems that the cluster's nodes may solve: a GPU type that discovery may add, and a GPU
+    count that depends on the nodes.
 
     :param configured: the catalog without the cluster's nodes.
     """
@@ -453,7 +455,7 @@ def check_presets(configured: ConfiguredCatalog) -> list[Problem]:
 
 
 def _build_combined_types(configured: ConfiguredCatalog) -> dict[str, GPUType]:
-    """Return slug → combined type, from the members that the settings describe."""
+    """Return slug → combined GPU type, built from the members in the settings."""
     return {slug: combine_types(union, configured.gpus) or union.gpu for slug, union in configured.unions.items()}
 
 

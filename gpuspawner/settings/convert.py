@@ -1,4 +1,4 @@
-"""Converts checked settings to the catalog of core, before the cluster's nodes are known."""
+"""Converts checked settings to the catalog of what the form offers, before the cluster's nodes are known."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def convert_settings(settings: SettingsModel, table: AcceleratorTable) -> Config
     """Return the catalog that the settings describe.
 
     :param settings: checked settings.
-    :param table: known accelerator models, for the names and memory that GPU types leave out.
+    :param table: known GPU models, whose names and memory complete GPU types without them.
     """
     entries = sort_entries(settings.gpus)
     unions = {
@@ -81,7 +81,7 @@ def convert_settings(settings: SettingsModel, table: AcceleratorTable) -> Config
 
 
 def sort_entries(entries: Mapping[str, EntryT]) -> dict[str, EntryT]:
-    """Return the enabled entries in the order of the form: by ``order``, then those without, as in the settings.
+    """Return the enabled entries in the form's order: first those with ``order``, then the others as in the settings.
 
     :param entries: slug → entry.
     """
@@ -90,11 +90,11 @@ def sort_entries(entries: Mapping[str, EntryT]) -> dict[str, EntryT]:
 
 
 def convert_bounds(amount_field: AmountField, setting: BoundsSetting | None) -> Bounds | None:
-    """Return bounds in whole base units (millicores, bytes, seconds), or None without a setting.
+    """Return the bounds of an amount in whole base units (millicores, bytes, seconds), or None if they are not set.
 
-    If the setting has no default, the field's default is moved into the range and rounded down to a step.
+    If the setting has no default, the form field's default is clamped to the range and rounded down to a step.
 
-    :param amount_field: the field; its own default and guarantee replace missing ones.
+    :param amount_field: the form field, whose default and guarantee replace those that the setting lacks.
     :param setting: the bounds in the settings.
     """
     if setting is None:
@@ -193,7 +193,7 @@ def _convert_gpu(slug: str, entry: GPUEntry, *, table: AcceleratorTable) -> GPUT
 
 def _convert_tolerations(entry: GPUEntry) -> tuple[Toleration, ...]:
     if entry.tolerations is None:
-        # A combined type gets the tolerations of its members.
+        # A combined GPU type gets the tolerations of its members.
         return () if entry.is_union else build_conventional_tolerations(entry.resource or "")
     return tuple(
         Toleration(key=item.key, operator=item.operator, value=item.value, effect=item.effect or "")
@@ -211,7 +211,7 @@ def _convert_combined_type(slug: str, entry: GPUEntry, *, table: AcceleratorTabl
 
 
 def _guess_unit(entry: GPUEntry) -> UnitKind:
-    """Return the kind of GPU unit for an entry without ``unit``, from its resource and product labels."""
+    """Return the unit (card, MIG slice or share) of an entry without ``unit``, from its resource and product labels."""
     products = entry.match.get(GFD_PRODUCT, [])
     if (entry.resource or "").endswith(".shared") or any(product.endswith("-SHARED") for product in products):
         return UnitKind.SHARED
@@ -220,7 +220,7 @@ def _guess_unit(entry: GPUEntry) -> UnitKind:
 
 
 def _find_known_model(entry: GPUEntry, table: AcceleratorTable) -> AcceleratorMatch | None:
-    """Return the accelerator model of an entry's node labels, or None if they match several models or none."""
+    """Return the GPU model that an entry's node labels name, or None if they name several models or none."""
     found = [table.find(key, value) for key, values in entry.match.items() for value in values]
     models = {known.accelerator.slug: known for known in found if known is not None}
     return next(iter(models.values())) if len(models) == 1 else None

@@ -22,7 +22,7 @@ from gpuspawner.settings.parsing import convert_to_plain, merge_values
 from gpuspawner.settings.validation_errors import DottedPaths
 
 SETTINGS_SECTION = ("hub", "config", "GPUSpawner")
-"""Path of the settings in the values of zero-to-jupyterhub."""
+"""Path of gpuspawner's settings in the Helm values of zero-to-jupyterhub."""
 
 _FIELD = "settings_files"
 _CONFIGMAP_LINK = "..data"
@@ -33,35 +33,35 @@ _UNREADABLE = (yaml.YAMLError, RecursionError, ValueError, LookupError, Attribut
 """Raised by PyYAML for invalid YAML, or for a value that does not match its tag."""
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 _LARGEST_BYTES = 1 << 20
-"""Limit for a file, as Kubernetes has for a ConfigMap or Secret. Reading blocks the hub's only thread."""
+"""Largest file in bytes, which is also the limit of a ConfigMap or Secret. Reading blocks the hub's only thread."""
 _MOST_BYTES = 8 << 20
-"""Limit for all files together."""
+"""Greatest number of bytes in all settings files together."""
 _DEEPEST = 100
-"""Levels of nesting. libyaml has no limit and crashes the process at tens of thousands."""
+"""Greatest depth of nesting. libyaml has no limit, and tens of thousands of levels crash the process."""
 
 _LONGEST_NUMBER = 100
-"""Characters."""
+"""Greatest number of characters in a YAML number."""
 _NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
 
 _MOST_VALUES = 20_000
-"""Limit for all files together, several times the values of large sites. It counts values as written, and again with
-aliases expanded, which can exceed any memory. Error messages for as many wrong values take 0.5 s."""
+"""Greatest number of YAML values in all settings files together, several times as many as large sites have. It holds
+with aliases expanded, which could fill any memory. Error messages for as many wrong values take 0.5 s."""
 
 _MAX_PROBLEMS = 100
-"""Problems in one error; thousands would hide the first."""
+"""Greatest number of problems in one error message; thousands would hide the first."""
 
 ParsedT = TypeVar("ParsedT")
 
 Fingerprint = tuple[tuple[object, ...], ...]
-"""Equal as long as the files are unchanged."""
+"""State of the settings files; two fingerprints are equal as long as the files are unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsFile:
     """The settings of one file.
 
-    :param path: as shown to admins; empty for settings that come from no file.
-    :param content: keys below ``hub.config.GPUSpawner``.
+    :param path: path as shown to admins; empty for settings that come from no file.
+    :param content: the settings, as below ``hub.config.GPUSpawner``.
     """
 
     path: str
@@ -70,28 +70,28 @@ class SettingsFile:
 
 @dataclass(slots=True, kw_only=True)
 class _SizeBudget:
-    """How much the files read together may still contain.
+    """How much the settings files that are not read yet may contain together.
 
-    :param bytes: of text.
-    :param values: written and expanded; each file counts as at least one.
+    :param bytes: remaining bytes of text.
+    :param values: remaining YAML values, with aliases expanded; each file counts as at least one value.
     """
 
     bytes: int = _MOST_BYTES
     values: int = _MOST_VALUES
 
     def take_bytes(self, count: int) -> None:
-        """Reduce the budget.
+        """Reduce the remaining bytes.
 
-        :raises SettingsError: the budget is exceeded.
+        :raises SettingsError: fewer remain than ``count``.
         """
         self.bytes -= count
         if self.bytes < 0:
             raise _make_error("", f"brings the files to more than {_MOST_BYTES >> 20} MiB")
 
     def take_values(self, count: int) -> None:
-        """Reduce the budget.
+        """Reduce the remaining values.
 
-        :raises SettingsError: the budget is exceeded.
+        :raises SettingsError: fewer remain than ``count``.
         """
         self.values -= count
         if self.values < 0:
@@ -103,7 +103,7 @@ class _SizeBudget:
 
 
 def compute_fingerprint(paths: Sequence[str]) -> tuple[Fingerprint, float]:
-    """Return a fingerprint of files, and the time of the last modification in seconds since the epoch.
+    """Return a fingerprint of settings files, and the time of their last modification in seconds since the epoch.
 
     :param paths: files and folders.
     """
@@ -121,11 +121,11 @@ def compute_fingerprint(paths: Sequence[str]) -> tuple[Fingerprint, float]:
 
 
 def read_settings_files(paths: Sequence[str], *, field: str = _FIELD) -> list[SettingsFile]:
-    """Return the settings in files, and in all files of folders, sorted by name.
+    """Return the settings of each file, and of each file in a folder, sorted by name.
 
     :param paths: files and folders, lowest priority first.
     :param field: setting that contains the paths, for error messages.
-    :raises SettingsError: with the problems of every file that is missing or invalid.
+    :raises SettingsError: files are missing or invalid; the error has the problems of all of them.
     """
     files: list[SettingsFile] = []
     problems: list[Problem] = []
@@ -154,13 +154,13 @@ def merge_settings_files(
     parse: Callable[[Mapping[str, Any]], ParsedT],
     source: Sequence[SettingsFile] = (),
 ) -> tuple[dict[str, Any], ParsedT]:
-    """Return settings with those of files merged into them, and the parsed result.
+    """Merge the settings in files into ``base``; return the merged settings, and what ``parse`` returns for them.
 
     :param base: settings with lower priority than the files.
     :param paths: files and folders, lowest priority first.
     :param parse: validates the merged settings.
     :param source: files that ``base`` was merged from, lowest priority first, for error messages.
-    :raises SettingsError: a file is missing or invalid, or the merged settings are.
+    :raises SettingsError: a file is missing or invalid, or the merged settings are invalid.
     """
     files = read_settings_files(paths)
     merged = merge_values({}, base)
@@ -175,10 +175,10 @@ def merge_settings_files(
 def attribute_problems(error: SettingsError, layers: Sequence[SettingsFile]) -> SettingsError:
     """Return an error whose problems name the file that they come from.
 
-    If no layer is a file, return the error unchanged. Otherwise keep the first hundred problems.
+    If no settings come from a file, return the error unchanged. Otherwise keep the first hundred problems.
 
-    :param error: about the merged settings.
-    :param layers: the merged layers, lowest priority first.
+    :param error: problems of the merged settings.
+    :param layers: the settings before they were merged, lowest priority first.
     """
     if not any(layer.path for layer in layers):
         return error
@@ -190,7 +190,7 @@ def attribute_problems(error: SettingsError, layers: Sequence[SettingsFile]) -> 
 
 
 def _attribute_problem(problem: Problem, layers: Sequence[SettingsFile], *, paths: DottedPaths[object]) -> Problem:
-    """Return a problem with the file that contains most of its path; the last one of several."""
+    """Return a problem whose message names the file that contains most of its YAML path, the last of several files."""
     found = [(-len(paths.follow(problem.field, layer.content)[1]), place) for place, layer in enumerate(layers)]
     missing, place = max(found, default=(-len(problem.field), 0))
     if missing == -len(problem.field) or not layers[place].path:
@@ -204,7 +204,7 @@ def _list_entries(value: object) -> Iterator[tuple[str, str | int, object]]:
 
 
 def _list_files(path: str) -> Iterator[tuple[str, Path]]:
-    """Yield the files of a path: the path to show, and the path to read.
+    """Yield each settings file at a path or in a folder: the path to show to admins, and the path to read.
 
     :raises OSError: a path is missing, unreadable, or not a regular file.
     """
@@ -220,7 +220,7 @@ def _list_files(path: str) -> Iterator[tuple[str, Path]]:
 
 
 def _resolve_file(path: Path) -> Path:
-    """Return the path of a regular file; reading anything else may block forever.
+    """Return the path of a regular file; reading another kind of file may block forever.
 
     :raises OSError: the path is missing or not a regular file.
     """
@@ -232,8 +232,8 @@ def _resolve_file(path: Path) -> Path:
 def _read_content(file: Path, budget: _SizeBudget) -> bytes:
     """Return the content of a file.
 
-    :param budget: reduced by the file's size.
-    :raises SettingsError: the file or all files together are too large.
+    :param budget: what may still be read; reduced by the file's size.
+    :raises SettingsError: the file is too large, or all files together are.
     :raises OSError: the file cannot be read.
     """
     with file.open("rb") as opened:
@@ -245,9 +245,9 @@ def _read_content(file: Path, budget: _SizeBudget) -> bytes:
 
 
 def _parse_settings(content: bytes, budget: _SizeBudget) -> Mapping[str, Any]:
-    """Return the settings of a YAML document, which has them at the top or is a Helm values file with nothing else.
+    """Return the settings at the top of a YAML document, or in a Helm values file that contains nothing else.
 
-    :raises SettingsError: the document is neither; a problem without a field concerns the whole file.
+    :raises SettingsError: the document is none of these; a problem without a field concerns the whole file.
     """
     try:
         document = _parse_document(content, budget)
@@ -270,7 +270,7 @@ def _parse_settings(content: bytes, budget: _SizeBudget) -> Mapping[str, Any]:
 
 
 def _parse_document(content: bytes, budget: _SizeBudget) -> object:
-    """Return the value of a YAML document without duplicate keys."""
+    """Return the value of a YAML document; reject duplicate keys."""
     text = content.decode("utf-8-sig")
     budget.take_values(1)
     written = _count_values(text, budget)
@@ -287,9 +287,9 @@ def _parse_document(content: bytes, budget: _SizeBudget) -> object:
 
 
 def _count_values(text: str, budget: _SizeBudget) -> int:
-    """Return how many values a document writes, counted before PyYAML builds them.
+    """Return the number of values as written in a YAML document, counted before PyYAML builds them.
 
-    :param budget: reduced while counting.
+    :param budget: what may still be read; reduced while counting.
     :raises SettingsError: there are too many values, or they are nested too deeply.
     """
     depth = values = 0
@@ -306,10 +306,10 @@ def _count_values(text: str, budget: _SizeBudget) -> int:
 def _refuse_flaws(node: yaml.Node, place: str, *, seen: set[int]) -> None:
     """Reject duplicate keys and overlong numbers.
 
-    YAML forbids duplicate keys, but PyYAML silently takes the last one. PyYAML's time for a number to base 60
-    (``1:30:00``) grows with the square of its length.
+    YAML forbids duplicate keys, but PyYAML silently takes the last one. The time that PyYAML needs for a number to base
+    60 (``1:30:00``) grows with the square of its length.
 
-    :raises SettingsError: there is such a key or number.
+    :raises SettingsError: the node contains a duplicate key or an overlong number.
     """
     if id(node) in seen:
         return
@@ -335,9 +335,10 @@ def _refuse_flaws(node: yaml.Node, place: str, *, seen: set[int]) -> None:
 
 
 def _count_node_values(node: yaml.Node, known: dict[int, int]) -> int:
-    """Return the number of values in a node with aliases expanded.
+    """Return the number of values in a YAML node with aliases expanded.
 
-    :param known: counts by id of the node; a node that contains itself counts once and fails later.
+    :param known: ``id`` of a YAML node → its number of values. A node that contains itself counts once; the limit of
+        nesting rejects it later.
     """
     if id(node) not in known:
         known[id(node)] = 1
@@ -352,7 +353,7 @@ def _make_error(field: str, message: str) -> SettingsError:
 
 
 def _add_file_to_problems(path: str, error: SettingsError, *, field: str) -> Iterator[Problem]:
-    """Yield a file's problems with its path."""
+    """Yield a settings file's problems with the file's path in their messages."""
     for problem in error.problems:
         if problem.field:
             yield replace(problem, message=f"{problem.message} ({path})")

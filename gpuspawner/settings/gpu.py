@@ -1,4 +1,4 @@
-"""The settings ``gpus`` and ``accelerators``, and the built-in table of GPU models."""
+"""Defines the settings ``gpus`` and ``accelerators``, and reads the built-in table of GPU models."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class TolerationSetting(StrictModel):
 
 
 class ScaleUpSetting(StrictModel):
-    """What an autoscaler may add."""
+    """The nodes that a cluster autoscaler may add."""
 
     max_nodes: Annotated[int, Field(ge=1, description="Nodes of the type that there may be at most.")]
     gpus_per_node: Annotated[
@@ -75,7 +75,7 @@ class ScaleUpSetting(StrictModel):
 
 
 class GPUEntry(Entry):
-    """A GPU type users may pick, or several as one choice (``any_of``, ``min_memory``)."""
+    """A GPU type that users may pick, or a choice that combines several types (``any_of``, ``min_memory``)."""
 
     any_of: Annotated[
         list[Slug], Field(min_length=1, description="GPU types of which any will do, all of the same resource.")
@@ -124,14 +124,14 @@ class GPUEntry(Entry):
 
     @property
     def is_union(self) -> bool:
-        """Whether the entry stands for several types."""
+        """Whether the entry combines several GPU types (``any_of`` or ``min_memory``)."""
         return bool(self.any_of) or self.min_memory is not None
 
 
 class AcceleratorEntry(StrictModel):
-    """What is known of a GPU model; replaces single facts of the built-in table, or adds a model to it.
+    """Facts about a GPU model, which replace single facts in the built-in table or add a model to the table.
 
-    :param enabled: false takes the model out of the table, as null does.
+    :param enabled: false removes the model from the table, as null does.
     """
 
     enabled: bool = Field(default=True, description="False takes the model out of the table, as null does.")
@@ -159,7 +159,7 @@ def load_builtin_accelerators() -> Mapping[str, Accelerator]:
 def build_accelerator_table(changes: Mapping[str, AcceleratorEntry | None]) -> AcceleratorTable:
     """Return the built-in table with the admin's changes.
 
-    :param changes: by slug; an entry replaces fields or adds a model, null removes the model.
+    :param changes: slug of a model → facts that replace those in the table or add the model; None removes the model.
     """
     models = dict(load_builtin_accelerators())
     for slug, change in changes.items():
@@ -174,7 +174,7 @@ def build_accelerator_table(changes: Mapping[str, AcceleratorEntry | None]) -> A
 
 
 def _convert_changes(change: AcceleratorEntry) -> dict[str, Any]:
-    """Return the fields that the admin set, by their names in :class:`Accelerator`."""
+    """Return the facts that the admin set, under their names in :class:`Accelerator`."""
     given = {name: getattr(change, name) for name in change.model_fields_set if getattr(change, name) is not None}
     given.pop("enabled", None)
     if "memory" in given:
@@ -185,7 +185,7 @@ def _convert_changes(change: AcceleratorEntry) -> dict[str, Any]:
 
 
 def _parse_accelerator(slug: str, raw: Mapping[str, Any]) -> Accelerator:
-    """Return an entry of the data file, without its unverified fields."""
+    """Return the GPU model of an entry in ``data/accelerators.json``, without its unverified facts."""
     known = {field.name for field in fields(Accelerator)}
     plain = {key: value for key, value in raw.items() if key in known}
     plain["labels"] = {source: tuple(names) for source, names in raw["labels"].items()}

@@ -14,16 +14,16 @@ JSON_SCHEMA_DIALECT = "http://json-schema.org/draft-07/schema#"
 
 _REFS = "#/definitions/{model}"
 _NEVER_NULL = "discover_gpus"
-"""The one optional key that does not allow null, because its trait does not."""
+"""The only optional key that does not allow null, because the hub's trait of that name does not."""
 _NULL = {"type": "null"}
 _DEFAULT_FORMATTERS = {each.name: each.format_option for each in (CPU, MEMORY, RUN_TIME)}
-"""Unit of a key → how its default is written."""
+"""Unit of a setting → function that formats its default as in YAML."""
 
 
 def build_settings_schema(others: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
     """Return the schema of the section ``hub.config.GPUSpawner``.
 
-    :param others: schemas of further keys in that section, by name.
+    :param others: name of a further key in that section → schema of the key.
     """
     schema = SettingsModel.model_json_schema(ref_template=_REFS, by_alias=True)
     definitions = {name: _simplify(model) for name, model in schema.pop("$defs").items()}
@@ -36,11 +36,11 @@ def build_settings_schema(others: Mapping[str, Mapping[str, Any]] | None = None)
 
 
 def build_values_schema(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of zero-to-jupyterhub's values, at the top or below ``jupyterhub``.
+    """Return the schema of zero-to-jupyterhub's Helm values, at the top of a file or below its key ``jupyterhub``.
 
-    It covers only gpuspawner's part; the chart has its own schema.
+    The schema covers only gpuspawner's keys; the chart has its own schema.
 
-    :param section: as :func:`build_settings_schema` returns it.
+    :param section: schema of the settings, as :func:`build_settings_schema` returns it.
     """
     definitions = dict(section["definitions"])
     own = {key: value for key, value in section.items() if key not in ("$schema", "definitions")}
@@ -69,7 +69,7 @@ def _make_ref(name: str) -> dict[str, Any]:
 
 
 def _simplify(schema: Any) -> Any:
-    """Return a schema with defaults as written in YAML, and without titles, which repeat the names."""
+    """Return a schema with defaults as in YAML, null for optional keys, and without titles, which repeat the keys."""
     if isinstance(schema, list):
         return [_simplify(each) for each in schema]
     if not isinstance(schema, dict):
@@ -90,7 +90,7 @@ def _simplify(schema: Any) -> Any:
         elif key not in ("title", "default", UNIT_KEY):
             plain[key] = _simplify(value)
     if "$ref" in plain and len(plain) > 1:
-        # Draft 7 ignores all keys beside ``$ref``.
+        # Draft 7 ignores all other keys of an object with ``$ref``.
         plain["allOf"] = [{"$ref": plain.pop("$ref")}]
     return plain
 

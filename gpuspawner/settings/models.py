@@ -1,9 +1,7 @@
-"""The admin's settings, key by key. What keys mean together is checked in :mod:`gpuspawner.settings.checks`.
+"""Defines the admin's settings as pydantic models. :mod:`gpuspawner.settings.checks` checks keys against each other.
 
-Every dict with slugs or names as keys may be merged from several values files: ``enabled: false`` takes an entry out,
-null removes it, and ``order`` sorts what is shown in an order.
-
-What an admin says about a queue of Kueue.
+A mapping with slugs or names as keys may be merged from several values files. ``enabled: false`` disables an entry of
+another file, null removes the entry, and ``order`` sorts the entries that users see.
 """
 
 from __future__ import annotations
@@ -34,11 +32,11 @@ from gpuspawner.settings.value_types import (
 )
 
 QueueName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$")]
-"""Name of a LocalQueue or WorkloadPriorityClass of Kueue; pods name it in a label, so it is a valid label value."""
+"""Name of a LocalQueue or WorkloadPriorityClass of Kueue; pods have it in a label, so it is a valid label value."""
 
 
 class QueueSetting(StrictModel):
-    """A queue of Kueue that servers with a GPU go through."""
+    """The queue of Kueue in which servers with a GPU wait."""
 
     local_queue: Annotated[QueueName, Field(description="Name of a LocalQueue in the namespace of the servers.")]
     priority_class: QueueName | None = Field(
@@ -57,7 +55,7 @@ _STEP, _DEFAULT = "What may be asked for differs by whole steps.", "What is sele
 
 
 class ImageEntry(Entry):
-    """An image users may pick."""
+    """An image that users may pick."""
 
     image: Annotated[str, StringConstraints(pattern=r"^[^\s{}]+$", max_length=1000)] | None = Field(
         default=None, description="Reference of the image, such as quay.io/jupyter/pytorch-notebook:cuda12-latest."
@@ -77,12 +75,12 @@ class ImageEntry(Entry):
 
     @property
     def toolkits(self) -> dict[str, str | None]:
-        """Vendor → version of its toolkit inside, None where that is not declared."""
+        """Vendor → version of its toolkit (CUDA, ROCm) in the image, None if the settings do not give the version."""
         return {"nvidia": self.cuda, "amd": self.rocm}
 
 
 class CustomImagesSetting(StrictModel):
-    """Images that people may name by themselves."""
+    """Images that users may enter by their reference."""
 
     allowed: bool = Field(default=False, description="Whether people may name an image by its reference.")
     registries: list[Origin] = Field(
@@ -93,7 +91,7 @@ class CustomImagesSetting(StrictModel):
 
 
 class AmountSetting(StrictModel):
-    """Guarantee of an amount, as a fraction of the limit."""
+    """Base class of CPU and memory settings: the guarantee as a fraction of the limit."""
 
     guarantee: UnitFraction | None = Field(default=None, description="Part of the limit that is requested.")
 
@@ -117,7 +115,7 @@ class MemorySetting(AmountSetting):
 
 
 class RunTimeSetting(StrictModel):
-    """Bounds of how long a server runs at most."""
+    """Bounds of the run time after which a server is stopped."""
 
     min: RunTime = Field(default=15 * 60, description=_MIN)
     max: RunTime = Field(description=_MAX)
@@ -126,7 +124,7 @@ class RunTimeSetting(StrictModel):
 
 
 class SharedMemorySetting(StrictModel):
-    """Bounds of the size of /dev/shm, which users need not choose."""
+    """Bounds of the size of /dev/shm; users may leave the size open."""
 
     min: Memory = Field(default=256 * 1024**2, description=_MIN)
     max: Memory = Field(description=_MAX)
@@ -137,15 +135,15 @@ BoundsSetting = CPUSetting | MemorySetting | RunTimeSetting | SharedMemorySettin
 
 
 class ChoiceEntry(Entry):
-    """An entry of a closed choice.
+    """Base class of an entry in a list that users pick from, such as the priorities.
 
-    :cvar required_keys: attributes that an enabled entry must have.
+    :cvar required_keys: attributes that an enabled entry must set.
     """
 
     required_keys: ClassVar[tuple[str, ...]] = ()
 
     def convert(self, slug: str) -> Choice:
-        """Return the entry as the catalog has it."""
+        """Return the entry as a value of the catalog, which contains what the form offers."""
         return Choice(**self._describe(slug))
 
     def _describe(self, slug: str) -> dict[str, Any]:
@@ -153,7 +151,7 @@ class ChoiceEntry(Entry):
 
 
 class PriorityEntry(ChoiceEntry):
-    """A priority users may pick."""
+    """A priority that users may pick."""
 
     required_keys: ClassVar[tuple[str, ...]] = ("priority_class", "value")
 
@@ -166,12 +164,12 @@ class PriorityEntry(ChoiceEntry):
 
     @override
     def convert(self, slug: str) -> Priority:
-        """Return the priority as the catalog has it."""
+        """Return the priority as a value of the catalog, which contains what the form offers."""
         return Priority(**self._describe(slug), priority_class=self.priority_class or "", value=self.value or 0)
 
 
 class PresetEntry(Entry):
-    """A named bundle of choices; what it leaves out takes the default."""
+    """A named bundle of choices; a choice that it leaves out has its default."""
 
     image: Slug | None = Field(default=None, description="Slug of an image.")
     cpu: CPUs | None = Field(default=None, description="CPU limit.")
@@ -184,7 +182,7 @@ class PresetEntry(Entry):
 
 
 class SettingsModel(StrictModel):
-    """Everything below ``hub.config.GPUSpawner`` that describes what may be asked for."""
+    """The settings below ``hub.config.GPUSpawner`` that say what users may choose."""
 
     images: dict[str, ImageEntry] = Field(
         default_factory=dict,
@@ -230,4 +228,4 @@ class SettingsModel(StrictModel):
 
 
 SLUG_SECTIONS = ("images", *(each.section for each in CLOSED_CHOICES), "gpus", "presets", "pools", "accelerators")
-"""Keys of the settings whose entries have slugs."""
+"""Settings that are mappings with slugs as keys."""

@@ -26,11 +26,11 @@ from gpuspawner.settings.models import SettingsModel
 from gpuspawner.settings.validation_errors import explain_validation_errors
 
 _DEEPEST = 12
-"""Levels of nesting. Settings have six; the limit stops a mapping that contains itself through a YAML anchor."""
+"""Greatest depth of nesting. Settings have six levels; the limit stops at a mapping that contains itself."""
 
 
 def merge_values(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values with overrides merged into them; new keys come last.
+    """Return Helm values with overrides merged into them; new keys come last.
 
     :param base: values with lower priority.
     :param overrides: values with higher priority.
@@ -63,11 +63,11 @@ def diff_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str
 
 
 def convert_to_plain(value: object, *, depth: int = _DEEPEST) -> object:
-    """Return dicts and lists in place of other mappings and sequences, such as traitlets' ``Config``.
+    """Return settings as dicts and lists, which replace other mappings and sequences such as traitlets' ``Config``.
 
     :param value: settings.
-    :param depth: levels of nesting that are allowed.
-    :raises SettingsError: the settings are nested deeper than that.
+    :param depth: greatest allowed depth of nesting.
+    :raises SettingsError: the settings are nested more deeply.
     """
     if depth == 0:
         message = f"settings are nested more than {_DEEPEST} deep"
@@ -82,7 +82,7 @@ def convert_to_plain(value: object, *, depth: int = _DEEPEST) -> object:
 def drop_nulls(value: object, annotation: object) -> object:
     """Return settings without the nulls that mean "not set".
 
-    A null stays where the annotation of the entries allows it, because it has a meaning of its own there.
+    A null stays if the type annotation allows null entries: in ``accelerators`` it removes a built-in GPU model.
 
     :param value: settings, or a part of them.
     :param annotation: type annotation of that part.
@@ -110,9 +110,9 @@ def drop_nulls(value: object, annotation: object) -> object:
 
 
 def find_emptied_mappings(raw: object) -> Iterator[Problem]:
-    """Yield a problem for each mapping in which nulls remove all entries, although an empty mapping would mean "all".
+    """Yield a problem for each ``match`` of a GPU type and each ``gpus`` of a rule that nulls leave empty.
 
-    YAML also reads ``t4:`` as null, and an admin who writes that wants the opposite.
+    YAML reads ``t4:`` as null, too, and an admin who writes that in ``gpus`` wants to allow the type, not to remove it.
 
     :param raw: settings before nulls are dropped.
     """
@@ -138,7 +138,7 @@ def find_emptied_mappings(raw: object) -> Iterator[Problem]:
 
 
 def _list_alternatives(annotation: object) -> list[Any]:
-    """Return the types in a union or an optional annotation."""
+    """Return the types in a union or optional type annotation."""
     origin = get_origin(annotation)
     if origin is Annotated:
         return _list_alternatives(get_args(annotation)[0])
@@ -155,7 +155,7 @@ def _list_entries(raw: object, section: str) -> Iterator[tuple[object, Mapping[s
 
 
 def _find_removed_key(entries: object) -> str:
-    """Return the first key if all entries are null; empty if there are other or no entries."""
+    """Return the first key of a mapping whose entries are all null, or an empty string for any other value."""
     if not isinstance(entries, Mapping) or any(entry is not None for entry in entries.values()):
         return ""
     return sanitize_name(next(iter(entries), ""))
@@ -165,7 +165,7 @@ def _find_removed_key(entries: object) -> str:
 class Settings:
     """Validated settings.
 
-    :param model: the settings, key by key.
+    :param model: the settings as a pydantic model.
     """
 
     model: SettingsModel
@@ -176,14 +176,14 @@ class Settings:
 
         :param raw: the settings as YAML has them, by key (``images``, ``gpus``, …); an empty section equals a missing
             one.
-        :raises SettingsError: with one problem for each wrong path.
+        :raises SettingsError: settings are wrong; the error has one problem for each wrong YAML path.
         """
         try:
             model = SettingsModel.model_validate(_drop_empty_values(convert_to_plain(raw)))
         except ValidationError as error:
             raise SettingsError(*explain_validation_errors(error.errors(include_url=False), SettingsModel)) from None
         settings = cls(model)
-        # Presets are checked against the policy, so the policy must be valid first.
+        # Presets are checked against the catalog, which can only be built from settings without other problems.
         problems = check_settings(model, frozenset(load_builtin_accelerators())) or check_presets(
             settings.build_configured()
         )
@@ -193,11 +193,11 @@ class Settings:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no key is set."""
+        """Whether the settings set no key."""
         return self.model == SettingsModel()
 
     def build_configured(self) -> ConfiguredCatalog:
-        """Return the settings as core's values."""
+        """Return the catalog that the settings describe, before the cluster's nodes complete it."""
         return convert_settings(self.model, self.build_table())
 
     def build_table(self) -> AcceleratorTable:
@@ -208,7 +208,7 @@ class Settings:
 def _drop_empty_values(raw: object) -> object:
     """Return settings without empty sections and without the nulls that mean "not set".
 
-    :raises SettingsError: nulls remove all entries of a mapping whose empty form means "all".
+    :raises SettingsError: nulls leave the ``match`` of a GPU type or the ``gpus`` of a rule empty.
     """
     if problems := list(find_emptied_mappings(raw)):
         raise SettingsError(*problems)

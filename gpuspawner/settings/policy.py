@@ -1,4 +1,4 @@
-"""The settings ``policy`` and ``pools``: their models, and their conversion to core's values."""
+"""Defines the settings ``policy`` and ``pools``, and converts them to a :class:`Policy`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _UNLIMITED = "unlimited"
 
 
 def _parse_count_limit(value: object) -> object:
-    """Return a count, or ``UNLIMITED``.
+    """Return a count unchanged, and ``UNLIMITED`` for the word ``unlimited``.
 
     :raises ValueError: the value is neither.
     """
@@ -51,7 +51,7 @@ def _parse_count_limit(value: object) -> object:
 
 
 def _parse_run_time_limit(value: object) -> int:
-    """Return a limit in seconds, or ``UNLIMITED``.
+    """Return a run time in seconds, and ``UNLIMITED`` for the word ``unlimited``.
 
     :raises ValueError: the value is neither.
     """
@@ -71,9 +71,9 @@ def _parse_slugs(value: object) -> object:
 
 
 def _parse_types(value: object) -> object:
-    """Return GPU types and their limits as a mapping, from any of the three notations.
+    """Return a mapping of GPU types to their limits, from a mapping, a list of GPU types, or ``*``.
 
-    :raises ValueError: the value has none of them.
+    :raises ValueError: the value has none of these notations.
     """
     found = _parse_slugs(value)
     if isinstance(found, list) and all(isinstance(slug, str) for slug in found):
@@ -84,7 +84,7 @@ def _parse_types(value: object) -> object:
 
 
 class _ListedTypesSchema:
-    """Adds the notations ``*`` and list to the JSON Schema of a mapping of GPU types."""
+    """Adds a list and ``*``, the other notations for GPU types, to the JSON Schema of a mapping of GPU types."""
 
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {"anyOf": [WILDCARD_SCHEMA, _LISTED, handler(core)]}
@@ -93,18 +93,18 @@ class _ListedTypesSchema:
 _LISTED = {"type": "array", "items": {"type": "string"}}
 _WHOLE = {"type": "integer", "minimum": 0}
 CountLimit = Annotated[int, BeforeValidator(_parse_count_limit), WithJsonSchema(allow_unlimited(_WHOLE))]
-"""A number from 0 on, or ``unlimited`` (:data:`gpuspawner.core.catalog.policy_model.UNLIMITED`, as in all limits
-here)."""
+"""A whole number of at least 0, or ``unlimited``. As in all limits here, ``unlimited`` becomes the number
+:data:`gpuspawner.core.catalog.policy_model.UNLIMITED`."""
 RunTimeLimit = Annotated[int, BeforeValidator(_parse_run_time_limit), WithJsonSchema(allow_unlimited(RUN_TIME_SCHEMA))]
 """A run time such as ``8h``, parsed to seconds, or ``unlimited``."""
 SlugList = Annotated[list[Slug], BeforeValidator(_parse_slugs), WithJsonSchema({"anyOf": [WILDCARD_SCHEMA, _LISTED]})]
 """Slugs, written as a list, or ``*`` for all."""
 GroupName = Annotated[str, StringConstraints(min_length=1, max_length=255), BeforeValidator(require_quoted_text)]
-"""Name of a group; upper and lower case are equal."""
+"""Name of a JupyterHub group; comparisons ignore case."""
 
 
 class CPURange(StrictModel):
-    """Bounds of the CPU limit within those of everybody."""
+    """A rule's bounds of the CPU limit, within the bounds for all users."""
 
     min: CPUs | None = Field(default=None, description="Least that may be asked for. Omitted: as for everybody.")
     max: Annotated[int, BeforeValidator(_parse_cpu_limit), WithJsonSchema(allow_unlimited(CPU_SCHEMA))] | None = Field(
@@ -113,7 +113,7 @@ class CPURange(StrictModel):
 
 
 class MemoryRange(StrictModel):
-    """Bounds of the memory limit within those of everybody."""
+    """A rule's bounds of the memory limit, within the bounds for all users."""
 
     min: Memory | None = Field(default=None, description="Least that may be asked for. Omitted: as for everybody.")
     max: Annotated[int, BeforeValidator(_parse_memory_limit), WithJsonSchema(allow_unlimited(MEMORY_SCHEMA))] | None = (
@@ -122,7 +122,7 @@ class MemoryRange(StrictModel):
 
 
 class TypeLimits(StrictModel):
-    """What a rule says of one GPU type."""
+    """A rule's limits for one GPU type."""
 
     max_gpus: CountLimit | None = Field(default=None, description="Over all servers of a person.")
     max_gpus_per_server: CountLimit | None = Field(default=None, description="In one server.")
@@ -132,7 +132,7 @@ class TypeLimits(StrictModel):
 
 
 class RuleEntry(StrictModel):
-    """What is said of everybody, of a group's people or of one person; what is left out is not said."""
+    """A rule for all users, the users of a group, or one user. The rule does not set the limits that it omits."""
 
     images: SlugList | None = Field(default=None, description="Slugs of images that may be used, or *.")
     custom_images: bool | None = Field(
@@ -153,9 +153,9 @@ class RuleEntry(StrictModel):
 
 
 class NamedRule(RuleEntry):
-    """A rule that another values file may have said before.
+    """A rule for a group or a user, which may come from several values files.
 
-    :param enabled: false takes the rule out without deleting it there.
+    :param enabled: false disables a rule that another values file contains.
     """
 
     enabled: bool = Field(default=True, description="False takes the rule out without removing it.")
@@ -175,7 +175,7 @@ class PolicySetting(StrictModel):
 
 
 class PoolEntry(Entry):
-    """GPUs that the people of some groups share."""
+    """GPUs that the users of some groups share."""
 
     groups: list[GroupName] | None = Field(default=None, description="Groups whose people share the pool.")
     gpus: SlugList = Field(default_factory=lambda: [ANY], description="GPU types that count here, or *.")
@@ -183,7 +183,7 @@ class PoolEntry(Entry):
 
 
 def convert_policy(setting: PolicySetting | None, *, pools: Mapping[str, PoolEntry]) -> Policy | None:
-    """Return the policy, or None if the settings contain none.
+    """Return the policy, or None if the settings contain neither a policy nor pools.
 
     :param setting: the section ``policy``.
     :param pools: enabled pools by slug, in the order of the form.

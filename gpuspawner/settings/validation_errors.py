@@ -1,6 +1,6 @@
 """Converts pydantic's errors to problems with the YAML path, the reason and the most similar valid key.
 
-Finds the value that a dotted path such as ``gpus.l4.match`` names; keys may contain dots themselves.
+:class:`DottedPaths` finds the value that a path such as ``gpus.l4.match`` names, although keys may contain dots.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from gpuspawner.core.text.wording import format_list, quote, sanitize_name, sugg
 NodeT = TypeVar("NodeT")
 
 PathPart = str | int
-"""A key, or an index in a list."""
+"""A key of a mapping, or an index in a list."""
 
 
 class DottedPaths(Generic[NodeT]):
-    """Resolves dotted paths in nested values.
+    """Resolves paths such as ``gpus.l4.match`` in nested values.
 
-    Each value's entries are listed once, because thousands of paths may go through the same value.
+    The class lists each value's entries once, because thousands of paths may go through the same value.
 
-    :param entries: yields the entries of a value: the name in a path, the key or index, and the entry.
+    :param entries: yields the entries of a value: the entry's name in a path, its key or index, and the entry itself.
     """
 
     def __init__(self, entries: Callable[[NodeT], Iterable[tuple[str, PathPart, NodeT]]]) -> None:
         self._entries = entries
-        # Keeps a reference to the value, so that its id is not reused.
+        # Keeps a reference to each value, so that Python does not reuse the value's id.
         self._known: dict[int, tuple[NodeT, dict[str, list[tuple[PathPart, NodeT]]]]] = {}
 
     def follow(self, path: str, top: NodeT) -> tuple[tuple[PathPart, ...], str]:
         """Return the keys and indexes of the longest resolvable part of a path, and the unresolved rest.
 
-        :param path: with dots between its parts; empty for the value itself.
+        :param path: path with dots between its parts; empty for ``top`` itself.
         :param top: value in which the path starts.
         """
         best: tuple[tuple[PathPart, ...], str] = ((), path)
@@ -83,8 +83,8 @@ _LIMITS = {
 def explain_validation_errors(errors: Iterable[ErrorDetails], model: type[BaseModel]) -> list[Problem]:
     """Return a problem for each of pydantic's errors.
 
-    :param errors: of one validation.
-    :param model: the validated model.
+    :param errors: pydantic's errors from one validation.
+    :param model: the model that pydantic validated against.
     """
     return [_make_problem(error, model) for error in errors]
 
@@ -143,12 +143,12 @@ def _list_keys(place: tuple[int | str, ...], model: type[BaseModel]) -> list[str
 
 
 def _holds_many(annotation: object) -> bool:
-    """Return whether the next part of the path is an entry's name or index, not a field of a model."""
+    """Return whether a type annotation contains a dict or list, so that a key or index follows in the path."""
     return get_origin(annotation) in (dict, list) or any(_holds_many(part) for part in get_args(annotation))
 
 
 def _find_model(annotation: object) -> type[BaseModel] | None:
-    """Return the first model in an annotation, also inside containers and unions."""
+    """Return the first pydantic model in a type annotation, also inside containers and unions, or None."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((model for part in get_args(annotation) if (model := _find_model(part))), None)

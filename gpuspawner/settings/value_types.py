@@ -1,7 +1,7 @@
-"""Types of single values in settings, and their JSON Schema.
+"""Defines the types of single values in settings, with their JSON Schema.
 
-The patterns repeat the parsers' syntax for editors and Helm. Helm uses Go's regular expressions, which have no
-lookahead.
+The patterns repeat the syntax of gpuspawner's parsers for editors and Helm. Helm uses Go's regular expressions, which
+have no lookahead.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpuspawner.core.units.duration import parse_duration
 from gpuspawner.core.units.quantity import parse_cpu, parse_memory
 
 UNIT_KEY = "x-unit"
-"""Schema key with the unit of the model's default; :mod:`gpuspawner.settings.json_schema` removes it."""
+"""Key in a JSON Schema for the unit of a default; :mod:`gpuspawner.settings.json_schema` uses and removes the key."""
 
 _NUMBER = r"([0-9]+\.?[0-9]*|\.[0-9]+)"
 _MEMORY_TEXT = rf"^ *{_NUMBER} ?([KMGTkgt][iI]?[bB]?|m([iI][bB]?|[bB])|[bB]) *$"
@@ -48,7 +48,7 @@ WILDCARD_SCHEMA: dict[str, Any] = {"const": "*"}
 
 
 def allow_unlimited(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a limit: an amount or ``unlimited``.
+    """Return the JSON Schema of a limit: an amount or ``unlimited``.
 
     :param schema: JSON Schema of the amount.
     """
@@ -66,12 +66,12 @@ _LONGEST_RUN_TIME_S = 2**31 - 1
 
 
 def _require_quoted_version(value: object) -> object:
-    """Reject numbers, because YAML loses a trailing zero.
+    """Return a version unchanged; reject a number, because YAML reads ``12.10`` as 12.1.
 
-    :raises ValueError: pydantic reports a ValueError, but not a TypeError.
+    :raises ValueError: the version is a number. pydantic would not report a TypeError.
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
-        # 12.1 may have been written as 12.10, so the message suggests no value for it.
+        # The admin may have written 12.10, which YAML reads as 12.1, so the message suggests no value for 12.1.
         is_whole = re.fullmatch(r"\d{1,3}\.(0|\d[1-9]|\d\d[1-9])", str(value))
         shown = f', as in "{value}"' if is_whole else ""
         raise ValueError(f"must be in quotes{shown} (YAML takes 12.10 for the number 12.1)")  # noqa: TRY004
@@ -79,10 +79,10 @@ def _require_quoted_version(value: object) -> object:
 
 
 def require_quoted_text(value: object) -> object:
-    """Return a text; reject a value that YAML reads as a number or boolean.
+    """Return a value unchanged; reject a number or boolean, which the admin has to quote in YAML.
 
     :param value: any YAML value.
-    :raises ValueError: pydantic reports a ValueError, but not a TypeError.
+    :raises ValueError: the value is a number or boolean. pydantic would not report a TypeError.
     """
     if isinstance(value, bool | int | float):
         raise ValueError(f'must be in quotes, as in "{str(value).lower()}": it is a text')  # noqa: TRY004
@@ -127,7 +127,7 @@ UnitFraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 # The length limit comes before the validator; otherwise pydantic's message says "items" instead of "characters".
 Text = Annotated[str, StringConstraints(max_length=2000), BeforeValidator(require_quoted_text)]
 ShortText = Annotated[str, StringConstraints(max_length=40), BeforeValidator(require_quoted_text)]
-"""Short enough for a badge."""
+"""Text that is short enough for a badge in the form."""
 Title = Annotated[str, StringConstraints(min_length=1, max_length=200), BeforeValidator(require_quoted_text)]
 Slug = Annotated[str, BeforeValidator(require_quoted_text)]
 Origin = Annotated[str, AfterValidator(_parse_image_origin)]
@@ -143,15 +143,15 @@ LabelValue = Annotated[
 
 
 class StrictModel(BaseModel):
-    """Base of all settings: rejects unknown keys and converts no types."""
+    """Base class of all settings: rejects unknown keys and converts no types."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class Entry(StrictModel):
-    """Base of the entries of a mapping by slug.
+    """Base class of the entries of a mapping with slugs as keys.
 
-    :param order: sorts the entries, smallest first; entries without it come last, in the order of the mapping.
+    :param order: sorts the entries, smallest first; entries without ``order`` come last, in the order of the mapping.
     :param enabled: false removes the entry, also if another settings file adds it.
     """
 

@@ -1,10 +1,10 @@
 """Converts a KubeSpawner `profile_list` to settings.
 
-The value of `c.KubeSpawner.profile_list` and KubeSpawner's defaults enter. Settings, and notes for the admin about
-parts that are lost or changed, leave. The rest of the settings does not know this room.
+Callers pass the value of `c.KubeSpawner.profile_list` and KubeSpawner's defaults. They get settings, and notes for the
+admin about parts that are lost or changed. The rest of `gpuspawner.settings` does not import this package.
 
-- `variants`: expand the profiles and the choices in their options.
-- `profile_list`: convert images, amounts and presets; start here.
+- `variants`: expand a profile into one variant for each combination of choices in its options.
+- `profile_list`: convert images, amounts of CPU and memory, and presets; start here.
 - `profile_gpus`: convert the GPU types.
 """
 

@@ -1,4 +1,4 @@
-"""Converts the GPU part of profiles to GPU types: the nodes that they select, and what their servers get."""
+"""Converts the GPU requests, node selectors and tolerations of KubeSpawner profiles to GPU types in the settings."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _RUNTIME_CLASS = ("runtimeClassName", "runtime_class_name")
 _TOLERATION = ("key", "operator", "value", "effect")
 _RESOURCES = ("extra_resource_limits", "extra_resource_guarantees")
 _OF_TYPES = ("node_selector", "tolerations", "environment", "start_timeout")
-"""Traits that only a GPU type can set."""
+"""KubeSpawner's traits that the converted settings can only set for a GPU type."""
 
 
 class ProfileGPUs:
-    """The GPU types of a profile list; variants with the same nodes and the same traits share one.
+    """Collects the GPU types of a profile list; variants with the same nodes and the same traits share a type.
 
-    :param notes: receives sentences for the admin about lost parts.
+    :param notes: list that receives sentences for the admin about lost parts of the profile list.
     :ivar types: the setting ``gpus``.
     """
 
@@ -32,7 +32,7 @@ class ProfileGPUs:
         self._table = build_accelerator_table({})
 
     def add_variant(self, variant: ProfileVariant) -> dict[str, Any]:
-        """Return the GPU part of a variant's preset, and add its GPU type if it is new.
+        """Return the GPU keys of a variant's preset, and add the variant's GPU type if it is new.
 
         :param variant: one way to start a server.
         """
@@ -60,7 +60,7 @@ class ProfileGPUs:
         else:
             base, name = resource.rpartition("/")[2], " ".join([resource, *(value for (value,) in match.values())])
         if any(other["display_name"] == name for other in self.types.values()):
-            name = f"{name} ({variant.name})"  # the same nodes with other traits: the form needs two names
+            name = f"{name} ({variant.name})"  # the form needs a name for each set of traits on these nodes
         slug = make_unique_slug(base, self.types, fallback="gpu")
         if not match:
             self._notes.append(f"{variant.name}: names no node, so its GPU type {slug} is any node with {resource}.")
@@ -70,9 +70,9 @@ class ProfileGPUs:
 
 
 def describe_lost_parts(variant: ProfileVariant) -> Iterator[str]:
-    """Yield a sentence for each part that the GPU type of a variant cannot hold.
+    """Yield a sentence for the admin about each part of a variant that a GPU type cannot contain.
 
-    :param variant: one with a GPU.
+    :param variant: one way to start a server, with a GPU.
     """
     overrides = variant.overrides
     environment = ensure_mapping(overrides.get("environment"))
@@ -94,7 +94,7 @@ def describe_lost_parts(variant: ProfileVariant) -> Iterator[str]:
 
 
 def find_unplaced_traits(variant: ProfileVariant, *, has_gpu: bool) -> set[str]:
-    """Return the names of a variant's traits that its preset and GPU type cannot hold.
+    """Return the names of a variant's KubeSpawner traits that neither its preset nor its GPU type can set.
 
     :param variant: one way to start a server.
     :param has_gpu: whether the variant has a GPU type.
@@ -115,7 +115,7 @@ def find_unplaced_traits(variant: ProfileVariant, *, has_gpu: bool) -> set[str]:
 
 
 def _collect_type_facts(resource: str, variant: ProfileVariant) -> dict[str, Any]:
-    """Return the setting of a GPU type without its names and counts."""
+    """Return a GPU type as an entry of the setting ``gpus``, without its names and counts."""
     overrides = variant.overrides
     pod = ensure_mapping(overrides.get("extra_pod_config"))
     selector = ensure_mapping(overrides.get("node_selector"))
@@ -134,7 +134,7 @@ def _collect_type_facts(resource: str, variant: ProfileVariant) -> dict[str, Any
 
 
 def _list_tolerations(overrides: Mapping[str, Any]) -> list[Any]:
-    """Return tolerations as a list; KubeSpawner also accepts a dict."""
+    """Return a variant's tolerations as a list; KubeSpawner also accepts a dict."""
     value = overrides.get("tolerations")
     if isinstance(value, Mapping):
         return list(value.values())
@@ -142,7 +142,7 @@ def _list_tolerations(overrides: Mapping[str, Any]) -> list[Any]:
 
 
 def _filter_environment(value: Mapping[str, Any]) -> dict[str, str]:
-    """Return the variables that are equal for all users, which are those without KubeSpawner's ``{…}`` templates."""
+    """Return the environment variables that are equal for all users: those without KubeSpawner's ``{…}`` templates."""
     plain = {str(key): _format_text(each) for key, each in value.items() if isinstance(each, str | int | float)}
     return {key: text for key, text in plain.items() if "{" not in text and "}" not in text}
 
@@ -152,7 +152,7 @@ def _parse_timeout(value: object) -> int | None:
 
 
 def _format_text(value: object) -> str:
-    """Return a value as YAML writes it."""
+    """Return a value as text, and a boolean as YAML writes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -1,4 +1,4 @@
-"""Converts a KubeSpawner ``profile_list`` to settings: images, GPU types and ranges, and one preset per profile."""
+"""Converts a KubeSpawner ``profile_list`` to settings: images, CPU and memory ranges, GPU types, and presets."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _READ = {"cpu": parse_cpu, "memory": parse_memory}
 
 
 class ProfileAmounts:
-    """Reads CPU and memory of profiles.
+    """Reads the CPU and memory amounts of profiles.
 
-    :param defaults: defaults by KubeSpawner's trait; a missing or null one means no limit.
-    :param notes: receives sentences for the admin about lost parts.
+    :param defaults: KubeSpawner's trait → its default; a missing or null default means no limit or guarantee.
+    :param notes: list that receives sentences for the admin about lost parts of the profile list.
     """
 
     def __init__(self, defaults: Mapping[str, Any], notes: list[str]) -> None:
@@ -62,7 +62,7 @@ class ProfileAmounts:
         return Fraction(guarantee, limit) if limit and guarantee and guarantee <= limit else None
 
     def _of(self, name: str, trait: str, *, variant: ProfileVariant) -> int | None:
-        """Return an amount of a variant; a null in its overrides removes the default, as in KubeSpawner."""
+        """Return a limit or guarantee; a null in the variant's overrides removes the default, as in KubeSpawner."""
         if trait not in variant.overrides:
             return self._defaults[trait]
         who, default = f"{variant.name}: {trait}", self._defaults[trait]
@@ -79,7 +79,7 @@ class ProfileAmounts:
 
 
 def format_setting_amount(name: str, amount: int) -> float | str:
-    """Return an amount as written in settings.
+    """Return an amount of CPU or memory as written in settings.
 
     :param name: ``cpu`` or ``memory``.
     :param amount: millicores or bytes.
@@ -107,7 +107,7 @@ _BY_SLUG = ("images", "gpus", "presets")
 
 
 _NAMED = 5
-"""Profiles named in a note that concerns several."""
+"""Greatest number of profiles that one note names."""
 _NO_DEFAULTS: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -128,12 +128,12 @@ def convert_profile_list(
 ) -> ConvertedProfiles:
     """Return settings that offer the same as a profile list.
 
-    Common parts become choices of the form: any image with any amounts and any GPU type. Each profile becomes a preset,
-    once for each combination of choices in its options. Custom images are allowed if one profile allows any image.
+    Images, amounts and GPU types become separate choices of the form, which users may combine freely. Each profile
+    becomes a preset for each combination of choices in its options. Custom images are allowed if a profile allows any.
 
     :param profile_list: as in ``c.KubeSpawner.profile_list`` or ``singleuser.profileList``.
     :param default_image: reference of KubeSpawner's own image, for profiles without one; empty if unknown.
-    :param defaults: limits and guarantees by KubeSpawner's traits, for profiles without their own.
+    :param defaults: KubeSpawner's trait → its limit or guarantee for profiles that set none.
     :raises SettingsError: the value is not a profile list.
     """
     found = parse_profile_list(profile_list)
@@ -150,7 +150,7 @@ def convert_profile_list(
 
 
 def _drop_invalid(settings: dict[str, Any], notes: list[str]) -> dict[str, Any]:
-    """Return settings without the parts that validation rejects, and add a note for each."""
+    """Return settings without the parts that validation rejects, and add a note about each removed part."""
     while True:
         try:
             Settings.parse(settings)
@@ -164,7 +164,7 @@ def _drop_invalid(settings: dict[str, Any], notes: list[str]) -> dict[str, Any]:
 
 
 def _remove_path(settings: dict[str, Any], path: str) -> bool:
-    """Remove the value at a path and return whether it existed: a key of an entry, else the entry, else the section."""
+    """Remove the key at a path, else the entry around it, else the section; return whether one of them existed."""
     section, _, rest = path.partition(".")
     entries = settings.get(section, {})
     slug = max((slug for slug in entries if f"{rest}.".startswith(f"{slug}.")), key=len, default="")
@@ -172,7 +172,7 @@ def _remove_path(settings: dict[str, Any], path: str) -> bool:
     if section in _BY_SLUG and slug in entries:
         entry = entries[slug]
         if isinstance(inside := entry.get(key), dict) and inner in inside:
-            removed = inside.pop(inner)  # one variable is no reason to lose the others
+            removed = inside.pop(inner)  # the other variables of the entry stay
         else:
             removed = entry.pop(key, None) if key in entry else entries.pop(slug)
     else:
@@ -181,7 +181,7 @@ def _remove_path(settings: dict[str, Any], path: str) -> bool:
 
 
 class _Conversion:
-    """Collects the settings while variants are converted."""
+    """Converts the variants of a profile list one by one and collects the settings."""
 
     def __init__(self, notes: Iterable[str], *, default_image: str, defaults: Mapping[str, Any]) -> None:
         self.notes = list(notes)
@@ -205,12 +205,12 @@ class _Conversion:
         }
         found: dict[str, Any] = {name: section for name, section in sections.items() if section}
         if self._presets:
-            # A profile list offers only what it names, so GPU types that nodes bring must not appear.
+            # A profile list offers only what it names, so the form must not add GPU types found by node labels.
             found["discover_gpus"] = False
         return found
 
     def images(self, variants: Iterable[ProfileVariant], choices: Iterable[ImageChoice]) -> None:
-        """Add each image once; an option's choice gives a better name than the profile."""
+        """Add each image once, named after a choice in a profile's options or, without one, after its reference."""
         named = {choice.reference: choice.name for choice in choices}
         references = [self._reference(variant) for variant in variants]
         if "" in references and any((*references, *named)):
@@ -230,7 +230,7 @@ class _Conversion:
             self._references[reference] = slug
 
     def amounts(self, name: str, variants: Iterable[ProfileVariant]) -> None:
-        """Set bounds and a step that allow the limits of all variants."""
+        """Set bounds and a step of CPU or memory that allow the limits of all variants."""
         found = {amount for variant in variants if (amount := self._amounts.read_limit(name, variant))}
         if not found:
             return
@@ -274,7 +274,7 @@ class _Conversion:
         self._presets[make_unique_slug(variant.name, self._presets, fallback="preset")] = preset
 
     def note_unlimited(self) -> None:
-        """Add one note for all presets without a limit of their own."""
+        """Add one note for CPU and one for memory, about all presets that do not set the limit."""
         for name, who in self._unlimited.items():
             more = f" and {len(who) - _NAMED} more" if len(who) > _NAMED else ""
             self.notes.append(
@@ -287,7 +287,7 @@ class _Conversion:
         return (image.strip() if isinstance(image, str) else "") or self._default_image
 
     def _note_the_rest(self, variant: ProfileVariant, *, has_gpu: bool) -> None:
-        """Add notes about the parts of a variant that neither its preset nor its GPU type holds."""
+        """Add notes about the parts of a variant that neither its preset nor its GPU type contains."""
         if has_gpu:
             self.notes += describe_lost_parts(variant)
         left = {

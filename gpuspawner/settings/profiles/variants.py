@@ -1,4 +1,4 @@
-"""Expands a KubeSpawner ``profile_list`` into variants: each way to start a server, with its complete overrides.
+"""Expands a KubeSpawner ``profile_list`` into variants: each way to start a server, with all traits that it sets.
 
 KubeSpawner 7 accepts a list, or a dict sorted by key. A profile has ``kubespawner_override`` and ``profile_options``,
 whose ``choices`` have overrides of their own.
@@ -18,19 +18,19 @@ _KEYS = frozenset({"display_name", "slug", "description", "default", "kubespawne
 _MARKUP = re.compile(r"<\w+[^<>]*>")
 
 _MOST_VARIANTS = 100
-"""Variants of one profile; options with more combinations are reduced to their default."""
+"""Greatest number of variants of a profile; an option that would make more keeps only its default choice."""
 _ANYWHERE = ("docker.io/library/python:3.12", "ghcr.io/acme/lab:1", "registry.example:5000/team/lab:2026-10-01")
-"""References from three registries. A pattern that matches all of them restricts the notation, not the origin."""
+"""Image references in three registries. A pattern that matches all three does not restrict the registry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileVariant:
     """One way to start a server.
 
-    :param name: for users: the names of the profile and of the choices in its options.
-    :param description: for users.
-    :param overrides: KubeSpawner's traits; those of choices replace those of the profile.
-    :param is_default: whether KubeSpawner selects it first.
+    :param name: name shown to users: that of the profile, followed by those of the choices in its options.
+    :param description: description shown to users.
+    :param overrides: KubeSpawner's trait → value; values of choices replace values of the profile.
+    :param is_default: whether KubeSpawner's form preselects this variant.
     """
 
     name: str
@@ -43,8 +43,8 @@ class ProfileVariant:
 class ImageChoice:
     """An image that users of a profile can choose.
 
-    :param name: for users.
-    :param reference: of the image.
+    :param name: name shown to users.
+    :param reference: image reference.
     """
 
     name: str
@@ -56,9 +56,9 @@ class ProfileVariants:
     """An expanded profile list.
 
     :param variants: in the order of the profile list.
-    :param images: choices of options that change only the image, in order of appearance.
+    :param images: images from options whose choices change nothing but the image, in order of appearance.
     :param custom_images: whether users may enter any image reference.
-    :param notes: sentences for the admin about parts that variants cannot hold.
+    :param notes: sentences for the admin about parts of the profile list that variants cannot contain.
     """
 
     variants: list[ProfileVariant] = field(default_factory=list)
@@ -89,9 +89,9 @@ def _list_mappings(value: object, *, what: str) -> list[Mapping[str, Any]]:
 
 
 def _describe_unread(profile: Mapping[str, Any], *, name: str) -> Iterator[str]:
-    """Yield a sentence for each part of a profile that only a hook of the site or HTML rendering would use."""
+    """Yield a sentence for the admin about keys of a profile that KubeSpawner ignores, and one about HTML in it."""
     if strange := sorted(str(key) for key in profile if key not in _KEYS):
-        # Large sites often list the allowed users there: KubeSpawner ignores such keys, but a hook reads them.
+        # Large sites often list a profile's allowed users in a key of their own, which one of their hooks reads.
         yield f"{name}: {', '.join(strange)} is no key of KubeSpawner; what reads it in your hub will not find it here."
     if _MARKUP.search(_format_text(profile.get("description"))):
         yield f"{name}: the description has HTML in it, which is shown as it is written."
@@ -110,7 +110,7 @@ def _read_profile(profile: Mapping[str, Any], *, place: int, found: ProfileVaria
             continue
         default = next((each for each in choices if each.is_default), choices[0])
         if all(set(each.overrides) <= {"image"} for each in choices):
-            # In the form, users can combine any image with any other choice.
+            # In the form, users can combine any image with any other choice, so images need no variants of their own.
             found.images += [
                 ImageChoice(name=each.name, reference=str(each.overrides["image"]))
                 for each in choices
@@ -138,7 +138,7 @@ def _read_profile(profile: Mapping[str, Any], *, place: int, found: ProfileVaria
 
 
 def _read_unlisted(unlisted: Mapping[str, Any], *, who: str, found: ProfileVariants) -> None:
-    """Record whether users may enter any image reference, and note other free values, which are lost."""
+    """Record whether ``unlisted_choice`` lets users enter any image; add notes about its other uses, which are lost."""
     if not unlisted.get("enabled"):
         return
     pattern = _format_text(unlisted.get("validation_regex"))
