@@ -3,9 +3,8 @@
 A pod changes about five times while it starts, and each event has about 10 KB. :class:`PendingEvents` therefore decodes
 only the last event of each object.
 
-A new list differs from the cache only by the changes during an interruption. :class:`ListReconciler` collects these
-differences while the pages arrive, and applies them together at the end. If it applied each page at once, new pods
-would count beside pods that no longer exist.
+A new list differs from the cache only by changes during an interruption. :class:`ListReconciler` applies these together
+when all pages have arrived; page by page, new pods would count beside pods that no longer exist.
 """
 
 from __future__ import annotations
