@@ -46,7 +46,7 @@ class _KnownNames:
 
     :ivar choices: name of a form field that rules may restrict → slugs that the field offers.
     :ivar gpus: slug → enabled GPU type.
-    :ivar bare: slug without punctuation and unit → slug of the first enabled GPU type like it, as a suggestion.
+    :ivar bare: slug without punctuation and unit → first enabled GPU type with such a slug, to suggest a correction.
     """
 
     def __init__(self, settings: SettingsModel) -> None:
@@ -257,7 +257,7 @@ def _list_rule_limits(path: str, rule: RuleEntry) -> Iterator[_Limit]:
 
 _MEMBER_KEYS = ("match", "memory", "scale_up")
 _NAMED_MEMBER_KEYS = ("resource", "vendor", "unit", *_MEMBER_KEYS)
-"""Keys that come from the members of an entry with ``any_of``. With ``min_memory``, the first three select members."""
+"""Keys that an entry with ``any_of`` omits: its members set them. With ``min_memory``, the first three select them."""
 
 
 def check_combined_type(slug: str, settings: SettingsModel) -> Iterator[Problem]:

@@ -45,7 +45,7 @@ def convert_settings(settings: SettingsModel, table: AcceleratorTable) -> Config
     """Return the catalog that the settings describe.
 
     :param settings: checked settings.
-    :param table: known GPU models, whose names and memory complete GPU types without them.
+    :param table: known GPU models, which provide the names and memory that GPU types omit.
     """
     entries = sort_entries(settings.gpus)
     unions = {

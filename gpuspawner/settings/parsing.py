@@ -26,7 +26,7 @@ from gpuspawner.settings.models import SettingsModel
 from gpuspawner.settings.validation_errors import explain_validation_errors
 
 _DEEPEST = 12
-"""Greatest depth of nesting. Settings have six levels; the limit stops at a mapping that contains itself."""
+"""Greatest depth of nesting. Settings have six levels; a mapping that contains itself has infinitely many."""
 
 
 def merge_values(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

@@ -132,7 +132,7 @@ class TypeLimits(StrictModel):
 
 
 class RuleEntry(StrictModel):
-    """A rule for all users, the users of a group, or one user. The rule does not set the limits that it omits."""
+    """A rule for all users, the users of a group, or one user. If a key is omitted, the rule sets no such limit."""
 
     images: SlugList | None = Field(default=None, description="Slugs of images that may be used, or *.")
     custom_images: bool | None = Field(

@@ -1,7 +1,7 @@
 """Sends requests to the Kubernetes API server and parses the answers.
 
 Callers pass an API method of `kubernetes_asyncio` and its arguments. They get a response, its text in pieces, or the
-decoded JSON objects of a list. Every failed request raises an :class:`APIUnavailableError`.
+decoded JSON objects of a list. A failed request raises an :class:`APIUnavailableError`.
 
 - `api_requests`: send a request, read or stream its response, read a paginated list without blocking the event loop,
   ask whether the hub has a right (SelfSubjectAccessReview).

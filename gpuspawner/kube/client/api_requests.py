@@ -1,6 +1,6 @@
 """Sends requests through the hub's Kubernetes client, lists resources page by page, and checks the hub's rights.
 
-Every failed request raises an :class:`APIUnavailableError`. The module parses the raw JSON of responses, because
+A failed request raises an :class:`APIUnavailableError`. The module parses the raw JSON of responses, because
 building the client's model objects takes many times as long.
 
 The hub checks its rights before it lists or watches a resource, because a refused request may raise an alarm in the
@@ -181,7 +181,7 @@ async def find_missing_verb(
     https://kubernetes.io/docs/reference/access-authn-authz/authorization/#checking-api-access
 
     :param api_client: the hub's ``kubernetes_asyncio.client.ApiClient``.
-    :param resource: plural name of the resource, such as ``nodes``. Of ``pods``, those of all namespaces are meant.
+    :param resource: plural name of the resource, such as ``nodes``. ``pods`` means the pods of all namespaces.
     :param timeout_s: timeout of each request in seconds.
     :param group: API group of the resource, in version v1; empty for the core group.
     :param verbs: Kubernetes verbs to check, in this order.

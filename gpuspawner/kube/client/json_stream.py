@@ -12,7 +12,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
-"""More than any object needs: etcd allows 1.5 MiB a request (``--max-request-bytes``), and JSON escapes add to it."""
+"""Longest line or JSON value in bytes. Objects are shorter, as etcd allows 1.5 MiB a request (``--max-request-bytes``)
+before JSON escapes."""
 
 
 class LineTooLongError(Exception):
@@ -58,8 +59,7 @@ def strip_managed_fields(text: bytes) -> bytes:
     """Return the JSON of an object without ``metadata.managedFields``, which is half of a pod's bytes.
 
     The API server writes ``managedFields`` last in the metadata and ``spec`` right after the metadata. JSON escapes
-    quotes in strings, so the two key names with their quotes only match there. If one is missing, return the text
-    unchanged.
+    quotes in strings, so a search for both keys finds only these. If one is missing, return the text unchanged.
     https://kubernetes.io/docs/reference/using-api/server-side-apply/#managed-fields
 
     :param text: JSON of an object or of a watch event, UTF-8.
@@ -150,7 +150,7 @@ class _JSONReader:
             return value
 
     async def is_next(self, character: str) -> bool:
-        """Return whether this is the next character that is not a space."""
+        """Return whether ``character`` is the next one that is not a space."""
         return await self._peek() == character
 
     async def expect(self, character: str) -> None:

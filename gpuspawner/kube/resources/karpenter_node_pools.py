@@ -125,7 +125,7 @@ class KarpenterNodePools:
         is_lost = scalable_pools is None and bool(self._scalable_node_pools)
         self.generation += scalable_pools != self._scalable_node_pools
         self._scalable_node_pools, self._read_at = scalable_pools, read_at
-        # An API server that has just started denies all rights, so the hub soon lists NodePools again that it lost.
+        # An API server that has just started denies all rights, so after NodePools got lost, list them again soon.
         return self._every_s if scalable_pools or is_lost else self._absent_s
 
 

@@ -21,8 +21,8 @@ from gpuspawner.kube.client.api_requests import APIMethod, APIUnavailableError, 
 
 VOLUME_CACHE_S = 60.0
 VOLUME_RETRY_S = 5.0
-"""Seconds for which the hub caches a result that should change soon, such as that of an unbound claim. Within them, all
-choices in a form use the same result."""
+"""Seconds for which the hub caches a result that should change soon, such as that of an unbound claim. All choices in a
+form use the cached result."""
 _MAX_CACHED = 4096
 
 _UNREADABLE = "where the home volume is, which the hub cannot read"
@@ -78,8 +78,8 @@ class VolumeTopology:
     async def resolve_claims(self, constraints: PodConstraints, *, namespace: str) -> PodConstraints:
         """Return a pod's scheduling constraints with the node selector terms of the volumes of its claims added.
 
-        A claim that does not exist yet adds no terms: KubeSpawner creates it when the server starts. Its StorageClass
-        should use ``WaitForFirstConsumer``, so that the volume is created where kube-scheduler places the pod.
+        A claim that does not exist yet adds no terms: KubeSpawner creates it when the server starts. The claim's
+        StorageClass should use ``WaitForFirstConsumer``, so that the volume is created where the pod is scheduled.
         https://kubernetes.io/docs/concepts/storage/storage-classes/#volume-binding-mode
 
         :param constraints: the pod's constraints, whose ``unread_claims`` names the claims to read.

@@ -83,7 +83,7 @@ class WatchTiming:
         (``cacher/cache_watcher.go``, ``nextBookmarkTime``). Each new request confirms the data, so this is also the
         usual maximum age of the data, and the time after which the hub notices a dead connection.
     :param grace_s: the hub gives up a connection that is silent for ``watch_s`` and this time.
-    :param settle_s: time that the API server has, from a watch's response on, to send the changes since the last watch.
+    :param settle_s: time after a watch's response in which the API server should send the changes since the last watch.
     :param batch_s: longest pause in reading from a watch, see :mod:`gpuspawner.kube.watch.read_batching`.
     """
 

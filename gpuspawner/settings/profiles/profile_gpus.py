@@ -60,7 +60,7 @@ class ProfileGPUs:
         else:
             base, name = resource.rpartition("/")[2], " ".join([resource, *(value for (value,) in match.values())])
         if any(other["display_name"] == name for other in self.types.values()):
-            name = f"{name} ({variant.name})"  # the form needs a name for each set of traits on these nodes
+            name = f"{name} ({variant.name})"  # GPU types with the same nodes need different names
         slug = make_unique_slug(base, self.types, fallback="gpu")
         if not match:
             self._notes.append(f"{variant.name}: names no node, so its GPU type {slug} is any node with {resource}.")
