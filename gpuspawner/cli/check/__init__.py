@@ -1,14 +1,14 @@
-"""`gpuspawner check`: finds mistakes in Helm values files, without a cluster unless --cluster is given.
+"""`gpuspawner check`: finds mistakes in Helm values files.
 
 In: :class:`gpuspawner.cli.values.helm_values.HelmValues`, the merged files. Out: findings with file, line, path and
-message. The room must not read a cluster except in ``cluster_warnings``, and changes nothing.
+message. Only ``cluster_warnings`` reads a cluster, for the option --cluster. The package changes nothing.
 
-- ``command``: the command; ``collect_findings(values)`` runs all checks.
-- ``settings_errors``: errors with which the hub would refuse to start.
+- ``command``: arguments and output; ``collect_findings(values)`` runs all checks that need no cluster.
+- ``settings_errors``: errors at which the hub would refuse to start.
 - ``misplaced_values``: sections and keys that nothing reads, values of a wrong type.
 - ``settings_warnings``: impossible limits, unknown GPU types, misspelled names.
-- ``type_warnings``: GPU types and images that no server can use.
-- ``chart_warnings``: values of the chart that contradict gpuspawner.
+- ``type_warnings``: GPU types that no server can use, and images without a CUDA version.
+- ``chart_warnings``: values of zero-to-jupyterhub that contradict gpuspawner.
 - ``cluster_warnings``: settings that the nodes of a cluster contradict.
 """
 

@@ -1,4 +1,4 @@
-"""Chart values that are legal but contradict gpuspawner, and images that no pre-puller pulls.
+"""Warns about valid values of zero-to-jupyterhub that contradict gpuspawner, and about images that are not pre-pulled.
 
 The chart's pre-pullers pull `singleuser.image`, `prePuller.extraImages` and the images of `singleuser.profileList`.
 """
@@ -32,7 +32,7 @@ _NEAR = 0.75
 
 
 def find_chart_warnings(values: HelmValues) -> Iterator[Finding]:
-    """Yield findings about the spawner class, profiles, GPU limits, base class and image tag in the chart's values."""
+    """Yield findings about the chart's spawner class, profile list, GPUs, ``hub.config.Spawner`` and image tag."""
     yield from _check_spawner_class(values)
     yield from _check_profiles(values)
     yield from _check_gpus_for_all(values)
@@ -46,7 +46,7 @@ def _check_spawner_class(values: HelmValues) -> Iterator[Finding]:
     name = section.get("spawner_class")
     if name is None:
         if any("gpuspawner" in str(script) for script in values.get_chart_section(("hub", "extraConfig")).values()):
-            return  # the script may set the spawner class
+            return  # a script in hub.extraConfig may set the spawner class
         if _has_settings(values):
             message = f"is missing: without {SPAWNER_CLASS} there, nothing reads the settings of gpuspawner"
             yield make_finding(values, path, severity=Severity.WARNING, code="missing", message=message)
@@ -74,7 +74,7 @@ def _check_profiles(values: HelmValues) -> Iterator[Finding]:
 
 
 def _check_gpus_for_all(values: HelmValues) -> Iterator[Finding]:
-    """Yield a warning for each GPU resource that the chart requests for every server."""
+    """Yield a warning for each GPU in the extra resources of all servers; gpuspawner removes it from their pods."""
     for name in ("extra_resource_limits", "extra_resource_guarantees"):
         source = find_trait_source(values, name)
         if source is not None and isinstance(source.value, Mapping):
@@ -86,7 +86,7 @@ def _check_gpus_for_all(values: HelmValues) -> Iterator[Finding]:
 
 
 def _check_base_section(values: HelmValues) -> Iterator[Finding]:
-    """Yield a warning for each trait of ``hub.config.Spawner`` that the chart sets on KubeSpawner, which wins."""
+    """Yield a warning for each trait of ``hub.config.Spawner`` that the chart overrides by a value for KubeSpawner."""
     base = (*HUB_CONFIG_PATH, SPAWNER_SECTIONS[-1])
     for name in values.get_chart_section(base):
         if chart_path := find_chart_path(values.chart, str(name)):
@@ -113,9 +113,9 @@ def _has_settings(values: HelmValues) -> bool:
 
 
 def find_unpulled_images(values: HelmValues, images: Mapping[str, Image]) -> Iterator[Finding]:
-    """Yield one hint with the values that make the chart pre-pull all images of the settings.
+    """Yield one hint with Helm values that make the chart pre-pull all images of the settings.
 
-    :param images: slug → image.
+    :param images: the images of the settings by slug.
     """
     puller = values.get_chart_section(("prePuller",))
     if not any(_is_enabled(puller.get(kind)) for kind in ("hook", "continuous")):

@@ -1,4 +1,4 @@
-"""Settings that contradict the nodes of a cluster: types without nodes, untolerated taints, limits above any node."""
+"""Warns about settings that contradict a cluster: types without nodes, untolerated taints, limits above any node."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gpuspawner.hub.config.offer import ClusterAPI, Offer, OfferFactory, ParsedS
 from gpuspawner.kube.store import StoreTiming
 
 _SILENT = logging.getLogger(__name__)
-"""Discards the log of the cluster store; findings report its errors."""
+"""Logger that discards the messages of the cluster store; the command reports the errors itself."""
 _SILENT.addHandler(logging.NullHandler())
 _SILENT.propagate = False
 _CONTROL_PLANE_TAINT_PREFIX = "node-role.kubernetes.io/"
@@ -36,8 +36,8 @@ async def find_cluster_warnings(
 ) -> list[Finding]:
     """Read the cluster that the arguments name and return warnings about the settings.
 
-    :param values: the merged files, without errors.
-    :param arguments: of ``gpuspawner check``.
+    :param values: the merged values files, which have no errors.
+    :param arguments: the arguments of ``gpuspawner check``.
     :param timeout_s: seconds that the first read of nodes and pods may take.
     :raises ClusterError: the cluster cannot be read.
     """
@@ -56,19 +56,19 @@ async def find_cluster_warnings(
 
 
 def list_worker_nodes(nodes: Iterable[Node]) -> list[Node]:
-    """Return the nodes without those of the control plane.
+    """Return the nodes that do not belong to the control plane.
 
-    :param nodes: of the cluster.
+    :param nodes: all nodes of the cluster.
     """
     return [node for node in nodes if not any(each.key.startswith(_CONTROL_PLANE_TAINT_PREFIX) for each in node.taints)]
 
 
 def compare_with_nodes(values: HelmValues, offer: Offer, *, settings: ParsedSettings) -> Iterator[Finding]:
-    """Yield warnings about settings that the nodes of an offer contradict.
+    """Yield warnings about settings that the cluster's nodes contradict.
 
-    :param values: the merged files.
-    :param offer: catalog of the settings, and inventory of the cluster.
-    :param settings: the settings in the values.
+    :param values: the merged values files.
+    :param offer: the catalog of GPU types and images, and the inventory of the cluster.
+    :param settings: the parsed settings of the values.
     """
     nodes = offer.inventory.nodes or ()
     configured = settings.configured
@@ -97,7 +97,7 @@ def _make_flag_problems(flag: AdminWarning) -> Iterator[Problem]:
 
 
 def _check_type(slug: str, gpu: GPUType, *, nodes: Iterable[Node], may_grow: bool) -> Iterator[Problem]:
-    """Yield a problem if the type has no nodes, or fewer GPUs on every node than its ``max_count``."""
+    """Yield a problem if no node has the GPU type, or if its ``max_count`` exceeds the GPUs of every node."""
     labelled = [node for node in nodes if gpu.matches_labels(node.labels)]
     own = [node for node in labelled if may_have_units(node, gpu.resource)]
     if own:
@@ -113,7 +113,7 @@ def _check_type(slug: str, gpu: GPUType, *, nodes: Iterable[Node], may_grow: boo
 
 
 def _check_limits(settings: ParsedSettings, nodes: Iterable[Node]) -> Iterator[Problem]:
-    """Yield limits above the allocatable amount of the largest node."""
+    """Yield a problem if the request of the largest server exceeds the allocatable CPU or memory of every node."""
     usable = list_worker_nodes(nodes)
     for name, bounds, show in (
         ("cpu", settings.configured.cpu, format_cpu),

@@ -39,7 +39,7 @@ from gpuspawner.settings import Settings
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``gpuspawner check``.
 
-    :param parser: of the sub-command.
+    :param parser: the parser of the sub-command.
     """
     parser.add_argument(
         "files", metavar="FILE", nargs="+", help="Helm values, as for helm upgrade; - is standard input"
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
 def collect_findings(values: HelmValues) -> list[Finding]:
     """Return all findings that need no cluster, in the order of the files.
 
-    :param values: the merged files.
+    :param values: the merged values files.
     """
     found = list(values.flaws)
     if values.is_read:

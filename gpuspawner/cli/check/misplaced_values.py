@@ -1,7 +1,7 @@
-"""Values that nothing reads: misplaced sections, keys that are no trait, values that a trait does not take.
+"""Finds values without effect: misplaced sections, keys that are no trait, values of a type that a trait rejects.
 
-JupyterHub only logs a warning for such values. Values of zero-to-jupyterhub below one key also hide values of it below
-another key, which the chart never gets.
+JupyterHub at most logs a warning about a misplaced key. If the files contain values of zero-to-jupyterhub below two
+keys, the other checks examine only one of these sections, and ``find_misplaced_values`` reports the other.
 """
 
 from __future__ import annotations
@@ -34,41 +34,41 @@ _FREE_KEYS = frozenset(
     {"custom", "extraConfig", "extraFiles", "services", "loadRoles", "extraImages", "extraEnv", "labels", "extraLabels"}
     | {"annotations", "extraAnnotations", "nodeSelector", "limits", "guarantees"}
 )
-"""Keys of the chart below which admins choose the names."""
+"""Keys of the chart below which the admin chooses the key names, so that no key there is misplaced."""
 _OWN_KEYS = frozenset(SETTING_TRAITS) | {"spawner_class", "capacity_timeout", "dry_run", "language", "settings_files"}
 _SHARED_KEYS = {"singleuser": frozenset({"cpu", "memory"})}
-"""Section of the chart → keys in it that have the name of a setting."""
+"""Section of the chart → the chart's own keys in it that have the same names as settings of gpuspawner."""
 _UNCHECKED_TRAITS = frozenset({"node_affinity_required", "node_affinity_preferred"})
-"""Traits to which the chart adds entries; :mod:`gpuspawner.cli.values.chart_config` checks their values."""
+"""Traits that :mod:`gpuspawner.cli.values.chart_config` checks, because the chart adds entries to their values."""
 _CHART_SECTIONS = ("hub", "singleuser")
 
 
 class _TraitHolder(HasTraits):
-    """An object for which a trait validates values."""
+    """Dummy object: a trait validates a value only for an object that has the trait."""
 
 
 def describe_expected_type(trait: Any, value: Any) -> str:
-    """Return the type that a trait takes if it does not take the value, or "".
+    """Return the type that a trait accepts, or "" if the trait accepts the value.
 
     :param trait: a traitlets ``TraitType``.
     """
-    if isinstance(trait, Type):  # validating it would import the module that the file names
+    if isinstance(trait, Type):  # validation would import the class that the value names
         return "" if isinstance(value, str) and value else "the name of a class"
     try:
         validate_trait_value(trait, value, owner=_TraitHolder())
     except (TraitError, TypeError, ValueError, LookupError, ArithmeticError):
-        # traitlets describes a byte trait as an int.
+        # traitlets calls a ByteSpecification an int, though it accepts texts such as 4G.
         return _BYTE_TRAITS if isinstance(trait, ByteSpecification) else str(trait.info()).replace("dict", "mapping")
     return ""
 
 
 def is_number_or_bool(trait: Any) -> bool:
-    """Return whether a trait takes numbers or booleans, so that its values are not secrets."""
+    """Return whether a trait accepts only numbers or booleans; messages may show these, because they are no secrets."""
     return isinstance(trait, Int | Float | Bool)
 
 
 def find_unread_keys(values: HelmValues) -> Iterator[Finding]:
-    """Yield one error for each section, key and value that JupyterHub and the chart don't read."""
+    """Yield a finding for each section, key or value that neither JupyterHub nor the chart can use."""
     yield from _find_misplaced_sections(values)
     yield from _find_misplaced_keys(values)
     yield from _check_chart_types(values)
@@ -91,9 +91,9 @@ def find_unread_keys(values: HelmValues) -> Iterator[Finding]:
 
 
 def _list_unchecked_settings(name: str, section: LocatedValue, *, values: HelmValues) -> list[str]:
-    """Return the settings in a section of the admin's own spawner class, or [] if the section is not of such a class.
+    """Return the settings in a section that configures the admin's own spawner class, or [] for any other section.
 
-    ``hub.extraConfig`` may define the class, so a name that ends in Spawner is enough.
+    ``hub.extraConfig`` may define the class, so each name that ends in Spawner may be such a class.
     """
     is_spawner = name == _find_subclass(values) or (name.endswith("Spawner") and not _resembles_gpuspawner(name))
     settings = section.value if is_spawner and isinstance(section.value, dict) else {}
@@ -101,7 +101,7 @@ def _list_unchecked_settings(name: str, section: LocatedValue, *, values: HelmVa
 
 
 def _check_unknown_section(name: str, *, path: KeyPath, values: HelmValues) -> Iterator[Finding]:
-    """Yield an error unless the section may belong to a class of an extension or of the admin."""
+    """Yield an error if the section's name is a misspelled class of JupyterHub, or no class name at all."""
     alike = [cls for cls in _CLASSES if _normalize(cls) == _normalize(name)]
     near = alike or difflib.get_close_matches(name, _CLASSES, n=1, cutoff=_NEAR)
     if near or not name[:1].isupper():
@@ -111,7 +111,7 @@ def _check_unknown_section(name: str, *, path: KeyPath, values: HelmValues) -> I
 
 
 def _check_section(name: str, section: LocatedValue, *, path: KeyPath, values: HelmValues) -> Iterator[Finding]:
-    """Yield errors for keys that are no trait of the class, and for values that a trait does not take."""
+    """Yield errors for keys that are no trait of the section's class, and for values that their trait rejects."""
     if not isinstance(section.value, dict):
         message = f"must be a mapping, not {describe_type(section.plain)}"
         yield _make_error(values, path, code="wrong_type", message=message)
@@ -122,7 +122,7 @@ def _check_section(name: str, section: LocatedValue, *, path: KeyPath, values: H
         traits = {**traits, **GPUSpawner.class_traits(config=True)}
     for key, entry in section.value.items():
         if key in traits:
-            # The hub's own check covers the values of settings. Other sections hold secrets: don't show their values.
+            # settings_errors checks the values of settings. Other sections may hold secrets: don't show their values.
             if key not in (*SETTING_TRAITS, "settings_files") or entry.value is None:
                 shown = is_own or isinstance(traits[key], ByteSpecification)
                 yield from _check_type(traits[key], entry.plain, path=(*path, key), values=values, shown=shown)
@@ -133,11 +133,11 @@ def _check_section(name: str, section: LocatedValue, *, path: KeyPath, values: H
 
 
 def _check_chart_types(values: HelmValues) -> Iterator[Finding]:
-    """Yield errors for chart values that their trait does not take, so that every start would fail."""
+    """Yield errors for chart values that their trait of KubeSpawner rejects, so that no server could start."""
     traits = GPUSpawner.class_traits(config=True)
     for name in sorted({**CHART_KEYS, **BASE_CHART_KEYS}.keys() - _UNCHECKED_TRAITS):
         source = find_trait_source(values, name)
-        # _check_section checks a value in hub.config, which replaces the chart's.
+        # A value in hub.config replaces the chart's value, and _check_section checks it.
         if source is not None and source.path[len(values.root)] == "singleuser":
             trait = traits[name]
             shown = is_number_or_bool(trait)
@@ -151,7 +151,7 @@ def _check_type(trait: Any, value: Any, *, path: KeyPath, values: HelmValues, sh
 
 
 def _find_misplaced_sections(values: HelmValues) -> Iterator[Finding]:
-    """Yield sections named like GPUSpawner or JupyterHub that don't stand below ``hub.config``."""
+    """Yield an error for each section named like GPUSpawner or JupyterHub outside its place in ``hub.config``."""
     chart = values.find_value(values.root) if values.root else values.tree
     homes = {"gpuspawner": SETTINGS_PATH, "jupyterhub": (*HUB_CONFIG_PATH, "JupyterHub")}
     for path, entry in _iterate_mappings(chart, ()) if chart is not None else ():
@@ -161,7 +161,7 @@ def _find_misplaced_sections(values: HelmValues) -> Iterator[Finding]:
             continue
         if name == "jupyterhub" and "spawner_class" not in entry.value:
             continue
-        # Where only one key differs from the right path, point at that key.
+        # If the path is as long as the right one, point at the first key that differs.
         wrong = next((index for index, key in enumerate(path[: len(home)]) if key != home[index]), len(home))
         shown = path[: wrong + 1] if len(path) == len(home) else path
         message = f"is read by nobody here: this section belongs at {format_path(home)}"
@@ -179,7 +179,7 @@ def _iterate_mappings(parent: LocatedValue, path: KeyPath) -> Iterator[tuple[Key
 
 
 def _find_misplaced_keys(values: HelmValues) -> Iterator[Finding]:
-    """Yield settings that stand above or beside their section."""
+    """Yield an error for each setting that is in a section above or beside the right one."""
     for place in ((), ("hub",), ("singleuser",), HUB_CONFIG_PATH, (*HUB_CONFIG_PATH, "JupyterHub")):
         own = _OWN_KEYS - _SHARED_KEYS.get(place[-1] if place else "", frozenset())
         for key, value in values.get_chart_section(place).items():
@@ -190,7 +190,7 @@ def _find_misplaced_keys(values: HelmValues) -> Iterator[Finding]:
 
 
 def _find_subclass(values: HelmValues) -> str | None:
-    """Return the name of the spawner class if the admin wrote it, or None; its traits stand in a section so named."""
+    """Return the name of the admin's own spawner class, or None; a section of ``hub.config`` may have this name."""
     spawner = values.get_chart_section((*HUB_CONFIG_PATH, "JupyterHub")).get("spawner_class")
     module, _, name = spawner.rpartition(".") if isinstance(spawner, str) else ("", "", "")
     return name if module and module.partition(".")[0] not in ("gpuspawner", "kubespawner") else None
@@ -212,9 +212,9 @@ def _make_error(values: HelmValues, path: KeyPath, *, code: str, message: str) -
 
 
 def find_misplaced_values(values: HelmValues) -> Iterator[Finding]:
-    """Yield keys that hold values of the chart although the chart gets its values from :attr:`HelmValues.root`.
+    """Yield a finding for each key whose chart values don't reach the chart: it gets those at :attr:`HelmValues.root`.
 
-    A parent chart may include the hub twice under two names, so a second name is only a warning.
+    A parent chart may include zero-to-jupyterhub under two names, so a second name is only a warning.
     """
     for depth in range(max(len(values.root), 1)):
         above, root = values.root[:depth], "".join(values.root[depth : depth + 1])

@@ -1,6 +1,6 @@
-"""Errors with which the hub would refuse to start, located in the values files.
+"""Finds errors at which the hub would refuse to start, with their positions in the values files.
 
-They are errors of the settings, sections that are not mappings, and chart values of a wrong type.
+Such errors are invalid settings, sections that are not mappings, and chart values of a wrong type.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from gpuspawner.hub.startup import check_config
 from gpuspawner.settings.validation_errors import DottedPaths
 
 _KEY_CODES = ("unknown_key", "bad_slug", "duplicate_key")
-"""Codes of problems that concern a key, not its value."""
+"""Codes of problems with the key itself; the finding shows the key's position instead of the value's."""
 
 
 def find_setting_errors(values: HelmValues) -> Iterator[Finding]:
-    """Yield one error for each wrong path of the settings, as the hub finds them when it starts."""
+    """Yield one error for each invalid setting, by the check that the hub runs at its start."""
     sections = {name: values.get_chart_section((*HUB_CONFIG_PATH, name)) for name in SPAWNER_SECTIONS}
     try:
         check_config({name: section for name, section in sections.items() if section}, with_files=False)
@@ -33,9 +33,9 @@ def find_setting_errors(values: HelmValues) -> Iterator[Finding]:
 def locate_problems(
     problems: Iterable[Problem], values: HelmValues, *, severity: Severity = Severity.ERROR
 ) -> Iterator[Finding]:
-    """Yield problems as findings, with paths from the top of the files.
+    """Yield each problem as a finding, with its position and its path from the top of the files.
 
-    :param problems: with paths below ``hub.config.GPUSpawner``.
+    :param problems: problems with paths below ``hub.config.GPUSpawner``.
     """
     paths = DottedPaths(_list_entries)
     for problem in problems:
@@ -51,7 +51,7 @@ def locate_problems(
 
 
 def find_redundant_nulls(values: HelmValues) -> Iterator[Finding]:
-    """Yield a warning for each key of the settings that is null although no earlier file sets it.
+    """Yield a warning for each setting that is null although no earlier file sets it.
 
     The admin probably forgot the value, as in ``max_count:`` with nothing after the colon.
     """
@@ -65,7 +65,7 @@ def find_redundant_nulls(values: HelmValues) -> Iterator[Finding]:
 
 
 def _find_nearest(field: str, values: HelmValues, *, paths: DottedPaths[LocatedValue]) -> tuple[KeyPath, KeyPath, str]:
-    """Return the path of the section that contains the field, the part of the field that exists there, and the rest."""
+    """Return the path of the section that contains most of a field's path, the part that exists there, and the rest."""
     bases = [(*values.root, *HUB_CONFIG_PATH, name) for name in SPAWNER_SECTIONS]
     candidates = [(base, *paths.follow(field, found)) for base in bases if (found := values.find_value(base))]
     whole: tuple[KeyPath, KeyPath, str] = ((*values.root, *SETTINGS_PATH), (), field)
@@ -73,18 +73,18 @@ def _find_nearest(field: str, values: HelmValues, *, paths: DottedPaths[LocatedV
 
 
 def _list_entries(parent: LocatedValue) -> Iterator[tuple[str, str | int, LocatedValue]]:
-    """Yield for each entry its name in paths, its key or index, and its value."""
+    """Yield the entries of a mapping or list: the name that paths use, the key or index, and the value."""
     if isinstance(parent.value, dict):
         yield from ((sanitize_name(key), key, entry) for key, entry in parent.value.items())
     elif isinstance(parent.value, list):
         for index, entry in enumerate(parent.value):
             yield str(index), index, entry
-            if isinstance(entry.value, str):  # the settings take a list of slugs as a mapping
+            if isinstance(entry.value, str):  # the settings convert a list of slugs to a mapping
                 yield sanitize_name(entry.value), index, entry
 
 
 def find_broken_sections(values: HelmValues) -> Iterator[Finding]:
-    """Yield a finding if a section above the settings is not a mapping, else one error for each wrong chart value."""
+    """Yield a finding if a section above the settings is no mapping, else errors for chart values of a wrong type."""
     home = (*values.root, *HUB_CONFIG_PATH)
     for length in range(1, len(home) + 1):
         path = home[:length]

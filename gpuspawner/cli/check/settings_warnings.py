@@ -1,4 +1,4 @@
-"""Legal settings that are probably typos: impossible limits, unknown GPU types and misspelled names."""
+"""Warns about valid settings that are probably mistakes: impossible limits, unknown GPU types and misspelled names."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from gpuspawner.settings.gpu import GPUEntry, load_builtin_accelerators
 from gpuspawner.settings.models import SettingsModel
 from gpuspawner.settings.policy import RuleEntry
 
-# Above the largest hardware: machines have up to 1,920 CPUs, 32 TiB and 16 GPUs, GPUs up to 288 GB. Kubernetes supports
-# 5,000 nodes (https://kubernetes.io/docs/setup/best-practices/cluster-large/).
+# Limits above the largest hardware: machines have up to 1,920 CPUs, 32 TiB of memory and 16 GPUs, GPUs up to 288 GB.
+# Kubernetes supports 5,000 nodes (https://kubernetes.io/docs/setup/best-practices/cluster-large/).
 _MOST_CPU_MILLIS = 2048 * 1000
 _MOST_MEMORY_BYTES = 64 * 1024**4
 _MOST_GPU_MEMORY_BYTES = 2 * 1024**4
@@ -39,10 +39,10 @@ _LONGEST_MINUTES = 24 * 60
 
 
 def find_oversized_limits(model: SettingsModel, configured: ConfiguredCatalog) -> Iterator[Problem]:
-    """Yield limits beyond any machine, GPU or cluster, with paths below ``hub.config.GPUSpawner``.
+    """Yield a problem for each limit beyond any machine, GPU or cluster, with paths below ``hub.config.GPUSpawner``.
 
     :param model: the settings as written.
-    :param configured: the catalog that they describe.
+    :param configured: the catalog that the settings describe.
     """
     yield from _check_bounds("cpu", configured.cpu, most=_MOST_CPU_MILLIS, show=format_cpu)
     yield from _check_bounds("memory", configured.memory, most=_MOST_MEMORY_BYTES, show=format_memory)
@@ -120,11 +120,11 @@ def _make_too_large(field: str, than: str, *, shown: str) -> Problem:
 
 
 _UNNAMED_TYPE_PREFIXES = ("nvidia-gpu", "amd-gpu", "intel-gpu", "nvidia-mig-")
-"""Slugs of types whose node labels don't name the model begin like this."""
+"""Prefixes of the slugs that discovery gives to GPU types if node labels don't name the GPU model."""
 
 
 def find_unknown_slugs(model: SettingsModel) -> Iterator[Problem]:
-    """Yield slugs of GPU types that the settings don't describe and that no known GPU model has.
+    """Yield a problem for each slug that is neither a GPU type of the settings nor one that discovery may find.
 
     :param model: the settings as written.
     """
@@ -140,7 +140,7 @@ def find_unknown_slugs(model: SettingsModel) -> Iterator[Problem]:
 
 
 def _may_be_found(slug: str, models: set[str]) -> bool:
-    """Return whether discovery could make the slug: a known model, perhaps with a suffix for MIG or sharing."""
+    """Return whether discovery may create the slug: that of a known model, perhaps with a suffix for MIG or sharing."""
     return slug.startswith(_UNNAMED_TYPE_PREFIXES) or any(
         slug == model or slug.startswith(f"{model}-") for model in models
     )
@@ -196,7 +196,7 @@ _ARCHITECTURES = ("amd64", "arm64", "arm", "ppc64le", "riscv64", "s390x", "386")
 
 
 def find_misspelled_names(model: SettingsModel) -> Iterator[Problem]:
-    """Yield labels, models, taints, runtime classes, image references and architectures that look misspelled.
+    """Yield a problem for each probably misspelled label, model, taint, runtime class, image reference or architecture.
 
     :param model: the settings as written.
     """
@@ -237,7 +237,7 @@ def _check_name(field: str, name: str, *, known: Iterable[str]) -> Iterator[Prob
 
 
 def _list_model_values(key: str) -> frozenset[str]:
-    """Return the values by which a node label names known GPU models."""
+    """Return the values of a node label that name known GPU models."""
     sources = {GFD_PRODUCT: "gfd", GKE_ACCELERATOR: "gke", AMD_PRODUCT: "amd", INTEL_PRODUCT: "intel"}
     sources |= {f"{prefix}instance-gpu-name": "karpenter" for prefix in KARPENTER_PREFIXES}
     models = load_builtin_accelerators().values()

@@ -1,4 +1,4 @@
-"""GPU types and images that are legal as settings but that no server can use; found without a cluster."""
+"""Warns, without a cluster, about GPU types that no server can use and images that don't say their CUDA version."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TAINTS_BY_LABEL = (
     # https://learn.microsoft.com/azure/aks/spot-node-pool
     (_AKS_SPOT, "spot", Taint(key=_AKS_SPOT, value="spot", effect="NoSchedule"), "AKS puts on spot nodes"),
 )
-"""Node label, its value (empty: any), the taint that the cloud adds to such nodes, and the cloud."""
+"""Node label, its value (empty for any), the taint of nodes with this label, and the cloud that adds the taint."""
 _START_TIMEOUT_S = 300
 """The chart's default of ``singleuser.startTimeout``."""
 
@@ -45,9 +45,9 @@ class _LabelExpression(NamedTuple):
 
 
 def find_type_warnings(values: HelmValues, configured: ConfiguredCatalog) -> Iterator[Problem]:
-    """Yield problems of GPU types and images, with paths below ``hub.config.GPUSpawner``.
+    """Yield the problems of GPU types and images, with paths below ``hub.config.GPUSpawner``.
 
-    :param values: the merged files, without errors.
+    :param values: the merged values files, which have no errors.
     :param configured: the catalog that the settings describe.
     """
     yield from find_undeclared_images(configured.images, configured.gpus)
@@ -73,10 +73,10 @@ def find_type_warnings(values: HelmValues, configured: ConfiguredCatalog) -> Ite
 
 
 def find_undeclared_images(images: Mapping[str, Image], gpus: Mapping[str, GPUType]) -> Iterator[Problem]:
-    """Yield images that servers may start on NVIDIA GPUs although the settings don't say which CUDA they contain.
+    """Yield a problem for each image for NVIDIA GPUs whose CUDA version the settings don't name.
 
-    :param images: slug → image.
-    :param gpus: slug → GPU type.
+    :param images: images by slug.
+    :param gpus: GPU types by slug.
     """
     if not any(gpu.vendor == "nvidia" for gpu in gpus.values()):
         return
@@ -90,7 +90,7 @@ def find_undeclared_images(images: Mapping[str, Image], gpus: Mapping[str, GPUTy
 
 
 def _check_taints(path: str, gpu: GPUType, *, tolerations: tuple[Toleration, ...]) -> Iterator[Problem]:
-    """Yield a problem for each taint that the cloud adds to nodes of this type and that its servers don't tolerate."""
+    """Yield a problem for each taint that a cloud adds to nodes of the GPU type and that its servers don't tolerate."""
     for label, value, taint, source in _TAINTS_BY_LABEL:
         is_tainted = label in gpu.match and (not value or gpu.match[label] == (value,))
         if is_tainted and not tolerates_taints(Node(name="", taints=(taint,)), tolerations):
@@ -101,7 +101,7 @@ def _check_taints(path: str, gpu: GPUType, *, tolerations: tuple[Toleration, ...
 
 
 def _check_node_selector(path: str, gpu: GPUType, *, values: HelmValues) -> Iterator[Problem]:
-    """Yield labels of the type that contradict the node selector of all servers."""
+    """Yield a problem for each label of the GPU type that contradicts the node selector of all servers."""
     selector = find_trait_source(values, "node_selector")
     if selector is not None and isinstance(selector.value, Mapping):
         for key, value in selector.value.items():
@@ -112,7 +112,7 @@ def _check_node_selector(path: str, gpu: GPUType, *, values: HelmValues) -> Iter
 
 
 def _parse_node_selector_terms(values: HelmValues) -> TraitSource | None:
-    """Return the expressions of each node selector term of all servers, or None if there are no terms."""
+    """Return the expressions of each node selector term that applies to all servers, or None if there are no terms."""
     source = find_node_selector_terms(values)
     if source is None:
         return None
@@ -128,7 +128,7 @@ def _parse_node_selector_terms(values: HelmValues) -> TraitSource | None:
 
 
 def _excludes_type(term: Iterable[_LabelExpression], gpu: GPUType) -> bool:
-    """Return whether a node selector term matches no node with the labels of the type."""
+    """Return whether a node selector term excludes every node with the labels of the GPU type."""
     for expression in term:
         labels = gpu.match.get(expression.key)
         if labels and expression.operator == "In" and expression.values.isdisjoint(labels):

@@ -102,7 +102,7 @@ class ClusterViewer:
 def add_view_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that :func:`open_cluster_viewer` reads: values files, cluster and account.
 
-    :param parser: of the sub-command.
+    :param parser: the parser of the sub-command.
     """
     add_values_argument(parser)
     add_cluster_arguments(parser)

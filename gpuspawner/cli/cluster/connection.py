@@ -60,7 +60,7 @@ class ClusterConnection:
 def add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
     """Add ``--kubeconfig``, ``--context`` and ``--namespace``.
 
-    :param parser: of the sub-command.
+    :param parser: the parser of the sub-command.
     """
     parser.add_argument("--kubeconfig", metavar="FILE", help="instead of $KUBECONFIG, ~/.kube/config or the pod's own")
     parser.add_argument("--context", metavar="NAME", help="of the kubeconfig, instead of its current one")
@@ -72,7 +72,7 @@ def add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
 def add_account_arguments(parser: argparse.ArgumentParser) -> None:
     """Add ``--as-hub`` and ``--service-account``.
 
-    :param parser: of the sub-command.
+    :param parser: the parser of the sub-command.
     """
     either = parser.add_mutually_exclusive_group()
     either.add_argument(

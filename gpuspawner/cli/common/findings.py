@@ -118,7 +118,7 @@ def format_findings(findings: Iterable[Finding], paint: Paint) -> Iterator[str]:
     """Yield lines ``file:line:column: severity: path: message``, which editors and terminals turn into links.
 
     :param findings: in the order of the lines.
-    :param paint: colors of the stream.
+    :param paint: the colors for the output.
     """
     colors = {Severity.ERROR: paint.style_error, Severity.WARNING: paint.style_warning, Severity.HINT: paint.style_dim}
     for each in findings:

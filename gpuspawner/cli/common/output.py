@@ -89,7 +89,7 @@ class Paint:
 def add_output_argument(parser: argparse.ArgumentParser) -> None:
     """Add ``--output`` to a command.
 
-    :param parser: of the sub-command.
+    :param parser: the parser of the sub-command.
     """
     parser.add_argument("--output", choices=OUTPUT_FORMATS, default="table", help="format of the result (%(default)s)")
 
@@ -116,7 +116,7 @@ def format_columns(rows: Iterable[Sequence[str]], *, titles: Sequence[str], pain
 
     :param rows: cells as plain text; control characters become ``?``.
     :param titles: one for each column.
-    :param paint: colors of the stream.
+    :param paint: the colors for the output.
     """
     lines = [tuple(map(sanitize, row)) for row in rows]
     widths = [max(count_columns(cell) for cell in column) for column in zip(titles, *lines, strict=True)]

@@ -59,7 +59,7 @@ _DEFAULT_USER = "user"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``gpuspawner explain``.
 
-    :param parser: of the sub-command.
+    :param parser: the parser of the sub-command.
     """
     choice = parser.add_argument_group("the choice")
     choice.add_argument("--image", metavar="NAME", help="an image of the settings, or where they allow it a reference")

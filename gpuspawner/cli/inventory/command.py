@@ -155,7 +155,7 @@ class InventoryReport:
     def format_lines(self, paint: Paint) -> Iterator[str]:
         """Yield the lines of the tables.
 
-        :param paint: colors of the stream.
+        :param paint: the colors for the output.
         """
         yield from format_type_table(self.types, paint=paint)
         for sentence in self.unknown:

@@ -118,7 +118,7 @@ class HelmValues:
 def add_values_argument(parser: argparse.ArgumentParser) -> None:
     """Add ``--values`` to a command.
 
-    :param parser: of the sub-command.
+    :param parser: the parser of the sub-command.
     """
     parser.add_argument(
         "-f",
@@ -171,7 +171,7 @@ def read_values(files: Sequence[str]) -> HelmValues:
 def merge_settings(values: HelmValues) -> dict[str, Any]:
     """Return gpuspawner's settings from the sections :data:`SPAWNER_SECTIONS`; the first section wins.
 
-    :param values: the merged files.
+    :param values: the merged values files.
     """
     sections = [values.get_chart_section((*HUB_CONFIG_PATH, name)) for name in reversed(SPAWNER_SECTIONS)]
     return {key: value for section in sections for key, value in section.items() if key in SETTING_TRAITS}
@@ -180,7 +180,7 @@ def merge_settings(values: HelmValues) -> dict[str, Any]:
 def require_sections(values: HelmValues) -> None:
     """Raise unless each section that holds settings, and each above it, is a mapping or missing.
 
-    :param values: the merged files.
+    :param values: the merged values files.
     :raises SettingsError: with one problem for each wrong section.
     """
     paths = (HUB_CONFIG_PATH[:1], HUB_CONFIG_PATH, *((*HUB_CONFIG_PATH, name) for name in SPAWNER_SECTIONS))

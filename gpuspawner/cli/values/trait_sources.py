@@ -37,7 +37,7 @@ class TraitSource(NamedTuple):
 def find_trait_source(values: HelmValues, name: str) -> TraitSource | None:
     """Return the value that the admin gave a trait, or None if the files don't set it.
 
-    :param values: the merged files.
+    :param values: the merged values files.
     :param name: trait of KubeSpawner, such as ``mem_limit``.
     """
     *nearer, base = ((*HUB_CONFIG_PATH, section, name) for section in SPAWNER_SECTIONS)
@@ -55,7 +55,7 @@ def find_trait_source(values: HelmValues, name: str) -> TraitSource | None:
 def list_pod_tolerations(values: HelmValues) -> tuple[Toleration, ...]:
     """Return the tolerations of every server, without those of its GPU type.
 
-    :param values: the merged files.
+    :param values: the merged values files.
     :raises SettingsError: the chart's values have a wrong type.
     """
     return parse_admin_tolerations(
@@ -69,7 +69,7 @@ def find_node_selector_terms(values: HelmValues) -> TraitSource | None:
     A node must match one of the terms. ``extraPodConfig.affinity`` replaces the terms of ``extraNodeAffinity``, to
     which the chart adds its own term.
 
-    :param values: the merged files.
+    :param values: the merged values files.
     """
     source = find_trait_source(values, "extra_pod_config")
     entry: Any = source.value if source else None
