@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
-    """Convert the file, write the settings to ``out`` and the notes to ``notes``, and return the exit code.
+    """Convert the file, write settings to ``out`` and what was not converted to ``notes``, and return the exit code.
 
     :raises SettingsError: the file has no profile list, or a wrong one.
     :raises OSError: the file cannot be read.
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
 
 
 def _find_profile_list(file: str) -> tuple[tuple[str, ...], Mapping[str, Any], object]:
-    """Return the parent chart's key if any, the chart's values below it, and the profile list."""
+    """Return the path of the parent chart's key, empty if there is none, the values below it, and the profile list."""
     document = _load_document(file)
     if isinstance(document, list):
         return (), {}, document
@@ -107,7 +107,7 @@ def _set_at(values: dict[str, Any], path: Sequence[str], *, value: object) -> No
 
 
 def _find_default_image(section: Mapping[str, Any]) -> str:
-    """Return the image reference of profiles without an image, or ""."""
+    """Return the image that profiles without one of their own use, or "" if the file does not name it."""
     for path in (("hub", "config", "KubeSpawner", "image"), ("KubeSpawner", "image")):
         if isinstance(found := _get_at(section, path), str):
             return found
@@ -116,7 +116,7 @@ def _find_default_image(section: Mapping[str, Any]) -> str:
 
 
 def _collect_default_amounts(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the limits and guarantees of profiles without their own; ``hub.config`` wins over the chart's values."""
+    """Return the limits and guarantees for profiles without their own; ``hub.config`` wins over ``singleuser``."""
     found: dict[str, Any] = {}
     for name, traits in AMOUNT_TRAITS.items():
         for key, trait in zip(("limit", "guarantee"), traits, strict=True):
@@ -129,7 +129,7 @@ def _collect_default_amounts(section: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _iterate_sections(document: object) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
-    """Yield the document and the mappings below its keys, where a parent chart keeps the values of its charts."""
+    """Yield the document, and each mapping below a key, because a parent chart may have the hub's values there."""
     if isinstance(document, Mapping):
         yield (), document
         yield from (((key,), value) for key, value in document.items() if isinstance(value, Mapping))
@@ -138,7 +138,7 @@ def _iterate_sections(document: object) -> Iterator[tuple[tuple[str, ...], Mappi
 def _load_document(file: str) -> object:
     if file.endswith(".py"):
         path = Path(file).absolute()
-        path.stat()  # raises an OSError with the reason; the loader only reports a missing file
+        path.stat()  # raises an OSError with the reason; the loader would only say that the file is missing
         try:
             return PyFileConfigLoader(path.name, str(path.parent)).load_config()
         except (Exception, SystemExit) as error:
@@ -148,7 +148,7 @@ def _load_document(file: str) -> object:
         text = read_text(file)
     except UnicodeDecodeError as error:
         raise SettingsError(Problem(field=file, code="bad_value", message=describe_decode_error(error))) from error
-    # Reject duplicate keys, as check and Helm do: the first of two profile lists is not in use.
+    # Reject duplicate keys, as `gpuspawner check` does: Helm would ignore the first of two profile lists.
     document = read_yaml(text, file="<stdin>" if file == "-" else file, may_be_list=True)
     errors = [flaw.problem for flaw in document.flaws if flaw.severity is Severity.ERROR]
     if errors:

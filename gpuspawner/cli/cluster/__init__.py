@@ -1,10 +1,10 @@
-"""Connects a command to a cluster and reads it as the hub would.
+"""Connects a command to a cluster and reads the cluster as the hub would.
 
-In: arguments of the command line and values files. Out: a connection, the catalog and inventory of one moment, and the
-RBAC rights that the shipped roles grant. The room must not know commands, and changes nothing in the cluster.
+In: arguments of the command line and values files. Out: a connection, the catalog and inventory at one moment, and the
+RBAC rights that ``helm-values/rbac.yaml`` grants. The package imports no command and changes nothing in the cluster.
 
-- ``connection``: kubeconfig or ServiceAccount token, impersonation of the hub's ServiceAccount.
-- ``cluster_view``: settings and cluster combined.
+- ``connection``: connects with a kubeconfig or ServiceAccount token, and may impersonate the hub's ServiceAccount.
+- ``cluster_view``: the state of a cluster with the settings applied.
 - ``shipped_roles``: the rights of ``helm-values/rbac.yaml``, and rights that no hub needs.
 """
 

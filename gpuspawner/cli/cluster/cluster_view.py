@@ -1,4 +1,4 @@
-"""Combines a cluster and settings as the hub does: same watches, same counts, same catalog, but no hub."""
+"""Applies settings to a cluster by the hub's own code for watches, counts and catalog, but without a hub."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from gpuspawner.kube.store import ClusterStore, StoreTiming
 
 _FALLBACK_IMAGE = "quay.io/jupyterhub/k8s-singleuser-sample"
 _SILENT = logging.getLogger(__name__)
-"""Discards the log of the cluster store; commands report its errors."""
+"""Logger that discards the messages of the cluster store; the commands report the errors themselves."""
 _SILENT.addHandler(logging.NullHandler())
 _SILENT.propagate = False
 
@@ -44,11 +44,11 @@ _SILENT.propagate = False
 class ClusterView:
     """The state of a cluster at one moment, with the settings applied.
 
-    :param cluster: the connection that read it.
+    :param cluster: the connection to the cluster.
     :param values: the merged values files.
-    :param settings: the settings in the values.
-    :param offer: catalog, and the inventory from which it was built.
-    :param tolerations: those of every server, without those of its GPU type.
+    :param settings: the parsed settings of the values.
+    :param offer: the catalog, and the inventory from which the hub's code built it.
+    :param tolerations: the tolerations of every server, without those that a GPU type adds.
     """
 
     cluster: ClusterConnection
@@ -72,11 +72,11 @@ class ClusterView:
 class ClusterViewer:
     """A connection that watches the cluster continuously, as the hub does.
 
-    :param cluster: the connection.
+    :param cluster: the connection to the cluster.
     :param values: the merged values files.
-    :param settings: the settings in the values.
+    :param settings: the parsed settings of the values.
     :param config: configuration of the hub's spawners.
-    :param store: watched nodes and pods.
+    :param store: watches nodes and pods.
     :param offers: builds the catalog.
     """
 
@@ -88,7 +88,7 @@ class ClusterViewer:
     offers: OfferFactory = field(repr=False)
 
     async def read_view(self) -> ClusterView:
-        """Return the current state from memory; only the first call waits for the API server."""
+        """Return the cluster's current state from memory; only the first call waits for the API server."""
         image = get_configured_trait(self.config, "image")
         return ClusterView(
             cluster=self.cluster,
@@ -100,7 +100,7 @@ class ClusterViewer:
 
 
 def add_view_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that :func:`open_cluster_viewer` reads: values files, cluster and account.
+    """Add the arguments that :func:`open_cluster_viewer` reads: values files, cluster and ServiceAccount.
 
     :param parser: the parser of the sub-command.
     """
@@ -113,9 +113,9 @@ def add_view_arguments(parser: argparse.ArgumentParser) -> None:
 async def open_cluster_viewer(arguments: argparse.Namespace) -> AsyncIterator[ClusterViewer]:
     """Read the values files, connect to the cluster and watch it until the context ends.
 
-    :param arguments: those of :func:`add_view_arguments`.
-    :raises SettingsError: the settings are wrong, with one problem for each path.
-    :raises ClusterError: the connection fails; read errors are part of the inventory instead.
+    :param arguments: parsed arguments, among them those of :func:`add_view_arguments`.
+    :raises SettingsError: settings are invalid; the error has one problem for each path.
+    :raises ClusterError: the connection fails. If nodes or pods cannot be read, the inventory has the reason instead.
     """
     values = load_values(arguments.values)
     require_sections(values)

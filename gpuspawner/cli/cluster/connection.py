@@ -24,7 +24,7 @@ from gpuspawner.core.errors import GPUSpawnerError, Problem
 from gpuspawner.kube.client.api_requests import is_allowed
 
 _TLS_CLOSE_S = 0.25
-"""Time for TLS connections to close before the event loop ends; aiohttp does not signal the end
+"""Seconds to wait for TLS connections to close, because aiohttp does not signal when they are closed
 (https://docs.aiohttp.org/en/stable/client_advanced.html#graceful-shutdown)."""
 FIRST_READ_TIMEOUT_S = 15.0
 """Seconds that the first read of a large cluster may take."""
@@ -37,7 +37,7 @@ class ClusterError(GPUSpawnerError):
 _ACCOUNT_PATTERN = re.compile(r"(?:[a-z0-9](?:[-a-z0-9]*[a-z0-9])?):(?:[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?)", re.ASCII)
 _REQUEST_TIMEOUT_S = 10.0
 _KUBECONFIG_ERRORS = (yaml.YAMLError, TypeError, KeyError, AttributeError, ValueError, AssertionError)
-"""What kubernetes_asyncio raises for a kubeconfig that is not YAML or has values of a wrong type."""
+"""Exceptions that kubernetes_asyncio raises for a kubeconfig that is not YAML or has values of a wrong type."""
 _OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
@@ -45,9 +45,9 @@ _OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 class ClusterConnection:
     """A connection to a cluster.
 
-    :param client: for requests by path.
-    :param core: the core/v1 API.
-    :param namespace: namespace of the servers.
+    :param client: client for requests to any path of the API.
+    :param core: client of the core/v1 API.
+    :param namespace: namespace of the users' servers.
     :param account: ``namespace:name`` of the impersonated ServiceAccount, or empty.
     """
 
@@ -87,11 +87,11 @@ def add_account_arguments(parser: argparse.ArgumentParser) -> None:
 async def connect_to_cluster(
     arguments: argparse.Namespace, *, hub_account: str = "hub"
 ) -> AsyncIterator[ClusterConnection]:
-    """Connect to the cluster and account that the arguments name; close the connection when the context ends.
+    """Connect to a cluster, perhaps as a ServiceAccount; close the connection when the context ends.
 
-    :param arguments: those of :func:`add_cluster_arguments`, and those of :func:`add_account_arguments` if present.
+    :param arguments: parsed arguments of :func:`add_cluster_arguments`, perhaps also of :func:`add_account_arguments`.
     :param hub_account: name of the hub's ServiceAccount, for ``--as-hub``.
-    :raises ClusterError: there is no kubeconfig or account, or the user may not impersonate the account.
+    :raises ClusterError: the kubeconfig or ServiceAccount is missing, or the user may not impersonate the account.
     """
     configuration = Configuration()
     context_namespace = await _configure(arguments, configuration)
@@ -109,7 +109,7 @@ async def connect_to_cluster(
 
 
 async def _impersonate(client: ApiClient, account: str) -> None:
-    """Make the client send every request as a ServiceAccount; the API server adds the account's groups.
+    """Make the client impersonate a ServiceAccount in every request; the API server adds the account's groups.
 
     https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
     """
@@ -129,7 +129,7 @@ async def _impersonate(client: ApiClient, account: str) -> None:
             message = f"There is no ServiceAccount {name} in the namespace {namespace} (--namespace)."
             raise ClusterError(Problem(field="cluster", code="unknown_account", message=message)) from error
     except (TimeoutError, OSError, aiohttp.ClientError):
-        pass  # the next request reports the error
+        pass  # the command's next request reports the error
     client.set_default_header("Impersonate-User", f"system:serviceaccount:{account}")
 
 
@@ -141,7 +141,7 @@ def _parse_account(text: str) -> str:
 
 
 async def _configure(arguments: argparse.Namespace, configuration: Configuration) -> str:
-    """Set the API server's address and credentials, and return the namespace of the context.
+    """Write the API server's address and credentials to the configuration, and return the context's namespace.
 
     A kubeconfig has precedence over the ServiceAccount of the pod in which the command runs.
     """
@@ -169,7 +169,7 @@ async def _configure(arguments: argparse.Namespace, configuration: Configuration
 
 
 def _require_kubeconfig(files: str) -> None:
-    """Raise if no kubeconfig file exists; kubernetes_asyncio would report a missing key instead.
+    """Raise an error if no kubeconfig exists; kubernetes_asyncio would complain about a missing key in the file.
 
     :raises ConfigException: none of the files exists.
     """

@@ -1,6 +1,6 @@
 """RBAC rights of the hub: those that the packaged ``helm-values/rbac.yaml`` grants, and those that no hub needs.
 
-The purpose of each right stands only in the comments of that file, which admins apply; this module parses them.
+Only the comments in that file explain the purpose of each right, so this module parses them too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ServiceAccount(NamedTuple):
 class Permission(NamedTuple):
     """One verb on one resource.
 
-    :param resource: plural, with a subresource if any (``localqueues/pendingworkloads``).
+    :param resource: plural name, with a subresource if any (``localqueues/pendingworkloads``).
     :param group: API group, empty for core.
     :param namespace: empty for cluster-scoped resources and for all namespaces.
     """
@@ -40,11 +40,11 @@ class Permission(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleGrant:
-    """One part of the shipped roles: a role and its binding.
+    """One role of ``helm-values/rbac.yaml`` with its binding.
 
-    :param part: the role's name without its prefix (``nodes``).
-    :param rights: what the role permits.
-    :param manifests: role and binding for one ServiceAccount.
+    :param part: the role's name without the prefix ``gpuspawner-`` (``nodes``).
+    :param rights: the rights that the role grants.
+    :param manifests: the role, and its binding to the hub's ServiceAccount.
     """
 
     part: str
@@ -57,18 +57,18 @@ _NAMESPACED_RESOURCES = frozenset(
     {"pods", "pods/exec", "secrets", "persistentvolumeclaims", "events", "resourcequotas"}
 )
 _CREATE_NAMESPACES_RULE: Mapping[str, object] = {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["create"]}
-"""KubeSpawner creates the user's namespace at each start if ``enable_user_namespaces`` is set."""
+"""Rule for ``enable_user_namespaces``, with which KubeSpawner creates the user's namespace at each start."""
 
 
 def build_role_grants(
     documents: Iterable[object], *, account: ServiceAccount, namespace: str, has_user_namespaces: bool = False
 ) -> tuple[RoleGrant, ...]:
-    """Return the shipped roles and their bindings for a ServiceAccount.
+    """Return the roles of ``helm-values/rbac.yaml``, bound to a ServiceAccount.
 
     :param documents: YAML documents of ``helm-values/rbac.yaml``.
     :param account: the hub's ServiceAccount.
     :param namespace: namespace of the servers.
-    :param has_user_namespaces: each user has a namespace, so make every Role a ClusterRole.
+    :param has_user_namespaces: each user's servers have their own namespace, so turn every Role into a ClusterRole.
     """
     if has_user_namespaces:
         documents = map(_widen_to_cluster, documents)
@@ -96,9 +96,9 @@ def list_dangerous_permissions(
 ) -> dict[Permission, str]:
     """Return rights that no hub needs, with the damage that an attacker in the hub could do with each.
 
-    The list lacks reading secrets of the hub's namespace, which zero-to-jupyterhub grants.
+    The right to read secrets of the hub's namespace is left out, because zero-to-jupyterhub grants it.
 
-    :param has_user_namespaces: the hub creates pods in the namespaces of users, so that right is not dangerous.
+    :param has_user_namespaces: the hub needs to create pods in all namespaces, so leave out that right.
     """
     everywhere = {
         Permission("list", "secrets"): "read every password and token of the cluster",
@@ -120,11 +120,11 @@ def list_dangerous_permissions(
 
 
 ALL_PERMISSIONS = Permission("*", "*", "*")
-"""Full rights, as ``cluster-admin`` has."""
+"""All verbs on all resources, as ``cluster-admin`` grants them."""
 
 
 def describe_permissions(rights: Iterable[Permission]) -> str:
-    """Return rights as part of a sentence, with all verbs of a resource together."""
+    """Return rights as part of a sentence, with the verbs of each resource together: ``list, watch nodes``."""
     verbs: dict[tuple[str, str], list[str]] = {}
     for right in rights:
         resource = f"{right.resource}.{right.group}" if right.group else right.resource
@@ -173,7 +173,7 @@ def _bind_manifests(
 
 
 _ROLES = frozenset({"Role", "ClusterRole"})
-# A rule that is commented out, with its further lines.
+# All lines of a rule that is commented out.
 _COMMENTED_OUT = re.compile(r"^( *)# (- apiGroups:.*(?:\n\1#  +\S.*)*)", re.MULTILINE)
 _SENTENCE_END = re.compile(r"(?<=[.:]) (?=[A-Z])")
 
@@ -182,13 +182,13 @@ _SENTENCE_END = re.compile(r"(?<=[.:]) (?=[A-Z])")
 class ResourceRight:
     """What the hub may do with one resource.
 
-    :param part: optional part of the file: ``hub``, ``nodes``, ``pods``, …
+    :param part: name of the role without the prefix ``gpuspawner-``: ``hub``, ``nodes``, ``pods``, …
     :param api_group: empty for core.
-    :param resource: plural, with a subresource behind a slash.
-    :param is_namespaced: limited to the servers' namespace.
-    :param is_granted: false if the shipped file has the rule commented out.
-    :param purpose: sentences about the purpose.
-    :param lost: sentences about the consequence of not granting it.
+    :param resource: plural name, with a subresource after a slash.
+    :param is_namespaced: whether the right is limited to the servers' namespace.
+    :param is_granted: false if the rule is commented out in ``helm-values/rbac.yaml``.
+    :param purpose: sentences that say why the hub needs the right.
+    :param lost: sentences that say what does not work without the right.
     """
 
     part: str
@@ -202,14 +202,14 @@ class ResourceRight:
 
 
 def read_shipped_rights() -> tuple[ResourceRight, ...]:
-    """Return the rights of the packaged ``helm-values/rbac.yaml``, in its order."""
+    """Return the rights in the packaged ``helm-values/rbac.yaml``, in the order of the file."""
     return parse_shipped_rights((data_dir("helm-values") / "rbac.yaml").read_text(encoding="utf-8"))
 
 
 def parse_shipped_rights(manifests: str) -> tuple[ResourceRight, ...]:
-    """Return the rights of the roles among some manifests, also those commented out.
+    """Return the rights of the roles in the manifests, including rules that are commented out.
 
-    :param manifests: YAML with comments.
+    :param manifests: YAML documents with comments.
     """
     return tuple(right for manifest in re.split(r"(?m)^---$", manifests) for right in _parse_manifest(manifest))
 
@@ -239,7 +239,7 @@ def _parse_manifest(manifest: str) -> Iterator[ResourceRight]:
 
 
 def _find_rule_lines(manifest: str) -> Sequence[int]:
-    """Return the line number, from 0, at which each rule of a role begins."""
+    """Return the line number, counted from 0, at which each rule of a role begins."""
     node: Any = yaml.compose(manifest)
     (rules,) = (value for key, value in node.value if key.value == "rules")
     return [rule.start_mark.line for rule in rules.value]
@@ -250,7 +250,7 @@ def _is_comment(line: str) -> bool:
 
 
 def _split_comment(comment: Sequence[str]) -> tuple[str, str]:
-    """Return the sentences about the purpose, and those from the first with "without it" on."""
+    """Split a comment before the first sentence with "without it": return both parts."""
     sentences = _SENTENCE_END.split(" ".join(" ".join(line.lstrip(" #") for line in comment).split()))
     begins = next((at for at, sentence in enumerate(sentences) if "ithout it" in sentence), len(sentences))
     return " ".join(sentences[:begins]), " ".join(sentences[begins:])

@@ -1,9 +1,9 @@
 """Exit codes, findings about files, and output formats that all commands share.
 
-In: results as JSON values or lines of text. Out: a table, JSON or YAML on a stream. The room must not know commands,
-values files or clusters.
+In: results as JSON values or lines of text. Out: a table, JSON or YAML on a stream. The package must not depend on
+commands, values files or clusters.
 
-- ``findings``: a mistake with severity, file and line; sorting and formatting of findings.
+- ``findings``: mistakes in values files with severity and line; sorting and formatting of findings.
 - ``output``: exit codes, colors, columns, ``--output``.
 """
 

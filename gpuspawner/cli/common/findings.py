@@ -1,4 +1,4 @@
-"""Findings about values files: severity, position and message, and how a list of them is written."""
+"""Findings about values files, with severity, position and message; functions that sort and format findings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuspawner.core.errors import Problem
 from gpuspawner.core.text.wording import sanitize_name
 
 KeyPath = tuple[str | int, ...]
-"""Keys and list indexes from the top of a file."""
+"""Path of a value: keys and list indexes from the top of a file."""
 
 
 class Severity(StrEnum):
@@ -29,9 +29,9 @@ class Severity(StrEnum):
 class FilePosition:
     """A position in a file.
 
-    :param file: its name.
-    :param line: from 1.
-    :param column: from 1.
+    :param file: name of the file.
+    :param line: line number, from 1.
+    :param column: column number, from 1.
     """
 
     file: str
@@ -47,10 +47,10 @@ class FilePosition:
 class Finding:
     """A mistake or hint in a values file.
 
-    :param severity: how bad it is.
+    :param severity: how bad the mistake is.
     :param code: stable identifier for programs, as in :class:`gpuspawner.core.errors.Problem`.
-    :param path: keys joined by dots, empty for a whole file.
-    :param message: predicate of a sentence whose subject is the path.
+    :param path: keys joined by dots; empty if the finding concerns a whole file.
+    :param message: a sentence without its subject, the path: ``must be a number``.
     :param place: position in the file, None if no file contains the path.
     :param more: further lines, such as YAML to copy.
     """
@@ -64,7 +64,7 @@ class Finding:
 
     @property
     def problem(self) -> Problem:
-        """The finding as a problem whose field includes the position."""
+        """The finding as a problem whose ``field`` is the position and the path."""
         field = ": ".join(str(part) for part in (self.place, self.path) if part)
         return Problem(field=field, code=self.code, message=self.message)
 

@@ -1,6 +1,6 @@
-"""Writes results as a table in color, or as JSON or YAML for programs.
+"""Exit codes of all commands, and functions that write results as a colored table, JSON or YAML.
 
-Exit codes of all commands; argparse exits with 2 for a wrong call.
+argparse exits with 2 if the arguments are wrong.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import TextIO
 import yaml
 
 OK = 0
-"""Everything is as it should be."""
+"""Exit code: the command found no error."""
 BAD = 1
-"""The command found an error."""
+"""Exit code: the command found an error."""
 FAILED = 3
-"""The command could not read a file or the cluster."""
+"""Exit code: the command could not read a file or the cluster."""
 INTERRUPTED = 130
-"""Ctrl-C, as shells report it (128 + SIGINT)."""
+"""Exit code after Ctrl-C, as shells report it (128 + SIGINT)."""
 
 
 OUTPUT_FORMATS = ("table", "json", "yaml")
@@ -34,7 +34,7 @@ _GAP = "  "
 class Paint:
     """Colors of a terminal (ANSI escape codes).
 
-    :param is_on: false returns every text unchanged.
+    :param is_on: whether to color texts; if false, the methods return each text unchanged.
     """
 
     is_on: bool
@@ -128,7 +128,7 @@ def format_columns(rows: Iterable[Sequence[str]], *, titles: Sequence[str], pain
 def sanitize(text: str) -> str:
     """Return a text with ``?`` in place of control characters.
 
-    :param text: from a file or a cluster.
+    :param text: a text from a file or a cluster.
     """
     return "".join(character if character.isprintable() else "?" for character in text)
 
