@@ -1,11 +1,11 @@
-"""`gpuspawner doctor`: diagnoses a cluster and a release of the chart.
+"""`gpuspawner doctor`: finds faults in a cluster and in a release of zero-to-jupyterhub.
 
 In: a cluster view, and objects that ``fact_reader`` reads with the admin's own rights. Out: findings with severity,
-consequence and fix. Rules are functions from ``ClusterFacts`` to findings and must not read the cluster; nothing is
-changed in the cluster, except that ``isolation_probe`` starts pods with ``--probe``.
+consequence and fix. A rule is a function from ``ClusterFacts`` to findings and must not read the cluster. Only
+``isolation_probe`` changes the cluster: for ``--probe`` it starts pods and deletes them.
 
 - ``command``: arguments, ``RULES`` (the list of all rules) and output.
-- ``facts``, ``fact_reader``, ``api``: the facts, and how they are read. ``diagnosis``: a finding.
+- ``facts``: what rules examine; ``fact_reader``, ``api``: requests for these facts; ``diagnosis``: a finding.
 - Rules about the hub: ``hub_health``, ``pod_health``; about nodes: ``node_health``, ``device_plugins``,
   ``gpu_sharing``; about settings: ``choices``, ``namespace``, ``referenced_objects``.
 """

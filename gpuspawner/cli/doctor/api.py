@@ -1,4 +1,4 @@
-"""Requests of ``doctor`` to the API server: lists by path, rights of an account, version."""
+"""Requests of ``doctor`` to the API server: lists of objects, rights of a ServiceAccount, version of Kubernetes."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from gpuspawner.kube.client.api_requests import APIUnavailableError, list_each, 
 from gpuspawner.kube.client.pacing import Pacer
 
 REQUEST_TIMEOUT_S = 15.0
-"""Limit of each request in seconds."""
+"""Timeout of each request in seconds."""
 _PAGE_SIZE = 200
 _MAX_CONCURRENT = 8
 _NUMBER = re.compile(r"\d{1,4}", re.ASCII)
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-"""Media type that leaves out all but the metadata, so that contents of secrets are not sent
+"""Media type of lists with only the objects' metadata, so that the API server does not send contents of secrets
 (https://kubernetes.io/docs/reference/using-api/api-concepts/#receiving-resources-as-tables)."""
 
 
 class NotServedError(Exception):
-    """The API server does not serve the resource."""
+    """The API server does not serve the resource, such as one whose CRD is not installed."""
 
 
 async def fetch_objects(
@@ -36,7 +36,7 @@ async def fetch_objects(
 ) -> tuple[Mapping[str, object], ...]:
     """Return all objects of a list.
 
-    :param path: of the list in the API.
+    :param path: the list's path in the API.
     :param query: parameters such as ``labelSelector``.
     :param names_only: request only the objects' metadata.
     :raises NotServedError: the API server does not serve the resource.
@@ -67,7 +67,7 @@ async def fetch_objects(
 
 
 async def fetch_kubernetes_version(client: ApiClient) -> tuple[int, int] | None:
-    """Return major and minor version of Kubernetes, or None if the answer is not understood.
+    """Return major and minor version of Kubernetes, or None if the API server's answer cannot be parsed.
 
     :raises APIUnavailableError: the API server does not answer.
     """
@@ -79,7 +79,7 @@ async def fetch_kubernetes_version(client: ApiClient) -> tuple[int, int] | None:
         answer = as_dict(json.loads(await read_body(await send_request(ask, _request_timeout=REQUEST_TIMEOUT_S))))
     except ValueError:
         return None
-    # EKS and GKE write "32+".
+    # The minor version of EKS and GKE may be "32+".
     numbers = [_NUMBER.match(as_text(answer.get(key))) for key in ("major", "minor")]
     major, minor = (int(found[0]) if found else None for found in numbers)
     return None if major is None or minor is None else (major, minor)
@@ -88,7 +88,7 @@ async def fetch_kubernetes_version(client: ApiClient) -> tuple[int, int] | None:
 async def check_permissions(
     client: ApiClient, rights: Iterable[Permission], *, account: ServiceAccount
 ) -> dict[Permission, bool]:
-    """Return whether the account has each right; rights without an answer are left out."""
+    """Return for each right whether the account has it, without rights for which the API server gives no answer."""
     limit = asyncio.Semaphore(_MAX_CONCURRENT)
 
     async def check(right: Permission) -> bool | None:
@@ -101,7 +101,7 @@ async def check_permissions(
 
 
 def describe_unanswered(asked: Collection[Permission], answers: Mapping[Permission, bool]) -> str:
-    """Return which rights have no answer, or "" if all have one."""
+    """Return a text that names the rights without an answer, or "" if each right has one."""
     missing = [describe_permissions([right]) for right in asked if right not in answers]
     return f"no answer to {len(missing)} of {len(asked)} questions: {shorten_list(missing)}" if missing else ""
 

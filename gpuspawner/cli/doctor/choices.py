@@ -1,4 +1,4 @@
-"""Rules about choices that no node can satisfy (GPU types, drivers, limits) and about autoscalers."""
+"""Rules about choices in the form that no node can satisfy (GPU types, images, limits), and about autoscalers."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.json_access import as_dict, as_dicts, as_text
 
 _AUTOSCALERS = ("cluster-autoscaler", "karpenter")
-"""Parts of the names of the autoscalers' Deployments."""
+"""Texts that the names of autoscalers' Deployments contain."""
 _CLOUD_LABELS = (
     "karpenter.sh/nodepool",
     "cloud.google.com/gke-nodepool",
     "eks.amazonaws.com/compute-type",
     "kubernetes.azure.com/agentpool",
 )
-"""Labels of clouds that run their autoscaler outside the cluster."""
+"""Node labels of clouds that may run an autoscaler outside the cluster, where ``doctor`` cannot see it."""
 
 
 def can_scale_up(facts: ClusterFacts) -> bool:
@@ -38,7 +38,7 @@ def can_scale_up(facts: ClusterFacts) -> bool:
 
 
 def check_autoscaler(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield GPU types with a ``scale_up`` in a cluster without an autoscaler."""
+    """Yield a finding if GPU types have a ``scale_up`` but the cluster has no autoscaler."""
     types = [slug for slug, gpu in facts.configured.gpus.items() if gpu.scale_up is not None]
     if types and not can_scale_up(facts):
         yield Diagnosis(
@@ -55,7 +55,7 @@ def check_autoscaler(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_node_pools(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield Karpenter NodePools that are not ready or have reached their limits."""
+    """Yield a finding for each Karpenter NodePool that is not ready or has reached its limits."""
     for pool in facts.list_objects(ObjectKind.NODE_POOLS):
         name = get_object_name(pool)
         if (reason := _describe_unready(pool)) is not None:
@@ -102,7 +102,7 @@ _VALUES = "# Helm values:\nhub:\n  config:\n    GPUSpawner:\n"
 
 
 def check_any_gpu(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding if no node has a GPU: a fault if neither settings nor an autoscaler can add one."""
+    """Yield a finding if no node has a GPU: a fault, unless a ``scale_up`` or an autoscaler promises such nodes."""
     if any(
         find_vendor(name) for node in facts.nodes for name in (*node.capacity, *node.uncounted, *node.published_by_dra)
     ):
@@ -125,7 +125,7 @@ def check_any_gpu(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_types_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield GPU types of the settings that no node has and that have no ``scale_up``."""
+    """Yield a finding for each GPU type of the settings that has no node and no ``scale_up``."""
     may_grow = can_scale_up(facts)
     for slug, gpu in facts.configured.gpus.items():
         if any(gpu.matches_labels(node.labels) and may_have_units(node, gpu.resource) for node in facts.nodes):
@@ -151,7 +151,7 @@ def check_types_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_drivers(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield images whose CUDA version needs a newer driver than nodes have on which their servers may run."""
+    """Yield a finding for each image whose CUDA version is too new for the driver of nodes that may run it."""
     for slug, image in facts.configured.images.items():
         nodes = [node for node in facts.nodes if _can_meet(facts, node, image=image)]
         old = [node for node in nodes if _is_too_old(image, node)]
@@ -179,7 +179,7 @@ def check_drivers(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_bounds(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield bounds of the settings above the largest node, in a cluster that no autoscaler can extend."""
+    """Yield a finding for each maximum in the settings that exceeds every node, unless an autoscaler may add nodes."""
     if not facts.nodes or can_scale_up(facts) or any(gpu.scale_up for gpu in facts.configured.gpus.values()):
         return
     yield from _check_amounts(facts)
@@ -209,7 +209,7 @@ def _check_amounts(facts: ClusterFacts) -> Iterator[Diagnosis]:
 def _check_counts(facts: ClusterFacts) -> Iterator[Diagnosis]:
     for slug, gpu in facts.configured.gpus.items():
         own = [node for node in facts.nodes if gpu.matches_labels(node.labels)]
-        # Count broken cards too: max_count should not follow each failure.
+        # Count broken GPUs too: the admin should not have to change max_count after each failure.
         most = max((count_units(node, gpu.resource) for node in own), default=0)
         is_uncounted = any(gpu.resource in node.uncounted for node in own)
         if slug not in facts.configured.uncounted and not is_uncounted and 0 < most < gpu.max_count:

@@ -84,7 +84,7 @@ RULES: tuple[Callable[[ClusterFacts], Iterable[Diagnosis]], ...] = (
 def diagnose(facts: ClusterFacts) -> tuple[Diagnosis, ...]:
     """Return the findings of all rules, the worst first.
 
-    :param facts: of the cluster and the settings.
+    :param facts: the facts about the cluster and the settings.
     """
     return tuple(sorted((finding for rule in RULES for finding in rule(facts)), key=rank_diagnosis))
 
@@ -96,7 +96,7 @@ NO_DIAGNOSIS_IN_READ_PART = "Nothing to complain of in what could be read."
 def format_diagnoses(findings: Sequence[Diagnosis], paint: Paint, *, unread: Mapping[ObjectKind, str]) -> Iterator[str]:
     """Yield the lines of all findings, each with its consequence and fix.
 
-    :param unread: kind of object → why it could not be read.
+    :param unread: kind of object → why ``doctor`` could not read such objects.
     """
     if not findings:
         yield paint.style_warning(NO_DIAGNOSIS_IN_READ_PART) if unread else paint.style_success(NO_DIAGNOSIS)
@@ -117,7 +117,7 @@ def format_diagnoses(findings: Sequence[Diagnosis], paint: Paint, *, unread: Map
 
 
 def summarize_diagnoses(findings: Sequence[Diagnosis]) -> str:
-    """Return the number of findings of each severity in words."""
+    """Return the number of findings of each severity in words: ``1 fault, 2 warnings``."""
     counted = Counter(finding.severity for finding in findings)
     return ", ".join(
         f"{number} {severity.value}{'' if number == 1 else 's'}"
@@ -127,7 +127,7 @@ def summarize_diagnoses(findings: Sequence[Diagnosis]) -> str:
 
 
 def serialize_diagnoses(findings: Sequence[Diagnosis], unread: Mapping[ObjectKind, str]) -> dict[str, object]:
-    """Return findings and unread kinds as a JSON object."""
+    """Return the findings, and the kinds of objects that ``doctor`` could not read, as a JSON object."""
     return {
         "findings": [finding.serialize() for finding in findings],
         "unread": [{"kind": kind.value, "reason": reason} for kind, reason in unread.items()],
@@ -135,7 +135,7 @@ def serialize_diagnoses(findings: Sequence[Diagnosis], unread: Mapping[ObjectKin
 
 
 USAGE_ERROR = 2
-"""Exit code of a wrong call, as argparse's."""
+"""Exit code for wrong arguments, the same as argparse's."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -206,7 +206,7 @@ async def _examine_cluster(
 
 
 def _cancel_on_sigterm() -> None:
-    """Make SIGTERM cancel the current task as Ctrl-C does, so that probe pods are deleted."""
+    """Make SIGTERM cancel the current task as Ctrl-C does, so that ``doctor`` still deletes its probe pods."""
     task = asyncio.current_task()
     if task is not None:
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):

@@ -19,7 +19,7 @@ _WORKLOAD_NAMES = (
     "device-plugin|gpu-plugin|kubelet-plugin|feature-discovery|driver|container-toolkit|validator|mig-manager|labell?er"
 )
 _PLUGIN = re.compile(rf"(^|[-/])({_VENDORS})[a-z0-9-]*({_WORKLOAD_NAMES})", re.ASCII)
-"""Names of the GPU DaemonSets in the vendors' charts and in GKE."""
+"""Names that GPU vendors' charts and GKE give to the DaemonSets of device plugins and their helpers."""
 
 _OTHER_LABELS = {
     "feature.node.kubernetes.io/pci-10de.present": "true",
@@ -27,15 +27,15 @@ _OTHER_LABELS = {
     "kubernetes.azure.com/accelerator": "nvidia",
     "k8s.amazonaws.com/accelerator": "",
 }
-"""Labels that GPU nodes have even without a device plugin; an empty value matches any."""
+"""Labels that GPU nodes have even without a device plugin; an empty value here matches any value."""
 _WORKLOAD_LABEL = "nvidia.com/gpu.workload.config"
-"""Label of the NVIDIA GPU Operator; nodes that pass GPUs to virtual machines have no device plugin for pods."""
+"""Label of the NVIDIA GPU Operator that says whether containers or virtual machines get the node's GPUs."""
 
 _ADVICE = {
     "nvidia": "# GPU Feature Discovery comes with NVIDIA's device plugin, and with the GPU Operator:\n"
     "helm upgrade --install nvdp nvidia-device-plugin --repo https://nvidia.github.io/k8s-device-plugin \\\n"
     "  --namespace nvidia-device-plugin --create-namespace --set gfd.enabled=true",
-    # The chart does not pass -product-name to the labeller (its templates/labeller.yaml).
+    # AMD's chart starts the labeller without -product-name (templates/labeller.yaml in the chart).
     "amd": "# AMD's node labeller, which has to be told to write the product's name:\n"
     "helm upgrade --install amd-gpu amd-gpu --repo https://rocm.github.io/k8s-device-plugin \\\n"
     "  --namespace kube-system --set labeller.enabled=true \\\n"
@@ -47,12 +47,12 @@ _BY_HAND = "# or describe the type by a label of your own, in hub.config.GPUSpaw
 
 
 def is_device_plugin(daemon_set: KubernetesObject) -> bool:
-    """Return whether a DaemonSet is a device plugin or one of its helpers."""
+    """Return whether a DaemonSet is a device plugin or a helper of one, such as GPU Feature Discovery."""
     return bool(_PLUGIN.search(get_object_name(daemon_set)))
 
 
 def check_plugins_run(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield GPU DaemonSets with pods that don't run."""
+    """Yield a finding for each DaemonSet of a device plugin with pods that don't run."""
     for found in filter(is_device_plugin, facts.list_objects(ObjectKind.DAEMON_SETS)):
         desired = as_int(as_dict(found.get("status")).get("desiredNumberScheduled")) or 0
         # Don't use the DaemonSet's status: it counts a crashing pod as available between two crashes.
@@ -74,7 +74,7 @@ def check_plugins_run(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_plugins_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield nodes that a label marks as GPU nodes and that offer no GPU resource."""
+    """Yield a finding for nodes that a label marks as GPU nodes but that offer no GPU resource."""
     found: dict[str, list[str]] = {}
     for node in facts.nodes:
         label = next((key for key in _OTHER_LABELS if _has_gpu_label(node, key)), None)
@@ -92,7 +92,7 @@ def check_plugins_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_gpu_labels(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield GPU nodes whose model neither labels nor settings tell."""
+    """Yield a finding for nodes if neither their labels nor the settings name the GPU model."""
     found: dict[tuple[str, str], list[str]] = {}
     ambiguous = find_divided_models(facts.nodes)
     for node in facts.nodes:
@@ -125,7 +125,7 @@ def _has_gpu_label(node: Node, key: str) -> bool:
     value = node.labels.get(key)
     if value in (None, "false") or _OTHER_LABELS[key] not in ("", value):
         return False
-    # check_hub_flags covers nodes with labels of GPU Feature Discovery or GKE.
+    # node_health.check_hub_flags reports nodes with labels of GPU Feature Discovery or GKE.
     has_model = any(label.startswith(("nvidia.com/gpu.p", "cloud.google.com/gke-accel")) for label in node.labels)
     return node.labels.get(_WORKLOAD_LABEL, "container") == "container" and not has_model
 

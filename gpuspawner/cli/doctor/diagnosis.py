@@ -1,4 +1,4 @@
-"""Findings of ``doctor`` about a cluster, and the wording that its rules share."""
+"""Findings of ``doctor`` about a cluster, and texts that several rules use in findings."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _MAX_NAMES = 3
 
 
 class DiagnosisSeverity(StrEnum):
-    """Severity of a finding about a cluster, the worst first.
+    """Severities of findings about a cluster, the worst first.
 
-    ``check`` has severities of its own (:mod:`gpuspawner.cli.common.findings`): its errors stop the hub's start.
+    ``check`` has other severities (:mod:`gpuspawner.cli.common.findings`), because its errors prevent the hub's start.
     """
 
     FAULT = "fault"
@@ -26,7 +26,7 @@ class DiagnosisSeverity(StrEnum):
 class Diagnosis:
     """A finding about a cluster.
 
-    :param severity: how bad it is.
+    :param severity: how bad the fault is.
     :param code: stable identifier for scripts.
     :param what: sentence that names the fault and the objects.
     :param why: sentence that names the consequence.
@@ -54,7 +54,7 @@ class Diagnosis:
 
 
 def rank_diagnosis(finding: Diagnosis) -> tuple[int, str, tuple[str, ...], str]:
-    """Return the sort key of findings, the worst first."""
+    """Return the key that sorts findings with the worst first."""
     return list(DiagnosisSeverity).index(finding.severity), finding.code, finding.objects, finding.what
 
 

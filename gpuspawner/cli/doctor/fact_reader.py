@@ -1,4 +1,4 @@
-"""Reads the facts that the rules of ``doctor`` examine; kinds that cannot be read are left out and reported."""
+"""Reads the facts that the rules of ``doctor`` examine, and lists the kinds of objects that it cannot read."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _CLUSTER_PATHS = {
         f"/apis/kueue.x-k8s.io/{version}/workloadpriorityclasses" for version in ("v1beta2", "v1beta1")
     ),
 }
-"""Kind → API paths; the reader uses the first that the API server serves."""
+"""Kind of object → API paths; the reader uses the first path that the API server serves."""
 
 _NAMESPACED_PATHS = {
     ObjectKind.QUOTAS: ("/api/v1/namespaces/{}/resourcequotas",),
@@ -71,7 +71,7 @@ _NAMESPACED_PATHS = {
 class FactReader:
     """Reads objects and collects them by kind.
 
-    :ivar read: objects by kind.
+    :ivar read: the objects by kind.
     :ivar unserved: kinds that the API server does not serve.
     :ivar unread: kinds that cannot be read, each with the reason.
     """
@@ -83,7 +83,7 @@ class FactReader:
         self.unread: dict[ObjectKind, str] = {}
 
     async def read_kind(self, kind: ObjectKind, paths: Iterable[str], **options: Any) -> None:
-        """Read a kind from the first path that the API server serves."""
+        """Read all objects of a kind from the first path that the API server serves."""
         for path in paths:
             try:
                 found = await fetch_objects(self._client, path, **options)
@@ -98,7 +98,7 @@ class FactReader:
         self.unserved.add(kind)
 
     async def read_named(self, kind: ObjectKind, names: Iterable[str], *, path: str) -> None:
-        """Read the metadata of the objects with some names."""
+        """Read the metadata of the objects with the given names."""
         self.read.setdefault(kind, ())
         for name in names:
             await self.read_kind(kind, [path], query={"fieldSelector": f"metadata.name={name}"}, names_only=True)
@@ -109,10 +109,10 @@ class FactReader:
 async def read_facts(
     viewer: ClusterViewer, *, account: ServiceAccount | None
 ) -> tuple[ClusterFacts, Mapping[ObjectKind, str]]:
-    """Return the facts, and the kinds that cannot be read with the reasons.
+    """Return the facts, and the reason for each kind of object that cannot be read.
 
-    :param viewer: the connection, and the settings.
-    :param account: the hub's ServiceAccount, None to take that of the hub's pod or of the values.
+    :param viewer: the connection to the cluster, and the settings.
+    :param account: the hub's ServiceAccount; None to find it in the hub's pod or the values.
     :raises ClusterError: the API server does not answer, or nodes cannot be read.
     """
     cluster, values = viewer.cluster, viewer.values.chart
@@ -159,7 +159,7 @@ async def read_facts(
 
 
 def _list_grants(account: ServiceAccount | None, namespace: str, *, has_user_namespaces: bool) -> tuple[RoleGrant, ...]:
-    """Return the shipped roles for the hub's account, or nothing if the account is unknown."""
+    """Return the roles of ``helm-values/rbac.yaml`` for the hub's ServiceAccount, or () if the account is unknown."""
     if account is None:
         return ()
     documents = yaml.safe_load_all((data_dir("helm-values") / "rbac.yaml").read_text(encoding="utf-8"))
@@ -167,7 +167,7 @@ def _list_grants(account: ServiceAccount | None, namespace: str, *, has_user_nam
 
 
 def _list_permissions_to_check(facts: ClusterFacts) -> tuple[Permission, ...]:
-    """Return the rights to check: those the hub needs, and dangerous ones."""
+    """Return the rights to check: those that the hub needs, and dangerous rights."""
     if facts.account is None:
         return ()
     namespaces = facts.requirements is not None and facts.requirements.has_user_namespaces
@@ -187,7 +187,7 @@ async def _read_all(reader: FactReader, namespace: str) -> None:
 
 
 async def _read_more(reader: FactReader, namespace: str, *, requirements: ChartRequirements | None) -> None:
-    """Read the pods of device plugins and the pull secrets, whose names follow from what has been read."""
+    """Read the pods of the DaemonSets of device plugins, and the pull secrets that the values name."""
     for found in filter(is_device_plugin, reader.read.get(ObjectKind.DAEMON_SETS, ())):
         own = as_text(as_dict(found.get("metadata")).get("namespace"))
         labels = as_dict(as_dict(as_dict(found.get("spec")).get("selector")).get("matchLabels"))
@@ -200,7 +200,7 @@ async def _read_more(reader: FactReader, namespace: str, *, requirements: ChartR
 
 
 def _find_hub_account(reader: FactReader, namespace: str, *, named: str) -> ServiceAccount | None:
-    """Return the hub's ServiceAccount from its pod or the values, or None."""
+    """Return the ServiceAccount of the hub's pod, else that of the values, or None if there is neither."""
     pods = list_live_hub_pods(reader.read.get(ObjectKind.HUB_PODS, ()))
     running = as_text(as_dict(pods[0].get("spec")).get("serviceAccountName")) if pods else ""
     name = running or named or (DEFAULT_HUB_ACCOUNT if pods else "")
@@ -208,7 +208,7 @@ def _find_hub_account(reader: FactReader, namespace: str, *, named: str) -> Serv
 
 
 def _reduce_node(node: KubernetesObject) -> KubernetesObject:
-    """Return only name and conditions of a node: a cluster may have thousands of large ones."""
+    """Return a node with only its name and conditions, because a cluster may have thousands of large node objects."""
     conditions = as_dict(node.get("status")).get("conditions")
     return {"metadata": {"name": get_object_name(node)}, "status": {"conditions": conditions}}
 

@@ -49,17 +49,17 @@ class ClusterFacts:
     :param namespace: namespace of the servers.
     :param now: time of reading, with time zone.
     :param version: major and minor version of Kubernetes, None if unknown.
-    :param nodes: as the hub sees them, with devices of DRA drivers.
-    :param read: objects by kind, without kinds that cannot be read.
+    :param nodes: the nodes as the hub sees them, with devices of DRA drivers.
+    :param read: objects by kind, without kinds that ``doctor`` cannot read.
     :param unserved: kinds that the API server does not serve.
     :param catalog: GPU types and images that users can choose.
     :param configured: GPU types, images, presets and limits that the settings describe.
     :param table: known GPU models.
-    :param tolerations: those of every server.
+    :param tolerations: the tolerations of every server, without those that a GPU type adds.
     :param requirements: objects that the chart's values need; None without values files.
     :param account: the hub's ServiceAccount, None if unknown.
-    :param grants: rights of the shipped roles; empty if ``account`` is None.
-    :param allowed: right → whether the hub has it; rights without an answer are missing.
+    :param grants: the roles of ``helm-values/rbac.yaml``; empty if ``account`` is None.
+    :param allowed: right → whether the hub has it, without rights for which the API server gave no answer.
     :param probe_results: observations of the probe pods.
     """
 
@@ -80,23 +80,23 @@ class ClusterFacts:
     probe_results: tuple[ProbeResult, ...] = ()
 
     def list_objects(self, kind: ObjectKind) -> tuple[KubernetesObject, ...]:
-        """Return the objects of a kind; none if they cannot be read.
+        """Return the objects of a kind, or () if ``doctor`` cannot read them.
 
-        :param kind: the kind.
+        :param kind: kind of the objects.
         """
         return self.read.get(kind, ())
 
     def lacks(self, kind: ObjectKind, name: str) -> bool:
-        """Return whether the kind was read and has no object of the name.
+        """Return whether ``doctor`` could read the objects of a kind, and none of them has the name.
 
-        :param kind: the kind.
+        :param kind: kind of the object.
         :param name: ``metadata.name``.
         """
         return kind in self.read and name not in map(get_object_name, self.read[kind])
 
 
 def get_object_name(found: KubernetesObject) -> str:
-    """Return the name of an object, or ""."""
+    """Return the name of an object, or "" if it has none."""
     metadata = found.get("metadata")
     name = metadata.get("name") if isinstance(metadata, Mapping) else None
     return name if isinstance(name, str) else ""

@@ -18,7 +18,7 @@ _MANAGER = "kubectl logs -A -l app=nvidia-mig-manager --tail=50"
 
 
 def check_mig_states(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield nodes whose MIG layout has failed or is pending (label of NVIDIA's MIG manager)."""
+    """Yield findings for nodes to which NVIDIA's MIG manager could not apply the MIG layout, or not yet."""
     failed = [node for node in facts.nodes if node.labels.get(_MIG_STATE_LABEL) == "failed"]
     if failed:
         yield Diagnosis(
@@ -49,7 +49,7 @@ def check_mig_states(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_mig_strategies(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield nodes with MIG strategy "single" whose resources are nevertheless named by MIG profile."""
+    """Yield a finding for nodes with MIG strategy "single" whose resources are nevertheless named by MIG profile."""
     found = [
         node
         for node in facts.nodes
@@ -72,7 +72,7 @@ def check_mig_strategies(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_shared_counts(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield GPU types of which a server may request several although one unit is a share of a GPU."""
+    """Yield a finding for each GPU type of which a server may request several although one is a share of a GPU."""
     for slug in facts.configured.gpus:
         gpu = facts.catalog.gpus.get(slug)
         if gpu is None or gpu.max_count == 1 or gpu.members:
@@ -98,7 +98,7 @@ def check_shared_counts(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def _is_shared(node: Node, resource: str) -> bool:
-    # A card with MIG slices has 0 replicas.
+    # The replicas label of GPUs that are divided into MIG slices is 0.
     is_replicated = node.labels.get(f"{resource}.replicas", "1") not in ("0", "1")
     return bool(node.capacity.get(resource)) and (
         is_replicated or resource.endswith(".shared") or bool(node.labels.get(_GKE_SHARING_LABEL))
@@ -106,7 +106,7 @@ def _is_shared(node: Node, resource: str) -> bool:
 
 
 def _refuses_two(node: Node, resource: str) -> bool:
-    """Return whether the device plugin rejects pods with several shares: always on GKE, by default with MPS."""
+    """Return whether the device plugin rejects pods that request several shares: always on GKE, by default with MPS."""
     return bool(node.labels.get(_GKE_SHARING_LABEL)) or node.labels.get(f"{resource}.sharing-strategy") == "mps"
 
 
@@ -128,7 +128,7 @@ kubectl patch clusterpolicies.nvidia.com/cluster-policy --type=merge -p '{"spec"
 
 
 def check_gpu_leaks(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield nodes on which a pod sees GPUs that it did not request."""
+    """Yield a finding for nodes on which a probe pod sees GPUs that it did not request."""
     open_nodes = list(dict.fromkeys(each.node for each in facts.probe_results if each.devices and each.way == VOID))
     leaking = list(dict.fromkeys(each.node for each in facts.probe_results if each.devices and each.way != VOID))
     seen = sorted({device for each in facts.probe_results for device in each.devices})
@@ -158,7 +158,7 @@ def check_gpu_leaks(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_unprobed_nodes(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield nodes on which the probe pod failed."""
+    """Yield a note for nodes on which the probe pod failed."""
     troubles = {each.node: each.trouble for each in facts.probe_results if each.trouble}
     if troubles:
         yield Diagnosis(

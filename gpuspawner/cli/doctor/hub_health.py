@@ -1,4 +1,4 @@
-"""Rules about the hub: versions, state of its pod, missing and dangerous RBAC rights."""
+"""Rules about the hub: its version, the state of its pod, missing and dangerous RBAC rights."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _LEAST_KUBERNETES = (1, 32)
 _CHART_IMAGE_PATTERN = re.compile(
     r"(?:.*/)?jupyterhub/k8s-hub(?::(?P<major>\d{1,3})\.(?P<minor>\d{1,3})\.[\w.-]*)?", re.ASCII
 )
-"""The chart's image of the hub; its tag is the version of the chart."""
+"""The hub image of zero-to-jupyterhub, whose tag is the version of the chart."""
 _JUPYTERHUB_5_CHART = (4, 0)
-"""First version of the chart with JupyterHub 5."""
+"""First version of zero-to-jupyterhub with JupyterHub 5."""
 _LEAST_CHART = (4, 4)
-"""First version of the chart with JupyterHub 5.3 and KubeSpawner 7."""
+"""First version of zero-to-jupyterhub with JupyterHub 5.3 and KubeSpawner 7."""
 
 
 def check_kubernetes_version(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding if Kubernetes is older than gpuspawner supports."""
+    """Yield a finding if gpuspawner does not support the cluster's old version of Kubernetes."""
     if facts.version is not None and facts.version < _LEAST_KUBERNETES:
         version, least = (".".join(map(str, each)) for each in (facts.version, _LEAST_KUBERNETES))
         yield Diagnosis(
@@ -44,7 +44,7 @@ def check_kubernetes_version(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_hub_exists(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding if the namespace has no hub, so that its version and rights remain unchecked."""
+    """Yield a finding if the namespace has no hub whose version and rights ``doctor`` could check."""
     if (
         ObjectKind.HUB_PODS in facts.read
         and not facts.list_objects(ObjectKind.HUB_PODS)
@@ -62,7 +62,7 @@ def check_hub_exists(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_hub_runs(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield hub pods that don't run."""
+    """Yield a finding for each hub pod that does not run."""
     for pod in list_live_hub_pods(facts.list_objects(ObjectKind.HUB_PODS)):
         if trouble := find_hub_trouble(pod, now=facts.now):
             yield Diagnosis(
@@ -77,7 +77,7 @@ def check_hub_runs(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_hub_image(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield hub pods whose image is too old or does not contain gpuspawner."""
+    """Yield a finding for each hub pod whose image is too old or does not contain gpuspawner."""
     for pod in list_live_hub_pods(facts.list_objects(ObjectKind.HUB_PODS)):
         container = _find_hub_container(pod)
         image = as_text(container.get("image"))
@@ -118,7 +118,7 @@ def _find_hub_container(pod: KubernetesObject) -> dict[str, object]:
 
 
 def _has_python_path(container: dict[str, object]) -> bool:
-    """Return whether PYTHONPATH is set, as it is where an init container installs gpuspawner."""
+    """Return whether PYTHONPATH is set, because then an init container probably installs gpuspawner."""
     return any(each.get("name") == "PYTHONPATH" for each in as_dicts(container.get("env")))
 
 
@@ -132,18 +132,18 @@ LOSSES = {
     "quotas": "The form does not show what a ResourceQuota leaves; Kubernetes refuses servers that exceed it.",
     "queues": "Progress says that a server waits in its queue, but not at which place.",
 }
-"""Part of the shipped roles → consequence of its absence, in short; helm-values/rbac.yaml explains it."""
+"""Role of helm-values/rbac.yaml, without its prefix → what the hub loses without the role, in short."""
 
 _WITHOUT_EVENTS = "People may not be told why a server waits."
 
 
 def check_missing_rights(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield one finding for each part of the shipped roles of which the hub lacks a right."""
+    """Yield one finding for each role of ``helm-values/rbac.yaml`` of which the hub lacks a right."""
     if facts.account is None or facts.lacks(ObjectKind.ACCOUNTS, facts.account.name):
         return
     for grant in facts.grants:
         lost = [right for right in grant.rights if facts.allowed.get(right) is False and _needs_right(facts, right)]
-        # Servers start without events, see gpuspawner.hub.kubespawner.reflectors.
+        # Servers start even if the hub may not watch events (gpuspawner.hub.kubespawner.reflectors).
         only_events = grant.part == "hub" and {right.resource for right in lost} == {"events"}
         severity = (DiagnosisSeverity.WARNING if only_events else _rate_missing_part(facts, grant)) if lost else None
         if severity is not None:
@@ -160,7 +160,7 @@ def check_missing_rights(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_dangerous_rights(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding with the dangerous rights that the hub has."""
+    """Yield a finding if the hub has dangerous rights that it does not need."""
     if facts.account is None:
         return
     namespaces = facts.requirements is not None and facts.requirements.has_user_namespaces
@@ -169,7 +169,7 @@ def check_dangerous_rights(facts: ClusterFacts) -> Iterator[Diagnosis]:
     if facts.allowed.get(ALL_PERMISSIONS):
         found, reasons = [ALL_PERMISSIONS], ["do anything in the cluster"]
     else:
-        # A right in all namespaces includes the same right in one.
+        # A right in all namespaces includes the same right in one namespace.
         wide = {right._replace(namespace="") for right in found if not right.namespace}
         found = [right for right in found if not right.namespace or right._replace(namespace="") not in wide]
         reasons = list(dict.fromkeys(known[right] for right in found))
@@ -216,7 +216,7 @@ def check_hub_account(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def _needs_right(facts: ClusterFacts, right: Permission) -> bool:
-    """Return whether the hub uses a right, according to the chart's values."""
+    """Return whether the chart's values make the hub use a right."""
     if facts.requirements is None:
         return True
     match right.resource:
@@ -229,7 +229,7 @@ def _needs_right(facts: ClusterFacts, right: Permission) -> bool:
 
 
 def _rate_missing_part(facts: ClusterFacts, grant: RoleGrant) -> DiagnosisSeverity | None:
-    """Return the severity of a missing part in this cluster, or None if the hub does not need it."""
+    """Return how bad it is in this cluster that the hub lacks a role, or None if the hub does not need the role."""
     match grant.part:
         case "hub":
             return DiagnosisSeverity.FAULT
