@@ -1,7 +1,7 @@
 """Probe pods, which test whether a pod that requests no GPU sees GPUs.
 
-CUDA images set NVIDIA_VISIBLE_DEVICES=all. If NVIDIA's runtime is the default runtime of a node, it then exposes all
-GPUs to the container, regardless of its requests (NVIDIA/k8s-device-plugin, README, "Running GPU Jobs").
+CUDA images set NVIDIA_VISIBLE_DEVICES=all. If NVIDIA's runtime is a node's default runtime, it exposes all GPUs to
+containers of such images, regardless of their requests (NVIDIA/k8s-device-plugin, README, "Running GPU Jobs").
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from gpuspawner.kube.client.api_requests import APIUnavailableError, read_body, 
 VISIBLE_DEVICES_VARIABLE = "NVIDIA_VISIBLE_DEVICES"
 UNSET, ALL_DEVICES, VOID = "unset", "all", "void"
 _VARIABLE_VALUES = {UNSET: None, ALL_DEVICES: "all", VOID: "void"}
-"""Name of the container → value of the variable in it; None keeps the image's value."""
+"""Name of a probe pod's container → its value of NVIDIA_VISIBLE_DEVICES; None keeps the image's value."""
 
 PROBE_LABEL = "gpuspawner.jupyter.org/probe"
-"""Label of probe pods, to find leftovers."""
+"""Label of probe pods, by which the admin finds pods that were not deleted."""
 _PROBE_DEADLINE_S = 120
-"""Time after which the kubelet stops a probe pod, even if this program was killed."""
+"""Seconds after which the kubelet stops a probe pod, even if this program was killed."""
 _MAX_PROBE_NODES = 5
 
 _PROBE_SCRIPT = (
@@ -42,9 +42,9 @@ _PROBE_SCRIPT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeResult:
-    """Observation of a probe pod's container, which requests no GPU.
+    """GPU devices that one container of a probe pod sees without requesting a GPU.
 
-    :param node: name of the node.
+    :param node: name of the pod's node.
     :param way: name of the container: :data:`UNSET`, :data:`ALL_DEVICES` or :data:`VOID`.
     :param variable: value of NVIDIA_VISIBLE_DEVICES in the container.
     :param devices: GPU device files in the container.
@@ -59,7 +59,7 @@ class ProbeResult:
 
 
 def choose_probe_nodes(nodes: Iterable[Node]) -> tuple[str, ...]:
-    """Return the names of at most five schedulable nodes with NVIDIA GPUs, one of each kind."""
+    """Return the names of at most five schedulable nodes with NVIDIA GPUs, one for each kind of node."""
     fit = [
         node
         for node in nodes
@@ -108,7 +108,7 @@ def build_probe_pod(node: str, *, name: str, image: str, pull_policy: str = "") 
 
 
 def parse_probe_results(pod: Mapping[str, object], *, node: str) -> tuple[ProbeResult, ...]:
-    """Return the results of a probe pod's containers; a container that has not ended is in trouble."""
+    """Return the results of a probe pod's containers; a container that has not ended gets a ``trouble``."""
     status = as_dict(pod.get("status"))
     found = []
     for each in as_dicts(status.get("containerStatuses")):
@@ -149,21 +149,21 @@ async def run_probe_pods(
 ) -> tuple[ProbeResult, ...]:
     """Run a probe pod on each node, delete it, and return the results.
 
-    :param cluster: the connection; pods run in its namespace.
-    :param nodes: names of nodes.
-    :param image: with /bin/sh.
-    :param leftover: receives the names of pods that may still exist when this function ends, also when cancelled.
+    :param cluster: the connection to the cluster; the pods run in its namespace.
+    :param nodes: names of the nodes.
+    :param image: an image with /bin/sh.
+    :param leftover: list that gets the names of pods that may still exist after this function ends or is cancelled.
     :param pull_policy: ``imagePullPolicy``, empty for Kubernetes' default.
     :param timeout_s: seconds for all pods, including the image pull.
     """
     pods = [_ProbePod(cluster, node) for node in nodes]
-    # List all pods until they are deleted: a second Ctrl-C ends the deletion at once.
+    # List all pods now and take each off after its deletion, because a second Ctrl-C may stop the deletion.
     leftover += [pod.name for pod in pods]
     try:
         async with asyncio.timeout(timeout_s):
             await asyncio.gather(*(pod.run(image, pull_policy) for pod in pods))
     except TimeoutError:
-        pass  # report the results of pods that have ended
+        pass  # return the results of the pods that have ended
     finally:
         # Delete the pods also if this function is cancelled by Ctrl-C.
         await asyncio.gather(*(_remove_probe(pod, leftover) for pod in pods))
@@ -181,12 +181,12 @@ class _ProbePod:
     def __init__(self, cluster: ClusterConnection, node: str) -> None:
         self._cluster = cluster
         self._node = node
-        # Not generateName: the pod must be deletable even if the answer to its creation is lost.
+        # Without generateName, remove() knows the name even if the API server's answer to the creation is lost.
         self.name = f"gpuspawner-probe-{secrets.token_hex(4)}"
         self._pod: dict[str, object] = {}
         self._trouble = ""
         self._is_under_way = False
-        """The creation has no answer yet, so the API server may still create the pod."""
+        """Whether the API server has not answered the request for the pod, so that it may still create the pod."""
 
     async def run(self, image: str, pull_policy: str) -> None:
         manifest = build_probe_pod(self._node, name=self.name, image=image, pull_policy=pull_policy)

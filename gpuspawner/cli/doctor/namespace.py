@@ -36,12 +36,12 @@ def check_namespace(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_quotas(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield ResourceQuotas that allow 0 pods or 0 GPUs."""
+    """Yield a finding for each ResourceQuota that allows 0 pods or 0 GPUs."""
     offered = sorted({gpu.resource for gpu in facts.catalog.gpus.values()})
     for quota in facts.list_objects(ObjectKind.QUOTAS):
         spec = as_dict(quota.get("spec"))
         if spec.get("scopes") or spec.get("scopeSelector"):
-            continue  # it may not apply to servers
+            continue  # the quota may not apply to servers
         hard = decode_resources(spec.get("hard"))
         name = get_object_name(quota)
         pods = next((key for key in _POD_COUNTS if hard.get(key) == 0), None)
@@ -55,7 +55,7 @@ def check_quotas(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_limit_ranges(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield LimitRanges that reject servers within the settings' bounds."""
+    """Yield a finding for each limit of a LimitRange that rejects servers although the settings allow them."""
     for found in facts.list_objects(ObjectKind.LIMIT_RANGES):
         for item in as_dicts(as_dict(found.get("spec")).get("limits")):
             if item.get("type") in ("Container", "Pod"):
@@ -67,7 +67,7 @@ def check_limit_ranges(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_pull_secrets(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield image pull secrets that don't exist."""
+    """Yield a finding for each image pull secret that does not exist."""
     for name in facts.requirements.pull_secrets if facts.requirements is not None else ():
         if facts.lacks(ObjectKind.SECRETS, name):
             yield Diagnosis(
@@ -102,7 +102,7 @@ class _LimitRangeItem:
     item: KubernetesObject
 
     def find_refusals(self, resource: str, bounds: Bounds) -> Iterator[Diagnosis]:
-        """Yield a finding for each bound of a resource that the LimitRange rejects."""
+        """Yield a finding for each bound of the settings on a resource that the LimitRange rejects."""
         most, least = (decode_resources(self.item.get(key)).get(resource) for key in ("max", "min"))
         ratio = as_dict(self.item.get("maxLimitRequestRatio")).get(resource)
         if most is not None and bounds.max > most:
@@ -121,7 +121,7 @@ class _LimitRangeItem:
             )
 
     def find_gpu_refusals(self, offered: set[str]) -> Iterator[Diagnosis]:
-        """Yield a finding for each offered GPU resource of which the LimitRange allows 0."""
+        """Yield a finding for each GPU resource in the form of which the LimitRange allows 0."""
         allowed = decode_resources(self.item.get("max"))
         for resource in sorted(offered):
             if allowed.get(resource) == 0:
@@ -146,6 +146,6 @@ def _format_amount(amount: int, resource: str) -> str:
 
 
 def _parse_ratio(quantity: str) -> float:
-    """Return the number of a quantity such as "2"; infinity, which rejects nothing, if it is not one."""
+    """Return the number of a quantity such as "2", or infinity, which rejects no server, if the text is no quantity."""
     found = decode_resources({"cpu": quantity}).get("cpu")
     return float("inf") if found is None else found / 1000

@@ -1,6 +1,6 @@
 """Rules about GPU nodes: their conditions, and the hub's own warnings to admins, each with a fix.
 
-The hub shows the same warnings in the form and its log (:mod:`gpuspawner.core.warnings.nodes`).
+The hub shows the same warnings to admins in the form and in its log (:mod:`gpuspawner.core.warnings.nodes`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PROBLEM_CONDITIONS: Mapping[tuple[str, str], tuple[DiagnosisSeverity, str]] = {
 
 
 def check_nodes_ready(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield GPU nodes that are not Ready."""
+    """Yield a finding if GPU nodes are not Ready."""
     found = [node.name for node in facts.nodes if _has_gpus(node) and not node.ready]
     if found:
         is_all = len(found) == sum(map(_has_gpus, facts.nodes))
@@ -47,7 +47,7 @@ def check_nodes_ready(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_cordoned_nodes(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield cordoned GPU nodes."""
+    """Yield a finding if GPU nodes are cordoned."""
     found = [node.name for node in facts.nodes if _has_gpus(node) and node.unschedulable]
     if found:
         yield Diagnosis(
@@ -61,7 +61,7 @@ def check_cordoned_nodes(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_node_conditions(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield GPU nodes with a condition that reports a problem."""
+    """Yield a finding for each problem that conditions of GPU nodes report."""
     gpu_nodes = {node.name for node in facts.nodes if _has_gpus(node)}
     found: dict[tuple[str, str], list[str]] = {}
     for raw in facts.list_objects(ObjectKind.NODES):
@@ -86,7 +86,7 @@ def _has_gpus(node: Node) -> bool:
 
 
 def _describe_reasons(facts: ClusterFacts, names: list[str]) -> str:
-    """Return the reason of the nodes' condition Ready if all have the same, else ""."""
+    """Return the reason in the condition Ready if it is the same for all these nodes, else ""."""
     reasons = {
         as_text(each.get("reason"))
         for raw in facts.list_objects(ObjectKind.NODES)
@@ -187,7 +187,7 @@ def _format_fix(flag: AdminWarning, fix: str) -> str:
 
 
 def _format_tolerations(facts: ClusterFacts, flag: AdminWarning) -> str:
-    """Return Helm values with tolerations of the taints that keep servers off the warning's nodes."""
+    """Return Helm values with tolerations of the taints that keep servers off the nodes of the warning."""
     first = next(node for node in facts.nodes if node.name == flag.nodes[0])
     own = [
         {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}

@@ -1,4 +1,4 @@
-"""Finds from a pod's status why it does not run, and which of the hub's pods is the current one."""
+"""Derives from the status of pods why a pod does not run, and which of several hub pods is the current one."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text
 _STARTING_REASONS = frozenset({"", "ContainerCreating", "PodInitializing"})
 _FRESH_START = timedelta(minutes=2)
 _CRASH_LOOP_RESTARTS = 2
-"""Restarts from which a container that started recently counts as crashing."""
+"""Number of restarts after which a container that started recently counts as crashing."""
 
 
 def find_pod_trouble(pod: Mapping[str, object], *, now: datetime) -> str:
-    """Return why a pod does not run in a word or two, or "" if it runs or is starting.
+    """Return in a few words why a pod does not run, or "" if it runs or is starting.
 
     :param now: current time with time zone.
     """
@@ -32,7 +32,7 @@ def find_pod_trouble(pod: Mapping[str, object], *, now: datetime) -> str:
 
 
 def _has_crashed(container: Mapping[str, object], *, now: datetime) -> bool:
-    """Return whether a container runs between two crashes, when the kubelet reports it as running."""
+    """Return whether a container crashes repeatedly although the kubelet now reports it as running."""
     last = as_dict(as_dict(container.get("lastState")).get("terminated"))
     started = parse_timestamp(as_dict(as_dict(container.get("state")).get("running")).get("startedAt"))
     is_fresh = started is not None and now - started < _FRESH_START
@@ -54,14 +54,14 @@ def parse_timestamp(raw: object) -> datetime | None:
 
 _ENDED_PHASES = frozenset({"Failed", "Succeeded"})
 _START_GRACE = timedelta(minutes=2)
-"""Time that a hub may take to become ready: it first reads its database and queries its proxy."""
+"""Time that a hub may take to become ready, because it first reads its database and queries its proxy."""
 
 
 def list_live_hub_pods(pods: Iterable[Mapping[str, object]]) -> tuple[Mapping[str, object], ...]:
     """Return the hub's current pods, the ready one first.
 
-    If there is another pod, leave out failed pods (an evicted pod stays as Failed beside its replacement) and pods
-    being deleted (on a lost node that takes long).
+    Ended and terminating pods count only if there is no other pod: an evicted pod remains as Failed beside its
+    replacement, and the deletion of a pod on a lost node takes long.
     """
     all_pods = tuple(pods)
     current = [pod for pod in all_pods if not _is_leaving(pod)]

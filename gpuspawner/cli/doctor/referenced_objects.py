@@ -1,4 +1,4 @@
-"""Rules about objects that settings and values name: RuntimeClasses, PriorityClasses, queues, StorageClasses."""
+"""Rules about objects that the Helm values name: RuntimeClasses, PriorityClasses, Kueue's queues, StorageClasses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ZONE = "topology.kubernetes.io/zone"
 
 
 class _Volume(NamedTuple):
-    """Wording about a volume: its user, the consequence if it is missing, and the values that avoid it."""
+    """Texts about a volume: who needs it, the consequence if it is missing, and Helm values that avoid it."""
 
     who: str
     why: str
@@ -36,7 +36,7 @@ _DATABASE = _Volume(
 
 
 def check_runtime_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield RuntimeClasses of GPU types that don't exist."""
+    """Yield a finding for each missing RuntimeClass that GPU types name."""
     slugs_by_class: dict[str, list[str]] = {}
     for slug, gpu in facts.configured.gpus.items():
         if gpu.runtime_class is not None:
@@ -57,7 +57,7 @@ def check_runtime_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_priority_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield PriorityClasses of the settings and values that don't exist or have another value."""
+    """Yield a finding for each PriorityClass that is missing, or has another value than the settings say."""
     priorities = facts.configured.choices.get(PRIORITY.name, {}).values()
     own = {each.priority_class: each.value for each in priorities if isinstance(each, Priority)}
     required = dict(own)
@@ -88,7 +88,7 @@ def check_priority_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_queues(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield objects of Kueue that the settings name and that are missing or inactive."""
+    """Yield a finding for each object of Kueue that the settings name and that is missing or inactive."""
     queue = facts.configured.queue
     if queue is None:
         return
@@ -128,7 +128,7 @@ def check_queues(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_storage(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield StorageClasses that are missing, or that bind home volumes to a zone before the server is scheduled."""
+    """Yield findings for missing StorageClasses, and if home volumes get a zone before the server is scheduled."""
     if facts.requirements is None or ObjectKind.STORAGE_CLASSES not in facts.read:
         return
     yield from _check_storage_classes(facts, facts.requirements)
@@ -150,11 +150,11 @@ def check_storage(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def _check_storage_classes(facts: ClusterFacts, requirements: ChartRequirements) -> Iterator[Diagnosis]:
-    """Yield each missing StorageClass once, for all volumes that need it."""
+    """Yield one finding for each missing StorageClass, about all volumes that need it."""
     volumes_by_class: dict[str, list[_Volume]] = {}
     if requirements.wants_claims:
         volumes_by_class.setdefault(requirements.storage_class, []).append(_HOME)
-    # The database volume of a scheduled hub exists already.
+    # If the hub's pod is on a node, the volume of its database exists.
     is_up = any(as_dict(each.get("spec")).get("nodeName") for each in facts.list_objects(ObjectKind.HUB_PODS))
     if requirements.database_class is not None and not is_up:
         volumes_by_class.setdefault(requirements.database_class, []).append(_DATABASE)
@@ -178,7 +178,7 @@ def _check_storage_classes(facts: ClusterFacts, requirements: ChartRequirements)
 
 
 def _find_storage_classes(facts: ClusterFacts, name: str) -> list[KubernetesObject]:
-    """Return the StorageClass of a name, or the default StorageClasses if the name is empty."""
+    """Return the StorageClasses with the name, or the default StorageClasses if the name is empty."""
     known = facts.list_objects(ObjectKind.STORAGE_CLASSES)
     return [each for each in known if (get_object_name(each) == name if name else _is_default(each))]
 

@@ -53,7 +53,7 @@ from gpuspawner.core.verdict.wording import format_verdict
 _CHOICE_ARGUMENTS = ("image", "gpu", "count", "cpu", "memory", "preset")
 _NAMES_SHOWN = 4
 _DEFAULT_USER = "user"
-"""Name of the pod's user without ``--user``."""
+"""User name in the pod if the admin gives no ``--user``."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -83,9 +83,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     """Explain the choice that the arguments describe, and return the exit code.
 
-    :param arguments: of the command line.
+    :param arguments: arguments of the command line.
     :param out: stream for the result.
-    :param notes: unused; every command has it.
+    :param notes: unused; ``main`` passes it to every command.
     :raises SettingsError: the values are wrong.
     :raises ClusterError: the connection fails.
     """
@@ -125,13 +125,13 @@ async def _run_async(arguments: argparse.Namespace, *, out: TextIO) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _UserOptions:
-    """User options as JSON, perhaps null, which argparse alone could not tell from a missing argument."""
+    """The parsed value of ``--user-options``, perhaps JSON null, as opposed to None for a missing argument."""
 
     value: object
 
 
 def _parse_user_options(text: str) -> _UserOptions:
-    """Parse JSON, or the file named after ``@``."""
+    """Parse a JSON text, or the JSON file whose name follows ``@``."""
     try:
         document = Path(text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text
         return _UserOptions(json.loads(document))
@@ -143,7 +143,7 @@ def _parse_user_options(text: str) -> _UserOptions:
 def _build_user_options(arguments: argparse.Namespace, images: Collection[str]) -> object:
     """Return the user options that the arguments describe.
 
-    :param images: slugs; any other name with a slash or colon is an image reference.
+    :param images: slugs of the images; any other name with a slash or colon is an image reference.
     :raises SelectionError: an argument has a wrong form.
     """
     if arguments.user_options is not None:
@@ -158,7 +158,7 @@ def _build_user_options(arguments: argparse.Namespace, images: Collection[str]) 
 
 
 def _list_form_notices(viewer: ClusterViewer) -> Iterator[str]:
-    """Yield a notice if the hub would show a profile list or another form instead of gpuspawner's."""
+    """Yield a notice if the hub would show a profile list or a custom form instead of gpuspawner's form."""
     forms = ("profile_list", "options_form", "options_from_form")
     if viewer.settings.is_empty and any(get_configured_trait(viewer.config, name) for name in forms):
         yield "There are no settings of gpuspawner beside a profile list or form: a hub would show that, not ask this."
@@ -205,7 +205,7 @@ def _format_cells(group: NodeGroup) -> tuple[str, ...]:
 
 
 def _append_manifest(lines: Iterable[str], manifest: Mapping[str, Any] | None) -> Iterator[str]:
-    """Yield the lines as YAML comments, then the pod."""
+    """Yield the lines as YAML comments, then the pod's manifest as YAML."""
     yield from (f"# {line}".rstrip() for line in lines)
     if manifest is not None:
         yield yaml.safe_dump(dict(manifest), sort_keys=False, allow_unicode=True, width=100).rstrip("\n")

@@ -1,6 +1,6 @@
-"""Predicts the start of one choice of one user with the hub's own code: policy, pod, verdict and alternatives.
+"""Predicts whether a user's server starts with one choice, by the hub's code for policy, pod, verdict and alternatives.
 
-The reasons why nodes reject the pod name resources and taints, in words close to kube-scheduler's.
+The explanation says why nodes reject the pod in words close to kube-scheduler's, with names of resources and taints.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ _PODS_UNREAD = "not known: pods that are there cannot be read"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroup:
-    """Nodes that give the same answer for the same reasons.
+    """Nodes that accept or reject the pod for the same reasons.
 
-    :param names: of the nodes.
-    :param answer: whether each node fits the pod now.
-    :param why: reasons against it, a few words each; empty if the pod fits.
+    :param names: names of the nodes.
+    :param answer: whether the pod fits on each of these nodes now.
+    :param why: reasons why the pod does not fit, a few words each; empty if the pod fits.
     """
 
     names: tuple[str, ...]
@@ -75,10 +75,10 @@ class NodeGroup:
 
 
 def group_nodes(pod: Pod, known: KnownOccupancy) -> tuple[NodeGroup, ...]:
-    """Return all nodes in groups; groups that fit the pod come first, then larger groups.
+    """Return all nodes in groups; groups on which the pod fits come first, and larger groups before smaller ones.
 
     :param pod: the pod to place.
-    :param known: nodes, and the pods on them as far as they can be read.
+    :param known: the nodes with their pods, and whether the hub can read all pods.
     """
     names: dict[FitResult, list[str]] = {}
     for node, fit in check_each_node(pod, known.occupancy):
@@ -102,12 +102,12 @@ class Explanation:
     """The predicted outcome of a choice.
 
     :param options: the user options that the hub would store; empty if the choice is invalid.
-    :param invalid: problems of the choice for every user.
-    :param refused: problems with policy or limits of this user; empty if allowed, None if no user was named.
-    :param verdict: of the pod that the hub would create, or None if there is no pod.
-    :param groups: answers of the nodes.
+    :param invalid: problems that make the choice invalid for every user.
+    :param refused: problems with this user's policy or limits; empty if allowed, None if the admin named no user.
+    :param verdict: the prediction for the pod that the hub would create, or None if there is no pod.
+    :param groups: the nodes, grouped by their answers.
     :param nearest: user options of similar choices that start now.
-    :param manifest: of the pod, as the hub would send it to the API server.
+    :param manifest: the pod's manifest as the hub would send it to the API server.
     """
 
     options: Mapping[str, object]
@@ -160,10 +160,10 @@ class Explanation:
 async def explain_choice(spawner: GPUSpawner, options: object, *, offer: Offer, asks_policy: bool) -> Explanation:
     """Return the predicted outcome of user options.
 
-    :param spawner: the user's, of :func:`gpuspawner.cli.explain.offline_spawner.open_offline_spawner`.
-    :param options: any JSON value.
-    :param offer: catalog and inventory.
-    :param asks_policy: apply the policy's rules to the user; else only the namespace's quotas count.
+    :param spawner: the user's spawner, from :func:`gpuspawner.cli.explain.offline_spawner.open_offline_spawner`.
+    :param options: the user options, any JSON value.
+    :param offer: the catalog of GPU types and images, and the inventory of the cluster.
+    :param asks_policy: apply the policy's rules to the user; if false, only the namespace's quotas count.
     :raises SettingsError: KubeSpawner cannot build a pod from the values.
     """
     allowed = await _read_allowance(spawner, offer, asks_policy=asks_policy)
@@ -202,7 +202,7 @@ async def explain_choice(spawner: GPUSpawner, options: object, *, offer: Offer, 
 
 
 async def _read_allowance(spawner: GPUSpawner, offer: Offer, *, asks_policy: bool) -> Allowance:
-    """Return the user's allowance; without the policy, an allowance with only the namespace's quotas."""
+    """Return what the policy and quotas allow the user; without ``asks_policy``, what the quotas allow."""
     if asks_policy:
         return await spawner.admission.find_allowance(spawner, offer)
     quota = None if offer.quotas is None else await offer.quotas.read_remaining(spawner.namespace)
@@ -210,7 +210,7 @@ async def _read_allowance(spawner: GPUSpawner, offer: Offer, *, asks_policy: boo
 
 
 async def _build_manifest(spawner: GPUSpawner, admission: Admission, *, offer: Offer) -> dict[str, Any]:
-    """Return the pod of a choice, built as at a start: the choice overrides the admin's traits.
+    """Return the manifest of a choice's pod, built as for a real start: the choice overrides the admin's traits.
 
     :raises SettingsError: KubeSpawner cannot build a pod from the values.
     """
@@ -230,7 +230,7 @@ async def _build_manifest(spawner: GPUSpawner, admission: Admission, *, offer: O
 async def _find_nearest(
     spawner: GPUSpawner, selection: Selection, *, offer: Offer, allowed: Allowance
 ) -> tuple[Mapping[str, object], ...]:
-    """Return user options of similar choices that start now and that the user may have."""
+    """Return user options of similar choices that start now and that the policy allows the user."""
     if allowed.blocked is not None:
         return ()
     catalog = offer.catalog

@@ -1,7 +1,7 @@
 """A spawner without a hub, which builds pods but does not start them.
 
 KubeSpawner's constructor connects to the cluster of the hub's pod and caches the API client at module level. This
-module puts the command's client, perhaps of another cluster or account, into that cache.
+module puts the command's API client, perhaps for another cluster or account, into that cache.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.spawner import GPUSpawner
 
 TOKEN_PLACEHOLDER = "set-by-the-hub"  # noqa: S105 - it is no secret
-"""Stands in the pod for the tokens that the hub would create."""
+"""Placeholder in the pod for the tokens that the hub would create."""
 
 _SILENT = logging.getLogger(__name__)
 _SILENT.addHandler(logging.NullHandler())
@@ -39,11 +39,11 @@ _SILENT.propagate = False
 async def open_offline_spawner(viewer: ClusterViewer, person: Person) -> AsyncIterator[GPUSpawner]:
     """Yield a spawner for a user's default server, and stop its watches when the context ends.
 
-    :param viewer: the connection, and the configuration of the spawner.
+    :param viewer: the connection to the cluster, and the configuration of the spawner.
     :param person: the user and their groups.
     :raises SettingsError: KubeSpawner does not accept the values.
     """
-    # A subclass, so that its class attributes don't leak into GPUSpawner.
+    # Set the class attributes on a subclass, so that GPUSpawner keeps its own.
     own = {"offer_factory": viewer.offers, "admin_warnings": AdminWarnings(), "admission": AdmissionService()}
     kind: type[GPUSpawner] = type("GPUSpawner", (_OfflineSpawner,), {"reflectors": {}, **own})
     with _share_connection(viewer.cluster.core):
@@ -55,7 +55,7 @@ async def open_offline_spawner(viewer: ClusterViewer, person: Person) -> AsyncIt
 
 class _OfflineSpawner(GPUSpawner):
     active = True
-    """The policy counts all pods of the user, because none of them is known to be this server's."""
+    """Makes the policy count all pods of the user, because this spawner has no pod of its own to leave out."""
 
 
 def _make_spawner(kind: type[GPUSpawner], *, viewer: ClusterViewer, person: Person) -> GPUSpawner:
@@ -75,7 +75,7 @@ def _make_spawner(kind: type[GPUSpawner], *, viewer: ClusterViewer, person: Pers
             api_token=TOKEN_PLACEHOLDER,
             oauth_client_id=TOKEN_PLACEHOLDER,
             log=_SILENT,
-            # The trait's default is for a form, which must not wait for a large cluster.
+            # The default is short, because the form must not wait for a large cluster; a command may wait.
             capacity_timeout=FIRST_READ_TIMEOUT_S,
         )
     except TraitError as error:
@@ -86,9 +86,9 @@ def _make_spawner(kind: type[GPUSpawner], *, viewer: ClusterViewer, person: Pers
 @contextmanager
 def _share_connection(api: CoreV1Api) -> Iterator[None]:
     """Make KubeSpawner and its reflectors use the given API client."""
-    # KubeSpawner has no option for this: its traits (k8s_api_host, k8s_api_ssl_ca_cert, k8s_api_verify_ssl) name a
-    # server, but no credentials, context or impersonated account. Its load_config() reads only the pod's ServiceAccount
-    # or $KUBECONFIG, and fails without them.
+    # No trait of KubeSpawner sets an API client: k8s_api_host, k8s_api_ssl_ca_cert, k8s_api_verify_ssl name a server,
+    # but no credentials, context or impersonated account. KubeSpawner's load_config() reads only the pod's
+    # ServiceAccount or $KUBECONFIG, and fails without them.
     clients = private_api.get_client_cache()
     module: Any = kubespawner.spawner
     key = (asyncio.get_running_loop(), "CoreV1Api", (), ())
